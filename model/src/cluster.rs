@@ -1,0 +1,60 @@
+//! Core: the cluster as a whole.
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::NodeName;
+use crate::time::Timestamp;
+
+/// Nodes that hold copies of queue and configuration, unless the operator says otherwise.
+pub const CANDIDATE_POOL_SIZE: u32 = 10;
+/// Jobs that may call agents at the same time, unless the operator says otherwise.
+pub const MAX_RUNNING_JOBS: u32 = 20;
+/// Ganeti's default; kept for its clients.
+pub const MAX_TRACKED_JOBS: u32 = 25;
+/// First bytes of instances' Ethernet addresses, unless the operator says otherwise.
+pub const MAC_PREFIX: &str = "aa:00:00";
+
+/// The document `config/cluster`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Its name, a host name.
+    pub cluster_name: NodeName,
+    /// Its identity; no other cluster ever has it.
+    pub uuid: String,
+    /// Counts the changes of this document.
+    pub serial_no: u64,
+    /// When it was made.
+    pub ctime: Timestamp,
+    /// When this document last changed.
+    pub mtime: Timestamp,
+    /// Nodes that hold copies of queue and configuration.
+    pub candidate_pool_size: u32,
+    /// Jobs that may call agents at the same time.
+    pub max_running_jobs: u32,
+    /// Kept for Ganeti's clients.
+    pub max_tracked_jobs: u32,
+    /// First bytes of instances' Ethernet addresses.
+    pub mac_prefix: String,
+    /// Interface that carries the master's address.
+    pub master_netdev: Option<String>,
+    /// Prefix length of the master's address.
+    pub master_netmask: Option<u8>,
+    /// Free words.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// The id that the next node gets; ids are never used twice.
+    pub next_node_id: u64,
+}
+
+/// The document `config/role`: who is master, since when, under which epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Role {
+    /// Name of the master node.
+    pub master: NodeName,
+    /// First part of the epoch; grows each time the role is taken.
+    pub term: u64,
+    /// Second part of the epoch: id of the master node.
+    pub node: u64,
+    /// When the role was taken.
+    pub since: Timestamp,
+}

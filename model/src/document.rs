@@ -1,0 +1,92 @@
+//! Core: under which key each object is stored. Keys are paths below the data directory.
+
+use crate::job::JobId;
+use crate::name::{MacAddress, NodeName, Serial};
+
+/// The last job id that was given out, as text with a newline.
+pub const QUEUE_SERIAL: &str = "queue/serial";
+/// Format of the queue, as text with a newline.
+pub const QUEUE_VERSION: &str = "queue/version";
+/// Present while no new jobs are taken.
+pub const QUEUE_DRAIN: &str = "queue/drain";
+/// Directory of live jobs.
+pub const QUEUE: &str = "queue";
+/// Directory of archived jobs.
+pub const ARCHIVE: &str = "queue/archive";
+/// The cluster as a whole.
+pub const CLUSTER: &str = "config/cluster";
+/// Who is master.
+pub const ROLE: &str = "config/role";
+/// Directory of nodes.
+pub const NODES: &str = "config/nodes";
+/// Rules of addresses.
+pub const IPAM: &str = "ipam";
+/// Directory of machines.
+pub const MACHINES: &str = "machines";
+/// Directory of the machines' last boots.
+pub const BOOTS: &str = "boots";
+/// Directory of leases, by rack.
+pub const LEASES: &str = "leases";
+/// Directory of indices in use, by rack.
+pub const NODE_INDICES: &str = "node-indices";
+/// Format of the queue that this version reads and writes (Ganeti's).
+pub const QUEUE_FORMAT: &str = "1\n";
+
+/// Every key pattern with what is stored there.
+pub const TABLE: &[(&str, &str)] = &[
+    ("queue/job-N", "a live job"),
+    ("queue/archive/N div 10000/job-N", "an archived job"),
+    (QUEUE_SERIAL, "the last job id given out"),
+    (QUEUE_VERSION, "format of the queue"),
+    (QUEUE_DRAIN, "present while no new jobs are taken"),
+    (CLUSTER, "the cluster as a whole"),
+    (ROLE, "who is master, under which epoch"),
+    ("config/nodes/NAME", "a node"),
+    (IPAM, "rules of addresses"),
+    ("machines/SERIAL", "a registered machine"),
+    ("node-indices/RACK", "indices in use in a rack"),
+    ("boots/SERIAL", "what was seen of a machine's last boot"),
+    ("leases/RACK/MAC", "an address in use"),
+];
+
+/// Key of a live job.
+#[must_use]
+pub fn job(id: JobId) -> String {
+    format!("queue/job-{id}")
+}
+
+/// Key of an archived job.
+#[must_use]
+pub fn archived_job(id: JobId) -> String {
+    format!("queue/archive/{}/job-{id}", id.archive_directory())
+}
+
+/// Key of a node.
+#[must_use]
+pub fn node(name: &NodeName) -> String {
+    format!("{NODES}/{name}")
+}
+
+/// Key of a machine.
+#[must_use]
+pub fn machine(serial: &Serial) -> String {
+    format!("{MACHINES}/{serial}")
+}
+
+/// Key of a machine's last boot.
+#[must_use]
+pub fn boot(serial: &Serial) -> String {
+    format!("{BOOTS}/{serial}")
+}
+
+/// Key of a rack's indices in use.
+#[must_use]
+pub fn node_indices(rack: u32) -> String {
+    format!("{NODE_INDICES}/{rack}")
+}
+
+/// Key of a lease.
+#[must_use]
+pub fn lease(rack: u32, mac: MacAddress) -> String {
+    format!("{LEASES}/{rack}/{mac}")
+}

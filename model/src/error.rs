@@ -1,0 +1,214 @@
+//! Core: how an operation fails, in the names that Ganeti's clients know.
+//!
+//! An [`Exception`] is what a LUXI response carries as `result` when `success` is false, and what
+//! a failed opcode keeps as its result in the job file: `[name, [arguments…]]`.
+
+use std::fmt;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+macro_rules! exception_kinds {
+    ($($(#[$doc:meta])* $kind:ident,)+) => {
+        /// The class of a failure; the variant's name is the name on the wire.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ExceptionKind { $($(#[$doc])* $kind,)+ }
+
+        impl ExceptionKind {
+            /// Every kind, in the order of the table.
+            pub const ALL: &[Self] = &[$(Self::$kind,)+];
+
+            /// The name on the wire.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => stringify!($kind),)+ }
+            }
+        }
+    };
+}
+
+exception_kinds! {
+    /// Anything that has no class of its own.
+    GenericError,
+    /// A lock could not be had, or was removed.
+    LockError,
+    /// A bug of ours: an invariant did not hold.
+    ProgrammerError,
+    /// The configuration contradicts itself.
+    ConfigurationError,
+    /// A parameter is missing, unknown, or out of its range.
+    ParameterError,
+    /// What is asked for cannot be begun: `(message, error code)`.
+    OpPrereqError,
+    /// What was begun failed: `(message)`.
+    OpExecError,
+    /// The server knows no such opcode.
+    OpCodeUnknown,
+    /// The job is not, or no longer, in the queue.
+    JobLost,
+    /// The job was canceled.
+    JobCanceled,
+    /// The job's file cannot be read.
+    JobFileCorrupted,
+    /// The queue refuses: `(message)`.
+    JobQueueError,
+    /// The queue is drained: no new job is taken.
+    JobQueueDrainError,
+    /// The queue holds as many jobs as it may.
+    JobQueueFull,
+    /// A name has no address.
+    ResolverError,
+    /// A value has the wrong type.
+    TypeEnforcementError,
+    /// A certificate is wrong.
+    X509CertError,
+    /// A tag is malformed.
+    TagError,
+    /// The request itself is malformed.
+    LuxiError,
+    /// A query's filter is malformed.
+    QueryFilterParseError,
+}
+
+/// Second argument of an `OpPrereqError`: what kind of obstacle it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorCode {
+    /// A name has no address.
+    ResolverError,
+    /// There is not enough of something.
+    InsufficientResources,
+    /// There is not enough of something at the moment.
+    TempInsufficientResources,
+    /// The request makes no sense.
+    WrongInput,
+    /// The object is in a state that forbids it.
+    WrongState,
+    /// There is no such object.
+    UnknownEntity,
+    /// There is one already.
+    AlreadyExists,
+    /// Something that must be unique is taken.
+    ResourceNotUnique,
+    /// A bug of ours.
+    InternalError,
+    /// The surroundings of the cluster are at fault.
+    EnvironmentError,
+}
+
+impl ErrorCode {
+    /// The code on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ResolverError => "resolver_error",
+            Self::InsufficientResources => "insufficient_resources",
+            Self::TempInsufficientResources => "temp_insufficient_resources",
+            Self::WrongInput => "wrong_input",
+            Self::WrongState => "wrong_state",
+            Self::UnknownEntity => "unknown_entity",
+            Self::AlreadyExists => "already_exists",
+            Self::ResourceNotUnique => "resource_not_unique",
+            Self::InternalError => "internal_error",
+            Self::EnvironmentError => "environment_error",
+        }
+    }
+}
+
+/// A failure as clients see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exception {
+    /// Its class.
+    pub kind: ExceptionKind,
+    /// Its arguments, the message first.
+    pub args: Vec<Value>,
+}
+
+impl Exception {
+    /// A failure of `kind` with one message.
+    pub fn new(kind: ExceptionKind, message: impl Into<String>) -> Self {
+        Self { kind, args: vec![Value::String(message.into())] }
+    }
+
+    /// A failed precondition.
+    pub fn prereq(message: impl Into<String>, code: ErrorCode) -> Self {
+        Self {
+            kind: ExceptionKind::OpPrereqError,
+            args: vec![Value::String(message.into()), Value::from(code.as_str())],
+        }
+    }
+
+    /// A failed execution.
+    pub fn exec(message: impl Into<String>) -> Self {
+        Self::new(ExceptionKind::OpExecError, message)
+    }
+
+    /// The message, or nothing where there is none.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        self.args.first().and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The `[name, arguments]` form as a value, for an opcode's result.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        Value::Array(vec![Value::from(self.kind.name()), Value::Array(self.args.clone())])
+    }
+
+    /// Reads the `[name, arguments]` form; `None` where `value` is something else.
+    #[must_use]
+    pub fn from_value(value: &Value) -> Option<Self> {
+        let [Value::String(name), Value::Array(args)] = value.as_array()?.as_slice() else {
+            return None;
+        };
+        let kind = *ExceptionKind::ALL.iter().find(|kind| kind.name() == name)?;
+        Some(Self { kind, args: args.clone() })
+    }
+}
+
+impl fmt::Display for Exception {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.message() {
+            "" => f.write_str(self.kind.name()),
+            message => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Exception {}
+
+impl Serialize for Exception {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.kind.name(), &self.args).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Exception {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Self::from_value(&value).ok_or_else(|| D::Error::custom("no encoded exception"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wire_form() {
+        let e = Exception::prereq("no node `n9`", ErrorCode::UnknownEntity);
+        let text = serde_json::to_string(&e).unwrap();
+        assert_eq!(text, r#"["OpPrereqError",["no node `n9`","unknown_entity"]]"#);
+        assert_eq!(serde_json::from_str::<Exception>(&text).unwrap(), e);
+        assert_eq!(Exception::from_value(&e.to_value()).unwrap(), e);
+        assert_eq!(e.to_string(), "no node `n9`");
+    }
+
+    #[test]
+    fn every_kind_reads_back() {
+        for &kind in ExceptionKind::ALL {
+            let e = Exception::new(kind, "x");
+            assert_eq!(Exception::from_value(&e.to_value()).unwrap().kind, kind);
+        }
+    }
+}

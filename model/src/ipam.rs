@@ -1,0 +1,339 @@
+//! Core: addresses by formula: from a machine's rack and index to its addresses (document 1,
+//! "IP address management"), and the range of each rack that DHCP may lease from.
+
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::BOOT_ROLE;
+
+/// The document `ipam`: the rules by which machines get addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct IpamConfig {
+    /// Most machines of a rack, without its boot machine.
+    pub max_nodes_in_rack: u32,
+    /// Network of the machines' addresses.
+    pub node_ipv4_pool: Ipv4Net,
+    /// Added to the pool's first address; 0.0.0.0 where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_ipv4_offset: Option<Ipv4Addr>,
+    /// Size of one range, in bits.
+    pub node_ipv4_range_size: u8,
+    /// Prefix length that machines use within a range.
+    pub node_ipv4_range_mask: u8,
+    /// Addresses of each machine; each lies in a range of its own.
+    pub node_ip_per_node: u32,
+    /// Index of the boot machine; the others follow it.
+    pub node_index_offset: u32,
+    /// Place of the gateway in a range; 1 where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_gateway_offset: Option<u32>,
+    /// Network of the management controllers' addresses.
+    pub bmc_ipv4_pool: Ipv4Net,
+    /// Added to the pool's first address. The document's own examples need 0.0.1.0 here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bmc_ipv4_offset: Option<Ipv4Addr>,
+    /// Size of one range of controllers, in bits.
+    pub bmc_ipv4_range_size: u8,
+    /// Prefix length that controllers use.
+    pub bmc_ipv4_range_mask: u8,
+    /// Place of the controllers' gateway; 1 where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bmc_ipv4_gateway_offset: Option<u32>,
+}
+
+/// Rules that cannot work, or a question beyond them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IpamError {
+    /// A number is outside its range.
+    #[error("{field} is {value}; it must be {wanted}")]
+    OutOfRange {
+        /// The field's name in the document.
+        field: &'static str,
+        /// What was given.
+        value: u64,
+        /// What is possible.
+        wanted: String,
+    },
+    /// A pool is written with an address that is not its first.
+    #[error("{field} {value} has host bits set; write {trimmed}")]
+    HostBits {
+        /// The field's name in the document.
+        field: &'static str,
+        /// What was given.
+        value: Ipv4Net,
+        /// What was meant.
+        trimmed: Ipv4Net,
+    },
+    /// Both pools share addresses.
+    #[error("node-ipv4-pool {node} and bmc-ipv4-pool {bmc} overlap")]
+    Overlap {
+        /// Pool of the machines.
+        node: Ipv4Net,
+        /// Pool of the controllers.
+        bmc: Ipv4Net,
+    },
+    /// A rack beyond the pool.
+    #[error("rack {rack} is beyond {field} {pool}, which holds racks 0 to {last}")]
+    Rack {
+        /// The rack.
+        rack: u32,
+        /// The pool's field.
+        field: &'static str,
+        /// The pool.
+        pool: Ipv4Net,
+        /// The last rack that fits.
+        last: u64,
+    },
+    /// An index beyond the rack.
+    #[error("index {index} is none of {first} to {last}")]
+    Index {
+        /// The index.
+        index: u32,
+        /// The boot machine's.
+        first: u32,
+        /// The last one.
+        last: u32,
+    },
+    /// The rack has a boot machine already.
+    #[error("the boot machine of rack {rack} is already registered")]
+    BootTaken {
+        /// The rack.
+        rack: u32,
+    },
+    /// The rack has no free index.
+    #[error("rack {rack} is full: it has {max} machines")]
+    RackFull {
+        /// The rack.
+        rack: u32,
+        /// How many it may have.
+        max: u32,
+    },
+}
+
+/// Addresses of one range that DHCP may lease, with what a client must know of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseRange {
+    /// The network of the range, with the mask that clients get.
+    pub subnet: Ipv4Net,
+    /// First address to lease.
+    pub first: Ipv4Addr,
+    /// Last address to lease.
+    pub last: Ipv4Addr,
+    /// The router.
+    pub gateway: Ipv4Addr,
+}
+
+impl IpamConfig {
+    /// Checks that the rules can work for at least one rack.
+    ///
+    /// Stricter than the system that the document describes: a range must have room for every
+    /// index and for at least one lease, or machines of one rack would get addresses of the next.
+    ///
+    /// # Errors
+    /// The first rule that cannot work, with what would.
+    pub fn validate(&self) -> Result<(), IpamError> {
+        self.validate_pools()?;
+        for (field, value) in [
+            ("max-nodes-in-rack", self.max_nodes_in_rack),
+            ("node-ip-per-node", self.node_ip_per_node),
+            ("node-index-offset", self.node_index_offset),
+            ("node-gateway-offset", self.node_gateway_offset.unwrap_or(1)),
+            ("bmc-ipv4-gateway-offset", self.bmc_ipv4_gateway_offset.unwrap_or(1)),
+        ] {
+            in_range(field, u64::from(value), 1, u64::from(u16::MAX))?;
+        }
+        let last_index = u64::from(self.last_index());
+        let needed = last_index + 2;
+        if needed >= size(self.node_ipv4_range_size) {
+            return Err(IpamError::OutOfRange {
+                field: "node-ipv4-range-size",
+                value: u64::from(self.node_ipv4_range_size),
+                wanted: format!("large enough for index {last_index} and one lease behind it"),
+            });
+        }
+        if last_index >= size(self.bmc_ipv4_range_size) {
+            return Err(IpamError::OutOfRange {
+                field: "bmc-ipv4-range-size",
+                value: u64::from(self.bmc_ipv4_range_size),
+                wanted: format!("large enough for index {last_index}"),
+            });
+        }
+        let gateway = u64::from(self.node_gateway_offset.unwrap_or(1));
+        if gateway >= u64::from(self.node_index_offset)
+            && gateway + 1 < size(self.node_ipv4_range_size)
+        {
+            return Err(IpamError::OutOfRange {
+                field: "node-gateway-offset",
+                value: gateway,
+                wanted: format!("below node-index-offset {}", self.node_index_offset),
+            });
+        }
+        self.node_base(0)?;
+        self.bmc_base(0)?;
+        Ok(())
+    }
+
+    fn validate_pools(&self) -> Result<(), IpamError> {
+        for (field, pool) in
+            [("node-ipv4-pool", self.node_ipv4_pool), ("bmc-ipv4-pool", self.bmc_ipv4_pool)]
+        {
+            if pool.trunc() != pool {
+                return Err(IpamError::HostBits { field, value: pool, trimmed: pool.trunc() });
+            }
+        }
+        let (node, bmc) = (self.node_ipv4_pool, self.bmc_ipv4_pool);
+        if node.contains(&bmc) || bmc.contains(&node) {
+            return Err(IpamError::Overlap { node, bmc });
+        }
+        for (size_field, bits, mask_field, mask) in [
+            (
+                "node-ipv4-range-size",
+                self.node_ipv4_range_size,
+                "node-ipv4-range-mask",
+                self.node_ipv4_range_mask,
+            ),
+            (
+                "bmc-ipv4-range-size",
+                self.bmc_ipv4_range_size,
+                "bmc-ipv4-range-mask",
+                self.bmc_ipv4_range_mask,
+            ),
+        ] {
+            in_range(size_field, u64::from(bits), 2, 16)?;
+            in_range(mask_field, u64::from(mask), 8, u64::from(32 - bits))?;
+        }
+        Ok(())
+    }
+
+    /// The highest index that a machine can get.
+    #[must_use]
+    pub fn last_index(&self) -> u32 {
+        self.node_index_offset.saturating_add(self.max_nodes_in_rack)
+    }
+
+    /// Index for a new machine of `role` in `rack`, where `taken` indices are in use: the first
+    /// one for the boot machine, the lowest free one for others.
+    ///
+    /// # Errors
+    /// The rack has its boot machine, or no free index.
+    pub fn assign_index(&self, rack: u32, role: &str, taken: &[u32]) -> Result<u32, IpamError> {
+        if role == BOOT_ROLE {
+            let index = self.node_index_offset;
+            return if taken.contains(&index) {
+                Err(IpamError::BootTaken { rack })
+            } else {
+                Ok(index)
+            };
+        }
+        (self.node_index_offset + 1..=self.last_index())
+            .find(|index| !taken.contains(index))
+            .ok_or(IpamError::RackFull { rack, max: self.max_nodes_in_rack })
+    }
+
+    /// Addresses of the operating system of the machine `index` in `rack`, one an interface.
+    ///
+    /// # Errors
+    /// A rack beyond the pool, or an index that no machine can have.
+    pub fn node_addresses(&self, rack: u32, index: u32) -> Result<Vec<Ipv4Addr>, IpamError> {
+        self.check_index(index)?;
+        let base = self.node_base(rack)?;
+        let range = size(self.node_ipv4_range_size);
+        Ok((0..u64::from(self.node_ip_per_node))
+            .map(|i| address(base + u64::from(index) + i * range))
+            .collect())
+    }
+
+    /// Address of the management controller of the machine `index` in `rack`.
+    ///
+    /// # Errors
+    /// A rack beyond the pool, or an index that no machine can have.
+    pub fn bmc_address(&self, rack: u32, index: u32) -> Result<Ipv4Addr, IpamError> {
+        self.check_index(index)?;
+        Ok(address(self.bmc_base(rack)? + u64::from(index)))
+    }
+
+    /// The lease ranges of `rack`, one an interface, in their order: what lies behind the last
+    /// index, up to the address before the last.
+    ///
+    /// # Errors
+    /// A rack beyond the pool.
+    pub fn lease_ranges(&self, rack: u32) -> Result<Vec<LeaseRange>, IpamError> {
+        let base = self.node_base(rack)?;
+        let range = size(self.node_ipv4_range_size);
+        let gateway_offset = u64::from(self.node_gateway_offset.unwrap_or(1));
+        Ok((0..u64::from(self.node_ip_per_node))
+            .map(|i| {
+                let start = base + i * range;
+                let subnet = Ipv4Net::new_assert(address(start), self.node_ipv4_range_mask).trunc();
+                LeaseRange {
+                    subnet,
+                    first: address(start + u64::from(self.last_index()) + 1),
+                    last: address(start + range - 2),
+                    gateway: address(number(subnet.network()) + gateway_offset),
+                }
+            })
+            .collect())
+    }
+
+    fn check_index(&self, index: u32) -> Result<(), IpamError> {
+        let (first, last) = (self.node_index_offset, self.last_index());
+        if (first..=last).contains(&index) {
+            Ok(())
+        } else {
+            Err(IpamError::Index { index, first, last })
+        }
+    }
+
+    fn node_base(&self, rack: u32) -> Result<u64, IpamError> {
+        let per_rack = size(self.node_ipv4_range_size) * u64::from(self.node_ip_per_node);
+        base("node-ipv4-pool", self.node_ipv4_pool, self.node_ipv4_offset, per_rack, rack)
+    }
+
+    fn bmc_base(&self, rack: u32) -> Result<u64, IpamError> {
+        let per_rack = size(self.bmc_ipv4_range_size);
+        base("bmc-ipv4-pool", self.bmc_ipv4_pool, self.bmc_ipv4_offset, per_rack, rack)
+    }
+}
+
+/// First address of a rack's share of a pool.
+fn base(
+    field: &'static str,
+    pool: Ipv4Net,
+    offset: Option<Ipv4Addr>,
+    per_rack: u64,
+    rack: u32,
+) -> Result<u64, IpamError> {
+    let offset = offset.map_or(0, number);
+    let racks = size(32 - pool.prefix_len()).saturating_sub(offset) / per_rack;
+    if u64::from(rack) < racks {
+        Ok(number(pool.network()) + offset + per_rack * u64::from(rack))
+    } else {
+        Err(IpamError::Rack { rack, field, pool, last: racks.saturating_sub(1) })
+    }
+}
+
+fn in_range(field: &'static str, value: u64, min: u64, max: u64) -> Result<(), IpamError> {
+    if (min..=max).contains(&value) {
+        Ok(())
+    } else {
+        Err(IpamError::OutOfRange { field, value, wanted: format!("{min} to {max}") })
+    }
+}
+
+fn size(bits: u8) -> u64 {
+    1 << bits
+}
+
+fn number(address: Ipv4Addr) -> u64 {
+    u64::from(u32::from(address))
+}
+
+fn address(number: u64) -> Ipv4Addr {
+    Ipv4Addr::from(u32::try_from(number).expect("`base` keeps every address within its pool"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! Core: a job as the queue keeps it, in the JSON of Ganeti's job files.
+//!
+//! [`status`] is the table of an opcode's states; the status of a job is derived from it.
+
+pub mod status;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+pub use status::{Illegal, JobStatus, OpEvent, OpStatus};
+
+use crate::opcode::Input;
+use crate::time::Timestamp;
+
+/// Number of a job, from 1; never used twice in the life of a cluster.
+///
+/// Clients may send it as a number or as decimal text; it is always answered as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct JobId(pub u64);
+
+/// Jobs whose archived files share a directory (Ganeti's `archive/<id // 10000>`).
+const JOBS_PER_ARCHIVE_DIRECTORY: u64 = 10_000;
+
+impl JobId {
+    /// Number of the archive directory that holds this job.
+    #[must_use]
+    pub const fn archive_directory(self) -> u64 {
+        self.0 / JOBS_PER_ARCHIVE_DIRECTORY
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Text that is no job id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no job id: it must be a whole number from 1")]
+pub struct JobIdError(String);
+
+impl FromStr for JobId {
+    type Err = JobIdError;
+
+    fn from_str(text: &str) -> Result<Self, JobIdError> {
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let id = text.parse().ok().filter(|&id| digits && id > 0);
+        id.map(Self).ok_or_else(|| JobIdError(text.chars().take(40).collect()))
+    }
+}
+
+impl<'de> Deserialize<'de> for JobId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form<'a> {
+            Number(u64),
+            #[serde(borrow)]
+            Text(std::borrow::Cow<'a, str>),
+        }
+        match Form::deserialize(deserializer)? {
+            Form::Number(0) => Err(serde::de::Error::custom(JobIdError("0".to_owned()))),
+            Form::Number(id) => Ok(Self(id)),
+            Form::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+/// A job: a list of opcodes which run one after the other.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// Its opcodes, at least one.
+    pub ops: Vec<Op>,
+    /// When it was accepted.
+    pub received_timestamp: Option<Timestamp>,
+    /// When its first opcode was begun.
+    pub start_timestamp: Option<Timestamp>,
+    /// When its last opcode ended.
+    pub end_timestamp: Option<Timestamp>,
+}
+
+/// One opcode of a job, with what became of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Op {
+    /// What was asked for.
+    pub input: Arc<Input>,
+    /// Where it stands.
+    pub status: OpStatus,
+    /// What it gave: its result, or an encoded [`crate::Exception`]; null before its end.
+    #[serde(default)]
+    pub result: Value,
+    /// What it said on the way; serials count through the whole job.
+    #[serde(default)]
+    pub log: Vec<Arc<LogEntry>>,
+    /// −20 (first) to 19 (last).
+    pub priority: i32,
+    /// When it began to wait for its locks.
+    pub start_timestamp: Option<Timestamp>,
+    /// When it had its locks.
+    pub exec_timestamp: Option<Timestamp>,
+    /// When it ended.
+    pub end_timestamp: Option<Timestamp>,
+}
+
+/// One message of a running opcode; on the wire `[serial, [sec, usec], type, message]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LogEntry(
+    /// From 1, growing through the whole job.
+    pub u64,
+    /// When it was said.
+    pub Timestamp,
+    /// What the message is.
+    pub LogType,
+    /// The message: text, or what its type asks for.
+    pub Value,
+);
+
+/// What a log message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogType {
+    /// Text for the operator.
+    Message,
+    /// Several lines of text.
+    MessageList,
+    /// Parameters of an import.
+    RemoteImport,
+    /// A hand-shake of `OP_TEST_JQUEUE`.
+    JqueueTest,
+    /// A hand-shake of `OP_TEST_DELAY`.
+    DelayTest,
+}
+
+impl Job {
+    /// A job that was just accepted.
+    #[must_use]
+    pub fn new(id: JobId, inputs: impl IntoIterator<Item = Arc<Input>>, now: Timestamp) -> Self {
+        let ops = inputs.into_iter().map(Op::new).collect();
+        Self { id, ops, received_timestamp: Some(now), start_timestamp: None, end_timestamp: None }
+    }
+
+    /// Its status, derived from its opcodes.
+    #[must_use]
+    pub fn status(&self) -> JobStatus {
+        JobStatus::of(self.ops.iter().map(|op| op.status))
+    }
+
+    /// Its priority: the most urgent of its unfinished opcodes; zero when all have ended.
+    #[must_use]
+    pub fn priority(&self) -> i32 {
+        let unfinished = self.ops.iter().filter(|op| !op.status.is_final());
+        unfinished.map(|op| op.priority).min().unwrap_or(0)
+    }
+
+    /// The opcode to run next, or running; `None` when all have ended.
+    #[must_use]
+    pub fn current(&self) -> Option<usize> {
+        self.ops.iter().position(|op| !op.status.is_final())
+    }
+
+    /// Serial of the newest log entry, zero when there is none.
+    #[must_use]
+    pub fn log_serial(&self) -> u64 {
+        self.ops.iter().filter_map(|op| op.log.last()).map(|entry| entry.0).max().unwrap_or(0)
+    }
+}
+
+impl Op {
+    fn new(input: Arc<Input>) -> Self {
+        Self {
+            priority: input.priority(),
+            input,
+            status: OpStatus::Queued,
+            result: Value::Null,
+            log: Vec::new(),
+            start_timestamp: None,
+            exec_timestamp: None,
+            end_timestamp: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_come_as_numbers_and_text() {
+        assert_eq!(serde_json::from_str::<JobId>("5").unwrap(), JobId(5));
+        assert_eq!(serde_json::from_str::<JobId>("\"5\"").unwrap(), JobId(5));
+        for bad in [
+            "0",
+            "-1",
+            "1.5",
+            "\"\"",
+            "\"+5\"",
+            "\"0\"",
+            "\" 5\"",
+            "null",
+            "\"99999999999999999999\"",
+        ] {
+            assert!(serde_json::from_str::<JobId>(bad).is_err(), "{bad}");
+        }
+        assert_eq!(serde_json::to_string(&JobId(5)).unwrap(), "5");
+        assert_eq!(JobId(9_999).archive_directory(), 0);
+        assert_eq!(JobId(10_000).archive_directory(), 1);
+    }
+
+    #[test]
+    fn a_job_file_of_ganeti_reads() {
+        let text = r#"{"id": 7, "ops": [{"input": {"OP_ID": "OP_TEST_DELAY", "duration": 1.5,
+            "on_master": true, "on_nodes": [], "on_node_uuids": null, "repeat": 0,
+            "interruptible": false, "no_locks": true, "debug_level": 0, "priority": 0,
+            "dry_run": false, "reason": [["gnt:client", "", 1700000000000000000]],
+            "depends": null, "comment": null},
+            "status": "success", "result": null, "log": [[1, [1700000001, 5], "message", "hi"]],
+            "priority": 0, "start_timestamp": [1700000000, 0], "exec_timestamp": [1700000000, 1],
+            "end_timestamp": [1700000002, 0]}],
+            "received_timestamp": [1700000000, 0], "start_timestamp": [1700000000, 0],
+            "end_timestamp": [1700000002, 0], "livelock": "/var/lib/ganeti/livelocks/x", "process_id": 5}"#;
+        let job: Job = serde_json::from_str(text).unwrap();
+        assert_eq!(job.status(), JobStatus::Success);
+        assert_eq!(job.ops[0].input.summary(), "TEST_DELAY(1.5)");
+        assert_eq!(job.log_serial(), 1);
+        let again: Job = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
+        assert_eq!(serde_json::to_string(&again).unwrap(), serde_json::to_string(&job).unwrap());
+    }
+
+    #[test]
+    fn an_unknown_opcode_stays_readable() {
+        let text = r#"{"id":1,"ops":[{"input":{"OP_ID":"OP_FROM_THE_FUTURE","x":[1,2]},
+            "status":"success","result":null,"log":[],"priority":0,"start_timestamp":null,
+            "exec_timestamp":null,"end_timestamp":null}],"received_timestamp":null,
+            "start_timestamp":null,"end_timestamp":null}"#;
+        let job: Job = serde_json::from_str(text).unwrap();
+        assert_eq!(job.ops[0].input.summary(), "INVALID_OP");
+        assert!(
+            serde_json::to_string(&job)
+                .unwrap()
+                .contains(r#"{"OP_ID":"OP_FROM_THE_FUTURE","x":[1,2]}"#)
+        );
+    }
+}

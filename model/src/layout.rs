@@ -1,0 +1,127 @@
+//! Core: where things live: paths, ports, users, groups and modes. One table, used by every
+//! program and printed in `docs/install.md`.
+
+use std::path::{Path, PathBuf};
+
+/// Port of the agent's node protocol (Ganeti's).
+pub const RPC_PORT: u16 = 1811;
+/// Port of the HTTPS front door (Ganeti's).
+pub const RAPI_PORT: u16 = 5080;
+/// Port of the agent's boot and REST side (sabakan's).
+pub const BOOT_PORT: u16 = 10_080;
+/// Further port of the boot and REST side, the one that the specification's examples use.
+pub const BOOT_PORT_ALIAS: u16 = 8_888;
+/// Port of DHCP servers, RFC 2131 section 4.1.
+pub const DHCP_SERVER_PORT: u16 = 67;
+
+/// User that `masterd` runs as.
+pub const MASTER_USER: &str = "gantry-master";
+/// User that `noded` runs as.
+pub const NODE_USER: &str = "gantry-node";
+/// User that `rapi` runs as.
+pub const RAPI_USER: &str = "gantry-rapi";
+/// Group of the daemons: may read the node's key.
+pub const DAEMON_GROUP: &str = "gantry-daemons";
+/// Group whose members may use the LUXI socket, that is, operate the cluster.
+pub const ADMIN_GROUP: &str = "gantry-admin";
+
+/// Mode of the LUXI socket: owner and group may connect.
+pub const SOCKET_MODE: u32 = 0o660;
+/// Mode of job files and configuration documents.
+pub const DOCUMENT_MODE: u32 = 0o640;
+/// Mode of directories of the store.
+pub const DIRECTORY_MODE: u32 = 0o750;
+/// Mode of the cluster CA's private key: the master's user alone.
+pub const CA_KEY_MODE: u32 = 0o600;
+/// Mode of the node's private key: both daemons of the machine use it.
+pub const NODE_KEY_MODE: u32 = 0o640;
+/// Mode of what is no secret.
+pub const PUBLIC_MODE: u32 = 0o644;
+
+/// All paths of one machine, below one root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+macro_rules! paths {
+    ($($(#[doc = $doc:literal])+ $name:ident = $path:literal, $owner:ident, $mode:literal;)+) => {
+        impl Layout {
+            $($(#[doc = $doc])+
+            #[must_use]
+            pub fn $name(&self) -> PathBuf {
+                self.root.join($path)
+            })+
+
+            /// Every path as (path below the root, owner, octal mode, what it is).
+            pub const TABLE: &[(&'static str, &'static str, &'static str, &'static str)] =
+                &[$(($path, $owner, $mode, concat!($($doc),+)),)+];
+        }
+    };
+}
+
+const ROOT_USER: &str = "root";
+
+paths! {
+    /// Settings and keys of this machine.
+    etc = "etc/gantry", ROOT_USER, "0755";
+    /// Certificates and keys of this machine.
+    pki = "etc/gantry/pki", MASTER_USER, "0750";
+    /// Certificate of the cluster's authority.
+    ca_certificate = "etc/gantry/pki/ca.pem", MASTER_USER, "0644";
+    /// Private key of the cluster's authority, on the master.
+    ca_key = "etc/gantry/pki/ca.key", MASTER_USER, "0600";
+    /// This node's certificate.
+    node_certificate = "etc/gantry/pki/node.pem", MASTER_USER, "0644";
+    /// This node's private key.
+    node_key = "etc/gantry/pki/node.key", MASTER_USER, "0640";
+    /// The store: queue, configuration, machines (keys are paths below it).
+    data = "var/lib/gantry", MASTER_USER, "0751";
+    /// What the agent remembers: leases, rack documents, events for the master.
+    node_data = "var/lib/gantry/node", NODE_USER, "0750";
+    /// Sockets and PID files.
+    run = "run/gantry", MASTER_USER, "0755";
+    /// The master's LUXI socket.
+    luxi_socket = "run/gantry/luxi.sock", MASTER_USER, "0660";
+    /// Log files.
+    log = "var/log/gantry", ROOT_USER, "0775";
+    /// Log of `masterd`.
+    master_log = "var/log/gantry/master-daemon.log", MASTER_USER, "0640";
+    /// Log of `noded`.
+    node_log = "var/log/gantry/node-daemon.log", NODE_USER, "0640";
+    /// Log of `rapi`.
+    rapi_log = "var/log/gantry/rapi-daemon.log", RAPI_USER, "0640";
+}
+
+impl Layout {
+    /// The layout below `root`; `/` on an installed machine.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The root itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self::new("/")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_moves_with_the_root() {
+        let layout = Layout::new("/tmp/x");
+        assert_eq!(layout.luxi_socket(), Path::new("/tmp/x/run/gantry/luxi.sock"));
+        assert_eq!(Layout::default().data(), Path::new("/var/lib/gantry"));
+        assert!(Layout::TABLE.iter().all(|(path, ..)| !path.starts_with('/')));
+    }
+}

@@ -1,0 +1,33 @@
+//! The vocabulary of the cluster. Pure: no I/O, no clock, no tasks.
+//!
+//! In reading order: [`layout`] says where things live; [`name`], [`time`] and [`secret`] are the
+//! small words; [`error`] is how an operation fails; [`opcode`] is the table of everything that an
+//! operator can ask for, [`job`] what becomes of it; [`cluster`], [`node`], [`machine`], [`ipam`]
+//! and [`rack`] are the objects that jobs change; [`document`] says under which key each is stored.
+#![warn(missing_docs)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod layout;
+
+pub mod name;
+pub mod secret;
+pub mod time;
+
+pub mod error;
+pub mod job;
+pub mod opcode;
+
+pub mod cluster;
+pub mod ipam;
+pub mod machine;
+pub mod node;
+pub mod rack;
+
+pub mod document;
+
+pub use error::Exception;
+pub use job::{Job, JobId, JobStatus, OpStatus};
+pub use name::{MacAddress, NodeName, Serial};
+pub use opcode::{OpCode, OpInput};
+pub use secret::Secret;
+pub use time::Timestamp;

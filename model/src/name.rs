@@ -1,0 +1,225 @@
+//! Core: the names of things, checked once where they enter.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest host name, as RFC 1035 section 2.3.4 has it.
+const HOST_NAME_MAX: usize = 253;
+/// Longest label of a host name, same place.
+const HOST_LABEL_MAX: usize = 63;
+/// Longest serial number: vendors stay far below, and it must fit a file name.
+const SERIAL_MAX: usize = 128;
+
+/// Text that is no name of the wanted kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no {kind}: {why}")]
+pub struct NameError {
+    text: String,
+    kind: &'static str,
+    why: &'static str,
+}
+
+impl NameError {
+    fn new(text: &str, kind: &'static str, why: &'static str) -> Self {
+        Self { text: text.chars().take(80).collect(), kind, why }
+    }
+}
+
+macro_rules! text_name {
+    ($(#[$doc:meta])* $name:ident, $check:path) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NameError;
+            fn from_str(text: &str) -> Result<Self, NameError> {
+                $check(text).map(|text| Self(Arc::from(text.as_ref())))
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+            fn try_from(text: String) -> Result<Self, NameError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0.as_ref().to_owned()
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    };
+}
+
+text_name!(
+    /// A node's host name: lower-case labels of letters, digits and hyphens, joined by dots.
+    NodeName,
+    host_name
+);
+
+text_name!(
+    /// A machine's serial number: 1 to 128 of letters, digits, `.`, `_` and `-`, not starting with
+    /// a dot (it is a file name of the store and a part of URLs).
+    Serial,
+    serial
+);
+
+fn host_name(text: &str) -> Result<String, NameError> {
+    let wrong = |why| Err(NameError::new(text, "host name", why));
+    if text.is_empty() || text.len() > HOST_NAME_MAX {
+        return wrong("it must have 1 to 253 characters");
+    }
+    for label in text.split('.') {
+        if label.is_empty() || label.len() > HOST_LABEL_MAX {
+            return wrong("each part between dots must have 1 to 63 characters");
+        }
+        if label.starts_with('-') || label.ends_with('-') {
+            return wrong("a part must not begin or end with a hyphen");
+        }
+        if !label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return wrong("only letters, digits, hyphens and dots are allowed");
+        }
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+fn serial(text: &str) -> Result<String, NameError> {
+    let wrong = |why| Err(NameError::new(text, "serial number", why));
+    if text.is_empty() || text.len() > SERIAL_MAX {
+        return wrong("it must have 1 to 128 characters");
+    }
+    if text.starts_with('.') {
+        return wrong("it must not begin with a dot");
+    }
+    if !text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) {
+        return wrong("only letters, digits, `.`, `_` and `-` are allowed");
+    }
+    Ok(text.to_owned())
+}
+
+/// An Ethernet address, written `52:54:00:aa:bb:01`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MacAddress([u8; 6]);
+
+impl MacAddress {
+    /// From its six bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 6]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its six bytes.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 6] {
+        self.0
+    }
+}
+
+impl FromStr for MacAddress {
+    type Err = NameError;
+
+    /// Accepts colons or hyphens between the bytes.
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let wrong = || NameError::new(text, "MAC address", "write it as 52:54:00:aa:bb:01");
+        let mut bytes = [0; 6];
+        let mut parts = text.split([':', '-']);
+        for byte in &mut bytes {
+            let part = parts.next().filter(|p| is_hex_pair(p)).ok_or_else(wrong)?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_not_hex| wrong())?;
+        }
+        if parts.next().is_some() {
+            return Err(wrong());
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// `from_str_radix` alone would also take `+2`.
+fn is_hex_pair(text: &str) -> bool {
+    text.len() == 2 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+impl TryFrom<String> for MacAddress {
+    type Error = NameError;
+    fn try_from(text: String) -> Result<Self, NameError> {
+        text.parse()
+    }
+}
+
+impl From<MacAddress> for String {
+    fn from(mac: MacAddress) -> Self {
+        mac.to_string()
+    }
+}
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_names() {
+        for good in ["n1", "N1.Example.com", "a-b.c", "1.2.3"] {
+            assert_eq!(good.parse::<NodeName>().unwrap().as_str(), good.to_ascii_lowercase());
+        }
+        for bad in
+            ["", ".", "a..b", "-a", "a-", "a_b", "a/b", "é", &"a".repeat(64), &"a.".repeat(130)]
+        {
+            assert!(bad.parse::<NodeName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn serials() {
+        assert!("1234abcd".parse::<Serial>().is_ok());
+        for bad in ["", "..", ".a", "a/b", "a b", "ü", &"x".repeat(129)] {
+            assert!(bad.parse::<Serial>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn mac_addresses() {
+        let mac: MacAddress = "52:54:00:AA:bb:01".parse().unwrap();
+        assert_eq!(mac.to_string(), "52:54:00:aa:bb:01");
+        assert_eq!("52-54-00-aa-bb-01".parse::<MacAddress>().unwrap(), mac);
+        for bad in
+            ["", "52:54:00:aa:bb", "52:54:00:aa:bb:01:02", "5254.00aa.bb01", "+2:54:00:aa:bb:01"]
+        {
+            assert!(bad.parse::<MacAddress>().is_err(), "{bad}");
+        }
+    }
+}

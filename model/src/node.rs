@@ -1,0 +1,82 @@
+//! Core: a node, a host of the cluster.
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::NodeName;
+use crate::time::Timestamp;
+
+/// What a node is to the cluster, apart from being the master; exactly one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeRole {
+    /// Holds copies of queue and configuration, and may become the master.
+    Candidate,
+    /// Neither of the others.
+    Regular,
+    /// Gets nothing new; to be emptied.
+    Drained,
+    /// Is not called at all.
+    Offline,
+}
+
+impl NodeRole {
+    /// Ganeti's letter; the master's is `M`.
+    #[must_use]
+    pub const fn letter(self, is_master: bool) -> &'static str {
+        match self {
+            _ if is_master => "M",
+            Self::Candidate => "C",
+            Self::Regular => "R",
+            Self::Drained => "D",
+            Self::Offline => "O",
+        }
+    }
+}
+
+/// The document `config/nodes/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its host name.
+    pub name: NodeName,
+    /// Its identity for Ganeti's clients.
+    pub uuid: String,
+    /// Its identity in epochs; never used twice, changes when the node is added anew.
+    pub id: u64,
+    /// What it is to the cluster.
+    pub role: NodeRole,
+    /// Where its agent listens.
+    pub primary_ip: IpAddr,
+    /// Port of its agent.
+    pub rpc_port: u16,
+    /// Address for replication traffic; the primary one where there is no other.
+    pub secondary_ip: IpAddr,
+    /// SHA-256 of its certificate, hex: the pin by which callers and agents know each other.
+    pub fingerprint: String,
+    /// Rack that its agent serves.
+    pub rack: Option<u32>,
+    /// Whether it may become the master.
+    pub master_capable: bool,
+    /// Whether it may run instances.
+    pub vm_capable: bool,
+    /// Whether it is known to be powered, for nodes with out-of-band control.
+    pub powered: bool,
+    /// Counts the changes of this document.
+    pub serial_no: u64,
+    /// When it was added.
+    pub ctime: Timestamp,
+    /// When this document last changed.
+    pub mtime: Timestamp,
+    /// Free words.
+    #[serde(default)]
+    pub tags: Vec<String>,
+}
+
+impl Node {
+    /// Where its agent listens.
+    #[must_use]
+    pub fn rpc_address(&self) -> SocketAddr {
+        SocketAddr::new(self.primary_ip, self.rpc_port)
+    }
+}

@@ -1,0 +1,144 @@
+//! Core: the table of opcodes, everything that an operator can ask the cluster to do.
+//!
+//! One line is one verb: its id on the wire, its parameters, its result. Parameters are checked
+//! for names and types where they enter; their meaning is checked by the logical unit. Opcodes of
+//! Ganeti keep its names and take every parameter that its clients send.
+
+pub mod cluster;
+pub mod common;
+pub mod input;
+pub mod machine;
+pub mod node;
+pub mod test;
+
+use serde::Serialize;
+use serde::de::{Deserialize, Deserializer, Error as _};
+
+pub use cluster::{ClusterPostInit, ClusterQuery, ClusterSetParams};
+pub use common::{Common, Dependency, ReasonEntry};
+pub use input::{Input, OpInput, OpInputError};
+pub use machine::{IpamSet, MachineAdd, MachineRemove, RackPush};
+pub use node::{NodeAdd, NodeRemove, NodeSetParams};
+pub use test::{TestDelay, TestJqueue};
+
+use crate::machine::Machine;
+
+/// A verb of the cluster: its name, its parameters (`Self`), its result.
+pub trait Verb: Serialize + Send + Sync + 'static {
+    /// The `OP_ID` on the wire.
+    const ID: &'static str;
+    /// What success gives.
+    type Output: Serialize + Send;
+}
+
+/// How far an opcode reaches: which limit its job counts against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Touches only the master's own state.
+    Master,
+    /// Calls agents; counts against `max_running_jobs`.
+    Agents,
+}
+
+macro_rules! opcodes {
+    ($($(#[doc = $doc:literal])+ $id:literal $op:ident -> $output:ty, [$($summary:ident)?];)+) => {
+        /// An opcode with its parameters.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(tag = "OP_ID")]
+        pub enum OpCode {
+            $($(#[doc = $doc])+ #[serde(rename = $id)] $op($op),)+
+        }
+
+        impl OpCode {
+            /// Every id with its one-line description, in the order of the table.
+            pub const TABLE: &[(&'static str, &'static str)] =
+                &[$(($id, concat!($($doc),+)),)+];
+
+            /// The `OP_ID`.
+            #[must_use]
+            pub const fn id(&self) -> &'static str {
+                match self { $(Self::$op(_) => $id,)+ }
+            }
+
+            /// The parameter that tells one opcode of a kind from another, for the job list.
+            fn summary_field(&self) -> Option<String> {
+                match self {
+                    $(Self::$op(_op) => opcodes!(@summary _op $($summary)?),)+
+                }
+            }
+
+            fn parse<'de, D: Deserializer<'de>>(id: &str, params: D) -> Result<Self, D::Error> {
+                match id {
+                    $($id => $op::deserialize(params).map(Self::$op),)+
+                    other => Err(D::Error::custom(format_args!("unknown opcode `{other}`"))),
+                }
+            }
+        }
+
+        $(impl Verb for $op {
+            const ID: &'static str = $id;
+            type Output = $output;
+        })+
+    };
+    (@summary $op:ident) => { None };
+    (@summary $op:ident $field:ident) => { Some(common::summary(&$op.$field)) };
+}
+
+opcodes! {
+    /// Complete the set-up of a new cluster; submitted by the set-up itself.
+    "OP_CLUSTER_POST_INIT" ClusterPostInit -> bool, [];
+    /// Describe the cluster.
+    "OP_CLUSTER_QUERY" ClusterQuery -> serde_json::Value, [];
+    /// Change parameters of the cluster.
+    "OP_CLUSTER_SET_PARAMS" ClusterSetParams -> (), [];
+    /// Add a node: sign its certificate and make it a member.
+    "OP_NODE_ADD" NodeAdd -> (), [node_name];
+    /// Remove a node from the cluster.
+    "OP_NODE_REMOVE" NodeRemove -> (), [node_name];
+    /// Change a node's role, rack or parameters.
+    "OP_NODE_SET_PARAMS" NodeSetParams -> Vec<(String, serde_json::Value)>, [node_name];
+    /// Set the rules by which machines get addresses.
+    "OP_IPAM_SET" IpamSet -> (), [];
+    /// Register machines, all or none.
+    "OP_MACHINE_ADD" MachineAdd -> Vec<Machine>, [machines];
+    /// Remove a machine from the inventory.
+    "OP_MACHINE_REMOVE" MachineRemove -> (), [serial];
+    /// Send racks' documents to their agents.
+    "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, [racks];
+    /// Sleep, on the master or on nodes; for tests.
+    "OP_TEST_DELAY" TestDelay -> (), [duration];
+    /// Exercise the job queue; for tests.
+    "OP_TEST_JQUEUE" TestJqueue -> bool, [];
+}
+
+impl OpCode {
+    /// `OP_ID` without `OP_`, with the telling parameter: `TEST_DELAY(10)`.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let verb = self.id().trim_start_matches("OP_");
+        match self.summary_field() {
+            Some(field) => format!("{verb}({field})"),
+            None => verb.to_owned(),
+        }
+    }
+
+    /// How far this opcode reaches.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        match self {
+            Self::TestDelay(op) if op.on_nodes.is_empty() => Reach::Master,
+            Self::ClusterPostInit(_)
+            | Self::ClusterQuery(_)
+            | Self::ClusterSetParams(_)
+            | Self::TestJqueue(_) => Reach::Master,
+            Self::NodeAdd(_)
+            | Self::NodeRemove(_)
+            | Self::NodeSetParams(_)
+            | Self::IpamSet(_)
+            | Self::MachineAdd(_)
+            | Self::MachineRemove(_)
+            | Self::RackPush(_)
+            | Self::TestDelay(_) => Reach::Agents,
+        }
+    }
+}

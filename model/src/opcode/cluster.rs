@@ -1,0 +1,76 @@
+//! Core: opcodes on the cluster itself.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Parameters of `OP_CLUSTER_POST_INIT`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterPostInit {}
+
+/// Parameters of `OP_CLUSTER_QUERY`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterQuery {}
+
+macro_rules! cluster_set_params {
+    ($($(#[$doc:meta])* $known:ident: $type:ty,)+ ; $($reserved:ident,)+) => {
+        /// Parameters of `OP_CLUSTER_SET_PARAMS`; what is null stays as it is.
+        ///
+        /// Clients of Ganeti send every parameter of its list. Those that steer what this version
+        /// does not do yet are taken when they are null and refused by name when they are not.
+        #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct ClusterSetParams {
+            $($(#[$doc])* pub $known: $type,)+
+            $(#[doc = "Not supported yet."] #[serde(skip_serializing_if = "is_unset")] pub $reserved: Option<Box<Value>>,)+
+        }
+
+        impl ClusterSetParams {
+            /// Names of the parameters that are given but not supported.
+            #[must_use]
+            pub fn unsupported(&self) -> Vec<&'static str> {
+                let mut names = Vec::new();
+                $(if !is_unset(&self.$reserved) {
+                    names.push(stringify!($reserved));
+                })+
+                names
+            }
+        }
+    };
+}
+
+/// Absent, null, and the empty values that clients send for what the operator did not give.
+fn is_unset(value: &Option<Box<Value>>) -> bool {
+    match value.as_deref() {
+        None | Some(Value::Null | Value::Bool(false)) => true,
+        Some(Value::Array(list)) => list.is_empty(),
+        Some(Value::Object(map)) => map.is_empty(),
+        Some(Value::Bool(true) | Value::Number(_) | Value::String(_)) => false,
+    }
+}
+
+cluster_set_params! {
+    /// Go on where a check only warns.
+    force: bool,
+    /// Jobs that may call agents at the same time; 1 to 1,000.
+    max_running_jobs: Option<u32>,
+    /// Accepted for Ganeti's clients; nothing here tracks jobs by polling.
+    max_tracked_jobs: Option<u32>,
+    /// How many nodes hold copies of queue and configuration; at least 1.
+    candidate_pool_size: Option<u32>,
+    /// First three bytes of instances' Ethernet addresses.
+    mac_prefix: Option<String>,
+    /// Interface that carries the master's address.
+    master_netdev: Option<String>,
+    /// Prefix length of the master's address.
+    master_netmask: Option<u8>,
+    ;
+    hv_state, disk_state, vg_name, enabled_hypervisors, hvparams, beparams, os_hvp, osparams,
+    osparams_private_cluster, nicparams, ndparams, diskparams, ipolicy, uid_pool, add_uids,
+    remove_uids, maintain_node_health, prealloc_wipe_disks, drbd_helper, default_iallocator,
+    default_iallocator_params, reserved_lvs, hidden_os, blacklisted_os, use_external_mip_script,
+    enabled_disk_templates, modify_etc_hosts, file_storage_dir, shared_file_storage_dir,
+    gluster_storage_dir, install_image, instance_communication_network, zeroing_image,
+    compression_tools, enabled_user_shutdown, enabled_data_collectors, data_collector_interval,
+}

@@ -1,0 +1,117 @@
+//! Core: the parameters that every opcode has.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::job::{JobId, JobStatus};
+
+/// Urgent, usual and patient: the only priorities that a submission may carry.
+pub const SUBMIT_PRIORITIES: [i32; 3] = [-10, 0, 10];
+
+/// The parameters that every opcode has.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Common {
+    /// Check only, change nothing.
+    pub dry_run: bool,
+    /// Unused; clients send it.
+    pub debug_level: i64,
+    /// −10, 0 or 10 at submission.
+    pub priority: i32,
+    /// Jobs that must end first.
+    pub depends: Option<Vec<Dependency>>,
+    /// Free text of the submitter.
+    pub comment: Option<String>,
+    /// Who asked for it and why, oldest first.
+    pub reason: Vec<ReasonEntry>,
+}
+
+/// Source, text and nanoseconds since the epoch; on the wire a list of three.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReasonEntry(
+    /// What wrote the entry, as `gnt:client`.
+    pub String,
+    /// What it says.
+    pub String,
+    /// Nanoseconds since the epoch.
+    pub i64,
+);
+
+/// A job that must end first; on the wire `[job id, [statuses]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependency(
+    /// Which job.
+    pub DependsOn,
+    /// The final statuses that are good enough; none means any.
+    pub Vec<JobStatus>,
+);
+
+/// The job of a [`Dependency`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DependsOn {
+    /// A job of the queue.
+    Job(JobId),
+    /// Counted back from this job within the same submission: 1 is the one before.
+    Back(u64),
+}
+
+impl Serialize for DependsOn {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Job(id) => id.serialize(serializer),
+            Self::Back(n) => (-i128::from(*n)).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for DependsOn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Number(i64),
+            Id(JobId),
+        }
+        match Form::deserialize(deserializer)? {
+            Form::Number(n) if n < 0 => Ok(Self::Back(n.unsigned_abs())),
+            Form::Number(0) => Err(serde::de::Error::custom("a job cannot depend on job 0")),
+            Form::Number(n) => Ok(Self::Job(JobId(n.unsigned_abs()))),
+            Form::Id(id) => Ok(Self::Job(id)),
+        }
+    }
+}
+
+/// How a parameter shows in a job's summary.
+pub(super) trait Summary {
+    fn text(&self) -> String;
+}
+
+pub(super) fn summary(value: &impl Summary) -> String {
+    value.text()
+}
+
+impl Summary for String {
+    fn text(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Summary for f64 {
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Summary for Vec<u32> {
+    fn text(&self) -> String {
+        let words: Vec<String> = self.iter().map(u32::to_string).collect();
+        if words.is_empty() { "all".to_owned() } else { words.join(",") }
+    }
+}
+
+impl Summary for Vec<crate::machine::MachineSpec> {
+    fn text(&self) -> String {
+        match self.as_slice() {
+            [one] => one.serial.to_string(),
+            many => format!("{} machines", many.len()),
+        }
+    }
+}

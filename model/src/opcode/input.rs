@@ -1,0 +1,234 @@
+//! Core: an opcode as it enters and as it is stored.
+
+use std::fmt;
+
+use serde::de::value::MapDeserializer;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::common::{Common, Dependency, ReasonEntry};
+use super::{OpCode, Reach};
+
+/// Most parameters that one opcode may carry: three times the longest list that is known.
+const PARAMETERS_MAX: usize = 128;
+
+/// A checked opcode with its common parameters; on the wire one flat object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpInput {
+    /// The verb and its own parameters.
+    pub op: OpCode,
+    /// What every opcode has.
+    pub common: Common,
+}
+
+/// An opcode that does not read.
+#[derive(Debug, thiserror::Error)]
+#[error("opcode {id} is malformed: {error}")]
+pub struct OpInputError {
+    id: String,
+    #[source]
+    error: serde_json::Error,
+}
+
+impl OpInput {
+    /// An opcode with nothing but its own parameters.
+    #[must_use]
+    pub fn new(op: OpCode) -> Self {
+        Self { op, common: Common::default() }
+    }
+
+    /// Reads an opcode that a client sent.
+    ///
+    /// # Errors
+    /// An unknown verb, an unknown or missing parameter, or one of the wrong type.
+    pub fn parse(text: &str) -> Result<Self, OpInputError> {
+        serde_json::from_str(text).map_err(|error| OpInputError { id: op_id(text), error })
+    }
+}
+
+/// The verb of a malformed opcode, as far as it can be told.
+fn op_id(text: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Tag {
+        #[serde(rename = "OP_ID")]
+        id: String,
+    }
+    serde_json::from_str::<Tag>(text).map_or_else(|_| "without OP_ID".to_owned(), |tag| tag.id)
+}
+
+impl Serialize for OpInput {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Flat<'a> {
+            #[serde(flatten)]
+            op: &'a OpCode,
+            #[serde(flatten)]
+            common: &'a Common,
+        }
+        Flat { op: &self.op, common: &self.common }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for OpInput {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(OpInputVisitor)
+    }
+}
+
+/// Sorts the fields of the flat object: common ones are read, the verb's own are kept as text
+/// until the verb is known, so that each verb can refuse fields that it does not have.
+struct OpInputVisitor;
+
+impl<'de> Visitor<'de> for OpInputVisitor {
+    type Value = OpInput;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an opcode: an object with OP_ID")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OpInput, A::Error> {
+        let mut id: Option<String> = None;
+        let mut common = Common::default();
+        let mut own: Vec<(String, &'de RawValue)> = Vec::new();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "OP_ID" => id = Some(map.next_value()?),
+                "dry_run" => common.dry_run = map.next_value::<Option<bool>>()?.unwrap_or(false),
+                "debug_level" => {
+                    common.debug_level = map.next_value::<Option<i64>>()?.unwrap_or(0);
+                }
+                "priority" => common.priority = map.next_value::<Option<i32>>()?.unwrap_or(0),
+                "depends" => common.depends = map.next_value::<Option<Vec<Dependency>>>()?,
+                "comment" => common.comment = map.next_value()?,
+                "reason" => {
+                    let reason = map.next_value::<Option<Vec<ReasonEntry>>>()?;
+                    common.reason = reason.unwrap_or_default();
+                }
+                _ if own.len() == PARAMETERS_MAX => {
+                    return Err(A::Error::custom("too many parameters"));
+                }
+                _ => own.push((key, map.next_value()?)),
+            }
+        }
+        let id = id.ok_or_else(|| A::Error::missing_field("OP_ID"))?;
+        let own = own.into_iter().map(|(key, text)| (key, Parameter(text)));
+        let op = OpCode::parse(&id, MapDeserializer::<_, serde_json::Error>::new(own))
+            .map_err(A::Error::custom)?;
+        Ok(OpInput { op, common })
+    }
+}
+
+struct Parameter<'de>(&'de RawValue);
+
+impl<'de> serde::de::IntoDeserializer<'de, serde_json::Error> for Parameter<'de> {
+    type Deserializer = &'de RawValue;
+    fn into_deserializer(self) -> &'de RawValue {
+        self.0
+    }
+}
+
+/// An opcode as a job keeps it: one that this version cannot read stays as it was written, so that
+/// an old archive never breaks a new master.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// This version knows it.
+    Known(Box<OpInput>),
+    /// This version does not; such a job can be shown and archived, never run.
+    Unknown(Box<RawValue>),
+}
+
+impl Input {
+    /// How the job list names it.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        match self {
+            Self::Known(input) => input.op.summary(),
+            Self::Unknown(_) => "INVALID_OP".to_owned(),
+        }
+    }
+
+    /// Its priority at submission.
+    #[must_use]
+    pub fn priority(&self) -> i32 {
+        self.known().map_or(0, |input| input.common.priority)
+    }
+
+    /// The jobs that must end first.
+    #[must_use]
+    pub fn depends(&self) -> &[Dependency] {
+        self.known().and_then(|input| input.common.depends.as_deref()).unwrap_or_default()
+    }
+
+    /// The opcode, if this version knows it.
+    #[must_use]
+    pub fn known(&self) -> Option<&OpInput> {
+        match self {
+            Self::Known(input) => Some(input),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// How far it reaches; what cannot run reaches nowhere.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        self.known().map_or(Reach::Master, |input| input.op.reach())
+    }
+}
+
+impl Serialize for Input {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Known(input) => input.serialize(serializer),
+            Self::Unknown(raw) => raw.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Input {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        Ok(match OpInput::parse(raw.get()) {
+            Ok(input) => Self::Known(Box::new(input)),
+            Err(_) => Self::Unknown(raw.to_owned()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_python_client_sends() {
+        let text = r#"{"OP_ID": "OP_TEST_DELAY", "duration": 10, "on_master": true, "on_nodes": [],
+            "on_node_uuids": null, "repeat": 0, "interruptible": false, "no_locks": true,
+            "dry_run": null, "debug_level": 0, "priority": -10, "depends": [[-1, ["success"]]],
+            "comment": null, "reason": [["gnt:client:gnt-debug", "delay", 1700000000000000001]]}"#;
+        let input = OpInput::parse(text).unwrap();
+        assert_eq!(input.op.summary(), "TEST_DELAY(10)");
+        assert_eq!(input.common.priority, -10);
+        let again = OpInput::parse(&serde_json::to_string(&input).unwrap()).unwrap();
+        assert_eq!(again, input);
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        for (text, told) in [
+            (
+                r#"{"OP_ID":"OP_TEST_DELAY","duration":1,"durations":2}"#,
+                "unknown field `durations`",
+            ),
+            (r#"{"OP_ID":"OP_TEST_DELAY"}"#, "missing field `duration`"),
+            (r#"{"OP_ID":"OP_TEST_DELAY","duration":"1"}"#, "invalid type"),
+            (r#"{"OP_ID":"OP_NONSENSE"}"#, "unknown opcode `OP_NONSENSE`"),
+            (r#"{"duration":1}"#, "missing field `OP_ID`"),
+            (r#"{"OP_ID":"OP_TEST_DELAY","duration":1,"depends":[[0,[]]]}"#, "job 0"),
+            (r#"[]"#, "an opcode"),
+        ] {
+            let error = OpInput::parse(text).unwrap_err();
+            let shown = error.to_string();
+            assert!(shown.contains(told), "{text}: {shown}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Core: opcodes on nodes.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Parameters of `OP_NODE_ADD`.
+///
+/// The one-time secret that `noded enroll` shows is no parameter: job files are read by many. It
+/// is handed over by the LUXI method `GantryStageSecret` before the job is submitted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeAdd {
+    /// Its host name.
+    pub node_name: String,
+    /// Where its agent listens.
+    #[serde(default)]
+    pub primary_ip: Option<IpAddr>,
+    /// Port of its agent; null means the default.
+    #[serde(default)]
+    pub rpc_port: Option<u16>,
+    /// SHA-256 of the agent's enrolment certificate, in hex, as `noded enroll` shows it.
+    #[serde(default)]
+    pub fingerprint: Option<String>,
+    /// Rack that its agent serves.
+    #[serde(default)]
+    pub rack: Option<u32>,
+    /// Whether it may become the master.
+    #[serde(default)]
+    pub master_capable: Option<bool>,
+    /// Whether it may run instances.
+    #[serde(default)]
+    pub vm_capable: Option<bool>,
+    /// Address for replication traffic.
+    #[serde(default)]
+    pub secondary_ip: Option<IpAddr>,
+    /// Add a node that is a member already, after it lost its disk.
+    #[serde(default)]
+    pub readd: bool,
+    /// Node group.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// Node parameters.
+    #[serde(default)]
+    pub ndparams: Option<Value>,
+    /// Sent by Ganeti's client; nothing to do here.
+    #[serde(default)]
+    pub node_setup: bool,
+    /// Sent by Ganeti's client; must be null.
+    #[serde(default)]
+    pub hv_state: Option<Value>,
+    /// Sent by Ganeti's client; must be null.
+    #[serde(default)]
+    pub disk_state: Option<Value>,
+}
+
+/// Parameters of `OP_NODE_REMOVE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeRemove {
+    /// Its host name.
+    pub node_name: String,
+    /// Its UUID, instead.
+    #[serde(default)]
+    pub node_uuid: Option<String>,
+}
+
+/// Parameters of `OP_NODE_SET_PARAMS`; what is null stays as it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSetParams {
+    /// Its host name.
+    pub node_name: String,
+    /// Its UUID, instead.
+    #[serde(default)]
+    pub node_uuid: Option<String>,
+    /// Go on where a check only warns.
+    #[serde(default)]
+    pub force: bool,
+    /// Make it a master candidate, or no longer.
+    #[serde(default)]
+    pub master_candidate: Option<bool>,
+    /// Mark it offline, or online.
+    #[serde(default)]
+    pub offline: Option<bool>,
+    /// Mark it drained, or no longer.
+    #[serde(default)]
+    pub drained: Option<bool>,
+    /// Promote another node where this one leaves a gap.
+    #[serde(default)]
+    pub auto_promote: bool,
+    /// Whether it may become the master.
+    #[serde(default)]
+    pub master_capable: Option<bool>,
+    /// Whether it may run instances.
+    #[serde(default)]
+    pub vm_capable: Option<bool>,
+    /// Address for replication traffic.
+    #[serde(default)]
+    pub secondary_ip: Option<IpAddr>,
+    /// Rack that its agent serves; −1 takes it away.
+    #[serde(default)]
+    pub rack: Option<i64>,
+    /// Node parameters.
+    #[serde(default)]
+    pub ndparams: Option<Value>,
+    /// Record its power state.
+    #[serde(default)]
+    pub powered: Option<bool>,
+    /// Sent by Ganeti's client; must be null.
+    #[serde(default)]
+    pub hv_state: Option<Value>,
+    /// Sent by Ganeti's client; must be null.
+    #[serde(default)]
+    pub disk_state: Option<Value>,
+}

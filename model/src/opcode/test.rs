@@ -1,0 +1,51 @@
+//! Core: opcodes that test the queue.
+
+use serde::{Deserialize, Serialize};
+
+/// Parameters of `OP_TEST_DELAY`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestDelay {
+    /// Seconds to sleep, each time.
+    pub duration: f64,
+    /// Sleep on the master.
+    #[serde(default = "yes")]
+    pub on_master: bool,
+    /// Names of nodes to sleep on.
+    #[serde(default)]
+    pub on_nodes: Vec<String>,
+    /// Sent by Ganeti's client; the names are what counts.
+    #[serde(default)]
+    pub on_node_uuids: Option<Vec<String>>,
+    /// How often to sleep again; zero means once.
+    #[serde(default)]
+    pub repeat: u32,
+    /// End early when a client connects to the socket that the job's log names.
+    #[serde(default)]
+    pub interruptible: bool,
+    /// Take no locks.
+    #[serde(default = "yes")]
+    pub no_locks: bool,
+}
+
+/// Parameters of `OP_TEST_JQUEUE`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestJqueue {
+    /// Tell the client when the locks are waited for, and wait for its word.
+    #[serde(default)]
+    pub notify_waitlock: bool,
+    /// Tell the client when execution begins, and wait for its word.
+    #[serde(default)]
+    pub notify_exec: bool,
+    /// Messages to write to the job's log.
+    #[serde(default)]
+    pub log_messages: Vec<String>,
+    /// Fail at the end.
+    #[serde(default)]
+    pub fail: bool,
+}
+
+const fn yes() -> bool {
+    true
+}

@@ -1,0 +1,115 @@
+//! Core: the rack document, the only thing that an agent needs to serve its rack, and the events
+//! that the agent gives back.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ipam::LeaseRange;
+use crate::machine::BootStage;
+use crate::name::{MacAddress, NodeName, Serial};
+use crate::time::Timestamp;
+
+/// Seconds that a lease lasts.
+pub const LEASE_SECONDS: u32 = 3_600;
+
+/// What the master compiled for one rack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RackDocument {
+    /// Name of the cluster.
+    pub cluster_name: NodeName,
+    /// The rack.
+    pub rack: u32,
+    /// Position of the store that it was made from; a higher one is newer.
+    pub version: u64,
+    /// Its lease ranges.
+    pub ranges: Vec<LeaseRange>,
+    /// Seconds that a lease lasts.
+    pub lease_seconds: u32,
+    /// Its machines, by serial.
+    pub machines: Vec<RackMachine>,
+}
+
+/// A machine as its rack's agent needs to know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RackMachine {
+    /// Its serial number.
+    pub serial: Serial,
+    /// What it is for.
+    pub role: String,
+    /// Its number within the rack.
+    pub index: u32,
+    /// Its Ethernet addresses, as far as they are known.
+    pub mac: Vec<MacAddress>,
+    /// Addresses of its operating system, one an interface.
+    pub addresses: Vec<Ipv4Addr>,
+    /// What it is to boot.
+    pub boot: BootChoice,
+}
+
+/// What a machine is to boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BootChoice {
+    /// What its firmware has next, as a rule its disk.
+    Local,
+}
+
+/// One thing that an agent saw, numbered in its outbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// From 1, without gaps, for the life of the agent's store.
+    pub number: u64,
+    /// When it was seen.
+    pub at: Timestamp,
+    /// What was seen.
+    pub observation: Observation,
+}
+
+/// What an agent can see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Observation {
+    /// A lease was given, renewed or ended.
+    Lease(Lease),
+    /// A machine came to a stage of its boot.
+    Boot {
+        /// The rack.
+        rack: u32,
+        /// The serial number that the machine told.
+        serial: Serial,
+        /// Its address.
+        address: Ipv4Addr,
+        /// The Ethernet address that holds the lease of that address.
+        mac: Option<MacAddress>,
+        /// How far it came.
+        stage: BootStage,
+    },
+}
+
+/// The document `leases/RACK/MAC`: one address in use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// The rack.
+    pub rack: u32,
+    /// Who has it.
+    pub mac: MacAddress,
+    /// Which address.
+    pub address: Ipv4Addr,
+    /// Whether it is in use.
+    pub state: LeaseState,
+    /// When it ends by itself.
+    pub until: Timestamp,
+}
+
+/// Whether a lease is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LeaseState {
+    /// In use until its time is over.
+    Bound,
+    /// Given back by the client.
+    Released,
+    /// The client found the address in use by another.
+    Declined,
+}

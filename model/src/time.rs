@@ -1,0 +1,104 @@
+//! Core: points in time as the job files and clients write them.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+/// Microseconds since 1970-01-01 UTC; on the wire Ganeti's pair `[seconds, microseconds]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// From microseconds since the epoch.
+    #[must_use]
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    /// Microseconds since the epoch.
+    #[must_use]
+    pub const fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// Whole seconds since the epoch.
+    #[must_use]
+    pub const fn seconds(self) -> i64 {
+        self.0.div_euclid(MICROS_PER_SECOND)
+    }
+
+    /// This moment moved by `seconds`.
+    #[must_use]
+    pub const fn plus_seconds(self, seconds: i64) -> Self {
+        Self(self.0.saturating_add(seconds.saturating_mul(MICROS_PER_SECOND)))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.seconds(), self.0.rem_euclid(MICROS_PER_SECOND)).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (seconds, micros) = <(i64, i64)>::deserialize(deserializer)?;
+        Ok(Self(seconds.saturating_mul(MICROS_PER_SECOND).saturating_add(micros)))
+    }
+}
+
+/// `2026-11-20 13:05:09 UTC`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.seconds();
+        let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
+        let of_day = seconds.rem_euclid(86_400);
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
+            of_day / 3_600,
+            of_day / 60 % 60,
+            of_day % 60
+        )
+    }
+}
+
+/// Gregorian date of a day number counted from 1970-01-01, by eras of 400 years.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wire_form_is_a_pair() {
+        let t = Timestamp::from_micros(1_700_000_000_000_042);
+        assert_eq!(serde_json::to_string(&t).unwrap(), "[1700000000,42]");
+        assert_eq!(serde_json::from_str::<Timestamp>("[1700000000,42]").unwrap(), t);
+    }
+
+    #[test]
+    fn dates_are_gregorian() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_795_179_909, "2026-11-20 13:05:09 UTC"),
+            (-1, "1969-12-31 23:59:59 UTC"),
+        ] {
+            assert_eq!(Timestamp::from_micros(seconds * 1_000_000).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Core: the name of one object, which is also the path of its file.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Bytes in one segment: file systems stop at 255, and a temporary name needs a few more.
+pub const SEGMENT_BYTES_MAX: usize = 200;
+
+/// Segments in one key: the deepest layout, `crypts/SERIAL/PATH`, uses three.
+pub const SEGMENTS_MAX: usize = 8;
+
+/// Names that belong to the store itself and can be no keys.
+const RESERVED: [&str; 3] = ["store.json", "journal", "queue/lock"];
+
+/// A relative path below the data directory, such as `queue/job-37` or `config/nodes/n1`.
+///
+/// Each of its at most [`SEGMENTS_MAX`] segments has 1 to [`SEGMENT_BYTES_MAX`] bytes out of
+/// `A-Z a-z 0-9 . _ @ : + -` and does not start with a dot, so a key never leaves the directory
+/// and never meets a temporary file. Cloning shares the text.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Arc<str>);
+
+/// A text that is no key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// Too many segments.
+    #[error("key `{key}` has more than {SEGMENTS_MAX} segments")]
+    Deep {
+        /// The text as given.
+        key: String,
+    },
+    /// A segment that is empty, too long, starts with a dot or has a forbidden byte.
+    #[error(
+        "`{segment}` in key `{key}` must have 1 to {SEGMENT_BYTES_MAX} characters out of \
+         A-Z a-z 0-9 . _ @ : + - and not start with a dot"
+    )]
+    Segment {
+        /// The text as given.
+        key: String,
+        /// The segment that is wrong.
+        segment: String,
+    },
+    /// A name that the store uses for itself.
+    #[error("key `{key}` is a name of the store itself")]
+    Reserved {
+        /// The text as given.
+        key: String,
+    },
+}
+
+impl Key {
+    /// Checks `text` and makes it a key.
+    ///
+    /// # Errors
+    /// The text breaks a rule of [`Key`] or names a file of the store itself.
+    pub fn parse(text: &str) -> Result<Self, KeyError> {
+        let mut segments = 0;
+        for segment in text.split('/') {
+            segments += 1;
+            if segments > SEGMENTS_MAX {
+                return Err(KeyError::Deep { key: text.to_owned() });
+            }
+            if !is_segment(segment) {
+                return Err(KeyError::Segment {
+                    key: text.to_owned(),
+                    segment: segment.to_owned(),
+                });
+            }
+        }
+        if RESERVED.iter().any(|name| is_at_or_below(text, name)) {
+            return Err(KeyError::Reserved { key: text.to_owned() });
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The key as text, as it stands in the path.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The directory of the key relative to the data directory; empty for a key of one segment.
+    #[must_use]
+    pub fn directory(&self) -> &str {
+        self.0.rsplit_once('/').map_or("", |(directory, _name)| directory)
+    }
+}
+
+fn is_segment(segment: &str) -> bool {
+    !segment.is_empty()
+        && segment.len() <= SEGMENT_BYTES_MAX
+        && !segment.starts_with('.')
+        && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b"._@:+-".contains(&b))
+}
+
+fn is_at_or_below(text: &str, name: &str) -> bool {
+    text.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+impl FromStr for Key {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<&str> for Key {
+    type Error = KeyError;
+
+    fn try_from(text: &str) -> Result<Self, KeyError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_layout_of_the_data_directory_is_made_of_keys() {
+        for text in [
+            "ipam",
+            "queue/job-37",
+            "queue/serial",
+            "queue/archive/0/job-12",
+            "config/nodes/n1.example.com",
+            "machines/SN1",
+            "crypts/SN1/disk:0",
+            "a/b/c/d/e/f/g/h",
+        ] {
+            assert_eq!(Key::parse(text).map(|k| k.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!(Key::parse("queue/archive/0/job-12").unwrap().directory(), "queue/archive/0");
+        assert_eq!(Key::parse("ipam").unwrap().directory(), "");
+    }
+
+    #[test]
+    fn a_key_never_leaves_its_directory_or_touches_the_store() {
+        let long = "x".repeat(SEGMENT_BYTES_MAX + 1);
+        for text in ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", ".tmp/x", "a b", "ä", &long]
+        {
+            assert!(matches!(Key::parse(text), Err(KeyError::Segment { .. })), "{text}");
+        }
+        assert!(matches!(Key::parse("a/b/c/d/e/f/g/h/i"), Err(KeyError::Deep { .. })));
+        for text in ["store.json", "journal", "journal/segment-0", "queue/lock"] {
+            assert!(matches!(Key::parse(text), Err(KeyError::Reserved { .. })), "{text}");
+        }
+        assert!(Key::parse("queue/locked").is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_is_total(text in ".{0,40}") {
+            if let Ok(key) = Key::parse(&text) {
+                prop_assert_eq!(key.as_str(), text.as_str());
+            }
+        }
+    }
+}

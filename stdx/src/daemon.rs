@@ -1,0 +1,146 @@
+//! What every daemon does at its start and end: its log, its signals, its word to systemd.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// One readable line an event.
+    #[default]
+    Text,
+    /// One JSON object an event.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            other => Err(format!("log format `{other}` is neither `text` nor `json`")),
+        }
+    }
+}
+
+/// Where a daemon's log goes and how it looks.
+#[derive(Debug, Clone, Default)]
+pub struct Log {
+    /// The file to append to; without one, standard error (which journald reads).
+    pub file: Option<PathBuf>,
+    /// Text or JSON.
+    pub format: LogFormat,
+    /// A filter in `tracing` syntax; empty means `info`.
+    pub filter: String,
+}
+
+/// A log that could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The file cannot be opened for appending.
+    #[error("cannot open the log file `{path}`")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// The filter does not parse.
+    #[error("`{filter}` is no log filter; try `info`, `debug` or `info,masterd::jobs=debug`")]
+    Filter {
+        /// The filter as given.
+        filter: String,
+        /// What is wrong with it.
+        #[source]
+        error: tracing_subscriber::filter::ParseError,
+    },
+    /// A log was set up before.
+    #[error("the log was set up twice")]
+    Twice,
+}
+
+impl Log {
+    /// Makes this the log of the whole process.
+    ///
+    /// # Errors
+    /// A file that cannot be opened, a filter that does not parse, or a log set up before.
+    pub fn install(&self) -> Result<(), LogError> {
+        let text = if self.filter.is_empty() { "info" } else { &self.filter };
+        let filter = EnvFilter::try_new(text)
+            .map_err(|error| LogError::Filter { filter: text.to_owned(), error })?;
+        let writer = match &self.file {
+            Some(path) => BoxMakeWriter::new(open_log(path)?),
+            None => BoxMakeWriter::new(io::stderr),
+        };
+        let builder = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(writer)
+            .with_ansi(false);
+        match self.format {
+            LogFormat::Text => builder.try_init(),
+            LogFormat::Json => builder.json().try_init(),
+        }
+        .map_err(|_already| LogError::Twice)
+    }
+}
+
+fn open_log(path: &Path) -> Result<std::fs::File, LogError> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o640)
+        .open(path)
+        .map_err(|error| LogError::Open { path: path.to_owned(), error })
+}
+
+/// Waits for the signal that asks a daemon to end (SIGTERM or SIGINT) and tells which it was.
+///
+/// # Errors
+/// The handlers could not be installed.
+pub async fn asked_to_end() -> io::Result<&'static str> {
+    let mut term = signal(SignalKind::terminate())?;
+    let mut int = signal(SignalKind::interrupt())?;
+    Ok(tokio::select! {
+        _ = term.recv() => "SIGTERM",
+        _ = int.recv() => "SIGINT",
+    })
+}
+
+/// Tells systemd that the daemon serves; without systemd, does nothing.
+pub fn notify_ready(status: &str) {
+    notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(status)]);
+}
+
+/// Tells systemd that the daemon is ending; without systemd, does nothing.
+pub fn notify_stopping() {
+    notify(&[sd_notify::NotifyState::Stopping]);
+}
+
+fn notify(states: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "systemd was not told");
+    }
+}
+
+/// An error with its whole chain on one line, for the edge where errors are printed.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,14 @@
+//! What std lacks and several crates need. No word of the cluster is spoken here.
+//!
+//! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins
+//! what runs in the background, [`atomic`] replaces files whole, [`daemon`] is what every daemon
+//! does at its start and end.
+#![warn(missing_docs)]
+
+pub mod atomic;
+pub mod clock;
+pub mod daemon;
+pub mod tasks;
+
+pub use clock::Clock;
+pub use tasks::Tasks;
