@@ -1,1 +1,157 @@
-fn main() {}
+//! `masterd`: the master daemon.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use masterd::bootstrap::{self, Init};
+use masterd::daemon::{self, Options};
+use model::layout::{Layout, RPC_PORT};
+use model::{NodeName, Timestamp};
+use queue_format::Durability;
+use stdx::Clock;
+use stdx::daemon::{Log, LogFormat, chain};
+
+/// Exit status of a configuration that cannot be used (Ganeti's).
+const EXIT_CONFIGURATION: u8 = 2;
+/// Exit status of a daemon that is not the master (Ganeti's).
+const EXIT_NOT_MASTER: u8 = 11;
+
+/// The master daemon of Gantry: takes jobs over its LUXI socket and runs them.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Command {
+    /// Directory below which all paths lie.
+    #[arg(long, value_name = "DIR", default_value = "/", env = "GANTRY_ROOT", global = true)]
+    root: PathBuf,
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Debug, Args)]
+struct Serve {
+    /// Log format: text or json.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+    /// What to log, as `info`, `debug` or `info,masterd::jobs=debug`.
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    log_filter: String,
+    /// Log to standard error instead of the log file.
+    #[arg(long)]
+    log_stderr: bool,
+    /// What an answer rests on: `journal` (fast), or `file` (each file durable, slow).
+    #[arg(long, value_name = "KIND", default_value = "journal")]
+    durability: Durability,
+    /// Size of a journal segment in MiB, for segments that are yet to be made.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    journal_segment: Option<u32>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Begin a new cluster with this machine as its master.
+    Init(InitArguments),
+}
+
+#[derive(Debug, Args)]
+struct InitArguments {
+    /// Name of the cluster.
+    name: NodeName,
+    /// Name of this node; the host name where it is not given.
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<NodeName>,
+    /// Address of this node's agent.
+    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    primary_ip: IpAddr,
+    /// Port of this node's agent.
+    #[arg(long, value_name = "PORT", default_value_t = RPC_PORT)]
+    rpc_port: u16,
+    /// Rack that this node's agent serves.
+    #[arg(long, value_name = "NUMBER")]
+    rack: Option<u32>,
+}
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    let layout = Layout::new(&command.root);
+    match command.action {
+        Some(Action::Init(arguments)) => init(&layout, arguments),
+        None => serve(layout, &command.serve),
+    }
+}
+
+fn init(layout: &Layout, arguments: InitArguments) -> ExitCode {
+    let node = match arguments.node_name.map_or_else(host_name, Ok) {
+        Ok(node) => node,
+        Err(why) => return fail(&why, EXIT_CONFIGURATION),
+    };
+    let wanted = Init {
+        cluster: arguments.name,
+        node,
+        primary_ip: arguments.primary_ip,
+        rpc_port: arguments.rpc_port,
+        rack: arguments.rack,
+    };
+    let now = Timestamp::from_micros(Clock::system().now_micros());
+    match bootstrap::init(layout, &wanted, now) {
+        Ok(()) => {
+            say(&format!(
+                "Cluster {} begun; its first node and master is {} ({}:{}).\n\
+                 Now start `masterd` and `noded` on this machine, then see `gnt cluster info`.",
+                wanted.cluster, wanted.node, wanted.primary_ip, wanted.rpc_port
+            ));
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&chain(&error), EXIT_CONFIGURATION),
+    }
+}
+
+fn host_name() -> Result<NodeName, String> {
+    let name = nix::unistd::gethostname().map_err(|error| format!("no host name: {error}"))?;
+    let name = name.to_string_lossy();
+    name.parse()
+        .map_err(|error| format!("the host name cannot be used ({error}); give --node-name"))
+}
+
+fn serve(layout: Layout, serve: &Serve) -> ExitCode {
+    let log = Log {
+        file: (!serve.log_stderr).then(|| layout.master_log()),
+        format: serve.log_format,
+        filter: serve.log_filter.clone(),
+    };
+    if let Err(error) = log.install() {
+        return fail(&chain(&error), EXIT_CONFIGURATION);
+    }
+    let options = Options {
+        layout,
+        durability: serve.durability,
+        segment_bytes: serve.journal_segment.map(|mib| u64::from(mib) << 20),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("cannot start the runtime: {error}"), 1),
+    };
+    match runtime.block_on(daemon::run(options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let why = chain(&error);
+            tracing::error!(why, "masterd cannot go on");
+            let not_master = matches!(error, daemon::DaemonError::NotMaster { .. });
+            fail(&why, if not_master { EXIT_NOT_MASTER } else { EXIT_CONFIGURATION })
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the answer to the operator's command")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+#[expect(clippy::print_stderr, reason = "the operator or the journal must see why it ended")]
+fn fail(why: &str, status: u8) -> ExitCode {
+    eprintln!("masterd: {why}");
+    ExitCode::from(status)
+}

@@ -18,6 +18,7 @@ pub mod job;
 pub mod opcode;
 
 pub mod cluster;
+pub mod enrol;
 pub mod ipam;
 pub mod machine;
 pub mod node;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::enrol::Fingerprint;
 use crate::name::NodeName;
 use crate::time::Timestamp;
 
@@ -52,8 +53,8 @@ pub struct Node {
     pub rpc_port: u16,
     /// Address for replication traffic; the primary one where there is no other.
     pub secondary_ip: IpAddr,
-    /// SHA-256 of its certificate, hex: the pin by which callers and agents know each other.
-    pub fingerprint: String,
+    /// Its certificate's: the pin by which callers and agents know each other.
+    pub fingerprint: Fingerprint,
     /// Rack that its agent serves.
     pub rack: Option<u32>,
     /// Whether it may become the master.

@@ -1,0 +1,26 @@
+//! The DHCPv4 server of a rack: addresses for machines that boot, and where to boot from.
+//!
+//! In reading order: [`config`] is what a server is told; [`packet`] is the wire; [`leases`] says
+//! who holds which address; [`boot`] tells firmware, iPXE and operating systems apart; [`engine`]
+//! decides what a packet leads to; [`server`] is the shell with sockets, disk and clock.
+//!
+//! Rules that hold throughout (each is a property of the engine's tests):
+//! - no address is leased to two clients at a time, none outside its range, none that is excluded;
+//! - a client is acknowledged the address that it asked for, or none;
+//! - an acknowledgement leaves after its lease is durable;
+//! - firmware, iPXE and operating system of one machine hold one address.
+
+pub mod config;
+pub mod packet;
+
+pub mod leases;
+
+pub mod boot;
+pub mod engine;
+
+pub mod server;
+
+pub use config::{Config, ConfigError, ServedRange};
+pub use engine::{Arrival, Destination, Effect, Engine, Ignored, Observation, Outgoing};
+pub use leases::{LeaseRecord, LeaseState};
+pub use packet::{Identity, Packet, Reply};

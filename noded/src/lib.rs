@@ -1,1 +1,28 @@
-//! placeholder
+//! The agent of a node, as a library.
+//!
+//! In reading order: [`options`] is the command line, [`run`] what becomes of it, [`enroll`] how a
+//! machine joins; [`daemon`] puts the agent together: [`agent`] answers the master's calls,
+//! [`ledger`] is what the agent remembers and [`outbox`] what it has to tell, [`rack`] what it
+//! serves from; [`leasing`] runs [`dhcp`] by it, [`boot`] serves the scripts.
+#![warn(missing_docs)]
+
+pub mod options;
+pub mod run;
+
+pub mod enroll;
+
+pub mod daemon;
+
+pub mod agent;
+pub mod facts;
+pub mod ledger;
+pub mod outbox;
+pub mod rack;
+
+pub mod dhcp;
+pub mod leasing;
+
+pub mod boot;
+
+#[cfg(test)]
+mod testing;

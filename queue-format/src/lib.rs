@@ -1,1 +1,29 @@
-//! placeholder
+//! What is on disk, and on the replication wire.
+//!
+//! A store is a directory of files, one small document each, that change together, durably and
+//! fast. In reading order: [`key`] names a document, [`change`] says what happens to it,
+//! [`position`] where in the history; [`journal`] makes changes durable; [`store`] opens a
+//! directory, commits to it and brings the files up to date behind the commits.
+//!
+//! The layout, every format byte by byte, the rules of recovery and the limits with their reasons
+//! are in `docs/queue-format.md`. This crate knows neither jobs nor async: contents are bytes, and
+//! its threads are plain threads.
+#![warn(missing_docs)]
+
+pub mod change;
+pub mod journal;
+pub mod key;
+pub mod position;
+pub mod store;
+
+mod disk;
+
+pub use change::codec::DecodeError;
+pub use change::{Batch, Change};
+pub use key::{Key, KeyError};
+pub use position::{Epoch, Position};
+pub use store::{
+    Backlog, Callbacks, CloseError, Committer, Durability, FatalError, FileError, Health,
+    OpenError, Reader, Recorder, Recovered, RecoveredLog, Refusal, Refused, ReplicatedStore, Scan,
+    StartError, Store, StoreOptions,
+};

@@ -1,1 +1,29 @@
-//! placeholder
+//! The node protocol: how the master calls the agents of the nodes.
+//!
+//! In reading order: [`calls`] is the table of everything that can be asked; [`wire`] is what
+//! surrounds every call and answer; [`identity`] and [`tls`] say who is who; [`fence`] keeps calls
+//! of two masters apart; [`service`] and [`server`] answer, [`client`] asks; [`enrol`] is how a
+//! new node gets its identity. The protocol is described in `docs/node-rpc.md`.
+#![warn(missing_docs)]
+
+pub mod calls;
+pub mod wire;
+
+pub mod identity;
+pub mod tls;
+
+pub mod fence;
+pub mod server;
+pub mod service;
+
+pub mod client;
+
+pub mod enrol;
+
+#[cfg(test)]
+mod testing;
+
+pub use calls::{Call, Request};
+pub use client::{Client, Meta, NodeTarget, RpcError};
+pub use service::{Answer, answer};
+pub use wire::{Failure, FailureKind, JobRef};

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 /// Any I/O error; the old content is then still in place.
 pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let temporary = temporary_name(path);
-    let written = write_temporary(&temporary, content, mode).and_then(|()| rename(&temporary, path));
+    let written =
+        write_temporary(&temporary, content, mode).and_then(|()| rename(&temporary, path));
     if written.is_err() {
         // The error that matters is the first; a leftover is overwritten by the next attempt.
         drop(std::fs::remove_file(&temporary));
@@ -43,7 +44,8 @@ pub fn sync_parent(path: &Path) -> io::Result<()> {
 }
 
 fn write_temporary(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
     // `mode` above is cut by the umask; a key file must have exactly what was asked for.
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(content)?;

@@ -2,12 +2,13 @@
 //!
 //! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins
 //! what runs in the background, [`atomic`] replaces files whole, [`daemon`] is what every daemon
-//! does at its start and end.
+//! does at its start and end, [`net`] holds the sockets that know their interface.
 #![warn(missing_docs)]
 
 pub mod atomic;
 pub mod clock;
 pub mod daemon;
+pub mod net;
 pub mod tasks;
 
 pub use clock::Clock;

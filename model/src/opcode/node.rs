@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::enrol::Fingerprint;
+
 /// Parameters of `OP_NODE_ADD`.
 ///
 /// The one-time secret that `noded enroll` shows is no parameter: job files are read by many. It
@@ -22,7 +24,7 @@ pub struct NodeAdd {
     pub rpc_port: Option<u16>,
     /// SHA-256 of the agent's enrolment certificate, in hex, as `noded enroll` shows it.
     #[serde(default)]
-    pub fingerprint: Option<String>,
+    pub fingerprint: Option<Fingerprint>,
     /// Rack that its agent serves.
     #[serde(default)]
     pub rack: Option<u32>,

@@ -1,0 +1,89 @@
+//! `gnt debug`.
+
+mod submit_job;
+
+use clap::{Args, Subcommand};
+use luxi::method::What;
+use model::OpCode;
+use model::opcode::TestDelay;
+
+use crate::error::CliError;
+use crate::list::ListArguments;
+use crate::session::Session;
+use crate::submit::JobArguments;
+
+/// What `locks` shows unless told otherwise.
+const USUAL: [&str; 4] = ["name", "mode", "owner", "pending"];
+
+/// What can be looked at and tried.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Debug {
+    /// Sleep in a job.
+    Delay(DelayArguments),
+    /// List the locks that are held or waited for.
+    Locks {
+        /// Print the list again after so many seconds, until interrupted.
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+        interval: Option<u64>,
+        #[command(flatten)]
+        list: ListArguments,
+    },
+    /// Submit jobs from files and wait for them.
+    SubmitJob(submit_job::SubmitJobArguments),
+}
+
+/// Arguments of `delay`.
+#[derive(Debug, Args)]
+pub(crate) struct DelayArguments {
+    /// Seconds to sleep.
+    duration: f64,
+    /// Do not sleep on the master.
+    #[arg(long)]
+    no_master: bool,
+    /// Sleep on this node; may be given several times.
+    #[arg(short = 'n', value_name = "NODE")]
+    nodes: Vec<String>,
+    /// How often to sleep again.
+    #[arg(short, long, value_name = "COUNT", default_value_t = 0)]
+    repeat: u32,
+    /// End early when someone connects to the socket that the job names.
+    #[arg(short, long)]
+    interruptible: bool,
+    /// Take no locks.
+    #[arg(short = 'l', long)]
+    no_locks: bool,
+    #[command(flatten)]
+    job: JobArguments,
+}
+
+/// Carries out one verb.
+pub(crate) fn run(verb: Debug, session: &Session) -> Result<(), CliError> {
+    match verb {
+        Debug::Delay(arguments) => delay(arguments, session),
+        Debug::Locks { interval, list } => locks(interval, &list, session),
+        Debug::SubmitJob(arguments) => submit_job::run(&arguments, session),
+    }
+}
+
+fn delay(arguments: DelayArguments, session: &Session) -> Result<(), CliError> {
+    let op = TestDelay {
+        duration: arguments.duration,
+        on_master: !arguments.no_master,
+        on_nodes: arguments.nodes,
+        on_node_uuids: None,
+        repeat: arguments.repeat,
+        interruptible: arguments.interruptible,
+        no_locks: arguments.no_locks,
+    };
+    arguments.job.run(OpCode::TestDelay(op), session).map(drop)
+}
+
+fn locks(interval: Option<u64>, list: &ListArguments, session: &Session) -> Result<(), CliError> {
+    loop {
+        let filter = list.condition(Vec::new())?;
+        list.print(What::Lock, list.fields(&USUAL), filter, session)?;
+        let Some(seconds) = interval else { return Ok(()) };
+        #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
+        std::thread::sleep(std::time::Duration::from_secs(seconds));
+    }
+}

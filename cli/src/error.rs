@@ -1,0 +1,152 @@
+//! What can go wrong, and the words and the exit status for it.
+
+use std::io;
+use std::path::PathBuf;
+
+use luxi::ClientError;
+use model::Exception;
+use model::enrol::TokenError;
+use model::error::ExceptionKind;
+
+use crate::hint;
+use crate::session::Session;
+
+/// An exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exit(pub(crate) u8);
+
+impl Exit {
+    /// Something failed.
+    pub(crate) const FAILURE: Self = Self(1);
+    /// The configuration is broken, or the command line wrong.
+    pub(crate) const CONFIGURATION: Self = Self(2);
+    /// There is no cluster on this machine.
+    pub(crate) const NO_CLUSTER: Self = Self(5);
+    /// This machine is not the master.
+    pub(crate) const NOT_MASTER: Self = Self(11);
+    /// The operator did not confirm.
+    pub(crate) const NOT_CONFIRMED: Self = Self(13);
+    /// A field does not exist.
+    pub(crate) const UNKNOWN_FIELD: Self = Self(14);
+    /// Interrupted from the keyboard, as shells count it.
+    pub(crate) const INTERRUPTED: Self = Self(130);
+    /// Whoever read the output has gone, as shells count it.
+    pub(crate) const CLOSED_PIPE: Self = Self(141);
+}
+
+/// A command that did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// The master could not be asked.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A job failed.
+    #[error(transparent)]
+    Job(Exception),
+    /// Output could not be written.
+    #[error("cannot write the output")]
+    Output(#[from] io::Error),
+    /// A file could not be read.
+    #[error("cannot read `{path}`")]
+    Read {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("`{path}` is not {wanted}")]
+    Content {
+        path: PathBuf,
+        wanted: &'static str,
+        #[source]
+        error: serde_json::Error,
+    },
+    /// The token of `noded enroll` does not read.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// A program could not be started.
+    #[error("cannot start `{program}`")]
+    Start {
+        program: PathBuf,
+        #[source]
+        error: io::Error,
+    },
+    /// Arguments that do not go together or make no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The operator did not confirm.
+    #[error("{0}")]
+    NotConfirmed(String),
+    /// The output has unknown fields.
+    #[error("Unknown fields: {0}; `list-fields` shows those that exist")]
+    UnknownFields(String),
+    /// What failed has been said already.
+    #[error("")]
+    Told,
+    /// A failure with nothing behind it.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl CliError {
+    /// The message for the operator, with what to do next, and the exit status.
+    pub(crate) fn explain(&self, session: &Session) -> (String, Exit) {
+        match self {
+            Self::Client(error) => match error.exception() {
+                Some(exception) => exception_words(exception),
+                None => hint::unreachable(error, session),
+            },
+            Self::Job(exception) => exception_words(exception),
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                (String::new(), Exit::CLOSED_PIPE)
+            }
+            Self::NotConfirmed(_) => (self.to_string(), Exit::NOT_CONFIRMED),
+            Self::UnknownFields(_) => (self.to_string(), Exit::UNKNOWN_FIELD),
+            Self::Usage(_) => (format!("error: {self}"), Exit::CONFIGURATION),
+            Self::Told => (String::new(), Exit::FAILURE),
+            Self::Failed(_)
+            | Self::Output(_)
+            | Self::Read { .. }
+            | Self::Content { .. }
+            | Self::Token(_)
+            | Self::Start { .. } => {
+                (format!("Failure: {}", stdx::daemon::chain(self)), Exit::FAILURE)
+            }
+        }
+    }
+}
+
+/// Ganeti's headings, which scripts look for, and what to do next where that is known.
+fn exception_words(exception: &Exception) -> (String, Exit) {
+    let message = exception.to_string();
+    let text = match exception.kind {
+        ExceptionKind::OpPrereqError => {
+            let code = exception.args.get(1).and_then(|code| code.as_str());
+            let kind =
+                code.map_or(String::new(), |code| format!("error type: {code}, error details:\n"));
+            format!("Failure: prerequisites not met for this operation:\n{kind}{message}")
+        }
+        ExceptionKind::OpExecError => format!("Failure: command execution error:\n{message}"),
+        ExceptionKind::ConfigurationError => {
+            return (format!("Corrupt configuration: {message}"), Exit::CONFIGURATION);
+        }
+        ExceptionKind::JobQueueDrainError => format!(
+            "Failure: the job queue is drained and takes no new jobs ({message}).\n\
+             `gnt cluster queue undrain` opens it again."
+        ),
+        ExceptionKind::JobQueueFull => format!(
+            "Failure: the job queue is full ({message}).\n\
+             `gnt job autoarchive all` makes room."
+        ),
+        ExceptionKind::JobCanceled => format!("Failure: {message}"),
+        ExceptionKind::JobLost => {
+            format!("Failure: {message}\n`gnt job list --archived` also lists archived jobs.")
+        }
+        ExceptionKind::ProgrammerError => format!(
+            "Failure: {message}\nThis is a fault of the master; its log says more: \
+             /var/log/gantry/master-daemon.log"
+        ),
+        kind => format!("Failure: {}: {message}", kind.name()),
+    };
+    (text, Exit::FAILURE)
+}

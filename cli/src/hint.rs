@@ -1,0 +1,95 @@
+//! What to do when the master cannot be reached.
+
+use std::io;
+
+use luxi::ClientError;
+use model::cluster::Role;
+use model::document;
+use model::layout::ADMIN_GROUP;
+
+use crate::error::Exit;
+use crate::session::Session;
+
+/// The message for a master that could not be asked, and the exit status.
+pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Exit) {
+    let what = stdx::daemon::chain(error);
+    match error {
+        ClientError::NoSocket { .. } | ClientError::Refused { .. } => no_master(&what, session),
+        ClientError::Permission { .. } => (
+            format!(
+                "Failure: {what}.\nMembers of the group {ADMIN_GROUP} may: \
+                 `sudo usermod -aG {ADMIN_GROUP} $USER`, then log in again."
+            ),
+            Exit::FAILURE,
+        ),
+        ClientError::TimedOut { .. } | ClientError::Closed { .. } | ClientError::Io { .. } => (
+            format!(
+                "Failure: {what}.\nWhat was asked for may have happened, and jobs go on: see \
+                 `gnt job list` before trying again."
+            ),
+            Exit::FAILURE,
+        ),
+        ClientError::Connect { .. } | ClientError::Frame { .. } | ClientError::Failure(_) => {
+            (format!("Failure: {what}"), Exit::FAILURE)
+        }
+    }
+}
+
+/// Nobody serves here: is there a cluster, and who is its master?
+fn no_master(what: &str, session: &Session) -> (String, Exit) {
+    match session.role() {
+        Ok(Some(role)) if is_this_host(&role) => (
+            format!(
+                "Failure: {what}.\nThis node is the master, but masterd does not run: \
+                 `systemctl status gantry-masterd`"
+            ),
+            Exit::FAILURE,
+        ),
+        Ok(Some(role)) => (
+            format!(
+                "Failure: {what}.\nmasterd does not run here, and the master is node '{master}': \
+                 connect to it and try again.\nIf this is '{master}': `systemctl status \
+                 gantry-masterd`",
+                master = role.master
+            ),
+            Exit::NOT_MASTER,
+        ),
+        Ok(None) => (
+            format!(
+                "Failure: {what}.\nThere is no cluster on this machine, or it holds no copy of \
+                 it.\n`gnt cluster init NAME` begins one."
+            ),
+            Exit::NO_CLUSTER,
+        ),
+        Err(_unreadable) => (
+            format!("Failure: {what}.\nIs masterd running here? `systemctl status gantry-masterd`"),
+            Exit::FAILURE,
+        ),
+    }
+}
+
+fn is_this_host(role: &Role) -> bool {
+    let master = role.master.as_str();
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    host.is_some_and(|host| {
+        let shorter = |long: &str, short: &str| {
+            long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let host = host.to_ascii_lowercase();
+        shorter(&host, master) || shorter(master, &host)
+    })
+}
+
+impl Session {
+    /// Who is master, as this machine's copy of the configuration knows it; `None` if it has none.
+    ///
+    /// # Errors
+    /// The copy cannot be read.
+    pub(crate) fn role(&self) -> io::Result<Option<Role>> {
+        match std::fs::read(self.layout().data().join(document::ROLE)) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `gnt ipam`.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use luxi::method::GantryIpam;
+use model::OpCode;
+use model::ipam::IpamConfig;
+use model::opcode::IpamSet;
+
+use crate::error::CliError;
+use crate::session::{Session, read_input, say};
+use crate::submit::JobArguments;
+
+/// What can be done with the rules of addresses.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Ipam {
+    /// Set the rules; refused where they would change addresses of registered machines.
+    Set {
+        /// JSON file with the rules; `-` reads standard input.
+        #[arg(short, long, value_name = "FILE")]
+        file: PathBuf,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Print the rules as JSON.
+    Get,
+}
+
+/// Carries out one verb.
+pub(crate) fn run(verb: Ipam, session: &Session) -> Result<(), CliError> {
+    match verb {
+        Ipam::Set { file, job } => {
+            let text = read_input(&file)?;
+            let config: IpamConfig = serde_json::from_str(&text).map_err(|error| {
+                CliError::Content { path: file, wanted: "a set of address rules", error }
+            })?;
+            config.validate().map_err(|error| CliError::Failed(error.to_string()))?;
+            job.run(OpCode::IpamSet(IpamSet { config }), session).map(drop)
+        }
+        Ipam::Get => match session.ask(&GantryIpam {})? {
+            Some(config) => say(serde_json::to_string_pretty(&config)
+                .expect("rules are numbers, addresses and networks, which JSON can hold")),
+            None => Err(CliError::Failed(
+                "no address rules are set; `gnt ipam set -f FILE` sets them".to_owned(),
+            )),
+        },
+    }
+}

@@ -1,0 +1,188 @@
+//! `list` and `list-fields` of every kind of object.
+
+use clap::Args;
+use luxi::method::{Fields, Query, QueryFields, What};
+use luxi::query::{FieldDefinition, FieldKind, Filter, Table};
+use serde_json::{Map, Value};
+
+use crate::cells::{self, Look, Units};
+use crate::error::CliError;
+use crate::expression;
+use crate::session::{Session, say};
+use crate::table::{self, Column};
+
+/// How a list is printed.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Format {
+    /// Do not print titles.
+    #[arg(long)]
+    pub(crate) no_headers: bool,
+    /// Put this between the columns, and do not align them.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) separator: Option<String>,
+}
+
+/// What every `list` takes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct ListArguments {
+    /// The fields to show, with commas; `+f1,f2` adds them to the usual ones.
+    #[arg(short, long, value_name = "FIELDS")]
+    output: Option<String>,
+    #[command(flatten)]
+    pub(crate) format: Format,
+    /// The unit of sizes: h (what fits), m, g or t; without it, h, or m with --separator.
+    #[arg(long, value_name = "UNIT", ignore_case = true)]
+    units: Option<Units>,
+    /// Show in words why a value is missing.
+    #[arg(short, long)]
+    verbose: bool,
+    /// Print a JSON list with an object for each row.
+    #[arg(long)]
+    json: bool,
+    /// Show only what this holds for, as 'status == "error" and not archived'.
+    #[arg(short = 'F', long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+}
+
+impl ListArguments {
+    /// The fields to ask for.
+    pub(crate) fn fields(&self, usual: &[&str]) -> Vec<String> {
+        let usual = usual.iter().map(|&name| name.to_owned());
+        let names = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        match self.output.as_deref() {
+            None => usual.collect(),
+            Some(more) if more.starts_with('+') => {
+                usual.chain(names(more.trim_start_matches('+'))).collect()
+            }
+            Some(fields) => names(fields),
+        }
+    }
+
+    /// The condition that `-F` gives and those that other arguments give, together.
+    pub(crate) fn condition(&self, others: Vec<Filter>) -> Result<Option<Filter>, CliError> {
+        let mut all = others;
+        if let Some(text) = &self.filter {
+            let wrong = |error| CliError::Usage(format!("filter `{text}`: {error}"));
+            all.push(expression::read(text).map_err(wrong)?);
+        }
+        Ok(match all.len() {
+            0 => None,
+            1 => all.pop(),
+            _ => Some(Filter::And(all)),
+        })
+    }
+
+    /// Prints the objects of one kind.
+    pub(crate) fn print(
+        &self,
+        what: What,
+        fields: Vec<String>,
+        filter: Option<Filter>,
+        session: &Session,
+    ) -> Result<(), CliError> {
+        let fields: Fields = fields.into_iter().collect();
+        let table = session.ask(&Query { what, fields, filter })?;
+        if self.json {
+            say(as_json(&table))?;
+        } else {
+            say_all(&self.lines(&table))?;
+        }
+        let unknown: Vec<&str> = table
+            .fields
+            .iter()
+            .filter(|field| field.kind == FieldKind::Unknown)
+            .map(|field| field.name.as_ref())
+            .collect();
+        if unknown.is_empty() { Ok(()) } else { Err(CliError::UnknownFields(unknown.join(", "))) }
+    }
+
+    fn lines(&self, table: &Table) -> Vec<String> {
+        let usual = if self.format.separator.is_some() { Units::M } else { Units::H };
+        let look = Look { units: self.units.unwrap_or(usual), verbose: self.verbose };
+        let columns: Vec<Column> = table.fields.iter().map(column).collect();
+        let rows: Vec<Vec<String>> = table
+            .data
+            .iter()
+            .map(|row| {
+                let cells = row.iter().zip(&table.fields);
+                cells.map(|(cell, field)| text(cell, field, look)).collect()
+            })
+            .collect();
+        let separator = self.format.separator.as_deref();
+        table::lines(&columns, &rows, !self.format.no_headers, separator)
+    }
+}
+
+/// Writes a table at once: one write is cheaper than one for each row.
+fn say_all(lines: &[String]) -> Result<(), CliError> {
+    if lines.is_empty() { Ok(()) } else { say(lines.join("\n")) }
+}
+
+fn column(field: &FieldDefinition) -> Column {
+    let right = matches!(field.kind, FieldKind::Number | FieldKind::Unit | FieldKind::Float);
+    Column { title: field.title.clone().into_owned(), right }
+}
+
+/// Waiting requests of a lock are pairs of mode and owners, and read better so.
+fn text(cell: &luxi::query::Cell, field: &FieldDefinition, look: Look) -> String {
+    if field.name == "pending"
+        && let Some(Value::Array(requests)) = cell.value()
+    {
+        let request = |request: &Value| match (request.get(0), request.get(1)) {
+            (Some(Value::String(mode)), Some(owners)) => format!("{mode}:{}", cells::plain(owners)),
+            _ => request.to_string(),
+        };
+        return requests.iter().map(request).collect::<Vec<_>>().join(" ");
+    }
+    cells::text(cell, field.kind, look)
+}
+
+fn as_json(table: &Table) -> String {
+    let object = |row: &Vec<luxi::query::Cell>| {
+        let names = table.fields.iter().map(|field| field.name.clone().into_owned());
+        let values = row.iter().map(|cell| cell.value().cloned().unwrap_or(Value::Null));
+        Value::Object(names.zip(values).collect::<Map<_, _>>())
+    };
+    let rows: Vec<Value> = table.data.iter().map(object).collect();
+    format!("{:#}", Value::Array(rows))
+}
+
+/// What every `list-fields` takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ListFieldsArguments {
+    /// The fields to describe; all without it.
+    fields: Vec<String>,
+    #[command(flatten)]
+    format: Format,
+}
+
+impl ListFieldsArguments {
+    /// Prints the fields of one kind of object.
+    pub(crate) fn print(self, what: What, session: &Session) -> Result<(), CliError> {
+        let fields = (!self.fields.is_empty()).then(|| self.fields.into_iter().collect());
+        let definitions = session.ask(&QueryFields { what, fields })?;
+        let column = |title: &str| Column { title: title.to_owned(), right: false };
+        let columns = [column("Name"), column("Type"), column("Title"), column("Description")];
+        let rows: Vec<Vec<String>> = definitions
+            .fields
+            .iter()
+            .map(|field| {
+                let kind = format!("{:?}", field.kind);
+                vec![field.name.to_string(), kind, field.title.to_string(), field.doc.to_string()]
+            })
+            .collect();
+        let separator = self.format.separator.as_deref();
+        say_all(&table::lines(&columns, &rows, !self.format.no_headers, separator))?;
+        let unknown = |field: &&FieldDefinition| field.kind == FieldKind::Unknown;
+        let unknown: Vec<_> =
+            definitions.fields.iter().filter(unknown).map(|f| f.name.as_ref()).collect();
+        if unknown.is_empty() { Ok(()) } else { Err(CliError::UnknownFields(unknown.join(", "))) }
+    }
+}
+
+/// A filter for the objects with these names; `None` for no names, that is, all objects.
+pub(crate) fn named(field: &str, names: &[String]) -> Option<Filter> {
+    (!names.is_empty()).then(|| Filter::any_of(field, names.iter().map(String::as_str)))
+}

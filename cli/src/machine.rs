@@ -1,0 +1,175 @@
+//! `gnt machine`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use luxi::method::{Query, QueryFields, What};
+use model::machine::MachineSpec;
+use model::opcode::{MachineAdd, MachineRemove};
+use model::{MacAddress, OpCode, Serial};
+use serde_json::Value;
+
+use crate::cells::{self, Look, Units};
+use crate::error::CliError;
+use crate::list::{ListArguments, ListFieldsArguments, named};
+use crate::outline::Outline;
+use crate::session::{Session, confirm, read_input, say};
+use crate::submit::JobArguments;
+
+/// What `list` shows unless told otherwise.
+const USUAL: [&str; 9] =
+    ["serial", "rack", "index", "role", "product", "ipv4", "mac", "lease", "stage"];
+
+/// What can be done with machines.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Machine {
+    /// Register machines, all or none.
+    Add(AddArguments),
+    /// List machines.
+    List {
+        /// Only those with these serial numbers.
+        serials: Vec<String>,
+        #[command(flatten)]
+        list: ListArguments,
+    },
+    /// Describe the fields that `list` can show.
+    ListFields(ListFieldsArguments),
+    /// Show all there is to know about machines.
+    #[command(visible_alias = "show")]
+    Info {
+        /// Serial numbers.
+        #[arg(required = true)]
+        serials: Vec<String>,
+    },
+    /// Remove a machine from the inventory.
+    Remove {
+        /// Its serial number.
+        serial: Serial,
+        /// Do not ask.
+        #[arg(short = 'f', long, visible_alias = "force")]
+        yes: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+}
+
+/// Arguments of `add`.
+#[derive(Debug, Args)]
+pub(crate) struct AddArguments {
+    /// JSON file with one machine or a list of them; `-` reads standard input.
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        conflicts_with = "serial",
+        required_unless_present = "serial"
+    )]
+    file: Option<PathBuf>,
+    /// Serial number of one machine, as its firmware tells it.
+    #[arg(long, value_name = "SERIAL", requires = "role")]
+    serial: Option<Serial>,
+    /// Its logical rack number.
+    #[arg(long, value_name = "NUMBER", requires = "serial", default_value_t = 0)]
+    rack: u32,
+    /// What it is for: `boot` (one a rack), or any word.
+    #[arg(long, value_name = "WORD", requires = "serial")]
+    role: Option<String>,
+    /// Its product name.
+    #[arg(long, value_name = "TEXT", requires = "serial", default_value = "")]
+    product: String,
+    /// Where it stands.
+    #[arg(long, value_name = "TEXT", requires = "serial", default_value = "")]
+    datacenter: String,
+    /// An Ethernet address of it; may be given several times.
+    #[arg(long, value_name = "ADDRESS", requires = "serial")]
+    mac: Vec<MacAddress>,
+    #[command(flatten)]
+    job: JobArguments,
+}
+
+/// Carries out one verb.
+pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
+    match verb {
+        Machine::Add(arguments) => add(arguments, session),
+        Machine::List { serials, list } => {
+            let filter = list.condition(named("serial", &serials).into_iter().collect())?;
+            list.print(What::Machine, list.fields(&USUAL), filter, session)
+        }
+        Machine::ListFields(arguments) => arguments.print(What::Machine, session),
+        Machine::Info { serials } => info(&serials, session),
+        Machine::Remove { serial, yes, job } => {
+            confirm(&format!("Remove machine {serial} from the inventory?"), yes || job.dry_run)?;
+            let op = MachineRemove { serial: serial.to_string() };
+            job.run(OpCode::MachineRemove(op), session).map(drop)
+        }
+    }
+}
+
+fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
+    let machines = match (arguments.file, arguments.serial) {
+        (Some(file), _) => from_file(file)?,
+        (None, Some(serial)) => vec![MachineSpec {
+            serial,
+            product: arguments.product,
+            datacenter: arguments.datacenter,
+            rack: arguments.rack,
+            role: arguments.role.unwrap_or_default(),
+            mac: arguments.mac,
+        }],
+        (None, None) => return Err(CliError::Usage("give --file or --serial".to_owned())),
+    };
+    for machine in &machines {
+        machine.validate().map_err(|error| CliError::Failed(error.to_string()))?;
+    }
+    let added = arguments.job.run(OpCode::MachineAdd(MachineAdd { machines }), session)?;
+    let Some(Value::Array(added)) = added else { return Ok(()) };
+    for machine in &added {
+        let part = |key: &str| machine.get(key).map(cells::plain).unwrap_or_default();
+        let address = machine.pointer("/network/node0/ipv4/0").map(cells::plain);
+        let address = address.map_or_else(String::new, |address| format!(", address {address}"));
+        say(format_args!(
+            "Machine {}: rack {}, index {}{address}",
+            part("serial"),
+            part("rack"),
+            part("index-in-rack")
+        ))?;
+    }
+    Ok(())
+}
+
+fn from_file(file: PathBuf) -> Result<Vec<MachineSpec>, CliError> {
+    let text = read_input(&file)?;
+    let list = if text.trim_start().starts_with('{') { format!("[{text}]") } else { text };
+    let wanted = "a machine or a list of machines";
+    serde_json::from_str(&list).map_err(|error| CliError::Content { path: file, wanted, error })
+}
+
+fn info(serials: &[String], session: &Session) -> Result<(), CliError> {
+    let mut client = session.connect()?;
+    let known = client.call(&QueryFields { what: What::Machine, fields: None })?;
+    let others =
+        known.fields.iter().map(|field| field.name.as_ref()).filter(|name| *name != "serial");
+    let fields = std::iter::once("serial").chain(others).collect();
+    let filter = named("serial", serials);
+    let table = client.call(&Query { what: What::Machine, fields, filter })?;
+    let look = Look { units: Units::H, verbose: true };
+    let mut outline = Outline::default();
+    for row in &table.data {
+        for (at, (cell, field)) in row.iter().zip(&table.fields).enumerate() {
+            let text = cells::text(cell, field.kind, look);
+            if at == 0 { outline.object("Serial", text) } else { outline.entry(&field.title, text) }
+        }
+        outline.end();
+    }
+    if table.data.len() < serials.len() {
+        let found = |serial: &&String| {
+            table.data.iter().filter_map(|row| row.first()?.value()).all(|known| known != *serial)
+        };
+        let missing: Vec<&str> = serials.iter().filter(found).map(String::as_str).collect();
+        if !table.data.is_empty() {
+            say(outline.into_text())?;
+        }
+        return Err(CliError::Failed(format!("no machine has the serial {}", missing.join(", "))));
+    }
+    say(outline.into_text())
+}

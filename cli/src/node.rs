@@ -1,0 +1,222 @@
+//! `gnt node`.
+
+mod add;
+
+use clap::{Args, Subcommand, ValueEnum};
+use luxi::method::{Fields, Query, What};
+use luxi::query::FieldKind;
+use model::OpCode;
+use model::opcode::{NodeRemove, NodeSetParams};
+use serde_json::Value;
+
+use crate::cells::{self, Look, Units};
+use crate::error::CliError;
+use crate::list::{ListArguments, ListFieldsArguments, named};
+use crate::outline::Outline;
+use crate::session::{Session, say};
+use crate::submit::JobArguments;
+
+/// What `list` shows unless told otherwise.
+const USUAL: [&str; 8] =
+    ["name", "dtotal", "dfree", "mtotal", "mnode", "mfree", "pinst_cnt", "sinst_cnt"];
+/// What `info` shows.
+const DETAILS: [&str; 17] = [
+    "name",
+    "uuid",
+    "pip",
+    "rpc_port",
+    "sip",
+    "role",
+    "master_candidate",
+    "drained",
+    "offline",
+    "master_capable",
+    "vm_capable",
+    "rack",
+    "group",
+    "fingerprint",
+    "tags",
+    "ctime",
+    "mtime",
+];
+/// What takes a node's rack away, in the opcode.
+const NO_RACK: i64 = -1;
+
+/// What can be done with nodes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Node {
+    /// Make a machine that runs `noded enroll` a node of the cluster.
+    Add(add::AddArguments),
+    /// List nodes.
+    List {
+        /// Only these; a name may be given without its domain.
+        names: Vec<String>,
+        #[command(flatten)]
+        list: ListArguments,
+    },
+    /// Describe the fields that `list` can show.
+    ListFields(ListFieldsArguments),
+    /// Show all there is to know about nodes.
+    #[command(visible_alias = "show")]
+    Info {
+        /// Only these.
+        names: Vec<String>,
+    },
+    /// Change the role or the rack of a node; what is not given stays as it is.
+    Modify(ModifyArguments),
+    /// Remove a node from the cluster.
+    Remove {
+        /// Its name.
+        name: String,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum YesNo {
+    Yes,
+    No,
+}
+
+fn truth(answer: Option<YesNo>) -> Option<bool> {
+    answer.map(|answer| answer == YesNo::Yes)
+}
+
+/// Arguments of `modify`.
+#[derive(Debug, Args)]
+pub(crate) struct ModifyArguments {
+    /// The node.
+    name: String,
+    /// Make it a master candidate, or no longer.
+    #[arg(short = 'C', long, value_name = "yes|no", hide_possible_values = true)]
+    master_candidate: Option<YesNo>,
+    /// Mark it drained, or no longer.
+    #[arg(short = 'D', long, value_name = "yes|no", hide_possible_values = true)]
+    drained: Option<YesNo>,
+    /// Mark it offline, or online.
+    #[arg(short = 'O', long, value_name = "yes|no", hide_possible_values = true)]
+    offline: Option<YesNo>,
+    /// Allow it to become the master, or no longer.
+    #[arg(long, value_name = "yes|no", hide_possible_values = true)]
+    master_capable: Option<YesNo>,
+    /// Allow it to run instances, or no longer.
+    #[arg(long, value_name = "yes|no", hide_possible_values = true)]
+    vm_capable: Option<YesNo>,
+    /// The rack that its agent serves, or none.
+    #[arg(long, value_name = "NUMBER|none", value_parser = rack)]
+    rack: Option<i64>,
+    /// Promote another node where this one leaves a gap.
+    #[arg(long)]
+    auto_promote: bool,
+    /// Go on where a check only warns.
+    #[arg(short, long)]
+    force: bool,
+    #[command(flatten)]
+    job: JobArguments,
+}
+
+fn rack(text: &str) -> Result<i64, String> {
+    match text {
+        "none" => Ok(NO_RACK),
+        number => number
+            .parse::<u32>()
+            .map(i64::from)
+            .map_err(|_no_number| "a rack is a number from 0, or `none`".to_owned()),
+    }
+}
+
+/// Carries out one verb.
+pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
+    match verb {
+        Node::Add(arguments) => add::run(arguments, session),
+        Node::List { names, list } => {
+            let filter = list.condition(named("name", &names).into_iter().collect())?;
+            list.print(What::Node, list.fields(&USUAL), filter, session)
+        }
+        Node::ListFields(arguments) => arguments.print(What::Node, session),
+        Node::Info { names } => info(&names, session),
+        Node::Modify(arguments) => modify(arguments, session),
+        Node::Remove { name, job } => {
+            let op = NodeRemove { node_name: name, node_uuid: None };
+            job.run(OpCode::NodeRemove(op), session).map(drop)
+        }
+    }
+}
+
+fn info(names: &[String], session: &Session) -> Result<(), CliError> {
+    let (what, fields) = (What::Node, Fields::from(DETAILS));
+    let table = session.ask(&Query { what, fields, filter: named("name", names) })?;
+    if !names.is_empty() && table.data.is_empty() {
+        return Err(CliError::Failed(format!("there is no node {}", names.join(", "))));
+    }
+    let look = Look { units: Units::H, verbose: true };
+    let mut outline = Outline::default();
+    for row in &table.data {
+        for (at, (cell, field)) in row.iter().zip(&table.fields).enumerate() {
+            let text = match (cell.value(), field.name.as_ref()) {
+                (Some(Value::String(letter)), "role") => role(letter).to_owned(),
+                _ => cells::text(cell, field.kind, look),
+            };
+            match at {
+                0 => outline.object("Node name", text),
+                _ if field.kind == FieldKind::Unknown => {}
+                _ => outline.entry(&field.name, text),
+            }
+        }
+        outline.end();
+    }
+    say(outline.into_text())
+}
+
+fn role(letter: &str) -> &str {
+    match letter {
+        "M" => "master",
+        "C" => "master candidate",
+        "R" => "regular",
+        "D" => "drained",
+        "O" => "offline",
+        other => other,
+    }
+}
+
+fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError> {
+    let params = NodeSetParams {
+        node_name: arguments.name,
+        node_uuid: None,
+        force: arguments.force,
+        master_candidate: truth(arguments.master_candidate),
+        offline: truth(arguments.offline),
+        drained: truth(arguments.drained),
+        auto_promote: arguments.auto_promote,
+        master_capable: truth(arguments.master_capable),
+        vm_capable: truth(arguments.vm_capable),
+        secondary_ip: None,
+        rack: arguments.rack,
+        ndparams: None,
+        powered: None,
+        hv_state: None,
+        disk_state: None,
+    };
+    let flags = [
+        params.master_candidate,
+        params.offline,
+        params.drained,
+        params.master_capable,
+        params.vm_capable,
+    ];
+    if flags.iter().all(Option::is_none) && params.rack.is_none() {
+        return Err(CliError::Usage("Please pass at least one of the modifications.".to_owned()));
+    }
+    let name = params.node_name.clone();
+    if let Some(Value::Array(changes)) =
+        arguments.job.run(OpCode::NodeSetParams(params), session)?
+    {
+        say(format_args!("Modified node {name}"))?;
+        for change in &changes {
+            let part = |at| change.get(at).map(cells::plain).unwrap_or_default();
+            say(format_args!(" - {:<5} -> {}", part(0), part(1)))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! `gnt node add`.
+
+use std::io::{self, BufRead as _};
+use std::net::{IpAddr, ToSocketAddrs as _};
+
+use clap::Args;
+use luxi::method::{GantryStageSecret, StagedSecret};
+use model::OpCode;
+use model::enrol::{Token, secret_text};
+use model::opcode::NodeAdd;
+
+use crate::cluster::node_name;
+use crate::error::CliError;
+use crate::session::{Session, say};
+use crate::submit::JobArguments;
+
+/// Arguments of `add`.
+#[derive(Debug, Args)]
+pub(crate) struct AddArguments {
+    /// Host name of the new node.
+    name: String,
+    /// The line that `noded enroll` shows on the new node; `-` reads it from standard input,
+    /// which keeps it out of the list of processes.
+    #[arg(long, value_name = "TOKEN")]
+    secret: String,
+    /// Address of its agent; the one of the token where it is not given.
+    #[arg(long, value_name = "IP")]
+    primary_ip: Option<IpAddr>,
+    /// Address for replication traffic; the primary one where it is not given.
+    #[arg(short, long, value_name = "IP")]
+    secondary_ip: Option<IpAddr>,
+    /// Port of its agent; the one of the token where it is not given.
+    #[arg(long, value_name = "PORT")]
+    rpc_port: Option<u16>,
+    /// The rack that its agent serves.
+    #[arg(long, value_name = "NUMBER")]
+    rack: Option<u32>,
+    /// Whether it may become the master.
+    #[arg(long, value_name = "yes|no", hide_possible_values = true)]
+    master_capable: Option<super::YesNo>,
+    /// Whether it may run instances.
+    #[arg(long, value_name = "yes|no", hide_possible_values = true)]
+    vm_capable: Option<super::YesNo>,
+    /// The node is a member already, and has lost its disk.
+    #[arg(long)]
+    readd: bool,
+    #[command(flatten)]
+    job: JobArguments,
+}
+
+/// Hands over the secret, which must not be in a job, and submits the job.
+pub(super) fn run(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
+    let name = node_name(&arguments.name)?;
+    let token = token(&arguments.secret)?;
+    let op = NodeAdd {
+        node_name: name.to_string(),
+        primary_ip: Some(match arguments.primary_ip {
+            Some(address) => address,
+            None => resolve(&token)?,
+        }),
+        rpc_port: Some(arguments.rpc_port.unwrap_or(token.port)),
+        fingerprint: Some(token.fingerprint),
+        rack: arguments.rack,
+        master_capable: super::truth(arguments.master_capable),
+        vm_capable: super::truth(arguments.vm_capable),
+        secondary_ip: arguments.secondary_ip,
+        readd: arguments.readd,
+        group: None,
+        ndparams: None,
+        node_setup: false,
+        hv_state: None,
+        disk_state: None,
+    };
+    let secret = StagedSecret(secret_text(&token.secret));
+    session.ask(&GantryStageSecret { node_name: name.clone(), secret })?;
+    if arguments.job.run(OpCode::NodeAdd(op), session)?.is_some() {
+        say(format_args!("Node {name} is a member of the cluster."))?;
+    }
+    Ok(())
+}
+
+fn token(text: &str) -> Result<Token, CliError> {
+    if text != "-" {
+        return Ok(text.parse()?);
+    }
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line.parse()?)
+}
+
+/// The address that the token's host name stands for on this machine.
+fn resolve(token: &Token) -> Result<IpAddr, CliError> {
+    let told = |why: &str| {
+        CliError::Failed(format!(
+            "the token's host `{}` {why}; give the address with --primary-ip",
+            token.host
+        ))
+    };
+    let addresses = (token.host.as_str(), token.port).to_socket_addrs();
+    let mut addresses = addresses.map_err(|error| told(&format!("has no address ({error})")))?;
+    addresses.next().map(|address| address.ip()).ok_or_else(|| told("has no address"))
+}

@@ -1,0 +1,114 @@
+//! What every command needs: where things are, who asks, and a connection to the master.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use luxi::{Client, Method};
+use model::layout::Layout;
+use model::opcode::ReasonEntry;
+use stdx::Clock;
+
+use crate::error::CliError;
+
+/// Longest file or standard input that is read: what the master would take, and no more.
+const INPUT_BYTES_MAX: u64 = luxi::limits::MESSAGE_BYTES_MAX as u64;
+
+/// One run of the program.
+#[derive(Debug)]
+pub(crate) struct Session {
+    layout: Layout,
+    socket: PathBuf,
+    object: String,
+    verb: String,
+    clock: Clock,
+}
+
+impl Session {
+    pub(crate) fn new(
+        root: &Path,
+        socket: Option<PathBuf>,
+        (object, verb): (String, String),
+    ) -> Self {
+        let layout = Layout::new(root);
+        let socket = socket.unwrap_or_else(|| layout.luxi_socket());
+        Self { layout, socket, object, verb, clock: Clock::system() }
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(crate) fn connect(&self) -> Result<Client, CliError> {
+        Ok(Client::connect(&self.socket)?)
+    }
+
+    /// Connects for one question.
+    pub(crate) fn ask<M: Method>(&self, call: &M) -> Result<M::Reply, CliError> {
+        Ok(self.connect()?.call(call)?)
+    }
+
+    /// Microseconds since the epoch.
+    pub(crate) fn now_micros(&self) -> i64 {
+        self.clock.now_micros()
+    }
+
+    /// Who asks and why, as every opcode carries it.
+    pub(crate) fn reason(&self, text: Option<&str>) -> Vec<ReasonEntry> {
+        let now = self.clock.now_micros().saturating_mul(1_000);
+        let user = text.map(|text| ReasonEntry("gnt:user".to_owned(), text.to_owned(), now));
+        let client = format!("gnt:client:gnt-{}", self.object);
+        user.into_iter().chain([ReasonEntry(client, self.verb.clone(), now)]).collect()
+    }
+}
+
+/// Reads a file, or standard input where it is `-`.
+pub(crate) fn read_input(path: &Path) -> Result<String, CliError> {
+    let failed = |error| CliError::Read { path: path.to_owned(), error };
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        io::stdin().lock().take(INPUT_BYTES_MAX + 1).read_to_string(&mut text)
+    } else {
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(INPUT_BYTES_MAX + 1).read_to_string(&mut text)
+    };
+    match read {
+        Ok(length) if u64::try_from(length).is_ok_and(|length| length <= INPUT_BYTES_MAX) => {
+            Ok(text)
+        }
+        Ok(_) => Err(failed(io::ErrorKind::FileTooLarge.into())),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Writes lines to standard output.
+pub(crate) fn say(text: impl std::fmt::Display) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{text}")?;
+    Ok(stdout.flush()?)
+}
+
+/// Writes lines to standard error.
+pub(crate) fn warn(text: impl std::fmt::Display) -> Result<(), CliError> {
+    Ok(writeln!(io::stderr().lock(), "{text}")?)
+}
+
+/// Asks the operator, unless `yes` was given beforehand.
+pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), CliError> {
+    if yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() {
+        let told = format!("Not done: \"{question}\" needs a terminal to confirm it, or --yes");
+        return Err(CliError::NotConfirmed(told));
+    }
+    let mut stderr = io::stderr().lock();
+    write!(stderr, "{question} y/[n]: ")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        Ok(())
+    } else {
+        Err(CliError::NotConfirmed("Not done.".to_owned()))
+    }
+}

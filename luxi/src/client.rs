@@ -1,0 +1,198 @@
+//! The client: blocking, one request at a time, for programs that start, ask and end.
+//!
+//! What to do when a call fails is the caller's to decide: nothing is sent twice by itself, since
+//! a job submitted twice is two jobs.
+
+mod wait;
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::frame::{FrameError, Splitter};
+use crate::limits::{ANSWER_BYTES_MAX, CLIENT_GRACE, CONNECT_TIME, Limits};
+use crate::method::Method;
+use crate::request;
+use crate::response::{self, Failure};
+pub use wait::{JobOutcome, Observer};
+
+/// How much is read at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// A call that gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// There is no socket: no master was started here.
+    #[error("there is no socket `{path}`")]
+    NoSocket {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// Nobody listens: the master that made the socket has ended.
+    #[error("nobody listens on the socket `{path}`")]
+    Refused {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The socket, or a directory on the way, may not be used.
+    #[error("no permission to use the socket `{path}`")]
+    Permission {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The socket cannot be used for another reason.
+    #[error("cannot connect to the socket `{path}`")]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// Nothing came in time. A change may have happened nevertheless.
+    #[error("the master did not answer {method} in time")]
+    TimedOut {
+        /// What was asked for.
+        method: &'static str,
+    },
+    /// The master closed the connection. A change may have happened nevertheless.
+    #[error("the master closed the connection before it answered {method}")]
+    Closed {
+        /// What was asked for.
+        method: &'static str,
+    },
+    /// The connection failed. A change may have happened nevertheless.
+    #[error("the connection failed during {method}")]
+    Io {
+        /// What was asked for.
+        method: &'static str,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// The request cannot be sent, or what came is no sequence of messages.
+    #[error("{method} cannot be exchanged")]
+    Frame {
+        /// What was asked for.
+        method: &'static str,
+        /// Why not.
+        #[source]
+        error: FrameError,
+    },
+    /// The master answered with a failure.
+    #[error(transparent)]
+    Failure(Failure),
+}
+
+impl ClientError {
+    /// The exception, if the master answered with one.
+    #[must_use]
+    pub fn exception(&self) -> Option<&model::Exception> {
+        match self {
+            Self::Failure(Failure::Exception(exception)) => Some(exception),
+            _ => None,
+        }
+    }
+}
+
+/// A connection to the master.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    splitter: Splitter,
+    request: Vec<u8>,
+    limits: Limits,
+}
+
+impl Client {
+    /// Connects to the master's socket.
+    ///
+    /// # Errors
+    /// The variants of [`ClientError`] about the socket.
+    pub fn connect(path: &Path) -> Result<Self, ClientError> {
+        let stream = connect(path).map_err(|error| at_connect(path, error))?;
+        Ok(Self {
+            stream,
+            splitter: Splitter::new(ANSWER_BYTES_MAX),
+            request: Vec::new(),
+            limits: Limits::default(),
+        })
+    }
+
+    /// Sends `call` and waits for its result, somewhat longer than the server takes at most.
+    ///
+    /// # Errors
+    /// Those variants of [`ClientError`] that are not about the socket. After any of them but
+    /// [`ClientError::Failure`] the connection is of no more use.
+    pub fn call<M: Method>(&mut self, call: &M) -> Result<M::Reply, ClientError> {
+        let method = M::NAME;
+        request::write(call, &mut self.request)
+            .map_err(|error| ClientError::Frame { method, error })?;
+        let patience = M::CLASS.deadline(&self.limits) + CLIENT_GRACE;
+        self.stream
+            .set_read_timeout(Some(patience))
+            .map_err(|error| ClientError::Io { method, error })?;
+        if let Err(error) = self.stream.write_all(&self.request)
+            && !is_closed(&error)
+        {
+            return Err(at_io(method, error));
+        }
+        // A master that turns clients away answers and closes before it reads, so that there may
+        // be an answer although the request could not be sent.
+        let answer = self.receive(method)?;
+        response::read::<M>(&answer).map_err(ClientError::Failure)
+    }
+
+    fn receive(&mut self, method: &'static str) -> Result<bytes::Bytes, ClientError> {
+        let mut chunk = [0; READ_BYTES];
+        loop {
+            let message = self.splitter.next_message();
+            let message = message.map_err(|error| ClientError::Frame { method, error })?;
+            if let Some(message) = message {
+                return Ok(message);
+            }
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(ClientError::Closed { method }),
+                Ok(n) => {
+                    let fresh = chunk.get(..n).unwrap_or_default();
+                    self.splitter.buffer().extend_from_slice(fresh);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(at_io(method, error)),
+            }
+        }
+    }
+}
+
+/// On a Unix socket the time to send is also the time to wait for a place in the queue of
+/// connections.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_write_timeout(Some(CONNECT_TIME))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(UnixStream::from(std::os::fd::OwnedFd::from(socket)))
+}
+
+fn at_connect(path: &Path, error: io::Error) -> ClientError {
+    let path = path.to_owned();
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ClientError::NoSocket { path },
+        io::ErrorKind::ConnectionRefused => ClientError::Refused { path },
+        io::ErrorKind::PermissionDenied => ClientError::Permission { path },
+        _ => ClientError::Connect { path, error },
+    }
+}
+
+fn at_io(method: &'static str, error: io::Error) -> ClientError {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::TimedOut { method },
+        _ if is_closed(&error) => ClientError::Closed { method },
+        _ => ClientError::Io { method, error },
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}

@@ -1,0 +1,384 @@
+//! Core: the table of methods: names, positional arguments, results.
+//!
+//! One entry is one method. Its struct has the arguments as fields, in the order of the wire; an
+//! argument after `default` may be left out by the client. [`Request`](crate::Request) has one
+//! variant for each, so that a server which forgets one does not compile.
+
+mod args;
+
+use std::fmt;
+use std::time::Duration;
+
+use model::ipam::IpamConfig;
+use model::opcode::ReasonEntry;
+use model::{JobId, NodeName, OpInput};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, IgnoredAny, SeqAccess};
+use serde::ser::SerializeSeq as _;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+pub use args::{Fields, JobChange, StagedSecret, Submission, What};
+
+use crate::limits::Limits;
+use crate::query::{Definitions, Filter, Table};
+
+/// A row of bare values, in the order of the fields that were asked for.
+pub type Row = Vec<Value>;
+
+/// One method: the arguments (`Self`), the name, the result.
+pub trait Method: Serialize + DeserializeOwned + Send + 'static {
+    /// Its name on the wire.
+    const NAME: &'static str;
+    /// Its arguments, for messages and docs: `[job_id, kill = false]`.
+    const ARGUMENTS: &'static str;
+    /// How long it may take.
+    const CLASS: Class;
+    /// What success gives.
+    type Reply: Serialize + DeserializeOwned + Send;
+}
+
+/// How long a method may take, and what it means when it does not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Reads only.
+    Query,
+    /// Changes something; when it does not end in time, it may still have happened.
+    Change,
+    /// Waits for something on purpose.
+    Wait,
+}
+
+impl Class {
+    /// The deadline under `limits`.
+    #[must_use]
+    pub const fn deadline(self, limits: &Limits) -> Duration {
+        match self {
+            Self::Query => limits.query,
+            Self::Change => limits.change,
+            Self::Wait => limits.wait,
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Query => "query",
+            Self::Change => "change",
+            Self::Wait => "wait",
+        })
+    }
+}
+
+macro_rules! methods {
+    ($(
+        $(#[doc = $doc:literal])+
+        $class:ident $name:ident [
+            $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty $(, default $default:literal)?;)*
+        ] -> $reply:ty;
+    )+) => {
+        $(
+            $(#[doc = $doc])+
+            #[derive(Debug, Clone, PartialEq)]
+            pub struct $name { $($(#[doc = $field_doc])+ pub $field: $type,)* }
+
+            impl Method for $name {
+                const NAME: &'static str = stringify!($name);
+                const ARGUMENTS: &'static str = methods!(@list $($field $($default)?)*);
+                const CLASS: Class = Class::$class;
+                type Reply = $reply;
+            }
+
+            impl Serialize for $name {
+                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    let sequence = serializer.serialize_seq(None)?;
+                    $(let mut sequence = sequence; sequence.serialize_element(&self.$field)?;)*
+                    sequence.end()
+                }
+            }
+
+            impl<'de> Deserialize<'de> for $name {
+                fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                    struct Visitor;
+                    impl<'de> serde::de::Visitor<'de> for Visitor {
+                        type Value = $name;
+
+                        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                            f.write_str("a list of arguments")
+                        }
+
+                        fn visit_seq<A: SeqAccess<'de>>(self, mut args: A) -> Result<$name, A::Error> {
+                            $(let $field = match args.next_element::<$type>()? {
+                                Some(given) => given,
+                                None => methods!(@missing $field $($default)?),
+                            };)*
+                            if args.next_element::<IgnoredAny>()?.is_some() {
+                                return Err(A::Error::custom("too many arguments"));
+                            }
+                            Ok($name { $($field),* })
+                        }
+                    }
+                    deserializer.deserialize_seq(Visitor)
+                }
+            }
+        )+
+
+        /// A request: one variant for each method.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Call { $($(#[doc = $doc])+ $name($name),)+ }
+
+        impl Call {
+            /// Every method: name, arguments, class, description; in the order of the table.
+            pub const TABLE: &[(&'static str, &'static str, Class, &'static str)] =
+                &[$((
+                    stringify!($name),
+                    <$name as Method>::ARGUMENTS,
+                    Class::$class,
+                    concat!($($doc),+),
+                ),)+];
+
+            /// Reads the arguments of the method `name`; `None` if there is no such method.
+            pub(crate) fn read(name: &str, args: &str) -> Option<serde_json::Result<Self>> {
+                match name {
+                    $(stringify!($name) => Some(serde_json::from_str(args).map(Self::$name)),)+
+                    _ => None,
+                }
+            }
+
+            /// The method's name.
+            #[must_use]
+            pub const fn name(&self) -> &'static str {
+                match self { $(Self::$name(_) => stringify!($name),)+ }
+            }
+
+            /// How long it may take.
+            #[must_use]
+            pub const fn class(&self) -> Class {
+                match self { $(Self::$name(_) => Class::$class,)+ }
+            }
+        }
+    };
+    (@list) => { "[]" };
+    (@list $first:ident $($first_default:literal)? $($field:ident $($default:literal)?)*) => {
+        concat!(
+            "[", stringify!($first), $(" = ", stringify!($first_default),)?
+            $(", ", stringify!($field), $(" = ", stringify!($default),)?)* "]"
+        )
+    };
+    (@missing $field:ident) => {
+        return Err(A::Error::custom(concat!("argument `", stringify!($field), "` is missing")))
+    };
+    (@missing $field:ident $default:literal) => { $default };
+}
+
+methods! {
+    /// Queue one job.
+    Change SubmitJob [
+        /// Its opcodes, at least one.
+        ops: Vec<OpInput>;
+    ] -> JobId;
+
+    /// Queue one job even if the queue is drained.
+    Change SubmitJobToDrainedQueue [
+        /// Its opcodes, at least one.
+        ops: Vec<OpInput>;
+    ] -> JobId;
+
+    /// Queue several jobs, which may depend on one another.
+    Change SubmitManyJobs [
+        /// The opcodes of each job.
+        jobs: Vec<Vec<OpInput>>;
+    ] -> Vec<Submission>;
+
+    /// Wait until observed fields of a job change, or it says something.
+    Wait WaitForJobChange [
+        /// Which job.
+        job_id: JobId;
+        /// The fields to observe.
+        fields: Fields;
+        /// Their last known values; null means to answer at once.
+        previous: Option<Row>;
+        /// Serial of the last known log entry; null means none.
+        previous_log: Option<u64>;
+        /// Seconds to wait, at most 89.
+        timeout: f64;
+    ] -> JobChange;
+
+    /// Cancel a job: `[whether it worked, why]`.
+    Change CancelJob [
+        /// Which job.
+        job_id: JobId;
+        /// Kill it where it cannot be canceled.
+        kill: bool, default false;
+    ] -> (bool, String);
+
+    /// Change the priority of a job's opcodes that have not begun: `[whether it worked, why]`.
+    Change ChangeJobPriority [
+        /// Which job.
+        job_id: JobId;
+        /// −20 (first) to 19 (last).
+        priority: i32;
+    ] -> (bool, String);
+
+    /// Archive one job that has ended; false if it has not, or does not exist.
+    Change ArchiveJob [
+        /// Which job.
+        job_id: JobId;
+    ] -> bool;
+
+    /// Archive jobs that ended long ago: `[how many were, how many are left unchecked]`.
+    Wait AutoArchiveJobs [
+        /// Seconds since the end; −1 archives all that have ended.
+        age: i64;
+        /// Seconds to spend, at most 89.
+        timeout: f64;
+    ] -> (u64, u64);
+
+    /// Between Ganeti's own daemons; always refused.
+    Change PickupJob [
+        /// Which job.
+        job_id: JobId;
+    ] -> ();
+
+    /// List objects of one kind, with a status for each value.
+    Query Query [
+        /// The kind of object.
+        what: What;
+        /// The fields wanted.
+        fields: Fields;
+        /// Which objects; null means all.
+        filter: Option<Filter>;
+    ] -> Table;
+
+    /// Describe the fields of one kind of object.
+    Query QueryFields [
+        /// The kind of object.
+        what: What;
+        /// The fields to describe; null means all.
+        fields: Option<Fields>;
+    ] -> Definitions;
+
+    /// Rows of bare values on jobs; a null row for one that does not exist.
+    Query QueryJobs [
+        /// Which jobs; null means all.
+        job_ids: Option<Vec<JobId>>;
+        /// The fields wanted.
+        fields: Fields;
+    ] -> Vec<Option<Row>>;
+
+    /// Rows of bare values on nodes.
+    Query QueryNodes [
+        /// Their names; none means all.
+        names: Vec<String>;
+        /// The fields wanted.
+        fields: Fields;
+        /// Must be false.
+        use_locking: bool;
+    ] -> Vec<Row>;
+
+    /// Rows of bare values on instances.
+    Query QueryInstances [
+        /// Their names; none means all.
+        names: Vec<String>;
+        /// The fields wanted.
+        fields: Fields;
+        /// Must be false.
+        use_locking: bool;
+    ] -> Vec<Row>;
+
+    /// Rows of bare values on node groups.
+    Query QueryGroups [
+        /// Their names; none means all.
+        names: Vec<String>;
+        /// The fields wanted.
+        fields: Fields;
+        /// Must be false.
+        use_locking: bool;
+    ] -> Vec<Row>;
+
+    /// Rows of bare values on networks.
+    Query QueryNetworks [
+        /// Their names; none means all.
+        names: Vec<String>;
+        /// The fields wanted.
+        fields: Fields;
+        /// Must be false.
+        use_locking: bool;
+    ] -> Vec<Row>;
+
+    /// Exports by node.
+    Query QueryExports [
+        /// Names of nodes; none means all.
+        nodes: Vec<String>;
+        /// Must be false.
+        use_locking: bool;
+    ] -> Vec<Row>;
+
+    /// Rows of bare values on filter rules.
+    Query QueryFilters [
+        /// Their ids; null means all.
+        uuids: Option<Vec<String>>;
+        /// The fields wanted.
+        fields: Fields;
+    ] -> Vec<Row>;
+
+    /// Add or replace a filter rule; gives its id.
+    Change ReplaceFilter [
+        /// The rule to replace; null adds one.
+        uuid: Option<String>;
+        /// Lower ones come first.
+        priority: u32;
+        /// Which jobs it is for.
+        predicates: Vec<Value>;
+        /// What becomes of them.
+        action: Value;
+        /// Who asked for it and why.
+        reason: Vec<ReasonEntry>;
+    ] -> String;
+
+    /// Delete a filter rule.
+    Change DeleteFilter [
+        /// Its id.
+        uuid: String;
+    ] -> ();
+
+    /// Values of the cluster by name; null for an unknown name.
+    Query QueryConfigValues [
+        /// Of `cluster_name`, `watcher_pause`, `master_node`, `drain_flag` and others.
+        names: Fields;
+    ] -> Vec<Value>;
+
+    /// Describe the cluster.
+    Query QueryClusterInfo [] -> Value;
+
+    /// Tags of an object.
+    Query QueryTags [
+        /// `cluster`, `node`, `instance`, `nodegroup` or `network`.
+        kind: String;
+        /// Its name; null or empty for the cluster.
+        name: Option<String>;
+    ] -> Vec<String>;
+
+    /// Drain the queue, or open it again; always true.
+    Change SetDrainFlag [
+        /// Whether it is drained.
+        drained: bool;
+    ] -> bool;
+
+    /// Pause the watcher; gives the time as set.
+    Change SetWatcherPause [
+        /// Seconds since the epoch until when; null goes on at once.
+        until: Option<f64>;
+    ] -> Option<f64>;
+
+    /// Hand over the one-time secret of a node that is about to be added; never stored.
+    Change GantryStageSecret [
+        /// The node that will be added.
+        node_name: NodeName;
+        /// What `noded enroll` showed.
+        secret: StagedSecret;
+    ] -> ();
+
+    /// The rules by which machines get addresses; null where none are set.
+    Query GantryIpam [] -> Option<IpamConfig>;
+}

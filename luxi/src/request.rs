@@ -1,0 +1,104 @@
+//! Core: a request as bytes: `{"method": …, "args": […]}`; other keys are ignored, as `version`.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::frame::{self, FrameError};
+pub use crate::method::Call as Request;
+use crate::method::Method;
+
+/// Longest piece of a client's own text that an error repeats.
+const QUOTED_MAX: usize = 64;
+
+/// A message that is no request. Clients get it as text after `Failed to parse request: `.
+#[derive(Debug, thiserror::Error)]
+pub enum ParseError {
+    /// Not UTF-8.
+    #[error("the message is not UTF-8 at offset {at}")]
+    Utf8 {
+        /// The first wrong byte.
+        at: usize,
+    },
+    /// Not JSON, or not an object with both keys.
+    #[error("the message is no JSON object with `method` and `args`: {error}")]
+    Envelope {
+        /// Where and why not.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// There is no such method.
+    #[error("unknown method `{name}`")]
+    Method {
+        /// What was asked for.
+        name: String,
+    },
+    /// The arguments are not those of the method.
+    #[error("{method} takes {arguments}: {error}")]
+    Arguments {
+        /// The method.
+        method: String,
+        /// What it takes.
+        arguments: &'static str,
+        /// Where and why they do not fit; places are counted from the beginning of the list.
+        #[source]
+        error: serde_json::Error,
+    },
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    #[serde(borrow)]
+    args: &'a RawValue,
+}
+
+impl Request {
+    /// Reads a message, without its ETX.
+    ///
+    /// # Errors
+    /// [`ParseError`], which says what is wrong with it and where.
+    pub fn parse(message: &[u8]) -> Result<Self, ParseError> {
+        let text = std::str::from_utf8(message)
+            .map_err(|error| ParseError::Utf8 { at: error.valid_up_to() })?;
+        let envelope: Envelope<'_> =
+            serde_json::from_str(text).map_err(|error| ParseError::Envelope { error })?;
+        match Self::read(&envelope.method, envelope.args.get()) {
+            Some(Ok(request)) => Ok(request),
+            Some(Err(error)) => Err(ParseError::Arguments {
+                arguments: arguments_of(&envelope.method),
+                method: envelope.method.into_owned(),
+                error,
+            }),
+            None => {
+                let name = envelope.method.chars().take(QUOTED_MAX).collect();
+                Err(ParseError::Method { name })
+            }
+        }
+    }
+}
+
+fn arguments_of(method: &str) -> &'static str {
+    Request::TABLE.iter().find(|entry| entry.0 == method).map_or("", |entry| entry.1)
+}
+
+/// Writes the request for `call` to `buffer`, ETX included; what `buffer` held is dropped.
+///
+/// # Errors
+/// [`FrameError::Etx`], which JSON as it is written here cannot cause.
+pub fn write<M: Method>(call: &M, buffer: &mut Vec<u8>) -> Result<(), FrameError> {
+    #[derive(Serialize)]
+    struct Outgoing<'a, M> {
+        method: &'static str,
+        args: &'a M,
+    }
+    buffer.clear();
+    serde_json::to_writer(&mut *buffer, &Outgoing { method: M::NAME, args: call })
+        .expect("arguments have no maps with other keys than text, and a vector takes every byte");
+    frame::finish(buffer)
+}
+
+#[cfg(test)]
+mod tests;

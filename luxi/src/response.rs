@@ -1,0 +1,201 @@
+//! Core: a response as bytes: `{"success": …, "result": …}`.
+//!
+//! There is never a `version`: clients of Ganeti compare it with their own when they see one.
+
+use std::io::{self, Write};
+
+use model::Exception;
+use model::error::ExceptionKind;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::frame::ETX;
+use crate::limits::ANSWER_BYTES_MAX;
+use crate::method::Method;
+use crate::request::ParseError;
+
+/// Ganeti's words; its clients know by them that the request itself was wrong.
+const PARSE_FAILED: &str = "Failed to parse request: ";
+
+/// A response ready to be sent, ETX included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer(Vec<u8>);
+
+impl Answer {
+    /// Success with `result`; a failure if it is longer than [`ANSWER_BYTES_MAX`].
+    pub fn success(result: &impl Serialize) -> Self {
+        let mut bytes = Bounded(br#"{"success":true,"result":"#.to_vec());
+        match serde_json::to_writer(&mut bytes, result) {
+            Ok(()) => Self(close(bytes.0)),
+            Err(error) if error.is_io() => Self::failure(&Exception::new(
+                ExceptionKind::GenericError,
+                format!(
+                    "The answer is longer than {ANSWER_BYTES_MAX} bytes; ask for fewer objects or \
+                     fewer fields"
+                ),
+            )),
+            Err(error) => {
+                tracing::error!(%error, "result cannot be written as JSON");
+                Self::internal_error()
+            }
+        }
+    }
+
+    /// Failure with an exception.
+    #[must_use]
+    pub fn failure(exception: &Exception) -> Self {
+        Self::failed(exception)
+    }
+
+    /// What a client gets that sent no request.
+    #[must_use]
+    pub fn malformed(error: &ParseError) -> Self {
+        Self::unreadable(&error.to_string())
+    }
+
+    /// What a client gets whose message could not even be cut out of the stream.
+    pub(crate) fn unreadable(why: &str) -> Self {
+        Self::failed(&format!("{PARSE_FAILED}{why}"))
+    }
+
+    /// What a client gets when we are at fault. The log has the rest.
+    #[must_use]
+    pub fn internal_error() -> Self {
+        Self::failure(&Exception::new(ExceptionKind::ProgrammerError, "internal error"))
+    }
+
+    fn failed(result: &impl Serialize) -> Self {
+        let mut bytes = br#"{"success":false,"result":"#.to_vec();
+        serde_json::to_writer(&mut bytes, result)
+            .expect("text and exceptions can always be written, and a vector takes every byte");
+        Self(close(bytes))
+    }
+
+    /// The bytes to send.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn close(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.extend([b'}', ETX]);
+    bytes
+}
+
+/// A vector that takes so many bytes and no more.
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > ANSWER_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A response that is no success.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The server answered with an exception.
+    #[error(transparent)]
+    Exception(Exception),
+    /// The server answered with text, or with an exception of a class that is unknown here.
+    #[error("{0}")]
+    Refused(String),
+    /// The message is no response, or its result not that of the method.
+    #[error("the server's answer to {method} is malformed: {error}")]
+    Malformed {
+        /// What was asked for.
+        method: &'static str,
+        /// What is wrong with the answer.
+        #[source]
+        error: serde_json::Error,
+    },
+}
+
+/// Reads the response to a call of `M`, without its ETX.
+///
+/// # Errors
+/// [`Failure`].
+pub fn read<M: Method>(message: &[u8]) -> Result<M::Reply, Failure> {
+    #[derive(Deserialize)]
+    struct Incoming<'a> {
+        success: bool,
+        #[serde(borrow)]
+        result: &'a RawValue,
+    }
+    let malformed = |error| Failure::Malformed { method: M::NAME, error };
+    let response: Incoming<'_> = serde_json::from_slice(message).map_err(malformed)?;
+    if response.success {
+        return serde_json::from_str(response.result.get()).map_err(malformed);
+    }
+    let result: Value = serde_json::from_str(response.result.get()).map_err(malformed)?;
+    Err(match Exception::from_value(&result) {
+        Some(exception) => Failure::Exception(exception),
+        None => Failure::Refused(plain(&result)),
+    })
+}
+
+/// The text of a failure that is no exception we know: its message, or else all of it.
+fn plain(result: &Value) -> String {
+    let message = result.as_str().or_else(|| result.get(1)?.get(0)?.as_str());
+    message.map_or_else(|| result.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::JobId;
+    use model::error::ErrorCode;
+
+    use super::*;
+    use crate::method::{JobChange, SubmitJob, WaitForJobChange};
+
+    fn text(answer: &Answer) -> &str {
+        std::str::from_utf8(answer.as_bytes()).unwrap()
+    }
+
+    fn reread<M: Method>(answer: &Answer) -> Result<M::Reply, Failure> {
+        read::<M>(answer.as_bytes().strip_suffix(&[ETX]).unwrap())
+    }
+
+    #[test]
+    fn shapes() {
+        let answer = Answer::success(&JobId(37));
+        assert_eq!(text(&answer), "{\"success\":true,\"result\":37}\u{3}");
+        assert_eq!(reread::<SubmitJob>(&answer).unwrap(), JobId(37));
+        let answer = Answer::failure(&Exception::prereq("no", ErrorCode::WrongState));
+        assert_eq!(
+            text(&answer),
+            "{\"success\":false,\"result\":[\"OpPrereqError\",[\"no\",\"wrong_state\"]]}\u{3}"
+        );
+        assert!(
+            matches!(reread::<SubmitJob>(&answer), Err(Failure::Exception(e)) if e.message() == "no")
+        );
+        let answer = Answer::unreadable("x");
+        assert_eq!(
+            text(&answer),
+            "{\"success\":false,\"result\":\"Failed to parse request: x\"}\u{3}"
+        );
+        let answer = Answer::success(&JobChange::Unchanged);
+        assert_eq!(text(&answer), "{\"success\":true,\"result\":\"nochange\"}\u{3}");
+        assert_eq!(reread::<WaitForJobChange>(&answer).unwrap(), JobChange::Unchanged);
+    }
+
+    #[test]
+    fn what_is_no_response_is_told() {
+        for wrong in ["", "{}", "[]", r#"{"success":true}"#, r#"{"success":true,"result":"x"}"#] {
+            let failure = read::<SubmitJob>(wrong.as_bytes()).unwrap_err();
+            assert!(failure.to_string().contains("answer to SubmitJob"), "{failure}");
+        }
+        let unknown = br#"{"success":false,"result":["NewError",["too new"]]}"#;
+        assert_eq!(read::<SubmitJob>(unknown).unwrap_err().to_string(), "too new");
+    }
+}

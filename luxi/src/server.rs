@@ -1,0 +1,133 @@
+//! The server: one task per connection, one request at a time on each.
+//!
+//! It promises to a service that no client disturbs another: everything is bounded
+//! ([`Limits`]), and a panic in one request is answered with an internal error and ends there.
+
+mod connection;
+mod panic;
+mod seats;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use model::Exception;
+use stdx::Tasks;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
+use tracing::Instrument as _;
+
+use crate::limits::{ACCEPT_PAUSE, LARGE_MESSAGES_MAX, Limits};
+use crate::method::Method;
+use crate::request::Request;
+use crate::response::Answer;
+use connection::Connection;
+use seats::Seats;
+
+/// Who sent a request, as the kernel tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Process, if the kernel tells.
+    pub pid: Option<i32>,
+}
+
+/// What answers requests.
+///
+/// The future is dropped when its deadline passes or its client vanishes; what it has begun to
+/// change must not depend on it any more.
+pub trait Service: Send + Sync + 'static {
+    /// Answers one request: an exhaustive match of [`answer`].
+    fn call(&self, request: Request, caller: Caller) -> impl Future<Output = Answer> + Send;
+}
+
+/// Answers a call with what `handler` makes of it.
+///
+/// A service is one exhaustive match of these over [`Request`](crate::Request): a handler that is
+/// missing, or gives another method's reply, does not compile.
+pub async fn answer<M, F>(call: M, handler: impl FnOnce(M) -> F) -> Answer
+where
+    M: Method,
+    F: Future<Output = Result<M::Reply, Exception>>,
+{
+    match handler(call).await {
+        Ok(reply) => Answer::success(&reply),
+        Err(exception) => Answer::failure(&exception),
+    }
+}
+
+/// What all connections share.
+struct Shared<S> {
+    service: Arc<S>,
+    limits: Limits,
+    large_messages: Semaphore,
+}
+
+/// Serves `listener` until `stop` turns true, or its sender is gone. Then idle connections end at
+/// once and busy ones get the time that `limits` leaves them.
+pub async fn serve<S: Service>(
+    listener: UnixListener,
+    service: Arc<S>,
+    limits: Limits,
+    mut stop: watch::Receiver<bool>,
+) {
+    let tasks = Tasks::new();
+    let seats = Seats::new(limits.connections, limits.connections_per_user);
+    let stop_time = limits.stop_time;
+    let large_messages = Semaphore::new(LARGE_MESSAGES_MAX);
+    let shared = Arc::new(Shared { service, limits, large_messages });
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _address)) => welcome(stream, &seats, &shared, (&tasks, &stop)),
+            Err(error) => {
+                tracing::warn!(%error, "connection cannot be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    if tokio::time::timeout(stop_time, tasks.join()).await.is_err() {
+        tracing::warn!("requests were still running and are cut off");
+    }
+}
+
+fn welcome<S: Service>(
+    stream: UnixStream,
+    seats: &Seats,
+    shared: &Arc<Shared<S>>,
+    (tasks, stop): (&Tasks, &watch::Receiver<bool>),
+) {
+    let caller = match stream.peer_cred() {
+        Ok(peer) => Caller { uid: peer.uid(), gid: peer.gid(), pid: peer.pid() },
+        Err(error) => {
+            tracing::warn!(%error, "client cannot be identified");
+            return;
+        }
+    };
+    match seats.take(caller.uid) {
+        Ok(seat) => {
+            let connection = Connection::new(stream, caller, Arc::clone(shared), stop.clone());
+            let span = tracing::debug_span!("client", uid = caller.uid, pid = caller.pid);
+            let conversation = async move {
+                connection.run().await;
+                drop(seat);
+            };
+            tasks.spawn("luxi connection", conversation.instrument(span));
+        }
+        Err(full) => {
+            tracing::warn!(uid = caller.uid, reason = %full, "client is turned away");
+            let refusal = Answer::failure(&full.into());
+            // The socket is new and its buffer empty: this does not block, or else it is lost.
+            if let Err(error) = stream.try_write(refusal.as_bytes()) {
+                tracing::debug!(%error, "client was not told why");
+            }
+        }
+    }
+}

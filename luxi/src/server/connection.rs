@@ -1,0 +1,215 @@
+//! One client: requests and answers in turn, each within its limits.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::Exception;
+use model::error::ExceptionKind;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use tokio::net::UnixStream;
+use tokio::sync::{SemaphorePermit, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::panic::caught;
+use super::{Caller, Service, Shared};
+use crate::frame::{FrameError, Splitter};
+use crate::limits::SMALL_MESSAGE_BYTES;
+use crate::method::Class;
+use crate::request::Request;
+use crate::response::Answer;
+
+/// How much is read at once at the beginning of a request, and thereby held for an idle client.
+const FIRST_READ_BYTES: usize = 8 << 10;
+/// How much is read at once of a request that turned out to be longer.
+const NEXT_READ_BYTES: usize = 64 << 10;
+
+/// Why a conversation ends.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("client closed the connection")]
+    Closed,
+    #[error("client closed the connection within a request")]
+    Truncated,
+    #[error("client was idle for too long")]
+    Idle,
+    #[error("client did not finish a request in time")]
+    SlowRequest,
+    #[error("client did not read its answer in time")]
+    SlowReader,
+    #[error("client vanished while its request was running")]
+    Vanished,
+    #[error("server stops")]
+    Stopped,
+    #[error(transparent)]
+    Frame(FrameError),
+    #[error("connection failed")]
+    Io(#[source] io::Error),
+}
+
+/// A connection and its client.
+pub(super) struct Connection<S> {
+    stream: UnixStream,
+    splitter: Splitter,
+    caller: Caller,
+    shared: Arc<Shared<S>>,
+    stop: watch::Receiver<bool>,
+}
+
+impl<S: Service> Connection<S> {
+    pub(super) fn new(
+        stream: UnixStream,
+        caller: Caller,
+        shared: Arc<Shared<S>>,
+        stop: watch::Receiver<bool>,
+    ) -> Self {
+        let splitter = Splitter::new(shared.limits.message_bytes);
+        Self { stream, splitter, caller, shared, stop }
+    }
+
+    /// Converses until the client closes, breaks a limit, or the server stops.
+    pub(super) async fn run(mut self) {
+        let end = loop {
+            if let Err(end) = self.exchange().await {
+                break end;
+            }
+        };
+        let words = match &end {
+            End::Frame(error) => Answer::unreadable(&error.to_string()),
+            End::Truncated => Answer::unreadable("the message ends without ETX"),
+            End::SlowRequest => Answer::unreadable("the message was not finished in time"),
+            End::Io(error) => return tracing::debug!(%error, "connection failed"),
+            _ => return tracing::trace!(reason = %end, "connection ends"),
+        };
+        tracing::info!(reason = %end, "connection is closed");
+        if let Err(End::Io(error)) = self.send(&words).await {
+            tracing::debug!(%error, "client was not told why");
+        }
+    }
+
+    /// One request and its answer.
+    async fn exchange(&mut self) -> Result<(), End> {
+        let shared = Arc::clone(&self.shared);
+        let (message, permit) = self.receive(&shared).await?;
+        let answer = match Request::parse(&message) {
+            Ok(request) => {
+                drop(message);
+                let answer = self.perform(request).await?;
+                // What was read from a large message is as large, and is held up to here.
+                drop(permit);
+                answer
+            }
+            Err(error) => {
+                tracing::debug!(%error, "request is malformed");
+                Answer::malformed(&error)
+            }
+        };
+        self.send(&answer).await
+    }
+
+    /// The next message, with the permit for it if it is a large one.
+    async fn receive<'a>(
+        &mut self,
+        shared: &'a Shared<S>,
+    ) -> Result<(Bytes, Option<SemaphorePermit<'a>>), End> {
+        let mut due: Option<Instant> = None;
+        let mut permit = None;
+        loop {
+            if let Some(message) = self.splitter.next_message().map_err(End::Frame)? {
+                return Ok((message, permit));
+            }
+            let limits = &shared.limits;
+            if due.is_none() && self.splitter.is_between() {
+                self.read_idle(limits.idle).await?;
+            } else {
+                let due = *due.get_or_insert_with(|| Instant::now() + limits.message_time);
+                if permit.is_none() && self.splitter.held() > SMALL_MESSAGE_BYTES {
+                    let wait = timeout_at(due, shared.large_messages.acquire());
+                    let got = wait.await.map_err(|_elapsed| End::SlowRequest)?;
+                    permit = Some(got.expect("the semaphore is never closed"));
+                }
+                match timeout_at(due, self.read()).await {
+                    Ok(Err(End::Closed)) => return Err(End::Truncated),
+                    Ok(read) => read?,
+                    Err(_elapsed) => return Err(End::SlowRequest),
+                }
+            }
+        }
+    }
+
+    /// Waits for the first bytes of a request.
+    async fn read_idle(&mut self, idle: Duration) -> Result<(), End> {
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => Err(End::Stopped),
+            read = timeout(idle, self.read()) => read.unwrap_or(Err(End::Idle)),
+        }
+    }
+
+    async fn read(&mut self) -> Result<(), End> {
+        let more = self.splitter.held() >= FIRST_READ_BYTES;
+        let most = if more { NEXT_READ_BYTES } else { FIRST_READ_BYTES };
+        let buffer = self.splitter.buffer();
+        buffer.reserve(most);
+        // The buffer may have more room; what is read ahead of a request is bounded nevertheless.
+        match (&mut self.stream).take(most as u64).read_buf(buffer).await {
+            Ok(0) => Err(End::Closed),
+            Ok(_) => Ok(()),
+            Err(error) => Err(End::Io(error)),
+        }
+    }
+
+    /// Lets the service answer, within the deadline of the method and as long as the client waits.
+    async fn perform(&self, request: Request) -> Result<Answer, End> {
+        let (name, class) = (request.name(), request.class());
+        let deadline = class.deadline(&self.shared.limits);
+        let work = timeout(deadline, caught(self.shared.service.call(request, self.caller)));
+        tokio::select! {
+            biased;
+            done = work => Ok(match done {
+                Ok(Some(answer)) => answer,
+                Ok(None) => {
+                    tracing::error!(method = name, "request panicked");
+                    Answer::internal_error()
+                }
+                Err(_elapsed) => {
+                    tracing::error!(method = name, "request missed its deadline");
+                    Answer::failure(&overdue(name, class, deadline))
+                }
+            }),
+            () = self.vanished() => Err(End::Vanished),
+        }
+    }
+
+    /// Ends when the client is gone. One that has only ended its sending side still waits.
+    async fn vanished(&self) {
+        if self.stream.ready(Interest::PRIORITY).await.is_ok() {
+            let both = self.stream.ready(Interest::PRIORITY | Interest::WRITABLE).await;
+            if both.is_ok_and(|ready| !ready.is_write_closed()) {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn send(&mut self, answer: &Answer) -> Result<(), End> {
+        let sent = self.stream.write_all(answer.as_bytes());
+        match timeout(self.shared.limits.answer_time, sent).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(End::Io(error)),
+            Err(_elapsed) => Err(End::SlowReader),
+        }
+    }
+}
+
+fn overdue(name: &str, class: Class, deadline: Duration) -> Exception {
+    let seconds = deadline.as_secs();
+    let told = match class {
+        Class::Query | Class::Wait => format!("{name} was given up after {seconds} s"),
+        Class::Change => format!(
+            "{name} was not confirmed within {seconds} s; whether it took effect is not known"
+        ),
+    };
+    Exception::new(ExceptionKind::GenericError, told)
+}

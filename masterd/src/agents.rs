@@ -1,0 +1,240 @@
+//! The way to the agents: each call of the master under its epoch.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::enrol::{EnrolSecret, Fingerprint};
+use model::node::Node;
+use model::rack::RackDocument;
+use model::{JobId, NodeName, Timestamp};
+use queue_format::Epoch;
+use rpc::calls::{
+    AllowList, Exchange, Exchanged, Facts, Leave, Membership, NodeFacts, NodeVersion, RackPush,
+    RackWithdraw, SetAllowList, TestDelay, Version,
+};
+use rpc::enrol::{EnrolError, Enrolment, Invitation};
+use rpc::identity::{Authority, IdentityError, fingerprint};
+use rpc::{Call, Client, JobRef, Meta, NodeTarget, RpcError};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use stdx::{Clock, Tasks};
+use uuid::Uuid;
+
+/// A job and the place of the opcode in it, on whose behalf a call is made.
+pub type Behalf = (JobId, usize);
+
+/// The agents of all nodes; clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Agents(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    client: Client,
+    tasks: Tasks,
+    authority: Authority,
+    epoch: Epoch,
+    cluster_uuid: Uuid,
+    cluster_name: NodeName,
+    me: NodeName,
+    clock: Clock,
+}
+
+/// As whom the master calls.
+#[derive(Debug)]
+pub struct Caller {
+    /// Signs the certificates of new nodes.
+    pub authority: Authority,
+    /// The epoch of this master.
+    pub epoch: Epoch,
+    /// Identity of the cluster.
+    pub cluster_uuid: Uuid,
+    /// Name of the cluster.
+    pub cluster_name: NodeName,
+    /// Name of this node.
+    pub me: NodeName,
+    /// Gives the time.
+    pub clock: Clock,
+}
+
+impl Agents {
+    /// Agents that are called through `client`; `tasks` carries the connections of enrolments.
+    #[must_use]
+    pub fn new(client: Client, tasks: Tasks, caller: Caller) -> Self {
+        let Caller { authority, epoch, cluster_uuid, cluster_name, me, clock } = caller;
+        Self(Arc::new(Inner {
+            client,
+            tasks,
+            authority,
+            epoch,
+            cluster_uuid,
+            cluster_name,
+            me,
+            clock,
+        }))
+    }
+
+    async fn call<C: Call>(
+        &self,
+        node: &Node,
+        call: C,
+        behalf: Option<Behalf>,
+    ) -> Result<C::Reply, RpcError> {
+        let job = behalf.map(|(id, op)| JobRef { id, op: u32::try_from(op).unwrap_or(u32::MAX) });
+        let meta = Meta { epoch: self.0.epoch, job };
+        self.0.client.call(&NodeTarget::from(node), call, meta).await
+    }
+
+    /// Version of the agent's software and protocol.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn version(&self, node: &Node, behalf: Behalf) -> Result<NodeVersion, RpcError> {
+        self.call(node, Version {}, Some(behalf)).await
+    }
+
+    /// What the agent knows of its machine.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn facts(&self, node: &Node) -> Result<NodeFacts, RpcError> {
+        self.call(node, Facts {}, None).await
+    }
+
+    /// Makes the agent sleep.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn test_delay(
+        &self,
+        node: &Node,
+        duration: Duration,
+        behalf: Behalf,
+    ) -> Result<(), RpcError> {
+        self.call(node, TestDelay { seconds: duration.as_secs_f64() }, Some(behalf)).await
+    }
+
+    /// Sends a rack's document; gives the version that the agent holds then.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn rack_push(
+        &self,
+        node: &Node,
+        document: &RackDocument,
+        behalf: Behalf,
+    ) -> Result<u64, RpcError> {
+        let call = RackPush { base: None, document: document.clone() };
+        self.call(node, call, Some(behalf)).await.map(|held| held.version)
+    }
+
+    /// Tells the agent that it serves a rack no longer.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn rack_withdraw(
+        &self,
+        node: &Node,
+        rack: u32,
+        behalf: Behalf,
+    ) -> Result<(), RpcError> {
+        self.call(node, RackWithdraw { rack }, Some(behalf)).await
+    }
+
+    /// Tells the agent who may call it.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn allow_list(
+        &self,
+        node: &Node,
+        callers: &[rpc::calls::Caller],
+        behalf: Behalf,
+    ) -> Result<(), RpcError> {
+        let list = AllowList { epoch: self.0.epoch, callers: callers.to_vec() };
+        self.call(node, SetAllowList { list }, Some(behalf)).await
+    }
+
+    /// Makes the agent forget the cluster.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn leave(&self, node: &Node, behalf: Behalf) -> Result<(), RpcError> {
+        self.call(node, Leave { cluster_uuid: self.0.cluster_uuid }, Some(behalf)).await
+    }
+
+    /// Takes what the agent saw and acknowledges what was committed of it.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn exchange(&self, node: &Node, exchange: Exchange) -> Result<Exchanged, RpcError> {
+        self.call(node, exchange, None).await
+    }
+
+    /// Begins to enrol the node that waits at `address` with this certificate and secret, and
+    /// signs its key.
+    ///
+    /// # Errors
+    /// The node is not reached, is another one, does not know the secret, or its request is wrong.
+    pub async fn enrol(
+        &self,
+        node: &NodeName,
+        address: SocketAddr,
+        fingerprint: Fingerprint,
+        secret: EnrolSecret,
+    ) -> Result<Signed, EnrolError> {
+        let invitation = Invitation { node: node.clone(), address, fingerprint, secret };
+        let enrolment = invitation.begin(&self.0.me, &self.0.tasks).await?;
+        let now = Timestamp::from_micros(self.0.clock.now_micros());
+        let addresses: [IpAddr; 1] = [address.ip()];
+        let request = &enrolment.offer().request;
+        let certificate = self.0.authority.sign(request, node, &addresses, now)?;
+        Ok(Signed { agents: self.clone(), fingerprint: pin(&certificate)?, enrolment, certificate })
+    }
+
+    /// Ends all connections.
+    pub async fn close(&self) {
+        self.0.client.close().await;
+    }
+}
+
+fn pin(certificate: &str) -> Result<Fingerprint, IdentityError> {
+    let der = CertificateDer::from_pem_slice(certificate.as_bytes());
+    der.map(|der| fingerprint(&der))
+        .map_err(|error| IdentityError::Pem { what: "the node's certificate", error })
+}
+
+/// A node whose key is signed, and that waits for its certificate.
+#[derive(Debug)]
+pub struct Signed {
+    agents: Agents,
+    enrolment: Enrolment,
+    certificate: String,
+    /// The certificate's fingerprint.
+    pub fingerprint: Fingerprint,
+}
+
+impl Signed {
+    /// Gives the node its certificate and all that it must know.
+    ///
+    /// # Errors
+    /// The node did not take it.
+    pub async fn deliver(
+        self,
+        node: &Node,
+        callers: Vec<rpc::calls::Caller>,
+    ) -> Result<(), EnrolError> {
+        let inner = &self.agents.0;
+        let membership = Membership {
+            cluster_uuid: inner.cluster_uuid,
+            cluster_name: inner.cluster_name.clone(),
+            node: node.name.clone(),
+            node_id: node.id,
+            allow: AllowList { epoch: inner.epoch, callers },
+            epoch: inner.epoch,
+        };
+        let authority = inner.authority.certificate();
+        self.enrolment.finish(&self.certificate, authority, &membership, &inner.client).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! Begins a cluster on this machine: the one change that is no job, because there is no queue yet.
+
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, chown};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use model::cluster::{
+    CANDIDATE_POOL_SIZE, Cluster, MAC_PREFIX, MAX_RUNNING_JOBS, MAX_TRACKED_JOBS, Role,
+};
+use model::enrol::Fingerprint;
+use model::layout::{self, Layout};
+use model::node::{Node, NodeRole};
+use model::{NodeName, Timestamp, document};
+use queue_format::{Callbacks, Change, Epoch, Key, Store, StoreOptions};
+use rpc::calls::{AllowList, Caller, Membership};
+use rpc::identity::{Authority, IdentityError};
+use uuid::Uuid;
+
+/// Id of the first node; zero is nobody.
+const FIRST_NODE_ID: u64 = 1;
+
+/// What an operator says of a new cluster.
+#[derive(Debug, Clone)]
+pub struct Init {
+    /// Its name.
+    pub cluster: NodeName,
+    /// Name of its first node, this machine.
+    pub node: NodeName,
+    /// Where the agent of this node listens.
+    pub primary_ip: IpAddr,
+    /// Port of the agent of this node.
+    pub rpc_port: u16,
+    /// Rack that the agent of this node serves.
+    pub rack: Option<u32>,
+}
+
+/// A cluster that was not begun.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    /// There is one already.
+    #[error("`{0}` exists: this machine belongs to a cluster already")]
+    Exists(PathBuf),
+    /// A directory cannot be made.
+    #[error("cannot make the directory `{path}`")]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// A file cannot be given to its user.
+    #[error("cannot give `{path}` to user {user}")]
+    Owner {
+        /// Which.
+        path: PathBuf,
+        /// To whom.
+        user: &'static str,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// No certificate could be made or stored.
+    #[error("cannot make the cluster's certificates")]
+    Identity(#[from] IdentityError),
+    /// The store cannot be opened.
+    #[error("cannot make the store")]
+    Open(#[from] queue_format::OpenError),
+    /// The store cannot be started.
+    #[error("cannot start the store")]
+    Start(#[from] queue_format::StartError),
+    /// The store did not take the first documents.
+    #[error("the store refused the first documents: {0}")]
+    Refused(String),
+    /// The store cannot be closed.
+    #[error("cannot close the store")]
+    Close(#[from] queue_format::CloseError),
+}
+
+/// Begins a cluster.
+///
+/// # Errors
+/// There is one already, or something cannot be written; what was written by then stays.
+pub fn init(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitError> {
+    for path in [layout.data().join(document::CLUSTER), layout.ca_key()] {
+        if path.exists() {
+            return Err(InitError::Exists(path));
+        }
+    }
+    make_directories(layout)?;
+    let uuid = Uuid::new_v4();
+    let authority = Authority::create(&wanted.cluster, now)?;
+    let identity = authority.issue(&wanted.node, &[wanted.primary_ip], now)?;
+    authority.store(layout)?;
+    let epoch = Epoch { term: 1, node: FIRST_NODE_ID };
+    let fingerprint = identity.fingerprint();
+    let caller = Caller { name: wanted.node.clone(), fingerprint };
+    identity.store(
+        layout,
+        &Membership {
+            cluster_uuid: uuid,
+            cluster_name: wanted.cluster.clone(),
+            node: wanted.node.clone(),
+            node_id: FIRST_NODE_ID,
+            epoch,
+            allow: AllowList { epoch, callers: vec![caller] },
+        },
+    )?;
+    store_documents(layout, wanted, uuid, fingerprint, now)?;
+    give_to_users(layout)
+}
+
+fn make_directories(layout: &Layout) -> Result<(), InitError> {
+    for (path, mode) in [
+        (layout.etc(), 0o755),
+        (layout.pki(), 0o750),
+        (layout.data(), 0o751),
+        (layout.node_data(), 0o750),
+        (layout.run(), 0o755),
+        (layout.log(), 0o775),
+    ] {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(&path);
+        made.map_err(|error| InitError::Directory { path, error })?;
+    }
+    Ok(())
+}
+
+fn store_documents(
+    layout: &Layout,
+    wanted: &Init,
+    uuid: Uuid,
+    fingerprint: Fingerprint,
+    now: Timestamp,
+) -> Result<(), InitError> {
+    let cluster = Cluster {
+        cluster_name: wanted.cluster.clone(),
+        uuid: uuid.to_string(),
+        serial_no: 1,
+        ctime: now,
+        mtime: now,
+        candidate_pool_size: CANDIDATE_POOL_SIZE,
+        max_running_jobs: MAX_RUNNING_JOBS,
+        max_tracked_jobs: MAX_TRACKED_JOBS,
+        mac_prefix: MAC_PREFIX.to_owned(),
+        master_netdev: None,
+        master_netmask: None,
+        tags: Vec::new(),
+        next_node_id: FIRST_NODE_ID + 1,
+    };
+    let node = first_node(wanted, fingerprint, now);
+    let role = Role { master: wanted.node.clone(), term: 1, node: FIRST_NODE_ID, since: now };
+    let changes = vec![
+        put(document::CLUSTER, json(&cluster)),
+        put(document::ROLE, json(&role)),
+        put(&document::node(&node.name), json(&node)),
+        put(document::QUEUE_VERSION, Bytes::from_static(document::QUEUE_FORMAT.as_bytes())),
+        put(document::QUEUE_SERIAL, Bytes::from_static(b"0\n")),
+    ];
+    let store = Store::open(&layout.data(), StoreOptions::default())?;
+    let epoch = Epoch { term: 1, node: FIRST_NODE_ID };
+    let committer = store.start(epoch, Callbacks::new(|_: Vec<()>, _| {}))?;
+    let taken = committer.submit(changes, ());
+    taken.map_err(|refused| InitError::Refused(refused.reason.to_string()))?;
+    Ok(committer.close()?)
+}
+
+fn first_node(wanted: &Init, fingerprint: Fingerprint, now: Timestamp) -> Node {
+    Node {
+        name: wanted.node.clone(),
+        uuid: Uuid::new_v4().to_string(),
+        id: FIRST_NODE_ID,
+        role: NodeRole::Candidate,
+        primary_ip: wanted.primary_ip,
+        rpc_port: wanted.rpc_port,
+        secondary_ip: wanted.primary_ip,
+        fingerprint,
+        rack: wanted.rack,
+        master_capable: true,
+        vm_capable: true,
+        powered: true,
+        serial_no: 1,
+        ctime: now,
+        mtime: now,
+        tags: Vec::new(),
+    }
+}
+
+fn put(key: &str, content: Bytes) -> Change {
+    let key = Key::parse(key).expect("keys of documents are good keys");
+    Change::Put { key, content }
+}
+
+fn json(value: &impl serde::Serialize) -> Bytes {
+    let mut text = serde_json::to_vec(value).expect("documents have plain keys");
+    text.push(b'\n');
+    text.into()
+}
+
+/// When root begins the cluster, the daemons' users get what is theirs. Below a root of one's own,
+/// or without those users, everything stays with who runs this.
+fn give_to_users(layout: &Layout) -> Result<(), InitError> {
+    if !nix::unistd::geteuid().is_root() || layout.root() != Path::new("/") {
+        return Ok(());
+    }
+    let daemons = group(layout::DAEMON_GROUP);
+    let admins = group(layout::ADMIN_GROUP);
+    for (path, user, group) in [
+        (layout.pki(), layout::MASTER_USER, daemons),
+        (layout.data(), layout::MASTER_USER, daemons),
+        (layout.node_data(), layout::NODE_USER, daemons),
+        (layout.run(), layout::MASTER_USER, admins),
+        (layout.log(), "root", daemons),
+    ] {
+        if let Ok(Some(owner)) = nix::unistd::User::from_name(user) {
+            let skip = if path == layout.data() { Some(layout.node_data()) } else { None };
+            give(&path, owner.uid.as_raw(), group, skip.as_deref())
+                .map_err(|(path, error)| InitError::Owner { path, user, error })?;
+        }
+    }
+    Ok(())
+}
+
+fn group(name: &str) -> Option<u32> {
+    nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw())
+}
+
+fn give(
+    path: &Path,
+    user: u32,
+    group: Option<u32>,
+    skip: Option<&Path>,
+) -> Result<(), (PathBuf, std::io::Error)> {
+    let at = |error| (path.to_owned(), error);
+    if skip == Some(path) {
+        return Ok(());
+    }
+    chown(path, Some(user), group).map_err(at)?;
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).map_err(at)? {
+            give(&entry.map_err(at)?.path(), user, group, skip)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Core: the configuration: every object of the cluster but the jobs.
+//!
+//! [`change`] is the table of what can change; [`load`] reads it from the store.
+
+pub mod change;
+pub mod load;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::cluster::{Cluster, Role};
+use model::error::{ErrorCode, Exception};
+use model::ipam::IpamConfig;
+use model::machine::{Boot, Machine};
+use model::node::Node;
+use model::rack::Lease;
+use model::{MacAddress, NodeName, Serial};
+
+pub use change::ConfigChange;
+
+/// All objects. Cheap to clone: the maps hold references, and a snapshot is shared until the next
+/// change.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The cluster as a whole.
+    pub cluster: Arc<Cluster>,
+    /// Who is master.
+    pub role: Arc<Role>,
+    /// Nodes by name.
+    pub nodes: BTreeMap<NodeName, Arc<Node>>,
+    /// Rules of addresses; none before they are set.
+    pub ipam: Option<Arc<IpamConfig>>,
+    /// Machines by serial.
+    pub machines: BTreeMap<Serial, Arc<Machine>>,
+    /// Indices in use, by rack.
+    pub indices: BTreeMap<u32, BTreeSet<u32>>,
+    /// What was seen of machines' last boots.
+    pub boots: BTreeMap<Serial, Arc<Boot>>,
+    /// Leases by rack and Ethernet address.
+    pub leases: BTreeMap<(u32, MacAddress), Arc<Lease>>,
+}
+
+impl Config {
+    /// A node by its name, or by its first label where only one node has it.
+    ///
+    /// # Errors
+    /// No such node, or several.
+    pub fn node(&self, name: &str) -> Result<&Arc<Node>, Exception> {
+        let name = name.to_ascii_lowercase();
+        if let Some(node) = self.nodes.get(name.as_str()) {
+            return Ok(node);
+        }
+        let prefix = format!("{name}.");
+        let mut found = self.nodes.values().filter(|node| node.name.as_str().starts_with(&prefix));
+        match (found.next(), found.next()) {
+            (Some(node), None) => Ok(node),
+            (Some(_), Some(_)) => Err(Exception::prereq(
+                format!("Node name '{name}' is ambiguous; write it in full"),
+                ErrorCode::WrongInput,
+            )),
+            (None, _) => {
+                Err(Exception::prereq(format!("Node '{name}' not known"), ErrorCode::UnknownEntity))
+            }
+        }
+    }
+
+    /// A machine by its serial.
+    ///
+    /// # Errors
+    /// No such machine.
+    pub fn machine(&self, serial: &str) -> Result<&Arc<Machine>, Exception> {
+        self.machines.get(serial).ok_or_else(|| {
+            Exception::prereq(format!("Machine '{serial}' not known"), ErrorCode::UnknownEntity)
+        })
+    }
+
+    /// The rules of addresses.
+    ///
+    /// # Errors
+    /// They are not set yet.
+    pub fn ipam(&self) -> Result<&Arc<IpamConfig>, Exception> {
+        self.ipam.as_ref().ok_or_else(|| {
+            Exception::prereq(
+                "No rules of addresses are set; begin with `gnt ipam set -f FILE`",
+                ErrorCode::WrongState,
+            )
+        })
+    }
+
+    /// Whether this node is the master.
+    #[must_use]
+    pub fn is_master(&self, node: &Node) -> bool {
+        self.role.master == node.name
+    }
+
+    /// The nodes whose agents serve `rack`.
+    pub fn agents_of(&self, rack: u32) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.values().filter(move |node| node.rack == Some(rack))
+    }
+
+    /// The machine that has this Ethernet address.
+    #[must_use]
+    pub fn machine_of(&self, mac: MacAddress) -> Option<&Arc<Machine>> {
+        self.machines.values().find(|machine| machine.mac.contains(&mac))
+    }
+}

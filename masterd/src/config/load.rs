@@ -1,0 +1,155 @@
+//! Core: the configuration from its documents.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::cluster::{Cluster, Role};
+use model::document;
+use serde::de::DeserializeOwned;
+
+use super::Config;
+
+/// Documents that do not make a configuration. Going on with part of it would spread the damage,
+/// so this ends the daemon.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A document that the cluster cannot be without.
+    #[error(
+        "the store has no `{0}`; restore it from a copy, or begin a cluster with `gnt cluster init`"
+    )]
+    Missing(&'static str),
+    /// A document that does not read.
+    #[error("document `{key}` does not read; restore it from a copy, or from another candidate")]
+    Malformed {
+        /// Its key, which is its path below the data directory.
+        key: String,
+        /// What is wrong with it.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// A document under a name that does not fit its content.
+    #[error("document `{key}` holds the object `{name}`; one of the two is wrong")]
+    Misnamed {
+        /// Its key.
+        key: String,
+        /// What it holds.
+        name: String,
+    },
+    /// A file where none belongs.
+    #[error("`{0}` is no document of this version; if it is a stray file, move it away")]
+    Unknown(String),
+    /// The list of indices in use and the machines contradict each other.
+    #[error("`node-indices/{rack}` lists {listed:?}, but the rack's machines have {used:?}")]
+    Indices {
+        /// The rack.
+        rack: u32,
+        /// What the document lists.
+        listed: BTreeSet<u32>,
+        /// What the machines have.
+        used: BTreeSet<u32>,
+    },
+}
+
+/// Gathers documents, in any order, and makes a [`Config`] of them.
+#[derive(Debug, Default)]
+pub struct Loader {
+    cluster: Option<Cluster>,
+    role: Option<Role>,
+    rest: Rest,
+}
+
+#[derive(Debug, Default)]
+struct Rest {
+    nodes: BTreeMap<model::NodeName, Arc<model::node::Node>>,
+    ipam: Option<Arc<model::ipam::IpamConfig>>,
+    machines: BTreeMap<model::Serial, Arc<model::machine::Machine>>,
+    indices: BTreeMap<u32, BTreeSet<u32>>,
+    boots: BTreeMap<model::Serial, Arc<model::machine::Boot>>,
+    leases: BTreeMap<(u32, model::MacAddress), Arc<model::rack::Lease>>,
+}
+
+impl Loader {
+    /// Adds one document.
+    ///
+    /// # Errors
+    /// It does not read, has the wrong name, or does not belong here.
+    pub fn add(&mut self, key: &str, content: &[u8]) -> Result<(), LoadError> {
+        let (directory, name) = key.rsplit_once('/').unwrap_or(("", key));
+        match (directory, key) {
+            (_, document::CLUSTER) => self.cluster = Some(parse(key, content)?),
+            (_, document::ROLE) => self.role = Some(parse(key, content)?),
+            (_, document::IPAM) => self.rest.ipam = Some(Arc::new(parse(key, content)?)),
+            (document::NODES, _) => {
+                let node: model::node::Node = parse(key, content)?;
+                named(key, name, node.name.as_str())?;
+                self.rest.nodes.insert(node.name.clone(), Arc::new(node));
+            }
+            (document::MACHINES, _) => {
+                let machine: model::machine::Machine = parse(key, content)?;
+                named(key, name, machine.serial.as_str())?;
+                self.rest.machines.insert(machine.serial.clone(), Arc::new(machine));
+            }
+            (document::BOOTS, _) => {
+                let serial = name.parse().map_err(|_not_one| LoadError::Unknown(key.to_owned()))?;
+                self.rest.boots.insert(serial, Arc::new(parse(key, content)?));
+            }
+            (document::NODE_INDICES, _) => {
+                let rack = name.parse().map_err(|_not_one| LoadError::Unknown(key.to_owned()))?;
+                self.rest.indices.insert(rack, parse(key, content)?);
+            }
+            (directory, _) if directory.starts_with(document::LEASES) => {
+                let lease: model::rack::Lease = parse(key, content)?;
+                named(key, key, &document::lease(lease.rack, lease.mac))?;
+                self.rest.leases.insert((lease.rack, lease.mac), Arc::new(lease));
+            }
+            _ => return Err(LoadError::Unknown(key.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// The configuration, once every document was added.
+    ///
+    /// # Errors
+    /// A document is missing, or two contradict each other.
+    pub fn finish(self) -> Result<Config, LoadError> {
+        let Rest { nodes, ipam, machines, mut indices, boots, leases } = self.rest;
+        let mut used: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for machine in machines.values() {
+            used.entry(machine.rack).or_default().insert(machine.index_in_rack);
+        }
+        indices.retain(|_, listed| !listed.is_empty());
+        for rack in used.keys().chain(indices.keys()) {
+            let (used, listed) = (used.get(rack), indices.get(rack));
+            if used != listed {
+                return Err(LoadError::Indices {
+                    rack: *rack,
+                    listed: listed.cloned().unwrap_or_default(),
+                    used: used.cloned().unwrap_or_default(),
+                });
+            }
+        }
+        Ok(Config {
+            cluster: Arc::new(self.cluster.ok_or(LoadError::Missing(document::CLUSTER))?),
+            role: Arc::new(self.role.ok_or(LoadError::Missing(document::ROLE))?),
+            nodes,
+            ipam,
+            machines,
+            indices,
+            boots,
+            leases,
+        })
+    }
+}
+
+fn parse<T: DeserializeOwned>(key: &str, content: &[u8]) -> Result<T, LoadError> {
+    serde_json::from_slice(content)
+        .map_err(|error| LoadError::Malformed { key: key.to_owned(), error })
+}
+
+fn named(key: &str, expected: &str, name: &str) -> Result<(), LoadError> {
+    if expected == name {
+        Ok(())
+    } else {
+        Err(LoadError::Misnamed { key: key.to_owned(), name: name.to_owned() })
+    }
+}

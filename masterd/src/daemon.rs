@@ -1,0 +1,326 @@
+//! The life of the daemon: find the state, take the role, serve, end.
+
+pub mod load;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::cluster::Role;
+use model::layout::{self, Layout};
+use model::{Job, NodeName, Timestamp};
+use queue_format::{Callbacks, Committer, Durability, Epoch, Store, StoreOptions};
+use rpc::Client;
+use rpc::calls::Membership;
+use rpc::identity::{Authority, IdentityError, NodeIdentity};
+use stdx::{Clock, Tasks};
+use tokio::net::UnixListener;
+use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::agents::{Agents, Caller};
+use crate::config::change::Document;
+use crate::config::{Config, ConfigChange};
+use crate::exchange;
+use crate::jobs::recover::recover;
+use crate::jobs::state::Queue;
+use crate::jobs::view::View;
+use crate::jobs::worker::Workers;
+use crate::locks::Locks;
+use crate::lu::World;
+use crate::luxi_service::LuxiService;
+use crate::secrets::StagedSecrets;
+use crate::writer::publish::{After, Published};
+use crate::writer::{self, State, Tools, Writer};
+use load::{Found, FoundError};
+
+/// How long running jobs may go on after the daemon was asked to end; what runs longer is failed
+/// by the next start.
+const END_TIME: Duration = Duration::from_secs(10);
+
+/// How the daemon is to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where things live.
+    pub layout: Layout,
+    /// What an answer rests on.
+    pub durability: Durability,
+    /// Size of the journal's segments.
+    pub segment_bytes: Option<u64>,
+}
+
+/// A daemon that cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// This machine has no certificate of the cluster.
+    #[error("cannot read this node's certificates")]
+    Identity(#[from] IdentityError),
+    /// The state does not read.
+    #[error("cannot take up the cluster's state")]
+    Found(#[from] FoundError),
+    /// The node is not in the configuration.
+    #[error("this node is `{0}`, but the configuration has no such node")]
+    Stranger(NodeName),
+    /// Another node is the master.
+    #[error(
+        "the master is {master}, not this node ({me}); failing over is not part of this version"
+    )]
+    NotMaster {
+        /// Who is.
+        master: NodeName,
+        /// Who this is.
+        me: NodeName,
+    },
+    /// The store does not start.
+    #[error("cannot start the store")]
+    Start(#[from] queue_format::StartError),
+    /// The store did not take the role entry.
+    #[error("the store refused the role entry: {0}")]
+    Refused(String),
+    /// The store ended before the role entry was durable.
+    #[error("the store ended before the role entry was durable")]
+    RoleLost,
+    /// The socket cannot be made.
+    #[error("cannot listen on `{path}`")]
+    Listen {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// Signals cannot be awaited.
+    #[error("cannot wait for signals")]
+    Signals(#[source] std::io::Error),
+    /// The store does not close.
+    #[error("cannot close the store")]
+    Close(#[from] queue_format::CloseError),
+}
+
+/// Runs the daemon until it is asked to end.
+///
+/// # Errors
+/// [`DaemonError`], which says what to do.
+pub async fn run(options: Options) -> Result<(), DaemonError> {
+    let clock = Clock::system();
+    let layout = options.layout.clone();
+    let (identity, membership) = NodeIdentity::load(&layout)?;
+    let authority = Authority::load(&layout)?;
+    let store = open(&options)?;
+    let found = load::load(&store).map_err(DaemonError::Found)?;
+    let me = check_role(&found.config, identity.name())?;
+    let socket = layout.luxi_socket();
+    let listener = listen(&socket)?;
+    let master = take_role(store, found, me, &clock).await?;
+    let epoch = master.epoch;
+    let world = world(&master, &layout, (identity, membership, authority), &clock);
+    let stop = CancellationToken::new();
+    let background = Tasks::new();
+    let opcodes = Tasks::new();
+    let tools = Tools {
+        clock,
+        committer: Arc::clone(&master.committer),
+        published: Arc::clone(&master.published),
+        workers: Workers::new(Arc::clone(&world), opcodes.clone()),
+    };
+    let closing = CancellationToken::new();
+    let job =
+        writer::Run { archived: master.archived, closing: closing.clone(), stop: stop.clone() };
+    background.spawn("writer", writer::run(master.state, tools, master.commands, job));
+    let exchanges = CancellationToken::new();
+    background.spawn("exchange", exchange::run(Arc::clone(&world), exchanges.clone()));
+    let (end_luxi, luxi_ends) = watch::channel(false);
+    let service = Arc::new(LuxiService::new(Arc::clone(&world), Arc::clone(&master.committer)));
+    let luxi = Tasks::new();
+    luxi.spawn("luxi", luxi::serve(listener, service, luxi::Limits::default(), luxi_ends));
+    tracing::info!(node = %me_name(&world), term = epoch.term, socket = %socket.display(), "master serves");
+    stdx::daemon::notify_ready("serving");
+
+    let signal = stdx::daemon::asked_to_end().await.map_err(DaemonError::Signals)?;
+    tracing::info!(signal, "asked to end");
+    stdx::daemon::notify_stopping();
+    closing.cancel();
+    end_luxi.send_replace(true);
+    exchanges.cancel();
+    luxi.join().await;
+    if tokio::time::timeout(END_TIME, opcodes.join()).await.is_err() {
+        tracing::warn!("jobs still run; the next start will fail them");
+    }
+    stop.cancel();
+    background.join().await;
+    world.agents.close().await;
+    remove_socket(&socket);
+    let committer = Arc::clone(&master.committer);
+    tokio::task::spawn_blocking(move || committer.close())
+        .await
+        .map_err(|_panicked| DaemonError::RoleLost)??;
+    tracing::info!("ended");
+    Ok(())
+}
+
+fn me_name(world: &World) -> NodeName {
+    world.published.snapshot().config.role.master.clone()
+}
+
+fn open(options: &Options) -> Result<Store, DaemonError> {
+    let mut store = StoreOptions {
+        durability: options.durability,
+        file_mode: layout::DOCUMENT_MODE,
+        directory_mode: layout::DIRECTORY_MODE,
+        ..StoreOptions::default()
+    };
+    store.segment_bytes = options.segment_bytes.unwrap_or(store.segment_bytes);
+    let path = options.layout.data();
+    let opened = Store::open(&path, store);
+    let store = opened.map_err(|error| FoundError::Open { path, error })?;
+    let recovered = store.recovered();
+    tracing::info!(
+        position = recovered.position.index,
+        batches = recovered.replayed_batches,
+        keys = recovered.replayed_keys,
+        "store is open"
+    );
+    Ok(store)
+}
+
+/// Id and name of this node, if it is the master.
+fn check_role(config: &Config, me: &NodeName) -> Result<(u64, NodeName), DaemonError> {
+    let node = config.nodes.get(me).ok_or_else(|| DaemonError::Stranger(me.clone()))?;
+    if config.role.master != *me {
+        let master = config.role.master.clone();
+        return Err(DaemonError::NotMaster { master, me: me.clone() });
+    }
+    Ok((node.id, me.clone()))
+}
+
+/// A master that has its role, and serves nobody yet.
+struct Master {
+    state: State,
+    commands: tokio::sync::mpsc::Receiver<writer::Command>,
+    writer: Writer,
+    committer: Arc<Committer<After>>,
+    published: Arc<Published>,
+    epoch: Epoch,
+    archived: std::collections::HashMap<model::JobId, model::JobStatus>,
+}
+
+/// Commits the role entry: the new epoch, and what becomes of the jobs that were found.
+async fn take_role(
+    store: Store,
+    found: Found,
+    (id, me): (u64, NodeName),
+    clock: &Clock,
+) -> Result<Master, DaemonError> {
+    let Found { mut config, jobs, serial, drained, archived } = found;
+    let now = Timestamp::from_micros(clock.now_micros());
+    let epoch = Epoch { term: config.role.term + 1, node: id };
+    let begun_at = store.recovered().position.index + 1;
+    let mut changed = Vec::new();
+    let jobs: Vec<Arc<Job>> = jobs
+        .into_iter()
+        .map(|job| match recover(&job, now) {
+            Some(next) => {
+                changed.push(Arc::clone(&next));
+                next
+            }
+            None => Arc::new(job),
+        })
+        .collect();
+    let role = Role { master: me, term: epoch.term, node: id, since: now };
+    let mut documents = Vec::new();
+    ConfigChange::Role(role).apply(&mut config, &mut documents);
+    let config = Arc::new(config);
+    let view = Arc::new(View::default());
+    let published =
+        Arc::new(Published::new(Arc::clone(&view), Arc::clone(&config), drained, begun_at));
+    let publisher = Arc::clone(&published);
+    let callbacks = Callbacks::new(move |group, position| publisher.publish(group, position));
+    let committer = Arc::new(store.start(epoch, callbacks)?);
+    commit_role(&committer, &jobs, &changed, &documents).await?;
+    tracing::info!(jobs = jobs.len(), changed = changed.len(), term = epoch.term, "role is taken");
+    let running_max = config.cluster.max_running_jobs;
+    let (writer, commands) = Writer::channel();
+    let state = State { queue: Queue::new(jobs, serial, drained, running_max), config };
+    Ok(Master { state, commands, writer, committer, published, epoch, archived })
+}
+
+/// Jobs of one commit of the role entry, so that each fits what the store takes at once.
+const ROLE_JOBS_PER_COMMIT: usize = 1_000;
+
+async fn commit_role(
+    committer: &Committer<After>,
+    found: &[Arc<Job>],
+    changed: &[Arc<Job>],
+    documents: &[Document],
+) -> Result<(), DaemonError> {
+    let refused = |reason: queue_format::Refusal| DaemonError::Refused(reason.to_string());
+    let (head, rest) = changed.split_at(changed.len().min(ROLE_JOBS_PER_COMMIT));
+    let first = writer::commit::role_entry(head, documents);
+    let later = rest.chunks(ROLE_JOBS_PER_COMMIT).map(|jobs| writer::commit::role_entry(jobs, &[]));
+    for changes in std::iter::once(first).chain(later) {
+        let taken = committer.submit(changes, After::default());
+        taken.map_err(|no| refused(no.reason))?;
+    }
+    let (reply, durable) = oneshot::channel();
+    let shown = committer.submit(Vec::new(), After::role_entry(found.to_vec(), reply));
+    shown.map_err(|no| refused(no.reason))?;
+    durable
+        .await
+        .map_err(|_dropped| DaemonError::RoleLost)?
+        .map_err(|_refusal| DaemonError::RoleLost)
+}
+
+fn world(
+    master: &Master,
+    layout: &Layout,
+    (identity, membership, authority): (NodeIdentity, Membership, Authority),
+    clock: &Clock,
+) -> Arc<World> {
+    let caller = Caller {
+        authority,
+        epoch: master.epoch,
+        cluster_uuid: membership.cluster_uuid,
+        cluster_name: membership.cluster_name,
+        me: identity.name().clone(),
+        clock: clock.clone(),
+    };
+    let client = Client::new(Arc::new(identity), Tasks::new());
+    Arc::new(World {
+        writer: master.writer.clone(),
+        published: Arc::clone(&master.published),
+        locks: Locks::new(),
+        agents: Agents::new(client, Tasks::new(), caller),
+        secrets: StagedSecrets::default(),
+        clock: clock.clone(),
+        layout: layout.clone(),
+    })
+}
+
+/// Listens on the LUXI socket. The store's lock is held, so a socket that is there is a leftover.
+fn listen(path: &std::path::Path) -> Result<UnixListener, DaemonError> {
+    let failed = |error| DaemonError::Listen { path: path.to_owned(), error };
+    match std::fs::remove_file(path) {
+        Ok(()) => tracing::info!(path = %path.display(), "removed a socket that was left behind"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).map_err(failed)?;
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(layout::SOCKET_MODE);
+    std::fs::set_permissions(path, mode).map_err(failed)?;
+    // Only root and members of the group may give the socket to it; others keep their own.
+    if let Ok(Some(group)) = nix::unistd::Group::from_name(layout::ADMIN_GROUP)
+        && let Err(error) = std::os::unix::fs::chown(path, None, Some(group.gid.as_raw()))
+    {
+        tracing::warn!(%error, group = layout::ADMIN_GROUP, "socket stays with this user's group");
+    }
+    Ok(listener)
+}
+
+fn remove_socket(path: &std::path::Path) {
+    if let Err(error) = std::fs::remove_file(path) {
+        tracing::warn!(path = %path.display(), %error, "socket cannot be removed");
+    }
+}

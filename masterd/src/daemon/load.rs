@@ -1,0 +1,159 @@
+//! What a master finds in its store.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use model::{Job, JobId, JobStatus, document};
+use queue_format::{Key, OpenError, Store};
+
+use crate::config::Config;
+use crate::config::load::{LoadError, Loader};
+use crate::jobs::depend::named;
+
+/// A store that cannot be gone on with.
+#[derive(Debug, thiserror::Error)]
+pub enum FoundError {
+    /// The store does not open.
+    #[error("cannot open the store `{path}`")]
+    Open {
+        /// The data directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: OpenError,
+    },
+    /// A file of the store does not read.
+    #[error("cannot read the store")]
+    Read(#[from] queue_format::FileError),
+    /// The configuration is damaged.
+    #[error("the configuration is damaged; nothing was changed")]
+    Config(#[from] LoadError),
+    /// A job's file is damaged.
+    #[error("job file `{key}` does not read; restore it from a copy, or move it away")]
+    Job {
+        /// Its key.
+        key: String,
+        /// What is wrong with it.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// A small file of the queue is damaged.
+    #[error("`{key}` holds `{found}`, not {wanted}")]
+    Queue {
+        /// Its key.
+        key: &'static str,
+        /// What it holds.
+        found: String,
+        /// What it should.
+        wanted: &'static str,
+    },
+}
+
+/// All that a store held.
+#[derive(Debug)]
+pub struct Found {
+    /// Every object but the jobs.
+    pub config: Config,
+    /// Live jobs, as they were stored.
+    pub jobs: Vec<Job>,
+    /// Last job id that was given out.
+    pub serial: u64,
+    /// Whether new jobs are refused.
+    pub drained: bool,
+    /// How archived jobs ended that live ones depend on.
+    pub archived: HashMap<JobId, JobStatus>,
+}
+
+/// Reads everything.
+///
+/// # Errors
+/// Anything that does not read, or contradicts itself: a broken state is not gone on with.
+pub fn load(store: &Store) -> Result<Found, FoundError> {
+    let mut loader = Loader::default();
+    for prefix in ["config/", "machines/", "boots/", "leases/", "node-indices/"] {
+        for entry in store.scan(prefix)? {
+            let (key, content) = entry?;
+            loader.add(key.as_str(), &content)?;
+        }
+    }
+    if let Some(content) = store.read(&key(document::IPAM))? {
+        loader.add(document::IPAM, &content)?;
+    }
+    let config = loader.finish()?;
+    let mut jobs = Vec::new();
+    for entry in store.scan("queue/job-")? {
+        let (key, content) = entry?;
+        let job: Job = serde_json::from_slice(&content)
+            .map_err(|error| FoundError::Job { key: key.to_string(), error })?;
+        jobs.push(job);
+    }
+    jobs.sort_by_key(|job| job.id);
+    let archived = archived(store, &jobs)?;
+    check_version(store)?;
+    let serial = serial(store)?;
+    let highest = jobs.last().map_or(0, |job| job.id.0);
+    if highest > serial {
+        return Err(FoundError::Queue {
+            key: document::QUEUE_SERIAL,
+            found: serial.to_string(),
+            wanted: "at least the highest job id; ids must never be used twice",
+        });
+    }
+    let drained = store.read(&key(document::QUEUE_DRAIN))?.is_some();
+    Ok(Found { config, jobs, serial, drained, archived })
+}
+
+/// How the archived jobs ended that these depend on.
+fn archived(store: &Store, jobs: &[Job]) -> Result<HashMap<JobId, JobStatus>, FoundError> {
+    let mut ended = HashMap::new();
+    let unfinished = jobs.iter().filter(|job| !job.status().is_final());
+    for id in unfinished.flat_map(|job| job.ops.iter()).flat_map(|op| named(op.input.depends())) {
+        if jobs.binary_search_by_key(&id, |job| job.id).is_err()
+            && let Some(job) = archived_job(&store.reader(), id)?
+        {
+            ended.insert(id, job.status());
+        }
+    }
+    Ok(ended)
+}
+
+/// An archived job, if there is one of this id.
+///
+/// # Errors
+/// Its file does not read.
+pub fn archived_job(
+    reader: &queue_format::Reader,
+    id: JobId,
+) -> Result<Option<Arc<Job>>, FoundError> {
+    let name = document::archived_job(id);
+    let Some(content) = reader.read(&key(&name))? else { return Ok(None) };
+    let job = serde_json::from_slice(&content);
+    job.map(|job| Some(Arc::new(job))).map_err(|error| FoundError::Job { key: name, error })
+}
+
+fn check_version(store: &Store) -> Result<(), FoundError> {
+    let content = store.read(&key(document::QUEUE_VERSION))?.unwrap_or_default();
+    if content == document::QUEUE_FORMAT.as_bytes() {
+        return Ok(());
+    }
+    Err(FoundError::Queue {
+        key: document::QUEUE_VERSION,
+        found: String::from_utf8_lossy(&content).trim().to_owned(),
+        wanted: "1; a queue of another format needs the version that wrote it",
+    })
+}
+
+fn serial(store: &Store) -> Result<u64, FoundError> {
+    let content = store.read(&key(document::QUEUE_SERIAL))?.unwrap_or_default();
+    let text = String::from_utf8_lossy(&content);
+    text.trim().parse().map_err(|_not_a_number| FoundError::Queue {
+        key: document::QUEUE_SERIAL,
+        found: text.chars().take(40).collect(),
+        wanted: "a whole number",
+    })
+}
+
+fn key(text: &str) -> Key {
+    Key::parse(text).expect("keys of documents are good keys")
+}

@@ -1,0 +1,217 @@
+//! The job queue: what becomes of a submitted job.
+//!
+//! [`state`] is the core: one [`Event`] in, [`Effects`] out. The single writer (`crate::writer`)
+//! feeds it and performs the effects; [`view`] holds what is committed, which is all that clients
+//! and waiters ever see; [`worker`] runs one opcode.
+
+pub mod depend;
+pub mod recover;
+pub mod schedule;
+pub mod state;
+pub mod submit;
+pub mod view;
+pub mod worker;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use model::job::{LogType, Op};
+use model::{Exception, Job, JobId, JobStatus, OpInput, Timestamp};
+use serde_json::Value;
+
+/// Most opcodes that one job may hold: a job is one document, rewritten at each change.
+pub const OPS_PER_JOB_MAX: usize = 10_000;
+/// Most jobs of one submission: all of them become durable in one commit.
+pub const JOBS_PER_SUBMISSION_MAX: usize = 10_000;
+/// Bytes of opcodes in one submission, as they are stored: all of them go into one commit, and the
+/// store takes 16 MiB at once.
+pub const SUBMISSION_BYTES_MAX: usize = 8 << 20;
+/// Most unarchived jobs; each costs a file and a few KiB of memory.
+pub const LIVE_JOBS_MAX: usize = 1_000_000;
+/// Most log entries that one opcode may write: beyond it the job's document only grows.
+pub const LOG_ENTRIES_PER_OP_MAX: usize = 10_000;
+/// Jobs archived in one commit, so that a large archive run does not delay others.
+pub const ARCHIVED_PER_COMMIT_MAX: usize = 1_000;
+
+/// What happens to the queue. `R` is where an answer goes: a channel, or a number in tests.
+#[derive(Debug)]
+pub enum Event<R> {
+    /// A client submits jobs.
+    Submit {
+        /// Their opcodes.
+        jobs: Vec<Vec<OpInput>>,
+        /// Whether a drained queue takes them all the same.
+        to_drained: bool,
+        /// Final statuses of archived jobs that these depend on.
+        archived: HashMap<JobId, JobStatus>,
+        /// Gets [`Answer::Submitted`].
+        reply: R,
+    },
+    /// A client wants a job to end.
+    Cancel {
+        /// Which.
+        job: JobId,
+        /// Gets [`Answer::Told`].
+        reply: R,
+    },
+    /// A client changes a job's priority.
+    ChangePriority {
+        /// Which.
+        job: JobId,
+        /// Its new priority, −20 to 19.
+        priority: i32,
+        /// Gets [`Answer::Told`].
+        reply: R,
+    },
+    /// A client archives a job.
+    Archive {
+        /// Which.
+        job: JobId,
+        /// Gets [`Answer::Archived`].
+        reply: R,
+    },
+    /// A client archives what ended before a moment, at most [`ARCHIVED_PER_COMMIT_MAX`] jobs.
+    AutoArchive {
+        /// The moment; none means all that ended.
+        before: Option<Timestamp>,
+        /// Gets [`Answer::AutoArchived`].
+        reply: R,
+    },
+    /// A client opens or closes the queue for new jobs.
+    SetDrained {
+        /// Whether it is closed.
+        drained: bool,
+        /// Gets [`Answer::Archived`]`(true)`.
+        reply: R,
+    },
+    /// The configuration changed how many jobs may call agents at once.
+    SetRunningMax(u32),
+    /// An opcode has its locks.
+    Granted {
+        /// Its job.
+        job: JobId,
+        /// Its place in the job.
+        op: usize,
+        /// Told when "running" is durable.
+        durable: Option<R>,
+    },
+    /// An opcode says something.
+    Log {
+        /// Its job.
+        job: JobId,
+        /// Its place in the job.
+        op: usize,
+        /// What kind of message.
+        kind: LogType,
+        /// The message.
+        message: Value,
+        /// Told when clients can see it.
+        visible: Option<R>,
+    },
+    /// An opcode ended.
+    Ended {
+        /// Its job.
+        job: JobId,
+        /// Its place in the job.
+        op: usize,
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// How an opcode ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// With its result.
+    Success(Value),
+    /// With a failure.
+    Failure(Exception),
+    /// At a safe point after it was asked to end.
+    Canceled,
+}
+
+/// What a client is answered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// For each job its id, or why it was refused.
+    Submitted(Vec<Result<JobId, Exception>>),
+    /// Whether it was done, and what to tell the operator.
+    Told(bool, String),
+    /// Whether it was done.
+    Archived(bool),
+    /// Jobs archived, and jobs that are left to look at.
+    AutoArchived(u64, u64),
+    /// What was waited for is durable and visible.
+    Visible,
+}
+
+/// What the writer has to do after events were handled; everything in it becomes one commit.
+#[derive(Debug)]
+pub struct Effects<R> {
+    /// The time of the event that is being handled.
+    pub(crate) now: Timestamp,
+    /// Jobs that changed, each as it is now.
+    pub changed: BTreeMap<JobId, Arc<Job>>,
+    /// Jobs that go to the archive, each as it is now.
+    pub archived: BTreeMap<JobId, Arc<Job>>,
+    /// The job serial, if it grew.
+    pub serial: Option<u64>,
+    /// The drain mark, if it changed.
+    pub drained: Option<bool>,
+    /// Answers that go out when all this is durable.
+    pub replies: Vec<(R, Answer)>,
+    /// Opcodes to start; they may begin before the commit, and call no agent before their own
+    /// "running" is durable.
+    pub start: Vec<Start>,
+    /// Jobs whose worker is to end at its next safe point.
+    pub interrupt: Vec<JobId>,
+    /// Jobs whose waiting lock request has a new priority.
+    pub reprioritize: Vec<(JobId, i32)>,
+}
+
+impl<R> Default for Effects<R> {
+    fn default() -> Self {
+        Self {
+            now: Timestamp::default(),
+            changed: BTreeMap::new(),
+            archived: BTreeMap::new(),
+            serial: None,
+            drained: None,
+            replies: Vec::new(),
+            start: Vec::new(),
+            interrupt: Vec::new(),
+            reprioritize: Vec::new(),
+        }
+    }
+}
+
+impl<R> Effects<R> {
+    /// Whether there is nothing to commit.
+    #[must_use]
+    pub fn commits_nothing(&self) -> bool {
+        self.changed.is_empty()
+            && self.archived.is_empty()
+            && self.serial.is_none()
+            && self.drained.is_none()
+            && self.replies.is_empty()
+    }
+}
+
+/// An opcode to run.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// Its job.
+    pub job: JobId,
+    /// Its place in the job.
+    pub op: usize,
+    /// What to do.
+    pub input: Arc<model::opcode::Input>,
+    /// Priority of its lock requests.
+    pub priority: i32,
+}
+
+impl Start {
+    fn new(job: JobId, place: usize, op: &Op) -> Self {
+        Self { job, op: place, input: Arc::clone(&op.input), priority: op.priority }
+    }
+}

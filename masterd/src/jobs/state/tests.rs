@@ -1,0 +1,408 @@
+use std::collections::{BTreeSet, HashMap};
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Drives a queue as the writer would, and keeps what a store and clients would have.
+struct Bench {
+    queue: Queue<u64>,
+    effects: Effects<u64>,
+    stored: BTreeMap<JobId, Arc<Job>>,
+    archived: BTreeMap<JobId, Arc<Job>>,
+    answers: HashMap<u64, Answer>,
+    running: Vec<Start>,
+    interrupted: BTreeSet<JobId>,
+    asked: u64,
+    time: i64,
+}
+
+impl Bench {
+    fn new(running_max: u32) -> Self {
+        Self {
+            queue: Queue::new([], 0, false, running_max),
+            effects: Effects::default(),
+            stored: BTreeMap::new(),
+            archived: BTreeMap::new(),
+            answers: HashMap::new(),
+            running: Vec::new(),
+            interrupted: BTreeSet::new(),
+            asked: 0,
+            time: 1_000_000,
+        }
+    }
+
+    fn event(&mut self, event: Event<u64>) {
+        self.time += 1;
+        self.queue.handle(event, Timestamp::from_micros(self.time), &mut self.effects);
+        let effects = std::mem::take(&mut self.effects);
+        self.stored.extend(effects.changed);
+        for (id, job) in effects.archived {
+            assert!(self.stored.remove(&id).is_some(), "{id} was archived but not stored");
+            assert!(job.status().is_final());
+            self.archived.insert(id, job);
+        }
+        for (reply, answer) in effects.replies {
+            assert!(self.answers.insert(reply, answer).is_none(), "answered twice");
+        }
+        for start in effects.start {
+            assert!(self.running.iter().all(|r| r.job != start.job), "{} runs twice", start.job);
+            self.running.push(start);
+        }
+        self.interrupted.extend(effects.interrupt);
+    }
+
+    fn ask(&mut self, make: impl FnOnce(u64) -> Event<u64>) -> Option<Answer> {
+        self.asked += 1;
+        self.event(make(self.asked));
+        self.answers.get(&self.asked).cloned()
+    }
+
+    fn submit(&mut self, jobs: Vec<Vec<OpInput>>) -> Vec<Result<JobId, Exception>> {
+        let archived = self.archived.iter().map(|(&id, job)| (id, job.status())).collect();
+        match self.ask(|reply| Event::Submit { jobs, to_drained: false, archived, reply }) {
+            Some(Answer::Submitted(answers)) => answers,
+            other => panic!("a submission was answered {other:?}"),
+        }
+    }
+
+    fn one(&mut self, ops: Vec<OpInput>) -> JobId {
+        self.submit(vec![ops]).remove(0).unwrap()
+    }
+
+    fn granted(&mut self, job: JobId) {
+        let op = self.start_of(job).op;
+        self.event(Event::Granted { job, op, durable: None });
+    }
+
+    fn end(&mut self, job: JobId, outcome: Outcome) {
+        let op = self.start_of(job).op;
+        self.running.retain(|start| start.job != job);
+        self.event(Event::Ended { job, op, outcome });
+    }
+
+    fn succeed(&mut self, job: JobId) {
+        self.granted(job);
+        self.end(job, Outcome::Success(Value::Null));
+    }
+
+    fn start_of(&self, job: JobId) -> Start {
+        self.running
+            .iter()
+            .find(|s| s.job == job)
+            .cloned()
+            .unwrap_or_else(|| panic!("{job} is idle"))
+    }
+
+    fn status(&self, job: JobId) -> JobStatus {
+        self.stored[&job].status()
+    }
+
+    fn cancel(&mut self, job: JobId) -> Option<Answer> {
+        self.ask(|reply| Event::Cancel { job, reply })
+    }
+}
+
+fn op(extra: &str) -> OpInput {
+    OpInput::parse(&format!(r#"{{"OP_ID":"OP_TEST_DELAY","duration":0{extra}}}"#)).unwrap()
+}
+
+fn far(extra: &str) -> OpInput {
+    op(&format!(r#","on_nodes":["n1"]{extra}"#))
+}
+
+#[test]
+fn a_job_runs_its_opcodes_in_turn() {
+    let mut b = Bench::new(20);
+    let job = b.one(vec![op(""), op("")]);
+    assert_eq!(job, JobId(1));
+    assert_eq!(b.status(job), JobStatus::Waiting);
+    b.granted(job);
+    assert_eq!(b.status(job), JobStatus::Running);
+    b.end(job, Outcome::Success(Value::from(7)));
+    assert_eq!(b.start_of(job).op, 1);
+    b.succeed(job);
+    assert_eq!(b.status(job), JobStatus::Success);
+    assert_eq!(b.stored[&job].ops[0].result, 7);
+    assert!(b.stored[&job].end_timestamp.is_some());
+}
+
+#[test]
+fn a_failure_fails_what_follows() {
+    let mut b = Bench::new(20);
+    let job = b.one(vec![op(""), op(""), op("")]);
+    b.succeed_first(job);
+    b.granted(job);
+    b.end(job, Outcome::Failure(Exception::exec("no")));
+    let found: Vec<OpStatus> = b.stored[&job].ops.iter().map(|op| op.status).collect();
+    assert_eq!(found, [OpStatus::Success, OpStatus::Error, OpStatus::Error]);
+    let follows = Exception::from_value(&b.stored[&job].ops[2].result).unwrap();
+    assert_eq!(follows.message(), PRECEDING_FAILED);
+}
+
+impl Bench {
+    fn succeed_first(&mut self, job: JobId) {
+        self.granted(job);
+        self.end(job, Outcome::Success(Value::Null));
+    }
+}
+
+#[test]
+fn canceling() {
+    let mut b = Bench::new(1);
+    let running = b.one(vec![far(""), far("")]);
+    let queued = b.one(vec![far("")]);
+    assert_eq!(b.cancel(queued), Some(Answer::Told(true, "Dequeued job 2".to_owned())));
+    assert_eq!(b.status(queued), JobStatus::Canceled);
+    assert_eq!(b.stored[&queued].ops[0].result, CANCELED);
+
+    let asked = b.cancel(running);
+    assert_eq!(asked, None, "a job that waits for locks is answered when it has left");
+    assert!(b.interrupted.contains(&running));
+    b.end(running, Outcome::Canceled);
+    assert_eq!(b.answers[&b.asked], Answer::Told(true, "Job 1 canceled".to_owned()));
+    assert_eq!(b.status(running), JobStatus::Canceled);
+
+    let job = b.one(vec![far(""), far("")]);
+    b.granted(job);
+    assert!(matches!(b.cancel(job), Some(Answer::Told(true, _))));
+    b.end(job, Outcome::Success(Value::Null));
+    let found: Vec<OpStatus> = b.stored[&job].ops.iter().map(|op| op.status).collect();
+    assert_eq!(found, [OpStatus::Success, OpStatus::Canceled]);
+    assert!(matches!(b.cancel(job), Some(Answer::Told(false, _))));
+    assert!(matches!(b.cancel(JobId(99)), Some(Answer::Told(false, _))));
+}
+
+#[test]
+fn a_waiting_job_that_ends_before_the_cancel_says_so() {
+    let mut b = Bench::new(1);
+    let job = b.one(vec![op("")]);
+    assert_eq!(b.cancel(job), None);
+    b.granted(job);
+    b.end(job, Outcome::Success(Value::Null));
+    let text = "Job 1 ended as success before it could be canceled".to_owned();
+    assert_eq!(b.answers[&b.asked], Answer::Told(false, text));
+}
+
+#[test]
+fn agents_are_called_by_few_jobs_at_a_time() {
+    let mut b = Bench::new(2);
+    let jobs: Vec<JobId> = (0..3).map(|_| b.one(vec![far("")])).collect();
+    let here = b.one(vec![op("")]);
+    assert_eq!(b.running.len(), 3);
+    assert_eq!(b.status(jobs[2]), JobStatus::Queued);
+    b.succeed(here);
+    assert_eq!(b.status(jobs[2]), JobStatus::Queued);
+    b.succeed(jobs[0]);
+    assert_eq!(b.status(jobs[2]), JobStatus::Waiting);
+    b.event(Event::SetRunningMax(3));
+    let more = b.one(vec![far("")]);
+    assert_eq!(b.status(more), JobStatus::Waiting);
+}
+
+#[test]
+fn dependencies() {
+    let mut b = Bench::new(20);
+    let ids: Vec<JobId> = b
+        .submit(vec![
+            vec![op("")],
+            vec![op(r#","depends":[[-1,["success"]]]"#)],
+            vec![op(r#","depends":[[-2,["error"]]]"#)],
+            vec![op(r#","depends":[[-2,[]]]"#)],
+        ])
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(b.status(ids[1]), JobStatus::Queued);
+    b.succeed(ids[0]);
+    assert_eq!(b.status(ids[1]), JobStatus::Waiting);
+    assert_eq!(b.status(ids[2]), JobStatus::Error);
+    assert_eq!(b.status(ids[3]), JobStatus::Queued);
+    b.succeed(ids[1]);
+    assert_eq!(b.status(ids[3]), JobStatus::Waiting);
+    b.succeed(ids[3]);
+    assert!(b.queue.dependencies.is_empty());
+}
+
+#[test]
+fn a_canceled_dependency_cancels() {
+    let mut b = Bench::new(1);
+    let first = b.one(vec![far("")]);
+    let ids = b.submit(vec![vec![far("")], vec![far(r#","depends":[[-1,["success"]]]"#)]]);
+    let (second, third) = (*ids[0].as_ref().unwrap(), *ids[1].as_ref().unwrap());
+    b.cancel(second);
+    assert_eq!(b.status(third), JobStatus::Canceled);
+    b.succeed(first);
+    assert_eq!(b.queue.running(), (0, 0));
+}
+
+#[test]
+fn archived_jobs_still_count_as_dependencies() {
+    let mut b = Bench::new(1);
+    let first = b.one(vec![op("")]);
+    b.succeed(first);
+    assert_eq!(b.ask(|reply| Event::Archive { job: first, reply }), Some(Answer::Archived(true)));
+    let good = b.one(vec![op(r#","depends":[[1,["success"]]]"#)]);
+    let bad = b.one(vec![op(r#","depends":[[1,["error"]]]"#)]);
+    assert_eq!(b.status(good), JobStatus::Waiting);
+    assert_eq!(b.status(bad), JobStatus::Error);
+    assert!(b.submit(vec![vec![op(r#","depends":[[77,[]]]"#)]])[0].is_err());
+}
+
+#[test]
+fn draining() {
+    let mut b = Bench::new(1);
+    b.ask(|reply| Event::SetDrained { drained: true, reply });
+    let refused = b.submit(vec![vec![op("")]]).remove(0).unwrap_err();
+    assert_eq!(refused.kind, ExceptionKind::JobQueueDrainError);
+    let archived = HashMap::new();
+    let jobs = vec![vec![op("")]];
+    let answer = b.ask(|reply| Event::Submit { jobs, to_drained: true, archived, reply });
+    assert_eq!(answer, Some(Answer::Submitted(vec![Ok(JobId(1))])));
+}
+
+#[test]
+fn priorities_change_until_an_opcode_runs() {
+    let mut b = Bench::new(1);
+    let blocker = b.one(vec![far("")]);
+    let patient = b.one(vec![far("")]);
+    let usual = b.one(vec![far("")]);
+    b.ask(|reply| Event::ChangePriority { job: usual, priority: -5, reply });
+    b.succeed(blocker);
+    assert_eq!(b.status(usual), JobStatus::Waiting);
+    assert_eq!(b.status(patient), JobStatus::Queued);
+}
+
+#[test]
+fn archiving_by_age_is_bounded() {
+    let mut b = Bench::new(1);
+    let count = ARCHIVED_PER_COMMIT_MAX + 5;
+    for _ in 0..count {
+        let job = b.one(vec![op("")]);
+        b.succeed(job);
+    }
+    let live = b.one(vec![op("")]);
+    let answer = b.ask(|reply| Event::AutoArchive { before: None, reply });
+    assert_eq!(answer, Some(Answer::AutoArchived(1_000, 5)));
+    let before = Some(Timestamp::from_micros(0));
+    let answer = b.ask(|reply| Event::AutoArchive { before, reply });
+    assert_eq!(answer, Some(Answer::AutoArchived(0, 0)));
+    assert_eq!(b.ask(|reply| Event::Archive { job: live, reply }), Some(Answer::Archived(false)));
+}
+
+#[test]
+fn the_log_is_numbered_through_the_job() {
+    let mut b = Bench::new(1);
+    let job = b.one(vec![op(""), op("")]);
+    for _ in 0..2 {
+        let place = b.start_of(job).op;
+        b.granted(job);
+        for text in ["a", ""] {
+            let message = Value::from(text);
+            let kind = LogType::Message;
+            b.event(Event::Log { job, op: place, kind, message, visible: None });
+        }
+        b.end(job, Outcome::Success(Value::Null));
+    }
+    let serials: Vec<u64> =
+        b.stored[&job].ops.iter().flat_map(|op| op.log.iter().map(|entry| entry.0)).collect();
+    assert_eq!(serials, [1, 2, 3, 4]);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Submit { agents: bool, ops: usize, priority: i32, back: Option<u64> },
+    Grant(usize),
+    End(usize, u8),
+    Cancel(u64),
+    Archive(u64),
+    Priority(u64, i32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (any::<bool>(), 1usize..4, prop_oneof![Just(-10), Just(0), Just(10)],
+              proptest::option::of(1u64..4))
+            .prop_map(|(agents, ops, priority, back)| Step::Submit { agents, ops, priority, back }),
+        4 => (0usize..8).prop_map(Step::Grant),
+        4 => (0usize..8, 0u8..3).prop_map(|(n, how)| Step::End(n, how)),
+        1 => (1u64..20).prop_map(Step::Cancel),
+        1 => (1u64..20).prop_map(Step::Archive),
+        1 => (1u64..20, -20i32..20).prop_map(|(id, p)| Step::Priority(id, p)),
+    ]
+}
+
+proptest! {
+    /// Whatever happens, the limits hold, what is stored reads back, and in the end every job ends.
+    #[test]
+    fn every_job_ends(steps in proptest::collection::vec(step(), 1..60)) {
+        let mut b = Bench::new(2);
+        for step in steps {
+            take(&mut b, step);
+            let (_, agents) = b.queue.running();
+            prop_assert!(agents <= 2);
+            prop_assert_eq!(b.running.len(), b.queue.running().0 + agents);
+        }
+        while let Some(start) = b.running.first().cloned() {
+            if b.status(start.job) == JobStatus::Waiting && !b.interrupted.contains(&start.job) {
+                b.granted(start.job);
+            }
+            let outcome = if b.interrupted.contains(&start.job) {
+                Outcome::Canceled
+            } else {
+                Outcome::Success(Value::Null)
+            };
+            b.end(start.job, outcome);
+        }
+        for job in b.stored.values().chain(b.archived.values()) {
+            prop_assert!(job.status().is_final(), "{} is {}", job.id, job.status());
+            let text = serde_json::to_string(job.as_ref()).unwrap();
+            let again: Job = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(serde_json::to_string(&again).unwrap(), text);
+        }
+        prop_assert_eq!(b.queue.running(), (0, 0));
+        prop_assert!(b.queue.dependencies.is_empty());
+        prop_assert_eq!(b.answers.len() as u64, b.asked);
+        let ids = b.stored.len() + b.archived.len();
+        prop_assert_eq!(ids as u64, b.queue.serial());
+    }
+}
+
+fn take(b: &mut Bench, step: Step) {
+    match step {
+        Step::Submit { agents, ops, priority, back } => {
+            let depends = back
+                .and_then(|n| b.queue.serial().checked_sub(n))
+                .filter(|&id| id > 0)
+                .map(|id| format!(r#","depends":[[{id},[]]]"#));
+            let extra = format!(r#","priority":{priority}{}"#, depends.unwrap_or_default());
+            let make = |_| if agents { far(&extra) } else { op(&extra) };
+            b.one((0..ops).map(make).collect());
+        }
+        Step::Grant(n) => {
+            let waiting = |s: &&Start| b.stored[&s.job].ops[s.op].status == OpStatus::Waiting;
+            if let Some(job) = b.running.iter().filter(waiting).nth(n).map(|s| s.job) {
+                b.granted(job);
+            }
+        }
+        Step::End(n, how) => {
+            let Some(start) = b.running.get(n).cloned() else { return };
+            let running = b.stored[&start.job].ops[start.op].status == OpStatus::Running;
+            let outcome = match how {
+                0 if running => Outcome::Success(Value::Null),
+                1 => Outcome::Failure(Exception::exec("no")),
+                _ => Outcome::Canceled,
+            };
+            b.end(start.job, outcome);
+        }
+        Step::Cancel(id) => {
+            b.cancel(JobId(id));
+        }
+        Step::Archive(id) => {
+            b.ask(|reply| Event::Archive { job: JobId(id), reply });
+        }
+        Step::Priority(id, priority) => {
+            b.ask(|reply| Event::ChangePriority { job: JobId(id), priority, reply });
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Runs opcodes: one task each, which reports to the queue whatever happens.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use model::error::ExceptionKind;
+use model::{Exception, JobId};
+use stdx::Tasks;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::{Event, Outcome, Start};
+use crate::locks::Owner;
+use crate::lu::{self, Context, Failure, World};
+
+/// Starts opcodes in the background.
+#[derive(Debug, Clone)]
+pub struct Workers {
+    world: Arc<World>,
+    tasks: Tasks,
+}
+
+impl Workers {
+    /// Workers that act on `world`.
+    #[must_use]
+    pub fn new(world: Arc<World>, tasks: Tasks) -> Self {
+        Self { world, tasks }
+    }
+
+    /// Runs one opcode; `cancel` asks it to end at its next safe point.
+    pub fn start(&self, start: Start, cancel: CancellationToken) {
+        let world = Arc::clone(&self.world);
+        let span = tracing::info_span!("op", job = start.job.0, op = start.op);
+        self.tasks.spawn("opcode", run(start, world, cancel).instrument(span));
+    }
+
+    /// Changes the priority of a job that waits for locks.
+    pub fn reprioritize(&self, job: JobId, priority: i32) {
+        self.world.locks.set_priority(Owner(job.0), priority);
+    }
+}
+
+async fn run(start: Start, world: Arc<World>, cancel: CancellationToken) {
+    let (job, op) = (start.job, start.op);
+    let writer = world.writer.clone();
+    let body = AssertUnwindSafe(outcome(start, world, cancel)).catch_unwind().await;
+    let outcome = body.unwrap_or_else(|_panic| {
+        tracing::error!("logical unit panicked");
+        Outcome::Failure(Exception::new(
+            ExceptionKind::ProgrammerError,
+            "Internal error: the logical unit panicked; the master's log has the place",
+        ))
+    });
+    if writer.tell(Event::Ended { job, op, outcome }).await.is_err() {
+        tracing::info!("the master ends before this opcode's end could be recorded");
+    }
+}
+
+async fn outcome(start: Start, world: Arc<World>, cancel: CancellationToken) -> Outcome {
+    let Some(input) = start.input.known() else {
+        return Outcome::Failure(Exception::new(
+            ExceptionKind::OpCodeUnknown,
+            "This version knows no such opcode",
+        ));
+    };
+    let mut context = Context::new(world, &start, &input.common, cancel);
+    // The locks go with the context, before the end is reported: what follows in the log may rely
+    // on them being free, and nothing that they protect is visible before the end is.
+    match lu::run(input.op.clone(), &mut context).await {
+        Ok(result) => Outcome::Success(result),
+        Err(Failure::Canceled) => Outcome::Canceled,
+        Err(Failure::Exception(failure)) => Outcome::Failure(failure),
+    }
+}

@@ -1,0 +1,27 @@
+//! The lock manager: which job may touch what (document 2, "Granular locking"; `docs/locking.md`).
+//!
+//! Cores first: [`name`] (what can be locked), `table` (who holds it), [`plan`] (which requests are
+//! refused), `line` and [`waiting`] (who waits, and for what), [`explain`] (the same in words).
+//! [`manager`] and [`grant`] are the shell that logical units use.
+
+pub mod explain;
+pub mod grant;
+mod line;
+pub mod manager;
+pub mod name;
+pub mod plan;
+mod table;
+pub mod waiting;
+
+#[cfg(test)]
+mod interleavings;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod reference;
+
+pub use explain::{LockState, Wait};
+pub use grant::Grant;
+pub use manager::{LockError, Locks};
+pub use name::{Level, LockName, Mode, Owner, Target};
+pub use plan::Refused;

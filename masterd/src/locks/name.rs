@@ -1,0 +1,208 @@
+//! Core: what can be locked, in which order, and by whom.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+/// What kind of thing a lock protects; the order is that in which locks are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// The cluster: the big lock.
+    Cluster,
+    /// Instances, by name.
+    Instance,
+    /// Node groups, by UUID.
+    NodeGroup,
+    /// Nodes, by name.
+    Node,
+    /// What a node has to give (memory, disks), where the node itself stays usable.
+    NodeRes,
+    /// Networks, by UUID.
+    Network,
+    /// Machines of the inventory, by serial.
+    Machine,
+    /// Switches, by name.
+    Switch,
+    /// The configuration as a whole.
+    Config,
+}
+
+impl Level {
+    /// All levels, in order.
+    pub const ALL: [Self; 9] = [
+        Self::Cluster,
+        Self::Instance,
+        Self::NodeGroup,
+        Self::Node,
+        Self::NodeRes,
+        Self::Network,
+        Self::Machine,
+        Self::Switch,
+        Self::Config,
+    ];
+
+    /// The first part of a lock's name, Ganeti's word where it has one.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cluster => "cluster",
+            Self::Instance => "instance",
+            Self::NodeGroup => "nodegroup",
+            Self::Node => "node",
+            Self::NodeRes => "node-res",
+            Self::Network => "network",
+            Self::Machine => "machine",
+            Self::Switch => "switch",
+            Self::Config => "config",
+        }
+    }
+
+    /// Place in [`Self::ALL`].
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// Together with other shared owners.
+    Shared,
+    /// Alone.
+    Exclusive,
+}
+
+impl Mode {
+    /// The word that clients see.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Exclusive => "exclusive",
+        }
+    }
+
+    /// The modes in which others may not hold what is held in this one.
+    pub(super) fn conflicts(self) -> &'static [Self] {
+        match self {
+            Self::Shared => &[Self::Exclusive],
+            Self::Exclusive => &[Self::Shared, Self::Exclusive],
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What of a level is locked. A set comes before its members.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// All members, present and future.
+    Set,
+    /// One member. Every name is a lock, whether such a thing exists or not.
+    Member(Arc<str>),
+}
+
+/// A lock. The order is level, then set before members, then name; locks are taken in this order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockName {
+    /// What kind of thing.
+    pub level: Level,
+    /// Which of them.
+    pub target: Target,
+}
+
+impl LockName {
+    /// The big lock, which every job takes shared unless it needs the cluster for itself.
+    #[must_use]
+    pub fn big() -> Self {
+        static BIG: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("BGL"));
+        Self { level: Level::Cluster, target: Target::Member(Arc::clone(&BIG)) }
+    }
+
+    /// The configuration, the last lock of all.
+    #[must_use]
+    pub fn config() -> Self {
+        Self::set(Level::Config)
+    }
+
+    /// The set lock of a level.
+    #[must_use]
+    pub fn set(level: Level) -> Self {
+        Self { level, target: Target::Set }
+    }
+
+    /// The lock of one member.
+    #[must_use]
+    pub fn member(level: Level, name: impl Into<Arc<str>>) -> Self {
+        Self { level, target: Target::Member(name.into()) }
+    }
+
+    /// Whether this is a set lock.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.target == Target::Set
+    }
+}
+
+impl fmt::Display for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.target, self.level) {
+            (Target::Set, Level::Config) => f.write_str("cluster/config"),
+            (Target::Set, level) => write!(f, "{level}/[lockset]"),
+            (Target::Member(name), level) => write!(f, "{level}/{name}"),
+        }
+    }
+}
+
+/// Who holds or wants a lock: a job, by its id. A job runs one opcode at a time, so that its
+/// opcodes need no names of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(pub u64);
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "job/{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_as_in_ganeti() {
+        assert_eq!(LockName::big().to_string(), "cluster/BGL");
+        assert_eq!(LockName::set(Level::Node).to_string(), "node/[lockset]");
+        assert_eq!(LockName::member(Level::NodeRes, "n1").to_string(), "node-res/n1");
+        assert_eq!(LockName::config().to_string(), "cluster/config");
+        assert_eq!(Owner(7).to_string(), "job/7");
+    }
+
+    #[test]
+    fn order_is_level_then_set_then_name() {
+        let names = [
+            LockName::big(),
+            LockName::member(Level::Instance, "z"),
+            LockName::set(Level::Node),
+            LockName::member(Level::Node, ""),
+            LockName::member(Level::Node, "[lockset]"),
+            LockName::member(Level::Node, "n1"),
+            LockName::member(Level::Node, "n10"),
+            LockName::member(Level::Node, "n2"),
+            LockName::set(Level::Machine),
+            LockName::config(),
+        ];
+        assert!(names.is_sorted_by(|a, b| a < b));
+        assert!(Level::ALL.is_sorted_by(|a, b| a < b));
+        assert!(Level::ALL.iter().enumerate().all(|(index, level)| level.index() == index));
+    }
+}

@@ -1,0 +1,120 @@
+//! Logical units: what each opcode does (document 2: ExpandNames, locks by level, CheckPrereq,
+//! Exec). What `check` established is a value that `exec` consumes.
+
+pub mod cluster;
+pub mod context;
+pub mod ipam;
+pub mod machine;
+pub mod node;
+pub mod rack;
+pub mod test;
+
+use std::future::Future;
+
+use model::Exception;
+use model::opcode::{OpCode, Verb};
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::locks::{Level, LockName, Mode};
+
+pub use context::{Context, World};
+
+/// Locks that an opcode wants at one level.
+pub type Wanted = Vec<(LockName, Mode)>;
+
+/// Why an opcode did not end well.
+#[derive(Debug)]
+pub enum Failure {
+    /// It failed.
+    Exception(Exception),
+    /// It was asked to end, and did at a safe point.
+    Canceled,
+}
+
+impl From<Exception> for Failure {
+    fn from(failure: Exception) -> Self {
+        Self::Exception(failure)
+    }
+}
+
+/// What an opcode does.
+pub(crate) trait LogicalUnit: Verb + Sized {
+    /// What `check` established and `exec` relies on.
+    type Plan: Send;
+
+    /// How it takes the big lock, which who needs the whole cluster still takes exclusively.
+    fn big_lock(&self) -> Option<Mode> {
+        Some(Mode::Shared)
+    }
+
+    /// Prepares for the locks; nothing is held. Most units have nothing to do here.
+    fn expand(&self, _context: &mut Context) -> impl Future<Output = Result<(), Failure>> + Send {
+        async { Ok(()) }
+    }
+
+    /// The locks of one level, from the parameters and the configuration; those of lower levels
+    /// are held.
+    ///
+    /// # Errors
+    /// A parameter names what is not there.
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception>;
+
+    /// Checks what must hold, changing nothing; the locks are held.
+    fn check(
+        &self,
+        context: &mut Context,
+    ) -> impl Future<Output = Result<Self::Plan, Failure>> + Send;
+
+    /// Carries out the plan; the locks are held.
+    fn exec(
+        self,
+        plan: Self::Plan,
+        context: &mut Context,
+    ) -> impl Future<Output = Result<Self::Output, Failure>> + Send;
+}
+
+/// Runs one opcode to its end.
+///
+/// # Errors
+/// Its failure, or that it was canceled.
+pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Failure> {
+    match op {
+        OpCode::ClusterPostInit(op) => run_one(op, context).await,
+        OpCode::ClusterQuery(op) => run_one(op, context).await,
+        OpCode::ClusterSetParams(op) => run_one(op, context).await,
+        OpCode::NodeAdd(op) => run_one(op, context).await,
+        OpCode::NodeRemove(op) => run_one(op, context).await,
+        OpCode::NodeSetParams(op) => run_one(op, context).await,
+        OpCode::IpamSet(op) => run_one(op, context).await,
+        OpCode::MachineAdd(op) => run_one(op, context).await,
+        OpCode::MachineRemove(op) => run_one(op, context).await,
+        OpCode::RackPush(op) => run_one(op, context).await,
+        OpCode::TestDelay(op) => run_one(op, context).await,
+        OpCode::TestJqueue(op) => run_one(op, context).await,
+    }
+}
+
+async fn run_one<U: LogicalUnit + Sync>(unit: U, context: &mut Context) -> Result<Value, Failure> {
+    unit.expand(context).await?;
+    if let Some(mode) = unit.big_lock() {
+        context.acquire(vec![(LockName::big(), mode)]).await?;
+    }
+    for level in Level::ALL {
+        let wanted = unit.locks(level, &context.config())?;
+        if !wanted.is_empty() {
+            context.acquire(wanted).await?;
+        }
+    }
+    context.granted().await?;
+    let plan = unit.check(context).await?;
+    if context.dry_run() {
+        return Ok(Value::Null);
+    }
+    context.safe_point()?;
+    let output = unit.exec(plan, context).await?;
+    let output = serde_json::to_value(output).map_err(|error| {
+        Exception::exec(format!("the result of {} cannot be written: {error}", U::ID))
+    })?;
+    Ok(output)
+}

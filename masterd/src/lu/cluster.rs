@@ -1,0 +1,106 @@
+//! Opcodes on the cluster itself.
+
+use model::Exception;
+use model::cluster::Cluster;
+use model::error::ErrorCode;
+use model::opcode::{ClusterPostInit, ClusterQuery, ClusterSetParams};
+use serde_json::Value;
+
+use super::{Context, Failure, LogicalUnit, Wanted};
+use crate::config::{Config, ConfigChange};
+use crate::locks::Level;
+use crate::query::cluster_info;
+
+/// Most jobs that may call agents at once: each holds a connection's share of every agent.
+const MAX_RUNNING_JOBS_MAX: u32 = 1_000;
+
+impl LogicalUnit for ClusterPostInit {
+    type Plan = ();
+
+    fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(Vec::new())
+    }
+
+    async fn check(&self, _context: &mut Context) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn exec(self, (): (), _context: &mut Context) -> Result<bool, Failure> {
+        Ok(true)
+    }
+}
+
+impl LogicalUnit for ClusterQuery {
+    type Plan = ();
+
+    fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(Vec::new())
+    }
+
+    async fn check(&self, _context: &mut Context) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<Value, Failure> {
+        Ok(cluster_info::describe(&context.config()))
+    }
+}
+
+impl LogicalUnit for ClusterSetParams {
+    type Plan = ();
+
+    fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(Vec::new())
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        let wrong = |text: String| Err(Exception::prereq(text, ErrorCode::WrongInput).into());
+        let unsupported = self.unsupported();
+        if !unsupported.is_empty() {
+            return wrong(format!(
+                "this version cannot set {}; leave them out",
+                unsupported.join(", ")
+            ));
+        }
+        if let Some(jobs) = self.max_running_jobs
+            && !(1..=MAX_RUNNING_JOBS_MAX).contains(&jobs)
+        {
+            return wrong(format!("max_running_jobs {jobs} is not 1 to {MAX_RUNNING_JOBS_MAX}"));
+        }
+        if self.candidate_pool_size == Some(0) {
+            return wrong("candidate_pool_size must be at least 1".to_owned());
+        }
+        if let Some(prefix) = &self.mac_prefix
+            && format!("{prefix}:00:00:00").parse::<model::MacAddress>().is_err()
+        {
+            return wrong(format!("mac_prefix `{prefix}` is not three bytes, as aa:00:00"));
+        }
+        if let Some(bits) = self.master_netmask
+            && bits > 128
+        {
+            return wrong(format!("master_netmask {bits} is no prefix length"));
+        }
+        context.safe_point()
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
+        let now = context.now();
+        context
+            .transact(move |config| {
+                let old = config.cluster.as_ref().clone();
+                let keep = |new: Option<u32>, old| new.unwrap_or(old);
+                Ok(vec![ConfigChange::Cluster(Cluster {
+                    serial_no: old.serial_no + 1,
+                    mtime: now,
+                    max_running_jobs: keep(self.max_running_jobs, old.max_running_jobs),
+                    max_tracked_jobs: keep(self.max_tracked_jobs, old.max_tracked_jobs),
+                    candidate_pool_size: keep(self.candidate_pool_size, old.candidate_pool_size),
+                    mac_prefix: self.mac_prefix.unwrap_or(old.mac_prefix),
+                    master_netdev: self.master_netdev.or(old.master_netdev),
+                    master_netmask: self.master_netmask.or(old.master_netmask),
+                    ..old
+                })])
+            })
+            .await
+    }
+}

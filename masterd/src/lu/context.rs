@@ -1,0 +1,249 @@
+//! All that a logical unit may touch.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::error::ExceptionKind;
+use model::job::LogType;
+use model::layout::Layout;
+use model::opcode::{Common, Reach};
+use model::{Exception, JobId, Timestamp};
+use serde_json::Value;
+use stdx::Clock;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::{Failure, Wanted};
+use crate::agents::Agents;
+use crate::config::{Config, ConfigChange};
+use crate::jobs::{Answer, Event, Start};
+use crate::locks::{Grant, LockError, LockName, Locks, Owner};
+use crate::secrets::StagedSecrets;
+use crate::writer::publish::{Published, Snapshot};
+use crate::writer::{Reply, Writer};
+
+/// How long an opcode waits for its locks before it fails and says who holds them: a day, since an
+/// operator may well queue a night's work behind a long one.
+const LOCK_DEADLINE: Duration = Duration::from_secs(24 * 3_600);
+
+/// What all logical units share.
+#[derive(Debug)]
+pub struct World {
+    /// The way to the queue and the configuration.
+    pub writer: Writer,
+    /// What is committed.
+    pub published: Arc<Published>,
+    /// Who holds what.
+    pub locks: Locks,
+    /// The way to the agents.
+    pub agents: Agents,
+    /// One-time secrets of nodes that are about to be added.
+    pub secrets: StagedSecrets,
+    /// Gives the time.
+    pub clock: Clock,
+    /// Where things live.
+    pub layout: Layout,
+}
+
+/// One opcode's view of the world.
+#[derive(Debug)]
+pub struct Context {
+    world: Arc<World>,
+    job: JobId,
+    op: usize,
+    priority: i32,
+    dry_run: bool,
+    reach: Reach,
+    cancel: CancellationToken,
+    grant: Option<Grant>,
+    /// Told when "running" is durable; nothing is done to the outside before.
+    running: Option<oneshot::Receiver<Answer>>,
+}
+
+impl Context {
+    pub(crate) fn new(
+        world: Arc<World>,
+        start: &Start,
+        common: &Common,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self {
+            world,
+            job: start.job,
+            op: start.op,
+            priority: start.priority,
+            dry_run: common.dry_run,
+            reach: start.input.reach(),
+            cancel,
+            grant: None,
+            running: None,
+        }
+    }
+
+    /// The job that this opcode belongs to.
+    #[must_use]
+    pub fn job(&self) -> JobId {
+        self.job
+    }
+
+    /// Its place in the job.
+    #[must_use]
+    pub fn op(&self) -> usize {
+        self.op
+    }
+
+    /// Whether it is only to check.
+    #[must_use]
+    pub fn dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    /// The configuration with all that was decided so far.
+    #[must_use]
+    pub fn config(&self) -> Arc<Config> {
+        self.world.published.latest()
+    }
+
+    /// The committed configuration.
+    #[must_use]
+    pub fn committed(&self) -> Snapshot {
+        self.world.published.snapshot()
+    }
+
+    /// What all logical units share.
+    #[must_use]
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// The time of day.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.world.clock.now_micros())
+    }
+
+    /// Takes further locks, all of them or none; leaves the waiting list when the job is canceled.
+    ///
+    /// # Errors
+    /// Canceled; or the lock manager's refusal.
+    pub async fn acquire(&mut self, wanted: Wanted) -> Result<(), Failure> {
+        let deadline = tokio::time::Instant::now() + LOCK_DEADLINE;
+        let owner = Owner(self.job.0);
+        let granted = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => return Err(Failure::Canceled),
+            granted = async {
+                match &mut self.grant {
+                    Some(grant) => grant.add(wanted, self.priority, deadline).await,
+                    None => {
+                        let locks = &self.world.locks;
+                        let grant = locks.acquire(owner, wanted, self.priority, deadline).await?;
+                        self.grant = Some(grant);
+                        Ok(())
+                    }
+                }
+            } => granted,
+        };
+        granted.map_err(|refused| lock_failure(&refused))
+    }
+
+    /// Takes the lock of a removed object out of use; who waits for it fails.
+    ///
+    /// # Errors
+    /// The lock is not held exclusively.
+    pub fn remove_lock(&mut self, name: &LockName) -> Result<(), Failure> {
+        let Some(grant) = &mut self.grant else { return Ok(()) };
+        grant.remove(name).map_err(|refused| lock_failure(&refused))
+    }
+
+    /// Tells the queue that the opcode has its locks and runs.
+    ///
+    /// # Errors
+    /// Canceled, or the master is ending.
+    pub(crate) async fn granted(&mut self) -> Result<(), Failure> {
+        self.safe_point()?;
+        let durable = match self.reach {
+            Reach::Master => None,
+            Reach::Agents => {
+                let (reply, running) = oneshot::channel();
+                self.running = Some(running);
+                Some(reply)
+            }
+        };
+        let event = Event::Granted { job: self.job, op: self.op, durable };
+        Ok(self.world.writer.tell(event).await?)
+    }
+
+    /// Ends here if the job was canceled.
+    ///
+    /// # Errors
+    /// Canceled.
+    pub fn safe_point(&self) -> Result<(), Failure> {
+        if self.cancel.is_cancelled() { Err(Failure::Canceled) } else { Ok(()) }
+    }
+
+    /// Awaits `work`, or ends it when the job is canceled.
+    ///
+    /// # Errors
+    /// Canceled.
+    pub async fn until_canceled<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Failure::Canceled),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Writes a line into the job's log.
+    pub async fn say(&self, text: impl Into<String>) {
+        let message = Value::String(text.into());
+        let event = self.log_event(LogType::Message, message, None);
+        if self.world.writer.tell(event).await.is_err() {
+            tracing::info!("the master ends before a log message could be recorded");
+        }
+    }
+
+    /// Writes an entry into the job's log and waits until clients can see it.
+    ///
+    /// # Errors
+    /// The master is ending.
+    pub async fn show(&self, kind: LogType, message: Value) -> Result<(), Failure> {
+        let make = |reply| self.log_event(kind, message, Some(reply));
+        self.world.writer.ask(make).await?;
+        Ok(())
+    }
+
+    fn log_event(&self, kind: LogType, message: Value, visible: Option<Reply>) -> Event<Reply> {
+        Event::Log { job: self.job, op: self.op, kind, message, visible }
+    }
+
+    /// Changes the configuration; returns when the change is durable.
+    ///
+    /// # Errors
+    /// What `decide` says, or that the master is ending.
+    pub async fn transact(
+        &self,
+        decide: impl FnOnce(&Config) -> Result<Vec<ConfigChange>, Exception> + Send + 'static,
+    ) -> Result<(), Failure> {
+        Ok(self.world.writer.transact(Box::new(decide)).await?)
+    }
+
+    /// The way to the agents, once "running" is durable: a job whose calls were made never runs
+    /// again.
+    ///
+    /// # Errors
+    /// The master is ending.
+    pub async fn agents(&mut self) -> Result<&Agents, Failure> {
+        if let Some(running) = self.running.take() {
+            running.await.map_err(|_dropped| {
+                Exception::exec("The master daemon ends before this job became durable")
+            })?;
+        }
+        Ok(&self.world.agents)
+    }
+}
+
+fn lock_failure(refused: &LockError) -> Failure {
+    Failure::Exception(Exception::new(ExceptionKind::LockError, refused.to_string()))
+}

@@ -1,0 +1,169 @@
+//! Opcodes on the inventory of machines.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::error::ErrorCode;
+use model::ipam::{IpamConfig, IpamError};
+use model::machine::{Addresses, Machine, MachineSpec};
+use model::opcode::{MachineAdd, MachineRemove};
+use model::{Exception, MacAddress, Serial, Timestamp};
+
+use super::{Context, Failure, LogicalUnit, Wanted, rack};
+use crate::config::{Config, ConfigChange};
+use crate::locks::{Level, LockName, Mode};
+
+/// Machines of one registration: a large hall, and one commit.
+const MACHINES_MAX: usize = 10_000;
+
+impl LogicalUnit for MachineAdd {
+    type Plan = ();
+
+    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        if level != Level::Machine {
+            return Ok(Vec::new());
+        }
+        let serials: BTreeSet<&Serial> = self.machines.iter().map(|spec| &spec.serial).collect();
+        let lock = |serial: &Serial| LockName::member(Level::Machine, serial.as_str());
+        Ok(serials.into_iter().map(|serial| (lock(serial), Mode::Exclusive)).collect())
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        let now = context.now();
+        register(&context.config(), &self.machines, now)?;
+        Ok(())
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<Vec<Machine>, Failure> {
+        let now = context.now();
+        let specs = self.machines;
+        let serials: Vec<Serial> = specs.iter().map(|spec| spec.serial.clone()).collect();
+        let racks: BTreeSet<u32> = specs.iter().map(|spec| spec.rack).collect();
+        context
+            .transact(move |config| {
+                let machines = register(config, &specs, now)?;
+                Ok(machines.into_iter().map(ConfigChange::Machine).collect())
+            })
+            .await?;
+        let config = context.config();
+        let machines = serials.iter().filter_map(|serial| config.machines.get(serial));
+        let machines: Vec<Machine> = machines.map(|machine| machine.as_ref().clone()).collect();
+        for machine in &machines {
+            let address = machine.network.values().flat_map(|a| &a.ipv4).next();
+            let address = address.map_or_else(|| "-".to_owned(), ToString::to_string);
+            let (serial, rack, index) = (&machine.serial, machine.rack, machine.index_in_rack);
+            context.say(format!("{serial}: rack {rack}, index {index}, {address}")).await;
+        }
+        rack::push(context, &racks).await?;
+        Ok(machines)
+    }
+}
+
+/// What a registration makes of the configuration: every machine with its index and addresses, or
+/// the first reason against it.
+fn register(
+    config: &Config,
+    specs: &[MachineSpec],
+    now: Timestamp,
+) -> Result<Vec<Machine>, Exception> {
+    let ipam = config.ipam()?;
+    let wrong = |text: String| Exception::prereq(text, ErrorCode::WrongInput);
+    if specs.is_empty() || specs.len() > MACHINES_MAX {
+        return Err(wrong(format!("{} machines; 1 to {MACHINES_MAX} are taken", specs.len())));
+    }
+    let mut serials = BTreeSet::new();
+    let mut macs: BTreeMap<MacAddress, Serial> = BTreeMap::new();
+    for machine in config.machines.values() {
+        macs.extend(machine.mac.iter().map(|mac| (*mac, machine.serial.clone())));
+    }
+    let mut taken: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut machines = Vec::with_capacity(specs.len());
+    for spec in specs {
+        spec.validate().map_err(|error| wrong(error.to_string()))?;
+        let exists = |text: String| Exception::prereq(text, ErrorCode::AlreadyExists);
+        if config.machines.contains_key(&spec.serial) {
+            return Err(exists(format!("Machine '{}' is already registered", spec.serial)));
+        }
+        if !serials.insert(&spec.serial) {
+            return Err(exists(format!("Machine '{}' is given twice", spec.serial)));
+        }
+        for mac in &spec.mac {
+            if let Some(other) = macs.insert(*mac, spec.serial.clone()) {
+                let serial = &spec.serial;
+                return Err(exists(format!("{mac} of machine '{serial}' belongs to '{other}'")));
+            }
+        }
+        let taken = taken.entry(spec.rack).or_insert_with(|| {
+            config.indices.get(&spec.rack).into_iter().flatten().copied().collect()
+        });
+        let machine =
+            place(ipam, spec, taken, now).map_err(|error| ipam_failure(&spec.serial, &error))?;
+        taken.push(machine.index_in_rack);
+        machines.push(machine);
+    }
+    Ok(machines)
+}
+
+fn place(
+    ipam: &IpamConfig,
+    spec: &MachineSpec,
+    taken: &[u32],
+    now: Timestamp,
+) -> Result<Machine, IpamError> {
+    let index = ipam.assign_index(spec.rack, &spec.role, taken)?;
+    let addresses = ipam.node_addresses(spec.rack, index)?;
+    let network = addresses.into_iter().enumerate();
+    Ok(Machine {
+        serial: spec.serial.clone(),
+        product: spec.product.clone(),
+        datacenter: spec.datacenter.clone(),
+        rack: spec.rack,
+        index_in_rack: index,
+        role: spec.role.clone(),
+        network: network.map(|(i, a)| (format!("node{i}"), Addresses::of(a))).collect(),
+        bmc: Addresses::of(ipam.bmc_address(spec.rack, index)?),
+        mac: spec.mac.clone(),
+        register_date: now,
+    })
+}
+
+fn ipam_failure(serial: &Serial, error: &IpamError) -> Exception {
+    let code = match error {
+        IpamError::BootTaken { .. } => ErrorCode::AlreadyExists,
+        IpamError::RackFull { .. } => ErrorCode::InsufficientResources,
+        _ => ErrorCode::WrongInput,
+    };
+    Exception::prereq(format!("machine '{serial}': {error}"), code)
+}
+
+impl LogicalUnit for MachineRemove {
+    type Plan = (Serial, u32);
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        if level != Level::Machine {
+            return Ok(Vec::new());
+        }
+        let machine = config.machine(&self.serial)?;
+        let lock = LockName::member(Level::Machine, machine.serial.as_str());
+        Ok(vec![(lock, Mode::Exclusive)])
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(Serial, u32), Failure> {
+        let config = context.config();
+        let machine = config.machine(&self.serial)?;
+        Ok((machine.serial.clone(), machine.rack))
+    }
+
+    async fn exec(
+        self,
+        (serial, rack): (Serial, u32),
+        context: &mut Context,
+    ) -> Result<(), Failure> {
+        context
+            .transact(move |config| {
+                config.machine(serial.as_str())?;
+                Ok(vec![ConfigChange::MachineRemoved(serial)])
+            })
+            .await?;
+        rack::push(context, &BTreeSet::from([rack])).await
+    }
+}

@@ -1,0 +1,156 @@
+//! Adds a node: signs its certificate and makes it a member.
+
+use std::net::IpAddr;
+
+use model::cluster::Cluster;
+use model::enrol::{EnrolSecret, Fingerprint};
+use model::error::ErrorCode;
+use model::layout::RPC_PORT;
+use model::node::{Node, NodeRole};
+use model::opcode::NodeAdd;
+use model::{Exception, NodeName};
+
+use super::{pool_has_room, tell_callers};
+use crate::config::{Config, ConfigChange};
+use crate::locks::{Level, LockName, Mode};
+use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
+
+pub(crate) struct AddPlan {
+    name: NodeName,
+    primary_ip: IpAddr,
+    rpc_port: u16,
+    fingerprint: Fingerprint,
+    secret: EnrolSecret,
+}
+
+impl LogicalUnit for NodeAdd {
+    type Plan = AddPlan;
+
+    /// A node of this name may have been removed, and its lock with it.
+    async fn expand(&self, context: &mut Context) -> Result<(), Failure> {
+        context.world().locks.add(&node_lock(&self.node_name)?);
+        Ok(())
+    }
+
+    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        match level {
+            Level::Node => Ok(vec![(node_lock(&self.node_name)?, Mode::Exclusive)]),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<AddPlan, Failure> {
+        let refuse = |text: String, code| Err(Exception::prereq(text, code).into());
+        let config = context.config();
+        let name = node_name(&self.node_name)?;
+        if self.readd {
+            let text = "this version cannot re-add a node; remove it and add it anew";
+            return refuse(text.to_owned(), ErrorCode::WrongInput);
+        }
+        if config.nodes.contains_key(&name) {
+            let text = format!("Node {name} is already in the configuration");
+            return refuse(text, ErrorCode::AlreadyExists);
+        }
+        let Some(primary_ip) = self.primary_ip else {
+            let text =
+                format!("primary_ip of {name} is missing; the token of `noded enroll` has it");
+            return refuse(text, ErrorCode::WrongInput);
+        };
+        let rpc_port = self.rpc_port.unwrap_or(RPC_PORT);
+        if let Some(other) =
+            config.nodes.values().find(|n| n.primary_ip == primary_ip && n.rpc_port == rpc_port)
+        {
+            let text = format!("{primary_ip}:{rpc_port} is the address of {} already", other.name);
+            return refuse(text, ErrorCode::ResourceNotUnique);
+        }
+        if let Some(rack) = self.rack
+            && let Some(ipam) = &config.ipam
+        {
+            ipam.lease_ranges(rack)
+                .map_err(|error| Exception::prereq(error.to_string(), ErrorCode::WrongInput))?;
+        }
+        let Some(fingerprint) = self.fingerprint else {
+            let text =
+                format!("fingerprint of {name} is missing; the token of `noded enroll` has it");
+            return refuse(text, ErrorCode::WrongInput);
+        };
+        let Some(secret) = context.world().secrets.take(&name) else {
+            let text = format!(
+                "the one-time secret of {name} is not here (the master may have been restarted); \
+                 run `gnt node add {name}` again with the token of `noded enroll`"
+            );
+            return refuse(text, ErrorCode::WrongState);
+        };
+        Ok(AddPlan { name, primary_ip, rpc_port, fingerprint, secret })
+    }
+
+    async fn exec(self, plan: AddPlan, context: &mut Context) -> Result<(), Failure> {
+        let AddPlan { name, primary_ip, rpc_port, fingerprint, secret } = plan;
+        let agents = context.agents().await?.clone();
+        let address = std::net::SocketAddr::new(primary_ip, rpc_port);
+        context.say(format!("asking {address} for its key")).await;
+        let signed = agents.enrol(&name, address, fingerprint, secret).await.map_err(|error| {
+            Exception::exec(format!("{address} did not enrol: {}", stdx::daemon::chain(&error)))
+        })?;
+        let fingerprint = signed.fingerprint;
+        let now = context.now();
+        let node_name = name.clone();
+        let capable = self.master_capable != Some(false);
+        context
+            .transact(move |config| {
+                let cluster = config.cluster.as_ref().clone();
+                let candidate = capable && pool_has_room(config);
+                let node = Node {
+                    name: node_name,
+                    uuid: uuid::Uuid::new_v4().to_string(),
+                    id: cluster.next_node_id,
+                    role: if candidate { NodeRole::Candidate } else { NodeRole::Regular },
+                    primary_ip,
+                    rpc_port,
+                    secondary_ip: self.secondary_ip.unwrap_or(primary_ip),
+                    fingerprint,
+                    rack: self.rack,
+                    master_capable: capable,
+                    vm_capable: self.vm_capable != Some(false),
+                    powered: true,
+                    serial_no: 1,
+                    ctime: now,
+                    mtime: now,
+                    tags: Vec::new(),
+                };
+                let next_node_id = cluster.next_node_id + 1;
+                let serial_no = cluster.serial_no + 1;
+                let cluster = Cluster { next_node_id, serial_no, mtime: now, ..cluster };
+                Ok(vec![ConfigChange::Cluster(cluster), ConfigChange::Node(node)])
+            })
+            .await?;
+        let config = context.config();
+        let node = config.node(name.as_str())?;
+        let delivered = signed.deliver(node, super::callers(&config)).await;
+        if let Err(error) = delivered {
+            let why = stdx::daemon::chain(&error);
+            context.transact(move |_| Ok(vec![ConfigChange::NodeRemoved(name)])).await?;
+            return Err(
+                Exception::exec(format!("{address} did not take its certificate: {why}")).into()
+            );
+        }
+        context.say(format!("{} is a member, as {:?}", node.name, node.role).to_lowercase()).await;
+        if node.role == NodeRole::Candidate {
+            tell_callers(context, Some(&node.name)).await?;
+        }
+        match node.rack {
+            Some(rack) => rack::push(context, &std::collections::BTreeSet::from([rack])).await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn node_lock(name: &str) -> Result<LockName, Exception> {
+    Ok(LockName::member(Level::Node, node_name(name)?.as_str()))
+}
+
+fn node_name(text: &str) -> Result<NodeName, Exception> {
+    text.parse().map_err(|error: model::name::NameError| {
+        Exception::prereq(error.to_string(), ErrorCode::WrongInput)
+    })
+}

@@ -1,0 +1,214 @@
+//! Changes a node's role, rack or parameters.
+
+use model::Exception;
+use model::error::ErrorCode;
+use model::node::{Node, NodeRole};
+use model::opcode::NodeSetParams;
+use serde_json::{Value, json};
+
+use super::{candidates, tell_callers};
+use crate::config::{Config, ConfigChange};
+use crate::locks::{Level, LockName, Mode};
+use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
+
+type Changes = Vec<(String, Value)>;
+
+impl LogicalUnit for NodeSetParams {
+    type Plan = ();
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        if level != Level::Node {
+            return Ok(Vec::new());
+        }
+        let node = config.node(&self.node_name)?;
+        Ok(vec![(LockName::member(Level::Node, node.name.as_str()), Mode::Exclusive)])
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        let config = context.config();
+        modified(self, &config)?;
+        let node = config.node(&self.node_name)?;
+        if node.role == NodeRole::Offline && self.offline == Some(false) {
+            let (job, op) = (context.job(), context.op());
+            let mut back = node.as_ref().clone();
+            back.role = NodeRole::Regular;
+            let answer = context.agents().await?.version(&back, (job, op)).await;
+            if let Err(error) = answer {
+                return Err(Exception::prereq(
+                    format!("{} does not answer: {}", node.name, stdx::daemon::chain(&error)),
+                    ErrorCode::EnvironmentError,
+                )
+                .into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<Changes, Failure> {
+        let before = context.config();
+        let old = before.node(&self.node_name)?.as_ref().clone();
+        let now = context.now();
+        let asked = self.clone();
+        context
+            .transact(move |config| {
+                let (mut node, changes) = modified(&asked, config)?;
+                if changes.is_empty() {
+                    return Ok(Vec::new());
+                }
+                node.serial_no += 1;
+                node.mtime = now;
+                Ok(vec![ConfigChange::Node(node)])
+            })
+            .await?;
+        let (_, changes) = modified(&self, &before)?;
+        let after = context.config();
+        let node = after.node(&self.node_name)?;
+        let was_caller = old.role == NodeRole::Candidate;
+        if was_caller != (node.role == NodeRole::Candidate) || old.role == NodeRole::Offline {
+            tell_callers(context, None).await?;
+        }
+        if old.rack != node.rack {
+            move_rack(context, node, old.rack).await?;
+        }
+        Ok(changes)
+    }
+}
+
+/// The node as it is to be, and what changes, in the words of Ganeti's clients.
+fn modified(asked: &NodeSetParams, config: &Config) -> Result<(Node, Changes), Exception> {
+    let refuse = |text: String, code| Err(Exception::prereq(text, code));
+    let old = config.node(&asked.node_name)?;
+    let mut node = old.as_ref().clone();
+    let mut changes = Changes::new();
+    if [&asked.ndparams, &asked.hv_state, &asked.disk_state].iter().any(|p| p.is_some()) {
+        let text = "this version cannot set ndparams, hv_state or disk_state; leave them out";
+        return refuse(text.to_owned(), ErrorCode::WrongInput);
+    }
+    if asked.auto_promote {
+        let text = "this version cannot promote another node by itself; leave auto_promote out";
+        return refuse(text.to_owned(), ErrorCode::WrongInput);
+    }
+    if let Some(role) = asked_role(asked, old)? {
+        if config.is_master(old) {
+            let text = "The master role can be changed only via master-failover".to_owned();
+            return refuse(text, ErrorCode::WrongInput);
+        }
+        if role == NodeRole::Candidate && !asked.master_capable.unwrap_or(old.master_capable) {
+            let text = format!("Node {} is not master capable", old.name);
+            return refuse(text, ErrorCode::WrongState);
+        }
+        leaves_enough(asked, old, role, config)?;
+        node.role = role;
+        let flag = |role: NodeRole, wanted: NodeRole| Value::from(role == wanted);
+        for (name, wanted) in [
+            ("master_candidate", NodeRole::Candidate),
+            ("drained", NodeRole::Drained),
+            ("offline", NodeRole::Offline),
+        ] {
+            if (old.role == wanted) != (role == wanted) {
+                changes.push((name.to_owned(), flag(role, wanted)));
+            }
+        }
+    }
+    set(&mut node.master_capable, asked.master_capable, "master_capable", &mut changes);
+    set(&mut node.vm_capable, asked.vm_capable, "vm_capable", &mut changes);
+    set(&mut node.powered, asked.powered, "powered", &mut changes);
+    if let Some(address) = asked.secondary_ip.filter(|&a| a != node.secondary_ip) {
+        node.secondary_ip = address;
+        changes.push(("secondary_ip".to_owned(), json!(address)));
+    }
+    if let Some(rack) = asked.rack {
+        let rack = asked_rack(rack, config)?;
+        if rack != node.rack {
+            node.rack = rack;
+            changes.push(("rack".to_owned(), json!(rack)));
+        }
+    }
+    Ok((node, changes))
+}
+
+/// The rack of a request, where −1 stands for none.
+fn asked_rack(rack: i64, config: &Config) -> Result<Option<u32>, Exception> {
+    if rack == -1 {
+        return Ok(None);
+    }
+    let wrong = |text: String| Exception::prereq(text, ErrorCode::WrongInput);
+    let rack = u32::try_from(rack).map_err(|_negative| wrong(format!("{rack} is no rack")))?;
+    if let Some(ipam) = &config.ipam {
+        ipam.lease_ranges(rack).map_err(|error| wrong(error.to_string()))?;
+    }
+    Ok(Some(rack))
+}
+
+/// Takes a rack away from an agent and gives it another.
+async fn move_rack(context: &mut Context, node: &Node, from: Option<u32>) -> Result<(), Failure> {
+    let (job, op) = (context.job(), context.op());
+    if let Some(rack) = from
+        && node.role != NodeRole::Offline
+        && let Err(error) = context.agents().await?.rack_withdraw(node, rack, (job, op)).await
+    {
+        let (name, why) = (&node.name, stdx::daemon::chain(&error));
+        context.say(format!("{name} was not told that it serves rack {rack} no more: {why}")).await;
+    }
+    match node.rack {
+        Some(rack) => rack::push(context, &std::collections::BTreeSet::from([rack])).await,
+        None => Ok(()),
+    }
+}
+
+fn set(field: &mut bool, asked: Option<bool>, name: &str, changes: &mut Changes) {
+    if let Some(value) = asked.filter(|value| value != field) {
+        *field = value;
+        changes.push((name.to_owned(), Value::from(value)));
+    }
+}
+
+/// The role that the three flags ask for; at most one of them may be set (Ganeti's rule).
+fn asked_role(asked: &NodeSetParams, old: &Node) -> Result<Option<NodeRole>, Exception> {
+    let flags = [
+        (asked.master_candidate, NodeRole::Candidate),
+        (asked.drained, NodeRole::Drained),
+        (asked.offline, NodeRole::Offline),
+    ];
+    let mut set = flags.iter().filter(|(flag, _)| *flag == Some(true)).map(|(_, role)| *role);
+    match (set.next(), set.next()) {
+        (Some(_), Some(_)) => Err(Exception::prereq(
+            "The node cannot be in more than one state at the same time",
+            ErrorCode::WrongInput,
+        )),
+        (Some(role), None) => Ok(Some(role)),
+        (None, _) => {
+            let leaves = flags.iter().any(|(flag, role)| *flag == Some(false) && old.role == *role);
+            Ok(leaves.then_some(NodeRole::Regular))
+        }
+    }
+}
+
+fn leaves_enough(
+    asked: &NodeSetParams,
+    old: &Node,
+    role: NodeRole,
+    config: &Config,
+) -> Result<(), Exception> {
+    if old.role != NodeRole::Candidate || role == NodeRole::Candidate || asked.force {
+        return Ok(());
+    }
+    let wanted = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
+    let able = |n: &&std::sync::Arc<Node>| {
+        n.master_capable
+            && n.name != old.name
+            && !matches!(n.role, NodeRole::Drained | NodeRole::Offline)
+    };
+    let possible = config.nodes.values().filter(able).count().min(wanted);
+    let left = candidates(config) - 1;
+    if left >= possible {
+        return Ok(());
+    }
+    Err(Exception::prereq(
+        format!(
+            "{left} master candidates would remain where {possible} are wanted; make another node a \
+             candidate first (`gnt node modify -C yes NODE`), or use --force"
+        ),
+        ErrorCode::WrongState,
+    ))
+}

@@ -1,0 +1,145 @@
+//! Racks' documents on their way to the agents.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::Exception;
+use model::node::{Node, NodeRole};
+use model::opcode::RackPush;
+use model::rack::{BootChoice, LEASE_SECONDS, RackDocument, RackMachine};
+
+use super::{Context, Failure, LogicalUnit, Wanted};
+use crate::config::Config;
+use crate::locks::Level;
+use crate::writer::publish::Snapshot;
+
+/// Compiles the document of one rack from the committed configuration; none before the rules of
+/// addresses are set.
+///
+/// # Errors
+/// The rack lies beyond the pool of addresses.
+pub(crate) fn compile(snapshot: &Snapshot, rack: u32) -> Result<Option<RackDocument>, Exception> {
+    let config = &snapshot.config;
+    let Some(ipam) = &config.ipam else { return Ok(None) };
+    let ranges = ipam.lease_ranges(rack).map_err(|error| Exception::exec(error.to_string()))?;
+    let machines = config.machines.values().filter(|machine| machine.rack == rack);
+    let machines = machines.map(|machine| RackMachine {
+        serial: machine.serial.clone(),
+        role: machine.role.clone(),
+        index: machine.index_in_rack,
+        mac: machine.mac.clone(),
+        addresses: machine.network.values().flat_map(|a| a.ipv4.iter().copied()).collect(),
+        boot: BootChoice::Local,
+    });
+    Ok(Some(RackDocument {
+        cluster_name: config.cluster.cluster_name.clone(),
+        rack,
+        version: snapshot.rack_version(rack),
+        ranges,
+        lease_seconds: LEASE_SECONDS,
+        machines: machines.collect(),
+    }))
+}
+
+/// Sends the documents of `racks` to their agents. An agent that is not reached is told of in the
+/// job's log and gets its document when it is back; the change itself stands.
+///
+/// # Errors
+/// Canceled, or the master is ending.
+pub(crate) async fn push(context: &mut Context, racks: &BTreeSet<u32>) -> Result<(), Failure> {
+    for &rack in racks {
+        for (node, result) in push_rack(context, rack).await? {
+            match result {
+                Ok(version) => {
+                    context.say(format!("rack {rack}: {node} serves version {version}")).await;
+                }
+                Err(why) => {
+                    let text = format!(
+                        "rack {rack}: {node} did not take the document ({why}); it is sent again \
+                         when the agent is back"
+                    );
+                    context.say(text).await;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sends every rack's document to its agents.
+///
+/// # Errors
+/// As [`push`].
+pub(crate) async fn push_all(context: &mut Context) -> Result<(), Failure> {
+    let racks = served(&context.config());
+    push(context, &racks).await
+}
+
+fn served(config: &Config) -> BTreeSet<u32> {
+    config.nodes.values().filter_map(|node| node.rack).collect()
+}
+
+type Pushed = Vec<(String, Result<u64, String>)>;
+
+async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> {
+    let snapshot = context.committed();
+    let Some(document) = compile(&snapshot, rack)? else { return Ok(Vec::new()) };
+    let document = Arc::new(document);
+    let nodes: Vec<Arc<Node>> = snapshot.config.agents_of(rack).cloned().collect();
+    let (job, op) = (context.job(), context.op());
+    let mut pushed = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let name = node.name.to_string();
+        if node.role == NodeRole::Offline {
+            pushed.push((name, Err("it is marked offline".to_owned())));
+            continue;
+        }
+        context.safe_point()?;
+        let agents = context.agents().await?;
+        let result = agents.rack_push(&node, &document, (job, op)).await;
+        pushed.push((name, result.map_err(|error| stdx::daemon::chain(&error))));
+    }
+    Ok(pushed)
+}
+
+impl LogicalUnit for RackPush {
+    type Plan = BTreeSet<u32>;
+
+    fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(Vec::new())
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<BTreeSet<u32>, Failure> {
+        let served = served(&context.config());
+        if self.racks.is_empty() {
+            return Ok(served);
+        }
+        let wanted: BTreeSet<u32> = self.racks.iter().copied().collect();
+        if let Some(rack) = wanted.difference(&served).next() {
+            return Err(Exception::prereq(
+                format!("no node's agent serves rack {rack}; `gnt node modify --rack {rack} NODE`"),
+                model::error::ErrorCode::UnknownEntity,
+            )
+            .into());
+        }
+        Ok(wanted)
+    }
+
+    async fn exec(
+        self,
+        racks: BTreeSet<u32>,
+        context: &mut Context,
+    ) -> Result<Vec<(u32, String)>, Failure> {
+        let mut failed = Vec::new();
+        let mut done = Vec::new();
+        for rack in racks {
+            for (node, result) in push_rack(context, rack).await? {
+                match result {
+                    Ok(_version) => done.push((rack, node)),
+                    Err(why) => failed.push(format!("rack {rack}, {node}: {why}")),
+                }
+            }
+        }
+        if failed.is_empty() { Ok(done) } else { Err(Exception::exec(failed.join("; ")).into()) }
+    }
+}

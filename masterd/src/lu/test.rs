@@ -1,0 +1,235 @@
+//! Opcodes that exercise the queue.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::Exception;
+use model::error::ErrorCode;
+use model::job::LogType;
+use model::opcode::{TestDelay, TestJqueue};
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixListener;
+use tokio::time::timeout;
+
+use super::{Context, Failure, LogicalUnit, Wanted};
+use crate::config::Config;
+use crate::locks::{Level, LockName, Mode};
+
+/// Longest sleep of a test: a week.
+const DURATION_MAX: f64 = 604_800.0;
+/// Most repetitions of a test's sleep.
+const REPEAT_MAX: u32 = 100_000;
+/// How long a client may take to connect to a test's socket (Ganeti's).
+const CONNECT_WITHIN: Duration = Duration::from_secs(20);
+/// How long it may then take to let the test go on (Ganeti's).
+const CONFIRM_WITHIN: Duration = Duration::from_secs(60);
+
+/// Bytes that are read from a client before it counts as done; it should send none.
+const CONFIRM_BYTES_MAX: u64 = 1_024;
+
+pub(crate) struct DelayPlan {
+    duration: Duration,
+    nodes: Vec<model::NodeName>,
+}
+
+impl LogicalUnit for TestDelay {
+    type Plan = DelayPlan;
+
+    fn big_lock(&self) -> Option<Mode> {
+        (!self.no_locks).then_some(Mode::Shared)
+    }
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        if self.no_locks || level != Level::Node {
+            return Ok(Vec::new());
+        }
+        let mut names = self.nodes(config)?;
+        if self.on_master {
+            names.push(config.role.master.clone());
+        }
+        names.sort();
+        names.dedup();
+        let lock = |name: model::NodeName| LockName::member(Level::Node, name.as_str());
+        Ok(names.into_iter().map(|name| (lock(name), Mode::Exclusive)).collect())
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<DelayPlan, Failure> {
+        let wrong = |text: String| Err(Exception::prereq(text, ErrorCode::WrongInput).into());
+        if !(0.0..=DURATION_MAX).contains(&self.duration) {
+            return wrong(format!("duration {} is not within 0 to {DURATION_MAX}", self.duration));
+        }
+        if self.repeat > REPEAT_MAX {
+            return wrong(format!("repeat {} is above {REPEAT_MAX}", self.repeat));
+        }
+        let nodes = self.nodes(&context.config())?;
+        Ok(DelayPlan { duration: Duration::from_secs_f64(self.duration), nodes })
+    }
+
+    async fn exec(self, plan: DelayPlan, context: &mut Context) -> Result<(), Failure> {
+        let interrupt = if self.interruptible {
+            let socket = TestSocket::bind(context)?;
+            context.show(LogType::DelayTest, json!([socket.path])).await?;
+            Some(socket)
+        } else {
+            None
+        };
+        for turn in 1..=self.repeat.max(1) {
+            if self.repeat > 0 {
+                context.say(format!("Test delay iteration {turn}/{}", self.repeat)).await;
+            }
+            if self.on_master && sleep(plan.duration, interrupt.as_ref(), context).await? {
+                return Ok(());
+            }
+            if !plan.nodes.is_empty() {
+                sleep_on_nodes(&plan, context).await?;
+            }
+            context.safe_point()?;
+        }
+        Ok(())
+    }
+}
+
+trait OnNodes {
+    fn nodes(&self, config: &Config) -> Result<Vec<model::NodeName>, Exception>;
+}
+
+impl OnNodes for TestDelay {
+    fn nodes(&self, config: &Config) -> Result<Vec<model::NodeName>, Exception> {
+        self.on_nodes.iter().map(|name| config.node(name).map(|node| node.name.clone())).collect()
+    }
+}
+
+/// Sleeps; true if a client ended it early.
+async fn sleep(
+    duration: Duration,
+    interrupt: Option<&TestSocket>,
+    context: &Context,
+) -> Result<bool, Failure> {
+    if duration.is_zero() {
+        return Ok(false);
+    }
+    let interrupted = async {
+        match interrupt {
+            Some(socket) => socket.listener.accept().await.is_ok(),
+            None => std::future::pending().await,
+        }
+    };
+    let slept = async {
+        tokio::select! {
+            () = tokio::time::sleep(duration) => false,
+            ended = interrupted => ended,
+        }
+    };
+    context.until_canceled(slept).await
+}
+
+async fn sleep_on_nodes(plan: &DelayPlan, context: &mut Context) -> Result<(), Failure> {
+    let config = context.config();
+    let (job, op) = (context.job(), context.op());
+    let agents = context.agents().await?.clone();
+    let mut calls = tokio::task::JoinSet::new();
+    for name in &plan.nodes {
+        let node = config.node(name.as_str())?.clone();
+        let (agents, duration) = (agents.clone(), plan.duration);
+        calls.spawn(async move { agents.test_delay(&node, duration, (job, op)).await });
+    }
+    let ended = async {
+        let mut failed = Vec::new();
+        while let Some(call) = calls.join_next().await {
+            match call {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => failed.push(error.to_string()),
+                Err(error) => failed.push(error.to_string()),
+            }
+        }
+        failed
+    };
+    let failed = context.until_canceled(ended).await?;
+    if failed.is_empty() { Ok(()) } else { Err(Exception::exec(failed.join("; ")).into()) }
+}
+
+impl LogicalUnit for TestJqueue {
+    type Plan = ();
+
+    async fn expand(&self, context: &mut Context) -> Result<(), Failure> {
+        if self.notify_waitlock {
+            notify(context, "expandnames", Value::Null).await?;
+        }
+        Ok(())
+    }
+
+    fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(Vec::new())
+    }
+
+    async fn check(&self, _context: &mut Context) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<bool, Failure> {
+        if self.notify_exec {
+            notify(context, "exec", Value::Null).await?;
+        }
+        context.say("Executing").await;
+        if !self.log_messages.is_empty() {
+            notify(context, "startmsg", Value::from(self.log_messages.len())).await?;
+        }
+        for (index, message) in self.log_messages.iter().enumerate() {
+            context.say(format!("Sending log message {}", index + 1)).await;
+            context.say(format!("TESTMSG={message}")).await;
+            notify(context, "logmsg", Value::from(index + 1)).await?;
+        }
+        if self.fail {
+            return Err(Exception::exec("Opcode failure was requested").into());
+        }
+        Ok(true)
+    }
+}
+
+/// Tells the client where the test stands, and waits until it lets the test go on by connecting to
+/// the socket that is named and closing the connection.
+async fn notify(context: &Context, test: &str, argument: Value) -> Result<(), Failure> {
+    let socket = TestSocket::bind(context)?;
+    context.show(LogType::JqueueTest, json!([socket.path, test, argument])).await?;
+    let late = |what: &str| Exception::exec(format!("the test's client did not {what} in time"));
+    let confirmed = async {
+        let accepted = timeout(CONNECT_WITHIN, socket.listener.accept()).await;
+        let accepted = accepted.map_err(|_elapsed| late("connect"))?;
+        let (client, _) = accepted.map_err(|error| Exception::exec(error.to_string()))?;
+        let mut client = client.take(CONFIRM_BYTES_MAX);
+        let mut ignored = Vec::new();
+        let closed = timeout(CONFIRM_WITHIN, client.read_to_end(&mut ignored)).await;
+        closed
+            .map_err(|_elapsed| late("confirm"))?
+            .map_err(|error| Exception::exec(format!("the test's client was lost: {error}")))?;
+        Ok::<(), Exception>(())
+    };
+    Ok(context.until_canceled(confirmed).await??)
+}
+
+/// A socket that exists as long as a test needs it.
+#[derive(Debug)]
+struct TestSocket {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl TestSocket {
+    fn bind(context: &Context) -> Result<Self, Exception> {
+        let name = format!("test-{}-{}-{}.sock", context.job(), context.op(), uuid::Uuid::new_v4());
+        let path = context.world().layout.run().join(name);
+        let listener = UnixListener::bind(&path).map_err(|error| {
+            Exception::exec(format!("cannot listen on `{}`: {error}", path.display()))
+        })?;
+        Ok(Self { path, listener })
+    }
+}
+
+impl Drop for TestSocket {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove a test's socket");
+        }
+    }
+}

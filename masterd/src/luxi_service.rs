@@ -1,0 +1,156 @@
+//! The master's side of LUXI: every method of the table answered by one match.
+
+mod jobs;
+mod queries;
+
+use std::sync::Arc;
+
+use luxi::{Answer, Caller, Request, Service, answer};
+use model::error::ExceptionKind;
+use model::{Exception, document};
+use queue_format::{Committer, Reader};
+
+use crate::lu::World;
+use crate::writer::publish::After;
+
+/// Answers LUXI requests.
+#[derive(Debug, Clone)]
+pub struct LuxiService {
+    world: Arc<World>,
+    committer: Arc<Committer<After>>,
+    reader: Reader,
+}
+
+impl LuxiService {
+    /// A service on `world`, which asks `committer` whether there is room for new work.
+    #[must_use]
+    pub fn new(world: Arc<World>, committer: Arc<Committer<After>>) -> Self {
+        let reader = committer.reader();
+        Self { world, committer, reader }
+    }
+}
+
+impl Service for LuxiService {
+    async fn call(&self, request: Request, caller: Caller) -> Answer {
+        tracing::debug!(method = request.name(), uid = caller.uid, "request");
+        match request {
+            Request::SubmitJob(call) => answer(call, |c| self.submit_job(c.ops, false)).await,
+            Request::SubmitJobToDrainedQueue(call) => {
+                answer(call, |c| self.submit_job(c.ops, true)).await
+            }
+            Request::SubmitManyJobs(call) => answer(call, |c| self.submit_many(c.jobs)).await,
+            Request::WaitForJobChange(call) => answer(call, |c| self.wait_for_change(c)).await,
+            Request::CancelJob(call) => answer(call, |c| self.cancel(c.job_id)).await,
+            Request::ChangeJobPriority(call) => {
+                answer(call, |c| self.change_priority(c.job_id, c.priority)).await
+            }
+            Request::ArchiveJob(call) => answer(call, |c| self.archive(c.job_id)).await,
+            Request::AutoArchiveJobs(call) => {
+                answer(call, |c| self.auto_archive(c.age, c.timeout)).await
+            }
+            Request::PickupJob(call) => answer(call, async |_| Err(not_here("PickupJob"))).await,
+            Request::Query(call) => answer(call, |c| self.query(c)).await,
+            Request::QueryFields(call) => answer(call, async |c| Ok(queries::fields(&c))).await,
+            Request::QueryJobs(call) => answer(call, async |c| self.query_jobs(&c)).await,
+            Request::QueryNodes(call) => answer(call, |c| self.query_nodes(c)).await,
+            Request::QueryGroups(call) => answer(call, async |c| self.query_groups(&c)).await,
+            Request::QueryInstances(call) => {
+                answer(call, async |c| no_locking(c.use_locking).map(|()| Vec::new())).await
+            }
+            Request::QueryNetworks(call) => {
+                answer(call, async |c| no_locking(c.use_locking).map(|()| Vec::new())).await
+            }
+            Request::QueryExports(call) => {
+                answer(call, async |c| no_locking(c.use_locking).map(|()| Vec::new())).await
+            }
+            Request::QueryFilters(call) => answer(call, async |_| Ok(Vec::new())).await,
+            Request::ReplaceFilter(call) => {
+                answer(call, async |_| Err(not_here("ReplaceFilter"))).await
+            }
+            Request::DeleteFilter(call) => {
+                answer(call, async |_| Err(not_here("DeleteFilter"))).await
+            }
+            Request::QueryConfigValues(call) => {
+                answer(call, async |c| Ok(self.config_values(&c.names))).await
+            }
+            Request::QueryClusterInfo(call) => {
+                answer(call, async |_| Ok(self.cluster_info())).await
+            }
+            Request::QueryTags(call) => answer(call, async |c| self.tags(&c)).await,
+            Request::SetDrainFlag(call) => answer(call, |c| self.set_drained(c.drained)).await,
+            Request::SetWatcherPause(call) => {
+                answer(call, async |_| Err(not_here("SetWatcherPause"))).await
+            }
+            Request::GantryStageSecret(call) => answer(call, async |c| self.stage_secret(c)).await,
+            Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
+        }
+    }
+}
+
+impl LuxiService {
+    fn stage_secret(&self, call: luxi::method::GantryStageSecret) -> Result<(), Exception> {
+        let refuse = |text: String| Exception::new(ExceptionKind::ParameterError, text);
+        let secret = model::enrol::parse_secret(call.secret.0.expose());
+        let secret = secret.map_err(|error| refuse(error.to_string()))?;
+        self.world.secrets.stage(call.node_name, secret).map_err(|error| refuse(error.to_string()))
+    }
+
+    fn ipam(&self) -> Option<model::ipam::IpamConfig> {
+        self.world.published.snapshot().config.ipam.as_deref().cloned()
+    }
+
+    fn config_values(&self, names: &[String]) -> Vec<serde_json::Value> {
+        use serde_json::{Value, json};
+        let config = self.world.published.snapshot().config;
+        let value = |name: &String| match name.as_str() {
+            "cluster_name" => json!(config.cluster.cluster_name),
+            "master_node" => json!(config.role.master),
+            "drain_flag" => json!(self.world.published.is_drained()),
+            "modify_ssh_setup" => json!(false),
+            "ssh_key_type" => json!("ecdsa"),
+            "ssh_key_bits" => json!(256),
+            _ => Value::Null,
+        };
+        names.iter().map(value).collect()
+    }
+
+    fn cluster_info(&self) -> serde_json::Value {
+        crate::query::cluster_info::describe(&self.world.published.snapshot().config)
+    }
+
+    fn tags(&self, call: &luxi::method::QueryTags) -> Result<Vec<String>, Exception> {
+        let config = self.world.published.snapshot().config;
+        match call.kind.as_str() {
+            "cluster" => Ok(config.cluster.tags.clone()),
+            "node" => {
+                let name = call.name.as_deref().unwrap_or_default();
+                config.node(name).map(|node| node.tags.clone())
+            }
+            other => Err(Exception::prereq(
+                format!("there are no objects of kind `{other}` here"),
+                model::error::ErrorCode::UnknownEntity,
+            )),
+        }
+    }
+}
+
+fn not_here(method: &str) -> Exception {
+    Exception::new(
+        ExceptionKind::GenericError,
+        format!("{method} is not supported by this version"),
+    )
+}
+
+/// Ganeti's refusal of queries that take locks.
+fn no_locking(use_locking: bool) -> Result<(), Exception> {
+    if use_locking {
+        return Err(Exception::prereq(
+            "Sync queries are not allowed",
+            model::error::ErrorCode::WrongInput,
+        ));
+    }
+    Ok(())
+}
+
+/// Directory prefix of archived jobs in the store.
+const ARCHIVE_PREFIX: &str = document::ARCHIVE;

@@ -1,0 +1,190 @@
+//! Methods that list objects.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use luxi::method::{Query, QueryFields, QueryGroups, QueryJobs, QueryNodes, Row, What};
+use luxi::query::{Definitions, FieldDefinition, FieldKind, Table, select};
+use model::error::{Exception, ExceptionKind};
+use model::node::{Node, NodeRole};
+use model::{Job, NodeName, Timestamp};
+use rpc::calls::NodeFacts;
+use tokio::task::JoinSet;
+
+use super::{ARCHIVE_PREFIX, LuxiService, no_locking};
+use crate::query::group::GroupRow;
+use crate::query::job::JobRow;
+use crate::query::machine::MachineRow;
+use crate::query::node::NodeRow;
+use crate::query::{self, bare, definitions, table};
+
+/// How long a list of nodes waits for agents: they answer in milliseconds or are in trouble.
+const FACTS_TIME: Duration = Duration::from_secs(5);
+/// The name field that every kind has, all that is offered of kinds without objects.
+const NAME_ONLY: &[FieldDefinition] =
+    &[FieldDefinition::new("name", "Name", FieldKind::Text, "Name of the object")];
+
+/// The fields of one kind of object.
+pub(super) fn fields(call: &QueryFields) -> Definitions {
+    let wanted = call.fields.as_deref();
+    match call.what {
+        What::Job => definitions(query::job::FIELDS, wanted),
+        What::Node => definitions(query::node::FIELDS, wanted),
+        What::Lock => definitions(query::lock::FIELDS, wanted),
+        What::Group => definitions(query::group::FIELDS, wanted),
+        What::Machine => definitions(query::machine::FIELDS, wanted),
+        What::Instance | What::Network | What::Export | What::Filter => Definitions {
+            fields: wanted.map_or_else(|| NAME_ONLY.to_vec(), |wanted| select(wanted, NAME_ONLY)),
+        },
+    }
+}
+
+impl LuxiService {
+    pub(super) async fn query(&self, call: Query) -> Result<Table, Exception> {
+        let filter = call.filter.as_ref();
+        match call.what {
+            What::Job => table(query::job::FIELDS, self.job_rows(&call)?, &call.fields, filter),
+            What::Node => {
+                let rows = self.node_rows(&call.fields).await;
+                table(query::node::FIELDS, rows, &call.fields, filter)
+            }
+            What::Lock => {
+                table(query::lock::FIELDS, self.world.locks.snapshot(), &call.fields, filter)
+            }
+            What::Group => {
+                let row = GroupRow(self.world.published.snapshot().config);
+                table(query::group::FIELDS, [row], &call.fields, filter)
+            }
+            What::Machine => {
+                table(query::machine::FIELDS, self.machine_rows(), &call.fields, filter)
+            }
+            What::Instance | What::Network | What::Export | What::Filter => {
+                Ok(Table { fields: select(&call.fields, NAME_ONLY), data: Vec::new() })
+            }
+        }
+    }
+
+    /// Live jobs; archived ones too where they are asked for by id, or by the field `archived`.
+    fn job_rows(&self, call: &Query) -> Result<Vec<JobRow>, Exception> {
+        let live = |job: Arc<Job>| JobRow { job, archived: false };
+        let jobs = &self.world.published.jobs;
+        if let Some(mut ids) = call.filter.as_ref().and_then(luxi::query::Filter::only_job_ids) {
+            ids.sort_unstable();
+            ids.dedup();
+            let mut rows = Vec::with_capacity(ids.len());
+            for id in ids {
+                match jobs.get(id) {
+                    Some(job) => rows.push(live(job)),
+                    None => {
+                        let archived = self.archived(id)?;
+                        rows.extend(archived.map(|job| JobRow { job, archived: true }));
+                    }
+                }
+            }
+            return Ok(rows);
+        }
+        let mut rows: Vec<JobRow> = jobs.all().into_iter().map(live).collect();
+        if call.fields.iter().any(|field| field == "archived") {
+            rows.extend(self.all_archived()?);
+            rows.sort_by_key(|row| row.job.id);
+        }
+        Ok(rows)
+    }
+
+    fn all_archived(&self) -> Result<Vec<JobRow>, Exception> {
+        let unreadable = |error: String| Exception::new(ExceptionKind::JobFileCorrupted, error);
+        let mut rows = Vec::new();
+        let prefix = format!("{ARCHIVE_PREFIX}/");
+        let scan = self.reader.scan(&prefix).map_err(|e| unreadable(stdx::daemon::chain(&e)))?;
+        for entry in scan {
+            let (key, content) = entry.map_err(|e| unreadable(stdx::daemon::chain(&e)))?;
+            let job: Job = serde_json::from_slice(&content)
+                .map_err(|error| unreadable(format!("archived job `{key}`: {error}")))?;
+            rows.push(JobRow { job: Arc::new(job), archived: true });
+        }
+        Ok(rows)
+    }
+
+    pub(super) fn query_jobs(&self, call: &QueryJobs) -> Result<Vec<Option<Row>>, Exception> {
+        let row = |job, archived| {
+            let rows = bare(query::job::FIELDS, [JobRow { job, archived }], &call.fields)?;
+            Ok(rows.into_iter().next())
+        };
+        let jobs = &self.world.published.jobs;
+        let Some(ids) = &call.job_ids else {
+            return jobs.all().into_iter().map(|job| row(job, false)).collect();
+        };
+        bare(query::job::FIELDS, [], &call.fields)?;
+        ids.iter()
+            .map(|&id| match jobs.get(id) {
+                Some(job) => row(job, false),
+                None => match self.archived(id)? {
+                    Some(job) => row(job, true),
+                    None => Ok(None),
+                },
+            })
+            .collect()
+    }
+
+    pub(super) async fn query_nodes(&self, call: QueryNodes) -> Result<Vec<Row>, Exception> {
+        no_locking(call.use_locking)?;
+        let mut rows = self.node_rows(&call.fields).await;
+        if !call.names.is_empty() {
+            let config = self.world.published.snapshot().config;
+            let names = call.names.iter().map(|name| config.node(name).map(|n| n.name.clone()));
+            let names: Vec<NodeName> = names.collect::<Result<_, _>>()?;
+            rows.retain(|row| names.contains(&row.node.name));
+        }
+        bare(query::node::FIELDS, rows, &call.fields)
+    }
+
+    pub(super) fn query_groups(&self, call: &QueryGroups) -> Result<Vec<Row>, Exception> {
+        no_locking(call.use_locking)?;
+        let row = GroupRow(self.world.published.snapshot().config);
+        bare(query::group::FIELDS, [row], &call.fields)
+    }
+
+    fn machine_rows(&self) -> Vec<MachineRow> {
+        let config = self.world.published.snapshot().config;
+        let now = Timestamp::from_micros(self.world.clock.now_micros());
+        let row = |machine: &Arc<_>| MachineRow {
+            machine: Arc::clone(machine),
+            config: Arc::clone(&config),
+            now,
+        };
+        config.machines.values().map(row).collect()
+    }
+
+    async fn node_rows(&self, fields: &[String]) -> Vec<NodeRow> {
+        let config = self.world.published.snapshot().config;
+        let live = fields.iter().any(|name| query::node::LIVE.contains(&name.as_str()));
+        let mut facts = if live { self.facts(config.nodes.values()).await } else { HashMap::new() };
+        let row = |node: &Arc<Node>| NodeRow {
+            node: Arc::clone(node),
+            facts: facts.remove(&node.name),
+            config: Arc::clone(&config),
+        };
+        config.nodes.values().map(row).collect()
+    }
+
+    /// What agents tell that answer in time.
+    async fn facts(
+        &self,
+        nodes: impl Iterator<Item = &Arc<Node>>,
+    ) -> HashMap<NodeName, Arc<NodeFacts>> {
+        let mut calls = JoinSet::new();
+        for node in nodes.filter(|node| node.role != NodeRole::Offline) {
+            let (agents, node) = (self.world.agents.clone(), Arc::clone(node));
+            calls.spawn(async move {
+                let answer = tokio::time::timeout(FACTS_TIME, agents.facts(&node)).await;
+                answer.ok()?.ok().map(|facts| (node.name.clone(), Arc::new(facts)))
+            });
+        }
+        let mut facts = HashMap::new();
+        while let Some(answer) = calls.join_next().await {
+            facts.extend(answer.ok().flatten());
+        }
+        facts
+    }
+}

@@ -1,0 +1,121 @@
+//! Core: lists of objects: for each kind one table of fields, and what selects rows of it.
+
+pub mod cluster_info;
+pub mod group;
+pub mod job;
+pub mod lock;
+pub mod machine;
+pub mod node;
+
+use luxi::query::{Cell, CellStatus, Definitions, FieldDefinition, Filter, Table, select};
+use model::Exception;
+use model::error::{ErrorCode, ExceptionKind};
+use serde_json::Value;
+
+/// A field of rows of type `T`.
+#[derive(Debug)]
+pub struct Field<T> {
+    /// What clients are told of it.
+    pub definition: FieldDefinition,
+    /// Its value in a row.
+    pub value: Getter<T>,
+}
+
+/// Gives the value of a field in a row.
+pub type Getter<T> = fn(&T) -> Cell;
+
+/// Shorthand of the tables.
+macro_rules! field {
+    ($name:literal, $title:literal, $kind:ident, $doc:literal, $value:expr) => {
+        $crate::query::Field {
+            definition: luxi::query::FieldDefinition::new(
+                $name,
+                $title,
+                luxi::query::FieldKind::$kind,
+                $doc,
+            ),
+            value: $value,
+        }
+    };
+}
+pub(crate) use field;
+
+/// The definitions of the `wanted` fields, or of all.
+#[must_use]
+pub fn definitions<T>(fields: &[Field<T>], wanted: Option<&[String]>) -> Definitions {
+    let known: Vec<FieldDefinition> = fields.iter().map(|f| f.definition.clone()).collect();
+    Definitions {
+        fields: match wanted {
+            Some(wanted) => select(wanted, &known),
+            None => known,
+        },
+    }
+}
+
+/// The rows that `filter` lets through, with the `wanted` fields. An unknown field gives a column
+/// without data.
+///
+/// # Errors
+/// The filter names a field that does not exist, or compares what cannot be compared.
+pub fn table<T>(
+    fields: &[Field<T>],
+    rows: impl IntoIterator<Item = T>,
+    wanted: &[String],
+    filter: Option<&Filter>,
+) -> Result<Table, Exception> {
+    let columns: Vec<Option<Getter<T>>> =
+        wanted.iter().map(|name| find(fields, name).map(|f| f.value)).collect();
+    if let Some(name) =
+        filter.into_iter().flat_map(Filter::fields).find(|name| find(fields, name).is_none())
+    {
+        return Err(Exception::new(
+            ExceptionKind::QueryFilterParseError,
+            format!("the filter names the field `{name}`, which does not exist"),
+        ));
+    }
+    let mut data = Vec::new();
+    for row in rows {
+        let value = |name: &str| (find(fields, name)?.value)(&row).value().cloned();
+        if filter.is_some_and(|filter| !filter.holds(value)) {
+            continue;
+        }
+        let unknown = || Cell::without(CellStatus::Unknown);
+        data.push(columns.iter().map(|get| get.map_or_else(unknown, |get| get(&row))).collect());
+    }
+    Ok(Table { fields: definitions(fields, Some(wanted)).fields, data })
+}
+
+/// Bare values of the `wanted` fields.
+///
+/// # Errors
+/// A field does not exist.
+pub fn bare<T>(
+    fields: &[Field<T>],
+    rows: impl IntoIterator<Item = T>,
+    wanted: &[String],
+) -> Result<Vec<Vec<Value>>, Exception> {
+    let columns = wanted
+        .iter()
+        .map(|name| find(fields, name).map(|f| f.value).ok_or(name))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|name| {
+            Exception::prereq(
+                format!("Unknown output fields selected: {name}"),
+                ErrorCode::WrongInput,
+            )
+        })?;
+    let values = |row: T| columns.iter().map(|get| get(&row).into_value()).collect();
+    Ok(rows.into_iter().map(values).collect())
+}
+
+fn find<'a, T>(fields: &'a [Field<T>], name: &str) -> Option<&'a Field<T>> {
+    fields.iter().find(|field| field.definition.name == name)
+}
+
+/// A value for a cell.
+fn json(value: &impl serde::Serialize) -> Cell {
+    match serde_json::to_value(value) {
+        Ok(value) => Cell::normal(value),
+        Err(_) => Cell::without(CellStatus::Unavailable),
+    }
+}

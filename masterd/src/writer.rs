@@ -1,0 +1,244 @@
+//! The one writer: takes what happens to queue and configuration, one thing after the other, and
+//! commits what it changes.
+//!
+//! Queue and configuration are cores; this shell feeds them, turns their effects into one commit a
+//! round, and starts and interrupts workers. While a commit is being made durable the next round's
+//! is formed, so batches grow with the load and a lone change waits for nobody.
+
+pub mod commit;
+pub mod publish;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::error::ExceptionKind;
+use model::{Exception, JobId, JobStatus};
+use queue_format::Committer;
+use stdx::Clock;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, ConfigChange};
+use crate::jobs::state::Queue;
+use crate::jobs::worker::Workers;
+use crate::jobs::{Answer, Effects, Event, Start};
+use commit::Round;
+use publish::{After, Published};
+
+/// Where an answer of the queue goes.
+pub type Reply = oneshot::Sender<Answer>;
+
+/// Commands that wait for the writer. Each comes from a client's connection or a worker that then
+/// waits for the answer, so more would only hide a stall.
+pub const COMMANDS_PENDING_MAX: usize = 4_096;
+/// Commands that go into one round: enough to fill a commit, few enough to keep answers flowing.
+const COMMANDS_PER_ROUND_MAX: usize = 512;
+
+/// Decides on a change of the configuration, given how it stands.
+pub type Decide = Box<dyn FnOnce(&Config) -> Result<Vec<ConfigChange>, Exception> + Send>;
+
+/// What the writer is asked to do.
+pub enum Command {
+    /// Something happened to the queue.
+    Queue(Event<Reply>),
+    /// The configuration is to change.
+    Transact {
+        /// Decides how, with the newest configuration before its eyes.
+        decide: Decide,
+        /// Told when the change is durable, or why there is none.
+        reply: oneshot::Sender<Result<(), Exception>>,
+    },
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Queue(event) => f.debug_tuple("Queue").field(event).finish(),
+            Self::Transact { .. } => f.write_str("Transact"),
+        }
+    }
+}
+
+/// The way to the writer; clones share it.
+#[derive(Debug, Clone)]
+pub struct Writer {
+    commands: mpsc::Sender<Command>,
+}
+
+impl Writer {
+    /// The way to a writer that is yet to run, and what it will run on.
+    #[must_use]
+    pub fn channel() -> (Self, mpsc::Receiver<Command>) {
+        let (commands, receiver) = mpsc::channel(COMMANDS_PENDING_MAX);
+        (Self { commands }, receiver)
+    }
+
+    /// Tells the queue of something, without waiting for more than room in the channel.
+    ///
+    /// # Errors
+    /// The master is ending.
+    pub async fn tell(&self, event: Event<Reply>) -> Result<(), Exception> {
+        self.commands.send(Command::Queue(event)).await.map_err(|_closed| ending())
+    }
+
+    /// Asks the queue for something; `make` gets the place for the answer. The answer comes when
+    /// all that it says is durable.
+    ///
+    /// # Errors
+    /// The master is ending.
+    pub async fn ask(&self, make: impl FnOnce(Reply) -> Event<Reply>) -> Result<Answer, Exception> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(make(reply)).await?;
+        answer.await.map_err(|_dropped| ending())
+    }
+
+    /// Changes the configuration; returns when the change is durable.
+    ///
+    /// # Errors
+    /// What `decide` says, or that the master is ending.
+    pub async fn transact(&self, decide: Decide) -> Result<(), Exception> {
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Transact { decide, reply };
+        self.commands.send(command).await.map_err(|_closed| ending())?;
+        answer.await.map_err(|_dropped| ending())?
+    }
+}
+
+fn ending() -> Exception {
+    Exception::new(ExceptionKind::GenericError, "The master daemon is ending; try again")
+}
+
+/// What the writer works on.
+#[derive(Debug)]
+pub struct State {
+    /// The queue, ahead of the disk by what is being committed.
+    pub queue: Queue<Reply>,
+    /// The configuration, likewise.
+    pub config: Arc<Config>,
+}
+
+/// What the writer works with.
+#[derive(Debug)]
+pub struct Tools {
+    /// Gives the time of events.
+    pub clock: Clock,
+    /// Makes changes durable.
+    pub committer: Arc<Committer<After>>,
+    /// What is committed.
+    pub published: Arc<Published>,
+    /// Runs opcodes.
+    pub workers: Workers,
+}
+
+/// What a run of the writer begins with, and how it ends.
+#[derive(Debug)]
+pub struct Run {
+    /// How archived jobs ended that live ones depend on.
+    pub archived: HashMap<JobId, JobStatus>,
+    /// No opcode is started any more; those that run may end.
+    pub closing: CancellationToken,
+    /// Ends the writer.
+    pub stop: CancellationToken,
+}
+
+/// Runs the writer until every [`Writer`] is gone or it is told to stop.
+pub async fn run(mut state: State, tools: Tools, mut commands: mpsc::Receiver<Command>, run: Run) {
+    let Run { archived, closing, stop } = run;
+    let mut running: HashMap<JobId, CancellationToken> = HashMap::new();
+    let mut effects = Effects::default();
+    state.queue.begin(|id| archived.get(&id).copied(), now(&tools.clock), &mut effects);
+    drop(archived);
+    let mut round = Round::new(effects);
+    let mut pending = Vec::with_capacity(COMMANDS_PER_ROUND_MAX);
+    loop {
+        finish_round(round, &tools, &mut running, &closing).await;
+        let taken = tokio::select! {
+            biased;
+            taken = commands.recv_many(&mut pending, COMMANDS_PER_ROUND_MAX) => taken,
+            () = stop.cancelled() => 0,
+        };
+        if taken == 0 {
+            return;
+        }
+        round = Round::new(Effects::default());
+        for command in pending.drain(..) {
+            match command {
+                Command::Queue(event) => {
+                    if let Event::Ended { job, .. } = &event {
+                        running.remove(job);
+                    }
+                    state.queue.handle(event, now(&tools.clock), &mut round.effects);
+                }
+                Command::Transact { decide, reply } => {
+                    transact(&mut state, &tools, &mut round, decide, reply);
+                }
+            }
+            if round.is_full() {
+                let full = std::mem::replace(&mut round, Round::new(Effects::default()));
+                finish_round(full, &tools, &mut running, &closing).await;
+            }
+        }
+    }
+}
+
+fn now(clock: &Clock) -> model::Timestamp {
+    model::Timestamp::from_micros(clock.now_micros())
+}
+
+fn transact(
+    state: &mut State,
+    tools: &Tools,
+    round: &mut Round,
+    decide: Decide,
+    reply: oneshot::Sender<Result<(), Exception>>,
+) {
+    match decide(&state.config) {
+        Ok(changes) => {
+            let running_max = state.config.cluster.max_running_jobs;
+            round.apply(changes, &mut state.config);
+            round.transactions.push(reply);
+            tools.published.set_latest(Arc::clone(&state.config));
+            if state.config.cluster.max_running_jobs != running_max {
+                let event = Event::SetRunningMax(state.config.cluster.max_running_jobs);
+                state.queue.handle(event, now(&tools.clock), &mut round.effects);
+            }
+        }
+        Err(refusal) => round.refusals.push((reply, refusal)),
+    }
+}
+
+/// Commits a round, then starts and interrupts what it says.
+async fn finish_round(
+    mut round: Round,
+    tools: &Tools,
+    running: &mut HashMap<JobId, CancellationToken>,
+    closing: &CancellationToken,
+) {
+    if closing.is_cancelled() {
+        // They stay "waiting" on disk, and the next start queues them anew.
+        round.effects.start.clear();
+    }
+    let start: Vec<Start> = std::mem::take(&mut round.effects.start);
+    let interrupt = std::mem::take(&mut round.effects.interrupt);
+    let reprioritize = std::mem::take(&mut round.effects.reprioritize);
+    for (reply, refusal) in round.refusals.drain(..) {
+        // A client that left does not need its answer.
+        drop(reply.send(Err(refusal)));
+    }
+    if !round.commits_nothing() {
+        commit::submit(&tools.committer, round).await;
+    }
+    for start in start {
+        let cancel = CancellationToken::new();
+        running.insert(start.job, cancel.clone());
+        tools.workers.start(start, cancel);
+    }
+    for job in interrupt {
+        if let Some(cancel) = running.get(&job) {
+            cancel.cancel();
+        }
+    }
+    for (job, priority) in reprioritize {
+        tools.workers.reprioritize(job, priority);
+    }
+}

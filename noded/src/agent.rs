@@ -1,0 +1,218 @@
+//! What the agent answers: one match over the table of calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use model::layout::Layout;
+use queue_format::Epoch;
+use rpc::calls::{
+    ALLOW_LIST_MAX, Exchange, Leave, Membership, NodeFacts, NodeVersion, RackHeld, RackPush,
+    RackWithdraw, SetAllowList, TEST_DELAY_SECONDS_MAX, TestDelay,
+};
+use rpc::fence::{EpochStore, HoldError, Interrupt};
+use rpc::service::{Agent as Answers, CallContext};
+use rpc::tls::AllowedCallers;
+use rpc::wire::Versions;
+use rpc::{Answer, Failure, FailureKind, Request, answer};
+use stdx::daemon::chain;
+
+use crate::facts;
+use crate::ledger::Ledger;
+use crate::rack::Racks;
+
+mod exchange;
+
+/// The agent, as its callers see it.
+#[derive(Debug)]
+pub struct Agent {
+    layout: Layout,
+    membership: Membership,
+    ledger: Arc<Ledger>,
+    racks: Arc<Racks>,
+    allowed: AllowedCallers,
+    epoch: watch::Sender<Epoch>,
+    /// Counts exchanges: a newer one ends the older.
+    exchanges: watch::Sender<u64>,
+    next_exchange: AtomicU64,
+    left: Notify,
+}
+
+/// What an [`Agent`] is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// Where things live.
+    pub layout: Layout,
+    /// What the node is.
+    pub membership: Membership,
+    /// What it remembers.
+    pub ledger: Arc<Ledger>,
+    /// What it serves from.
+    pub racks: Arc<Racks>,
+    /// Who may call.
+    pub allowed: AllowedCallers,
+    /// The epoch that it obeys.
+    pub epoch: Epoch,
+}
+
+/// Makes epochs durable for the fence.
+#[derive(Debug)]
+pub struct LedgerEpochs(pub Arc<Agent>);
+
+impl EpochStore for LedgerEpochs {
+    async fn hold(&self, epoch: Epoch) -> Result<(), HoldError> {
+        self.0.ledger.hold_epoch(epoch).await?;
+        self.0.epoch.send_replace(epoch);
+        Ok(())
+    }
+}
+
+impl Agent {
+    /// An agent.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { layout, membership, ledger, racks, allowed, epoch } = parts;
+        Self {
+            layout,
+            membership,
+            ledger,
+            racks,
+            allowed,
+            epoch: watch::channel(epoch).0,
+            exchanges: watch::channel(0).0,
+            next_exchange: AtomicU64::new(1),
+            left: Notify::new(),
+        }
+    }
+
+    /// Waits until the node has left its cluster.
+    pub async fn left(&self) {
+        self.left.notified().await;
+    }
+
+    fn version(&self) -> NodeVersion {
+        NodeVersion {
+            node: self.membership.node.clone(),
+            node_id: self.membership.node_id,
+            cluster_uuid: self.membership.cluster_uuid,
+            software: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: Versions::OURS,
+            incarnation: self.ledger.incarnation(),
+            epoch: *self.epoch.borrow(),
+        }
+    }
+
+    async fn facts(&self) -> Result<NodeFacts, Failure> {
+        let data = self.layout.node_data();
+        let gathered = tokio::task::spawn_blocking(move || facts::gather(&data)).await;
+        let gathered =
+            gathered.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
+        gathered.map_err(|error| Failure::failed(chain(&error)))
+    }
+
+    async fn rack_push(&self, call: RackPush) -> Result<RackHeld, Failure> {
+        let RackPush { base: _, document } = call;
+        if document.cluster_name != self.membership.cluster_name {
+            return Err(Failure::failed(format!(
+                "the rack document is of cluster {}, this node is of {}",
+                document.cluster_name, self.membership.cluster_name
+            )));
+        }
+        let installed = self.racks.install(&self.ledger, document).await;
+        installed.map_err(|error| Failure::failed(chain(&error)))
+    }
+
+    async fn rack_withdraw(&self, call: RackWithdraw) -> Result<(), Failure> {
+        let withdrawn = self.racks.withdraw(&self.ledger, call.rack).await;
+        withdrawn.map_err(|error| Failure::failed(chain(&error)))
+    }
+
+    async fn allow_list(&self, call: SetAllowList) -> Result<(), Failure> {
+        let list = call.list;
+        if list.callers.is_empty() || list.callers.len() > ALLOW_LIST_MAX {
+            let count = list.callers.len();
+            let message =
+                format!("an allow-list names 1 to {ALLOW_LIST_MAX} callers, this one {count}");
+            return Err(Failure::failed(message));
+        }
+        let held = self.allowed.current().epoch;
+        if list.epoch < held {
+            let made = list.epoch;
+            let message = format!("the list is of epoch {made}, the one in force of {held}");
+            return Err(Failure::failed(message));
+        }
+        let kept = self.ledger.keep_allow_list(&list).await;
+        kept.map_err(|error| Failure::failed(chain(&error)))?;
+        tracing::info!(callers = list.callers.len(), epoch = %list.epoch, "allow-list replaced");
+        self.allowed.replace(list);
+        Ok(())
+    }
+
+    async fn test_delay(&self, call: TestDelay, mut interrupt: Interrupt) -> Result<(), Failure> {
+        let most = f64::from(TEST_DELAY_SECONDS_MAX);
+        if !(0.0..=most).contains(&call.seconds) {
+            let message = format!("a test delay lasts 0 to {most} seconds");
+            return Err(Failure::new(FailureKind::Malformed, message));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs_f64(call.seconds)) => Ok(()),
+            why = interrupt.wait() => Err(why.failure()),
+        }
+    }
+
+    /// Forgets the identity first: from then on the machine is no node, whatever comes between.
+    async fn leave(&self, call: Leave) -> Result<(), Failure> {
+        let ours = self.membership.cluster_uuid;
+        if call.cluster_uuid != ours {
+            let message =
+                format!("this node belongs to cluster {ours}, not to {}", call.cluster_uuid);
+            return Err(Failure::failed(message));
+        }
+        let layout = self.layout.clone();
+        if layout.ca_key().exists() {
+            return Err(Failure::failed("this node holds the key of the cluster's authority"));
+        }
+        let forgotten = tokio::task::spawn_blocking(move || rpc::identity::forget(&layout)).await;
+        forgotten
+            .unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))
+            .map_err(|error| Failure::failed(chain(&error)))?;
+        let racks: Vec<u32> = self.racks.held().iter().map(|held| held.rack).collect();
+        self.racks.clear();
+        let wiped = self.ledger.wipe(&racks).await;
+        tracing::warn!(cluster = %self.membership.cluster_name, "this node has left its cluster");
+        self.left.notify_one();
+        wiped.map_err(|error| Failure::failed(chain(&error)))
+    }
+
+    async fn exchange(&self, call: Exchange, interrupt: Interrupt) -> Answer {
+        let turn = self.next_exchange.fetch_add(1, Ordering::Relaxed);
+        self.exchanges.send_if_modified(|newest| {
+            *newest = (*newest).max(turn);
+            *newest == turn
+        });
+        let newest = self.exchanges.subscribe();
+        let (ledger, racks) = (&self.ledger, &self.racks);
+        let exchange = exchange::Turn { ledger, racks, turn, newest, interrupt };
+        answer(call, |call| exchange.run(call)).await
+    }
+}
+
+impl Answers for Agent {
+    async fn call(&self, request: Request, context: CallContext) -> Answer {
+        let interrupt = context.interrupt;
+        match request {
+            Request::Version(call) => {
+                answer(call, |_| std::future::ready(Ok(self.version()))).await
+            }
+            Request::Facts(call) => answer(call, |_| self.facts()).await,
+            Request::RackPush(call) => answer(call, |call| self.rack_push(call)).await,
+            Request::RackWithdraw(call) => answer(call, |call| self.rack_withdraw(call)).await,
+            Request::Exchange(call) => self.exchange(call, interrupt).await,
+            Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
+            Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,
+            Request::Leave(call) => answer(call, |call| self.leave(call)).await,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! One exchange: acknowledge, wait for news, hand it out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use rpc::calls::{EXCHANGE_EVENTS_MAX, EXCHANGE_WAIT_MS_MAX, Exchange, Exchanged};
+use rpc::fence::Interrupt;
+use rpc::{Failure, FailureKind};
+use stdx::daemon::chain;
+
+use crate::ledger::Ledger;
+use crate::rack::Racks;
+
+/// One exchange under way.
+pub(super) struct Turn<'a> {
+    pub(super) ledger: &'a Arc<Ledger>,
+    pub(super) racks: &'a Arc<Racks>,
+    pub(super) turn: u64,
+    pub(super) newest: watch::Receiver<u64>,
+    pub(super) interrupt: Interrupt,
+}
+
+impl Turn<'_> {
+    pub(super) async fn run(mut self, call: Exchange) -> Result<Exchanged, Failure> {
+        if call.wait_ms > EXCHANGE_WAIT_MS_MAX {
+            let message = format!("an exchange waits at most {EXCHANGE_WAIT_MS_MAX} ms");
+            return Err(Failure::new(FailureKind::Malformed, message));
+        }
+        let ours = self.ledger.incarnation();
+        if call.incarnation == Some(ours) {
+            self.ledger
+                .acknowledge(call.acknowledged)
+                .map_err(|error| Failure::failed(chain(&error)))?;
+        } else if call.acknowledged > 0 {
+            tracing::warn!(acknowledged = call.acknowledged, "acknowledgement for another store");
+        }
+        self.wait(Duration::from_millis(u64::from(call.wait_ms))).await?;
+        let (events, dropped) = self.ledger.pending(EXCHANGE_EVENTS_MAX);
+        Ok(Exchanged { incarnation: ours, events, racks: self.racks.held(), dropped })
+    }
+
+    /// Waits for an event, at most `limit`.
+    async fn wait(&mut self, limit: Duration) -> Result<(), Failure> {
+        let mut durable = self.ledger.watch();
+        let deadline = tokio::time::sleep(limit);
+        tokio::pin!(deadline);
+        loop {
+            durable.mark_unchanged();
+            if !self.ledger.pending(1).0.is_empty() {
+                return Ok(());
+            }
+            tokio::select! {
+                _ = durable.changed() => {}
+                () = deadline.as_mut() => return Ok(()),
+                why = self.interrupt.wait() => return Err(why.failure()),
+                _ = self.newest.wait_for(|newest| *newest > self.turn) => {
+                    let message = "a newer exchange took the place of this one";
+                    return Err(Failure::new(FailureKind::Interrupted, message));
+                }
+            }
+        }
+    }
+}

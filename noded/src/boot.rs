@@ -1,0 +1,126 @@
+//! The boot side: HTTP for machines that boot. Served from the rack documents alone, so it goes on
+//! without a master.
+//!
+//! Firmware loads iPXE, iPXE loads [`script`] by the URL that DHCP told it, and from there the
+//! script of its machine by serial number.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tower::Service as _;
+
+use stdx::{Clock, Tasks};
+
+use crate::ledger::Ledger;
+use crate::rack::Racks;
+
+mod routes;
+pub mod script;
+
+/// Connections at the same time: every machine of some racks, twice.
+const CONNECTIONS_MAX: usize = 512;
+/// Time for the head of a request, and between two requests.
+const HEAD: Duration = Duration::from_secs(10);
+/// Life of a connection: scripts are small, and nobody may hold a place for longer.
+const CONNECTION: Duration = Duration::from_secs(300);
+/// Bytes of the head of a request.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Pause after a failed accept, which as a rule means that file descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long connections may take to end when the agent stops.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What the routes need.
+#[derive(Debug, Clone)]
+pub struct Rack {
+    /// The documents.
+    pub racks: Arc<Racks>,
+    /// Leases, and where observations go.
+    pub ledger: Arc<Ledger>,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// Both ends of a connection.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    ours: SocketAddr,
+    theirs: SocketAddr,
+}
+
+/// Serves on `listener` until `stopped`.
+pub async fn serve(listener: TcpListener, rack: Rack, mut stopped: watch::Receiver<bool>) {
+    let router = routes::router(rack);
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let connections = Tasks::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopped.wait_for(|stop| *stop) => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            tracing::warn!(limit = CONNECTIONS_MAX, "too many connections");
+            continue;
+        };
+        let (router, stopped) = (router.clone(), stopped.clone());
+        connections.spawn("boot connection", async move {
+            if let Err(error) = connection(stream, router, stopped).await {
+                tracing::debug!(%error, "connection ended");
+            }
+            drop(place);
+        });
+    }
+    if tokio::time::timeout(GRACE, connections.join()).await.is_err() {
+        tracing::debug!("connections were dropped at the end");
+    }
+    connections.shutdown().await;
+}
+
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let ends = Ends { ours: stream.local_addr()?, theirs: stream.peer_addr()? };
+    let service = tower::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(ends);
+        let mut router = router.clone();
+        async move {
+            Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|never| match never {}))
+        }
+    });
+    let mut builder = Builder::new(TokioExecutor::new()).http1_only();
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES_MAX);
+    let service = TowerToHyperService::new(service);
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        ended = serving.as_mut() => return ended,
+        _ = stopped.wait_for(|stop| *stop) => {}
+        () = tokio::time::sleep(CONNECTION) => {}
+    }
+    serving.as_mut().graceful_shutdown();
+    tokio::time::timeout(GRACE, serving).await.map_err(|_elapsed| {
+        io::Error::new(io::ErrorKind::TimedOut, "the connection did not end in time")
+    })?
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! The table of routes and their answers.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use axum::extract::{Extension, Path, State};
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::json;
+
+use model::machine::BootStage;
+use model::rack::Observation;
+use model::{MacAddress, Serial, Timestamp};
+use stdx::daemon::chain as causes;
+
+use super::script::{self, PATH, PATH_ALIAS};
+use super::{Ends, Rack};
+use crate::dhcp::LeaseState;
+
+/// Bytes of a body that is read at most: no route has one.
+const BODY_BYTES_MAX: usize = 1_024;
+
+pub(super) fn router(rack: Rack) -> Router {
+    Router::new()
+        .route(PATH, get(first))
+        .route(&format!("{PATH}/{{serial}}"), get(of_machine))
+        .route(PATH_ALIAS, get(first))
+        .route(&format!("{PATH_ALIAS}/{{serial}}"), get(of_machine))
+        .route("/api/v1/boot/ipxe.efi", get(loader))
+        .route("/health", get(health))
+        .route("/version", get(version))
+        .fallback(nothing)
+        .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(rack)
+}
+
+fn text(status: StatusCode, text: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}
+
+async fn first(Extension(ends): Extension<Ends>, uri: Uri) -> Response {
+    // The path as it was asked for, without what might follow it.
+    let path = if uri.path().starts_with(PATH_ALIAS) { PATH_ALIAS } else { PATH };
+    text(StatusCode::OK, script::chain(ends.ours, path))
+}
+
+async fn of_machine(
+    State(rack): State<Rack>,
+    Extension(ends): Extension<Ends>,
+    Path(serial): Path<String>,
+) -> Response {
+    let serial: Serial = match serial.parse() {
+        Ok(serial) => serial,
+        Err(error) => return text(StatusCode::BAD_REQUEST, format!("{}\n", causes(&error))),
+    };
+    let Some((number, machine)) = rack.racks.machine(&serial) else {
+        tracing::info!(%serial, from = %ends.theirs, "unknown machine asked for its script");
+        return text(StatusCode::NOT_FOUND, script::unknown(&serial));
+    };
+    note(&rack, number, serial, ends.theirs.ip());
+    text(StatusCode::OK, script::boot(&machine))
+}
+
+/// The machine boots whether or not the master can be told.
+fn note(rack: &Rack, number: u32, serial: Serial, from: IpAddr) {
+    let IpAddr::V4(address) = from.to_canonical() else { return };
+    let at = Timestamp::from_micros(rack.clock.now_micros());
+    let mac = holder(rack, address, at);
+    tracing::info!(%serial, %address, "machine fetched its boot script");
+    let stage = BootStage::Script;
+    let observation = Observation::Boot { rack: number, serial, address, mac, stage };
+    if let Err(error) = rack.ledger.note(at, observation) {
+        tracing::warn!(error = causes(&error), "boot stage was not noted");
+    }
+}
+
+/// Who holds the lease of `address` now.
+fn holder(rack: &Rack, address: Ipv4Addr, at: Timestamp) -> Option<MacAddress> {
+    let lease = rack.ledger.lease(address)?;
+    match lease.state {
+        LeaseState::Bound { until_us } if until_us > at.micros() => lease.client.mac(),
+        LeaseState::Bound { .. } | LeaseState::Released { .. } | LeaseState::Declined { .. } => {
+            None
+        }
+    }
+}
+
+async fn loader() -> Response {
+    let why = "this agent has no iPXE loader; boot iPXE from the network card or a medium\n";
+    text(StatusCode::NOT_FOUND, why.to_owned())
+}
+
+async fn health() -> Response {
+    Json(json!({ "health": "healthy" })).into_response()
+}
+
+async fn version() -> Response {
+    Json(json!({ "version": env!("CARGO_PKG_VERSION") })).into_response()
+}
+
+async fn nothing(uri: Uri) -> Response {
+    let path: String = uri.path().chars().take(100).collect();
+    text(StatusCode::NOT_FOUND, format!("there is nothing at {path}\n"))
+}

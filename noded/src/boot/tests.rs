@@ -1,0 +1,132 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use model::Timestamp;
+use model::rack::Observation;
+
+use super::*;
+use crate::dhcp::packet::Identity;
+use crate::dhcp::{LeaseRecord, LeaseState};
+use crate::testing::{membership, now, rack};
+
+struct Scene {
+    address: SocketAddr,
+    ledger: Arc<Ledger>,
+    stop: watch::Sender<bool>,
+    tasks: Tasks,
+    _dir: tempfile::TempDir,
+}
+
+async fn scene() -> Scene {
+    let dir = tempfile::tempdir().unwrap();
+    let (ledger, _) = Ledger::open(dir.path(), &membership("n2")).unwrap();
+    let ledger = Arc::new(ledger);
+    let racks = Arc::new(Racks::new(vec![rack(5, 1)]));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = watch::channel(false);
+    let tasks = Tasks::new();
+    let clock = Clock::manual(now().micros());
+    let served = Rack { racks, ledger: Arc::clone(&ledger), clock };
+    tasks.spawn("boot", serve(listener, served, stopped));
+    Scene { address, ledger, stop, tasks, _dir: dir }
+}
+
+impl Scene {
+    /// Ends in this order: the store must not outlive its directory.
+    async fn end(self) {
+        self.stop.send_replace(true);
+        self.tasks.join().await;
+        self.ledger.close().unwrap();
+    }
+
+    async fn ask(&self, head: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let text =
+            format!("{head} HTTP/1.1\r\nhost: evil.example.com\r\nconnection: close\r\n\r\n");
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+}
+
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").unwrap().1
+}
+
+#[tokio::test]
+async fn routes() {
+    let scene = scene().await;
+    for (head, status, words) in [
+        ("GET /api/v1/boot/ipxe", 200, "/api/v1/boot/ipxe/${serial}"),
+        ("GET /api/v1/boot/coreos/ipxe", 200, "/api/v1/boot/coreos/ipxe/${serial}"),
+        ("GET /api/v1/boot/ipxe/S1", 200, "exit"),
+        ("GET /api/v1/boot/coreos/ipxe/S1", 200, "exit"),
+        ("GET /api/v1/boot/ipxe/S2", 404, "gnt machine add"),
+        ("GET /api/v1/boot/ipxe/%2e%2e", 400, ".."),
+        ("GET /api/v1/boot/ipxe/a%20b", 400, "a b"),
+        ("GET /api/v1/boot/ipxe/%ff", 400, ""),
+        ("GET /api/v1/boot/ipxe.efi", 404, "loader"),
+        ("GET /health", 200, "healthy"),
+        ("GET /version", 200, env!("CARGO_PKG_VERSION")),
+        ("GET /", 404, "nothing"),
+        ("POST /api/v1/boot/ipxe", 405, ""),
+    ] {
+        let answer = scene.ask(head).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{head}: {answer}");
+        assert!(answer.contains("content-length: "), "{head}: {answer}");
+        assert!(body(&answer).contains(words), "{head}: {answer}");
+        assert!(!answer.contains("evil.example.com"), "{head}: {answer}");
+    }
+    let chained = scene.ask("GET /api/v1/boot/ipxe").await;
+    assert!(body(&chained).contains(&format!("http://{}/", scene.address)), "{chained}");
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn head_is_get_without_the_body() {
+    let scene = scene().await;
+    let length = |answer: &str| {
+        let at = answer.to_ascii_lowercase().find("content-length: ").unwrap();
+        answer[at + 16..].split("\r\n").next().unwrap().parse::<usize>().unwrap()
+    };
+    for path in ["/api/v1/boot/ipxe", "/api/v1/boot/ipxe/S1", "/api/v1/boot/ipxe/S2", "/health"] {
+        let got = scene.ask(&format!("GET {path}")).await;
+        let head = scene.ask(&format!("HEAD {path}")).await;
+        assert_eq!(length(&head), body(&got).len(), "{head}");
+        assert_eq!(body(&head), "");
+    }
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn a_fetched_script_is_noted_with_the_holder_of_the_lease() {
+    let scene = scene().await;
+    let mac = model::MacAddress::new([2, 0, 0, 0, 0, 9]);
+    let until_us = now().micros() + 3_600_000_000;
+    let lease = LeaseRecord {
+        address: "127.0.0.1".parse().unwrap(),
+        client: Identity::Ethernet(mac),
+        state: LeaseState::Bound { until_us },
+    };
+    scene.ledger.keep_leases(vec![lease], Timestamp::from_micros(1), Vec::new()).await.unwrap();
+    let mut watching = scene.ledger.watch();
+    scene.ask("GET /api/v1/boot/ipxe/S2").await;
+    scene.ask("GET /api/v1/boot/ipxe/S1").await;
+    watching.changed().await.unwrap();
+    let (events, _) = scene.ledger.pending(10);
+    let [event] = events.as_slice() else { panic!("{events:?}") };
+    let Observation::Boot { rack, serial, mac: told, .. } = &event.observation else { panic!() };
+    assert_eq!((*rack, serial.as_str(), *told), (5, "S1", Some(mac)));
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn a_mute_connection_does_not_keep_the_agent_from_ending() {
+    let scene = scene().await;
+    let _mute = TcpStream::connect(scene.address).await.unwrap();
+    scene.ask("GET /health").await;
+    let address = scene.address;
+    scene.end().await;
+    assert!(TcpStream::connect(address).await.is_err());
+}

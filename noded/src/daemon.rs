@@ -1,0 +1,204 @@
+//! The agent as a whole: its start and its end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use model::layout::Layout;
+use rpc::calls::Membership;
+use rpc::fence::Fence;
+use rpc::identity::{IdentityError, NodeIdentity};
+use rpc::server::{Limits, Server};
+use rpc::service::AgentService;
+use rpc::tls::{AllowedCallers, server_config};
+use stdx::daemon::chain;
+use stdx::{Clock, Tasks};
+
+use crate::agent::{Agent, LedgerEpochs, Parts};
+use crate::boot;
+use crate::leasing::{self, Leasing};
+use crate::ledger::{Ledger, LedgerError, Restored};
+use crate::rack::Racks;
+
+/// What an agent is started with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where things live.
+    pub layout: Layout,
+    /// Where the node protocol is served.
+    pub rpc: SocketAddr,
+    /// Where the boot side is served.
+    pub boot: SocketAddr,
+    /// Where it is served, too, if that can be had.
+    pub boot_alias: Option<SocketAddr>,
+    /// How DHCP is served.
+    pub leasing: Leasing,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// An agent that could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The machine has no identity, or not a whole one.
+    #[error("this machine cannot serve as a node")]
+    Identity(#[from] IdentityError),
+    /// The identity cannot be used for TLS.
+    #[error("cannot use this node's certificate")]
+    Tls(#[from] rustls::Error),
+    /// The store cannot be had.
+    #[error("cannot use the agent's state")]
+    Ledger(#[from] LedgerError),
+    /// A port cannot be had.
+    #[error(
+        "cannot listen on {address} for {what}: is another program, or another noded, using the port?"
+    )]
+    Listen {
+        /// The address and port.
+        address: SocketAddr,
+        /// What for.
+        what: &'static str,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+type RpcServer = Server<AgentService<Agent, LedgerEpochs>>;
+
+/// An agent that runs.
+#[derive(Debug)]
+pub struct Daemon {
+    agent: Arc<Agent>,
+    ledger: Arc<Ledger>,
+    rpc: RpcServer,
+    boot: SocketAddr,
+    stop: watch::Sender<bool>,
+    tasks: Tasks,
+}
+
+impl Daemon {
+    /// Starts an agent.
+    ///
+    /// # Errors
+    /// The machine belongs to no cluster, its state cannot be used, or a port cannot be had. That
+    /// DHCP or the further boot port cannot be had is logged, and the agent goes on without.
+    pub async fn start(settings: Settings) -> Result<Self, DaemonError> {
+        let (identity, membership) = NodeIdentity::load(&settings.layout)?;
+        let rpc_listener = listen(settings.rpc, "the node protocol").await?;
+        let boot_listener = listen(settings.boot, "the boot side").await?;
+        let (ledger, restored) = open_ledger(&settings.layout, &membership).await?;
+        let racks = Arc::new(Racks::new(restored.racks.clone()));
+        let allowed = AllowedCallers::new(allow_list(&membership, &restored));
+        let epoch = restored.epoch.max(membership.epoch);
+        let agent = Arc::new(Agent::new(Parts {
+            layout: settings.layout.clone(),
+            membership,
+            ledger: Arc::clone(&ledger),
+            racks: Arc::clone(&racks),
+            allowed: allowed.clone(),
+            epoch,
+        }));
+        let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), epoch);
+        let tls = server_config(&identity, allowed.clone())?;
+        let service = AgentService::new(Arc::clone(&agent), fence, allowed);
+        let failed = |error| listen_error(settings.rpc, "the node protocol", error);
+        let rpc = Server::start(rpc_listener, tls, service, Limits::default()).map_err(failed)?;
+        let failed = |error| listen_error(settings.boot, "the boot side", error);
+        let boot = boot_listener.local_addr().map_err(failed)?;
+        let (stop, _) = watch::channel(false);
+        let daemon = Self { agent, ledger, rpc, boot, stop, tasks: Tasks::new() };
+        daemon.serve(settings, boot_listener, racks).await;
+        let node = identity.name();
+        tracing::info!(%node, %epoch, rpc = %daemon.rpc.address(), %boot, "agent serves");
+        Ok(daemon)
+    }
+
+    /// Starts the boot side and DHCP.
+    async fn serve(&self, settings: Settings, boot_listener: TcpListener, racks: Arc<Racks>) {
+        let Settings { boot_alias, leasing, clock, .. } = settings;
+        let rack = boot::Rack {
+            racks: Arc::clone(&racks),
+            ledger: Arc::clone(&self.ledger),
+            clock: clock.clone(),
+        };
+        let mut listeners = vec![boot_listener];
+        if let Some(address) = boot_alias {
+            match listen(address, "the boot side, too").await {
+                Ok(listener) => listeners.push(listener),
+                Err(error) => tracing::warn!(error = chain(&error), "going on without"),
+            }
+        }
+        for listener in listeners {
+            self.tasks.spawn("boot", boot::serve(listener, rack.clone(), self.stop.subscribe()));
+        }
+        let leasing =
+            Leasing { boot: SocketAddr::new(leasing.boot.ip(), self.boot.port()), ..leasing };
+        let ledger = Arc::clone(&self.ledger);
+        let leases = leasing::serve(leasing, ledger, racks, clock, self.stop.subscribe());
+        self.tasks.spawn("leasing", leases);
+    }
+
+    /// Where the node protocol is served.
+    #[must_use]
+    pub fn rpc_address(&self) -> SocketAddr {
+        self.rpc.address()
+    }
+
+    /// Where the boot side is served.
+    #[must_use]
+    pub fn boot_address(&self) -> SocketAddr {
+        self.boot
+    }
+
+    /// Waits until the node has left its cluster.
+    pub async fn left(&self) {
+        self.agent.left().await;
+    }
+
+    /// Ends: running calls get some seconds, then the state is closed.
+    ///
+    /// # Errors
+    /// The state could not be closed cleanly; nothing is lost.
+    pub async fn stop(self) -> Result<(), LedgerError> {
+        self.stop.send_replace(true);
+        self.rpc.stop().await;
+        self.tasks.join().await;
+        let ledger = self.ledger;
+        let closing = tokio::task::spawn_blocking(move || ledger.close()).await;
+        closing.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))
+    }
+}
+
+async fn listen(address: SocketAddr, what: &'static str) -> Result<TcpListener, DaemonError> {
+    TcpListener::bind(address).await.map_err(|error| listen_error(address, what, error))
+}
+
+fn listen_error(address: SocketAddr, what: &'static str, error: io::Error) -> DaemonError {
+    DaemonError::Listen { address, what, error }
+}
+
+async fn open_ledger(
+    layout: &Layout,
+    membership: &Membership,
+) -> Result<(Arc<Ledger>, Restored), LedgerError> {
+    let (directory, membership) = (layout.node_data(), membership.clone());
+    let opening = tokio::task::spawn_blocking(move || Ledger::open(&directory, &membership)).await;
+    let (ledger, restored) =
+        opening.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))?;
+    Ok((Arc::new(ledger), restored))
+}
+
+/// The list that the master sent last; the one of the enrolment where that is of a later epoch.
+fn allow_list(membership: &Membership, restored: &Restored) -> rpc::calls::AllowList {
+    match &restored.allow {
+        Some(list) if list.epoch >= membership.allow.epoch => list.clone(),
+        Some(_) | None => membership.allow.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use uuid::Uuid;
+
+use model::rack::Observation;
+use rpc::calls::{
+    AllowList, Caller, Exchange, Exchanged, Facts, Leave, RackPush, RackWithdraw, SetAllowList,
+    TestDelay, Version,
+};
+use rpc::client::Refusal;
+use rpc::identity::Authority;
+use rpc::{Client, FailureKind, Meta, NodeTarget, RpcError};
+
+use super::*;
+use crate::testing::{epoch, membership, name, now, rack};
+
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn caller(identity: &NodeIdentity) -> Caller {
+    Caller { name: identity.name().clone(), fingerprint: identity.fingerprint() }
+}
+
+fn meta(term: u64) -> Meta {
+    Meta { epoch: epoch(term), job: None }
+}
+
+/// A master `n1` and the root directory of a node `n2`.
+struct Scene {
+    dir: tempfile::TempDir,
+    authority: Authority,
+    master: Arc<NodeIdentity>,
+    client: Client,
+    pin: model::enrol::Fingerprint,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::create(&name("c1"), now()).unwrap();
+        let master = Arc::new(authority.issue(&name("n1"), &[LOCALHOST], now()).unwrap());
+        let node = authority.issue(&name("n2"), &[LOCALHOST], now()).unwrap();
+        let allow = AllowList { epoch: epoch(1), callers: vec![caller(&master)] };
+        let membership = Membership { allow, ..membership("n2") };
+        node.store(&Layout::new(dir.path()), &membership).unwrap();
+        let client = Client::new(Arc::clone(&master), Tasks::new());
+        Self { dir, authority, master, client, pin: node.fingerprint() }
+    }
+
+    fn settings(&self) -> Settings {
+        let local = SocketAddr::new(LOCALHOST, 0);
+        Settings {
+            layout: Layout::new(self.dir.path()),
+            rpc: local,
+            boot: local,
+            boot_alias: None,
+            leasing: Leasing { port: 1, relays_only: Vec::new(), boot: local },
+            clock: Clock::system(),
+        }
+    }
+
+    async fn start(&self) -> Daemon {
+        Daemon::start(self.settings()).await.unwrap()
+    }
+
+    fn target(&self, daemon: &Daemon) -> NodeTarget {
+        NodeTarget {
+            name: name("n2"),
+            address: daemon.rpc_address(),
+            fingerprint: Some(self.pin),
+            offline: false,
+        }
+    }
+
+    async fn push(&self, daemon: &Daemon, version: u64) {
+        let document = rack(3, version);
+        let push = RackPush { base: None, document };
+        self.client.call(&self.target(daemon), push, meta(1)).await.unwrap();
+    }
+
+    async fn exchange(
+        &self,
+        daemon: &Daemon,
+        (incarnation, acknowledged): (Option<Uuid>, u64),
+        wait_ms: u32,
+    ) -> Result<Exchanged, RpcError> {
+        let call = Exchange { incarnation, acknowledged, wait_ms };
+        self.client.call(&self.target(daemon), call, meta(1)).await
+    }
+}
+
+async fn fetch(daemon: &Daemon, path: &str) -> String {
+    let mut stream = TcpStream::connect(daemon.boot_address()).await.unwrap();
+    let text = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn a_rack_is_served_after_a_restart_with_no_master() {
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    let script = "/api/v1/boot/ipxe/S1";
+    assert!(fetch(&daemon, script).await.starts_with("HTTP/1.1 404"));
+    scene.push(&daemon, 7).await;
+    assert!(fetch(&daemon, script).await.starts_with("HTTP/1.1 200"));
+    daemon.stop().await.unwrap();
+    let daemon = scene.start().await;
+    assert!(fetch(&daemon, script).await.starts_with("HTTP/1.1 200"));
+    let exchanged = scene.exchange(&daemon, (None, 0), 20_000).await.unwrap();
+    assert_eq!(exchanged.racks.len(), 1);
+    assert_eq!((exchanged.racks[0].rack, exchanged.racks[0].version), (3, 7));
+    // What was seen meanwhile is there: the later fetch overtook the earlier.
+    let [event] = exchanged.events.as_slice() else { panic!("{exchanged:?}") };
+    assert_eq!(event.number, 2);
+    scene.client.call(&scene.target(&daemon), RackWithdraw { rack: 3 }, meta(1)).await.unwrap();
+    assert!(fetch(&daemon, script).await.starts_with("HTTP/1.1 404"));
+    daemon.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_event_is_handed_out_until_it_is_acknowledged() {
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    scene.push(&daemon, 1).await;
+    fetch(&daemon, "/api/v1/boot/ipxe/S1").await;
+    let first = scene.exchange(&daemon, (None, 0), 20_000).await.unwrap();
+    let ours = Some(first.incarnation);
+    let again = scene.exchange(&daemon, (ours, 0), 20_000).await.unwrap();
+    assert_eq!(again.events, first.events);
+    assert!(matches!(&first.events[0].observation, Observation::Boot { rack: 3, .. }));
+    // An acknowledgement for another store counts for nothing.
+    let other = scene.exchange(&daemon, (Some(Uuid::from_u128(9)), 1), 0).await.unwrap();
+    assert_eq!(other.events, first.events);
+    daemon.stop().await.unwrap();
+    let daemon = scene.start().await;
+    let after = scene.exchange(&daemon, (ours, 0), 0).await.unwrap();
+    assert_eq!((&after.events, after.incarnation), (&first.events, first.incarnation));
+    let none = scene.exchange(&daemon, (ours, 1), 0).await.unwrap();
+    assert!(none.events.is_empty());
+    let too_long = scene.exchange(&daemon, (ours, 1), 20_001).await;
+    assert!(matches!(too_long, Err(RpcError::Failed { kind: FailureKind::Malformed, .. })));
+    daemon.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_waiting_exchange_is_woken_by_an_event_and_ended_by_a_newer_one() {
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    scene.push(&daemon, 1).await;
+    let waiting = scene.exchange(&daemon, (None, 0), 20_000);
+    let newer = async {
+        while daemon.rpc.service().running() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let newer = scene.exchange(&daemon, (None, 0), 20_000);
+        let event = fetch(&daemon, "/api/v1/boot/ipxe/S1");
+        tokio::join!(newer, event).0
+    };
+    let (older, newer) = tokio::join!(waiting, newer);
+    assert_eq!(newer.unwrap().events.len(), 1);
+    // The older one got the event, or was ended before it came.
+    match older {
+        Ok(exchanged) => assert_eq!(exchanged.events.len(), 1),
+        Err(RpcError::Failed { kind, .. }) => assert_eq!(kind, FailureKind::Interrupted),
+        Err(other) => panic!("{other:?}"),
+    }
+    daemon.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_epoch_is_obeyed_after_a_restart() {
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    let target = scene.target(&daemon);
+    let delay = || TestDelay { seconds: 0.0 };
+    scene.client.call(&target, delay(), meta(5)).await.unwrap();
+    daemon.stop().await.unwrap();
+    let daemon = scene.start().await;
+    let target = scene.target(&daemon);
+    let version = scene.client.call(&target, Version {}, meta(1)).await.unwrap();
+    assert_eq!((version.epoch, version.node_id), (epoch(5), 2));
+    let refused = scene.client.call(&target, delay(), meta(4)).await;
+    let held = |refusal: &Refusal| matches!(refusal, Refusal::Epoch { held } if *held == epoch(5));
+    assert!(matches!(&refused, Err(RpcError::Refused { refusal, .. }) if held(refusal)));
+    daemon.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_allow_list_is_obeyed_after_a_restart() {
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    let other = Arc::new(scene.authority.issue(&name("n3"), &[], now()).unwrap());
+    let list = |epoch, callers| SetAllowList { list: AllowList { epoch, callers } };
+    let target = scene.target(&daemon);
+    for bad in [list(epoch(1), Vec::new()), list(epoch(0), vec![caller(&other)])] {
+        let refused = scene.client.call(&target, bad, meta(1)).await;
+        assert!(matches!(refused, Err(RpcError::Failed { kind: FailureKind::Failed, .. })));
+    }
+    let replace = list(epoch(1), vec![caller(&other)]);
+    scene.client.call(&target, replace, meta(1)).await.unwrap();
+    daemon.stop().await.unwrap();
+    let daemon = scene.start().await;
+    let target = scene.target(&daemon);
+    let client = Client::new(other, Tasks::new());
+    client.call(&target, Version {}, meta(1)).await.unwrap();
+    let refused = scene.client.call(&target, Version {}, meta(1)).await;
+    assert!(matches!(refused, Err(RpcError::Refused { .. })), "{refused:?}");
+    daemon.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_leaves_only_its_own_cluster() {
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    scene.push(&daemon, 1).await;
+    let target = scene.target(&daemon);
+    let wrong = Leave { cluster_uuid: Uuid::from_u128(8) };
+    assert!(scene.client.call(&target, wrong, meta(1)).await.is_err());
+    let right = Leave { cluster_uuid: Uuid::from_u128(7) };
+    let layout = Layout::new(scene.dir.path());
+    // Nor does the one that holds the authority's key.
+    scene.authority.store(&layout).unwrap();
+    assert!(scene.client.call(&target, right.clone(), meta(1)).await.is_err());
+    std::fs::remove_file(layout.ca_key()).unwrap();
+    scene.client.call(&target, right, meta(1)).await.unwrap();
+    daemon.left().await;
+    assert!(fetch(&daemon, "/api/v1/boot/ipxe/S1").await.starts_with("HTTP/1.1 404"));
+    daemon.stop().await.unwrap();
+    let error = Daemon::start(scene.settings()).await.unwrap_err();
+    assert!(chain(&error).contains("noded enroll"), "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn a_second_agent_on_the_same_root_is_refused() {
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    let error = Daemon::start(scene.settings()).await.unwrap_err();
+    assert!(chain(&error).contains("another noded"), "{}", chain(&error));
+    let taken = Settings { rpc: daemon.rpc_address(), ..scene.settings() };
+    let error = Daemon::start(taken).await.unwrap_err();
+    assert!(chain(&error).contains("is another program"), "{}", chain(&error));
+    // The first one does not notice.
+    scene.push(&daemon, 1).await;
+    daemon.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn calls_of_all_kinds_are_answered() {
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    let target = scene.target(&daemon);
+    let facts = scene.client.call(&target, Facts {}, meta(1)).await.unwrap();
+    assert!(facts.cpus > 0);
+    for seconds in [-1.0, 1e9] {
+        let refused = scene.client.call(&target, TestDelay { seconds }, meta(1)).await;
+        assert!(matches!(refused, Err(RpcError::Failed { kind: FailureKind::Malformed, .. })));
+    }
+    let mut foreign = rack(1, 1);
+    foreign.cluster_name = name("elsewhere");
+    let push = RackPush { base: None, document: foreign };
+    let refused = scene.client.call(&target, push, meta(1)).await.unwrap_err();
+    assert!(refused.to_string().contains("elsewhere"), "{refused}");
+    assert_eq!(scene.master.name(), &name("n1"));
+    daemon.stop().await.unwrap();
+}

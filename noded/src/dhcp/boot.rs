@@ -1,0 +1,149 @@
+//! Core: tells the stages of a boot apart, and what each is to load next.
+
+use super::packet::{Packet, option};
+
+/// Path of the loader that UEFI HTTP boot gets: iPXE as an EFI program.
+const LOADER_PATH: &str = "/api/v1/boot/ipxe.efi";
+/// Path of the script that iPXE, or a ramdisk that asks, gets; it answers by serial number.
+const SCRIPT_PATH: &str = "/api/v1/boot/ipxe";
+/// User class of iPXE.
+const IPXE_CLASS: &[u8] = b"iPXE";
+/// How the vendor class of UEFI HTTP boot begins; replies must carry it.
+const HTTP_CLIENT: &[u8] = b"HTTPClient";
+/// How the vendor class of PXE boot begins.
+const PXE_CLIENT: &[u8] = b"PXEClient";
+/// Tells iPXE not to wait for a ProxyDHCP server: encapsulated option 176, one byte, set.
+const IPXE_NO_PROXY: [u8; 3] = [176, 1, 1];
+/// Architectures (option 93) whose firmware loads EFI programs by HTTP: x86, x64, ARM 32 and 64,
+/// RISC-V 32 and 64.
+const HTTP_ARCHITECTURES: [u16; 6] = [15, 16, 18, 19, 26, 28];
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Firmware that boots by HTTP.
+    HttpFirmware,
+    /// Firmware that boots by HTTP, but not EFI programs.
+    OtherHttpFirmware,
+    /// Firmware that boots by TFTP, which is not served.
+    PxeFirmware,
+    /// iPXE, whoever loaded it.
+    Ipxe,
+    /// An operating system or ramdisk.
+    System,
+}
+
+impl Stage {
+    /// The stage of `packet`'s sender. iPXE comes first: when it was loaded by HTTP it still calls
+    /// itself a PXE client.
+    #[must_use]
+    pub fn of(packet: &Packet) -> Self {
+        let vendor = packet.option(option::VENDOR_CLASS).unwrap_or_default();
+        if packet.has_user_class(IPXE_CLASS) {
+            Self::Ipxe
+        } else if vendor.starts_with(HTTP_CLIENT) {
+            let mut told = packet.architectures().chain(architecture_in(vendor)).peekable();
+            // Firmware that tells no architecture gets the benefit of the doubt.
+            if told.peek().is_none() || told.any(|arch| HTTP_ARCHITECTURES.contains(&arch)) {
+                Self::HttpFirmware
+            } else {
+                Self::OtherHttpFirmware
+            }
+        } else if vendor.starts_with(PXE_CLIENT) {
+            Self::PxeFirmware
+        } else {
+            Self::System
+        }
+    }
+
+    /// The options which lead this stage to the next. A system gets the script's URL if it asked
+    /// for a boot file.
+    #[must_use]
+    pub fn options(self, packet: &Packet, base_url: &str) -> Vec<(u8, Vec<u8>)> {
+        let url = |path: &str| (option::BOOT_FILE, format!("{base_url}{path}").into_bytes());
+        match self {
+            Self::Ipxe => vec![url(SCRIPT_PATH), (option::IPXE, IPXE_NO_PROXY.to_vec())],
+            Self::HttpFirmware => {
+                vec![url(LOADER_PATH), (option::VENDOR_CLASS, HTTP_CLIENT.to_vec())]
+            }
+            Self::System if packet.requested_options().contains(&option::BOOT_FILE) => {
+                vec![url(SCRIPT_PATH)]
+            }
+            Self::OtherHttpFirmware | Self::PxeFirmware | Self::System => Vec::new(),
+        }
+    }
+}
+
+/// The number in `HTTPClient:Arch:00016:UNDI:003000`.
+fn architecture_in(vendor: &[u8]) -> Option<u16> {
+    let text = std::str::from_utf8(vendor).ok()?;
+    text.split(':').skip_while(|part| *part != "Arch").nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dhcp::packet::MessageType;
+    use crate::dhcp::packet::vectors::{self, MAC, Request};
+
+    const BASE: &str = "http://10.69.0.3:10080";
+    const LOADER: &str = "http://10.69.0.3:10080/api/v1/boot/ipxe.efi";
+    const SCRIPT: &str = "http://10.69.0.3:10080/api/v1/boot/ipxe";
+
+    fn file(options: &[(u8, Vec<u8>)]) -> Option<&str> {
+        let (_, value) = options.iter().find(|(code, _)| *code == option::BOOT_FILE)?;
+        Some(std::str::from_utf8(value).unwrap())
+    }
+
+    /// Options 60, 77, 93 and 55 lead to a stage and a file.
+    #[test]
+    fn table() {
+        use Stage::{HttpFirmware, Ipxe, OtherHttpFirmware, PxeFirmware, System};
+        let x64 = &b"HTTPClient:Arch:00016:UNDI:003000"[..];
+        let bios = &b"HTTPClient:Arch:00020:UNDI:003000"[..];
+        let pxe = &b"PXEClient:Arch:00007:UNDI:003010"[..];
+        for (vendor, user, arch, asked, stage, url) in [
+            (&b""[..], &b""[..], &[][..], &[][..], System, None),
+            (b"", b"", b"", &[67], System, Some(SCRIPT)),
+            (b"udhcp 1.35.0", b"", b"", &[1, 67], System, Some(SCRIPT)),
+            (x64, b"", &[0, 16], &[67], HttpFirmware, Some(LOADER)),
+            (x64, b"", &[0, 16], &[], HttpFirmware, Some(LOADER)),
+            (x64, b"", b"", &[67], HttpFirmware, Some(LOADER)),
+            (b"HTTPClient", b"", b"", &[67], HttpFirmware, Some(LOADER)),
+            (b"HTTPClient", b"", &[0, 15], &[67], HttpFirmware, Some(LOADER)),
+            (b"HTTPClient", b"", &[0, 18], &[67], HttpFirmware, Some(LOADER)),
+            (b"HTTPClient", b"", &[0, 19], &[67], HttpFirmware, Some(LOADER)),
+            (b"HTTPClient", b"", &[0, 7, 0, 16], &[67], HttpFirmware, Some(LOADER)),
+            (bios, b"", &[0, 20], &[67], OtherHttpFirmware, None),
+            (bios, b"", b"", &[67], OtherHttpFirmware, None),
+            (pxe, b"", &[0, 7], &[67], PxeFirmware, None),
+            (pxe, b"iPXE", &[0, 7], &[67], Ipxe, Some(SCRIPT)),
+            (pxe, b"\x04iPXE", &[0, 7], &[], Ipxe, Some(SCRIPT)),
+            (x64, b"iPXE", &[0, 16], &[67], Ipxe, Some(SCRIPT)),
+            (b"HTTPClient:Arch:\xff", b"", b"", &[], HttpFirmware, Some(LOADER)),
+        ] {
+            let packet = Request::new(MessageType::Discover, MAC)
+                .option(60, vendor)
+                .option(77, user)
+                .option(93, arch)
+                .option(55, asked)
+                .decode();
+            assert_eq!(Stage::of(&packet), stage, "{vendor:?} {user:?} {arch:?}");
+            assert_eq!(file(&stage.options(&packet, BASE)), url, "{vendor:?} {user:?} {arch:?}");
+        }
+    }
+
+    #[test]
+    fn real_clients() {
+        let stages = vectors::all().map(|bytes| Stage::of(&Packet::decode(&bytes).unwrap()));
+        assert_eq!(stages, [Stage::HttpFirmware, Stage::Ipxe, Stage::System]);
+    }
+
+    #[test]
+    fn http_firmware_sees_its_class_again() {
+        let [firmware, ..] = vectors::all();
+        let packet = Packet::decode(&firmware).unwrap();
+        let options = Stage::of(&packet).options(&packet, BASE);
+        assert!(options.contains(&(option::VENDOR_CLASS, b"HTTPClient".to_vec())));
+    }
+}

@@ -1,0 +1,264 @@
+//! Core: what the DHCP server of a rack is told.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+/// Ranges of one server: a rack has one for each of its networks.
+pub const RANGES_MAX: usize = 16;
+/// Addresses of one range: tables are searched in order, and a rack has tens of machines.
+pub const RANGE_ADDRESSES_MAX: u32 = 4_096;
+/// Shortest lease: below it clients renew so often that they do little else.
+pub const LEASE_SECONDS_MIN: u32 = 10;
+/// A lease that does not end, RFC 2131 section 3.3.
+pub const LEASE_SECONDS_INFINITE: u32 = u32::MAX;
+/// Name servers that are told: more would crowd out other options.
+pub const DNS_MAX: usize = 8;
+/// Longest base of boot URLs: a whole URL must fit one option of 255 bytes.
+pub const BOOT_BASE_URL_MAX: usize = 200;
+
+/// What a server serves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Config {
+    /// The ranges, of networks that do not overlap.
+    pub ranges: Vec<ServedRange>,
+}
+
+/// The lease range of one network and what its clients are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedRange {
+    /// Our address on that network; replies come from it.
+    pub interface_address: Ipv4Addr,
+    /// Leading bits that name the network, 8 to 30; told as subnet mask.
+    pub prefix_len: u8,
+    /// First address to lease.
+    pub first: Ipv4Addr,
+    /// Last address to lease.
+    pub last: Ipv4Addr,
+    /// Addresses that are never leased, whether in the range or not. Our own, the gateway's and
+    /// those of the name servers need not be listed.
+    pub excluded: BTreeSet<Ipv4Addr>,
+    /// The router (option 3), if there is one.
+    pub gateway: Option<Ipv4Addr>,
+    /// Name servers (option 6).
+    pub dns: Vec<Ipv4Addr>,
+    /// Seconds of a lease, from [`LEASE_SECONDS_MIN`]; [`LEASE_SECONDS_INFINITE`] never ends.
+    pub lease_seconds: u32,
+    /// Where boot files are served, such as `http://10.69.0.3:10080`, without a slash at the end.
+    pub boot_base_url: String,
+    /// What clients know this server by (option 54), as a rule the interface address; renewals are
+    /// sent to it.
+    pub server_id: Ipv4Addr,
+}
+
+/// Why a configuration cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Too many ranges.
+    #[error("{0} ranges are more than the {RANGES_MAX} that one server has")]
+    Ranges(usize),
+    /// Two ranges of one network.
+    #[error("the networks of ranges {0} and {1} overlap")]
+    Overlap(Ipv4Addr, Ipv4Addr),
+    /// One range is wrong.
+    #[error("the range that begins at {first} cannot be served: {why}")]
+    Range {
+        /// Its first address.
+        first: Ipv4Addr,
+        /// What is wrong.
+        why: &'static str,
+    },
+}
+
+impl Config {
+    /// Whether it can be served.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.ranges.len() > RANGES_MAX {
+            return Err(ConfigError::Ranges(self.ranges.len()));
+        }
+        for (at, range) in self.ranges.iter().enumerate() {
+            range
+                .flaw()
+                .map_or(Ok(()), |why| Err(ConfigError::Range { first: range.first, why }))?;
+            for other in self.ranges.iter().skip(at + 1) {
+                let shorter = if range.prefix_len < other.prefix_len { range } else { other };
+                if shorter.on_network(range.first) && shorter.on_network(other.first) {
+                    return Err(ConfigError::Overlap(range.first, other.first));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ServedRange {
+    /// The subnet mask.
+    #[must_use]
+    pub fn mask(&self) -> Ipv4Addr {
+        let host_bits = u32::from(32_u8.saturating_sub(self.prefix_len));
+        u32::MAX.checked_shl(host_bits).unwrap_or(0).into()
+    }
+
+    /// Whether `address` is of this network.
+    #[must_use]
+    pub fn on_network(&self, address: Ipv4Addr) -> bool {
+        let mask = u32::from(self.mask());
+        u32::from(address) & mask == u32::from(self.interface_address) & mask
+    }
+
+    /// Whether `address` may be leased.
+    #[must_use]
+    pub fn leases(&self, address: Ipv4Addr) -> bool {
+        (self.first..=self.last).contains(&address)
+            && address != self.interface_address
+            && address != self.server_id
+            && self.gateway != Some(address)
+            && !self.dns.contains(&address)
+            && !self.excluded.contains(&address)
+    }
+
+    /// All addresses that may be leased, lowest first.
+    pub fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
+        let all = u32::from(self.first)..=u32::from(self.last);
+        all.map(Ipv4Addr::from).filter(|address| self.leases(*address))
+    }
+
+    fn flaw(&self) -> Option<&'static str> {
+        let network = u32::from(self.interface_address) & u32::from(self.mask());
+        let broadcast = network | !u32::from(self.mask());
+        let (first, last) = (u32::from(self.first), u32::from(self.last));
+        if !(8..=30).contains(&self.prefix_len) {
+            Some("the prefix must have 8 to 30 bits")
+        } else if first > last {
+            Some("its last address comes before its first")
+        } else if !self.on_network(self.first) || !self.on_network(self.last) {
+            Some("it leaves the network of the interface address")
+        } else if first == network || last == broadcast {
+            Some("it holds the network's own or broadcast address")
+        } else if last - first >= RANGE_ADDRESSES_MAX {
+            Some("it has more than 4096 addresses")
+        } else if self.lease_seconds < LEASE_SECONDS_MIN {
+            Some("a lease must last 10 seconds or more")
+        } else if self.dns.len() > DNS_MAX {
+            Some("it has more than 8 name servers")
+        } else if self.server_id.is_unspecified() || self.server_id.is_broadcast() {
+            Some("its server identifier is no host's address")
+        } else {
+            self.boot_url_flaw()
+        }
+    }
+
+    fn boot_url_flaw(&self) -> Option<&'static str> {
+        let url = self.boot_base_url.as_str();
+        if url.len() > BOOT_BASE_URL_MAX {
+            Some("its boot URL has more than 200 bytes")
+        } else if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
+            Some("its boot URL has characters other than visible ASCII")
+        } else if !url.starts_with("http://") && !url.starts_with("https://") {
+            Some("its boot URL does not begin with http:// or https://")
+        } else if url.ends_with('/') {
+            // Firmware does not follow the redirection that a double slash leads to.
+            Some("its boot URL ends with a slash")
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Rack 0 of the specification's sample: .32 to .62 of a /26.
+    pub(crate) fn sample() -> ServedRange {
+        ServedRange {
+            interface_address: Ipv4Addr::new(10, 69, 0, 3),
+            prefix_len: 26,
+            first: Ipv4Addr::new(10, 69, 0, 32),
+            last: Ipv4Addr::new(10, 69, 0, 62),
+            excluded: BTreeSet::new(),
+            gateway: Some(Ipv4Addr::new(10, 69, 0, 1)),
+            dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
+            lease_seconds: 3_600,
+            boot_base_url: "http://10.69.0.3:10080".to_owned(),
+            server_id: Ipv4Addr::new(10, 69, 0, 3),
+        }
+    }
+
+    fn flaw(change: impl FnOnce(&mut ServedRange)) -> Option<ConfigError> {
+        let mut range = sample();
+        change(&mut range);
+        Config { ranges: vec![range] }.check().err()
+    }
+
+    #[test]
+    fn the_sample_is_served() {
+        assert_eq!(flaw(|_| ()), None);
+        assert_eq!(sample().mask(), Ipv4Addr::new(255, 255, 255, 192));
+        assert_eq!(sample().addresses().count(), 31);
+    }
+
+    #[test]
+    fn flaws_are_told() {
+        let at = |last| Ipv4Addr::new(10, 69, 0, last);
+        type Change = Box<dyn FnOnce(&mut ServedRange)>;
+        let changes: [(&str, Change); 12] = [
+            ("8 to 30", Box::new(|r| r.prefix_len = 31)),
+            ("8 to 30", Box::new(|r| r.prefix_len = 255)),
+            ("before its first", Box::new(move |r| r.last = at(31))),
+            ("leaves the network", Box::new(move |r| r.last = at(64))),
+            ("broadcast", Box::new(move |r| r.last = at(63))),
+            ("broadcast", Box::new(move |r| r.first = at(0))),
+            ("10 seconds", Box::new(|r| r.lease_seconds = 0)),
+            ("name servers", Box::new(move |r| r.dns = vec![at(9); 9])),
+            ("no host's", Box::new(|r| r.server_id = Ipv4Addr::UNSPECIFIED)),
+            ("slash", Box::new(|r| r.boot_base_url.push('/'))),
+            ("http://", Box::new(|r| r.boot_base_url = "10.69.0.3".to_owned())),
+            ("200 bytes", Box::new(|r| r.boot_base_url.push_str(&"x".repeat(200)))),
+        ];
+        for (why, change) in changes {
+            let text = flaw(change).unwrap().to_string();
+            assert!(text.contains(why), "{text}");
+        }
+        let wide = flaw(|r| {
+            (r.prefix_len, r.first, r.last) =
+                (16, Ipv4Addr::new(10, 69, 1, 0), Ipv4Addr::new(10, 69, 17, 0));
+        });
+        assert!(wide.unwrap().to_string().contains("4096"));
+    }
+
+    #[test]
+    fn networks_must_not_overlap() {
+        let wide = ServedRange {
+            prefix_len: 16,
+            first: Ipv4Addr::new(10, 69, 9, 1),
+            last: Ipv4Addr::new(10, 69, 9, 9),
+            ..sample()
+        };
+        for ranges in [vec![sample(), wide.clone()], vec![wide, sample()], vec![sample(); 2]] {
+            assert!(matches!(Config { ranges }.check(), Err(ConfigError::Overlap(..))));
+        }
+        let next = ServedRange {
+            interface_address: Ipv4Addr::new(10, 69, 0, 67),
+            first: Ipv4Addr::new(10, 69, 0, 96),
+            last: Ipv4Addr::new(10, 69, 0, 126),
+            ..sample()
+        };
+        assert_eq!(Config { ranges: vec![sample(), next] }.check(), Ok(()));
+        assert!(Config { ranges: vec![sample(); 17] }.check().is_err());
+    }
+
+    #[test]
+    fn addresses_with_an_owner_are_not_leased() {
+        let mut range = sample();
+        range.first = Ipv4Addr::new(10, 69, 0, 1);
+        range.excluded = [Ipv4Addr::new(10, 69, 0, 40)].into();
+        let leased: BTreeSet<_> = range.addresses().collect();
+        for last in [1, 2, 3, 40] {
+            assert!(!leased.contains(&Ipv4Addr::new(10, 69, 0, last)), "{last}");
+        }
+        assert_eq!(leased.len(), 62 - 4);
+    }
+}

@@ -1,0 +1,368 @@
+//! Core: what a packet leads to.
+//!
+//! [`request`] tells the four kinds of REQUEST apart and holds the table of answers; [`reply`]
+//! builds replies and says where they go. RFC 2131 sections 4.1 and 4.3 rule unless told otherwise.
+
+pub mod reply;
+pub mod request;
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use super::boot::Stage;
+use super::config::{Config, ConfigError, LEASE_SECONDS_INFINITE, ServedRange};
+use super::leases::{LeaseRecord, Leases};
+use super::packet::{BOOT_REQUEST, Identity, MessageType, Packet, Reply, option};
+use request::{Verdict, verdict};
+
+/// Relays that a message may have passed, RFC 1542 section 4.1.1.
+const HOPS_MAX: u8 = 16;
+/// Between two alarms that a range is full: often enough to be seen, not once a packet.
+const FULL_ALARM_INTERVAL_US: i64 = 60 * 1_000_000;
+
+/// How a packet came here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Our address on the link it came in by.
+    pub interface: Ipv4Addr,
+    /// Who sent it: the client, or the last relay.
+    pub source: SocketAddrV4,
+    /// What it was addressed to: us, or a broadcast.
+    pub destination: Ipv4Addr,
+}
+
+/// What a packet leads to, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Send it.
+    Reply(Outgoing),
+    /// Make the record durable; then, and only then, send the reply and tell the observation.
+    Persist {
+        /// The new state of one address.
+        record: LeaseRecord,
+        /// What to send; a release and a refusal of an address get no answer.
+        reply: Option<Outgoing>,
+        /// What to tell.
+        observation: Observation,
+    },
+    /// Tell it.
+    Observe(Observation),
+    /// Nothing, for this reason.
+    Ignore(Ignored),
+}
+
+/// A reply and its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The message.
+    pub reply: Reply,
+    /// Our address that it is sent from.
+    pub source: Ipv4Addr,
+    /// Who gets it.
+    pub to: Destination,
+}
+
+/// Who gets a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    /// A host that answers ARP: a relay, or a client that has its address.
+    Host(SocketAddrV4),
+    /// Everyone on the link.
+    Broadcast(u16),
+    /// A client that will have `address` only after it got the reply: a frame to its Ethernet
+    /// address.
+    Frame {
+        /// The Ethernet address.
+        mac: [u8; 6],
+        /// Its address to be, and port.
+        address: SocketAddrV4,
+    },
+}
+
+/// What others want to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observation {
+    /// A lease was given or renewed.
+    Leased {
+        /// The lease, bound.
+        record: LeaseRecord,
+        /// Which stage of a boot asked.
+        stage: Stage,
+        /// The machine's UUID, if it told, as on the wire.
+        uuid: Option<[u8; 16]>,
+    },
+    /// A lease was given back.
+    Released(LeaseRecord),
+    /// A client found its address in use by another host: an alarm.
+    Declined(LeaseRecord),
+    /// A client was told to begin again.
+    Refused {
+        /// Who.
+        client: Identity,
+        /// The address it asked for.
+        address: Ipv4Addr,
+        /// Why.
+        why: &'static str,
+    },
+    /// No address was left for a client: an alarm, once a minute.
+    Full {
+        /// First address of the range.
+        first: Ipv4Addr,
+        /// Last address of the range.
+        last: Ipv4Addr,
+    },
+}
+
+/// Why a packet led to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum Ignored {
+    /// A server's message.
+    #[error("it is no client's message")]
+    NotFromClient,
+    /// Probably a loop of relays.
+    #[error("it passed more than 16 relays")]
+    Hops,
+    /// No message type: BOOTP, or nonsense.
+    #[error("it has no DHCP message type")]
+    Untyped,
+    /// No usable hardware address or client identifier.
+    #[error("it does not tell who sent it")]
+    Anonymous,
+    /// Option 82, which only relays add, without a relay.
+    #[error("it has a relay's option, but came without a relay")]
+    UntrustedRelayOption,
+    /// From a network without a range.
+    #[error("its network is not served here")]
+    Unserved,
+    /// For another server.
+    #[error("it is meant for another server")]
+    OtherServer,
+    /// What this kind of message needs is not there.
+    #[error("fields that it needs are missing")]
+    Incomplete,
+    /// A client of another server, for all that is known here.
+    #[error("the client is unknown here")]
+    UnknownClient,
+    /// It gives back or refuses what it does not hold.
+    #[error("the client does not hold the address")]
+    NotHeld,
+    /// No address is left.
+    #[error("no address is free")]
+    Full,
+}
+
+/// The server's mind: configuration and leases.
+#[derive(Debug)]
+pub struct Engine {
+    config: Config,
+    leases: Leases,
+    /// When each range was last told to be full.
+    full_told: Vec<i64>,
+}
+
+/// One message, with all that its answer needs.
+struct Exchange<'a> {
+    packet: &'a Packet,
+    arrival: &'a Arrival,
+    range: &'a ServedRange,
+    client: Identity,
+    now: i64,
+}
+
+impl Engine {
+    /// An engine that goes on from the durable `records`.
+    ///
+    /// # Errors
+    /// If the configuration cannot be served.
+    pub fn new(
+        config: Config,
+        records: impl IntoIterator<Item = LeaseRecord>,
+    ) -> Result<Self, ConfigError> {
+        config.check()?;
+        let full_told = vec![i64::MIN; config.ranges.len()];
+        Ok(Self { config, leases: Leases::restore(records), full_told })
+    }
+
+    /// Serves another configuration from now on. Leases are kept, also those outside its ranges:
+    /// they are not renewed, but known should their range come back.
+    ///
+    /// # Errors
+    /// If the configuration cannot be served; the old one then stays.
+    pub fn configure(&mut self, config: Config) -> Result<(), ConfigError> {
+        config.check()?;
+        self.full_told = vec![i64::MIN; config.ranges.len()];
+        self.config = config;
+        Ok(())
+    }
+
+    /// What is served.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What is known of each address, by address: leases, ended ones, quarantines.
+    pub fn records(&self) -> impl Iterator<Item = LeaseRecord> {
+        self.leases.records()
+    }
+
+    /// Answers `packet` at `now`, microseconds since the epoch.
+    pub fn handle(&mut self, packet: &Packet, arrival: &Arrival, now: i64) -> Vec<Effect> {
+        self.answer(packet, arrival, now).unwrap_or_else(|reason| vec![Effect::Ignore(reason)])
+    }
+
+    fn answer(
+        &mut self,
+        packet: &Packet,
+        arrival: &Arrival,
+        now: i64,
+    ) -> Result<Vec<Effect>, Ignored> {
+        let (kind, client) = admit(packet)?;
+        let at = range_of(&self.config, packet, arrival).ok_or(Ignored::Unserved)?;
+        let range = self.config.ranges.get(at).ok_or(Ignored::Unserved)?;
+        let exchange = Exchange { packet, arrival, range, client, now };
+        let leases = &mut self.leases;
+        match kind {
+            MessageType::Discover => match exchange.discover(leases) {
+                Some(effects) => Ok(effects),
+                None => full(range, self.full_told.get_mut(at), now),
+            },
+            MessageType::Request => exchange.request(leases),
+            MessageType::Decline => exchange.decline(leases),
+            MessageType::Release => exchange.release(leases),
+            MessageType::Inform => exchange.inform(),
+            MessageType::Offer | MessageType::Ack | MessageType::Nak => Err(Ignored::NotFromClient),
+        }
+    }
+}
+
+/// What every message must have.
+fn admit(packet: &Packet) -> Result<(MessageType, Identity), Ignored> {
+    if packet.header.op != BOOT_REQUEST {
+        return Err(Ignored::NotFromClient);
+    }
+    if packet.header.hops > HOPS_MAX {
+        return Err(Ignored::Hops);
+    }
+    if !packet.is_relayed() && packet.option(option::RELAY_AGENT).is_some() {
+        return Err(Ignored::UntrustedRelayOption);
+    }
+    let kind = packet.message_type().ok_or(Ignored::Untyped)?;
+    Ok((kind, Identity::of(packet).ok_or(Ignored::Anonymous)?))
+}
+
+/// The range of the client's network: the relay's link (RFC 3527), or the network of the address
+/// that a client uses when it writes to us directly, perhaps through routers, or our own link.
+fn range_of(config: &Config, packet: &Packet, arrival: &Arrival) -> Option<usize> {
+    let header = &packet.header;
+    let ours = |range: &ServedRange| {
+        [range.server_id, range.interface_address].contains(&arrival.destination)
+    };
+    let on_link = if packet.is_relayed() {
+        packet.relay_address(option::RELAY_LINK_SELECTION).unwrap_or(header.giaddr)
+    } else if !header.ciaddr.is_unspecified() && config.ranges.iter().any(ours) {
+        header.ciaddr
+    } else {
+        arrival.interface
+    };
+    config.ranges.iter().position(|range| range.on_network(on_link))
+}
+
+/// No address was left: told now and then, ignored else.
+fn full(range: &ServedRange, told: Option<&mut i64>, now: i64) -> Result<Vec<Effect>, Ignored> {
+    let told = told.ok_or(Ignored::Full)?;
+    if now.saturating_sub(*told) < FULL_ALARM_INTERVAL_US {
+        return Err(Ignored::Full);
+    }
+    *told = now;
+    let observation = Observation::Full { first: range.first, last: range.last };
+    Ok(vec![Effect::Observe(observation), Effect::Ignore(Ignored::Full)])
+}
+
+impl Exchange<'_> {
+    fn discover(&self, leases: &mut Leases) -> Option<Vec<Effect>> {
+        let wish = self.packet.address(option::REQUESTED_ADDRESS);
+        let address = leases.offer(self.range, &self.client, wish, self.now)?;
+        Some(vec![Effect::Reply(self.lease_reply(MessageType::Offer, address))])
+    }
+
+    fn request(&self, leases: &mut Leases) -> Result<Vec<Effect>, Ignored> {
+        let asked = self.asked()?;
+        if let Some(server) = asked.server
+            && !self.is_us(server)
+        {
+            // It took another server's offer, ours is void.
+            leases.withdraw(&self.client);
+            return Err(Ignored::OtherServer);
+        }
+        let standing = self
+            .range
+            .on_network(asked.address)
+            .then(|| leases.standing(self.range, &self.client, asked.address, self.now));
+        match verdict(asked.kind, standing) {
+            Verdict::Acknowledge => Ok(vec![self.bind(leases, asked.address)]),
+            Verdict::Refuse(why) => {
+                let client = self.client.clone();
+                let observation = Observation::Refused { client, address: asked.address, why };
+                Ok(vec![Effect::Reply(self.refusal(why)), Effect::Observe(observation)])
+            }
+            Verdict::Silence => Err(Ignored::UnknownClient),
+        }
+    }
+
+    fn bind(&self, leases: &mut Leases, address: Ipv4Addr) -> Effect {
+        let record = leases.bind(&self.client, address, self.lease_end());
+        let observation = Observation::Leased {
+            record: record.clone(),
+            stage: Stage::of(self.packet),
+            uuid: self.packet.machine_uuid(),
+        };
+        let reply = Some(self.lease_reply(MessageType::Ack, address));
+        Effect::Persist { record, reply, observation }
+    }
+
+    fn lease_end(&self) -> i64 {
+        match self.range.lease_seconds {
+            LEASE_SECONDS_INFINITE => i64::MAX,
+            seconds => self.now.saturating_add(i64::from(seconds) * 1_000_000),
+        }
+    }
+
+    fn decline(&self, leases: &mut Leases) -> Result<Vec<Effect>, Ignored> {
+        let server = self.packet.address(option::SERVER_ID).ok_or(Ignored::Incomplete)?;
+        let address = self.packet.address(option::REQUESTED_ADDRESS).ok_or(Ignored::Incomplete)?;
+        if !self.is_us(server) {
+            return Err(Ignored::OtherServer);
+        }
+        let record = leases.decline(&self.client, address, self.now).ok_or(Ignored::NotHeld)?;
+        let observation = Observation::Declined(record.clone());
+        Ok(vec![Effect::Persist { record, reply: None, observation }])
+    }
+
+    fn release(&self, leases: &mut Leases) -> Result<Vec<Effect>, Ignored> {
+        if self.packet.address(option::SERVER_ID).is_some_and(|server| !self.is_us(server)) {
+            return Err(Ignored::OtherServer);
+        }
+        let address = self.packet.header.ciaddr;
+        let record = leases.release(&self.client, address, self.now).ok_or(Ignored::NotHeld)?;
+        let observation = Observation::Released(record.clone());
+        Ok(vec![Effect::Persist { record, reply: None, observation }])
+    }
+
+    /// Parameters only, for a client that has its address from elsewhere (section 4.3.5).
+    fn inform(&self) -> Result<Vec<Effect>, Ignored> {
+        let address = self.packet.header.ciaddr;
+        if address.is_unspecified() {
+            return Err(Ignored::Incomplete);
+        }
+        // Also keeps strangers from directing our replies at third parties.
+        if !self.range.on_network(address) {
+            return Err(Ignored::Unserved);
+        }
+        Ok(vec![Effect::Reply(self.parameters(address))])
+    }
+}
+
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod tests;

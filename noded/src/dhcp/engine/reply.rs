@@ -1,0 +1,154 @@
+//! Core: replies, and where they go (RFC 2131 section 4.1).
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use super::{Destination, Exchange, Outgoing};
+use crate::dhcp::boot::Stage;
+use crate::dhcp::config::LEASE_SECONDS_INFINITE;
+use crate::dhcp::packet::{BOOT_REPLY, FLAG_BROADCAST, Header, MessageType, Packet, Reply, option};
+
+/// Port of servers and relays.
+pub const SERVER_PORT: u16 = 67;
+/// Port of clients.
+pub const CLIENT_PORT: u16 = 68;
+
+impl Exchange<'_> {
+    /// Whether a client that names `server` means us.
+    pub(super) fn is_us(&self, server: Ipv4Addr) -> bool {
+        [self.range.server_id, self.range.interface_address, self.server_id()].contains(&server)
+    }
+
+    /// What the client is to know us by: as its relay wishes (RFC 5107), else as configured.
+    fn server_id(&self) -> Ipv4Addr {
+        self.packet.relay_address(option::RELAY_SERVER_ID).unwrap_or(self.range.server_id)
+    }
+
+    /// An OFFER or ACK of `address`.
+    pub(super) fn lease_reply(&self, kind: MessageType, address: Ipv4Addr) -> Outgoing {
+        let mut header = self.header();
+        header.yiaddr = address;
+        if kind == MessageType::Ack {
+            header.ciaddr = self.packet.header.ciaddr;
+        }
+        let mut reply = self.reply(kind, header);
+        self.add_lease_times(&mut reply);
+        self.add_parameters(&mut reply);
+        self.outgoing(reply, destination(self.packet, self.arrival, self.reachable(address)))
+    }
+
+    /// The ACK of an INFORM from `address`: no address, no times; straight to the client even past
+    /// a relay.
+    pub(super) fn parameters(&self, address: Ipv4Addr) -> Outgoing {
+        let mut header = self.header();
+        header.ciaddr = address;
+        let mut reply = self.reply(MessageType::Ack, header);
+        self.add_parameters(&mut reply);
+        self.outgoing(reply, Destination::Host(SocketAddrV4::new(address, CLIENT_PORT)))
+    }
+
+    /// A NAK. It is broadcast, because the client may not have the address it believes in.
+    pub(super) fn refusal(&self, why: &str) -> Outgoing {
+        let mut header = self.header();
+        if self.packet.is_relayed() {
+            header.flags |= FLAG_BROADCAST;
+        }
+        let mut reply = self.reply(MessageType::Nak, header);
+        reply.options.insert(option::MESSAGE, why.as_bytes().to_vec());
+        self.outgoing(reply, destination(self.packet, self.arrival, Reachable::No))
+    }
+
+    fn outgoing(&self, reply: Reply, to: Destination) -> Outgoing {
+        Outgoing { reply, source: self.range.interface_address, to }
+    }
+
+    /// A client that tells an address of its network in `ciaddr` answers there. Other networks are
+    /// not believed: replies would go where a stranger wants them.
+    fn reachable(&self, address: Ipv4Addr) -> Reachable {
+        let current = self.packet.header.ciaddr;
+        if !current.is_unspecified() && self.range.on_network(current) {
+            Reachable::At(current)
+        } else if self.packet.header.flags & FLAG_BROADCAST != 0 {
+            Reachable::No
+        } else {
+            Reachable::Soon(address)
+        }
+    }
+
+    fn header(&self) -> Header {
+        Header {
+            op: BOOT_REPLY,
+            hops: 0,
+            secs: 0,
+            ciaddr: Ipv4Addr::UNSPECIFIED,
+            yiaddr: Ipv4Addr::UNSPECIFIED,
+            siaddr: Ipv4Addr::UNSPECIFIED,
+            ..self.packet.header
+        }
+    }
+
+    /// A reply with what every reply has: our identifier, and the client's and the relay's own
+    /// words (RFC 6842, RFC 3046).
+    fn reply(&self, kind: MessageType, header: Header) -> Reply {
+        let mut reply = Reply::new(self.packet, kind, header);
+        reply.options.insert(option::SERVER_ID, self.server_id().octets().to_vec());
+        for code in [option::CLIENT_ID, option::RELAY_AGENT] {
+            if let Some(value) = self.packet.option(code) {
+                reply.options.insert(code, value.to_vec());
+            }
+        }
+        reply
+    }
+
+    /// Lease time, T1 at a half and T2 at seven eighths of it (section 4.4.5).
+    fn add_lease_times(&self, reply: &mut Reply) {
+        let seconds = self.range.lease_seconds;
+        let mut add = |code, value: u32| reply.options.insert(code, value.to_be_bytes().to_vec());
+        add(option::LEASE_SECONDS, seconds);
+        if seconds != LEASE_SECONDS_INFINITE {
+            add(option::RENEWAL_SECONDS, seconds / 2);
+            add(option::REBINDING_SECONDS, seconds - seconds / 8);
+        }
+    }
+
+    /// The network, and where to boot from.
+    fn add_parameters(&self, reply: &mut Reply) {
+        reply.options.insert(option::SUBNET_MASK, self.range.mask().octets().to_vec());
+        if let Some(gateway) = self.range.gateway {
+            reply.options.insert(option::ROUTER, gateway.octets().to_vec());
+        }
+        if !self.range.dns.is_empty() {
+            let servers = self.range.dns.iter().flat_map(Ipv4Addr::octets).collect();
+            reply.options.insert(option::DNS, servers);
+        }
+        let stage = Stage::of(self.packet);
+        reply.options.extend(stage.options(self.packet, &self.range.boot_base_url));
+    }
+}
+
+/// How a client can be reached on its link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reachable {
+    /// At its address.
+    At(Ipv4Addr),
+    /// At its hardware address only; it will have this address.
+    Soon(Ipv4Addr),
+    /// By broadcast only.
+    No,
+}
+
+/// The relay, if there is one; else the client, as it can be reached.
+fn destination(packet: &Packet, arrival: &super::Arrival, reachable: Reachable) -> Destination {
+    if packet.is_relayed() {
+        let by_source_port = packet.relay_sub_option(option::RELAY_SOURCE_PORT).is_some();
+        let port = if by_source_port { arrival.source.port() } else { SERVER_PORT };
+        return Destination::Host(SocketAddrV4::new(packet.header.giaddr, port));
+    }
+    match (reachable, packet.mac()) {
+        (Reachable::At(address), _) => Destination::Host(SocketAddrV4::new(address, CLIENT_PORT)),
+        (Reachable::Soon(address), Some(mac)) => {
+            Destination::Frame { mac, address: SocketAddrV4::new(address, CLIENT_PORT) }
+        }
+        // Hardware that is not Ethernet asks for broadcasts anyhow.
+        (Reachable::Soon(_), None) | (Reachable::No, _) => Destination::Broadcast(CLIENT_PORT),
+    }
+}

@@ -1,0 +1,295 @@
+//! Core: who holds which address.
+//!
+//! An address is *offered* (for a moment, known in memory only), *bound*, *released* or *declined*.
+//! That a binding has expired is not a state but a comparison with the clock. Whatever has ended
+//! stays as a memory: its client gets the same address again as long as nobody else needed it.
+//!
+//! Times are microseconds since the epoch.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use super::config::{RANGE_ADDRESSES_MAX, RANGES_MAX, ServedRange};
+use super::packet::Identity;
+
+/// How long an offer keeps its address from others: clients answer within seconds, the slowest
+/// firmware after some twenty; a flood of discoveries must not hold a rack's few addresses longer.
+pub const OFFER_HOLD_US: i64 = 30 * 1_000_000;
+/// How long an address stays unused after a client found it in use by another: time to look for
+/// the culprit, but short enough that one broken interface does not eat a rack's range for good.
+pub const QUARANTINE_US: i64 = 3_600 * 1_000_000;
+/// Offers held at a time, all ranges together: more than the machines of a row that wake at once.
+pub const OFFERS_MAX: usize = 1_024;
+/// Addresses remembered: every address of every range. Each takes about 100 bytes.
+pub const ADDRESSES_MAX: usize = RANGES_MAX * RANGE_ADDRESSES_MAX as usize;
+
+/// The durable state of one address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseRecord {
+    /// The address; there is one record for each.
+    pub address: Ipv4Addr,
+    /// Who holds it, or held it last.
+    pub client: Identity,
+    /// What became of it.
+    #[serde(flatten)]
+    pub state: LeaseState,
+}
+
+/// What became of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum LeaseState {
+    /// In use until then; `i64::MAX` for ever.
+    Bound {
+        /// End of the lease.
+        until_us: i64,
+    },
+    /// Given back by its client.
+    Released {
+        /// When.
+        at_us: i64,
+    },
+    /// Found in use by another than the client; not leased until then.
+    Declined {
+        /// End of the quarantine.
+        until_us: i64,
+    },
+}
+
+impl LeaseRecord {
+    /// When the lease ends, if it is one.
+    #[must_use]
+    pub fn bound_until_us(&self) -> Option<i64> {
+        match self.state {
+            LeaseState::Bound { until_us } => Some(until_us),
+            LeaseState::Released { .. } | LeaseState::Declined { .. } => None,
+        }
+    }
+}
+
+/// What a client is to an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// It holds the address by a lease.
+    Bound,
+    /// The address was offered to it, and is still kept for it.
+    Offered,
+    /// It was the last to hold the address or to be offered it, and nobody else came since.
+    Lapsed,
+    /// It is known here by another address of the range.
+    Elsewhere,
+    /// It holds a lease, but the address is no longer to be leased.
+    Revoked,
+    /// The address is in quarantine.
+    Quarantined,
+    /// It is unknown here, and another client holds the address.
+    Taken,
+    /// It is unknown here, and nobody holds the address.
+    Stranger,
+    /// The address is not ours to lease.
+    Foreign,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    client: Identity,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Offered { until_us: i64 },
+    Durable(LeaseState),
+}
+
+impl Entry {
+    /// When the address becomes, or became, free.
+    fn ends(&self) -> i64 {
+        match self.state {
+            State::Offered { until_us }
+            | State::Durable(LeaseState::Bound { until_us } | LeaseState::Declined { until_us }) => {
+                until_us
+            }
+            State::Durable(LeaseState::Released { at_us }) => at_us,
+        }
+    }
+
+    fn is_live(&self, now: i64) -> bool {
+        // A release ends at once, also when the clock was set back since.
+        !matches!(self.state, State::Durable(LeaseState::Released { .. })) && self.ends() > now
+    }
+
+    fn is_declined(&self) -> bool {
+        matches!(self.state, State::Durable(LeaseState::Declined { .. }))
+    }
+
+    /// Whether its client may come back to it: not after it found another host there.
+    fn is_of(&self, client: &Identity) -> bool {
+        self.client == *client && !self.is_declined()
+    }
+
+    /// Whether somebody once used the address, and may hope to get it again.
+    fn is_memory(&self) -> bool {
+        matches!(self.state, State::Durable(LeaseState::Bound { .. } | LeaseState::Released { .. }))
+    }
+}
+
+/// The addresses of one agent.
+#[derive(Debug, Clone, Default)]
+pub struct Leases(BTreeMap<Ipv4Addr, Entry>);
+
+impl Leases {
+    /// What was durable when the agent started. Records beyond [`ADDRESSES_MAX`] are left out.
+    pub fn restore(records: impl IntoIterator<Item = LeaseRecord>) -> Self {
+        let entry = |record: LeaseRecord| {
+            let state = State::Durable(record.state);
+            (record.address, Entry { client: record.client, state })
+        };
+        Self(records.into_iter().take(ADDRESSES_MAX).map(entry).collect())
+    }
+
+    /// The durable states that are known, by address.
+    pub fn records(&self) -> impl Iterator<Item = LeaseRecord> {
+        self.0.iter().filter_map(|(address, entry)| match entry.state {
+            State::Durable(state) => {
+                Some(LeaseRecord { address: *address, client: entry.client.clone(), state })
+            }
+            State::Offered { .. } => None,
+        })
+    }
+
+    /// What `client` is to `address`, which is on the network of `range`.
+    #[must_use]
+    pub fn standing(
+        &self,
+        range: &ServedRange,
+        client: &Identity,
+        address: Ipv4Addr,
+        now: i64,
+    ) -> Standing {
+        let entry = self.0.get(&address);
+        if !range.leases(address) {
+            let own = entry.is_some_and(|entry| entry.is_of(client) && entry.is_live(now));
+            return if own { Standing::Revoked } else { Standing::Foreign };
+        }
+        let own = self.last_of(range, client, now);
+        match entry {
+            Some(entry) if entry.is_declined() && entry.is_live(now) => Standing::Quarantined,
+            Some(entry) if entry.is_of(client) && own == Some(address) => match entry.state {
+                _ if !entry.is_live(now) => Standing::Lapsed,
+                State::Offered { .. } => Standing::Offered,
+                State::Durable(_) => Standing::Bound,
+            },
+            _ if own.is_some() => Standing::Elsewhere,
+            Some(entry) if entry.is_live(now) => Standing::Taken,
+            _ => Standing::Stranger,
+        }
+    }
+
+    /// Keeps an address of `range` for `client` until it asks for it: the one it holds, or held
+    /// last, or wishes for, or the lowest that nobody has had, or the one that is unused for
+    /// longest. `None` if none is free.
+    pub fn offer(
+        &mut self,
+        range: &ServedRange,
+        client: &Identity,
+        wish: Option<Ipv4Addr>,
+        now: i64,
+    ) -> Option<Ipv4Addr> {
+        let own = self.last_of(range, client, now);
+        let held = own.and_then(|address| self.0.get(&address)).filter(|entry| entry.is_live(now));
+        match held.map(|entry| entry.state) {
+            Some(State::Durable(_)) => return own,
+            Some(State::Offered { .. }) => {}
+            None if self.offers(now) >= OFFERS_MAX => return None,
+            None => {}
+        }
+        let address = own
+            .or_else(|| wish.filter(|wish| range.leases(*wish) && self.is_unused(*wish, now)))
+            .or_else(|| range.addresses().find(|address| self.is_unused(*address, now)))
+            .or_else(|| self.longest_free(range, now))?;
+        if self.0.len() >= ADDRESSES_MAX && !self.0.contains_key(&address) {
+            return None;
+        }
+        let state = State::Offered { until_us: now.saturating_add(OFFER_HOLD_US) };
+        self.0.insert(address, Entry { client: client.clone(), state });
+        Some(address)
+    }
+
+    /// Forgets what is kept for `client` by an offer: it took another server's.
+    pub fn withdraw(&mut self, client: &Identity) {
+        self.0.retain(|_, entry| {
+            !(entry.client == *client && matches!(entry.state, State::Offered { .. }))
+        });
+    }
+
+    /// Gives `address` to `client`, which must stand to it as [`Standing::Bound`], `Offered` or
+    /// `Lapsed`.
+    pub fn bind(&mut self, client: &Identity, address: Ipv4Addr, until_us: i64) -> LeaseRecord {
+        self.set(client, address, LeaseState::Bound { until_us })
+    }
+
+    /// Ends the lease of `address`. `None` if `client` does not hold it.
+    pub fn release(
+        &mut self,
+        client: &Identity,
+        address: Ipv4Addr,
+        now: i64,
+    ) -> Option<LeaseRecord> {
+        let entry = self.0.get(&address)?;
+        (entry.is_of(client) && entry.is_memory() && entry.is_live(now))
+            .then(|| self.set(client, address, LeaseState::Released { at_us: now }))
+    }
+
+    /// Puts `address` into quarantine. `None` if it is not kept for `client`.
+    pub fn decline(
+        &mut self,
+        client: &Identity,
+        address: Ipv4Addr,
+        now: i64,
+    ) -> Option<LeaseRecord> {
+        let until_us = now.saturating_add(QUARANTINE_US);
+        let entry = self.0.get(&address)?;
+        (entry.is_of(client) && entry.is_live(now))
+            .then(|| self.set(client, address, LeaseState::Declined { until_us }))
+    }
+
+    fn set(&mut self, client: &Identity, address: Ipv4Addr, state: LeaseState) -> LeaseRecord {
+        let client = client.clone();
+        let entry = Entry { client: client.clone(), state: State::Durable(state) };
+        self.0.insert(address, entry);
+        LeaseRecord { address, client, state }
+    }
+
+    /// The address of `range` that `client` holds, or else held last.
+    fn last_of(&self, range: &ServedRange, client: &Identity, now: i64) -> Option<Ipv4Addr> {
+        self.0
+            .range(range.first..=range.last)
+            .filter(|(address, entry)| entry.is_of(client) && range.leases(**address))
+            .max_by_key(|(_, entry)| (entry.is_live(now), entry.ends()))
+            .map(|(address, _)| *address)
+    }
+
+    fn offers(&self, now: i64) -> usize {
+        let is_offer = |entry: &&Entry| matches!(entry.state, State::Offered { .. });
+        self.0.values().filter(is_offer).filter(|entry| entry.is_live(now)).count()
+    }
+
+    /// Whether nobody holds `address` or remembers it.
+    fn is_unused(&self, address: Ipv4Addr, now: i64) -> bool {
+        self.0.get(&address).is_none_or(|entry| !entry.is_live(now) && !entry.is_memory())
+    }
+
+    fn longest_free(&self, range: &ServedRange, now: i64) -> Option<Ipv4Addr> {
+        self.0
+            .range(range.first..=range.last)
+            .filter(|(address, entry)| !entry.is_live(now) && range.leases(**address))
+            .min_by_key(|(_, entry)| entry.ends())
+            .map(|(address, _)| *address)
+    }
+}
+
+#[cfg(test)]
+mod tests;

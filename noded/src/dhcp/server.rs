@@ -1,0 +1,167 @@
+//! The DHCP server's shell: sockets, disk and clock around the [`Engine`].
+//!
+//! [`link`] is one network interface; `turn` reads what has arrived, asks the engine, makes
+//! leases durable and sends. One task owns the engine, so leases become durable in the order in
+//! which they were given; one task a link only receives.
+
+pub mod link;
+mod turn;
+
+use std::error::Error;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use stdx::{Clock, Tasks};
+use tokio::sync::{mpsc, oneshot};
+
+use super::config::{Config, ConfigError};
+use super::engine::{Engine, Observation};
+use super::leases::LeaseRecord;
+pub use link::{Link, LinkError};
+use turn::{Received, Turns};
+
+/// Packets that wait for their turn: what arrives while one batch of leases is flushed. Those
+/// beyond wait in the sockets' own buffers.
+const RECEIVED_MAX: usize = 256;
+/// Commands that wait: they come from few places, which wait for the answer.
+const COMMANDS_MAX: usize = 8;
+
+/// Where leases become durable.
+pub trait LeaseStore: Send + Sync + 'static {
+    /// Makes all of `records` durable, in order, as one group: returns after the flush.
+    ///
+    /// The state of an address is its last record; a store may key records by address. After an
+    /// error any part of the group may be durable, which is safe: nothing was acknowledged.
+    fn persist(
+        &self,
+        records: Vec<LeaseRecord>,
+    ) -> impl Future<Output = Result<(), PersistError>> + Send;
+}
+
+/// Leases could not be made durable.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make DHCP leases durable")]
+pub struct PersistError(#[source] pub Box<dyn Error + Send + Sync>);
+
+/// What a server needs.
+#[derive(Debug)]
+pub struct Parts<S> {
+    /// Configuration and leases.
+    pub engine: Engine,
+    /// The interfaces to listen on.
+    pub links: Vec<Link>,
+    /// Where leases go.
+    pub store: S,
+    /// Where observations go. When it is full they are dropped and counted: DHCP does not wait.
+    pub observations: mpsc::Sender<Observation>,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// Numbers since the start.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Packets received.
+    pub received: AtomicU64,
+    /// Packets that are no DHCP messages.
+    pub malformed: AtomicU64,
+    /// Messages that led to nothing, for good reasons.
+    pub ignored: AtomicU64,
+    /// Replies sent.
+    pub replied: AtomicU64,
+    /// Replies that could not be sent.
+    pub send_failed: AtomicU64,
+    /// Leases that could not be made durable, and were not acknowledged.
+    pub persist_failed: AtomicU64,
+    /// Observations that nobody took in time.
+    pub observations_dropped: AtomicU64,
+    /// Messages over which the engine panicked.
+    pub panicked: AtomicU64,
+}
+
+impl Counters {
+    fn add(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A question to the running server.
+#[derive(Debug)]
+enum Command {
+    Configure(Config, oneshot::Sender<Result<(), ConfigError>>),
+    Records(oneshot::Sender<Vec<LeaseRecord>>),
+}
+
+/// The server has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the DHCP server has stopped")]
+pub struct Stopped;
+
+/// A running server. When the last clone is dropped, the server ends and closes its sockets.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    commands: mpsc::Sender<Command>,
+    counters: Arc<Counters>,
+}
+
+/// Starts a server in the background.
+pub fn start<S: LeaseStore>(parts: Parts<S>, tasks: &Tasks) -> Handle {
+    let (commands, commanded) = mpsc::channel(COMMANDS_MAX);
+    let (received, packets) = mpsc::channel::<Received>(RECEIVED_MAX);
+    let links: Vec<_> = parts.links.into_iter().map(Arc::new).collect();
+    for (at, link) in links.iter().enumerate() {
+        tasks.spawn("dhcp receive", link::receive(Arc::clone(link), at, received.clone()));
+    }
+    let counters = Arc::new(Counters::default());
+    let turns = Turns::new(
+        turn::World {
+            links,
+            store: parts.store,
+            observations: parts.observations,
+            clock: parts.clock,
+            counters: Arc::clone(&counters),
+        },
+        parts.engine,
+    );
+    tasks.spawn("dhcp", turns.run(packets, commanded));
+    Handle { commands, counters }
+}
+
+impl Handle {
+    /// Serves another configuration from now on; see [`Engine::configure`]. Links stay.
+    ///
+    /// # Errors
+    /// [`Stopped`]; the inner error if the configuration cannot be served.
+    pub async fn configure(&self, config: Config) -> Result<Result<(), ConfigError>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.command(Command::Configure(config, reply), answer).await
+    }
+
+    /// What is known of each address, by address.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub async fn records(&self) -> Result<Vec<LeaseRecord>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.command(Command::Records(reply), answer).await
+    }
+
+    /// The server's numbers.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    async fn command<A>(
+        &self,
+        command: Command,
+        answer: oneshot::Receiver<A>,
+    ) -> Result<A, Stopped> {
+        self.commands.send(command).await.map_err(|_ended| Stopped)?;
+        answer.await.map_err(|_ended| Stopped)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! One turn: the packets that have arrived, the leases they lead to in one flush, the replies.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use stdx::Clock;
+use tokio::sync::mpsc;
+
+use super::{Command, Counters, LeaseStore, Link};
+use crate::dhcp::engine::{Arrival, Effect, Engine, Observation, Outgoing};
+use crate::dhcp::leases::LeaseRecord;
+use crate::dhcp::packet::Packet;
+
+/// Packets of one turn, and so the leases of one flush: enough to make the flush cheap for each,
+/// few enough that their clients do not wait for each other.
+const PACKETS_PER_TURN: usize = 64;
+/// Least time between two lines of the log that any stranger can cause.
+const COMPLAINT_INTERVAL_US: i64 = 1_000_000;
+
+/// A datagram and how it came.
+#[derive(Debug)]
+pub(super) struct Received {
+    /// Number of the link.
+    pub(super) link: usize,
+    pub(super) source: SocketAddrV4,
+    pub(super) destination: Ipv4Addr,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What surrounds the engine.
+#[derive(Debug)]
+pub(super) struct World<S> {
+    pub(super) links: Vec<Arc<Link>>,
+    pub(super) store: S,
+    pub(super) observations: mpsc::Sender<Observation>,
+    pub(super) clock: Clock,
+    pub(super) counters: Arc<Counters>,
+}
+
+#[derive(Debug)]
+pub(super) struct Turns<S> {
+    world: World<S>,
+    engine: Engine,
+    complaints: Complaints,
+}
+
+/// What waits for its lease to be durable.
+struct Waiting {
+    link: usize,
+    reply: Option<Outgoing>,
+    observation: Observation,
+}
+
+impl<S: LeaseStore> Turns<S> {
+    pub(super) fn new(world: World<S>, engine: Engine) -> Self {
+        Self { world, engine, complaints: Complaints::default() }
+    }
+
+    /// Goes on until every [`super::Handle`] is dropped.
+    pub(super) async fn run(
+        mut self,
+        mut packets: mpsc::Receiver<Received>,
+        mut commands: mpsc::Receiver<Command>,
+    ) {
+        let linked = !self.world.links.is_empty();
+        let mut batch = Vec::with_capacity(PACKETS_PER_TURN);
+        loop {
+            tokio::select! {
+                command = commands.recv() => match command {
+                    Some(command) => self.obey(command),
+                    None => return,
+                },
+                count = packets.recv_many(&mut batch, PACKETS_PER_TURN), if linked => {
+                    if count == 0 {
+                        return;
+                    }
+                    self.turn(&mut batch).await;
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        // An asker that is gone needs no answer.
+        match command {
+            Command::Configure(config, reply) => drop(reply.send(self.engine.configure(config))),
+            Command::Records(reply) => drop(reply.send(self.engine.records().collect())),
+        }
+    }
+
+    async fn turn(&mut self, batch: &mut Vec<Received>) {
+        let mut records = Vec::new();
+        let mut waiting = Vec::new();
+        for received in batch.drain(..) {
+            for effect in self.effects(&received) {
+                match effect {
+                    Effect::Reply(out) => self.send(received.link, &out).await,
+                    Effect::Persist { record, reply, observation } => {
+                        records.push(record);
+                        waiting.push(Waiting { link: received.link, reply, observation });
+                    }
+                    Effect::Observe(observation) => self.observe(observation),
+                    Effect::Ignore(reason) => {
+                        Counters::add(&self.world.counters.ignored);
+                        tracing::trace!(%reason, source = %received.source, "message ignored");
+                    }
+                }
+            }
+        }
+        if !records.is_empty() {
+            self.persist(records, waiting).await;
+        }
+    }
+
+    /// What one datagram leads to. A panic of the engine is a bug, but one client's only.
+    fn effects(&mut self, received: &Received) -> Vec<Effect> {
+        let Received { link, source, destination, bytes } = received;
+        let counters = &self.world.counters;
+        Counters::add(&counters.received);
+        let now = self.world.clock.now_micros();
+        let packet = match Packet::decode(bytes) {
+            Ok(packet) => packet,
+            Err(error) => {
+                Counters::add(&counters.malformed);
+                if let Some(unsaid) = self.complaints.may_speak(now) {
+                    tracing::debug!(%error, %source, unsaid, "malformed message");
+                }
+                return Vec::new();
+            }
+        };
+        let Some(link) = self.world.links.get(*link) else { return Vec::new() };
+        let arrival =
+            Arrival { interface: link.own_address(), source: *source, destination: *destination };
+        let handled = catch_unwind(AssertUnwindSafe(|| self.engine.handle(&packet, &arrival, now)));
+        handled.unwrap_or_else(|_panic| {
+            Counters::add(&counters.panicked);
+            tracing::error!(%source, len = bytes.len(), "a message made the DHCP engine panic");
+            Vec::new()
+        })
+    }
+
+    async fn persist(&mut self, records: Vec<LeaseRecord>, waiting: Vec<Waiting>) {
+        let count = records.len();
+        if let Err(error) = self.world.store.persist(records).await {
+            for _ in 0..count {
+                Counters::add(&self.world.counters.persist_failed);
+            }
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::error!(%error, cause = cause.as_deref(), count, "leases are not acknowledged");
+            return;
+        }
+        for Waiting { link, reply, observation } in waiting {
+            if let Some(out) = reply {
+                self.send(link, &out).await;
+            }
+            self.observe(observation);
+        }
+    }
+
+    async fn send(&mut self, link: usize, out: &Outgoing) {
+        let Some(link) = self.world.links.get(link) else { return };
+        let kind = out.reply.message_type();
+        match link.send(out).await {
+            Ok(()) => {
+                Counters::add(&self.world.counters.replied);
+                tracing::debug!(?kind, address = %out.reply.header.yiaddr, to = ?out.to, "replied");
+            }
+            Err(error) => {
+                Counters::add(&self.world.counters.send_failed);
+                if let Some(unsaid) = self.complaints.may_speak(self.world.clock.now_micros()) {
+                    tracing::warn!(%error, ?kind, to = ?out.to, unsaid, "cannot send a reply");
+                }
+            }
+        }
+    }
+
+    fn observe(&self, observation: Observation) {
+        if self.world.observations.try_send(observation).is_err() {
+            Counters::add(&self.world.counters.observations_dropped);
+        }
+    }
+}
+
+/// Keeps the log readable while somebody sends nonsense.
+#[derive(Debug, Default)]
+struct Complaints {
+    last: Option<i64>,
+    unsaid: u64,
+}
+
+impl Complaints {
+    /// Whether to complain now; then the number of times that it did not since.
+    fn may_speak(&mut self, now: i64) -> Option<u64> {
+        // A clock that went back must not silence it.
+        let soon = |last: i64| (0..COMPLAINT_INTERVAL_US).contains(&now.saturating_sub(last));
+        if self.last.is_some_and(soon) {
+            self.unsaid += 1;
+            return None;
+        }
+        self.last = Some(now);
+        Some(std::mem::take(&mut self.unsaid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_are_rare_and_counted() {
+        let mut complaints = Complaints::default();
+        let mut at = |now| complaints.may_speak(now);
+        assert_eq!(at(0), Some(0));
+        assert_eq!((at(0), at(COMPLAINT_INTERVAL_US - 1)), (None, None));
+        assert_eq!(at(COMPLAINT_INTERVAL_US), Some(2));
+        assert_eq!(at(0), Some(0));
+    }
+}

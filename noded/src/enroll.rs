@@ -1,0 +1,146 @@
+//! `noded enroll`: shows a token and waits until the master has used it.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+
+use model::Timestamp;
+use model::enrol::Token;
+use model::layout::Layout;
+use rpc::enrol::{Desk, Outcome};
+use rpc::identity::{IdentityError, is_enrolled, load_membership, membership_path};
+use stdx::Clock;
+use stdx::net::interfaces;
+
+use crate::facts::{self, FactsError};
+use crate::options::EnrollOptions;
+
+/// An enrolment that ended without an identity.
+#[derive(Debug, thiserror::Error)]
+pub enum EnrollError {
+    /// There is nothing to do.
+    #[error(
+        "this machine is node {node} of cluster {cluster}; remove it there first (`gnt node remove {node}`), or, if that cluster is gone, delete `{marker}`"
+    )]
+    Enrolled {
+        /// The node.
+        node: String,
+        /// The cluster.
+        cluster: String,
+        /// The file that says so.
+        marker: String,
+    },
+    /// The identity that is there cannot be read.
+    #[error("cannot tell whether this machine belongs to a cluster")]
+    Identity(#[from] IdentityError),
+    /// The machine's name is not known.
+    #[error("cannot tell the machine's name; give one with --name")]
+    Name(#[from] FactsError),
+    /// The port cannot be had.
+    #[error("cannot wait on {address}: is an agent running on this machine already?")]
+    Listen {
+        /// The address and port.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// The token cannot be shown.
+    #[error("cannot show the token")]
+    Show(#[source] io::Error),
+    /// Somebody guessed.
+    #[error("the token is void after too many wrong secrets; run `noded enroll` again for another")]
+    Void,
+    /// The operator ended it.
+    #[error("ended by {signal} before the master came; the token is void")]
+    Ended {
+        /// The signal.
+        signal: &'static str,
+    },
+}
+
+/// Waits on `rpc` until the master has enrolled this machine, after the token was written to
+/// `show`.
+///
+/// # Errors
+/// See [`EnrollError`]; the machine has no identity then.
+pub async fn enroll(
+    layout: &Layout,
+    rpc: SocketAddr,
+    options: &EnrollOptions,
+    clock: &Clock,
+    show: &mut (dyn Write + Send),
+) -> Result<(), EnrollError> {
+    refuse_enrolled(layout)?;
+    let hostname = match &options.name {
+        Some(name) => name.clone(),
+        None => facts::hostname()?,
+    };
+    let now = Timestamp::from_micros(clock.now_micros());
+    let software = env!("CARGO_PKG_VERSION").to_owned();
+    let desk = Arc::new(Desk::new(layout.clone(), hostname, software, now)?);
+    let address = SocketAddr::new(rpc.ip(), options.port.unwrap_or(rpc.port()));
+    let listen = |error| EnrollError::Listen { address, error };
+    let listener = TcpListener::bind(address).await.map_err(listen)?;
+    let server = desk.serve(listener).map_err(listen)?;
+    let token = Token {
+        host: options.address.clone().unwrap_or_else(|| reachable(rpc.ip()).to_string()),
+        port: server.address().port(),
+        fingerprint: desk.fingerprint(),
+        secret: desk.secret().clone(),
+    };
+    present(&token, show).map_err(EnrollError::Show)?;
+    let ended = tokio::select! {
+        outcome = desk.outcome() => Ok(outcome),
+        signal = stdx::daemon::asked_to_end() => Err(signal.unwrap_or("a failure of the signals")),
+    };
+    // The last answer is on its way: stopping lets it out.
+    server.stop().await;
+    match ended {
+        Ok(Outcome::Enrolled) => Ok(()),
+        Ok(Outcome::Void) => Err(EnrollError::Void),
+        Err(signal) => Err(EnrollError::Ended { signal }),
+    }
+}
+
+fn refuse_enrolled(layout: &Layout) -> Result<(), EnrollError> {
+    if !is_enrolled(layout) {
+        return Ok(());
+    }
+    let membership = load_membership(layout)?;
+    Err(EnrollError::Enrolled {
+        node: membership.node.to_string(),
+        cluster: membership.cluster_name.to_string(),
+        marker: membership_path(layout).display().to_string(),
+    })
+}
+
+/// For people, and, on the line that begins with `token: `, for programs.
+fn present(token: &Token, show: &mut (dyn Write + Send)) -> io::Result<()> {
+    writeln!(
+        show,
+        "Waiting on port {} to be taken into a cluster. On its master, run",
+        token.port
+    )?;
+    writeln!(show, "  gnt node add --secret TOKEN NAME")?;
+    writeln!(show, "with the name that this node shall have and this token, which works once:")?;
+    writeln!(show, "token: {}", token.to_text().expose())?;
+    show.flush()
+}
+
+/// An address that others may reach us by: `listening`, unless that is every address; then the
+/// first of an interface.
+fn reachable(listening: IpAddr) -> IpAddr {
+    if !listening.is_unspecified() {
+        return listening;
+    }
+    let interfaces = interfaces().unwrap_or_default();
+    let up = interfaces.iter().filter(|interface| interface.up && !interface.loopback);
+    let first = up.flat_map(|interface| &interface.addresses).next();
+    first.map_or(IpAddr::from([127, 0, 0, 1]), |address| address.address.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! Runs the DHCP server as the rack documents and the network interfaces ask for: starts it,
+//! changes its configuration, and starts it anew where the interfaces are others.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use model::Timestamp;
+use model::layout::DHCP_SERVER_PORT;
+use model::rack::{Lease, LeaseState as TellState, Observation};
+use stdx::daemon::chain;
+use stdx::net::interfaces;
+use stdx::{Clock, Tasks};
+
+use crate::dhcp::server::{self, Handle, LeaseStore, Link, Parts, PersistError};
+use crate::dhcp::{self, Engine, LeaseRecord, LeaseState};
+use crate::ledger::Ledger;
+use crate::rack::Racks;
+use crate::rack::compile::{Compiled, Place, compile, places};
+
+/// Between two looks at the network interfaces: one that comes up late is served soon after.
+const INTERFACES_EVERY: Duration = Duration::from_secs(10);
+/// Observations that wait to be logged.
+const OBSERVATIONS_MAX: usize = 256;
+
+/// Where and how DHCP is served.
+#[derive(Debug, Clone)]
+pub struct Leasing {
+    /// The port.
+    pub port: u16,
+    /// Addresses for relays, instead of the interfaces.
+    pub relays_only: Vec<Ipv4Addr>,
+    /// Where the boot side listens.
+    pub boot: SocketAddr,
+}
+
+/// Keeps leases in the ledger, and with them, in the same commit, what is to be told of them.
+#[derive(Debug)]
+struct LedgerLeases {
+    ledger: Arc<Ledger>,
+    racks: Arc<Racks>,
+    clock: Clock,
+}
+
+impl LeaseStore for LedgerLeases {
+    async fn persist(&self, records: Vec<LeaseRecord>) -> Result<(), PersistError> {
+        let at = Timestamp::from_micros(self.clock.now_micros());
+        let told = records.iter().filter_map(|record| observation(&self.racks, record)).collect();
+        self.ledger
+            .keep_leases(records, at, told)
+            .await
+            .map_err(|error| PersistError(Box::new(error)))
+    }
+}
+
+/// What the master is told of a lease. Clients without an Ethernet address are served, but are no
+/// machines.
+fn observation(racks: &Racks, record: &LeaseRecord) -> Option<Observation> {
+    let rack = racks.rack_of(record.address)?;
+    let (state, until) = match record.state {
+        LeaseState::Bound { until_us } => (TellState::Bound, until_us),
+        LeaseState::Released { at_us } => (TellState::Released, at_us),
+        LeaseState::Declined { until_us } => (TellState::Declined, until_us),
+    };
+    Some(Observation::Lease(Lease {
+        rack,
+        mac: record.client.mac()?,
+        address: record.address,
+        state,
+        until: Timestamp::from_micros(until),
+    }))
+}
+
+/// A server that runs.
+struct Running {
+    places: BTreeSet<Place>,
+    handle: Handle,
+    tasks: Tasks,
+}
+
+impl Running {
+    /// Ends the server and closes its sockets.
+    async fn end(self) {
+        drop(self.handle);
+        self.tasks.join().await;
+    }
+}
+
+/// Serves until `stopped`.
+pub async fn serve(
+    leasing: Leasing,
+    ledger: Arc<Ledger>,
+    racks: Arc<Racks>,
+    clock: Clock,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let mut changed = racks.watch();
+    let mut running: Option<Running> = None;
+    let mut last: Option<Compiled> = None;
+    loop {
+        changed.mark_unchanged();
+        let wanted = wanted(&leasing, &racks);
+        // What failed before is tried again only with another configuration or by the next look.
+        if last.as_ref() != Some(&wanted) || (running.is_none() && !wanted.places.is_empty()) {
+            let anew = last.as_ref() != Some(&wanted);
+            let world = LedgerLeases {
+                ledger: Arc::clone(&ledger),
+                racks: Arc::clone(&racks),
+                clock: clock.clone(),
+            };
+            running = follow(running, &wanted, leasing.port, world, anew).await;
+            last = Some(wanted);
+        }
+        tokio::select! {
+            _ = changed.changed() => {}
+            () = tokio::time::sleep(INTERFACES_EVERY) => {}
+            _ = stopped.wait_for(|stop| *stop) => break,
+        }
+    }
+    if let Some(running) = running {
+        running.end().await;
+    }
+}
+
+fn wanted(leasing: &Leasing, racks: &Racks) -> Compiled {
+    let interfaces = interfaces().unwrap_or_else(|error| {
+        tracing::warn!(%error, "network interfaces cannot be listed");
+        Vec::new()
+    });
+    let named = !leasing.relays_only.is_empty();
+    if !named && leasing.port != DHCP_SERVER_PORT {
+        // Clients ask on port 67 only.
+        return Compiled::default();
+    }
+    compile(&racks.all(), &places(&interfaces, &leasing.relays_only), leasing.boot)
+}
+
+async fn follow(
+    running: Option<Running>,
+    wanted: &Compiled,
+    port: u16,
+    world: LedgerLeases,
+    loud: bool,
+) -> Option<Running> {
+    if let Err(error) = wanted.config.check() {
+        tracing::error!(
+            error = chain(&error),
+            "dhcp goes on as before: the rack documents cannot be served"
+        );
+        return running;
+    }
+    if let Some(running) = running {
+        if running.places == wanted.places
+            && matches!(running.handle.configure(wanted.config.clone()).await, Ok(Ok(())))
+        {
+            tracing::info!(ranges = wanted.config.ranges.len(), "dhcp configuration changed");
+            return Some(running);
+        }
+        running.end().await;
+    }
+    if wanted.places.is_empty() {
+        return None;
+    }
+    match begin(wanted, port, world) {
+        Ok(running) => {
+            tracing::info!(places = ?running.places, "dhcp is served");
+            Some(running)
+        }
+        Err(error) if loud => {
+            tracing::error!(
+                error = chain(&error),
+                "dhcp is not served; noded needs CAP_NET_BIND_SERVICE and CAP_NET_RAW for port 67, \
+                 and no other DHCP server on the interface; rpc and boot go on, and it is tried \
+                 again every {} s",
+                INTERFACES_EVERY.as_secs()
+            );
+            None
+        }
+        Err(error) => {
+            tracing::debug!(error = chain(&error), "dhcp is still not served");
+            None
+        }
+    }
+}
+
+/// A server that could not be started.
+#[derive(Debug, thiserror::Error)]
+enum BeginError {
+    #[error("cannot listen for DHCP")]
+    Link(#[from] server::LinkError),
+    #[error("the rack documents cannot be served")]
+    Config(#[from] dhcp::ConfigError),
+}
+
+fn begin(wanted: &Compiled, port: u16, world: LedgerLeases) -> Result<Running, BeginError> {
+    let engine = Engine::new(wanted.config.clone(), world.ledger.leases())?;
+    let mut links = Vec::with_capacity(wanted.places.len());
+    for place in &wanted.places {
+        links.push(match place {
+            Place::Interface { name, address } => Link::interface(name, *address)?,
+            Place::Address(address) => Link::address(*address, port)?,
+        });
+    }
+    let (observations, mut observed) = mpsc::channel(OBSERVATIONS_MAX);
+    let tasks = Tasks::new();
+    tasks.spawn("dhcp observations", async move {
+        while let Some(observation) = observed.recv().await {
+            log(&observation);
+        }
+    });
+    let clock = world.clock.clone();
+    let parts = Parts { engine, links, store: world, observations, clock };
+    let handle = server::start(parts, &tasks);
+    Ok(Running { places: wanted.places.clone(), handle, tasks })
+}
+
+/// The log's share of what the server sees; the master's share went with the lease.
+fn log(observation: &dhcp::Observation) {
+    match observation {
+        dhcp::Observation::Leased { record, stage, .. } => {
+            tracing::info!(address = %record.address, client = %record.client, ?stage, "leased");
+        }
+        dhcp::Observation::Released(record) => {
+            tracing::info!(address = %record.address, client = %record.client, "lease given back");
+        }
+        dhcp::Observation::Declined(record) => {
+            let (address, client) = (record.address, &record.client);
+            tracing::error!(%address, %client, "address is in use by another host");
+        }
+        dhcp::Observation::Refused { client, address, why } => {
+            tracing::info!(%address, %client, why, "lease refused");
+        }
+        dhcp::Observation::Full { first, last } => {
+            tracing::error!(%first, %last, "no address is left in the lease range");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,398 @@
+//! What the agent remembers, durably: the epoch that it obeys, who may call, rack documents,
+//! leases, and the outbox. One store, one order of changes; a change is answered when it is on
+//! disk.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{oneshot, watch};
+use uuid::Uuid;
+
+use model::Timestamp;
+use model::rack::{Event, Observation, RackDocument};
+use queue_format::{
+    Callbacks, Change, CloseError, Committer, Epoch, FileError, Key, OpenError, Refusal,
+    StartError, Store, StoreOptions,
+};
+use rpc::calls::{AllowList, Membership};
+
+use crate::dhcp::LeaseRecord;
+use crate::outbox::Outbox;
+
+mod keys;
+mod restore;
+
+use restore::Owner;
+
+/// Bytes of a journal segment. A rack document must fit half of one; an agent changes little, and
+/// two of these are made when it starts for the first time.
+const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+/// Segments: one being written, one being checkpointed.
+const SEGMENTS: usize = 2;
+
+/// Keys that are removed in one change, far below what the store takes.
+const REMOVED_AT_ONCE: usize = 10_000;
+
+/// A state that could not be read or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// Another agent runs on the same directory.
+    #[error("`{path}` is in use by process {owner}: another noded runs on this root")]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// The process that has it.
+        owner: String,
+    },
+    /// The directory cannot be made.
+    #[error("cannot make the directory `{path}`")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// The store cannot be opened.
+    #[error("cannot open the agent's store `{path}`")]
+    Open {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: OpenError,
+    },
+    /// A document cannot be read.
+    #[error("cannot read the agent's store")]
+    Read(#[from] FileError),
+    /// A document holds something else.
+    #[error(
+        "`{key}` in `{path}` is damaged; restore it from a backup, or remove it: the master sends rack documents and lists again, but leases and events that are removed are lost"
+    )]
+    Document {
+        /// The document.
+        key: String,
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// The store cannot be written.
+    #[error("cannot write to the agent's store")]
+    Start(#[from] StartError),
+    /// The change is not taken at the moment.
+    #[error("the agent's store takes no change")]
+    Refused(#[source] Refusal),
+    /// The store has ended before the change was durable.
+    #[error("the agent's store has ended; it is not known whether the change is durable")]
+    Ended,
+    /// The store was not closed cleanly.
+    #[error("cannot close the agent's store cleanly; nothing is lost, the next start recovers")]
+    Close(#[from] CloseError),
+}
+
+/// What comes back when a change is durable.
+#[derive(Debug)]
+struct Tag {
+    /// The last event of the change.
+    number: Option<u64>,
+    done: Option<oneshot::Sender<()>>,
+}
+
+/// The agent's state. Reads see what is durable, but for leases, which are seen when they are given.
+#[derive(Debug)]
+pub struct Ledger {
+    committer: Committer<Tag>,
+    state: Mutex<State>,
+    /// The last event that is durable.
+    durable: watch::Sender<u64>,
+    incarnation: Uuid,
+}
+
+/// What the ledger keeps in memory.
+#[derive(Debug, Default)]
+struct State {
+    outbox: Outbox,
+    leases: BTreeMap<Ipv4Addr, LeaseRecord>,
+}
+
+/// What was found at the start.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// The epoch that is obeyed.
+    pub epoch: Epoch,
+    /// Who may call, if the master ever said.
+    pub allow: Option<AllowList>,
+    /// The rack documents.
+    pub racks: Vec<RackDocument>,
+}
+
+impl Ledger {
+    /// Opens the store in `directory` for the node that `membership` names. What another node, or
+    /// the same machine in another cluster, left there is removed. Blocks.
+    ///
+    /// # Errors
+    /// The store cannot be opened or read.
+    pub fn open(
+        directory: &Path,
+        membership: &Membership,
+    ) -> Result<(Self, Restored), LedgerError> {
+        std::fs::create_dir_all(directory)
+            .map_err(|error| LedgerError::Directory { path: directory.to_owned(), error })?;
+        let options = StoreOptions {
+            segment_bytes: SEGMENT_BYTES,
+            segments: SEGMENTS,
+            ..StoreOptions::default()
+        };
+        let store =
+            Store::open(directory, options).map_err(|error| open_error(directory, error))?;
+        let owner = Owner::of(membership);
+        let found = restore::read(&store, directory, &owner)?;
+        let incarnation = store.recovered().incarnation;
+        let (durable, _) = watch::channel(found.outbox.numbers().last);
+        let telling = durable.clone();
+        let callbacks = Callbacks::new(move |tags: Vec<Tag>, _position| {
+            let last = tags.iter().filter_map(|tag| tag.number).max();
+            telling.send_if_modified(|durable| {
+                let before = *durable;
+                *durable = last.map_or(before, |last| last.max(before));
+                *durable != before
+            });
+            for done in tags.into_iter().filter_map(|tag| tag.done) {
+                // Who asked may have given up.
+                done.send(()).unwrap_or(());
+            }
+        });
+        let committer = store.start(Epoch::default(), callbacks)?;
+        let state = State { outbox: found.outbox, leases: found.leases };
+        let ledger = Self { committer, state: Mutex::new(state), durable, incarnation };
+        ledger.begin(&owner, found.foreign)?;
+        Ok((ledger, found.restored))
+    }
+
+    /// Makes the store that of `owner`, after what is `foreign` has been removed.
+    fn begin(&self, owner: &Owner, foreign: Vec<Key>) -> Result<(), LedgerError> {
+        drop(self.delete(foreign)?);
+        self.submit(vec![put(keys::owner(), owner)], None).map(drop)
+    }
+
+    /// Submits the removal of `keys`; what comes back tells of the last of them.
+    fn delete(&self, keys: Vec<Key>) -> Result<Option<oneshot::Receiver<()>>, LedgerError> {
+        let mut last = None;
+        for group in keys.chunks(REMOVED_AT_ONCE) {
+            let changes = group.iter().map(|key| Change::Delete { key: key.clone() }).collect();
+            last = Some(self.submit(changes, None)?);
+        }
+        Ok(last)
+    }
+
+    /// Identity of the store: another one after the node lost its disk.
+    #[must_use]
+    pub fn incarnation(&self) -> Uuid {
+        self.incarnation
+    }
+
+    /// Makes `epoch` durable.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    pub async fn hold_epoch(&self, epoch: Epoch) -> Result<(), LedgerError> {
+        self.commit(vec![put(keys::epoch(), &epoch)]).await
+    }
+
+    /// Makes the list of callers durable.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    pub async fn keep_allow_list(&self, list: &AllowList) -> Result<(), LedgerError> {
+        self.commit(vec![put(keys::allow_list(), list)]).await
+    }
+
+    /// Makes a rack document durable.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    pub async fn keep_rack(&self, document: &RackDocument) -> Result<(), LedgerError> {
+        self.commit(vec![put(keys::rack(document.rack), document)]).await
+    }
+
+    /// Forgets a rack document.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    pub async fn forget_rack(&self, rack: u32) -> Result<(), LedgerError> {
+        self.commit(vec![Change::Delete { key: keys::rack(rack) }]).await
+    }
+
+    /// Forgets everything but the store's own identity and the numbers that were given: the master
+    /// may remember how far it came.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    pub async fn wipe(&self, racks: &[u32]) -> Result<(), LedgerError> {
+        let mut gone = vec![keys::epoch(), keys::allow_list()];
+        gone.extend(racks.iter().map(|rack| keys::rack(*rack)));
+        let done = {
+            let mut state = self.state.lock();
+            gone.extend(state.leases.keys().map(|address| keys::lease(*address)));
+            let events = state.outbox.pending(u64::MAX, usize::MAX);
+            gone.extend(events.iter().map(|event| keys::event(event.number)));
+            // Last: a stop before it leaves a store that the next owner empties.
+            gone.push(keys::owner());
+            let outbox = Outbox::restore(state.outbox.numbers(), []);
+            *state = State { outbox, leases: BTreeMap::new() };
+            self.delete(gone)?
+        };
+        match done {
+            Some(done) => done.await.map_err(|_ended| LedgerError::Ended),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes `leases`, and what is to be told of them, durable in one change.
+    ///
+    /// # Errors
+    /// The store does not take it: then nothing has happened.
+    pub async fn keep_leases(
+        &self,
+        leases: Vec<LeaseRecord>,
+        at: Timestamp,
+        observations: Vec<Observation>,
+    ) -> Result<(), LedgerError> {
+        let changes = leases.iter().map(|lease| put(keys::lease(lease.address), lease)).collect();
+        let done = {
+            let mut state = self.state.lock();
+            let done = self.submit_events(&mut state, changes, at, observations)?;
+            state.leases.extend(leases.into_iter().map(|lease| (lease.address, lease)));
+            done
+        };
+        done.await.map_err(|_ended| LedgerError::Ended)
+    }
+
+    /// Notes what was seen. It is handed out once it is durable; nobody waits for it here.
+    ///
+    /// # Errors
+    /// The store does not take it: then it is not noted.
+    pub fn note(&self, at: Timestamp, observation: Observation) -> Result<(), LedgerError> {
+        let mut state = self.state.lock();
+        self.submit_events(&mut state, Vec::new(), at, vec![observation]).map(drop)
+    }
+
+    /// Submits `changes` with the events of `observations`. The lock that `state` came from is
+    /// held, so numbers reach the store in their order.
+    fn submit_events(
+        &self,
+        state: &mut State,
+        mut changes: Vec<Change>,
+        at: Timestamp,
+        observations: Vec<Observation>,
+    ) -> Result<oneshot::Receiver<()>, LedgerError> {
+        let plan = state.outbox.plan(at, observations);
+        changes.extend(plan.forget.iter().map(|n| Change::Delete { key: keys::event(*n) }));
+        changes.extend(plan.put.iter().map(|event| put(keys::event(event.number), event)));
+        let number = plan.put.last().map(|event| event.number);
+        if number.is_some() {
+            changes.push(put(keys::numbers(), &plan.numbers));
+        }
+        let done = self.submit(changes, number)?;
+        state.outbox.apply(plan);
+        Ok(done)
+    }
+
+    /// Forgets events up to `number`, as far as they were ever handed out.
+    ///
+    /// # Errors
+    /// The store does not take it; they are then handed out again after a restart.
+    pub fn acknowledge(&self, number: u64) -> Result<(), LedgerError> {
+        let mut state = self.state.lock();
+        let number = number.min(*self.durable.borrow());
+        let gone = state.outbox.acknowledge(number);
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let changes = gone.into_iter().map(|n| Change::Delete { key: keys::event(n) }).collect();
+        self.submit(changes, None).map(drop)
+    }
+
+    /// The durable events, oldest first, at most `most`, and the number of those given up.
+    #[must_use]
+    pub fn pending(&self, most: usize) -> (Vec<Event>, u64) {
+        let durable = *self.durable.borrow();
+        let state = self.state.lock();
+        (state.outbox.pending(durable, most), state.outbox.numbers().dropped)
+    }
+
+    /// Changes when an event has become durable.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.durable.subscribe()
+    }
+
+    /// The lease of `address`, the last one where it has ended.
+    #[must_use]
+    pub fn lease(&self, address: Ipv4Addr) -> Option<LeaseRecord> {
+        self.state.lock().leases.get(&address).cloned()
+    }
+
+    /// All leases, by address.
+    #[must_use]
+    pub fn leases(&self) -> Vec<LeaseRecord> {
+        self.state.lock().leases.values().cloned().collect()
+    }
+
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), LedgerError> {
+        self.submit(changes, None)?.await.map_err(|_ended| LedgerError::Ended)
+    }
+
+    fn submit(
+        &self,
+        changes: Vec<Change>,
+        number: Option<u64>,
+    ) -> Result<oneshot::Receiver<()>, LedgerError> {
+        let (done, told) = oneshot::channel();
+        let tag = Tag { number, done: Some(done) };
+        self.committer
+            .try_submit(changes, tag)
+            .map_err(|refused| LedgerError::Refused(refused.reason))?;
+        Ok(told)
+    }
+
+    /// Commits what waits and completes the files. Blocks.
+    ///
+    /// # Errors
+    /// The files could not be completed; nothing is lost.
+    pub fn close(&self) -> Result<(), LedgerError> {
+        Ok(self.committer.close()?)
+    }
+}
+
+fn open_error(directory: &Path, error: OpenError) -> LedgerError {
+    let path = directory.to_owned();
+    match error {
+        OpenError::Locked { owner, .. } => LedgerError::InUse { path, owner },
+        error => LedgerError::Open { path, error },
+    }
+}
+
+fn put<T: Serialize>(key: Key, document: &T) -> Change {
+    let content = serde_json::to_vec(document).expect("the agent's documents have JSON forms");
+    Change::Put { key, content: Bytes::from(content) }
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, key: &Key, content: &[u8]) -> Result<T, LedgerError> {
+    serde_json::from_slice(content).map_err(|error| LedgerError::Document {
+        key: key.to_string(),
+        path: path.to_owned(),
+        error,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! Core: under which key the agent keeps each document.
+
+use std::net::Ipv4Addr;
+
+use queue_format::Key;
+
+/// Directory of rack documents.
+pub(super) const RACKS: &str = "racks/";
+/// Directory of leases.
+pub(super) const LEASES: &str = "leases/";
+/// Directory of events.
+pub(super) const EVENTS: &str = "outbox/event-";
+
+/// Whose state this is.
+pub(super) fn owner() -> Key {
+    key("owner")
+}
+
+/// The epoch that is obeyed.
+pub(super) fn epoch() -> Key {
+    key("epoch")
+}
+
+/// Who may call.
+pub(super) fn allow_list() -> Key {
+    key("allow-list")
+}
+
+/// The numbers of the outbox.
+pub(super) fn numbers() -> Key {
+    key("outbox/numbers")
+}
+
+/// One event; names sort as numbers do.
+pub(super) fn event(number: u64) -> Key {
+    key(&format!("{EVENTS}{number:020}"))
+}
+
+/// One rack document.
+pub(super) fn rack(rack: u32) -> Key {
+    key(&format!("{RACKS}{rack}"))
+}
+
+/// One address.
+pub(super) fn lease(address: Ipv4Addr) -> Key {
+    key(&format!("{LEASES}{address}"))
+}
+
+fn key(text: &str) -> Key {
+    Key::parse(text).expect("numbers, addresses and the words above make keys")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_one() {
+        for key in [owner(), epoch(), allow_list(), numbers(), event(u64::MAX), rack(u32::MAX)] {
+            assert!(Key::parse(key.as_str()).is_ok());
+        }
+        assert_eq!(lease(Ipv4Addr::BROADCAST).as_str(), "leases/255.255.255.255");
+        assert!(event(9) < event(10));
+    }
+}

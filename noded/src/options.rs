@@ -1,0 +1,143 @@
+//! The command line.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use model::layout::{BOOT_PORT, BOOT_PORT_ALIAS, DHCP_SERVER_PORT, Layout, RPC_PORT};
+use stdx::Clock;
+use stdx::daemon::LogFormat;
+
+use crate::daemon::Settings;
+use crate::leasing::Leasing;
+
+/// The agent of a node: answers the master's calls, gives DHCP leases and serves boot scripts.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "noded", version)]
+pub struct Options {
+    /// What applies to the agent however it is started.
+    #[command(flatten)]
+    pub agent: AgentOptions,
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do instead of serving.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Show a token for `gnt node add`, wait until the master has taken this machine into its
+    /// cluster, then serve.
+    Enroll(EnrollOptions),
+}
+
+/// Options of `noded enroll`.
+#[derive(Debug, Clone, Args)]
+pub struct EnrollOptions {
+    /// Host name or address for the token, by which the master reaches this machine [default: the
+    /// rpc address, or the first address of an interface]
+    #[arg(long, value_name = "HOST")]
+    pub address: Option<String>,
+    /// Port to wait on, and to serve on afterwards [default: the rpc port]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Host name to suggest to the master [default: the machine's]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// End after the enrolment instead of serving, where systemd starts the agent.
+    #[arg(long)]
+    pub exit: bool,
+}
+
+/// Options of the agent.
+#[derive(Debug, Clone, Args)]
+pub struct AgentOptions {
+    /// Directory that all paths are below.
+    #[arg(long, global = true, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// Port of the node protocol.
+    #[arg(long, global = true, value_name = "PORT", default_value_t = RPC_PORT)]
+    pub rpc_port: u16,
+    /// Address of the node protocol.
+    #[arg(long, global = true, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    pub rpc_address: IpAddr,
+    /// Port of the boot side.
+    #[arg(long, global = true, value_name = "PORT", default_value_t = BOOT_PORT)]
+    pub boot_port: u16,
+    /// Address of the boot side, which machines are told to boot from.
+    #[arg(long, global = true, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    pub boot_address: IpAddr,
+    /// Further port of the boot side; 0 for none [default: 8888 if the boot port is 10080]
+    #[arg(long, global = true, value_name = "PORT")]
+    pub boot_alias_port: Option<u16>,
+    /// Port of DHCP. Clients ask on port 67 only; another port needs --dhcp-address.
+    #[arg(long, global = true, value_name = "PORT", default_value_t = DHCP_SERVER_PORT)]
+    pub dhcp_port: u16,
+    /// Serve DHCP to relays that write to this address, not to the clients of the interfaces; may
+    /// be repeated. Needs no privilege on ports above 1023.
+    #[arg(long, global = true, value_name = "IP")]
+    pub dhcp_address: Vec<Ipv4Addr>,
+    /// Look of the log: text or json.
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    /// What to log, such as `debug` or `info,noded::dhcp=debug`.
+    #[arg(long, global = true, value_name = "FILTER", default_value = "info")]
+    pub log_filter: String,
+    /// Log to standard error instead of the log file.
+    #[arg(long, global = true)]
+    pub log_stderr: bool,
+}
+
+impl AgentOptions {
+    /// Where things live.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        Layout::new(&self.root)
+    }
+
+    /// What the agent is to be started with.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let default_alias = (self.boot_port == BOOT_PORT).then_some(BOOT_PORT_ALIAS);
+        let alias = self.boot_alias_port.or(default_alias).filter(|port| *port != 0);
+        let boot = SocketAddr::new(self.boot_address, self.boot_port);
+        Settings {
+            layout: self.layout(),
+            rpc: SocketAddr::new(self.rpc_address, self.rpc_port),
+            boot,
+            boot_alias: alias.map(|port| SocketAddr::new(self.boot_address, port)),
+            leasing: Leasing { port: self.dhcp_port, relays_only: self.dhcp_address.clone(), boot },
+            clock: Clock::system(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn settings(line: &str) -> Settings {
+        Options::try_parse_from(line.split(' ')).unwrap().agent.settings()
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Options::command().debug_assert();
+        let enroll = "noded enroll --root /tmp/x --address n2.example.com --port 1 --exit";
+        let options = Options::try_parse_from(enroll.split(' ')).unwrap();
+        assert_eq!(options.agent.root, PathBuf::from("/tmp/x"));
+        assert!(matches!(options.command, Some(Command::Enroll(EnrollOptions { exit: true, .. }))));
+    }
+
+    #[test]
+    fn the_alias_goes_with_the_default_port() {
+        let port = |line| settings(line).boot_alias.map(|alias| alias.port());
+        assert_eq!(port("noded"), Some(8_888));
+        assert_eq!(port("noded --boot-alias-port 0"), None);
+        assert_eq!(port("noded --boot-port 9000"), None);
+        assert_eq!(port("noded --boot-port 9000 --boot-alias-port 9001"), Some(9_001));
+    }
+}

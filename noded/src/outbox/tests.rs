@@ -1,0 +1,157 @@
+use proptest::prelude::*;
+
+use model::machine::BootStage;
+use model::rack::{Lease, LeaseState};
+
+use super::*;
+
+pub(crate) fn lease(address: u8, until: i64) -> Observation {
+    Observation::Lease(Lease {
+        rack: 0,
+        mac: model::MacAddress::new([2, 0, 0, 0, 0, address]),
+        address: Ipv4Addr::new(10, 69, 0, address),
+        state: LeaseState::Bound,
+        until: Timestamp::from_micros(until),
+    })
+}
+
+fn boot(serial: u8) -> Observation {
+    Observation::Boot {
+        rack: 0,
+        serial: format!("S{serial}").parse().unwrap(),
+        address: Ipv4Addr::new(10, 69, 0, serial),
+        mac: None,
+        stage: BootStage::Script,
+    }
+}
+
+fn add(outbox: &mut Outbox, observations: Vec<Observation>) -> Plan {
+    let plan = outbox.plan(Timestamp::from_micros(1), observations);
+    outbox.apply(plan.clone());
+    plan
+}
+
+fn numbers(outbox: &Outbox) -> Vec<u64> {
+    outbox.pending(u64::MAX, usize::MAX).iter().map(|event| event.number).collect()
+}
+
+#[test]
+fn a_later_event_of_the_same_lease_overtakes() {
+    let mut outbox = Outbox::default();
+    add(&mut outbox, vec![lease(1, 10), lease(2, 10)]);
+    let plan = add(&mut outbox, vec![lease(1, 20), boot(1)]);
+    assert_eq!(plan.forget, [1]);
+    assert_eq!(numbers(&outbox), [2, 3, 4]);
+    // Within one group, too.
+    add(&mut outbox, vec![boot(7), boot(7)]);
+    assert_eq!(numbers(&outbox), [2, 3, 4, 6]);
+    assert_eq!(outbox.acknowledge(3), [2, 3]);
+    assert_eq!(numbers(&outbox), [4, 6]);
+}
+
+#[test]
+fn what_is_not_durable_is_not_handed_out() {
+    let mut outbox = Outbox::default();
+    add(&mut outbox, vec![lease(1, 10), lease(2, 10), lease(3, 10)]);
+    assert_eq!(outbox.pending(2, 10).len(), 2);
+    assert_eq!(outbox.pending(3, 1).len(), 1);
+}
+
+#[test]
+fn a_full_outbox_gives_up_the_oldest_and_counts() {
+    let mut outbox = Outbox::default();
+    let many = |from: u32| -> Vec<Observation> {
+        (0..2_000)
+            .map(|i| {
+                let Observation::Lease(lease) = lease(1, 1) else { unreachable!() };
+                let address = Ipv4Addr::from(0x0A00_0000 + from + i);
+                Observation::Lease(Lease { address, ..lease })
+            })
+            .collect()
+    };
+    for group in 0..6 {
+        add(&mut outbox, many(group * 2_000));
+    }
+    assert_eq!(outbox.pending(u64::MAX, usize::MAX).len(), EVENTS_MAX);
+    assert_eq!(outbox.numbers(), Numbers { last: 12_000, dropped: 2_000 });
+    assert_eq!(numbers(&outbox).first(), Some(&2_001));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    See(Vec<u8>),
+    Take,
+    Acknowledge,
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => proptest::collection::vec(0_u8..6, 0..4).prop_map(Step::See),
+        2 => Just(Step::Take),
+        2 => Just(Step::Acknowledge),
+        1 => Just(Step::Restart),
+    ];
+    proptest::collection::vec(step, 0..60)
+}
+
+proptest! {
+    /// A master that takes, commits, and may acknowledge late or never, ends up with the newest
+    /// state of everything that was seen, in order, whatever restarts in between.
+    #[test]
+    fn nothing_is_lost_and_order_holds(steps in steps()) {
+        let mut outbox = Outbox::default();
+        let mut disk: BTreeMap<u64, Event> = BTreeMap::new();
+        let mut truth: HashMap<Ipv4Addr, i64> = HashMap::new();
+        let mut master: HashMap<Ipv4Addr, i64> = HashMap::new();
+        let (mut taken, mut until) = (0, 0);
+        let mut take = |outbox: &Outbox, taken: &mut u64| {
+            for event in outbox.pending(u64::MAX, 3) {
+                let Observation::Lease(lease) = event.observation else { unreachable!() };
+                if event.number > *taken {
+                    *taken = event.number;
+                    master.insert(lease.address, lease.until.micros());
+                }
+            }
+            master.clone()
+        };
+        for step in steps {
+            match step {
+                Step::See(addresses) => {
+                    let seen: Vec<_> = addresses
+                        .into_iter()
+                        .map(|address| {
+                            until += 1;
+                            truth.insert(Ipv4Addr::new(10, 69, 0, address), until);
+                            lease(address, until)
+                        })
+                        .collect();
+                    let plan = add(&mut outbox, seen);
+                    for number in plan.forget {
+                        disk.remove(&number);
+                    }
+                    disk.extend(plan.put.into_iter().map(|event| (event.number, event)));
+                }
+                Step::Take => {
+                    take(&outbox, &mut taken);
+                }
+                Step::Acknowledge => {
+                    for number in outbox.acknowledge(taken) {
+                        disk.remove(&number);
+                    }
+                }
+                Step::Restart => {
+                    outbox = Outbox::restore(outbox.numbers(), disk.values().cloned());
+                }
+            }
+            let kept = numbers(&outbox);
+            prop_assert!(kept.is_sorted());
+            prop_assert_eq!(&kept, &disk.keys().copied().collect::<Vec<_>>());
+        }
+        let mut state = take(&outbox, &mut taken);
+        while !outbox.acknowledge(taken).is_empty() {
+            state = take(&outbox, &mut taken);
+        }
+        prop_assert_eq!(state, truth);
+    }
+}

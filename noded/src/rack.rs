@@ -1,0 +1,199 @@
+//! The rack documents that the agent serves from, and what they mean for DHCP.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use model::Serial;
+use model::rack::{RackDocument, RackMachine};
+use rpc::calls::RackHeld;
+
+use crate::ledger::{Ledger, LedgerError};
+
+pub mod compile;
+
+/// Racks that one agent serves: one as a rule, a few where a node stands between them.
+pub const RACKS_MAX: usize = 16;
+
+type Documents = BTreeMap<u32, Arc<RackDocument>>;
+
+/// A document that was not installed.
+#[derive(Debug, thiserror::Error)]
+pub enum RackError {
+    /// The agent serves as many racks as it can.
+    #[error("this node serves {RACKS_MAX} racks already")]
+    TooMany,
+    /// It could not be made durable.
+    #[error("cannot keep the document of rack {rack}")]
+    Keep {
+        /// The rack.
+        rack: u32,
+        /// Why.
+        #[source]
+        error: LedgerError,
+    },
+}
+
+/// The documents in force.
+#[derive(Debug)]
+pub struct Racks {
+    documents: RwLock<Documents>,
+    /// One change at a time, so that disk and memory agree.
+    changing: tokio::sync::Mutex<()>,
+    changed: watch::Sender<u64>,
+}
+
+impl Racks {
+    /// Serves `documents` from the start.
+    #[must_use]
+    pub fn new(documents: Vec<RackDocument>) -> Self {
+        let documents = documents.into_iter().map(|d| (d.rack, Arc::new(d))).collect();
+        Self {
+            documents: RwLock::new(documents),
+            changing: tokio::sync::Mutex::new(()),
+            changed: watch::channel(0).0,
+        }
+    }
+
+    /// Installs `document`, durably, if it is newer than the one held; says which one is held then.
+    ///
+    /// # Errors
+    /// There are too many racks, or the document could not be made durable.
+    pub async fn install(
+        &self,
+        ledger: &Ledger,
+        document: RackDocument,
+    ) -> Result<RackHeld, RackError> {
+        let _turn = self.changing.lock().await;
+        let rack = document.rack;
+        let held = self.get(rack).map(|held| held.version);
+        if let Some(version) = held.filter(|held| *held >= document.version) {
+            return Ok(RackHeld { rack, version });
+        }
+        if held.is_none() && self.documents.read().len() >= RACKS_MAX {
+            return Err(RackError::TooMany);
+        }
+        ledger.keep_rack(&document).await.map_err(|error| RackError::Keep { rack, error })?;
+        let version = document.version;
+        tracing::info!(
+            rack,
+            version,
+            machines = document.machines.len(),
+            "rack document installed"
+        );
+        self.documents.write().insert(rack, Arc::new(document));
+        self.tell();
+        Ok(RackHeld { rack, version })
+    }
+
+    /// Serves `rack` no longer.
+    ///
+    /// # Errors
+    /// That could not be made durable.
+    pub async fn withdraw(&self, ledger: &Ledger, rack: u32) -> Result<(), RackError> {
+        let _turn = self.changing.lock().await;
+        if self.get(rack).is_none() {
+            return Ok(());
+        }
+        ledger.forget_rack(rack).await.map_err(|error| RackError::Keep { rack, error })?;
+        tracing::info!(rack, "rack document withdrawn");
+        self.documents.write().remove(&rack);
+        self.tell();
+        Ok(())
+    }
+
+    /// Serves nothing any more; the ledger is the caller's.
+    pub fn clear(&self) {
+        self.documents.write().clear();
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// The document of `rack`.
+    #[must_use]
+    pub fn get(&self, rack: u32) -> Option<Arc<RackDocument>> {
+        self.documents.read().get(&rack).cloned()
+    }
+
+    /// All documents, by rack.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<RackDocument>> {
+        self.documents.read().values().cloned().collect()
+    }
+
+    /// Which versions are held.
+    #[must_use]
+    pub fn held(&self) -> Vec<RackHeld> {
+        let documents = self.documents.read();
+        documents.values().map(|d| RackHeld { rack: d.rack, version: d.version }).collect()
+    }
+
+    /// The rack whose lease ranges hold `address`.
+    #[must_use]
+    pub fn rack_of(&self, address: Ipv4Addr) -> Option<u32> {
+        let documents = self.documents.read();
+        let holds = |d: &Arc<RackDocument>| {
+            d.ranges.iter().any(|range| (range.first..=range.last).contains(&address))
+        };
+        documents.values().find(|d| holds(d)).map(|d| d.rack)
+    }
+
+    /// The machine with this serial number, and its rack.
+    #[must_use]
+    pub fn machine(&self, serial: &Serial) -> Option<(u32, RackMachine)> {
+        let documents = self.documents.read();
+        documents.values().find_map(|document| {
+            let machine = document.machines.iter().find(|machine| machine.serial == *serial)?;
+            Some((document.rack, machine.clone()))
+        })
+    }
+
+    /// Changes with every change of the documents.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{membership, rack};
+
+    #[tokio::test]
+    async fn only_newer_documents_are_installed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ledger, _) = Ledger::open(dir.path(), &membership("n2")).unwrap();
+        let racks = Racks::new(Vec::new());
+        let changed = racks.watch();
+        let held = |version| RackHeld { rack: 0, version };
+        assert_eq!(racks.install(&ledger, rack(0, 5)).await.unwrap(), held(5));
+        assert_eq!(racks.install(&ledger, rack(0, 4)).await.unwrap(), held(5));
+        assert_eq!(racks.install(&ledger, rack(0, 5)).await.unwrap(), held(5));
+        assert_eq!(*changed.borrow(), 1);
+        assert_eq!(racks.install(&ledger, rack(0, 6)).await.unwrap(), held(6));
+        assert_eq!(racks.held(), [held(6)]);
+        assert_eq!(racks.rack_of("10.69.0.40".parse().unwrap()), Some(0));
+        assert_eq!(racks.rack_of("10.69.0.4".parse().unwrap()), None);
+        assert_eq!(racks.machine(&"S1".parse().unwrap()).unwrap().0, 0);
+        racks.withdraw(&ledger, 0).await.unwrap();
+        racks.withdraw(&ledger, 0).await.unwrap();
+        assert!(racks.held().is_empty());
+        assert_eq!(*changed.borrow(), 3);
+    }
+
+    #[tokio::test]
+    async fn racks_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ledger, _) = Ledger::open(dir.path(), &membership("n2")).unwrap();
+        let racks = Racks::new((0..16).map(|number| rack(number, 1)).collect());
+        assert!(matches!(racks.install(&ledger, rack(16, 1)).await, Err(RackError::TooMany)));
+        assert_eq!(racks.install(&ledger, rack(15, 2)).await.unwrap().version, 2);
+    }
+}

@@ -1,0 +1,171 @@
+//! Core: from rack documents and network interfaces to what the DHCP server is told.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use model::ipam::LeaseRange;
+use model::rack::RackDocument;
+use stdx::net::Interface;
+
+use crate::dhcp::{Config, ServedRange};
+
+/// Where the server listens: a link of [`Config`]'s ranges.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A whole interface, on DHCP's own port.
+    Interface {
+        /// Its name.
+        name: String,
+        /// Our address on it, which lies in the range's network.
+        address: Ipv4Addr,
+    },
+    /// An address, for relays alone.
+    Address(Ipv4Addr),
+}
+
+impl Place {
+    /// Our address there.
+    #[must_use]
+    pub const fn address(&self) -> Ipv4Addr {
+        match self {
+            Self::Interface { address, .. } | Self::Address(address) => *address,
+        }
+    }
+}
+
+/// Where to listen, in the order of the ranges, and what to serve there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Compiled {
+    /// One place for each range that can be served here.
+    pub places: BTreeSet<Place>,
+    /// What is served.
+    pub config: Config,
+}
+
+/// Our addresses: those of the interfaces that are up, or those that the operator named, which
+/// serve relays alone.
+#[must_use]
+pub fn places(interfaces: &[Interface], relays_only: &[Ipv4Addr]) -> Vec<Place> {
+    if !relays_only.is_empty() {
+        return relays_only.iter().copied().map(Place::Address).collect();
+    }
+    let up = interfaces.iter().filter(|interface| interface.up && !interface.loopback);
+    up.flat_map(|interface| {
+        interface.addresses.iter().map(|address| Place::Interface {
+            name: interface.name.clone(),
+            address: address.address,
+        })
+    })
+    .collect()
+}
+
+/// Serves every range in whose network one of our `places` lies. Machines are told to boot from
+/// `boot`; where it is no address of its own (0.0.0.0), from our address in their network.
+#[must_use]
+pub fn compile(documents: &[Arc<RackDocument>], places: &[Place], boot: SocketAddr) -> Compiled {
+    let fixed: BTreeSet<Ipv4Addr> =
+        documents.iter().flat_map(|d| &d.machines).flat_map(|m| m.addresses.clone()).collect();
+    let mut compiled = Compiled::default();
+    for document in documents {
+        for range in &document.ranges {
+            let Some(place) = places.iter().find(|p| range.subnet.contains(&p.address())) else {
+                continue;
+            };
+            let served = served(range, document.lease_seconds, place.address(), boot);
+            let excluded = fixed.range(range.first..=range.last).copied().collect();
+            compiled.config.ranges.push(ServedRange { excluded, ..served });
+            compiled.places.insert(place.clone());
+        }
+    }
+    compiled
+}
+
+fn served(
+    range: &LeaseRange,
+    lease_seconds: u32,
+    address: Ipv4Addr,
+    boot: SocketAddr,
+) -> ServedRange {
+    let host = match boot.ip() {
+        IpAddr::V4(ip) if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) | IpAddr::V6(_) => address,
+    };
+    ServedRange {
+        interface_address: address,
+        prefix_len: range.subnet.prefix_len(),
+        first: range.first,
+        last: range.last,
+        excluded: BTreeSet::new(),
+        gateway: Some(range.gateway),
+        dns: Vec::new(),
+        lease_seconds,
+        boot_base_url: format!("http://{host}:{}", boot.port()),
+        server_id: address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stdx::net::InterfaceAddress;
+
+    use super::*;
+    use crate::testing::rack;
+
+    fn interface(name: &str, address: [u8; 4], up: bool) -> Interface {
+        Interface {
+            name: name.to_owned(),
+            index: 1,
+            mac: None,
+            addresses: vec![InterfaceAddress { address: address.into(), prefix_len: 26 }],
+            up,
+            loopback: name == "lo",
+        }
+    }
+
+    fn boot() -> SocketAddr {
+        "0.0.0.0:10080".parse().unwrap()
+    }
+
+    #[test]
+    fn interfaces_in_a_range_are_served() {
+        let interfaces = [
+            interface("lo", [127, 0, 0, 1], true),
+            interface("eth0", [192, 0, 2, 1], true),
+            interface("rack0", [10, 69, 0, 3], true),
+            interface("down0", [10, 69, 0, 5], false),
+        ];
+        let mut document = rack(0, 1);
+        // A machine that was given an address of the range by hand.
+        document.machines[0].addresses.push("10.69.0.40".parse().unwrap());
+        let compiled = compile(&[Arc::new(document)], &places(&interfaces, &[]), boot());
+        let address = Ipv4Addr::new(10, 69, 0, 3);
+        let place = Place::Interface { name: "rack0".to_owned(), address };
+        assert_eq!(compiled.places, [place].into());
+        assert_eq!(compiled.config.check(), Ok(()));
+        let [range] = compiled.config.ranges.as_slice() else { panic!() };
+        assert_eq!((range.interface_address, range.server_id), (address, address));
+        assert_eq!(range.boot_base_url, "http://10.69.0.3:10080");
+        assert_eq!(range.gateway, Some(Ipv4Addr::new(10, 69, 0, 1)));
+        assert_eq!(range.excluded, [Ipv4Addr::new(10, 69, 0, 40)].into());
+        assert_eq!(range.addresses().count(), 30);
+    }
+
+    #[test]
+    fn named_addresses_serve_relays_and_nothing_else() {
+        let interfaces = [interface("rack0", [10, 69, 0, 3], true)];
+        let named = Ipv4Addr::new(10, 69, 0, 9);
+        let places = places(&interfaces, &[named]);
+        let boot = "10.69.0.9:8080".parse().unwrap();
+        let compiled = compile(&[Arc::new(rack(0, 1))], &places, boot);
+        assert_eq!(compiled.places, [Place::Address(named)].into());
+        assert_eq!(compiled.config.ranges[0].boot_base_url, "http://10.69.0.9:8080");
+    }
+
+    #[test]
+    fn a_rack_without_an_interface_here_is_not_served() {
+        let interfaces = [interface("eth0", [192, 0, 2, 1], true)];
+        let compiled = compile(&[Arc::new(rack(0, 1))], &places(&interfaces, &[]), boot());
+        assert_eq!(compiled, Compiled::default());
+    }
+}

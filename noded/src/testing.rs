@@ -1,0 +1,55 @@
+//! What several tests of this crate need.
+
+use model::ipam::LeaseRange;
+use model::rack::{BootChoice, RackDocument, RackMachine};
+use model::{NodeName, Timestamp};
+use queue_format::Epoch;
+use rpc::calls::{AllowList, Membership};
+use uuid::Uuid;
+
+pub(crate) fn name(text: &str) -> NodeName {
+    text.parse().unwrap()
+}
+
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_micros(stdx::Clock::system().now_micros())
+}
+
+pub(crate) fn epoch(term: u64) -> Epoch {
+    Epoch { term, node: 1 }
+}
+
+pub(crate) fn membership(node: &str) -> Membership {
+    Membership {
+        cluster_uuid: Uuid::from_u128(7),
+        cluster_name: name("cluster.example.com"),
+        node: name(node),
+        node_id: 2,
+        allow: AllowList::default(),
+        epoch: epoch(1),
+    }
+}
+
+/// A rack with one range and the machine `S1`.
+pub(crate) fn rack(rack: u32, version: u64) -> RackDocument {
+    RackDocument {
+        cluster_name: name("cluster.example.com"),
+        rack,
+        version,
+        ranges: vec![LeaseRange {
+            subnet: "10.69.0.0/26".parse().unwrap(),
+            first: "10.69.0.32".parse().unwrap(),
+            last: "10.69.0.62".parse().unwrap(),
+            gateway: "10.69.0.1".parse().unwrap(),
+        }],
+        lease_seconds: 3_600,
+        machines: vec![RackMachine {
+            serial: "S1".parse().unwrap(),
+            role: "worker".to_owned(),
+            index: 4,
+            mac: Vec::new(),
+            addresses: vec!["10.69.0.4".parse().unwrap()],
+            boot: BootChoice::Local,
+        }],
+    }
+}

@@ -1,0 +1,343 @@
+//! The machine's file system.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+
+use super::{Disk, Locked, Name, SegmentFile};
+
+/// Threads that wait for fsyncs of a checkpoint. The file system merges the flushes of those that
+/// wait together: 10,000 small files took 7.5 s one by one, 0.8 s on 16 threads, 0.7 s on 32.
+const SYNC_THREADS: usize = 32;
+
+/// Zeros are written in pieces of this size, so that a new segment needs little memory.
+const ZERO_BYTES: usize = 1 << 20;
+
+/// Files below one data directory, all on one file system.
+#[derive(Debug)]
+pub(crate) struct RealDisk {
+    temporaries: PathBuf,
+    next_temporary: AtomicU64,
+    file_mode: u32,
+    directory_mode: u32,
+    /// The umask took bits away from `file_mode`, so that each new file needs a chmod.
+    umask_interferes: AtomicBool,
+    /// The file system has no unnamed files.
+    no_unnamed: AtomicBool,
+}
+
+impl RealDisk {
+    /// A disk that gives new files and directories these modes, and puts files that have no name
+    /// yet into `temporaries`.
+    pub(crate) fn new(temporaries: PathBuf, file_mode: u32, directory_mode: u32) -> Self {
+        Self {
+            temporaries,
+            next_temporary: AtomicU64::new(0),
+            file_mode,
+            directory_mode,
+            umask_interferes: AtomicBool::new(true),
+            no_unnamed: AtomicBool::new(false),
+        }
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::from_raw_mode(self.file_mode)
+    }
+
+    /// Gives a new file the mode asked for, whatever the umask; learns whether that is needed.
+    fn set_mode(&self, file: &File) -> io::Result<()> {
+        if !self.umask_interferes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if file.metadata()?.permissions().mode() & 0o7777 == self.file_mode {
+            self.umask_interferes.store(false, Ordering::Relaxed);
+            return Ok(());
+        }
+        file.set_permissions(Permissions::from_mode(self.file_mode))
+    }
+
+    fn create_unnamed(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::openat(CWD, directory, flags, self.mode())?);
+        self.set_mode(&file)?;
+        file.write_all(content)?;
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::linkat(CWD, name, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+        Ok(())
+    }
+
+    /// A new file with content in the directory of temporaries.
+    fn temporary(&self, content: &[u8], durable: bool) -> io::Result<PathBuf> {
+        let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
+        let path = self.temporaries.join(number.to_string());
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(self.file_mode)
+            .open(&path)?;
+        let written = self
+            .set_mode(&file)
+            .and_then(|()| file.write_all(content))
+            .and_then(|()| if durable { file.sync_all() } else { Ok(()) });
+        match written {
+            Ok(()) => Ok(path),
+            Err(error) => {
+                drop(std::fs::remove_file(&path));
+                Err(error)
+            }
+        }
+    }
+
+    fn place(&self, temporary: &Path, path: &Path, flags: RenameFlags) -> io::Result<()> {
+        let placed = rustix::fs::renameat_with(CWD, temporary, CWD, path, flags);
+        if placed.is_err() {
+            // The error that matters is the first; a leftover is removed at the next start.
+            drop(std::fs::remove_file(temporary));
+        }
+        Ok(placed?)
+    }
+}
+
+impl Disk for RealDisk {
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Locked>> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(self.file_mode)
+            .open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let mut owner = String::new();
+                file.read_to_string(&mut owner)?;
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, owner.trim().to_owned()));
+            }
+            Err(std::fs::TryLockError::Error(error)) => return Err(error),
+        }
+        file.set_len(0)?;
+        file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)?;
+        Ok(Box::new(LockFile { _file: file }))
+    }
+
+    fn make_directory(&self, path: &Path) -> io::Result<()> {
+        std::fs::DirBuilder::new().mode(self.directory_mode).create(path)?;
+        std::fs::set_permissions(path, Permissions::from_mode(self.directory_mode))
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<Name>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(directory)? {
+            let entry = entry?;
+            let is_directory = entry.file_type()?.is_dir();
+            if let Ok(name) = entry.file_name().into_string() {
+                names.push(Name { name, is_directory });
+            }
+        }
+        Ok(names)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn create(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        if !self.no_unnamed.load(Ordering::Relaxed) {
+            match self.create_unnamed(path, content) {
+                Err(error) if lacks_unnamed_files(&error) => {
+                    self.no_unnamed.store(true, Ordering::Relaxed);
+                }
+                done => return done,
+            }
+        }
+        let temporary = self.temporary(content, false)?;
+        self.place(&temporary, path, RenameFlags::NOREPLACE)
+    }
+
+    fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let temporary = self.temporary(content, false)?;
+        self.place(&temporary, path, RenameFlags::empty())
+    }
+
+    fn replace_synced(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let temporary = self.temporary(content, true)?;
+        self.place(&temporary, path, RenameFlags::empty())
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn sync_files(&self, paths: &[PathBuf]) -> io::Result<()> {
+        let next = AtomicUsize::new(0);
+        let threads = SYNC_THREADS.min(paths.len());
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    scope.spawn(|| -> io::Result<()> {
+                        while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            sync_file(path)?;
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            workers.into_iter().try_for_each(|worker| {
+                worker.join().unwrap_or_else(|_panic| Err(io::Error::other("fsync panicked")))
+            })
+        })
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn make_segment(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        let temporary = self.temporary(&[], false)?;
+        let filled = fill_with_zeros(&temporary, bytes);
+        if filled.is_err() {
+            drop(std::fs::remove_file(&temporary));
+        }
+        filled?;
+        self.place(&temporary, path, RenameFlags::empty())?;
+        self.sync_directory(path.parent().unwrap_or(Path::new(".")))
+    }
+
+    fn open_segment(&self, path: &Path) -> io::Result<(Box<dyn SegmentFile>, u64)> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let bytes = file.metadata()?.len();
+        Ok((Box::new(Segment(file)), bytes))
+    }
+}
+
+fn lacks_unnamed_files(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        error.raw_os_error().map(Errno::from_raw_os_error),
+        Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL)
+    )
+}
+
+fn sync_file(path: &Path) -> io::Result<()> {
+    let file: OwnedFd =
+        match rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(file) => file,
+            // Renamed or removed since: the journal knows, and the directory is synced as well.
+            Err(rustix::io::Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+    Ok(rustix::fs::fdatasync(&file)?)
+}
+
+fn fill_with_zeros(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    let zeros = vec![0; ZERO_BYTES];
+    let mut offset = 0;
+    while offset < bytes {
+        let rest = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(ZERO_BYTES);
+        file.write_all_at(&zeros[..rest], offset)?;
+        offset += u64::try_from(rest).expect("a piece is 1 MiB at most");
+    }
+    file.sync_all()
+}
+
+#[derive(Debug)]
+struct LockFile {
+    _file: File,
+}
+
+impl Locked for LockFile {}
+
+#[derive(Debug)]
+struct Segment(File);
+
+impl SegmentFile for Segment {
+    fn write_durably(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)?;
+        self.0.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(mode: u32) -> (tempfile::TempDir, RealDisk) {
+        let dir = tempfile::tempdir().unwrap();
+        let temporaries = dir.path().join(".tmp");
+        std::fs::create_dir(&temporaries).unwrap();
+        (dir, RealDisk::new(temporaries, mode, 0o750))
+    }
+
+    #[test]
+    fn new_and_existing_names_get_content_and_mode() {
+        for unnamed in [true, false] {
+            let (dir, disk) = disk(0o666);
+            disk.no_unnamed.store(!unnamed, Ordering::Relaxed);
+            let path = dir.path().join("a");
+            disk.create(&path, b"one").unwrap();
+            let taken = disk.create(&path, b"two").unwrap_err();
+            assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(disk.read(&path).unwrap(), b"one");
+            disk.replace(&path, b"three").unwrap();
+            assert_eq!(disk.read(&path).unwrap(), b"three");
+            // 0o666 is cut by any usual umask, and restored.
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o666);
+            assert_eq!(disk.list(&dir.path().join(".tmp")).unwrap(), []);
+        }
+    }
+
+    #[test]
+    fn renaming_never_replaces() {
+        let (dir, disk) = disk(0o640);
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        disk.create(&a, b"a").unwrap();
+        disk.create(&b, b"b").unwrap();
+        let taken = disk.rename_new(&a, &b).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+        disk.remove(&b).unwrap();
+        disk.rename_new(&a, &b).unwrap();
+        assert_eq!(disk.read(&b).unwrap(), b"a");
+        disk.sync_files(&[a, b]).unwrap();
+    }
+
+    #[test]
+    fn a_segment_is_zero_and_keeps_its_size() {
+        let (dir, disk) = disk(0o640);
+        let path = dir.path().join("segment-0");
+        disk.make_segment(&path, 4096).unwrap();
+        let (mut segment, bytes) = disk.open_segment(&path).unwrap();
+        segment.write_durably(512, b"x").unwrap();
+        let content = disk.read(&path).unwrap();
+        assert_eq!((bytes, content.len(), content[512]), (4096, 4096, b'x'));
+    }
+
+    #[test]
+    fn the_lock_names_its_owner() {
+        let (dir, disk) = disk(0o640);
+        let path = dir.path().join("lock");
+        let held = disk.lock(&path).unwrap();
+        let refused = disk.lock(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(refused.to_string(), std::process::id().to_string());
+        drop(held);
+        disk.lock(&path).unwrap();
+    }
+}

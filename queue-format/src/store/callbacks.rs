@@ -1,0 +1,45 @@
+//! What the committer tells its owner.
+
+use super::commit::FatalError;
+use crate::position::Position;
+
+pub(super) type OnCommitted<T> = Box<dyn FnMut(Vec<T>, Position) + Send>;
+pub(super) type OnFatal = Box<dyn Fn(&FatalError) + Send + Sync>;
+
+/// What the committer calls, on its own threads. Be quick: every commit waits for it.
+pub struct Callbacks<T> {
+    pub(super) on_committed: OnCommitted<T>,
+    pub(super) on_fatal: OnFatal,
+}
+
+impl<T> Callbacks<T> {
+    /// `on_committed` gets the tags of one group, in order of submission, once the group is
+    /// durable and readers see it. When the store fails, the process is aborted.
+    pub fn new(on_committed: impl FnMut(Vec<T>, Position) + Send + 'static) -> Self {
+        Self { on_committed: Box::new(on_committed), on_fatal: Box::new(abort) }
+    }
+
+    /// Replaces the abort of the process when the store fails. Nothing is committed afterwards.
+    #[must_use]
+    pub fn on_fatal(mut self, on_fatal: impl Fn(&FatalError) + Send + Sync + 'static) -> Self {
+        self.on_fatal = Box::new(on_fatal);
+        self
+    }
+}
+
+impl<T> std::fmt::Debug for Callbacks<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Callbacks")
+    }
+}
+
+fn abort(error: &FatalError) {
+    tracing::error!(reason = chain(error), "the store failed, aborting: the next start recovers");
+    std::process::abort()
+}
+
+/// An error with its whole chain on one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,277 @@
+//! Taking changes from any thread, and the threads that commit them.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::Store;
+use super::admission::{Backlog, CloseError, Health, Refusal, Refused, weigh};
+use super::callbacks::{Callbacks, OnCommitted};
+use super::checkpoint::{Bell, Checkpoint};
+use super::commit::{Commit, CommitError, FatalError, Log};
+use super::files::Reach;
+use super::naive::Naive;
+use super::open::Parts;
+use super::queue::{PushError, Queue, Submission};
+use super::scan::Reader;
+use super::threads::{Closing, EndState, LogSteps, Shared, Status, spawn_all};
+use crate::change::Change;
+use crate::journal::ring::NewSegment;
+use crate::position::{Epoch, Position};
+
+/// Bytes of one group: a flush of more takes long enough to be felt by everyone behind it.
+const GROUP_BYTES_MAX: u64 = 8 << 20;
+
+/// A group is at most this part of a segment, so that little is wasted at its end.
+const SEGMENT_PART: u64 = 4;
+
+/// A committer that cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store has seen a later epoch.
+    #[error("the store is in epoch {found}, epoch {asked} is over")]
+    Epoch {
+        /// The epoch of the last committed position.
+        found: Epoch,
+        /// The epoch that was asked for.
+        asked: Epoch,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start a thread of the store")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Takes changes and commits them in groups. Any thread may use it; dropping it closes it.
+pub struct Committer<T: Send + 'static> {
+    shared: Arc<Shared<T>>,
+    reader: Reader,
+    closing: Mutex<Option<Closing>>,
+    submission_bytes_max: usize,
+}
+
+impl Store {
+    /// Starts the threads that commit, as the writer of `epoch`.
+    ///
+    /// # Errors
+    /// The store has seen a later epoch, or a thread cannot be started.
+    pub fn start<T: Send + 'static>(
+        self,
+        epoch: Epoch,
+        callbacks: Callbacks<T>,
+    ) -> Result<Committer<T>, StartError> {
+        let found = self.recovered.position.epoch;
+        if epoch < found {
+            return Err(StartError::Epoch { found, asked: epoch });
+        }
+        let reader = self.reader();
+        let Parts { disk, root, options, files, header, position, journal, missing_segments, lock } =
+            self.parts;
+        let group_bytes_max = GROUP_BYTES_MAX.min(options.segment_bytes / SEGMENT_PART);
+        let group_bytes_max = usize::try_from(group_bytes_max).unwrap_or(usize::MAX);
+        let shared = Arc::new(Shared {
+            queue: Queue::new(group_bytes_max),
+            files: files.clone(),
+            bell: Bell::default(),
+            status: Mutex::new(Status { position, ..Status::default() }),
+            on_fatal: callbacks.on_fatal,
+        });
+        let log = match journal {
+            Some(journal) => Log::Journal(journal),
+            None => Log::Files(Naive::new(disk.clone(), &root, header.clone())),
+        };
+        let checkpoint = Checkpoint { disk, root, files: files.clone(), header };
+        let steps = CommitSteps {
+            commit: Commit { log, files, epoch, position },
+            shared: shared.clone(),
+            on_committed: callbacks.on_committed,
+        };
+        let threads = spawn_all(
+            &shared,
+            steps,
+            checkpoint,
+            missing_segments,
+            (options, EndState::FilesAlone),
+        );
+        let threads = threads.map_err(|error| {
+            shared.end();
+            StartError::Thread(error)
+        })?;
+        Ok(Committer {
+            shared,
+            reader,
+            closing: Mutex::new(Some(Closing { threads, lock })),
+            submission_bytes_max: group_bytes_max * 2,
+        })
+    }
+}
+
+impl<T: Send + 'static> Committer<T> {
+    /// Submits changes that must go on, such as the end of a running job: refused only when far
+    /// too much waits. They are committed together, or not at all; `tag` comes back then.
+    ///
+    /// # Errors
+    /// See [`Refusal`]; tag and changes are given back.
+    pub fn submit(&self, changes: Vec<Change>, tag: T) -> Result<(), Refused<T>> {
+        let weight = match weigh(&changes, self.submission_bytes_max) {
+            Ok(weight) => weight,
+            Err(reason) => return Err(Refused { tag, changes, reason }),
+        };
+        self.shared.queue.push(Submission { changes, weight, tag }).map_err(|(error, back)| {
+            let reason = match error {
+                PushError::Busy => Refusal::Busy,
+                PushError::Closed => Refusal::Stopped,
+            };
+            Refused { tag: back.tag, changes: back.changes, reason }
+        })
+    }
+
+    /// Submits new work: refused when much waits already, or the disk takes nothing.
+    ///
+    /// # Errors
+    /// See [`Refusal`]; tag and changes are given back.
+    pub fn try_submit(&self, changes: Vec<Change>, tag: T) -> Result<(), Refused<T>> {
+        match self.admit() {
+            Ok(()) => self.submit(changes, tag),
+            Err(reason) => Err(Refused { tag, changes, reason }),
+        }
+    }
+}
+
+impl<T: Send + 'static> Committer<T> {
+    /// Whether new work would be taken now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn admit(&self) -> Result<(), Refusal> {
+        if let Some(full) = self.shared.files.full() {
+            return Err(Refusal::DiskFull { path: full.path });
+        }
+        if self.shared.queue.is_busy() || self.shared.files.is_lagging() {
+            return Err(Refusal::Busy);
+        }
+        Ok(())
+    }
+
+    /// What waits at the moment.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        let (file_lag_keys, file_lag_bytes) = self.shared.files.lag();
+        let queue = &self.shared.queue;
+        Backlog { changes: queue.changes(), bytes: queue.bytes(), file_lag_keys, file_lag_bytes }
+    }
+
+    /// How the store is.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.shared.health()
+    }
+
+    /// The last committed position.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.shared.status.lock().position
+    }
+
+    /// Reads the store.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        self.reader.clone()
+    }
+
+    /// Asks for a checkpoint and does not wait for it.
+    pub fn checkpoint(&self) {
+        self.shared.bell.request();
+    }
+
+    /// Commits what waits, makes the files durable and complete, ends the threads and frees the
+    /// lock. Blocks. Later calls do nothing.
+    ///
+    /// # Errors
+    /// The files could not be completed; the next start will do it from the journal.
+    pub fn close(&self) -> Result<(), CloseError> {
+        match self.closing.lock().take() {
+            Some(closing) => self.shared.close(closing),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Committer<T> {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::warn!(%error, "store not closed cleanly");
+        }
+    }
+}
+
+impl<T: Send + 'static> std::fmt::Debug for Committer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Committer").field("position", &self.position()).finish_non_exhaustive()
+    }
+}
+
+/// What the log thread of a committer does.
+struct CommitSteps<T> {
+    shared: Arc<Shared<T>>,
+    commit: Commit,
+    on_committed: OnCommitted<T>,
+}
+
+/// The tags and the changes of several submissions.
+struct CommitGroup<T> {
+    tags: Vec<T>,
+    changes: Vec<Change>,
+}
+
+impl<T: Send> LogSteps<T> for CommitSteps<T> {
+    type Group = CommitGroup<T>;
+
+    fn prepare(&mut self, group: Vec<Submission<T>>) -> CommitGroup<T> {
+        let mut tags = Vec::with_capacity(group.len());
+        let mut changes = Vec::with_capacity(group.iter().map(|s| s.changes.len()).sum());
+        for submission in group {
+            tags.push(submission.tag);
+            changes.extend(submission.changes);
+        }
+        CommitGroup { tags, changes }
+    }
+
+    fn attempt(
+        &mut self,
+        group: &mut CommitGroup<T>,
+        after_checkpoint: bool,
+    ) -> Result<bool, FatalError> {
+        match self.commit.commit(std::mem::take(&mut group.changes), after_checkpoint) {
+            Ok(_position) => Ok(true),
+            Err(CommitError::Fatal(error)) => Err(error),
+            Err(CommitError::Full(batch)) => {
+                group.changes = batch.0;
+                Ok(false)
+            }
+        }
+    }
+
+    fn finish(&mut self, group: CommitGroup<T>) {
+        let position = self.commit.position;
+        self.shared.status.lock().position = position;
+        (self.on_committed)(group.tags, position);
+        self.shared.files.nudge_writer();
+    }
+
+    fn write_frame(&mut self) -> Result<(), FatalError> {
+        // Only a gate asks for frames, and a single master has none.
+        Ok(())
+    }
+
+    fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError> {
+        self.commit.note_checkpoint(reach)
+    }
+
+    fn add_segment(&mut self, segment: NewSegment) {
+        self.commit.add_segment(segment);
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.commit.written_bytes()
+    }
+}

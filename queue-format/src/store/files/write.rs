@@ -1,0 +1,209 @@
+//! The writer's steps: making files of what is pending.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{FileError, Files, LAG_BYTES_SOFT, State};
+use crate::disk::{self, Disk};
+use crate::key::Key;
+use crate::store::dirty::Dirty;
+use crate::store::pending::{Due, Target};
+
+/// Files taken from the pending ones at a time: enough to make the lock cheap, few enough that a
+/// checkpoint or a reader never waits for long.
+const CHUNK_FILES: usize = 64;
+
+/// How long the writer waits before it tries again on a disk that takes nothing.
+const FULL_RETRY: Duration = Duration::from_millis(250);
+
+/// When the file that has waited longest is due.
+enum Next {
+    Now,
+    /// In so many milliseconds.
+    In(u64),
+    /// As soon as its change may show in a file.
+    Gated,
+    Nothing,
+}
+
+impl State {
+    fn next_due(&self, now_ms: u64, write_behind_ms: u64) -> Next {
+        let Some((index, since_ms)) = self.pending.oldest() else { return Next::Nothing };
+        let waited = now_ms.saturating_sub(since_ms);
+        let wanted = index <= self.flush_upto || self.pending.bytes() > LAG_BYTES_SOFT / 2;
+        if waited < write_behind_ms && !wanted {
+            Next::In(write_behind_ms - waited)
+        } else if self.gate.is_some_and(|gate| index > gate) {
+            Next::Gated
+        } else {
+            Next::Now
+        }
+    }
+}
+
+impl Files {
+    /// Writes files as they come due until [`Files::stop`].
+    pub(crate) fn write_until_stopped(&self) -> Result<(), FileError> {
+        while self.wait_for_due() {
+            self.write_chunk(true)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a file is due; false when there is nothing more to do.
+    fn wait_for_due(&self) -> bool {
+        let mut state = self.state.lock();
+        loop {
+            if state.stopping {
+                return false;
+            }
+            let wait_ms = match state.next_due(self.now_ms(), self.write_behind_ms) {
+                Next::Now => return true,
+                Next::In(wait_ms) => wait_ms,
+                Next::Gated => {
+                    // Ask again should the answer be slow in coming.
+                    self.ask_for_frame();
+                    self.write_behind_ms.max(1)
+                }
+                Next::Nothing => {
+                    state.writer_idle = true;
+                    self.wake_writer.wait(&mut state);
+                    state.writer_idle = false;
+                    continue;
+                }
+            };
+            self.wake_writer.wait_for(&mut state, Duration::from_millis(wait_ms));
+        }
+    }
+
+    /// Writes the files that are due, up to a bounded number.
+    ///
+    /// If `patient`, waits for a disk that takes nothing, until [`Files::stop`].
+    pub(crate) fn write_chunk(&self, patient: bool) -> Result<(), FileError> {
+        let mut state = self.state.lock();
+        let (now, behind) = (self.now_ms(), if patient { self.write_behind_ms } else { 0 });
+        let mut due = Vec::new();
+        while due.len() < CHUNK_FILES && matches!(state.next_due(now, behind), Next::Now) {
+            due.extend(state.pending.take());
+        }
+        // What was written before has a name already, most likely.
+        let existing: Vec<_> = due.iter().map(|due| state.dirty.has(&due.key)).collect();
+        state.writing.clone_from(&due);
+        drop(state);
+
+        let mut dirty = Dirty::default();
+        for (due, exists) in due.iter().zip(existing) {
+            while let Err(error) = self.write_one(due, exists, &mut dirty) {
+                let path = self.path(&due.key);
+                if !patient || !disk::is_full(&error) {
+                    return Err(FileError::Write { path, error });
+                }
+                self.set_full(&path, &error);
+                if !self.wait_to_retry() {
+                    return Ok(());
+                }
+            }
+        }
+
+        let mut state = self.state.lock();
+        state.writing.clear();
+        state.dirty.merge(dirty);
+        self.lag_bytes.store(state.pending.bytes(), Ordering::Relaxed);
+        self.progress.notify_all();
+        drop(state);
+        self.clear_full();
+        Ok(())
+    }
+
+    /// Waits until a disk that took nothing is worth another try; false at the end.
+    fn wait_to_retry(&self) -> bool {
+        let mut state = self.state.lock();
+        // Somebody who ends only if the disk still takes nothing asked for the try.
+        if !state.stopping && state.full.is_some() {
+            self.wake_writer.wait_for(&mut state, FULL_RETRY);
+        }
+        !state.stopping
+    }
+
+    fn write_one(&self, due: &Due, exists: bool, dirty: &mut Dirty) -> io::Result<()> {
+        let path = self.path(&due.key);
+        match &due.target {
+            Target::Content(content) => {
+                if exists {
+                    self.in_directory(&due.key, dirty, || self.disk.replace(&path, content))?;
+                } else {
+                    self.in_directory(&due.key, dirty, || {
+                        match self.disk.create(&path, content) {
+                            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                                self.disk.replace(&path, content)
+                            }
+                            done => done,
+                        }
+                    })?;
+                }
+                dirty.add_content(&due.key, due.last_index);
+            }
+            Target::Absent => {
+                match self.disk.remove(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    // It never had a file, or was renamed.
+                    Err(_) | Ok(()) => dirty.add_name(&due.key, due.last_index),
+                }
+            }
+            Target::RenamedFrom(from) => {
+                let from_path = self.path(from);
+                let rename = || self.disk.rename_new(&from_path, &path);
+                match self.in_directory(&due.key, dirty, rename) {
+                    // Done before a crash, or there is no such file.
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+                        ) => {}
+                    done => done?,
+                }
+                dirty.add_name(&due.key, due.last_index);
+                dirty.add_name(from, due.last_index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does something that needs the directory of `key`, which is made when it is missing.
+    fn in_directory(
+        &self,
+        key: &Key,
+        dirty: &mut Dirty,
+        operation: impl Fn() -> io::Result<()>,
+    ) -> io::Result<()> {
+        match operation() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make_directories(self.disk.as_ref(), &self.root, key, dirty)?;
+                operation()
+            }
+            done => done,
+        }
+    }
+}
+
+/// Makes the directories on the way to the file of `key`.
+pub(crate) fn make_directories(
+    disk: &dyn Disk,
+    root: &Path,
+    key: &Key,
+    dirty: &mut Dirty,
+) -> io::Result<()> {
+    let mut directory = root.to_owned();
+    for segment in key.directory().split('/').filter(|segment| !segment.is_empty()) {
+        let parent = directory.clone();
+        directory.push(segment);
+        match disk.make_directory(&directory) {
+            Ok(()) => dirty.add_directory(parent),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

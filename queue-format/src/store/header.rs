@@ -1,0 +1,176 @@
+//! `store.json`: what the store knows about itself when its journal is gone.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::disk::Disk;
+use crate::position::Position;
+
+/// Name of the file in the data directory.
+pub(crate) const NAME: &str = "store.json";
+
+/// The version of everything below the data directory that this program writes.
+pub const FORMAT: u32 = 1;
+
+/// The content of `store.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    /// Version of the layout.
+    pub(crate) format: u32,
+    /// Made when the store was created: another one means that its history is another one.
+    pub(crate) incarnation: Uuid,
+    /// The files alone are the store; otherwise the journal belongs to it.
+    pub(crate) clean: bool,
+    /// Frames up to this one are durable in the files.
+    pub(crate) lsn: u64,
+    /// The state of the files is at least this.
+    pub(crate) position: Position,
+    /// What a replication engine wants remembered; empty without one.
+    #[serde(default, skip_serializing_if = "Note::is_empty")]
+    pub(crate) note: Note,
+}
+
+/// What a replication engine wants remembered together with the files, in its own words.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Note {
+    /// The vote, at least as new as any in a frame that the header covers.
+    pub(crate) vote: Option<String>,
+    /// The members as of the header's position, and the entry that named them.
+    pub(crate) members: Option<(Position, String)>,
+}
+
+impl Note {
+    fn is_empty(&self) -> bool {
+        self.vote.is_none() && self.members.is_none()
+    }
+}
+
+/// Just the version, which every future layout keeps in its place.
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+}
+
+/// A header that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HeaderError {
+    /// It cannot be read.
+    #[error("cannot read `{path}`")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// It is not what this program writes.
+    #[error("`{path}` is damaged; put back the copy from a backup of the whole data directory")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Where it is wrong.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// Written by a newer program.
+    #[error(
+        "`{path}` has format {found}, but this program knows formats up to {FORMAT}: install the \
+         version that wrote it, or a newer one"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// It cannot be replaced.
+    #[error("cannot replace `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+impl Header {
+    /// A store that never held anything.
+    pub(crate) fn new() -> Self {
+        Self {
+            format: FORMAT,
+            incarnation: Uuid::new_v4(),
+            clean: true,
+            lsn: 0,
+            position: Position::default(),
+            note: Note::default(),
+        }
+    }
+
+    /// What checksums of the journal start with, so that frames of another store are no frames.
+    pub(crate) fn salt(&self) -> u32 {
+        crc32c::crc32c(self.incarnation.as_bytes())
+    }
+
+    /// Reads the header below `root`; none if there is no such file.
+    pub(crate) fn read(disk: &dyn Disk, root: &Path) -> Result<Option<Self>, HeaderError> {
+        let path = root.join(NAME);
+        let bytes = match disk.read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(HeaderError::Read { path, error }),
+        };
+        let parse = |error| HeaderError::Parse { path: path.clone(), error };
+        let version: Version = serde_json::from_slice(&bytes).map_err(parse)?;
+        if version.format > FORMAT {
+            return Err(HeaderError::Newer { path, found: version.format });
+        }
+        serde_json::from_slice(&bytes).map(Some).map_err(parse)
+    }
+
+    /// Replaces the header below `root`, durably.
+    pub(crate) fn write(&self, disk: &dyn Disk, root: &Path) -> Result<(), HeaderError> {
+        let path = root.join(NAME);
+        let mut text = serde_json::to_vec(self).expect("a header has no keys but strings");
+        text.push(b'\n');
+        disk.replace_synced(&path, &text)
+            .and_then(|()| disk.sync_directory(root))
+            .map_err(|error| HeaderError::Write { path, error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::sim::SimDisk;
+
+    fn disk() -> (SimDisk, PathBuf) {
+        let root = PathBuf::from("/data");
+        let disk = SimDisk::with_root(&root);
+        disk.make_directory(&root.join(".tmp")).unwrap();
+        (disk, root)
+    }
+
+    #[test]
+    fn a_header_is_read_as_written() {
+        let (disk, root) = disk();
+        assert_eq!(Header::read(&disk, &root).unwrap(), None);
+        let header = Header::new();
+        header.write(&disk, &root).unwrap();
+        assert_eq!(Header::read(&disk, &root).unwrap(), Some(header));
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_with_a_remedy_whatever_else_it_holds() {
+        let (disk, root) = disk();
+        disk.create(&root.join(NAME), br#"{"format":2,"shape":"other"}"#).unwrap();
+        let error = Header::read(&disk, &root).unwrap_err();
+        assert!(matches!(error, HeaderError::Newer { found: 2, .. }));
+        assert!(error.to_string().contains("install the version that wrote it"));
+        disk.replace(&root.join(NAME), b"{").unwrap();
+        assert!(matches!(Header::read(&disk, &root), Err(HeaderError::Parse { .. })));
+    }
+}

@@ -1,0 +1,445 @@
+//! Opening a store: lock, header, journal, recovery.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::checkpoint::{Checkpoint, segment_path};
+use super::commit::FatalError;
+use super::files::{FileError, Files, Reach};
+use super::header::{Header, HeaderError, Note};
+use super::scan::Reader;
+use super::{Durability, Recovered, StoreOptions};
+use crate::change::Batch;
+use crate::change::codec::DecodeError;
+use crate::disk::real::RealDisk;
+use crate::disk::{Disk, Locked};
+use crate::journal::frame::{self, Frame};
+use crate::journal::live::{self, Damage, Live};
+use crate::journal::ring::{NewSegment, Start};
+use crate::journal::{AppendError, DIRECTORY, Entry, Journal, Payload};
+use crate::position::Position;
+
+/// Where files are that have no name yet; emptied at every start.
+const TEMPORARIES: &str = ".tmp";
+
+/// The lock of the store, by Ganeti's name.
+const LOCK: &str = "queue/lock";
+
+/// The smallest segment: room for a checkpoint frame's reserve and a few ordinary frames.
+const SEGMENT_BYTES_MIN: usize = 16 << 10;
+
+/// Segments that an open store may have: a ring of thousands of files is a mistake.
+const SEGMENTS_MAX: usize = 1024;
+
+/// A store that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Options that no store can be kept with.
+    #[error("a journal needs at least 2 and at most 1024 segments of at least 16384 bytes")]
+    Options,
+    /// Somebody else has it.
+    #[error("`{path}` is locked by process {owner}: is another master running on this data?")]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// The process id that its owner wrote into it.
+        owner: String,
+    },
+    /// A directory or file of the store cannot be made ready.
+    #[error("cannot prepare `{path}`")]
+    Prepare {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// The header cannot be used.
+    #[error("cannot use the header of the store")]
+    Header(#[from] HeaderError),
+    /// A segment cannot be read.
+    #[error("cannot read the journal segment `{path}`")]
+    Segment {
+        /// The segment.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// There is a journal, or there should be one, but its other half is missing.
+    #[error(
+        "`{path}` is missing, although the store was not closed cleanly: acknowledged changes would \
+         be lost. Put it back, or restore a backup of the whole data directory"
+    )]
+    Missing {
+        /// What is missing.
+        path: PathBuf,
+    },
+    /// The journal is not what a crash leaves behind.
+    #[error(
+        "the journal in `{directory}` is damaged: acknowledged changes may be lost. Check the disk \
+         and restore a backup of the whole data directory, or re-add this node so that it gets a \
+         copy from the others"
+    )]
+    Damaged {
+        /// The directory of the journal.
+        directory: PathBuf,
+        /// What is wrong, and where.
+        #[source]
+        damage: Damage,
+    },
+    /// A batch in the journal is not understood.
+    #[error("entry {index} of the journal in `{directory}` is not understood: wrong version?")]
+    Batch {
+        /// The directory of the journal.
+        directory: PathBuf,
+        /// The entry.
+        index: u64,
+        /// What is wrong.
+        #[source]
+        error: DecodeError,
+    },
+    /// The store belongs to a replication engine, which alone knows what is committed.
+    #[error("the store in `{path}` is replicated and cannot be written by a single master")]
+    Replicated {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// The disk takes nothing.
+    #[error("the disk is full or cannot be written (`{path}`): make room, then start again")]
+    Full {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// Writing the files again failed.
+    #[error("cannot bring the files up to date")]
+    Recover(#[source] FatalError),
+    /// A file cannot be written again.
+    #[error("cannot bring the files up to date")]
+    File(#[from] FileError),
+    /// The journal cannot be continued.
+    #[error("cannot continue the journal")]
+    Journal(#[from] AppendError),
+}
+
+/// What an open store consists of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) root: PathBuf,
+    pub(crate) options: StoreOptions,
+    pub(crate) files: Arc<Files>,
+    pub(crate) header: Header,
+    pub(crate) position: Position,
+    /// None when the files are durable by themselves.
+    pub(crate) journal: Option<Journal>,
+    /// Numbers of segments that are yet to be made.
+    pub(crate) missing_segments: Vec<usize>,
+    pub(crate) lock: Box<dyn Locked>,
+}
+
+impl Parts {
+    pub(crate) fn reader(&self) -> Reader {
+        Reader { disk: self.disk.clone(), root: self.root.clone(), files: self.files.clone() }
+    }
+}
+
+/// Who is going to write the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writer {
+    /// A single master, whose entries are committed by being durable.
+    Single,
+    /// A replication engine, which says what is committed.
+    Engine,
+}
+
+/// A store as it was found, with what the files do not hold.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) parts: Parts,
+    pub(crate) recovered: Recovered,
+    /// Entries behind the committed ones.
+    pub(crate) tail: Vec<Entry>,
+    pub(crate) note: Note,
+}
+
+pub(crate) fn open_real(
+    root: &Path,
+    options: StoreOptions,
+    writer: Writer,
+) -> Result<Opened, OpenError> {
+    std::fs::create_dir_all(root)
+        .map_err(|error| OpenError::Prepare { path: root.to_owned(), error })?;
+    let temporaries = root.join(TEMPORARIES);
+    let disk = RealDisk::new(temporaries, options.file_mode, options.directory_mode);
+    open(Arc::new(disk), root, options, writer)
+}
+
+/// Opens the store on any disk; the directory `root` exists.
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    root: &Path,
+    options: StoreOptions,
+    writer: Writer,
+) -> Result<Opened, OpenError> {
+    let too_small =
+        usize::try_from(options.segment_bytes).is_ok_and(|bytes| bytes < SEGMENT_BYTES_MIN);
+    if !(2..=SEGMENTS_MAX).contains(&options.segments) || too_small {
+        return Err(OpenError::Options);
+    }
+    let lock = prepare(disk.as_ref(), root)?;
+    let (header, created) = find_header(disk.as_ref(), root)?;
+    let Read { mut live, segments } = read_segments(disk.as_ref(), root, &header)?;
+    // What the files hold is committed, also when the frame that said so is no longer needed.
+    live.committed = live.committed.max(header.position.index);
+    let note = note_of(&header, &live);
+    let tail = live.entries.split_off(&live.committed.saturating_add(1));
+    if writer == Writer::Single && (!tail.is_empty() || note != Note::default()) {
+        return Err(OpenError::Replicated { path: root.to_owned() });
+    }
+
+    let files = Arc::new(Files::new(disk.clone(), root, options.write_behind));
+    files.change_note(|kept| kept.clone_from(&note));
+    // Frames of the tail stay in the journal, with all that follow them.
+    let tail_lsn = tail.first_key_value().map(|(_index, (lsn, _entry))| *lsn);
+    let covered = tail_lsn.map_or(live.last_lsn, |lsn| lsn - 1);
+    let (reach, replayed_batches) = replay(&files, &live, &header, covered, root)?;
+    let (replayed_keys, _bytes) = files.lag();
+    while files.lag().0 > 0 {
+        files.write_chunk(false)?;
+    }
+    if tail_lsn.is_some() {
+        write_again(disk.as_ref(), root, &segments, covered)?;
+    }
+    let mut checkpoint = Checkpoint { disk, root: root.to_owned(), files, header };
+    checkpoint.header.clean |= options.durability == Durability::File;
+    if checkpoint.make_durable(false).map_err(OpenError::Recover)?.is_none() {
+        return Err(OpenError::Full { path: root.to_owned() });
+    }
+    let Checkpoint { disk, root, files, mut header } = checkpoint;
+    let position = reach.position;
+    let (journal, missing_segments) = match options.durability {
+        Durability::File => (None, Vec::new()),
+        Durability::Journal => {
+            let Live { last_lsn, committed, .. } = live;
+            let start = Start { last_lsn, checkpoint: covered, committed };
+            let (journal, missing) = continue_journal(
+                disk.as_ref(),
+                &root,
+                &options,
+                &segments,
+                (start, header.salt()),
+            )?;
+            (Some(journal), missing)
+        }
+    };
+    if header.clean && journal.is_some() {
+        // From here on the journal belongs to the store; before, it need not even exist.
+        header.clean = false;
+        header.write(disk.as_ref(), &root)?;
+    }
+    files.synced(position.index);
+    let incarnation = header.incarnation;
+    let parts =
+        Parts { disk, root, options, files, header, position, journal, missing_segments, lock };
+    let recovered = Recovered { position, replayed_batches, replayed_keys, created, incarnation };
+    let tail = tail.into_values().map(|(_lsn, entry)| entry).collect();
+    Ok(Opened { parts, recovered, tail, note })
+}
+
+/// The header, or a new one for a new store; refuses half a store.
+fn find_header(disk: &dyn Disk, root: &Path) -> Result<(Header, bool), OpenError> {
+    let found = Header::read(disk, root)?;
+    let has_segments = !list_segments(disk, root)?.is_empty();
+    match found {
+        Some(header) if !header.clean && !has_segments => {
+            Err(OpenError::Missing { path: root.join(DIRECTORY) })
+        }
+        Some(header) => Ok((header, false)),
+        None if has_segments => Err(OpenError::Missing { path: root.join(super::header::NAME) }),
+        None => Ok((Header::new(), true)),
+    }
+}
+
+/// What an engine wanted remembered, as the header and the frames behind it say.
+fn note_of(header: &Header, live: &Live) -> Note {
+    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+    let committed = live.entries.range(..=live.committed).rev();
+    let members = committed.filter_map(|(_index, (_lsn, entry))| match &entry.payload {
+        Payload::Membership(members) => Some((entry.position, text(members))),
+        Payload::Batch(_) | Payload::Blank => None,
+    });
+    Note {
+        vote: live.vote.as_ref().map(text).or_else(|| header.note.vote.clone()),
+        members: members.into_iter().next().or_else(|| header.note.members.clone()),
+    }
+}
+
+/// Writes the frames behind `covered` once more over themselves: they may have been read from a
+/// page that never reached the disk.
+fn write_again(
+    disk: &dyn Disk,
+    root: &Path,
+    segments: &[Found],
+    covered: u64,
+) -> Result<(), OpenError> {
+    for found in segments.iter().filter(|found| found.last_lsn > covered) {
+        let path = segment_path(root, found.number);
+        let fail = |error| OpenError::Segment { path: path.clone(), error };
+        let (mut file, _bytes) = disk.open_segment(&path).map_err(fail)?;
+        for frame in found.frames.iter().filter(|frame| frame.header.lsn > covered) {
+            let bytes = found.content.slice(frame.offset..frame.end());
+            let offset = u64::try_from(frame.offset).unwrap_or(u64::MAX);
+            file.write_durably(offset, &bytes).map_err(fail)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the directories of the store itself, takes the lock, removes leftovers.
+fn prepare(disk: &dyn Disk, root: &Path) -> Result<Box<dyn Locked>, OpenError> {
+    let fail = |path: PathBuf| move |error| OpenError::Prepare { path, error };
+    for name in ["queue", DIRECTORY, TEMPORARIES] {
+        let path = root.join(name);
+        match disk.make_directory(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(fail(path)(error));
+            }
+            Err(_) | Ok(()) => {}
+        }
+    }
+    let path = root.join(LOCK);
+    let lock = disk.lock(&path).map_err(|error| {
+        if error.kind() == io::ErrorKind::WouldBlock {
+            OpenError::Locked { path, owner: error.to_string() }
+        } else {
+            OpenError::Prepare { path, error }
+        }
+    })?;
+    disk.sync_directory(root).map_err(fail(root.to_owned()))?;
+    let temporaries = root.join(TEMPORARIES);
+    for leftover in disk.list(&temporaries).map_err(fail(temporaries.clone()))? {
+        let path = temporaries.join(leftover.name);
+        disk.remove(&path).map_err(fail(path.clone()))?;
+    }
+    Ok(lock)
+}
+
+/// Numbers of the segments that exist, in order.
+fn list_segments(disk: &dyn Disk, root: &Path) -> Result<Vec<usize>, OpenError> {
+    let path = root.join(DIRECTORY);
+    let names = disk.list(&path).map_err(|error| OpenError::Prepare { path, error })?;
+    let number = |name: &str| -> Option<usize> {
+        let number = name.strip_prefix("segment-")?.parse().ok()?;
+        (crate::journal::segment_name(number) == name && number < SEGMENTS_MAX).then_some(number)
+    };
+    let mut numbers: Vec<_> = names.iter().filter_map(|found| number(&found.name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// A segment of an earlier run.
+struct Found {
+    number: usize,
+    /// It is as long as a segment must be.
+    usable: bool,
+    /// Its last frame behind the header's checkpoint, or 0.
+    last_lsn: u64,
+    frames: Vec<Frame>,
+    content: Bytes,
+}
+
+/// What the segments hold.
+struct Read {
+    live: Live,
+    segments: Vec<Found>,
+}
+
+fn read_segments(disk: &dyn Disk, root: &Path, header: &Header) -> Result<Read, OpenError> {
+    let mut all: Vec<(usize, Frame)> = Vec::new();
+    let mut segments = Vec::new();
+    for number in list_segments(disk, root)? {
+        let path = segment_path(root, number);
+        let content = disk.read(&path).map_err(|error| OpenError::Segment { path, error })?;
+        let (usable, content) = (content.len() >= SEGMENT_BYTES_MIN, Bytes::from(content));
+        let mut frames = frame::scan(&content, header.salt());
+        // The frame at the checkpoint tells where the first one behind it is expected.
+        frames.retain(|frame| frame.header.lsn >= header.lsn);
+        all.extend(frames.iter().map(|frame| (number, frame.clone())));
+        frames.retain(|frame| frame.header.lsn > header.lsn);
+        let last_lsn = frames.iter().map(|frame| frame.header.lsn).max().unwrap_or(0);
+        // What holds nothing live need not be kept in memory.
+        let content = if frames.is_empty() { Bytes::new() } else { content };
+        segments.push(Found { number, usable, last_lsn, frames, content });
+    }
+    let live = live::read(all, header.lsn)
+        .map_err(|damage| OpenError::Damaged { directory: root.join(DIRECTORY), damage })?;
+    Ok(Read { live, segments })
+}
+
+/// Hands the entries, which are committed, to the files.
+fn replay(
+    files: &Files,
+    live: &Live,
+    header: &Header,
+    covered: u64,
+    root: &Path,
+) -> Result<(Reach, u64), OpenError> {
+    let mut reach = Reach { lsn: covered, position: header.position };
+    let mut batches = 0;
+    files.begin_at(reach);
+    for (&index, (_lsn, entry)) in &live.entries {
+        reach.position = reach.position.max(entry.position);
+        let batch = match &entry.payload {
+            Payload::Batch(bytes) => Batch::decode(bytes.clone()).map_err(|error| {
+                OpenError::Batch { directory: root.join(DIRECTORY), index, error }
+            })?,
+            Payload::Blank | Payload::Membership(_) => Batch::default(),
+        };
+        files.hand_over(&batch, reach).map_err(|error| OpenError::Recover(error.into()))?;
+        batches += 1;
+    }
+    Ok((reach, batches))
+}
+
+/// Goes on in a segment that holds nothing live, so that whatever was only in the page cache is
+/// never needed again.
+fn continue_journal(
+    disk: &dyn Disk,
+    root: &Path,
+    options: &StoreOptions,
+    segments: &[Found],
+    (start, salt): (Start, u32),
+) -> Result<(Journal, Vec<usize>), OpenError> {
+    let open = |number: usize, last_lsn: u64| {
+        let path = segment_path(root, number);
+        let (file, bytes) =
+            disk.open_segment(&path).map_err(|error| OpenError::Segment { path, error })?;
+        Ok::<_, OpenError>(NewSegment { number, file, bytes, last_lsn })
+    };
+    let is_free = |found: &&Found| found.usable && found.last_lsn == 0;
+    let number = match segments.iter().find(is_free) {
+        Some(free) => free.number,
+        None => {
+            let taken = |number: &usize| segments.iter().any(|found| found.number == *number);
+            let number = (0..).find(|number| !taken(number)).expect("numbers do not end");
+            let path = segment_path(root, number);
+            disk.make_segment(&path, options.segment_bytes)
+                .map_err(|error| OpenError::Prepare { path, error })?;
+            number
+        }
+    };
+    let directory = root.join(DIRECTORY);
+    let mut journal = Journal::new(&directory, salt, start, open(number, 0)?);
+    journal.append_checkpoint(&[], start.checkpoint)?;
+    let mut missing: Vec<usize> = (0..options.segments).filter(|&other| other != number).collect();
+    let needed = |found: &&Found| found.usable || found.last_lsn > start.checkpoint;
+    for other in segments.iter().filter(needed).filter(|found| found.number != number) {
+        journal.add_segment(open(other.number, other.last_lsn)?);
+        missing.retain(|&number| number != other.number);
+    }
+    Ok((journal, missing))
+}

@@ -1,0 +1,295 @@
+//! What waits for the commit thread.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::files::Reach;
+use crate::change::Change;
+use crate::journal::ring::NewSegment;
+
+/// Changes that may wait before new work is refused: at 25,000 commits a second, over two seconds.
+pub const BACKLOG_CHANGES_SOFT: usize = 65_536;
+
+/// Changes that may wait at all. What is between the two is for work that was admitted before.
+pub const BACKLOG_CHANGES_HARD: usize = 4 * BACKLOG_CHANGES_SOFT;
+
+/// Bytes that may wait before new work is refused.
+pub const BACKLOG_BYTES_SOFT: usize = 64 << 20;
+
+/// Bytes that may wait at all.
+pub const BACKLOG_BYTES_HARD: usize = 4 * BACKLOG_BYTES_SOFT;
+
+/// Submissions that go into one batch: more would only make the first of them wait longer.
+const GROUP_SUBMISSIONS_MAX: usize = 16_384;
+
+/// Changes submitted together, which are committed together.
+#[derive(Debug)]
+pub(crate) struct Submission<T> {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) weight: usize,
+    pub(crate) tag: T,
+}
+
+/// What the commit thread does next.
+#[derive(Debug)]
+pub(crate) enum Work<T> {
+    /// Commit these as one batch.
+    Group(Vec<Submission<T>>),
+    /// The files are durable up to here.
+    Checkpoint(Reach),
+    /// One more segment is ready.
+    Segment(NewSegment),
+    /// Write a frame, be it an empty one.
+    Frame,
+    /// Nothing more will come.
+    End,
+}
+
+/// Why a submission was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PushError {
+    /// Too much waits.
+    Busy,
+    /// Nothing is taken any more.
+    Closed,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    submissions: VecDeque<Submission<T>>,
+    changes: usize,
+    checkpoint: Option<Reach>,
+    segments: Vec<NewSegment>,
+    frame_wanted: bool,
+    waiting: bool,
+    committing: bool,
+    closed: bool,
+    ended: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+    bytes: AtomicUsize,
+    changes: AtomicUsize,
+    wake: Condvar,
+    drained: Condvar,
+    group_bytes_max: usize,
+}
+
+impl<T> Queue<T> {
+    /// A queue whose groups have at most this many bytes, or are a single submission.
+    pub(crate) fn new(group_bytes_max: usize) -> Self {
+        Self {
+            state: Mutex::new(State {
+                submissions: VecDeque::new(),
+                changes: 0,
+                checkpoint: None,
+                segments: Vec::new(),
+                frame_wanted: false,
+                waiting: false,
+                committing: false,
+                closed: false,
+                ended: false,
+            }),
+            bytes: AtomicUsize::new(0),
+            changes: AtomicUsize::new(0),
+            wake: Condvar::new(),
+            drained: Condvar::new(),
+            group_bytes_max,
+        }
+    }
+
+    /// Adds work unless too much waits.
+    pub(crate) fn push(&self, submission: Submission<T>) -> Result<(), (PushError, Submission<T>)> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err((PushError::Closed, submission));
+        }
+        if state.changes > BACKLOG_CHANGES_HARD || self.bytes() > BACKLOG_BYTES_HARD {
+            return Err((PushError::Busy, submission));
+        }
+        // A submission without changes takes a place, too.
+        state.changes += submission.changes.len().max(1);
+        self.changes.store(state.changes, Ordering::Relaxed);
+        self.bytes.fetch_add(submission.weight, Ordering::Relaxed);
+        state.submissions.push_back(submission);
+        self.wake_if_waiting(state);
+        Ok(())
+    }
+
+    /// Tells that the files are durable up to here.
+    pub(crate) fn push_checkpoint(&self, reach: Reach) {
+        let mut state = self.state.lock();
+        state.checkpoint = Some(reach);
+        self.wake_if_waiting(state);
+    }
+
+    /// Brings one more segment.
+    pub(crate) fn push_segment(&self, segment: NewSegment) {
+        let mut state = self.state.lock();
+        state.segments.push(segment);
+        self.wake_if_waiting(state);
+    }
+
+    /// Asks for a frame, be it an empty one.
+    pub(crate) fn ask_for_frame(&self) {
+        let mut state = self.state.lock();
+        state.frame_wanted = true;
+        self.wake_if_waiting(state);
+    }
+
+    fn wake_if_waiting(&self, state: parking_lot::MutexGuard<'_, State<T>>) {
+        let waiting = state.waiting;
+        drop(state);
+        if waiting {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Changes that wait.
+    pub(crate) fn changes(&self) -> usize {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether new work should wait.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.changes() > BACKLOG_CHANGES_SOFT || self.bytes() > BACKLOG_BYTES_SOFT
+    }
+
+    /// Waits for work: everything that waits at this moment, within bounds.
+    pub(crate) fn next(&self) -> Work<T> {
+        self.take(true)
+    }
+
+    /// Waits for a checkpoint or a segment; submissions stay where they are.
+    pub(crate) fn next_room(&self) -> Work<T> {
+        self.take(false)
+    }
+
+    fn take(&self, submissions: bool) -> Work<T> {
+        let mut state = self.state.lock();
+        state.committing = !submissions;
+        loop {
+            if state.ended {
+                return Work::End;
+            }
+            if let Some(reach) = state.checkpoint.take() {
+                return Work::Checkpoint(reach);
+            }
+            if let Some(segment) = state.segments.pop() {
+                return Work::Segment(segment);
+            }
+            if submissions && !state.submissions.is_empty() {
+                state.committing = true;
+                state.frame_wanted = false;
+                return Work::Group(self.take_group(&mut state));
+            }
+            if std::mem::take(&mut state.frame_wanted) {
+                return Work::Frame;
+            }
+            if submissions {
+                self.drained.notify_all();
+            }
+            state.waiting = true;
+            self.wake.wait(&mut state);
+            state.waiting = false;
+        }
+    }
+
+    fn take_group(&self, state: &mut State<T>) -> Vec<Submission<T>> {
+        let mut bytes = 0;
+        let fits = |submission: &Submission<T>| {
+            bytes += submission.weight;
+            bytes <= self.group_bytes_max
+        };
+        let count = state.submissions.iter().take(GROUP_SUBMISSIONS_MAX).take_while({
+            let mut fits = fits;
+            move |submission| fits(submission)
+        });
+        let count = count.count().max(1);
+        let group: Vec<_> = state.submissions.drain(..count).collect();
+        let weight: usize = group.iter().map(|submission| submission.weight).sum();
+        let changes: usize = group.iter().map(|submission| submission.changes.len().max(1)).sum();
+        state.changes -= changes;
+        self.changes.store(state.changes, Ordering::Relaxed);
+        self.bytes.fetch_sub(weight, Ordering::Relaxed);
+        group
+    }
+
+    /// Takes no more submissions, and waits until those taken are committed.
+    pub(crate) fn close_and_drain(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        while !state.ended && (!state.submissions.is_empty() || state.committing) {
+            self.drained.wait(&mut state);
+        }
+    }
+
+    /// Ends the commit thread as soon as it asks for work.
+    pub(crate) fn end(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.ended = true;
+        self.wake.notify_all();
+        self.drained.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn submission(tag: u32, weight: usize) -> Submission<u32> {
+        Submission { changes: Vec::new(), weight, tag }
+    }
+
+    fn tags(work: Work<u32>) -> Vec<u32> {
+        match work {
+            Work::Group(group) => group.into_iter().map(|submission| submission.tag).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_group_is_what_waits_within_bounds_and_never_nothing() {
+        let queue = Queue::new(100);
+        for (tag, weight) in [(1, 60), (2, 40), (3, 1), (4, 500), (5, 1)] {
+            queue.push(submission(tag, weight)).unwrap();
+        }
+        assert_eq!((queue.changes(), queue.bytes()), (5, 602));
+        assert_eq!(tags(queue.next()), [1, 2]);
+        assert_eq!(tags(queue.next()), [3]);
+        assert_eq!(tags(queue.next()), [4]);
+        assert_eq!(tags(queue.next()), [5]);
+        assert_eq!((queue.changes(), queue.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn checkpoints_go_first_and_a_closed_queue_takes_nothing() {
+        let queue = Queue::new(100);
+        queue.push(submission(1, 1)).unwrap();
+        let reach = Reach { lsn: 7, ..Reach::default() };
+        queue.push_checkpoint(reach);
+        assert!(matches!(queue.next_room(), Work::Checkpoint(found) if found == reach));
+        queue.end();
+        assert!(matches!(queue.next(), Work::End));
+        assert_eq!(queue.push(submission(2, 1)).unwrap_err().0, PushError::Closed);
+        queue.close_and_drain();
+    }
+
+    #[test]
+    fn the_hard_bound_holds() {
+        let queue = Queue::new(100);
+        queue.push(submission(1, BACKLOG_BYTES_HARD + 1)).unwrap();
+        assert!(queue.is_busy());
+        assert_eq!(queue.push(submission(2, 1)).unwrap_err().0, PushError::Busy);
+    }
+}

@@ -1,0 +1,413 @@
+//! The same store below a replication engine: the engine says what is appended and what is
+//! committed, the store makes it durable and brings the files up to date.
+//!
+//! The difference to a single master: an entry is committed some time after it is durable here, or
+//! never. So the files wait not for the entry but for a durable frame that says it is committed,
+//! for otherwise a crash could leave in a file what the log does not vouch for.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::admission::{CloseError, Health};
+use super::callbacks::Callbacks;
+use super::checkpoint::{Bell, Checkpoint};
+use super::commit::FatalError;
+use super::committer::StartError;
+use super::files::{FileError, Files, Reach};
+use super::open::{OpenError, Opened, Parts, Writer, open_real};
+use super::queue::{Queue, Submission};
+use super::resolve::resolve;
+use super::scan::Reader;
+use super::threads::{Closing, EndState, LogSteps, Shared, Status, spawn_all};
+use super::{Durability, Recovered, StoreOptions};
+use crate::change::Batch;
+use crate::journal::ring::NewSegment;
+use crate::journal::{AppendError, Entry, Journal, Record};
+use crate::position::Position;
+
+/// A group of records is at most this part of a segment.
+const SEGMENT_PART: u64 = 4;
+
+/// Bytes of one group: a flush of more takes long enough to be felt by everyone behind it.
+const GROUP_BYTES_MAX: u64 = 8 << 20;
+
+/// A store opened for a replication engine: locked, recovered up to what is known to be committed.
+#[derive(Debug)]
+pub struct ReplicatedStore {
+    opened: Opened,
+}
+
+/// What the engine has to know of a recovered log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveredLog {
+    /// Entries up to here are in the files, and no longer in the log.
+    pub applied: Position,
+    /// Entries behind it, in order; nobody knows yet whether they are committed.
+    pub tail: Vec<Entry>,
+    /// The newest vote, in the engine's words.
+    pub vote: Option<String>,
+    /// The members as of `applied`, in the engine's words, and the entry that named them.
+    pub members: Option<(Position, String)>,
+}
+
+impl ReplicatedStore {
+    /// Opens the store in `data_dir`, creating it if there is none.
+    ///
+    /// # Errors
+    /// As [`super::Store::open`].
+    pub fn open(data_dir: &Path, options: StoreOptions) -> Result<Self, OpenError> {
+        let options = StoreOptions { durability: Durability::Journal, ..options };
+        Ok(Self { opened: open_real(data_dir, options, Writer::Engine)? })
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn recovered(&self) -> &Recovered {
+        &self.opened.recovered
+    }
+
+    /// What the engine has to know.
+    #[must_use]
+    pub fn log(&self) -> RecoveredLog {
+        RecoveredLog {
+            applied: self.opened.parts.position,
+            tail: self.opened.tail.clone(),
+            vote: self.opened.note.vote.clone(),
+            members: self.opened.note.members.clone(),
+        }
+    }
+
+    /// Reads what is applied.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        self.opened.parts.reader()
+    }
+
+    /// Starts the threads. The callback gets the tags of records that are durable, in the order in
+    /// which they were appended, and the position applied so far.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start<T: Send + 'static>(
+        self,
+        callbacks: Callbacks<T>,
+    ) -> Result<Recorder<T>, StartError> {
+        let reader = self.reader();
+        let Opened { parts, tail, .. } = self.opened;
+        let Parts { disk, root, options, files, header, position, journal, missing_segments, lock } =
+            parts;
+        let journal = journal.expect("a replicated store is opened with a journal");
+        let group = GROUP_BYTES_MAX.min(options.segment_bytes / SEGMENT_PART);
+        let group_bytes_max = usize::try_from(group).unwrap_or(usize::MAX);
+        let shared = Arc::new(Shared {
+            queue: Queue::new(group_bytes_max),
+            files: files.clone(),
+            bell: Bell::default(),
+            status: Mutex::new(Status { position, ..Status::default() }),
+            on_fatal: callbacks.on_fatal,
+        });
+        let asking = Arc::downgrade(&shared);
+        let ask = move || {
+            if let Some(shared) = asking.upgrade() {
+                shared.queue.ask_for_frame();
+            }
+        };
+        files.set_gate(journal.committed(), Box::new(ask));
+        let tail_frames = tail.last().map(|last| (last.position.index, journal.checkpoint() + 1));
+        let progress = Arc::new(Progress {
+            committed: AtomicU64::new(journal.committed()),
+            frames: Mutex::new(Frames {
+                unapplied: tail_frames.into_iter().collect(),
+                last_lsn: journal.last_lsn(),
+            }),
+        });
+        let mut on_durable = callbacks.on_committed;
+        let status = shared.clone();
+        let steps = RecordSteps {
+            journal,
+            files: files.clone(),
+            progress: progress.clone(),
+            on_durable: Box::new(move |tags| {
+                let position = status.status.lock().position;
+                on_durable(tags, position);
+            }),
+        };
+        let checkpoint = Checkpoint { disk, root, files, header };
+        let end = (options, EndState::WithJournal);
+        let threads = spawn_all(&shared, steps, checkpoint, missing_segments, end);
+        let threads = threads.map_err(|error| {
+            shared.end();
+            StartError::Thread(error)
+        })?;
+        let closing = Mutex::new(Some(Closing { threads, lock }));
+        Ok(Recorder { shared, progress, reader, closing, group_bytes_max })
+    }
+}
+
+/// Makes the records of an engine durable in groups, and its committed entries files.
+pub struct Recorder<T: Send + 'static> {
+    shared: Arc<Shared<Recorded<T>>>,
+    progress: Arc<Progress>,
+    reader: Reader,
+    closing: Mutex<Option<Closing>>,
+    group_bytes_max: usize,
+}
+
+/// Records on their way to the journal.
+struct Recorded<T> {
+    records: Vec<Record>,
+    /// The last part of an append carries the tag.
+    tag: Option<T>,
+}
+
+#[derive(Debug)]
+struct Progress {
+    /// The last entry that the engine said is committed.
+    committed: AtomicU64,
+    frames: Mutex<Frames>,
+}
+
+/// Which frames hold entries that are not applied.
+#[derive(Debug)]
+struct Frames {
+    /// The last entry of a frame and the frame's number, in order.
+    unapplied: VecDeque<(u64, u64)>,
+    /// The last durable frame.
+    last_lsn: u64,
+}
+
+impl Frames {
+    fn written(&mut self, lsn: u64, records: &[Record]) {
+        let indexes = records.iter().filter_map(|record| match record {
+            Record::Entry(entry) => Some(entry.position.index),
+            Record::Vote(_) | Record::Truncate { .. } | Record::Purge { .. } => None,
+        });
+        self.unapplied.extend(indexes.max().map(|last| (last, lsn)));
+        self.last_lsn = lsn;
+    }
+
+    /// The last frame that nobody needs once the entries up to `index` are in the files.
+    fn applied(&mut self, index: u64) -> u64 {
+        while self.unapplied.front().is_some_and(|(last, _lsn)| *last <= index) {
+            self.unapplied.pop_front();
+        }
+        self.unapplied.front().map_or(self.last_lsn, |(_last, lsn)| lsn - 1)
+    }
+}
+
+impl<T: Send + 'static> Recorder<T> {
+    /// Appends records, in the order of the calls; the tag comes back when they are durable. Does
+    /// not block. After the end, gives the tag back.
+    ///
+    /// # Errors
+    /// The store takes nothing any more, or far too much waits.
+    pub fn append(&self, records: Vec<Record>, tag: T) -> Result<(), T> {
+        for record in &records {
+            if let Record::Vote(vote) = record {
+                let vote = String::from_utf8_lossy(vote).into_owned();
+                self.shared.files.change_note(|note| note.vote = Some(vote));
+            }
+        }
+        let mut parts = self.split(records).into_iter().peekable();
+        let mut tag = Some(tag);
+        while let Some((weight, records)) = parts.next() {
+            let tag = if parts.peek().is_none() { tag.take() } else { None };
+            let recorded = Recorded { records, tag };
+            let submission = Submission { changes: Vec::new(), weight, tag: recorded };
+            if let Err((_error, back)) = self.shared.queue.push(submission) {
+                match back.tag.tag {
+                    Some(tag) => return Err(tag),
+                    // The parts before the last carry no tag: the caller's is still here.
+                    None => break,
+                }
+            }
+        }
+        tag.map_or(Ok(()), Err)
+    }
+
+    /// Records in parts that each fit a frame, with their weights; at least one part.
+    fn split(&self, records: Vec<Record>) -> Vec<(usize, Vec<Record>)> {
+        let mut parts = vec![(0, Vec::new())];
+        for record in records {
+            let bytes = record.encoded_bytes();
+            let (weight, part) = parts.last_mut().expect("there is always a part");
+            if part.is_empty() || *weight + bytes <= self.group_bytes_max {
+                *weight += bytes;
+                part.push(record);
+            } else {
+                parts.push((bytes, vec![record]));
+            }
+        }
+        parts
+    }
+
+    /// Says that the entries up to `index` are committed. That is written with the next frame.
+    pub fn commit(&self, index: u64) {
+        self.progress.committed.fetch_max(index, Ordering::Release);
+    }
+
+    /// Takes over a committed entry for readers and files. Entries come in order, each after it
+    /// was appended and is durable here; `members` are those that the entry names, if it does.
+    ///
+    /// # Errors
+    /// A move in the batch was not resolved, see [`Recorder::resolve`].
+    pub fn apply(
+        &self,
+        position: Position,
+        batch: &Batch,
+        members: Option<String>,
+    ) -> Result<(), FatalError> {
+        let lsn = self.progress.frames.lock().applied(position.index);
+        self.commit(position.index);
+        let reach = Reach { lsn, position };
+        self.shared.files.hand_over_with_members(batch, reach, members)?;
+        self.shared.status.lock().position = position;
+        self.shared.files.nudge_writer();
+        Ok(())
+    }
+
+    /// Brings the moves of a batch into a form that recovery can repeat. Nothing else may be on its
+    /// way between this and the batch's own [`Recorder::apply`].
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn resolve(&self, batch: Batch) -> Result<Batch, FileError> {
+        let batch = batch.collapse();
+        Ok(resolve(&batch, &self.shared.files)?.batch.unwrap_or(batch))
+    }
+
+    /// Bytes that one entry may have at most.
+    #[must_use]
+    pub fn entry_bytes_max(&self) -> usize {
+        self.group_bytes_max * 2
+    }
+
+    /// Reads what is applied.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        self.reader.clone()
+    }
+
+    /// How the store is.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.shared.health()
+    }
+
+    /// Asks for a checkpoint and does not wait for it.
+    pub fn checkpoint(&self) {
+        self.shared.bell.request();
+    }
+
+    /// Makes everything appended durable, brings the files up to date with what is applied, ends
+    /// the threads and frees the lock. Blocks. Later calls do nothing.
+    ///
+    /// # Errors
+    /// The files could not be completed; the next start will do it from the journal.
+    pub fn close(&self) -> Result<(), CloseError> {
+        match self.closing.lock().take() {
+            Some(closing) => self.shared.close(closing),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Recorder<T> {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::warn!(%error, "store not closed cleanly");
+        }
+    }
+}
+
+impl<T: Send + 'static> std::fmt::Debug for Recorder<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recorder").field("progress", &self.progress).finish_non_exhaustive()
+    }
+}
+
+type OnDurable<T> = Box<dyn FnMut(Vec<T>) + Send>;
+
+/// What the log thread of a recorder does.
+struct RecordSteps<T> {
+    journal: Journal,
+    files: Arc<Files>,
+    progress: Arc<Progress>,
+    on_durable: OnDurable<T>,
+}
+
+/// The tags and the records of several appends.
+struct RecordGroup<T> {
+    tags: Vec<T>,
+    records: Vec<Record>,
+}
+
+impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
+    type Group = RecordGroup<T>;
+
+    fn prepare(&mut self, group: Vec<Submission<Recorded<T>>>) -> RecordGroup<T> {
+        let mut tags = Vec::with_capacity(group.len());
+        let mut records = Vec::with_capacity(group.len());
+        for submission in group {
+            tags.extend(submission.tag.tag);
+            records.extend(submission.tag.records);
+        }
+        RecordGroup { tags, records }
+    }
+
+    fn attempt(
+        &mut self,
+        group: &mut RecordGroup<T>,
+        _after_checkpoint: bool,
+    ) -> Result<bool, FatalError> {
+        let committed = self.progress.committed.load(Ordering::Acquire);
+        match self.journal.append(&group.records, committed) {
+            Ok(lsn) => {
+                self.progress.frames.lock().written(lsn, &group.records);
+                self.files.open_gate(committed);
+                Ok(true)
+            }
+            Err(AppendError::Full) => Ok(false),
+            Err(error) => Err(FatalError::Journal(error)),
+        }
+    }
+
+    fn finish(&mut self, group: RecordGroup<T>) {
+        (self.on_durable)(group.tags);
+    }
+
+    fn write_frame(&mut self) -> Result<(), FatalError> {
+        let committed = self.progress.committed.load(Ordering::Acquire);
+        if committed > self.journal.committed() {
+            match self.journal.append_committed(committed) {
+                Ok(lsn) => self.progress.frames.lock().written(lsn, &[]),
+                Err(AppendError::Full) => return Ok(()),
+                Err(error) => return Err(FatalError::Journal(error)),
+            }
+            self.files.open_gate(committed);
+        }
+        Ok(())
+    }
+
+    fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError> {
+        match self.journal.append_checkpoint(&[], reach.lsn) {
+            Ok(lsn) => self.progress.frames.lock().written(lsn, &[]),
+            Err(AppendError::Full) => {}
+            Err(error) => return Err(FatalError::Journal(error)),
+        }
+        self.files.synced(reach.position.index);
+        Ok(())
+    }
+
+    fn add_segment(&mut self, segment: NewSegment) {
+        self.journal.add_segment(segment);
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.journal.written_bytes()
+    }
+}

@@ -1,0 +1,122 @@
+//! Reading committed state: one key, or all keys with a prefix.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::files::{FileError, Files};
+use crate::disk::Disk;
+use crate::key::Key;
+
+/// Files read at a time: some milliseconds of work, a few MB of small files.
+const CHUNK_FILES: usize = 1024;
+
+/// Threads that read. The work is waiting (cold) or system calls (warm); more gained nothing.
+const READ_THREADS: usize = 4;
+
+/// Reads the store. Clones read the same store.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) root: PathBuf,
+    pub(crate) files: Arc<Files>,
+}
+
+impl Reader {
+    /// The committed content of a key, also while its file lags behind; none if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self, key: &Key) -> Result<Option<Bytes>, FileError> {
+        self.files.content(key)
+    }
+
+    /// All files whose key starts with this text, such as `queue/job-` or `config/`, by key.
+    ///
+    /// It reads the files, which lag behind while a committer runs: meant for the start.
+    ///
+    /// # Errors
+    /// A directory cannot be listed. That a file cannot be read is told by the iterator.
+    pub fn scan(&self, prefix: &str) -> Result<Scan, FileError> {
+        let mut keys = Vec::new();
+        let start = prefix.rsplit_once('/').map_or("", |(directory, _name)| directory);
+        self.list(start, prefix, &mut keys)?;
+        keys.sort_unstable();
+        Ok(Scan { reader: self.clone(), keys: keys.into_iter(), read: Vec::new().into_iter() })
+    }
+
+    fn list(&self, directory: &str, prefix: &str, keys: &mut Vec<Key>) -> Result<(), FileError> {
+        let path = self.root.join(directory);
+        let names = match self.disk.list(&path) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(FileError::Read { path, error }),
+        };
+        for name in names {
+            let text = match directory {
+                "" => name.name,
+                _ => format!("{directory}/{}", name.name),
+            };
+            // What cannot be a key, temporaries and the store's own files, is none.
+            let Ok(key) = Key::parse(&text) else { continue };
+            if name.is_directory {
+                if key.as_str().starts_with(prefix) || prefix.starts_with(&format!("{key}/")) {
+                    self.list(key.as_str(), prefix, keys)?;
+                }
+            } else if key.as_str().starts_with(prefix) {
+                keys.push(key);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_chunk(&self, keys: &[Key]) -> Vec<Result<(Key, Bytes), FileError>> {
+        let read = |key: &Key| {
+            let path = self.root.join(key.as_str());
+            match self.disk.read(&path) {
+                Ok(content) => Some(Ok((key.clone(), Bytes::from(content)))),
+                // Renamed or removed since it was listed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => Some(Err(FileError::Read { path, error })),
+            }
+        };
+        let share = keys.len().div_ceil(READ_THREADS).max(1);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = keys
+                .chunks(share)
+                .map(|share| scope.spawn(move || share.iter().filter_map(read).collect::<Vec<_>>()))
+                .collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().flat_map(join).collect()
+        })
+    }
+}
+
+/// The files with a prefix, by key.
+#[derive(Debug)]
+pub struct Scan {
+    reader: Reader,
+    keys: std::vec::IntoIter<Key>,
+    read: std::vec::IntoIter<Result<(Key, Bytes), FileError>>,
+}
+
+impl Iterator for Scan {
+    type Item = Result<(Key, Bytes), FileError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(item) = self.read.next() {
+                return Some(item);
+            }
+            let chunk: Vec<Key> = self.keys.by_ref().take(CHUNK_FILES).collect();
+            if chunk.is_empty() {
+                return None;
+            }
+            self.read = self.reader.read_chunk(&chunk).into_iter();
+        }
+    }
+}

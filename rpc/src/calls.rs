@@ -1,0 +1,281 @@
+//! Core: the table of calls. What is not in it cannot be asked; what is in it and not answered does
+//! not compile.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+mod enrol;
+mod node;
+
+pub use enrol::*;
+pub use node::*;
+
+/// How long a call may take. The caller gives up after the limit; the agent ends the call then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TimeClass {
+    /// Answered from memory; someone waits who decides on it.
+    Urgent,
+    /// A few disk writes, or the wait of a long poll.
+    Fast,
+    /// Work that takes a while.
+    Normal,
+    /// Work whose length the operator chose.
+    Slow,
+}
+
+impl TimeClass {
+    /// Every class, shortest first.
+    pub const ALL: &[Self] = &[Self::Urgent, Self::Fast, Self::Normal, Self::Slow];
+
+    /// The limit.
+    #[must_use]
+    pub const fn limit(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Urgent => 5,
+            Self::Fast => 30,
+            Self::Normal => 300,
+            Self::Slow => 3_600,
+        })
+    }
+
+    /// The word in the documentation.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Urgent => "urgent",
+            Self::Fast => "fast",
+            Self::Normal => "normal",
+            Self::Slow => "slow",
+        }
+    }
+}
+
+/// What a call does to the node, which decides how epochs guard it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Nothing: answered under any epoch.
+    Reads,
+    /// Something: refused under a lower epoch, and never run beside a call of another epoch.
+    Changes,
+}
+
+/// What the caller does where the node is marked offline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Offline {
+    /// Fails at once, without a packet.
+    Fails,
+    /// Asks all the same: the answer is wanted if there is one.
+    Asks,
+}
+
+/// How the body travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Carriage {
+    /// As one of many on the node's HTTP/2 connection.
+    Shared,
+    /// On an HTTP/1.1 connection of its own, so that small calls need not wait behind it.
+    Bulk,
+}
+
+impl Carriage {
+    /// Longest body, in bytes.
+    #[must_use]
+    pub const fn body_max(self) -> usize {
+        match self {
+            // A thousand machines' worth of parameters, and far below what one connection's
+            // streams could pile up in memory.
+            Self::Shared => 1024 * 1024,
+            // A rack document with every Ignition of a rack of some dozen machines.
+            Self::Bulk => 64 * 1024 * 1024,
+        }
+    }
+}
+
+/// One line of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traits {
+    /// Name, the last part of the path.
+    pub name: &'static str,
+    /// How long it may take.
+    pub class: TimeClass,
+    /// What it does to the node.
+    pub effect: Effect,
+    /// What happens where the node is marked offline.
+    pub offline: Offline,
+    /// How its body travels.
+    pub carriage: Carriage,
+    /// What it is for.
+    pub about: &'static str,
+}
+
+/// A call: its parameters, and the type of its reply.
+pub trait Call: Serialize + DeserializeOwned + Debug + Send + Sync + 'static {
+    /// Its line of the table.
+    const TRAITS: Traits;
+    /// What the agent answers.
+    type Reply: Serialize + DeserializeOwned + Debug + Send + 'static;
+}
+
+/// A call that could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The table has no such call.
+    #[error("there is no call `{name}`")]
+    Unknown {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The parameters are not the call's.
+    #[error("cannot read the parameters of call `{name}`")]
+    Parameters {
+        /// The call.
+        name: &'static str,
+        /// What is wrong with them.
+        #[source]
+        error: serde_json::Error,
+    },
+}
+
+macro_rules! calls {
+    ($(#[$meta:meta])* $table:ident {
+        $(#[doc = $doc:literal] $name:literal $call:ident -> $reply:ty,
+          $class:ident, $effect:ident, $offline:ident, $carriage:ident;)+
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub enum $table {
+            $(#[doc = $doc] $call($call),)+
+        }
+
+        $(impl Call for $call {
+            const TRAITS: Traits = Traits {
+                name: $name,
+                class: TimeClass::$class,
+                effect: Effect::$effect,
+                offline: Offline::$offline,
+                carriage: Carriage::$carriage,
+                about: $doc.trim_ascii(),
+            };
+            type Reply = $reply;
+        })+
+
+        impl $table {
+            /// Every call, in the order of the table.
+            pub const TABLE: &[Traits] = &[$($call::TRAITS,)+];
+
+            /// The line of the call `name`.
+            #[must_use]
+            pub fn traits(name: &str) -> Option<&'static Traits> {
+                Self::TABLE.iter().find(|line| line.name == name)
+            }
+
+            /// Reads the call `name` from its parameters.
+            ///
+            /// # Errors
+            /// The table has no such call, or `body` does not hold its parameters.
+            pub fn decode(name: &str, body: &str) -> Result<Self, DecodeError> {
+                match name {
+                    $($name => serde_json::from_str(body)
+                        .map(Self::$call)
+                        .map_err(|error| DecodeError::Parameters { name: $name, error }),)+
+                    unknown => Err(DecodeError::Unknown { name: unknown.chars().take(64).collect() }),
+                }
+            }
+        }
+    };
+}
+
+calls! {
+    /// What an agent answers.
+    Request {
+        /// Which software and protocol the node runs, and as whom.
+        "version" Version -> NodeVersion, Urgent, Reads, Asks, Shared;
+        /// What the machine is made of.
+        "facts" Facts -> NodeFacts, Fast, Reads, Fails, Shared;
+        /// Install a rack document, if it is newer than the one held.
+        "rack_push" RackPush -> RackHeld, Fast, Changes, Fails, Bulk;
+        /// Serve a rack no longer.
+        "rack_withdraw" RackWithdraw -> (), Fast, Changes, Fails, Shared;
+        /// Acknowledge events, and wait for more.
+        "exchange" Exchange -> Exchanged, Fast, Changes, Fails, Shared;
+        /// Replace the list of those who may call.
+        "allow_list" SetAllowList -> (), Fast, Changes, Fails, Shared;
+        /// Do nothing for a while; for tests.
+        "test_delay" TestDelay -> (), Slow, Changes, Fails, Shared;
+        /// Forget the cluster: keys, certificates, rack documents and leases.
+        "leave" Leave -> (), Fast, Changes, Fails, Shared;
+    }
+}
+
+calls! {
+    /// What a node answers that waits to be enrolled; it answers nothing else.
+    EnrolRequest {
+        /// Ask for the request that the cluster's authority is to sign.
+        "enrol_begin" EnrolBegin -> EnrolOffer, Fast, Reads, Asks, Shared;
+        /// Hand over the identity; may be repeated.
+        "enrol_finish" EnrolFinish -> (), Fast, Changes, Asks, Shared;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_over_both_tables() {
+        let names: Vec<_> =
+            Request::TABLE.iter().chain(EnrolRequest::TABLE).map(|line| line.name).collect();
+        let unique: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
+    }
+
+    #[test]
+    fn a_long_poll_ends_within_its_class() {
+        let wait = Duration::from_millis(u64::from(EXCHANGE_WAIT_MS_MAX));
+        assert!(wait * 3 <= Exchange::TRAITS.class.limit() * 2);
+        assert!(
+            Duration::from_secs(u64::from(TEST_DELAY_SECONDS_MAX))
+                < TestDelay::TRAITS.class.limit()
+        );
+    }
+
+    #[test]
+    fn decoding_tells_what_is_wrong() {
+        assert!(matches!(Request::decode("version", "{}"), Ok(Request::Version(_))));
+        assert!(matches!(
+            Request::decode("version", r#"{"x":1}"#),
+            Err(DecodeError::Parameters { name: "version", .. })
+        ));
+        assert!(matches!(Request::decode("enrol_begin", "{}"), Err(DecodeError::Unknown { .. })));
+        assert!(matches!(Request::decode("", "{}"), Err(DecodeError::Unknown { .. })));
+    }
+
+    #[test]
+    fn the_documentation_has_every_line() {
+        let text = include_str!("../../docs/node-rpc.md");
+        for line in Request::TABLE.iter().chain(EnrolRequest::TABLE) {
+            let (class, effect) = (line.class.name(), format!("{:?}", line.effect).to_lowercase());
+            let row = format!(
+                "| `{}` | {} | {} | {} | {} | {} |",
+                line.name,
+                class,
+                effect,
+                format!("{:?}", line.offline).to_lowercase(),
+                format!("{:?}", line.carriage).to_lowercase(),
+                line.about
+            );
+            assert!(text.contains(&row), "docs/node-rpc.md lacks the row\n{row}");
+        }
+        for class in TimeClass::ALL {
+            let row = format!("| {} | {} s |", class.name(), class.limit().as_secs());
+            assert!(text.contains(&row), "docs/node-rpc.md lacks the row\n{row}");
+        }
+        for (name, status, meaning) in crate::wire::FailureKind::TABLE {
+            let row = format!("| `{name}` | {status} | {} |", meaning.trim());
+            assert!(text.contains(&row), "docs/node-rpc.md lacks the row\n{row}");
+        }
+    }
+}

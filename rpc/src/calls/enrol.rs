@@ -1,0 +1,92 @@
+//! Core: parameters and replies of the calls that a node answers which waits to be enrolled.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use model::enrol::{EnrolSecret, TokenError, parse_secret, secret_text};
+use model::{NodeName, Secret};
+
+use crate::calls::node::AllowList;
+use crate::wire::Versions;
+use queue_format::Epoch;
+
+/// The one-time secret on its way through TLS to the node that made it. The only form in which it
+/// can be serialised; `Debug` still hides it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct WireSecret(pub EnrolSecret);
+
+impl fmt::Debug for WireSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl TryFrom<String> for WireSecret {
+    type Error = TokenError;
+
+    fn try_from(text: String) -> Result<Self, TokenError> {
+        // The copy in `text` is dropped here; what it was read from is dropped with the body.
+        parse_secret(Secret::new(text).expose()).map(Self)
+    }
+}
+
+impl From<WireSecret> for String {
+    fn from(secret: WireSecret) -> Self {
+        secret_text(&secret.0).expose().clone()
+    }
+}
+
+/// Parameters of `enrol_begin`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnrolBegin {
+    /// Proof that the caller was shown the token.
+    pub secret: WireSecret,
+}
+
+/// What a new node offers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnrolOffer {
+    /// The name that it would like to have; the operator's word counts.
+    pub hostname: String,
+    /// Version of its software.
+    pub software: String,
+    /// Versions of the protocol that it understands.
+    pub protocol: Versions,
+    /// Certificate request, PEM; proves that the node holds the key.
+    pub request: String,
+}
+
+/// Parameters of `enrol_finish`: all that a node must know to be one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnrolFinish {
+    /// Proof that the caller was shown the token.
+    pub secret: WireSecret,
+    /// The node's certificate, PEM.
+    pub certificate: String,
+    /// The cluster's authority, PEM.
+    pub authority: String,
+    /// What the node is from now on.
+    pub membership: Membership,
+}
+
+/// What a node is: the file `membership.json` beside its certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// Identity of the cluster.
+    pub cluster_uuid: Uuid,
+    /// Name of the cluster.
+    pub cluster_name: NodeName,
+    /// The node's name.
+    pub node: NodeName,
+    /// The node's id.
+    pub node_id: u64,
+    /// Who may call until the first `allow_list`.
+    pub allow: AllowList,
+    /// The epoch that is obeyed from the start.
+    pub epoch: Epoch,
+}

@@ -1,0 +1,174 @@
+//! Core: parameters and replies of the calls that an agent answers.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use model::NodeName;
+use model::enrol::Fingerprint;
+use model::rack::{Event, RackDocument};
+use queue_format::Epoch;
+
+use crate::wire::Versions;
+
+/// Longest wait of one exchange, in milliseconds: two thirds of its class, so that an answer that
+/// came late in the wait still arrives in time.
+pub const EXCHANGE_WAIT_MS_MAX: u32 = 20_000;
+/// Longest test delay, in seconds: the slow class less a minute.
+pub const TEST_DELAY_SECONDS_MAX: u32 = 3_540;
+/// Most events in one reply: what is left comes with the next exchange.
+pub const EXCHANGE_EVENTS_MAX: usize = 1_000;
+/// Most candidates on an allow-list: Ganeti's candidate pools hold ten or so.
+pub const ALLOW_LIST_MAX: usize = 256;
+
+/// Parameters of `version`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Version {}
+
+/// Who answers, and what it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeVersion {
+    /// The node's name.
+    pub node: NodeName,
+    /// The node's id.
+    pub node_id: u64,
+    /// The cluster that it belongs to.
+    pub cluster_uuid: Uuid,
+    /// Version of its software.
+    pub software: String,
+    /// Versions of the protocol that it understands.
+    pub protocol: Versions,
+    /// Identity of the agent's store: another one after the node lost its disk.
+    pub incarnation: Uuid,
+    /// The epoch that it obeys.
+    pub epoch: Epoch,
+}
+
+/// Parameters of `facts`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {}
+
+/// What a machine is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeFacts {
+    /// Its own host name.
+    pub hostname: String,
+    /// Release of its kernel.
+    pub kernel: String,
+    /// Its processor architecture, such as `x86_64`.
+    pub architecture: String,
+    /// Identity of this boot: another one after a restart of the machine.
+    pub boot_id: String,
+    /// Seconds since it booted.
+    pub uptime_seconds: u64,
+    /// Processors that are online.
+    pub cpus: u32,
+    /// Memory, in MiB.
+    pub memory_total_mib: u64,
+    /// Memory that could be given out, in MiB.
+    pub memory_free_mib: u64,
+    /// Size of the file system with the agent's data, in MiB.
+    pub disk_total_mib: u64,
+    /// What is free of it for the agent, in MiB.
+    pub disk_free_mib: u64,
+}
+
+/// Parameters of `rack_push`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RackPush {
+    /// Version that the master believes the agent to hold; null where it does not know.
+    pub base: Option<u64>,
+    /// The whole document.
+    pub document: RackDocument,
+}
+
+/// A version of a rack document that an agent holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RackHeld {
+    /// The rack.
+    pub rack: u32,
+    /// The document's version.
+    pub version: u64,
+}
+
+/// Parameters of `rack_withdraw`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RackWithdraw {
+    /// The rack; nothing happens where the agent does not serve it.
+    pub rack: u32,
+}
+
+/// Parameters of `exchange`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exchange {
+    /// The agent's store that the acknowledged number belongs to; null for the first exchange.
+    /// Where it is another one, the number is not obeyed.
+    pub incarnation: Option<Uuid>,
+    /// Number of the last event that the master committed; the agent forgets up to it.
+    pub acknowledged: u64,
+    /// How long to wait for an event where there is none, in milliseconds; at most
+    /// [`EXCHANGE_WAIT_MS_MAX`].
+    pub wait_ms: u32,
+}
+
+/// What the agent saw.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exchanged {
+    /// The agent's store: numbers start anew with another one.
+    pub incarnation: Uuid,
+    /// What was not acknowledged, oldest first, at most [`EXCHANGE_EVENTS_MAX`]. Numbers rise;
+    /// where an event was overtaken by a later one of the same object, its number is missing.
+    pub events: Vec<Event>,
+    /// The rack documents that the agent serves from.
+    pub racks: Vec<RackHeld>,
+    /// Events that were given up because the outbox was full, since the store was made.
+    pub dropped: u64,
+}
+
+/// Those who may call: the candidates, any of which may be or become the master.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowList {
+    /// The epoch in which it was made.
+    pub epoch: Epoch,
+    /// The candidates.
+    pub callers: Vec<Caller>,
+}
+
+/// One who may call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Caller {
+    /// Its name, which its certificate must carry too.
+    pub name: NodeName,
+    /// Its certificate.
+    pub fingerprint: Fingerprint,
+}
+
+/// Parameters of `allow_list`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetAllowList {
+    /// The new list; must not be empty, or nobody could ever call again.
+    pub list: AllowList,
+}
+
+/// Parameters of `test_delay`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestDelay {
+    /// How long, in seconds; 0 to [`TEST_DELAY_SECONDS_MAX`].
+    pub seconds: f64,
+}
+
+/// Parameters of `leave`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leave {
+    /// The cluster to leave: a node of another one stays.
+    pub cluster_uuid: Uuid,
+}

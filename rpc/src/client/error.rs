@@ -1,0 +1,149 @@
+//! Why a call has no reply, as the caller sees it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use model::NodeName;
+use queue_format::Epoch;
+
+use crate::wire::{FailureKind, Versions};
+
+/// A call without a reply.
+#[derive(Debug, thiserror::Error)]
+pub enum RpcError {
+    /// The node is marked offline; nothing was sent.
+    #[error("node {node} is marked offline")]
+    Offline {
+        /// The node.
+        node: NodeName,
+    },
+    /// No connection; nothing was sent.
+    #[error("cannot reach the agent of node {node} at {address}")]
+    Unreachable {
+        /// The node.
+        node: NodeName,
+        /// Where it was expected.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// The connection broke while the answer was awaited: the node may have acted.
+    #[error(
+        "the connection to node {node} broke during `{call}`; it is not known whether the node acted"
+    )]
+    Lost {
+        /// The node.
+        node: NodeName,
+        /// The call.
+        call: &'static str,
+        /// What the library said.
+        #[source]
+        error: hyper::Error,
+    },
+    /// One side does not accept the other; nothing was done.
+    #[error("node {node} and this one do not accept each other: {refusal}")]
+    Refused {
+        /// The node.
+        node: NodeName,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// No answer in time: the node may have acted, or still act.
+    #[error("node {node} did not answer `{call}` within {} s", after.as_secs())]
+    TimedOut {
+        /// The node.
+        node: NodeName,
+        /// The call.
+        call: &'static str,
+        /// The limit of its class.
+        after: Duration,
+    },
+    /// The agent answered that it failed, or could not begin.
+    #[error("node {node}, `{call}`: {message}")]
+    Failed {
+        /// The node.
+        node: NodeName,
+        /// The call.
+        call: &'static str,
+        /// The class of the failure.
+        kind: FailureKind,
+        /// The agent's words.
+        message: String,
+    },
+    /// What came is no answer to this call.
+    #[error("node {node} answered `{call}` with something else than its reply")]
+    Malformed {
+        /// The node.
+        node: NodeName,
+        /// The call.
+        call: &'static str,
+        /// What is wrong with it.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// The answer is longer than the carriage allows.
+    #[error("node {node} answered `{call}` with more than {limit} bytes")]
+    AnswerTooLarge {
+        /// The node.
+        node: NodeName,
+        /// The call.
+        call: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// Why one side does not accept the other.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A certificate is not good: wrong cluster, wrong node, wrong fingerprint, expired.
+    #[error("certificate: {reason}")]
+    Certificate {
+        /// What the TLS library said.
+        reason: String,
+    },
+    /// The node's allow-list does not name this caller.
+    #[error("{message}")]
+    Stranger {
+        /// The node's words.
+        message: String,
+    },
+    /// The node obeys a higher epoch: this master is one no longer.
+    #[error("the node obeys epoch {held}, which is higher than ours")]
+    Epoch {
+        /// What the node obeys.
+        held: Epoch,
+    },
+    /// There is no version of the protocol that both understand.
+    #[error("{message}")]
+    Version {
+        /// What the node understands.
+        node_versions: Versions,
+        /// The node's words.
+        message: String,
+    },
+}
+
+impl RpcError {
+    /// Whether the node certainly did nothing, so that the call may be made again as it is.
+    #[must_use]
+    pub fn certainly_not_done(&self) -> bool {
+        match self {
+            Self::Offline { .. } | Self::Unreachable { .. } | Self::Refused { .. } => true,
+            Self::Failed { kind, .. } => matches!(
+                kind,
+                FailureKind::Busy
+                    | FailureKind::Malformed
+                    | FailureKind::TooLarge
+                    | FailureKind::UnknownCall
+                    | FailureKind::Secret
+            ),
+            Self::Lost { .. }
+            | Self::TimedOut { .. }
+            | Self::Malformed { .. }
+            | Self::AnswerTooLarge { .. } => false,
+        }
+    }
+}

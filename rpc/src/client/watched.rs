@@ -1,0 +1,76 @@
+//! Keeps the TLS library's last word: the HTTP library passes on its text, but not its type.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::Refusal;
+use super::connect::refusal;
+
+/// A connection that remembers why it was refused. With TLS 1.3 the caller learns only behind the
+/// handshake, at its first read, that its certificate is not accepted.
+#[derive(Debug)]
+pub(crate) struct Watched<T> {
+    stream: T,
+    word: LastWord,
+}
+
+/// What a [`Watched`] connection remembers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LastWord(Arc<OnceLock<Refusal>>);
+
+impl LastWord {
+    /// Why the connection was refused, if it was.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        self.0.get().cloned()
+    }
+}
+
+impl<T> Watched<T> {
+    pub(crate) fn new(stream: T) -> (Self, LastWord) {
+        let word = LastWord::default();
+        (Self { stream, word: word.clone() }, word)
+    }
+
+    fn listen<R>(&self, result: io::Result<R>) -> io::Result<R> {
+        result.inspect_err(|error| {
+            if let Some(refusal) = refusal(error) {
+                self.word.0.get_or_init(|| refusal);
+            }
+        })
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
+        Poll::Ready(self.listen(result))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_write(context, bytes));
+        Poll::Ready(self.listen(result))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_flush(context));
+        Poll::Ready(self.listen(result))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

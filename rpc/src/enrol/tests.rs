@@ -1,0 +1,164 @@
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+
+use model::layout::Layout;
+use stdx::Tasks;
+
+use super::*;
+use crate::calls::Version;
+use crate::client::{Client, RpcError};
+use crate::identity::{Authority, NodeIdentity, is_enrolled};
+use crate::server::Server;
+use crate::testing::{LOCALHOST, allow, membership, name, now};
+use crate::wire::FailureKind;
+
+struct Scene {
+    dir: tempfile::TempDir,
+    authority: Authority,
+    master: Arc<NodeIdentity>,
+    desk: Arc<Desk>,
+    server: Server<Arc<Desk>>,
+    tasks: Tasks,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::create(&name("c1"), now()).unwrap();
+        let master = Arc::new(authority.issue(&name("n1"), &[LOCALHOST], now()).unwrap());
+        let layout = Layout::new(dir.path());
+        let desk = Desk::new(layout, "n2".to_owned(), "0.1".to_owned(), now()).unwrap();
+        let desk = Arc::new(desk);
+        let listener = TcpListener::bind((LOCALHOST, 0)).await.unwrap();
+        let server = desk.serve(listener).unwrap();
+        Self { dir, authority, master, desk, server, tasks: Tasks::new() }
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::new(self.dir.path())
+    }
+
+    /// As the operator's token has it, once written and read.
+    fn invitation(&self) -> Invitation {
+        let address = self.server.address();
+        let token = Token {
+            host: address.ip().to_string(),
+            port: address.port(),
+            fingerprint: self.desk.fingerprint(),
+            secret: self.desk.secret().clone(),
+        };
+        let token: Token = token.to_text().expose().parse().unwrap();
+        Invitation::from_token(&token, name("n2"), address)
+    }
+
+    fn client(&self) -> Client {
+        Client::new(Arc::clone(&self.master), Tasks::new())
+    }
+
+    async fn begin(&self, invitation: Invitation) -> Result<Enrolment, EnrolError> {
+        invitation.begin(self.master.name(), &self.tasks).await
+    }
+
+    fn sign(&self, enrolment: &Enrolment) -> String {
+        self.authority.sign(&enrolment.offer().request, &name("n2"), &[LOCALHOST], now()).unwrap()
+    }
+
+    async fn finish(&self, enrolment: &Enrolment, pem: &str) -> Result<Fingerprint, EnrolError> {
+        let membership = membership("n2", allow(&[&self.master]));
+        let client = self.client();
+        enrolment.finish(pem, self.authority.certificate(), &membership, &client).await
+    }
+}
+
+#[tokio::test]
+async fn a_node_gets_its_identity_and_a_repetition_does_no_harm() {
+    let scene = Scene::new().await;
+    let enrolment = scene.begin(scene.invitation()).await.unwrap();
+    assert_eq!(enrolment.offer().hostname, "n2");
+    let again = scene.begin(scene.invitation()).await.unwrap();
+    assert_eq!(again.offer(), enrolment.offer());
+    let pem = scene.sign(&enrolment);
+    let fingerprint = scene.finish(&enrolment, &pem).await.unwrap();
+    assert_eq!(scene.desk.outcome().await, Outcome::Enrolled);
+    let (identity, member) = NodeIdentity::load(&scene.layout()).unwrap();
+    assert_eq!(identity.fingerprint(), fingerprint);
+    assert_eq!((member.node, member.node_id), (name("n2"), 4));
+    assert_eq!(scene.finish(&enrolment, &pem).await.unwrap(), fingerprint);
+    // Another identity is no repetition.
+    let other = scene.sign(&enrolment);
+    assert!(matches!(
+        scene.finish(&enrolment, &other).await,
+        Err(EnrolError::Call(RpcError::Failed { kind: FailureKind::Failed, .. }))
+    ));
+    assert_eq!(NodeIdentity::load(&scene.layout()).unwrap().0.fingerprint(), fingerprint);
+}
+
+#[tokio::test]
+async fn five_wrong_secrets_end_it() {
+    let scene = Scene::new().await;
+    let wrong = Invitation { secret: new_secret().unwrap(), ..scene.invitation() };
+    for left in (0..5).rev() {
+        let error = scene.begin(wrong.clone()).await.unwrap_err().to_string();
+        let expected = if left == 0 { "void".to_owned() } else { format!("{left} tries are left") };
+        assert!(error.contains(&expected), "{error}");
+    }
+    assert_eq!(scene.desk.outcome().await, Outcome::Void);
+    let late = scene.begin(scene.invitation()).await.unwrap_err();
+    assert!(late.to_string().contains("void"), "{late}");
+    assert!(!is_enrolled(&scene.layout()));
+}
+
+#[tokio::test]
+async fn another_node_is_not_told_the_secret() {
+    let scene = Scene::new().await;
+    let elsewhere = Scene::new().await;
+    let misled = Invitation { address: elsewhere.server.address(), ..scene.invitation() };
+    let error = scene.begin(misled).await.unwrap_err();
+    assert!(matches!(error, EnrolError::Call(RpcError::Refused { .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_identity_for_another_key_is_not_kept() {
+    let scene = Scene::new().await;
+    let enrolment = scene.begin(scene.invitation()).await.unwrap();
+    let request = crate::identity::NodeKey::generate().unwrap().request().unwrap();
+    let pem = scene.authority.sign(&request, &name("n2"), &[], now()).unwrap();
+    let error = scene.finish(&enrolment, &pem).await.unwrap_err();
+    assert!(error.to_string().contains("do not belong together"), "{error}");
+    assert!(!is_enrolled(&scene.layout()));
+    // It is not used up by that.
+    scene.finish(&enrolment, &scene.sign(&enrolment)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_that_waits_answers_nothing_else() {
+    let scene = Scene::new().await;
+    let target = crate::testing::target(scene.server.address(), None);
+    let error = scene.client().call(&target, Version {}, crate::testing::meta(1)).await;
+    assert!(matches!(error, Err(RpcError::Refused { .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn where_the_answer_is_lost_the_node_is_asked_for_its_version() {
+    let scene = Scene::new().await;
+    let enrolment = scene.begin(scene.invitation()).await.unwrap();
+    let pem = scene.sign(&enrolment);
+    scene.finish(&enrolment, &pem).await.unwrap();
+    let Scene { dir, authority, master, desk, server, tasks } = scene;
+    let address = server.address();
+    server.stop().await;
+    let (identity, member) = NodeIdentity::load(&Layout::new(dir.path())).unwrap();
+    // The node serves under its new identity by now.
+    let agent = Arc::new(crate::testing::MemoryAgent::default());
+    let allowed = crate::tls::AllowedCallers::new(member.allow.clone());
+    let fence = crate::fence::Fence::new(crate::testing::NoDisk, member.epoch);
+    let tls = crate::tls::server_config(&identity, allowed.clone()).unwrap();
+    let service = crate::service::AgentService::new(agent, fence, allowed);
+    let listener = TcpListener::bind(address).await.unwrap();
+    let _agent = Server::start(listener, tls, service, crate::server::Limits::default()).unwrap();
+    let client = Client::new(Arc::clone(&master), tasks);
+    let finished = enrolment.finish(&pem, authority.certificate(), &member, &client).await;
+    assert_eq!(finished.unwrap(), identity.fingerprint());
+    drop(desk);
+}

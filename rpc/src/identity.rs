@@ -1,0 +1,384 @@
+//! Who a node is: its key, its certificate, the cluster's authority, and the files that hold them.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+    SanType, SerialNumber,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use sha2::{Digest, Sha256};
+
+use model::enrol::Fingerprint;
+use model::{NodeName, Timestamp};
+
+mod files;
+
+pub use files::{forget, is_enrolled, load_membership, membership_path};
+
+const SECONDS_PER_DAY: i64 = 86_400;
+/// How far back validity begins: clocks of new machines are often wrong, seldom by more.
+const BACKDATE_DAYS: i64 = 2;
+/// Life of the cluster's authority: longer than that of the hardware; nothing rotates it yet.
+const AUTHORITY_DAYS: i64 = 30 * 365;
+/// Life of a node's certificate: `gnt node add --readd` makes a new one.
+const NODE_DAYS: i64 = 10 * 365;
+/// Life of the certificate that is served during an enrolment.
+const ENROLMENT_DAYS: i64 = 30;
+/// Bytes of a certificate's serial number: RFC 5280 section 4.1.2.2 allows 20.
+const SERIAL_BYTES: usize = 16;
+
+/// An identity that could not be made, read or kept.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A key or certificate could not be made.
+    #[error("cannot make {what}")]
+    Make {
+        /// What was to be made.
+        what: &'static str,
+        /// What the library said.
+        #[source]
+        error: rcgen::Error,
+    },
+    /// The system has no randomness.
+    #[error("cannot get random bytes")]
+    Random,
+    /// A certificate request is malformed, or its signature is not that of its key.
+    #[error("cannot accept the certificate request of node {node}")]
+    Request {
+        /// The node.
+        node: NodeName,
+        /// What is wrong with it.
+        #[source]
+        error: rcgen::Error,
+    },
+    /// A certificate request with a key that is no ECDSA P-256 key.
+    #[error("the certificate request of node {node} holds no ECDSA P-256 key")]
+    RequestKey {
+        /// The node.
+        node: NodeName,
+    },
+    /// Text that should be PEM is not.
+    #[error("{what} is no PEM text")]
+    Pem {
+        /// What should be PEM.
+        what: &'static str,
+        /// What is wrong with it.
+        #[source]
+        error: rustls::pki_types::pem::Error,
+    },
+    /// A key and a certificate that do not belong together, or a certificate of another authority.
+    #[error("the node's certificate, its key and the cluster's authority do not belong together")]
+    Mismatch {
+        /// What the TLS library said.
+        #[source]
+        error: rustls::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read `{path}`")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// A file could not be written.
+    #[error("cannot write `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The membership file holds something else.
+    #[error("`{path}` is damaged; enrol this node again with `noded enroll`")]
+    Membership {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// There is no identity.
+    #[error(
+        "this machine belongs to no cluster (there is no `{path}`); run `noded enroll` on it, then `gnt node add` on the master"
+    )]
+    NotEnrolled {
+        /// The file that would say otherwise.
+        path: PathBuf,
+    },
+}
+
+/// SHA-256 of a certificate in DER form.
+#[must_use]
+pub fn fingerprint(certificate: &[u8]) -> Fingerprint {
+    Fingerprint::from_bytes(Sha256::digest(certificate).into())
+}
+
+/// The cluster's authority: signs nodes' certificates, lives on the master.
+pub struct Authority {
+    certificate: String,
+    key: KeyPair,
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+impl Authority {
+    /// A new authority for a new cluster.
+    ///
+    /// # Errors
+    /// No randomness, or a failure of the library.
+    pub fn create(cluster: &NodeName, now: Timestamp) -> Result<Self, IdentityError> {
+        let make = |error| IdentityError::Make { what: "the cluster's authority", error };
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(make)?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, format!("Gantry cluster {cluster}"));
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        set_validity(&mut params, now, AUTHORITY_DAYS);
+        params.serial_number = Some(serial_number()?);
+        let certificate = params.self_signed(&key).map_err(make)?;
+        Ok(Self { certificate: certificate.pem(), key })
+    }
+
+    /// Its certificate, PEM.
+    #[must_use]
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    /// Signs the certificate request (PEM) of a node; gives the certificate (PEM). The request
+    /// proves that the node holds the key; names and everything else are ours.
+    ///
+    /// # Errors
+    /// The request is malformed, is not signed by its own key, or the key is of another kind.
+    pub fn sign(
+        &self,
+        request: &str,
+        node: &NodeName,
+        addresses: &[IpAddr],
+        now: Timestamp,
+    ) -> Result<String, IdentityError> {
+        let request = CertificateSigningRequestParams::from_pem(request)
+            .map_err(|error| IdentityError::Request { node: node.clone(), error })?;
+        if *request.public_key.algorithm() != PKCS_ECDSA_P256_SHA256 {
+            return Err(IdentityError::RequestKey { node: node.clone() });
+        }
+        self.certify(&request.public_key, node, addresses, now)
+    }
+
+    /// Makes key and certificate of a node that is on this machine.
+    ///
+    /// # Errors
+    /// No randomness, or a failure of the library.
+    pub fn issue(
+        &self,
+        node: &NodeName,
+        addresses: &[IpAddr],
+        now: Timestamp,
+    ) -> Result<NodeIdentity, IdentityError> {
+        let key = NodeKey::generate()?;
+        let certificate = self.certify(&key.0, node, addresses, now)?;
+        NodeIdentity::assemble(node.clone(), &key, &certificate, &self.certificate)
+    }
+
+    fn certify(
+        &self,
+        key: &impl rcgen::PublicKeyData,
+        node: &NodeName,
+        addresses: &[IpAddr],
+        now: Timestamp,
+    ) -> Result<String, IdentityError> {
+        let make = |error| IdentityError::Make { what: "a node's certificate", error };
+        let params = node_params(node.as_str(), addresses, now, NODE_DAYS)?;
+        let issuer = Issuer::from_ca_cert_pem(&self.certificate, &self.key).map_err(make)?;
+        Ok(params.signed_by(key, &issuer).map_err(make)?.pem())
+    }
+}
+
+/// Parameters of an end entity that both serves and calls.
+fn node_params(
+    name: &str,
+    addresses: &[IpAddr],
+    now: Timestamp,
+    days: i64,
+) -> Result<CertificateParams, IdentityError> {
+    let make = |error| IdentityError::Make { what: "a node's certificate", error };
+    let mut params = CertificateParams::new(vec![name.to_owned()]).map_err(make)?;
+    params.subject_alt_names.extend(addresses.iter().copied().map(SanType::IpAddress));
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params.use_authority_key_identifier_extension = true;
+    params.serial_number = Some(serial_number()?);
+    set_validity(&mut params, now, days);
+    Ok(params)
+}
+
+fn set_validity(params: &mut CertificateParams, now: Timestamp, days: i64) {
+    let day = |days: i64| {
+        let seconds = now.plus_seconds(days * SECONDS_PER_DAY).seconds();
+        // Before 1970 only where the clock is hopelessly wrong.
+        let since_1970 = std::time::Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        rcgen::date_time_ymd(1970, 1, 1) + since_1970
+    };
+    params.not_before = day(-BACKDATE_DAYS);
+    params.not_after = day(days);
+}
+
+fn serial_number() -> Result<SerialNumber, IdentityError> {
+    let mut bytes = [0; SERIAL_BYTES];
+    random(&mut bytes)?;
+    // The first bit is the sign of a DER integer.
+    bytes[0] &= 0x7F;
+    Ok(SerialNumber::from_slice(&bytes))
+}
+
+/// Fills `bytes` from the system's source of randomness.
+pub(crate) fn random(bytes: &mut [u8]) -> Result<(), IdentityError> {
+    let provider = crate::tls::provider();
+    provider.secure_random.fill(bytes).map_err(|_no_details| IdentityError::Random)
+}
+
+/// A node's private key (ECDSA P-256).
+pub struct NodeKey(KeyPair);
+
+impl fmt::Debug for NodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NodeKey(…)")
+    }
+}
+
+impl NodeKey {
+    /// A new key.
+    ///
+    /// # Errors
+    /// No randomness.
+    pub fn generate() -> Result<Self, IdentityError> {
+        KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
+            .map(Self)
+            .map_err(|error| IdentityError::Make { what: "a node's key", error })
+    }
+
+    /// A certificate request (PEM) that proves to hold this key.
+    ///
+    /// # Errors
+    /// A failure of the library.
+    pub fn request(&self) -> Result<String, IdentityError> {
+        let make = |error| IdentityError::Make { what: "a certificate request", error };
+        CertificateParams::default().serialize_request(&self.0).and_then(|r| r.pem()).map_err(make)
+    }
+
+    /// A certificate (DER) that is signed by the key itself, for the time of an enrolment.
+    ///
+    /// # Errors
+    /// No randomness, or a failure of the library.
+    pub fn enrolment_certificate(
+        &self,
+        now: Timestamp,
+    ) -> Result<CertificateDer<'static>, IdentityError> {
+        let make = |error| IdentityError::Make { what: "an enrolment certificate", error };
+        let params = node_params("enrolment.invalid", &[], now, ENROLMENT_DAYS)?;
+        Ok(params.self_signed(&self.0).map_err(make)?.der().clone())
+    }
+
+    /// The key in DER form (PKCS #8).
+    #[must_use]
+    pub fn der(&self) -> PrivateKeyDer<'static> {
+        PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.0.serialize_der()))
+    }
+}
+
+/// Everything that a node needs to call and to be called.
+pub struct NodeIdentity {
+    name: NodeName,
+    certificate: CertificateDer<'static>,
+    authority: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+    fingerprint: Fingerprint,
+}
+
+impl fmt::Debug for NodeIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeIdentity")
+            .field("name", &self.name)
+            .field("fingerprint", &self.fingerprint)
+            .finish_non_exhaustive()
+    }
+}
+
+impl NodeIdentity {
+    /// Puts together what belongs together; certificates are PEM.
+    ///
+    /// # Errors
+    /// A text is no PEM, or the parts do not belong together.
+    pub fn assemble(
+        name: NodeName,
+        key: &NodeKey,
+        certificate: &str,
+        authority: &str,
+    ) -> Result<Self, IdentityError> {
+        Self::from_parts(name, key.der(), certificate, authority)
+    }
+
+    fn from_parts(
+        name: NodeName,
+        key: PrivateKeyDer<'static>,
+        certificate: &str,
+        authority: &str,
+    ) -> Result<Self, IdentityError> {
+        let certificate = certificate_from_pem("the node's certificate", certificate)?;
+        let authority = certificate_from_pem("the authority's certificate", authority)?;
+        let fingerprint = fingerprint(&certificate);
+        let identity = Self { name, certificate, authority, key, fingerprint };
+        crate::tls::check(&identity).map_err(|error| IdentityError::Mismatch { error })?;
+        Ok(identity)
+    }
+
+    /// The node's name.
+    #[must_use]
+    pub fn name(&self) -> &NodeName {
+        &self.name
+    }
+
+    /// The pin by which others know this node.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    pub(crate) fn authority(&self) -> &CertificateDer<'static> {
+        &self.authority
+    }
+
+    pub(crate) fn key(&self) -> &PrivateKeyDer<'static> {
+        &self.key
+    }
+}
+
+pub(crate) fn certificate_from_pem(
+    what: &'static str,
+    text: &str,
+) -> Result<CertificateDer<'static>, IdentityError> {
+    CertificateDer::from_pem_slice(text.as_bytes())
+        .map_err(|error| IdentityError::Pem { what, error })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

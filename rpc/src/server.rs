@@ -1,0 +1,207 @@
+//! The listening side: TLS, connections, HTTP, and one task for each request, so that a panic in
+//! one answers 500 and touches nothing else.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+
+use stdx::Tasks;
+
+use crate::service::Service;
+
+mod connection;
+mod request;
+
+pub(crate) use request::PATH_PREFIX;
+
+/// What a server allows; the defaults are right for a cluster, tests shorten them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at the same time: all candidates, each with its shared connection and a few
+    /// for bulk. More are closed at once.
+    pub connections: usize,
+    /// Time for the TLS handshake.
+    pub handshake: Duration,
+    /// Time from the handshake to the first request, and for the head of each HTTP/1.1 request.
+    pub head: Duration,
+    /// Time for the body of one request.
+    pub body: Duration,
+    /// Requests at the same time on one HTTP/2 connection.
+    pub streams: u32,
+    /// How often an HTTP/2 connection is asked whether it lives.
+    pub ping: Duration,
+    /// How long it may take to say so.
+    pub pong: Duration,
+    /// How long running calls get to end when the server stops.
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            handshake: Duration::from_secs(5),
+            head: Duration::from_secs(10),
+            // 64 MiB need 5 s on a gigabit link.
+            body: Duration::from_secs(30),
+            streams: 128,
+            ping: Duration::from_secs(10),
+            pong: Duration::from_secs(10),
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Pause after a failed accept, which as a rule means that file descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Bytes that are read from a refused caller: what fits into its first flight.
+const LINGER_BYTES_MAX: u64 = 128 * 1024;
+
+/// A server that runs until it is stopped.
+#[derive(Debug)]
+pub struct Server<S> {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    shared: Arc<Shared<S>>,
+    accepting: Tasks,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared<S> {
+    pub(crate) service: S,
+    pub(crate) limits: Limits,
+    pub(crate) connections: Tasks,
+    pub(crate) calls: Tasks,
+}
+
+impl<S: Service> Server<S> {
+    /// Serves `service` on `listener`.
+    ///
+    /// # Errors
+    /// The listener has no address.
+    pub fn start(
+        listener: TcpListener,
+        tls: ServerConfig,
+        service: S,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let shared = Shared { service, limits, connections: Tasks::new(), calls: Tasks::new() };
+        let shared = Arc::new(shared);
+        let (stop, stopped) = watch::channel(false);
+        let accepting = Tasks::new();
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let accept = accept(listener, acceptor, Arc::clone(&shared), stopped);
+        accepting.spawn("rpc accept", accept);
+        Ok(Self { address, stop, shared, accepting })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it serves.
+    #[must_use]
+    pub fn service(&self) -> &S {
+        &self.shared.service
+    }
+
+    /// Stops: takes nothing new, interrupts what can be interrupted, gives the rest
+    /// [`Limits::grace`], then drops it.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        self.accepting.join().await;
+        self.shared.service.stop();
+        let grace = self.shared.limits.grace;
+        let ended = async {
+            self.shared.calls.join().await;
+            self.shared.connections.join().await;
+        };
+        if tokio::time::timeout(grace, ended).await.is_err() {
+            tracing::warn!(?grace, "calls or connections were dropped at the end");
+        }
+        self.shared.calls.shutdown().await;
+        self.shared.connections.shutdown().await;
+    }
+}
+
+async fn accept<S: Service>(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    shared: Arc<Shared<S>>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(shared.limits.connections));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopped.wait_for(|stop| *stop) => return,
+        };
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            tracing::warn!(%from, limit = shared.limits.connections, "too many connections");
+            continue;
+        };
+        let (acceptor, stopped) = (acceptor.clone(), stopped.clone());
+        let (connections, shared) = (shared.connections.clone(), Arc::clone(&shared));
+        connections.spawn("rpc connection", async move {
+            serve(stream, from, acceptor, shared, stopped).await;
+            drop(place);
+        });
+    }
+}
+
+#[tracing::instrument(name = "connection", skip_all, fields(%from))]
+async fn serve<S: Service>(
+    stream: TcpStream,
+    from: SocketAddr,
+    acceptor: TlsAcceptor,
+    shared: Arc<Shared<S>>,
+    stopped: watch::Receiver<bool>,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY was not set");
+    }
+    let accepting = acceptor.accept(stream).into_fallible();
+    match tokio::time::timeout(shared.limits.handshake, accepting).await {
+        Ok(Ok(stream)) => connection::serve(stream, shared, stopped).await,
+        Ok(Err((error, stream))) => {
+            tracing::info!(%error, "handshake failed");
+            linger(stream, shared.limits.handshake).await;
+        }
+        Err(_elapsed) => tracing::info!("handshake took too long"),
+    }
+}
+
+/// Reads what the caller sent behind its handshake: closing over unread bytes would reset the
+/// connection, and the caller might never read why it was refused.
+async fn linger(mut stream: TcpStream, limit: Duration) {
+    let reading = async {
+        stream.shutdown().await?;
+        let mut rest = (&mut stream).take(LINGER_BYTES_MAX);
+        tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
+    };
+    if !matches!(tokio::time::timeout(limit, reading).await, Ok(Ok(_))) {
+        tracing::debug!("refused caller did not close");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! TLS 1.3 in both directions: what either side demands of the other's certificate.
+//!
+//! An agent accepts a caller whose certificate is signed by the cluster's authority *and* stands on
+//! the allow-list. A caller accepts an agent whose certificate is signed by the authority, carries
+//! the node's name and, where it is known, has the node's fingerprint.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::ServerName;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use model::NodeName;
+use model::enrol::Fingerprint;
+
+use crate::calls::AllowList;
+use crate::identity::NodeIdentity;
+
+mod verify;
+
+use verify::{AllowedClient, PinnedAgent, PinnedEnrolment};
+
+/// Protocol names, RFC 7301: the server speaks what the client chose, it never guesses.
+pub(crate) const ALPN_H2: &[u8] = b"h2";
+/// For bulk.
+pub(crate) const ALPN_HTTP1: &[u8] = b"http/1.1";
+
+/// The cryptography of this program; named, never the process's default.
+#[must_use]
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+/// The allow-list in force; a clone refers to the same list. Open connections obey a new list at
+/// their next call.
+#[derive(Debug, Clone, Default)]
+pub struct AllowedCallers(Arc<RwLock<Arc<AllowList>>>);
+
+impl AllowedCallers {
+    /// Begins with `list`.
+    #[must_use]
+    pub fn new(list: AllowList) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(list))))
+    }
+
+    /// Puts `list` in force.
+    pub fn replace(&self, list: AllowList) {
+        *self.0.write() = Arc::new(list);
+    }
+
+    /// The list in force.
+    #[must_use]
+    pub fn current(&self) -> Arc<AllowList> {
+        Arc::clone(&self.0.read())
+    }
+
+    /// The name of the caller with this certificate, where it may call.
+    #[must_use]
+    pub fn find(&self, fingerprint: &Fingerprint) -> Option<NodeName> {
+        let list = self.current();
+        list.callers.iter().find(|c| c.fingerprint == *fingerprint).map(|c| c.name.clone())
+    }
+}
+
+/// How an agent serves.
+///
+/// # Errors
+/// The identity does not hold together.
+pub fn server_config(
+    identity: &NodeIdentity,
+    allowed: AllowedCallers,
+) -> Result<ServerConfig, rustls::Error> {
+    let provider = provider();
+    let roots =
+        WebPkiClientVerifier::builder_with_provider(roots(identity)?, Arc::clone(&provider))
+            .build()
+            .map_err(|error| rustls::Error::General(error.to_string()))?;
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_client_cert_verifier(Arc::new(AllowedClient::new(roots, allowed)))
+        .with_single_cert(vec![identity.certificate().clone()], identity.key().clone_key())?;
+    Ok(without_resumption(config))
+}
+
+/// How a node serves that waits to be enrolled: nobody knows it yet, so callers prove themselves by
+/// the secret alone.
+pub(crate) fn enrolment_server_config(
+    certificate: rustls::pki_types::CertificateDer<'static>,
+    key: rustls::pki_types::PrivateKeyDer<'static>,
+) -> Result<ServerConfig, rustls::Error> {
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)?;
+    Ok(without_resumption(config))
+}
+
+/// A resumed session would skip the look at the certificate, and with it the allow-list.
+fn without_resumption(mut config: ServerConfig) -> ServerConfig {
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config.alpn_protocols = vec![ALPN_H2.to_vec(), ALPN_HTTP1.to_vec()];
+    config
+}
+
+/// How a caller reaches one agent.
+pub(crate) fn client_config(
+    identity: &NodeIdentity,
+    pin: Option<Fingerprint>,
+    alpn: &[u8],
+) -> Result<ClientConfig, rustls::Error> {
+    let provider = provider();
+    let roots =
+        WebPkiServerVerifier::builder_with_provider(roots(identity)?, Arc::clone(&provider))
+            .build()
+            .map_err(|error| rustls::Error::General(error.to_string()))?;
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(PinnedAgent::new(roots, pin)))
+        .with_client_auth_cert(vec![identity.certificate().clone()], identity.key().clone_key())?;
+    config.resumption = Resumption::disabled();
+    config.alpn_protocols = vec![alpn.to_vec()];
+    Ok(config)
+}
+
+/// How the master reaches a node that waits to be enrolled: the fingerprint is all that counts.
+pub(crate) fn enrolment_client_config(pin: Fingerprint) -> Result<ClientConfig, rustls::Error> {
+    let provider = provider();
+    let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(PinnedEnrolment::new(pin, provider)))
+        .with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    config.alpn_protocols = vec![ALPN_H2.to_vec()];
+    Ok(config)
+}
+
+/// Checks that key, certificate, name and authority of `identity` belong together.
+pub(crate) fn check(identity: &NodeIdentity) -> Result<(), rustls::Error> {
+    let name = server_name(identity.name())?;
+    client_config(identity, None, ALPN_H2)?;
+    let parsed = rustls::server::ParsedCertificate::try_from(identity.certificate())?;
+    rustls::client::verify_server_name(&parsed, &name)?;
+    verify::signed_by_authority(&parsed, &*roots(identity)?, provider().as_ref())
+}
+
+/// The node's name as a certificate carries it.
+pub(crate) fn server_name(node: &NodeName) -> Result<ServerName<'static>, rustls::Error> {
+    rustls::pki_types::DnsName::try_from(node.as_str().to_owned())
+        .map(ServerName::DnsName)
+        .map_err(|error| rustls::Error::General(format!("node name `{node}`: {error}")))
+}
+
+fn roots(identity: &NodeIdentity) -> Result<Arc<RootCertStore>, rustls::Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add(identity.authority().clone())?;
+    Ok(Arc::new(roots))
+}

@@ -1,0 +1,113 @@
+//! The documents agree with the code where a table stands in both, and their links lead somewhere.
+
+use std::path::Path;
+
+use model::layout::{self, Layout};
+
+use crate::direction;
+use crate::source::{self, SourceFile};
+
+const MAP: &str = "docs/ARCHITECTURE.md";
+const INSTALL: &str = "docs/install.md";
+
+#[test]
+fn every_path_of_the_layout_is_documented() {
+    let text = source::read(INSTALL);
+    for (path, owner, mode, what) in Layout::TABLE {
+        let row = format!("| `/{path}` | `{owner}` | {mode} | {} |", what.trim());
+        assert!(text.contains(&row), "{INSTALL} lacks the row\n{row}");
+    }
+    let rows = text.lines().filter(|line| line.starts_with("| `/")).count();
+    assert_eq!(rows, Layout::TABLE.len(), "{INSTALL} has rows that the layout has not");
+}
+
+#[test]
+fn every_port_and_user_is_documented() {
+    let text = source::read(INSTALL);
+    for port in [
+        layout::RPC_PORT,
+        layout::RAPI_PORT,
+        layout::BOOT_PORT,
+        layout::BOOT_PORT_ALIAS,
+        layout::DHCP_SERVER_PORT,
+    ] {
+        assert!(text.contains(&format!("| {port} |")), "{INSTALL} lacks port {port}");
+    }
+    for name in [
+        layout::MASTER_USER,
+        layout::NODE_USER,
+        layout::RAPI_USER,
+        layout::DAEMON_GROUP,
+        layout::ADMIN_GROUP,
+    ] {
+        assert!(text.contains(&format!("| `{name}` |")), "{INSTALL} lacks {name}");
+    }
+}
+
+#[test]
+fn the_map_shows_every_crate() {
+    let text = source::read(MAP);
+    for member in direction::members() {
+        assert!(text.contains(&format!("| `{member}` |")), "{MAP} lacks crate {member}");
+    }
+}
+
+#[test]
+fn the_map_shows_only_files_that_exist() {
+    let members = direction::members();
+    let text = source::read(MAP);
+    let gone = quoted(&text).filter(|word| {
+        let first = word.split('/').next().unwrap_or_default();
+        let is_path = word.contains('/') && (members.contains(first) || first == "docs");
+        is_path && !word.contains([' ', '*', '{']) && !source::root().join(word).exists()
+    });
+    let complaints: Vec<String> = gone.map(|path| format!("{MAP} names {path}")).collect();
+    source::assert_none(&complaints);
+}
+
+/// Proofs are written as `path/to/file.rs` followed by the names of its tests, in one table row.
+#[test]
+fn every_proof_in_the_map_exists() {
+    let text = source::read(MAP);
+    let mut proofs = 0;
+    let mut complaints = Vec::new();
+    for line in text.lines().filter(|line| line.starts_with('|')) {
+        let mut tests = String::new();
+        for word in quoted(line) {
+            if Path::new(word).extension().is_some_and(|extension| extension == "rs") {
+                let file = std::fs::read_to_string(source::root().join(word));
+                tests = file.unwrap_or_default();
+            } else if word.contains('_') && !tests.is_empty() {
+                proofs += 1;
+                if !tests.contains(&format!("fn {word}(")) {
+                    complaints.push(format!("{MAP}: no test {word} in the file named before it"));
+                }
+            }
+        }
+    }
+    source::assert_none(&complaints);
+    assert!(proofs >= 10, "{MAP} names only {proofs} tests as proofs of its invariants");
+}
+
+#[test]
+fn links_lead_to_files() {
+    let mut complaints = Vec::new();
+    for document in source::files("md") {
+        let dir = Path::new(&document.path).parent().unwrap_or(Path::new("")).to_owned();
+        let dead = links(&document).filter(|to| !source::root().join(&dir).join(to).exists());
+        complaints.extend(dead.map(|to| format!("{}: {to} is not there", document.path)));
+    }
+    source::assert_none(&complaints);
+}
+
+/// Words between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// Targets of a document's relative links, without anchors.
+fn links(document: &SourceFile) -> impl Iterator<Item = &str> {
+    let targets = document.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let relative = targets.filter(|target| !target.contains("://") && !target.starts_with('#'));
+    relative.filter_map(|target| target.split('#').next())
+}

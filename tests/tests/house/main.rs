@@ -1,0 +1,13 @@
+//! The house rules: what the workspace promises about its own source, checked on the source.
+//!
+//! [`source`] reads the tree; each other module is one set of rules: which crate may use which
+//! ([`direction`]), what a core must not contain ([`purity`]), how files look ([`tidiness`]),
+//! what the documents must agree with ([`documents`]) and what the packages must ([`packaging`]).
+
+mod source;
+
+mod direction;
+mod documents;
+mod packaging;
+mod purity;
+mod tidiness;

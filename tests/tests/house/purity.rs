@@ -1,0 +1,82 @@
+//! What a core must not contain: a file whose first line says `//! Core:` decides and does nothing
+//! else.
+
+use crate::source::{self, SourceFile};
+
+const MARK: &str = "//! Core:";
+
+/// What reaches for the world or waits for it.
+const FORBIDDEN: &[&str] = &[
+    ".await",
+    "async fn",
+    "async move",
+    "tokio::",
+    "std::fs",
+    "fs::File",
+    "File::",
+    "OpenOptions",
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
+    "UnixStream",
+    "UnixListener",
+    "SystemTime",
+    "Instant::now",
+    "std::thread",
+    "thread::spawn",
+    "std::process",
+    "Clock",
+];
+
+/// The rules that must stay cores; a test of theirs needs no disk, no socket and no clock.
+const CORES: &[&str] = &[
+    "queue-format/src/change.rs",
+    "queue-format/src/change/codec.rs",
+    "queue-format/src/change/collapse.rs",
+    "queue-format/src/journal/frame.rs",
+    "queue-format/src/journal/record.rs",
+    "queue-format/src/key.rs",
+    "queue-format/src/position.rs",
+    "luxi/src/query.rs",
+    "luxi/src/query/filter.rs",
+    "rpc/src/fence/table.rs",
+    "masterd/src/config.rs",
+    "masterd/src/jobs/depend.rs",
+    "masterd/src/jobs/schedule.rs",
+    "masterd/src/jobs/state.rs",
+    "masterd/src/locks/table.rs",
+    "masterd/src/locks/waiting.rs",
+    "noded/src/dhcp/boot.rs",
+    "noded/src/dhcp/engine.rs",
+    "noded/src/dhcp/leases.rs",
+    "noded/src/dhcp/packet.rs",
+];
+
+#[test]
+fn cores_are_pure() {
+    let mut complaints = Vec::new();
+    for file in source::files("rs").iter().filter(|file| must_be_pure(file)) {
+        let code = file.code();
+        for word in FORBIDDEN.iter().filter(|word| source::holds(&code, word)) {
+            let path = &file.path;
+            complaints.push(format!("{path}: a core has no `{word}`; its shell may have"));
+        }
+    }
+    source::assert_none(&complaints);
+}
+
+#[test]
+fn rules_that_must_be_cores_say_so() {
+    let files = source::files("rs");
+    let says = |path: &str| files.iter().any(|f| f.path == path && f.text.starts_with(MARK));
+    let missing = CORES.iter().filter(|path| !says(path));
+    let complaints: Vec<String> =
+        missing.map(|path| format!("{path}: must be there and begin with `{MARK} …`")).collect();
+    source::assert_none(&complaints);
+}
+
+/// All of the vocabulary, and every file that says so, but for test files.
+fn must_be_pure(file: &SourceFile) -> bool {
+    let vocabulary = file.path.starts_with("model/src/");
+    (vocabulary || file.text.starts_with(MARK)) && !file.is_test()
+}

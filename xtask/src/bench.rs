@@ -1,0 +1,152 @@
+//! Measures, and prints every figure beside what the disk itself can do.
+//!
+//! A bench is one row of [`BENCHES`] and one module; [`report`] collects what it found.
+
+pub mod client;
+pub mod disk;
+pub mod queue;
+pub mod report;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use disk::DiskError;
+use report::{Report, ReportError};
+
+/// How long one figure is measured.
+const MEASURED_FOR: Duration = Duration::from_secs(10);
+/// The same with `--quick`: all benches together stay below half a minute.
+const MEASURED_FOR_QUICK: Duration = Duration::from_secs(2);
+
+/// What the benches are told.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Benches to run; all of them when none is named
+    #[arg(value_name = "BENCH")]
+    pub names: Vec<String>,
+    /// Measure each figure for two seconds only
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the figures to FILE, as a list of {name, value, unit, baseline, ratio}
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Directory on the disk that is measured; its files are removed afterwards
+    #[arg(long, value_name = "DIR", default_value_os_t = crate::target_dir())]
+    pub dir: PathBuf,
+}
+
+/// What a bench works with.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// Where its files go.
+    pub dir: PathBuf,
+    /// How long each figure is measured.
+    pub time: Duration,
+}
+
+/// One bench.
+#[derive(Debug)]
+pub struct Bench {
+    /// What it is called by.
+    pub name: &'static str,
+    /// What it measures, in one line.
+    pub about: &'static str,
+    /// Measures.
+    pub run: fn(&Setting, &mut Report) -> Result<(), BenchError>,
+}
+
+/// All benches, in the order in which they run: the disk first, the others are compared with it.
+pub const BENCHES: &[Bench] = &[
+    Bench {
+        name: "disk",
+        about: "append + fdatasync, and write + fsync + rename + fsync of the directory",
+        run: disk::bench,
+    },
+    Bench {
+        name: "queue",
+        about: "the disk, then trivial jobs through a real master, by clients in other processes",
+        run: queue::bench,
+    },
+];
+
+/// A bench that ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// There is no such bench.
+    #[error("there is no bench `{name}`; there are: {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The directory for the files cannot be made.
+    #[error("cannot make a directory for the measurement in `{dir}`")]
+    Directory {
+        /// Where.
+        dir: PathBuf,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The disk could not be measured.
+    #[error("cannot measure the disk")]
+    Disk(#[from] DiskError),
+    /// The queue could not be measured.
+    #[error("cannot measure the queue")]
+    Queue(#[source] queue::QueueError),
+    /// The figures could not be written.
+    #[error("cannot hand over the figures")]
+    Report(#[from] ReportError),
+}
+
+/// Runs the benches that are asked for and prints what they found.
+///
+/// # Errors
+/// The first thing that went wrong.
+pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    let chosen = choose(&arguments.names)?;
+    let at = |error| BenchError::Directory { dir: arguments.dir.clone(), error };
+    std::fs::create_dir_all(&arguments.dir).map_err(at)?;
+    let dir = tempfile::Builder::new().prefix("bench-").tempdir_in(&arguments.dir).map_err(at)?;
+    let time = if arguments.quick { MEASURED_FOR_QUICK } else { MEASURED_FOR };
+    let setting = Setting { dir: dir.path().to_owned(), time };
+    let mut report = Report::default();
+    for bench in chosen {
+        println!("{}: {}", bench.name, bench.about);
+        (bench.run)(&setting, &mut report)?;
+    }
+    print!("\n{report}");
+    if let Some(file) = &arguments.json {
+        report.write(file)?;
+    }
+    Ok(())
+}
+
+fn choose(names: &[String]) -> Result<Vec<&'static Bench>, BenchError> {
+    if names.is_empty() {
+        return Ok(BENCHES.iter().collect());
+    }
+    let find = |name: &String| {
+        let known = || BENCHES.iter().map(|bench| bench.name).collect::<Vec<_>>().join(", ");
+        BENCHES
+            .iter()
+            .find(|bench| bench.name == name)
+            .ok_or_else(|| BenchError::Unknown { name: name.clone(), known: known() })
+    };
+    names.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_bench_is_told_which_there_are() {
+        let error = choose(&["disk".to_owned(), "cpu".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("`cpu`") && error.contains("there are: disk"), "{error}");
+        assert_eq!(choose(&[]).unwrap().len(), BENCHES.len());
+    }
+}

@@ -1,0 +1,148 @@
+//! A client of the queue's bench: a process of its own with one connection, which submits a trivial
+//! job, waits for its success, and begins again.
+
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use luxi::client::{Client, ClientError};
+use luxi::method::{Fields, JobChange, Submission, SubmitJob, SubmitManyJobs, WaitForJobChange};
+use model::opcode::{OpCode, TestDelay};
+use model::{JobId, OpInput};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Longest wait for one job; a bench job takes milliseconds.
+const JOB_SECONDS_MAX: f64 = 30.0;
+/// Most latencies that one client reports: enough for its percentiles.
+const LATENCIES_MAX: usize = 20_000;
+
+/// What a client is told.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The master's socket
+    #[arg(long)]
+    pub socket: PathBuf,
+    /// How long to go on, in milliseconds
+    #[arg(long)]
+    pub time_ms: u64,
+    /// Jobs of one submission
+    #[arg(long, default_value_t = 1)]
+    pub jobs: usize,
+}
+
+/// What a client found, as a line of JSON on its standard output.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Tally {
+    /// Jobs that it saw succeed.
+    pub jobs: u64,
+    /// How long each submission took until its answer, in microseconds.
+    pub submit_us: Vec<u32>,
+    /// How long each submission took until the success of its last job.
+    pub finish_us: Vec<u32>,
+}
+
+/// A client that could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientFailure {
+    /// The master did not answer.
+    #[error("the master did not serve the bench's client")]
+    Luxi(#[from] ClientError),
+    /// A job did not succeed.
+    #[error("job {id} ended as {status}")]
+    Job {
+        /// Which.
+        id: JobId,
+        /// How.
+        status: Value,
+    },
+    /// A job was refused.
+    #[error("a job was refused: {0}")]
+    Refused(String),
+    /// Standard input or output failed.
+    #[error("cannot talk with the bench")]
+    Pipe(#[from] io::Error),
+    /// The tally has no JSON form.
+    #[error("cannot write the tally")]
+    Encode(#[from] serde_json::Error),
+}
+
+/// Connects, says so, waits for the word to begin, works, and tells.
+///
+/// # Errors
+/// Anything that does not go well: a bench does not count what failed.
+pub fn run(arguments: &Arguments) -> Result<(), ClientFailure> {
+    let mut client = Client::connect(&arguments.socket)?;
+    let mut output = io::stdout().lock();
+    writeln!(output, "ready")?;
+    output.flush()?;
+    io::stdin().lock().read_line(&mut String::new())?;
+    let mut tally = Tally::default();
+    let begun = Instant::now();
+    let time = Duration::from_millis(arguments.time_ms);
+    while begun.elapsed() < time {
+        let asked = Instant::now();
+        let ids = submit(&mut client, arguments.jobs)?;
+        keep(&mut tally.submit_us, asked.elapsed());
+        for &id in ids.iter().rev() {
+            succeed(&mut client, id)?;
+        }
+        keep(&mut tally.finish_us, asked.elapsed());
+        tally.jobs += u64::try_from(ids.len()).unwrap_or(0);
+    }
+    serde_json::to_writer(&mut output, &tally)?;
+    writeln!(output)?;
+    Ok(output.flush()?)
+}
+
+fn keep(latencies: &mut Vec<u32>, elapsed: Duration) {
+    if latencies.len() < LATENCIES_MAX {
+        latencies.push(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX));
+    }
+}
+
+fn submit(client: &mut Client, jobs: usize) -> Result<Vec<JobId>, ClientFailure> {
+    if jobs == 1 {
+        return Ok(vec![client.call(&SubmitJob { ops: vec![trivial()] })?]);
+    }
+    let answers = client.call(&SubmitManyJobs { jobs: vec![vec![trivial()]; jobs] })?;
+    answers
+        .into_iter()
+        .map(|answer| match answer {
+            Submission::Accepted(id) => Ok(id),
+            Submission::Refused(why) => Err(ClientFailure::Refused(why)),
+        })
+        .collect()
+}
+
+/// A job that does nothing and needs no lock.
+fn trivial() -> OpInput {
+    OpInput::new(OpCode::TestDelay(TestDelay {
+        duration: 0.0,
+        on_master: false,
+        on_nodes: Vec::new(),
+        on_node_uuids: None,
+        repeat: 0,
+        interruptible: false,
+        no_locks: true,
+    }))
+}
+
+fn succeed(client: &mut Client, id: JobId) -> Result<(), ClientFailure> {
+    let mut question = WaitForJobChange {
+        job_id: id,
+        fields: Fields::from(["status"]),
+        previous: Some(vec![Value::from("waiting")]),
+        previous_log: None,
+        timeout: JOB_SECONDS_MAX,
+    };
+    loop {
+        let JobChange::Changed(values, _log) = client.call(&question)? else { continue };
+        match values.first().and_then(Value::as_str) {
+            Some("success") => return Ok(()),
+            Some("queued" | "waiting" | "running") => question.previous = Some(values),
+            _ => return Err(ClientFailure::Job { id, status: Value::from(values) }),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Figures, each with what it is compared with.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// Mode of the file of figures.
+const FILE_MODE: u32 = 0o644;
+
+/// One figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// What was measured: `bench.what`.
+    pub name: String,
+    /// How much.
+    pub value: f64,
+    /// Of what: `1/s`, `us`, `MiB`.
+    pub unit: &'static str,
+    /// The figure of the same unit that it is compared with.
+    pub baseline: Option<f64>,
+    /// `value / baseline`.
+    pub ratio: Option<f64>,
+}
+
+/// All figures of a run.
+#[derive(Debug, Default)]
+pub struct Report(Vec<Figure>);
+
+/// Figures that could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A figure is no number: something was divided by nothing.
+    #[error("the figures have no JSON form")]
+    Encode(#[source] serde_json::Error),
+    /// The file cannot be written.
+    #[error("cannot write the figures to `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+}
+
+impl Report {
+    /// Adds a figure that stands for itself.
+    pub fn add(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
+        self.0.push(Figure { name: name.into(), value, unit, baseline: None, ratio: None });
+    }
+
+    /// Adds a figure with one of the same unit to compare with; nothing compares with zero.
+    pub fn add_compared(
+        &mut self,
+        name: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        baseline: f64,
+    ) {
+        let ratio = (baseline > 0.0).then(|| value / baseline);
+        self.0.push(Figure { name: name.into(), value, unit, baseline: Some(baseline), ratio });
+    }
+
+    /// All figures so far.
+    #[must_use]
+    pub fn figures(&self) -> &[Figure] {
+        &self.0
+    }
+
+    /// The value of a figure, zero if there is none of this name.
+    #[must_use]
+    pub fn value(&self, name: &str) -> f64 {
+        self.0.iter().find(|figure| figure.name == name).map_or(0.0, |figure| figure.value)
+    }
+
+    /// Writes the figures as a JSON list.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), ReportError> {
+        let mut text = serde_json::to_vec_pretty(&self.0).map_err(ReportError::Encode)?;
+        text.push(b'\n');
+        stdx::atomic::write(path, &text, FILE_MODE)
+            .map_err(|error| ReportError::Write { path: path.to_owned(), error })
+    }
+}
+
+/// A table with aligned columns.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = ["figure", "value", "unit", "baseline", "ratio"].map(str::to_owned);
+        let rows = self.0.iter().map(|figure| {
+            let ratio = figure.ratio.map(|ratio| format!("{ratio:.2}"));
+            [
+                figure.name.clone(),
+                number(figure.value),
+                figure.unit.to_owned(),
+                figure.baseline.map(number).unwrap_or_default(),
+                ratio.unwrap_or_default(),
+            ]
+        });
+        let rows: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+        let [name, value, unit, baseline, ratio] = [0, 1, 2, 3, 4].map(width);
+        for row in &rows {
+            let line = format!(
+                "{:name$}  {:>value$}  {:unit$}  {:>baseline$}  {:>ratio$}",
+                row[0], row[1], row[2], row[3], row[4]
+            );
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Three digits that count, or all before the point.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Report {
+        let mut report = Report::default();
+        report.add("disk.append", 12_345.6, "1/s");
+        report.add_compared("queue.one_client", 4_000.0, "1/s", 12_345.6);
+        report.add("queue.submit.p50", 81.25, "us");
+        report
+    }
+
+    #[test]
+    fn the_table_is_aligned() {
+        let expected = "\
+figure            value  unit  baseline  ratio
+disk.append       12346  1/s
+queue.one_client   4000  1/s      12346   0.32
+queue.submit.p50   81.2  us
+";
+        assert_eq!(sample().to_string(), expected);
+    }
+
+    #[test]
+    fn the_file_is_a_list_of_figures() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("figures.json");
+        sample().write(&file).unwrap();
+        let list: Vec<serde_json::Value> =
+            serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        assert_eq!(list.len(), 3);
+        let keys: Vec<&String> = list[0].as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["baseline", "name", "ratio", "unit", "value"]);
+        assert_eq!(list[0]["baseline"], serde_json::Value::Null);
+        assert_eq!(list[1]["baseline"], 12_345.6);
+        assert!((list[1]["ratio"].as_f64().unwrap() - 0.324).abs() < 0.001);
+    }
+
+    #[test]
+    fn nothing_compares_with_zero() {
+        let mut report = Report::default();
+        report.add_compared("x", 1.0, "1/s", 0.0);
+        assert_eq!(report.figures()[0].ratio, None);
+    }
+}

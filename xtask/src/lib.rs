@@ -1,0 +1,84 @@
+//! The commands of this repository.
+//!
+//! In reading order: [`test`] runs everything that must hold; [`demo`] shows a cluster at work on
+//! this machine; [`bench`] measures it against the disk under it. [`programs`] and [`stage`] are
+//! what demo and bench stand on: the built programs, and a temporary root with daemons that ends
+//! with its owner.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]
+
+pub mod bench;
+pub mod demo;
+pub mod test;
+
+pub mod programs;
+pub mod stage;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What was asked for on the command line.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", version, about = "Commands of this repository")]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check format, lints, tests, documents and units; install what the tests miss, where allowed
+    Test(test::Arguments),
+    /// Run a cluster on this machine, below a temporary root, and show jobs at work
+    Demo(demo::Arguments),
+    /// Measure the disk and the queue on it
+    Bench(bench::Arguments),
+    /// Be a client of a bench
+    #[command(hide = true)]
+    BenchClient(bench::client::Arguments),
+}
+
+/// Carries out what was asked for.
+#[must_use]
+pub fn run(arguments: Arguments) -> ExitCode {
+    let ended = match arguments.command {
+        Command::Test(arguments) => return test::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments).map_err(|error| chain(&error)),
+        Command::BenchClient(arguments) => {
+            bench::client::run(&arguments).map_err(|error| chain(&error))
+        }
+        Command::Bench(arguments) => bench::run(&arguments).map_err(|error| chain(&error)),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("xtask: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace's root.
+#[must_use]
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("this crate lies in the workspace").to_owned()
+}
+
+/// The directory that cargo builds into.
+fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// The cargo that runs this, as a command at the workspace's root.
+fn cargo() -> std::process::Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = std::process::Command::new(program);
+    command.current_dir(root());
+    command
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    stdx::daemon::chain(error)
+}

@@ -1,0 +1,85 @@
+//! The workspace's programs, built and found.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+
+use crate::{cargo, target_dir};
+
+/// How the programs are compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// Quick to build; for showing and testing.
+    Debug,
+    /// For measuring.
+    Release,
+}
+
+/// The programs of one build.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    dir: PathBuf,
+}
+
+/// Programs that could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Cargo did not start.
+    #[error("cannot start cargo")]
+    Cargo(#[source] io::Error),
+    /// Cargo failed; it has said why.
+    #[error("the programs did not build ({0})")]
+    Failed(ExitStatus),
+}
+
+/// The packages with the programs of a cluster.
+pub const ALL: &[&str] = &["masterd", "noded", "rapi", "cli"];
+
+/// Builds this tool for measuring, so that a client costs what a good client does, and gives its
+/// path.
+///
+/// # Errors
+/// It does not build.
+pub fn client_program() -> Result<PathBuf, BuildError> {
+    let mut command = cargo();
+    command.args(["build", "--quiet", "--release", "--package", "xtask"]);
+    let status = command.status().map_err(BuildError::Cargo)?;
+    if !status.success() {
+        return Err(BuildError::Failed(status));
+    }
+    Ok(target_dir().join("release/xtask"))
+}
+
+impl Programs {
+    /// Builds the programs of these packages.
+    ///
+    /// # Errors
+    /// They do not build.
+    pub fn build(profile: Profile, packages: &[&str]) -> Result<Self, BuildError> {
+        let mut command = cargo();
+        command.args(["build", "--quiet", "--bins"]);
+        command.args(packages.iter().flat_map(|package| ["--package", package]));
+        command.args((profile == Profile::Release).then_some("--release"));
+        let status = command.status().map_err(BuildError::Cargo)?;
+        if !status.success() {
+            return Err(BuildError::Failed(status));
+        }
+        let name = match profile {
+            Profile::Debug => "debug",
+            Profile::Release => "release",
+        };
+        Ok(Self { dir: target_dir().join(name) })
+    }
+
+    /// Where the programs lie.
+    #[must_use]
+    pub fn dir(&self) -> &std::path::Path {
+        &self.dir
+    }
+
+    /// A command that runs the program `name`.
+    #[must_use]
+    pub fn command(&self, name: &str) -> Command {
+        Command::new(self.dir.join(name))
+    }
+}

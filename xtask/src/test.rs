@@ -1,0 +1,170 @@
+//! Runs everything that must hold, and says at the end what failed and what was not tested.
+//!
+//! In reading order: [`steps`] is the table of what is run; [`needs`] is what the tests want of the
+//! machine; [`skips`] finds tests that passed without testing; [`units`] checks the service files.
+
+pub mod steps;
+
+pub mod needs;
+pub mod skips;
+pub mod units;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use skips::Skip;
+use steps::{STEPS, Step};
+
+/// What is to be tested.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Steps to run, and parts of names of tests to run; everything when none is named
+    #[arg(value_name = "FILTER", long_help = steps::help())]
+    pub filters: Vec<String>,
+    /// Leave out what takes long: documents, installation, and most cases of property tests
+    #[arg(long)]
+    pub quick: bool,
+}
+
+/// How a step ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// All is well.
+    Passed,
+    /// Something is not; the step has shown it, and this names it.
+    Failed(String),
+    /// Nothing was checked, for this reason.
+    Skipped(String),
+}
+
+/// What a step works with.
+#[derive(Debug)]
+pub struct Round {
+    /// Whether what takes long is left out.
+    pub quick: bool,
+    /// Parts of names of tests; none means all.
+    pub tests: Vec<String>,
+    /// What was not tested, so far.
+    pub skips: Vec<Skip>,
+}
+
+/// One step with its end.
+#[derive(Debug)]
+struct Ended {
+    step: &'static Step,
+    outcome: Outcome,
+    took: Duration,
+}
+
+/// Runs what is asked for; the exit code says whether all of it holds.
+#[must_use]
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let (chosen, tests) = choose(arguments);
+    let mut round = Round { quick: arguments.quick, tests, skips: Vec::new() };
+    let mut ended = Vec::new();
+    for step in chosen {
+        println!("\n=== {}: {}", step.name, step.about);
+        let begun = Instant::now();
+        let outcome = (step.run)(&mut round);
+        ended.push(Ended { step, outcome, took: begun.elapsed() });
+    }
+    print!("\n{}", summary(&ended, &round.skips));
+    let failed = ended.iter().any(|ended| matches!(ended.outcome, Outcome::Failed(_)));
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// The steps to run and the tests to run in them. A word that names no step is part of a test's
+/// name, and asks for the tests.
+fn choose(arguments: &Arguments) -> (Vec<&'static Step>, Vec<String>) {
+    let names_step = |word: &String| STEPS.iter().any(|step| step.name == word);
+    let (named, mut tests): (Vec<String>, Vec<String>) =
+        arguments.filters.iter().cloned().partition(names_step);
+    tests.dedup();
+    let wanted = |step: &&Step| {
+        let everything = arguments.filters.is_empty() && (step.quick || !arguments.quick);
+        let by_test = !tests.is_empty() && ["build", "test"].contains(&step.name);
+        everything || by_test || named.iter().any(|name| name == step.name)
+    };
+    (STEPS.iter().filter(wanted).collect(), tests)
+}
+
+/// What is read when only the end is read.
+fn summary(ended: &[Ended], skips: &[Skip]) -> String {
+    let mut text = String::from("=== summary\n");
+    for Ended { step, outcome, took } in ended {
+        let (word, why) = match outcome {
+            Outcome::Passed => ("passed", String::new()),
+            Outcome::Failed(why) => ("FAILED", format!(": {why}")),
+            Outcome::Skipped(why) => ("SKIPPED", format!(": {why}")),
+        };
+        let seconds = took.as_secs_f64();
+        text.push_str(&format!("{:8} {seconds:7.1} s  {word}{why}\n", step.name));
+    }
+    if !skips.is_empty() {
+        let plural = if skips.len() == 1 { "" } else { "s" };
+        text.push_str(&format!("\n{} test{plural} skipped:\n", skips.len()));
+        for Skip { test, why } in skips {
+            text.push_str(&format!("  {test}: {why}\n"));
+        }
+    }
+    let count =
+        |wanted: fn(&Outcome) -> bool| ended.iter().filter(|ended| wanted(&ended.outcome)).count();
+    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
+    let left_out = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
+    text.push_str(&match (failed, left_out) {
+        (0, 0) => "\nall steps passed\n".to_owned(),
+        (0, left_out) => format!("\nno step failed, {left_out} skipped\n"),
+        (failed, _) => format!("\n{failed} of {} steps FAILED\n", ended.len()),
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(filters: &[&str], quick: bool) -> (Vec<&'static str>, Vec<String>) {
+        let filters = filters.iter().map(|&word| word.to_owned()).collect();
+        let (steps, tests) = choose(&Arguments { filters, quick });
+        (steps.iter().map(|step| step.name).collect(), tests)
+    }
+
+    #[test]
+    fn words_choose_steps_or_tests() {
+        assert_eq!(names(&[], false).0.len(), STEPS.len());
+        assert!(names(&[], true).0.len() < STEPS.len());
+        assert_eq!(names(&["fmt"], false), (vec!["fmt"], vec![]));
+        assert_eq!(names(&["doc"], true), (vec!["doc"], vec![]), "asked for by name");
+        let lease = vec!["lease".to_owned()];
+        assert_eq!(names(&["lease"], false), (vec!["build", "test"], lease.clone()));
+        assert_eq!(names(&["lease", "units"], false), (vec!["build", "test", "units"], lease));
+    }
+
+    #[test]
+    fn the_summary_names_what_failed_and_what_was_not_tested() {
+        let step = |name: &str| STEPS.iter().find(|step| step.name == name).unwrap();
+        let took = Duration::from_millis(1_500);
+        let ended = [
+            Ended { step: step("fmt"), outcome: Outcome::Passed, took },
+            Ended { step: step("test"), outcome: Outcome::Failed("exit status: 100".into()), took },
+            Ended { step: step("units"), outcome: Outcome::Skipped("no tool".into()), took },
+        ];
+        let skips = [Skip { test: "noded::dhcp lease".into(), why: "needs root".into() }];
+        let expected = "\
+=== summary
+fmt          1.5 s  passed
+test         1.5 s  FAILED: exit status: 100
+units        1.5 s  SKIPPED: no tool
+
+1 test skipped:
+  noded::dhcp lease: needs root
+
+1 of 3 steps FAILED
+";
+        assert_eq!(summary(&ended, &skips), expected);
+        assert!(summary(&ended[..1], &[]).ends_with("\nall steps passed\n"));
+        assert!(summary(&ended[2..], &[]).ends_with("\nno step failed, 1 skipped\n"));
+    }
+}

@@ -1,0 +1,171 @@
+//! Tests that passed without testing: they printed `skipped: why`.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Command, ExitStatus, Stdio};
+
+use parking_lot::Mutex;
+
+const MARK: &str = "skipped: ";
+
+/// A test that tested nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skip {
+    /// Which.
+    pub test: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What a line says, if it is a test's word that it was skipped. The line may begin with the
+/// name that the test's harness printed before it.
+fn reason(line: &str) -> Option<&str> {
+    let at = line.find(MARK)?;
+    let before = line[..at].trim();
+    (before.is_empty() || before.ends_with("...")).then(|| line[at + MARK.len()..].trim())
+}
+
+/// Finds the skips in a JUnit report.
+#[must_use]
+pub fn in_junit(report: &str) -> Vec<Skip> {
+    let mut found = Vec::new();
+    for case in report.split("<testcase ").skip(1) {
+        let (head, body) = case.split_once('>').unwrap_or((case, ""));
+        let body = body.split("</testcase>").next().unwrap_or_default();
+        let name = |key| attribute(head, key).unwrap_or_default();
+        let test = format!("{} {}", name("classname"), name("name"));
+        let spaced = body.replace('>', ">\n").replace('<', "\n<");
+        let whys = spaced.lines().filter_map(reason).map(unescape);
+        found.extend(whys.map(|why| Skip { test: test.clone(), why }));
+    }
+    found.dedup();
+    found
+}
+
+fn attribute(head: &str, key: &str) -> Option<String> {
+    let padded = format!(" {head}");
+    let (_, rest) = padded.split_once(&format!(" {key}=\""))?;
+    rest.split('"').next().map(unescape)
+}
+
+fn unescape(text: &str) -> String {
+    let plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
+    plain.replace("&apos;", "'").replace("&amp;", "&")
+}
+
+/// Finds the skips in the output of `cargo test -- --show-output`, line by line.
+#[derive(Debug, Default)]
+pub struct InOutput {
+    test: Option<String>,
+    found: Vec<Skip>,
+}
+
+impl InOutput {
+    /// Looks at the next line.
+    pub fn line(&mut self, line: &str) {
+        let heading = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if let Some(test) = heading {
+            self.test = Some(test.to_owned());
+        } else if line.starts_with("successes:") || line.starts_with("running ") {
+            self.test = None;
+        } else if let Some(why) = reason(line) {
+            let test = self.test.clone().unwrap_or_else(|| "a test".to_owned());
+            self.found.push(Skip { test, why: why.to_owned() });
+        }
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn skips(self) -> Vec<Skip> {
+        self.found
+    }
+}
+
+/// Runs a command in sight, and has every line of it looked at.
+///
+/// # Errors
+/// It does not start, or its end cannot be waited for.
+pub fn run_watched(command: &mut Command, found: &mut InOutput) -> io::Result<ExitStatus> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let found = Mutex::new(found);
+    std::thread::scope(|scope| {
+        scope.spawn(|| stdout.map(|from| copy(from, io::stdout(), &found)));
+        scope.spawn(|| stderr.map(|from| copy(from, io::stderr(), &found)));
+    });
+    child.wait()
+}
+
+fn copy(from: impl Read, mut to: impl Write, found: &Mutex<&mut InOutput>) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        // Whoever closed our output does not want to see more; the run goes on.
+        drop(to.write_all(&line));
+        found.lock().line(String::from_utf8_lossy(&line).trim_end());
+        line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skip(test: &str, why: &str) -> Skip {
+        Skip { test: test.to_owned(), why: why.to_owned() }
+    }
+
+    #[test]
+    fn reports_are_searched() {
+        let report = r#"<?xml version="1.0"?>
+<testsuites><testsuite name="noded::dhcp">
+  <testcase name="lease" classname="noded::dhcp" time="0.1"><system-out>
+running 1 test
+test lease ... skipped: needs root &amp; &quot;udhcpc&quot;
+test result: ok. 1 passed; 0 failed; 0 skipped</system-out></testcase>
+  <testcase name="quiet" classname="noded::dhcp" time="0.1"/>
+  <testcase name="loud" classname="noded::dhcp"><system-out>nothing was skipped: here</system-out>
+    <system-err>skipped: no namespaces</system-err></testcase>
+</testsuite></testsuites>"#;
+        let expected = [
+            skip("noded::dhcp lease", "needs root & \"udhcpc\""),
+            skip("noded::dhcp loud", "no namespaces"),
+        ];
+        assert_eq!(in_junit(report), expected);
+        assert_eq!(in_junit(""), []);
+    }
+
+    #[test]
+    fn output_is_searched() {
+        let output = "\
+running 2 tests
+test a ... ok
+
+successes:
+
+---- b::c stdout ----
+skipped: no root
+and more
+
+---- d stdout ----
+fine
+
+running 1 test
+skipped: loose
+";
+        let mut found = InOutput::default();
+        output.lines().for_each(|line| found.line(line));
+        assert_eq!(found.skips(), [skip("b::c", "no root"), skip("a test", "loose")]);
+    }
+
+    #[test]
+    fn a_watched_command_keeps_its_exit_status() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo skipped: this; echo skipped: that >&2; exit 3"]);
+        let mut found = InOutput::default();
+        let status = run_watched(&mut command, &mut found).unwrap();
+        assert_eq!(status.code(), Some(3));
+        let mut whys: Vec<String> = found.skips().into_iter().map(|skip| skip.why).collect();
+        whys.sort();
+        assert_eq!(whys, ["that", "this"]);
+    }
+}

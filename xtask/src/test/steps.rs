@@ -1,0 +1,148 @@
+//! The steps, in the order in which they run: what is quick to find comes first.
+
+use std::fs;
+use std::process::Command;
+
+use super::skips::{self, Skip};
+use super::{Outcome, Round, needs, units};
+use crate::{cargo, root, target_dir};
+
+/// Cases of each property test with `--quick`, where the test does not set its own number.
+const QUICK_CASES: &str = "16";
+
+/// One step.
+#[derive(Debug)]
+pub struct Step {
+    /// What it is chosen by.
+    pub name: &'static str,
+    /// What it checks, in one line.
+    pub about: &'static str,
+    /// Whether `--quick` has it too.
+    pub quick: bool,
+    /// Checks.
+    pub run: fn(&mut Round) -> Outcome,
+}
+
+/// All steps.
+pub const STEPS: &[Step] = &[
+    Step { name: "install", about: "programs that tests need", quick: false, run: needs::install },
+    Step { name: "fmt", about: "the format of the source", quick: true, run: fmt },
+    Step { name: "clippy", about: "lints, warnings are errors", quick: true, run: clippy },
+    Step { name: "build", about: "the programs, for tests that run them", quick: true, run: build },
+    Step { name: "test", about: "every test", quick: true, run: test },
+    Step { name: "doctest", about: "examples in the documentation", quick: false, run: doctest },
+    Step { name: "doc", about: "the documentation builds", quick: false, run: doc },
+    Step {
+        name: "units",
+        about: "service files, by systemd's own word",
+        quick: true,
+        run: units::verify,
+    },
+];
+
+/// The steps as help of the command line.
+#[must_use]
+pub fn help() -> String {
+    let mut text = String::from("Steps:\n");
+    for step in STEPS {
+        text.push_str(&format!("  {:8} {}\n", step.name, step.about));
+    }
+    text.push_str("Any other word is part of the names of the tests to run.");
+    text
+}
+
+fn fmt(_round: &mut Round) -> Outcome {
+    finish(cargo().args(["fmt", "--all", "--check"]))
+}
+
+fn clippy(_round: &mut Round) -> Outcome {
+    finish(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+}
+
+fn build(_round: &mut Round) -> Outcome {
+    finish(cargo().args(["build", "--workspace", "--bins", "--exclude", "xtask"]))
+}
+
+fn doctest(_round: &mut Round) -> Outcome {
+    finish(cargo().args(["test", "--workspace", "--doc"]))
+}
+
+fn doc(_round: &mut Round) -> Outcome {
+    let mut command = cargo();
+    command.env("RUSTDOCFLAGS", "-D warnings").args(["doc", "--no-deps", "--workspace"]);
+    finish(&mut command)
+}
+
+fn test(round: &mut Round) -> Outcome {
+    let has_nextest = cargo().args(["nextest", "--version"]).output();
+    let outcome = if has_nextest.is_ok_and(|output| output.status.success()) {
+        with_nextest(round)
+    } else {
+        println!("cargo nextest is not installed; cargo test does the same, slower");
+        with_cargo(round)
+    };
+    for Skip { test, why } in &round.skips {
+        println!("SKIPPED {test}: {why}");
+    }
+    outcome
+}
+
+fn with_nextest(round: &mut Round) -> Outcome {
+    // A report of an earlier run must not pass for this one's.
+    let report = target_dir().join("nextest/default/junit.xml");
+    drop(fs::remove_file(&report));
+    let config = format!("xtask:{}", root().join("xtask/nextest.toml").display());
+    let mut command = cargo();
+    command.args([
+        "nextest",
+        "run",
+        "--workspace",
+        "--no-fail-fast",
+        "--tool-config-file",
+        &config,
+    ]);
+    command.args(&round.tests);
+    let outcome = finish(quicken(&mut command, round));
+    match fs::read_to_string(&report) {
+        Ok(text) => round.skips.extend(skips::in_junit(&text)),
+        Err(error) if outcome == Outcome::Passed => {
+            return Outcome::Failed(format!("cannot read `{}`: {error}", report.display()));
+        }
+        // It did not build: there is no report, and the failure is told already.
+        Err(_) => {}
+    }
+    outcome
+}
+
+fn with_cargo(round: &mut Round) -> Outcome {
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--lib", "--bins", "--tests", "--examples"]);
+    command.args(["--no-fail-fast", "--", "--show-output"]).args(&round.tests);
+    let mut found = skips::InOutput::default();
+    let outcome = match skips::run_watched(quicken(&mut command, round), &mut found) {
+        Ok(status) if status.success() => Outcome::Passed,
+        Ok(status) => Outcome::Failed(status.to_string()),
+        Err(error) => Outcome::Failed(format!("cargo does not start: {error}")),
+    };
+    round.skips.extend(found.skips());
+    outcome
+}
+
+fn quicken<'c>(command: &'c mut Command, round: &Round) -> &'c mut Command {
+    if round.quick {
+        command.env("PROPTEST_CASES", QUICK_CASES);
+    }
+    command
+}
+
+/// Runs a command in sight, to its end.
+pub(super) fn finish(command: &mut Command) -> Outcome {
+    match command.status() {
+        Ok(status) if status.success() => Outcome::Passed,
+        Ok(status) => Outcome::Failed(status.to_string()),
+        Err(error) => {
+            let program = command.get_program().to_string_lossy().into_owned();
+            Outcome::Failed(format!("`{program}` does not start: {error}"))
+        }
+    }
+}
