@@ -45,7 +45,7 @@ pub trait Service: Send + Sync + 'static {
 
 /// Answers a call with what `handler` makes of it.
 ///
-/// A service is one exhaustive match of these over [`Request`](crate::Request): a handler that is
+/// A service is one exhaustive match of these over [`Request`]: a handler that is
 /// missing, or gives another method's reply, does not compile.
 pub async fn answer<M, F>(call: M, handler: impl FnOnce(M) -> F) -> Answer
 where

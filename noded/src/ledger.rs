@@ -3,9 +3,8 @@
 //! disk.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -16,17 +15,17 @@ use uuid::Uuid;
 
 use model::Timestamp;
 use model::rack::{Event, Observation, RackDocument};
-use queue_format::{
-    Callbacks, Change, CloseError, Committer, Epoch, FileError, Key, OpenError, Refusal,
-    StartError, Store, StoreOptions,
-};
+use queue_format::{Callbacks, Change, Committer, Epoch, Key, Store, StoreOptions};
 use rpc::calls::{AllowList, Membership};
 
 use crate::dhcp::LeaseRecord;
 use crate::outbox::Outbox;
 
+mod error;
 mod keys;
 mod restore;
+
+pub use error::LedgerError;
 
 use restore::Owner;
 
@@ -38,65 +37,6 @@ const SEGMENTS: usize = 2;
 
 /// Keys that are removed in one change, far below what the store takes.
 const REMOVED_AT_ONCE: usize = 10_000;
-
-/// A state that could not be read or kept.
-#[derive(Debug, thiserror::Error)]
-pub enum LedgerError {
-    /// Another agent runs on the same directory.
-    #[error("`{path}` is in use by process {owner}: another noded runs on this root")]
-    InUse {
-        /// The directory.
-        path: PathBuf,
-        /// The process that has it.
-        owner: String,
-    },
-    /// The directory cannot be made.
-    #[error("cannot make the directory `{path}`")]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        error: io::Error,
-    },
-    /// The store cannot be opened.
-    #[error("cannot open the agent's store `{path}`")]
-    Open {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        error: OpenError,
-    },
-    /// A document cannot be read.
-    #[error("cannot read the agent's store")]
-    Read(#[from] FileError),
-    /// A document holds something else.
-    #[error(
-        "`{key}` in `{path}` is damaged; restore it from a backup, or remove it: the master sends rack documents and lists again, but leases and events that are removed are lost"
-    )]
-    Document {
-        /// The document.
-        key: String,
-        /// The directory.
-        path: PathBuf,
-        /// What is wrong with it.
-        #[source]
-        error: serde_json::Error,
-    },
-    /// The store cannot be written.
-    #[error("cannot write to the agent's store")]
-    Start(#[from] StartError),
-    /// The change is not taken at the moment.
-    #[error("the agent's store takes no change")]
-    Refused(#[source] Refusal),
-    /// The store has ended before the change was durable.
-    #[error("the agent's store has ended; it is not known whether the change is durable")]
-    Ended,
-    /// The store was not closed cleanly.
-    #[error("cannot close the agent's store cleanly; nothing is lost, the next start recovers")]
-    Close(#[from] CloseError),
-}
 
 /// What comes back when a change is durable.
 #[derive(Debug)]
@@ -152,7 +92,7 @@ impl Ledger {
             ..StoreOptions::default()
         };
         let store =
-            Store::open(directory, options).map_err(|error| open_error(directory, error))?;
+            Store::open(directory, options).map_err(|error| LedgerError::open(directory, error))?;
         let owner = Owner::of(membership);
         let found = restore::read(&store, directory, &owner)?;
         let incarnation = store.recovered().incarnation;
@@ -370,14 +310,6 @@ impl Ledger {
     /// The files could not be completed; nothing is lost.
     pub fn close(&self) -> Result<(), LedgerError> {
         Ok(self.committer.close()?)
-    }
-}
-
-fn open_error(directory: &Path, error: OpenError) -> LedgerError {
-    let path = directory.to_owned();
-    match error {
-        OpenError::Locked { owner, .. } => LedgerError::InUse { path, owner },
-        error => LedgerError::Open { path, error },
     }
 }
 

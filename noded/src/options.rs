@@ -54,7 +54,7 @@ pub struct EnrollOptions {
 #[derive(Debug, Clone, Args)]
 pub struct AgentOptions {
     /// Directory that all paths are below.
-    #[arg(long, global = true, value_name = "DIR", default_value = "/")]
+    #[arg(long, global = true, value_name = "DIR", env = "GANTRY_ROOT", default_value = "/")]
     pub root: PathBuf,
     /// Port of the node protocol.
     #[arg(long, global = true, value_name = "PORT", default_value_t = RPC_PORT)]

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType,
@@ -16,8 +15,10 @@ use sha2::{Digest, Sha256};
 use model::enrol::Fingerprint;
 use model::{NodeName, Timestamp};
 
+mod error;
 mod files;
 
+pub use error::IdentityError;
 pub use files::{forget, is_enrolled, load_membership, membership_path};
 
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -31,89 +32,6 @@ const NODE_DAYS: i64 = 10 * 365;
 const ENROLMENT_DAYS: i64 = 30;
 /// Bytes of a certificate's serial number: RFC 5280 section 4.1.2.2 allows 20.
 const SERIAL_BYTES: usize = 16;
-
-/// An identity that could not be made, read or kept.
-#[derive(Debug, thiserror::Error)]
-pub enum IdentityError {
-    /// A key or certificate could not be made.
-    #[error("cannot make {what}")]
-    Make {
-        /// What was to be made.
-        what: &'static str,
-        /// What the library said.
-        #[source]
-        error: rcgen::Error,
-    },
-    /// The system has no randomness.
-    #[error("cannot get random bytes")]
-    Random,
-    /// A certificate request is malformed, or its signature is not that of its key.
-    #[error("cannot accept the certificate request of node {node}")]
-    Request {
-        /// The node.
-        node: NodeName,
-        /// What is wrong with it.
-        #[source]
-        error: rcgen::Error,
-    },
-    /// A certificate request with a key that is no ECDSA P-256 key.
-    #[error("the certificate request of node {node} holds no ECDSA P-256 key")]
-    RequestKey {
-        /// The node.
-        node: NodeName,
-    },
-    /// Text that should be PEM is not.
-    #[error("{what} is no PEM text")]
-    Pem {
-        /// What should be PEM.
-        what: &'static str,
-        /// What is wrong with it.
-        #[source]
-        error: rustls::pki_types::pem::Error,
-    },
-    /// A key and a certificate that do not belong together, or a certificate of another authority.
-    #[error("the node's certificate, its key and the cluster's authority do not belong together")]
-    Mismatch {
-        /// What the TLS library said.
-        #[source]
-        error: rustls::Error,
-    },
-    /// A file could not be read.
-    #[error("cannot read `{path}`")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        error: std::io::Error,
-    },
-    /// A file could not be written.
-    #[error("cannot write `{path}`")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        error: std::io::Error,
-    },
-    /// The membership file holds something else.
-    #[error("`{path}` is damaged; enrol this node again with `noded enroll`")]
-    Membership {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        #[source]
-        error: serde_json::Error,
-    },
-    /// There is no identity.
-    #[error(
-        "this machine belongs to no cluster (there is no `{path}`); run `noded enroll` on it, then `gnt node add` on the master"
-    )]
-    NotEnrolled {
-        /// The file that would say otherwise.
-        path: PathBuf,
-    },
-}
 
 /// SHA-256 of a certificate in DER form.
 #[must_use]

@@ -1,1 +1,30 @@
+//! A cluster of the real programs, for tests of the whole system.
+//!
+//! In reading order: [`cluster`] is a temporary root with a master and agents on loopback
+//! addresses of their own, so that tests run side by side; [`run`] runs a command and tells what
+//! came of it; [`place`] gives the addresses and finds the programs; [`wire`] is a pair of network
+//! namespaces with a cable; [`inspect`] reads what lies on the disk; [`seed`] is a source of
+//! numbers that can be repeated.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test which unwraps a surprise has done its job, and says what it saw"
+)]
 
+pub mod cluster;
+pub mod inspect;
+pub mod place;
+pub mod run;
+pub mod seed;
+pub mod wire;
+
+/// Whether this process is root, which network namespaces, mounts and other users need.
+#[must_use]
+pub fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Says loudly that a test did not run; tools look for the word.
+pub fn skip(what: &str, why: &str) {
+    eprintln!("skipped: {what}: {why}");
+}

@@ -3,9 +3,11 @@
 //! Nothing here needs root: all daemons live below one temporary root and listen on loopback. The
 //! scenes are in [`scenes`].
 
+pub mod machine;
 pub mod scenes;
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
@@ -42,6 +44,30 @@ pub enum DemoError {
         /// What the system said.
         #[source]
         error: io::Error,
+    },
+    /// A file of the demonstration cannot be written.
+    #[error("cannot write `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// A simulated machine did not boot.
+    #[error("machine {serial} did not boot")]
+    Machine {
+        /// Which.
+        serial: String,
+        /// What it met.
+        #[source]
+        error: io::Error,
+    },
+    /// A program succeeded that should fail.
+    #[error("`{command}` should have failed")]
+    Succeeded {
+        /// The command line.
+        command: String,
     },
     /// A program failed that should not.
     #[error("`{command}` failed ({status})")]
@@ -93,17 +119,103 @@ pub fn run(arguments: &Arguments) -> Result<(), DemoError> {
 }
 
 impl Play {
-    /// Runs a program in the foreground, its command line shown above what it says.
+    /// The root of a node.
+    #[must_use]
+    pub fn root(&self, node: u8) -> PathBuf {
+        self.stage.root().join(format!("n{node}"))
+    }
+
+    /// Address of a node: on loopback, and another one for each demonstration, so that several can
+    /// run on one machine.
+    #[must_use]
+    pub fn address(&self, node: u8) -> Ipv4Addr {
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        Ipv4Addr::new(127, high | 0x80, low, node)
+    }
+
+    /// An address of rack 0, likewise on loopback.
+    #[must_use]
+    pub fn rack_address(&self, host: u8) -> Ipv4Addr {
+        let [_, _, _, low] = std::process::id().to_be_bytes();
+        Ipv4Addr::new(127, (low & 0x3f) | 0x40, 0, host)
+    }
+
+    /// Starts the agent of a node.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_agent(&self, node: u8, further: &[&str]) -> Result<(), DemoError> {
+        let mut noded = self.programs.command("noded");
+        noded.arg("--root").arg(self.root(node));
+        noded.args(["--rpc-address", &self.address(node).to_string()]);
+        if !further.contains(&"--boot-address") {
+            noded.args(["--boot-address", &self.address(node).to_string()]);
+        }
+        noded.args(further);
+        Ok(self.stage.start(&format!("noded{node}"), noded)?)
+    }
+
+    /// Runs `gnt` in the foreground, its command line shown above what it says.
     ///
     /// # Errors
     /// It does not start, or fails.
-    pub fn show(&self, program: &str, arguments: &[&str]) -> Result<(), DemoError> {
-        let command = format!("{program} {}", arguments.join(" "));
+    pub fn gnt(&self, arguments: &[&str]) -> Result<(), DemoError> {
+        match self.run_gnt(arguments)? {
+            (_, status) if status.success() => Ok(()),
+            (command, status) => Err(DemoError::Failed { command, status }),
+        }
+    }
+
+    /// Runs `gnt` where it has to fail.
+    ///
+    /// # Errors
+    /// It does not start, or succeeds.
+    pub fn gnt_fails(&self, arguments: &[&str]) -> Result<(), DemoError> {
+        match self.run_gnt(arguments)? {
+            (command, status) if status.success() => Err(DemoError::Succeeded { command }),
+            (_, status) => {
+                println!("  (exit status {})", status.code().unwrap_or(-1));
+                Ok(())
+            }
+        }
+    }
+
+    fn run_gnt(&self, arguments: &[&str]) -> Result<(String, ExitStatus), DemoError> {
+        let command = format!("gnt {}", arguments.join(" "));
         println!("$ {command}");
-        match self.programs.command(program).args(arguments).status() {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(DemoError::Failed { command, status }),
+        let mut gnt = self.programs.command("gnt");
+        gnt.env("GANTRY_ROOT", self.root(1)).args(arguments);
+        match gnt.status() {
+            Ok(status) => Ok((command, status)),
             Err(error) => Err(DemoError::Start { command, error }),
         }
     }
+
+    /// What `gnt` prints, if it succeeds.
+    fn quiet(&self, arguments: &[&str]) -> Option<String> {
+        let mut gnt = self.programs.command("gnt");
+        let output = gnt.env("GANTRY_ROOT", self.root(1)).args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Id of a job, counted back from the newest, which is 1.
+    fn last_job(&self, back: usize) -> String {
+        let list = self.quiet(&["job", "list", "--no-headers", "-o", "id"]).unwrap_or_default();
+        list.lines().rev().nth(back - 1).unwrap_or("0").trim().to_owned()
+    }
+
+    /// Writes a file for the audience to look at, and shows it; gives its path.
+    fn write(&self, name: &str, text: &str) -> Result<String, DemoError> {
+        let path = self.stage.root().join(name);
+        stdx::atomic::write(&path, text.as_bytes(), FILE_MODE)
+            .map_err(|error| DemoError::Write { path: path.clone(), error })?;
+        println!("  {name}:");
+        for line in text.lines() {
+            println!("    {line}");
+        }
+        Ok(path.display().to_string())
+    }
 }
+
+/// Mode of the demonstration's files.
+const FILE_MODE: u32 = 0o644;

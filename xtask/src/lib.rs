@@ -1,7 +1,7 @@
 //! The commands of this repository.
 //!
-//! In reading order: [`test`] runs everything that must hold; [`demo`] shows a cluster at work on
-//! this machine; [`bench`] measures it against the disk under it. [`programs`] and [`stage`] are
+//! In reading order: [`mod@test`] runs everything that must hold; [`demo`] shows a cluster at work on
+//! this machine; [`mod@bench`] measures it against the disk under it. [`programs`] and [`stage`] are
 //! what demo and bench stand on: the built programs, and a temporary root with daemons that ends
 //! with its owner.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]

@@ -64,11 +64,17 @@ impl Programs {
         if !status.success() {
             return Err(BuildError::Failed(status));
         }
+        Ok(Self::built(profile))
+    }
+
+    /// The programs of an earlier build.
+    #[must_use]
+    pub fn built(profile: Profile) -> Self {
         let name = match profile {
             Profile::Debug => "debug",
             Profile::Release => "release",
         };
-        Ok(Self { dir: target_dir().join(name) })
+        Self { dir: target_dir().join(name) }
     }
 
     /// Where the programs lie.

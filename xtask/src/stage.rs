@@ -139,6 +139,17 @@ impl Stage {
         }
     }
 
+    /// Ends one daemon as a crash would, and waits until it is gone. An unknown name is no error.
+    pub fn kill(&self, name: &str) {
+        let mut inner = self.0.lock();
+        if let Some(at) = inner.daemons.iter().position(|(known, _)| known == name) {
+            let (_, mut child) = inner.daemons.remove(at);
+            // It may have ended by itself; either way it is gone after the wait.
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+
     /// Waits until `holds`, at most for `limit`.
     ///
     /// # Errors

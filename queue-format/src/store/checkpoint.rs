@@ -77,7 +77,7 @@ pub(crate) struct Bell {
 struct BellState {
     requested: bool,
     /// The checkpoint that a durable frame names.
-    noted_lsn: u64,
+    noted: Reach,
     ending: bool,
     broken: bool,
 }
@@ -115,8 +115,8 @@ impl Bell {
     }
 
     /// Says that a durable frame names this checkpoint.
-    pub(crate) fn note(&self, lsn: u64) {
-        self.state.lock().noted_lsn = lsn;
+    pub(crate) fn note(&self, reach: Reach) {
+        self.state.lock().noted = reach;
         self.rung.notify_all();
     }
 
@@ -143,7 +143,17 @@ impl Bell {
     /// Waits until a durable frame names the checkpoint; false if none ever will.
     pub(crate) fn wait_noted(&self, lsn: u64) -> bool {
         let mut state = self.state.lock();
-        while state.noted_lsn < lsn && !state.broken {
+        while state.noted.lsn < lsn && !state.broken {
+            self.rung.wait(&mut state);
+        }
+        !state.broken
+    }
+
+    /// Asks for a checkpoint and waits until one covers the entry `index`; false if none ever will.
+    pub(crate) fn request_and_wait(&self, index: u64) -> bool {
+        self.request();
+        let mut state = self.state.lock();
+        while state.noted.position.index < index && !state.broken {
             self.rung.wait(&mut state);
         }
         !state.broken

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::admission::{CloseError, Health};
@@ -27,6 +28,7 @@ use super::{Durability, Recovered, StoreOptions};
 use crate::change::Batch;
 use crate::journal::ring::NewSegment;
 use crate::journal::{AppendError, Entry, Journal, Record};
+use crate::key::Key;
 use crate::position::Position;
 
 /// A group of records is at most this part of a segment.
@@ -296,6 +298,23 @@ impl<T: Send + 'static> Recorder<T> {
     #[must_use]
     pub fn health(&self) -> Health {
         self.shared.health()
+    }
+
+    /// Waits until everything applied so far is durable in the files. Blocks; false after the end.
+    #[must_use]
+    pub fn make_durable(&self) -> bool {
+        let applied = self.shared.files.handed().position.index;
+        self.shared.bell.request_and_wait(applied)
+    }
+
+    /// All keys and contents as applied so far. Blocks; nothing may be applied meanwhile.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn image(&self) -> Result<Vec<(Key, Bytes)>, FileError> {
+        // None only at the end, when the files are as good as the engine.
+        let _reach = self.shared.files.flush(true);
+        self.reader.scan("")?.collect()
     }
 
     /// Asks for a checkpoint and does not wait for it.

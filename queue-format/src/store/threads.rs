@@ -204,7 +204,7 @@ impl<T, S: LogSteps<T>> LogThread<T, S> {
         match work {
             Work::Checkpoint(reach) => {
                 self.steps.note_checkpoint(reach)?;
-                self.shared.bell.note(reach.lsn);
+                self.shared.bell.note(reach);
             }
             Work::Segment(segment) => self.steps.add_segment(segment),
             // A checkpoint may be waiting for it.

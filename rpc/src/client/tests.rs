@@ -200,8 +200,9 @@ async fn a_node_that_falls_silent_is_found_by_pings() {
     let pair = Pair::start().await;
     let (address, silence) = silent_proxy(pair.target.address).await;
     let times = ClientTimes {
-        ping: Duration::from_millis(50),
-        pong: Duration::from_millis(50),
+        // Long enough for a busy machine to answer, or the first call would fail.
+        ping: Duration::from_millis(200),
+        pong: Duration::from_secs(2),
         ..ClientTimes::default()
     };
     let client = Client::with(Arc::clone(&pair.master), Tasks::new(), times, Versions::OURS);

@@ -1,4 +1,5 @@
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use model::layout::Layout;
 

@@ -1,14 +1,195 @@
 //! The scenes, in the order in which they are played.
 
+use std::io::{self, IsTerminal};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use model::layout::{BOOT_PORT, Layout};
+
+use super::machine::{Machine, fetch};
 use super::{DemoError, Play, Scene};
 
-/// All scenes.
-pub const SCENES: &[Scene] = &[Scene { title: "The programs", play: programs }];
+/// How long a daemon may take to serve.
+const SOON: Duration = Duration::from_secs(30);
+/// Port on which the agent takes DHCP from relays; the usual one needs a privilege.
+const DHCP_PORT: u16 = 6_767;
 
-/// What was built, by its own word.
-fn programs(play: &Play) -> Result<(), DemoError> {
-    for program in ["gnt", "masterd", "noded"] {
-        play.show(program, &["--version"])?;
+/// All scenes.
+pub const SCENES: &[Scene] = &[
+    Scene { title: "A cluster begins", play: begin },
+    Scene { title: "Two more nodes join, each with a one-time token", play: join },
+    Scene {
+        title: "Jobs: side by side, one behind another, one fails, one is canceled",
+        play: jobs,
+    },
+    Scene { title: "A rack: addresses by rule, machines registered all or none", play: rack },
+    Scene { title: "A machine boots from its rack's agent", play: boot },
+    Scene { title: "The master is away, and the rack still boots", play: without_master },
+    Scene { title: "What is done is archived; the rest is yours", play: archive },
+];
+
+fn begin(play: &Play) -> Result<(), DemoError> {
+    let node = play.address(1).to_string();
+    play.gnt(&[
+        "cluster",
+        "init",
+        "demo.example",
+        "--node-name",
+        "n1.example",
+        "--primary-ip",
+        &node,
+    ])?;
+    start_master(play)?;
+    play.start_agent(1, &[])?;
+    play.gnt(&["cluster", "info"])
+}
+
+fn start_master(play: &Play) -> Result<(), DemoError> {
+    let socket = Layout::new(play.root(1)).luxi_socket();
+    let mut masterd = play.programs.command("masterd");
+    masterd.arg("--root").arg(play.root(1));
+    play.stage.start("masterd", masterd)?;
+    Ok(play.stage.wait_until("the master's socket", SOON, || socket.exists())?)
+}
+
+fn join(play: &Play) -> Result<(), DemoError> {
+    let rack = play.rack_address(3).to_string();
+    let dhcp = DHCP_PORT.to_string();
+    for number in [2, 3] {
+        let name = format!("n{number}.example");
+        let serve: &[&str] = match number {
+            2 => &["--boot-address", &rack, "--dhcp-address", &rack, "--dhcp-port", &dhcp],
+            _ => &[],
+        };
+        let address = play.address(number).to_string();
+        play.start_agent(number, &[serve, &["enroll", "--address", &address]].concat())?;
+        let said = play.stage.root().join(format!("noded{number}.out"));
+        let token = || {
+            let text = std::fs::read_to_string(&said).unwrap_or_default();
+            let found = text.lines().find_map(|line| line.strip_prefix("token: "));
+            found.map(str::to_owned)
+        };
+        play.stage.wait_until("the token of a new node", SOON, || token().is_some())?;
+        play.gnt(&["node", "add", &name, "--secret", &token().unwrap_or_default()])?;
+    }
+    play.gnt(&["node", "list", "-o", "name,role,pip,mtotal,mfree"])
+}
+
+fn jobs(play: &Play) -> Result<(), DemoError> {
+    for _ in 0..3 {
+        play.gnt(&["debug", "delay", "--no-master", "-n", "n2.example", "--submit", "2"])?;
+    }
+    play.gnt(&["debug", "delay", "--no-locks", "--submit", "3"])?;
+    println!("  the three on n2 want its lock one after the other; the fourth wants none:");
+    play.gnt(&["job", "list"])?;
+    play.gnt(&["debug", "locks"])?;
+    println!("  the third waits for its lock; canceling it takes it out of the line at once:");
+    play.gnt(&["job", "cancel", "--force", &play.last_job(2)])?;
+    let chain = play.write(
+        "chain.json",
+        &format!(
+            r#"[{{"OP_ID": "OP_TEST_DELAY", "duration": 0.2, "depends": [[{}, ["success"]]]}}]"#,
+            play.last_job(1)
+        ),
+    )?;
+    println!("  this one depends on the fourth:");
+    play.gnt(&["debug", "submit-job", &chain])?;
+    let failing = play.write(
+        "failing.json",
+        r#"[{"OP_ID": "OP_TEST_JQUEUE", "fail": true}, {"OP_ID": "OP_TEST_DELAY", "duration": 1}]"#,
+    )?;
+    println!("  and this one fails, and with it what follows:");
+    play.gnt_fails(&["debug", "submit-job", &failing])?;
+    println!("  a job that repeats itself, followed live:");
+    play.gnt(&["debug", "delay", "--no-locks", "-r", "3", "0.4"])?;
+    play.gnt(&["job", "list"])
+}
+
+fn rack(play: &Play) -> Result<(), DemoError> {
+    let pool = Ipv4Addr::from(u32::from(play.rack_address(0)) & 0xffff_0000);
+    let rules = play.write(
+        "ipam.json",
+        &format!(
+            r#"{{"max-nodes-in-rack": 28, "node-ipv4-pool": "{pool}/16", "node-ipv4-range-size": 6,
+ "node-ipv4-range-mask": 26, "node-ip-per-node": 3, "node-index-offset": 3,
+ "bmc-ipv4-pool": "10.72.16.0/20", "bmc-ipv4-range-size": 5, "bmc-ipv4-range-mask": 20}}"#
+        ),
+    )?;
+    play.gnt(&["ipam", "set", "-f", &rules])?;
+    play.gnt(&["node", "modify", "--rack", "0", "n2.example"])?;
+    let machines = play.write(
+        "machines.json",
+        r#"[{"serial": "SN-0001", "product": "R630", "rack": 0, "role": "boot"},
+ {"serial": "SN-0002", "product": "R630", "rack": 0, "role": "worker", "mac": ["52:54:00:00:00:02"]},
+ {"serial": "SN-0003", "product": "R630", "rack": 0, "role": "worker"}]"#,
+    )?;
+    play.gnt(&["machine", "add", "-f", &machines])?;
+    println!("  the same again is refused as a whole:");
+    play.gnt_fails(&["machine", "add", "-f", &machines])?;
+    play.gnt(&["machine", "list"])
+}
+
+fn boot(play: &Play) -> Result<(), DemoError> {
+    boot_machine(play, "SN-0002", 2)?;
+    seen(play, "SN-0002")?;
+    play.gnt(&["machine", "list"])
+}
+
+fn without_master(play: &Play) -> Result<(), DemoError> {
+    println!("  stopping masterd");
+    play.stage.stop("masterd");
+    boot_machine(play, "SN-0003", 3)?;
+    println!("  starting masterd: the agent tells it what it saw meanwhile");
+    start_master(play)?;
+    seen(play, "SN-0003")?;
+    play.gnt(&["machine", "list"])
+}
+
+/// A machine asks for its lease and fetches what the lease names, and what that chains to.
+fn boot_machine(play: &Play, serial: &str, number: u8) -> Result<(), DemoError> {
+    let agent = play.rack_address(3);
+    let machine = Machine {
+        mac: model::MacAddress::new([0x52, 0x54, 0, 0, 0, number]),
+        relay: play.rack_address(2),
+        server: SocketAddrV4::new(agent, DHCP_PORT),
+    };
+    let failed = |error| DemoError::Machine { serial: serial.to_owned(), error };
+    let lease = machine.lease().map_err(failed)?;
+    println!("  {} has a lease of {}", machine.mac, lease.address);
+    println!("  and fetches {}", lease.boot_file);
+    let server = SocketAddrV4::new(agent, BOOT_PORT);
+    let path = format!("/api/v1/boot/ipxe/{serial}");
+    println!("  which chains to {path}:");
+    for line in fetch(lease.address, server, &path).map_err(failed)?.lines() {
+        println!("    {line}");
+    }
+    Ok(())
+}
+
+/// Waits until the master was told of a machine's boot.
+fn seen(play: &Play, serial: &str) -> Result<(), DemoError> {
+    let what = format!("news of {serial} at the master");
+    let told = || {
+        let list = play.quiet(&["machine", "list", "--no-headers", "-o", "serial,stage"]);
+        list.is_some_and(|list| list.lines().any(|l| l.starts_with(serial) && l.contains("script")))
+    };
+    Ok(play.stage.wait_until(&what, SOON, told)?)
+}
+
+fn archive(play: &Play) -> Result<(), DemoError> {
+    play.gnt(&["job", "list", "-o", "id,status,summary,received_ts"])?;
+    play.gnt(&["job", "autoarchive", "all"])?;
+    play.gnt(&["job", "list"])?;
+    let bin = play.programs.dir().display();
+    let root = play.root(1);
+    println!("\n  To go on by yourself, in another terminal:");
+    println!("    export PATH={bin}:$PATH GANTRY_ROOT={}", root.display());
+    println!("    gnt debug delay 5; gnt job list; gnt machine list; gnt --help");
+    println!("  The queue's files: {}", Layout::new(&root).data().join("queue").display());
+    if io::stdin().is_terminal() {
+        println!("\n  The cluster runs until you press Enter; then everything is cleared away.");
+        // Whatever ends the waiting, the demonstration is over.
+        drop(io::stdin().read_line(&mut String::new()));
     }
     Ok(())
 }

@@ -80,17 +80,22 @@ impl InOutput {
     }
 }
 
-/// Runs a command in sight, and has every line of it looked at.
+/// Runs a command, passes on what it prints to `out` and `err`, and has every line looked at.
 ///
 /// # Errors
 /// It does not start, or its end cannot be waited for.
-pub fn run_watched(command: &mut Command, found: &mut InOutput) -> io::Result<ExitStatus> {
+pub fn run_watched(
+    command: &mut Command,
+    out: impl Write + Send,
+    err: impl Write + Send,
+    found: &mut InOutput,
+) -> io::Result<ExitStatus> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let found = Mutex::new(found);
     std::thread::scope(|scope| {
-        scope.spawn(|| stdout.map(|from| copy(from, io::stdout(), &found)));
-        scope.spawn(|| stderr.map(|from| copy(from, io::stderr(), &found)));
+        scope.spawn(|| stdout.map(|from| copy(from, out, &found)));
+        scope.spawn(|| stderr.map(|from| copy(from, err, &found)));
     });
     child.wait()
 }
@@ -161,9 +166,11 @@ skipped: loose
     fn a_watched_command_keeps_its_exit_status() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo skipped: this; echo skipped: that >&2; exit 3"]);
+        let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut found = InOutput::default();
-        let status = run_watched(&mut command, &mut found).unwrap();
+        let status = run_watched(&mut command, &mut out, &mut err, &mut found).unwrap();
         assert_eq!(status.code(), Some(3));
+        assert_eq!((&*out, &*err), (&b"skipped: this\n"[..], &b"skipped: that\n"[..]));
         let mut whys: Vec<String> = found.skips().into_iter().map(|skip| skip.why).collect();
         whys.sort();
         assert_eq!(whys, ["that", "this"]);

@@ -1,9 +1,10 @@
 //! The steps, in the order in which they run: what is quick to find comes first.
 
 use std::fs;
+use std::io;
 use std::process::Command;
 
-use super::skips::{self, Skip};
+use super::skips;
 use super::{Outcome, Round, needs, units};
 use crate::{cargo, root, target_dir};
 
@@ -75,16 +76,12 @@ fn doc(_round: &mut Round) -> Outcome {
 
 fn test(round: &mut Round) -> Outcome {
     let has_nextest = cargo().args(["nextest", "--version"]).output();
-    let outcome = if has_nextest.is_ok_and(|output| output.status.success()) {
+    if has_nextest.is_ok_and(|output| output.status.success()) {
         with_nextest(round)
     } else {
         println!("cargo nextest is not installed; cargo test does the same, slower");
         with_cargo(round)
-    };
-    for Skip { test, why } in &round.skips {
-        println!("SKIPPED {test}: {why}");
     }
-    outcome
 }
 
 fn with_nextest(round: &mut Round) -> Outcome {
@@ -119,7 +116,12 @@ fn with_cargo(round: &mut Round) -> Outcome {
     command.args(["test", "--workspace", "--lib", "--bins", "--tests", "--examples"]);
     command.args(["--no-fail-fast", "--", "--show-output"]).args(&round.tests);
     let mut found = skips::InOutput::default();
-    let outcome = match skips::run_watched(quicken(&mut command, round), &mut found) {
+    let outcome = match skips::run_watched(
+        quicken(&mut command, round),
+        io::stdout(),
+        io::stderr(),
+        &mut found,
+    ) {
         Ok(status) if status.success() => Outcome::Passed,
         Ok(status) => Outcome::Failed(status.to_string()),
         Err(error) => Outcome::Failed(format!("cargo does not start: {error}")),

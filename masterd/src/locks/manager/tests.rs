@@ -112,6 +112,27 @@ async fn dropped_future_gives_back_what_it_was_granted_unseen() {
         assert!(!locks.state().queue.is_idle(B));
     }
     assert!(idle(&locks));
+    let grant = take(&locks, A, one("n1", Mode::Exclusive)).await;
+    let mut unseen = Box::pin(locks.acquire(B, one("n1", Mode::Exclusive), 0, later()));
+    let mut behind = pin!(locks.acquire(C, one("n1", Mode::Exclusive), 0, later()));
+    assert!(poll(unseen.as_mut()).is_none() && poll(behind.as_mut()).is_none());
+    drop(grant);
+    assert!(poll(behind.as_mut()).is_none());
+    drop(unseen);
+    assert!(poll(behind.as_mut()).is_some_and(|grant| grant.is_ok()), "it was passed on");
+}
+
+/// The grant came from another thread, just after the timer was found to have ended.
+#[tokio::test(start_paused = true)]
+async fn giving_up_too_late_is_a_grant() {
+    let locks = Locks::new();
+    let grant = take(&locks, A, one("n1", Mode::Exclusive)).await;
+    let asked = locks.ask(&mut locks.state(), B, one("n1", Mode::Shared), 0);
+    let mut asked = asked.expect("it may").expect("it waits");
+    drop(grant);
+    assert_eq!(asked.give_up(), Ok(()));
+    drop(asked);
+    assert_eq!(locks.state().queue.holdings(B), one("n1", Mode::Shared));
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,6 +238,59 @@ async fn a_grant_changes_bit_by_bit() {
     assert_eq!(names, ["cluster/BGL", "node/n1", "node/n3"]);
     drop((grant, other));
     assert!(idle(&locks));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_a_grant_lets_go_wakes_the_next() {
+    type Way = fn(Grant) -> Option<Grant>;
+    let ways: [Way; 4] = [
+        |mut grant| grant.release(&[node("n1")]).is_ok().then_some(grant),
+        |mut grant| grant.downgrade(&[node("n1")]).is_ok().then_some(grant),
+        |mut grant| {
+            grant.keep(Level::Node, &[]);
+            Some(grant)
+        },
+        |_grant| None,
+    ];
+    for way in ways {
+        let locks = Locks::new();
+        let grant = take(&locks, A, one("n1", Mode::Exclusive)).await;
+        let mut next = pin!(locks.acquire(B, one("n1", Mode::Shared), 0, later()));
+        assert!(poll(next.as_mut()).is_none());
+        let _rest = way(grant);
+        assert!(poll(next.as_mut()).is_some_and(|grant| grant.is_ok()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_steps_aside_wakes_those_behind() {
+    let ways: [fn(&Locks); 3] = [
+        |locks| assert!(locks.cancel(B)),
+        |locks| assert!(locks.set_priority(B, 1)),
+        |locks| assert!(locks.set_priority(C, -1)),
+    ];
+    for way in ways {
+        let locks = Locks::new();
+        let _grant = take(&locks, A, one("n1", Mode::Shared)).await;
+        let mut first = pin!(locks.acquire(B, one("n1", Mode::Exclusive), 0, later()));
+        let mut behind = pin!(locks.acquire(C, one("n1", Mode::Shared), 0, later()));
+        assert!(poll(first.as_mut()).is_none() && poll(behind.as_mut()).is_none());
+        way(&locks);
+        assert!(poll(behind.as_mut()).is_some_and(|grant| grant.is_ok()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_a_lock_can_let_others_pass() {
+    let locks = Locks::new();
+    let _grant = take(&locks, A, one("n3", Mode::Exclusive)).await;
+    // B has got to n3 and keeps C from n2, until D is served before it at n1.
+    let wanted = ["n1", "n2", "n3"].map(|name| (node(name), Mode::Exclusive)).to_vec();
+    let mut far = pin!(locks.acquire(B, wanted, 1, later()));
+    let mut near = pin!(locks.acquire(C, one("n2", Mode::Exclusive), 2, later()));
+    assert!(poll(far.as_mut()).is_none() && poll(near.as_mut()).is_none());
+    let _first = locks.try_acquire(Owner(4), one("n1", Mode::Exclusive), 1, 0).expect("free");
+    assert!(poll(near.as_mut()).is_some_and(|grant| grant.is_ok()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

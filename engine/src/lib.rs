@@ -1,0 +1,23 @@
+//! The replication engine behind one small interface: take over, propose a batch, see it applied.
+//!
+//! The engine is Raft by `openraft`, on the store of `queue-format`: our journal is its log, our
+//! keys and files are its state machine. In reading order: [`Engine`] is all that a caller sees;
+//! `types` translates between the engine's words and ours, `log` is its log storage, `state` its
+//! state machine, `network` its way to other members.
+//!
+//! The rules that decide safety are kept here, so that no caller can get past them:
+//! a restarted leader does not resume, elections happen only when asked for and only with the
+//! question whether somebody would grant them, entries reach files only when they are durable here
+//! and known to be committed, and nothing of the engine's own shape goes to disk.
+#![warn(missing_docs)]
+
+mod engine;
+mod log;
+mod network;
+mod state;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+pub use engine::{Committed, Engine, EngineOptions, OpenError, ProposeError, TakeOverError};

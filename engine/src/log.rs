@@ -1,0 +1,221 @@
+//! The engine's log on our journal.
+//!
+//! What is appended is readable at once, from memory; the store's log thread takes everything that
+//! waits, writes one frame, flushes once and calls back in order. Votes go the same way, so a vote
+//! and an entry never swap places. Entries in memory are those that the engine has not purged;
+//! after a start, those that were not known to be committed.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use openraft::storage::{IOFlushed, RaftLogStorage};
+use openraft::{LogState, OptionalSend, RaftLogReader};
+use parking_lot::Mutex;
+use queue_format::journal::{Entry, Payload as Stored, Record};
+use queue_format::{Recorder, RecoveredLog};
+use tokio::sync::{oneshot, watch};
+
+use crate::types::{
+    LogEntry, LogId, Payload, Proposal, TypeConfig, Vote, log_id, members_from_text,
+    members_to_text, position, vote_from_text, vote_to_text,
+};
+
+/// What comes back from the store when records are durable.
+pub(crate) enum Tag {
+    /// Entries, the running number of the append, and whom to tell.
+    Appended(u64, IOFlushed<TypeConfig>),
+    /// A vote, and whom to tell.
+    Voted(oneshot::Sender<()>),
+    /// Something that nobody waits for.
+    Other,
+}
+
+/// The log; clones are the same log.
+#[derive(Debug, Clone)]
+pub(crate) struct Log {
+    recorder: Arc<Recorder<Tag>>,
+    memory: Arc<Mutex<Memory>>,
+    durable: watch::Receiver<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// Entries by index, each with the running number of its append.
+    entries: BTreeMap<u64, (u64, LogEntry)>,
+    appends: u64,
+    purged: Option<LogId>,
+    committed: Option<LogId>,
+    vote: Option<Vote>,
+}
+
+impl Memory {
+    /// The log as the store recovered it.
+    pub(crate) fn recover(log: &RecoveredLog) -> io::Result<Self> {
+        let vote = log.vote.as_deref().map(vote_from_text).transpose()?;
+        let applied = log_id(log.applied);
+        let mut memory = Self { purged: applied, committed: applied, vote, ..Self::default() };
+        for entry in &log.tail {
+            let id = log_id(entry.position)
+                .ok_or_else(|| io::Error::other("an entry has the position of none"))?;
+            let payload = match &entry.payload {
+                Stored::Batch(bytes) => Payload::Normal(Proposal(bytes.clone())),
+                Stored::Blank => Payload::Blank,
+                Stored::Membership(text) => {
+                    let text = std::str::from_utf8(text).map_err(io::Error::other)?;
+                    Payload::Membership(members_from_text(text).map_err(io::Error::other)?)
+                }
+            };
+            memory.entries.insert(id.index(), (0, LogEntry { log_id: id, payload }));
+        }
+        Ok(memory)
+    }
+}
+
+/// Takes what the store says is durable to those who wait for it.
+pub(crate) fn report_durable(tags: Vec<Tag>, durable: &watch::Sender<u64>) {
+    for tag in tags {
+        match tag {
+            Tag::Appended(number, flushed) => {
+                // First those who apply: the engine's answer makes them look.
+                durable.send_replace(number);
+                flushed.io_completed(Ok(()));
+            }
+            // Who does not wait any more need not be told.
+            Tag::Voted(waiting) => waiting.send(()).unwrap_or(()),
+            Tag::Other => {}
+        }
+    }
+}
+
+impl Log {
+    pub(crate) fn new(
+        recorder: Arc<Recorder<Tag>>,
+        memory: Memory,
+        durable: watch::Receiver<u64>,
+    ) -> Self {
+        Self { recorder, memory: Arc::new(Mutex::new(memory)), durable }
+    }
+
+    /// Waits until the entry is durable here. One that is not in the log was so long ago.
+    pub(crate) async fn wait_durable(&mut self, index: u64) -> io::Result<()> {
+        let number = match self.memory.lock().entries.get(&index) {
+            Some((number, _entry)) => *number,
+            None => return Ok(()),
+        };
+        let durable = self.durable.wait_for(|durable| *durable >= number).await;
+        durable.map(drop).map_err(|_ended| ended())
+    }
+}
+
+fn ended() -> io::Error {
+    io::Error::other("the store has ended")
+}
+
+fn record(entry: &LogEntry) -> Record {
+    let payload = match &entry.payload {
+        Payload::Blank => Stored::Blank,
+        Payload::Normal(Proposal(batch)) => Stored::Batch(batch.clone()),
+        Payload::Membership(members) => Stored::Membership(Bytes::from(members_to_text(members))),
+    };
+    Record::Entry(Entry { position: position(&entry.log_id), payload })
+}
+
+impl RaftLogReader<TypeConfig> for Log {
+    async fn try_get_log_entries<R: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: R,
+    ) -> Result<Vec<LogEntry>, io::Error> {
+        let memory = self.memory.lock();
+        Ok(memory.entries.range(range).map(|(_index, (_number, entry))| entry.clone()).collect())
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote>, io::Error> {
+        Ok(self.memory.lock().vote)
+    }
+}
+
+impl RaftLogStorage<TypeConfig> for Log {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, io::Error> {
+        let memory = self.memory.lock();
+        let last = memory.entries.last_key_value().map(|(_index, (_number, entry))| entry.log_id);
+        Ok(LogState { last_purged_log_id: memory.purged, last_log_id: last.max(memory.purged) })
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
+        let (tell, told) = oneshot::channel();
+        let record = Record::Vote(Bytes::from(vote_to_text(vote)));
+        self.recorder.append(vec![record], Tag::Voted(tell)).map_err(|_tag| ended())?;
+        told.await.map_err(|_gone| ended())?;
+        self.memory.lock().vote = Some(*vote);
+        Ok(())
+    }
+
+    async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), io::Error> {
+        if let Some(committed) = committed {
+            self.recorder.commit(position(&committed).index);
+            self.memory.lock().committed = Some(committed);
+        }
+        Ok(())
+    }
+
+    async fn read_committed(&mut self) -> Result<Option<LogId>, io::Error> {
+        Ok(self.memory.lock().committed)
+    }
+
+    async fn append<I>(
+        &mut self,
+        entries: I,
+        callback: IOFlushed<TypeConfig>,
+    ) -> Result<(), io::Error>
+    where
+        I: IntoIterator<Item = LogEntry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let (number, records) = {
+            let mut memory = self.memory.lock();
+            memory.appends += 1;
+            let number = memory.appends;
+            let mut records = Vec::new();
+            for entry in entries {
+                records.push(record(&entry));
+                memory.entries.insert(entry.log_id.index(), (number, entry));
+            }
+            (number, records)
+        };
+        match self.recorder.append(records, Tag::Appended(number, callback)) {
+            Ok(()) => Ok(()),
+            Err(Tag::Appended(_number, callback)) => {
+                callback.io_completed(Err(ended()));
+                Err(ended())
+            }
+            Err(Tag::Voted(_) | Tag::Other) => Err(ended()),
+        }
+    }
+
+    async fn truncate_after(&mut self, last: Option<LogId>) -> Result<(), io::Error> {
+        let first_cut = last.map_or(0, |last| last.index() + 1);
+        drop(self.memory.lock().entries.split_off(&first_cut));
+        // Our index of the last entry that stays is the engine's index of the first that goes.
+        let record = Record::Truncate { after_index: first_cut };
+        self.recorder.append(vec![record], Tag::Other).map_err(|_tag| ended())
+    }
+
+    /// Forgets entries in memory. The journal needs no word of it: after a start its log begins
+    /// behind what is in the files.
+    async fn purge(&mut self, upto: LogId) -> Result<(), io::Error> {
+        let mut memory = self.memory.lock();
+        memory.entries = memory.entries.split_off(&(upto.index() + 1));
+        memory.purged = memory.purged.max(Some(upto));
+        Ok(())
+    }
+}

@@ -1,0 +1,198 @@
+//! A lone voter, and the storage below it, by upstream's own suite.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use openraft::StorageError;
+use openraft::testing::log::{StoreBuilder, Suite};
+use queue_format::{
+    Batch, Callbacks, Change, Epoch, Key, Position, ReplicatedStore, Store, StoreOptions,
+};
+use tempfile::TempDir;
+use tokio::sync::{mpsc, watch};
+
+use crate::log::{Log, Memory, report_durable};
+use crate::state::StateMachine;
+use crate::types::{StoredMembership, TypeConfig};
+use crate::{Committed, Engine, EngineOptions, ProposeError};
+
+/// Far more than a lone voter needs to elect itself.
+const SOON: Duration = Duration::from_secs(60);
+
+fn store_options() -> StoreOptions {
+    StoreOptions { segment_bytes: 64 << 10, ..StoreOptions::default() }
+}
+
+fn options() -> EngineOptions {
+    EngineOptions { node: 1, address: "n1:1811".to_owned(), store: store_options() }
+}
+
+fn key(text: &str) -> Key {
+    Key::parse(text).unwrap()
+}
+
+fn put(name: &str, content: &str) -> Change {
+    Change::Put { key: key(name), content: Bytes::copy_from_slice(content.as_bytes()) }
+}
+
+fn files(dir: &Path) -> BTreeMap<String, String> {
+    let store = ReplicatedStore::open(dir, store_options()).unwrap();
+    let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+    let all = store.reader().scan("").unwrap().map(Result::unwrap);
+    all.map(|(key, content)| (key.to_string(), text(content))).collect()
+}
+
+struct Build;
+
+impl StoreBuilder<TypeConfig, Log, StateMachine, (TempDir, mpsc::Receiver<Committed>)> for Build {
+    async fn build(
+        &self,
+    ) -> Result<((TempDir, mpsc::Receiver<Committed>), Log, StateMachine), StorageError<TypeConfig>>
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ReplicatedStore::open(dir.path(), store_options()).unwrap();
+        let memory = Memory::recover(&store.log()).unwrap();
+        let (tell, durable) = watch::channel(0);
+        let callbacks = Callbacks::new(move |tags, _| report_durable(tags, &tell));
+        let recorder = Arc::new(store.start(callbacks).unwrap());
+        let log = Log::new(recorder.clone(), memory, durable);
+        let (tell, committed) = mpsc::channel(10);
+        let at = (Position::default(), StoredMembership::default());
+        let state = StateMachine::new(recorder, log.clone(), at, tell);
+        Ok(((dir, committed), log, state))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_storage_passes_upstreams_suite() {
+    Suite::test_all(Build).await.unwrap();
+}
+
+async fn open(dir: &Path) -> (Engine, mpsc::Receiver<Committed>) {
+    Engine::open(dir, options()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_voter_leads_when_asked_and_never_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut epochs = Vec::new();
+    let mut last = Position::default();
+    for round in 0..3 {
+        let (engine, mut committed) = open(dir.path()).await;
+        assert_eq!(engine.leads(), None);
+        assert_eq!(engine.recovered().position.index, last.index);
+        let batch = Batch(vec![put("queue/serial", &round.to_string())]);
+        let refused = engine.propose(batch.clone()).await.unwrap_err();
+        assert!(matches!(refused, ProposeError::Refused), "{refused}");
+        epochs.push(engine.take_over(SOON).await.unwrap());
+        assert_eq!(engine.voters(), [1]);
+        let position = engine.propose(batch.clone()).await.unwrap();
+        assert!(position > last && position.epoch == epochs[round]);
+        last = position;
+        assert_eq!(committed.recv().await, Some(Committed { position, batch }));
+        let read = engine.reader().read(&key("queue/serial")).unwrap();
+        assert_eq!(read, Some(Bytes::from(round.to_string())));
+        assert_eq!(engine.position(), position);
+        engine.close().await.unwrap();
+        assert_eq!(files(dir.path())["queue/serial"], round.to_string());
+    }
+    assert!(epochs.is_sorted_by(|one, other| one.term < other.term), "{epochs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn moves_find_what_earlier_proposals_wrote() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, mut committed) = open(dir.path()).await;
+    let listen = async move { while committed.recv().await.is_some() {} };
+    let engine = Arc::new(engine);
+    engine.take_over(SOON).await.unwrap();
+    let work = async {
+        for id in 0..50 {
+            let name = format!("queue/job-{id}");
+            let write = engine.propose(Batch(vec![put(&name, "done")]));
+            let other = format!("machines/SN{id}");
+            let (one, two) = tokio::join!(write, engine.propose(Batch(vec![put(&other, "{}")])));
+            assert!(one.is_ok() && two.is_ok());
+            let to = key(&format!("queue/archive/0/job-{id}"));
+            let rename = Change::Move { from: key(&name), to };
+            engine.propose(Batch(vec![rename])).await.unwrap();
+        }
+        engine.close().await.unwrap();
+    };
+    tokio::select! { () = work => {}, () = listen => panic!("the stream ended") }
+    drop(engine);
+    let files = files(dir.path());
+    assert_eq!(files.len(), 100);
+    assert!((0..50).all(|id| files[&format!("queue/archive/0/job-{id}")] == "done"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_proposals_go_round_the_ring_and_are_purged_from_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, mut committed) = open(dir.path()).await;
+    let engine = Arc::new(engine);
+    engine.take_over(SOON).await.unwrap();
+    let clients: Vec<_> = (0..16)
+        .map(|client| {
+            let engine = engine.clone();
+            let work = async move {
+                for n in 0..100 {
+                    let name = format!("queue/job-{client}-{n}");
+                    engine.propose(Batch(vec![put(&name, &"x".repeat(500))])).await.unwrap();
+                }
+            };
+            #[expect(clippy::disallowed_methods, reason = "a test joins its own tasks")]
+            tokio::spawn(work)
+        })
+        .collect();
+    let mut last = Position::default();
+    for _ in 0..1600 {
+        let next = committed.recv().await.unwrap().position;
+        assert!(next > last);
+        last = next;
+    }
+    for client in clients {
+        client.await.unwrap();
+    }
+    engine.close().await.unwrap();
+    drop(engine);
+    assert_eq!(files(dir.path()).len(), 1600);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_of_a_single_master_becomes_that_of_a_lone_voter_and_not_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let epoch = Epoch { term: 5, node: 9 };
+    let store = Store::open(dir.path(), store_options()).unwrap();
+    let committer = store.start(epoch, Callbacks::<u8>::new(|_, _| {})).unwrap();
+    for n in 0..10 {
+        committer.submit(vec![put("queue/serial", &n.to_string())], n).unwrap();
+    }
+    committer.close().unwrap();
+    let single = committer.position();
+
+    let (engine, mut committed) = open(dir.path()).await;
+    assert_eq!(engine.position(), single);
+    let taken = engine.take_over(SOON).await.unwrap();
+    assert!(taken > epoch, "{taken}");
+    let position = engine.propose(Batch(vec![put("queue/serial", "10")])).await.unwrap();
+    assert!(position.index > single.index && committed.recv().await.is_some());
+    engine.close().await.unwrap();
+    assert_eq!(files(dir.path())["queue/serial"], "10");
+    let refused = Store::open(dir.path(), store_options()).unwrap_err();
+    assert!(matches!(refused, queue_format::OpenError::Replicated { .. }), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_can_never_fit_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _committed) = open(dir.path()).await;
+    engine.take_over(SOON).await.unwrap();
+    let batch = Batch(vec![put("ipam", &"x".repeat(60 << 10))]);
+    let refused = engine.propose(batch).await.unwrap_err();
+    assert!(matches!(refused, ProposeError::TooLarge { .. }));
+    engine.close().await.unwrap();
+}
