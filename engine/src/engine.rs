@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, InitializeError, RaftError};
-use openraft::{BasicNode, Config, Raft, SnapshotPolicy};
+use openraft::{BasicNode, Config, Raft, ServerState, SnapshotPolicy};
 use queue_format::{
     Batch, Callbacks, Change, CloseError, Epoch, FatalError, FileError, Position, Reader, Recorder,
     Recovered, ReplicatedStore, StartError, StoreOptions,
@@ -20,7 +20,7 @@ use crate::log::{Log, Memory, Tag, report_durable};
 use crate::network::NoPeers;
 use crate::state::StateMachine;
 use crate::types::{
-    Membership, Proposal, StoredMembership, TypeConfig, Vote, log_id, members_from_text, position,
+    Membership, Proposal, StoredMembership, TypeConfig, Vote, log_id, members_from_text,
     vote_to_text,
 };
 
@@ -52,6 +52,9 @@ pub struct EngineOptions {
     /// How the store is kept.
     pub store: StoreOptions,
 }
+
+/// What is told when the store fails, instead of an abort.
+pub type OnFatal = Box<dyn Fn(&FatalError) + Send + Sync>;
 
 /// A batch that is committed and applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,7 +161,7 @@ impl Engine {
     pub async fn open_or(
         data_dir: &Path,
         options: EngineOptions,
-        on_fatal: Option<Box<dyn Fn(&FatalError) + Send + Sync>>,
+        on_fatal: Option<OnFatal>,
     ) -> Result<(Self, mpsc::Receiver<Committed>), OpenError> {
         let EngineOptions { node, address, store } = options;
         let store = ReplicatedStore::open(data_dir, store)?;
@@ -212,18 +215,26 @@ impl Engine {
     pub async fn take_over(&self, deadline: Duration) -> Result<Epoch, TakeOverError> {
         let stopped = |reason: String| TakeOverError::Stopped { reason };
         let me = BTreeMap::from([(self.node, BasicNode { addr: self.address.clone() })]);
-        match self.raft.initialize(me).await {
-            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => {}
+        // A new store's first election comes with its members.
+        let mut asked = match self.raft.initialize(me).await {
+            Ok(()) => true,
+            Err(RaftError::APIError(InitializeError::NotAllowed(_))) => false,
             Err(error) => return Err(stopped(error.to_string())),
-        }
+        };
         let began = Instant::now();
         while began.elapsed() < deadline {
             if let Some(epoch) = self.leads() {
                 return Ok(epoch);
             }
-            // With the question first: against a healthy leader it then does no harm.
-            self.raft.trigger().elect(true).await.map_err(|error| stopped(error.to_string()))?;
-            let mut metrics = self.raft.server_metrics();
+            if !std::mem::take(&mut asked) {
+                // With the question first: against a healthy leader it then does no harm.
+                self.raft
+                    .trigger()
+                    .elect(true)
+                    .await
+                    .map_err(|error| stopped(error.to_string()))?;
+            }
+            let mut metrics = self.raft.metrics();
             let elected = async {
                 while self.leads().is_none() {
                     if metrics.changed().await.is_err() {
@@ -240,11 +251,12 @@ impl Engine {
     /// The epoch in which this member leads, if it does.
     #[must_use]
     pub fn leads(&self) -> Option<Epoch> {
-        let leader = self.raft.as_leader().ok()?;
-        drop(leader);
-        let vote = self.raft.server_metrics().borrow_watched().vote;
-        let epoch = Epoch { term: vote.leader_id().term, node: vote.leader_id().node_id };
-        (vote.is_committed() && epoch.node == self.node).then_some(epoch)
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        // After a restart the stored vote may still name this member: only the state tells.
+        let leader = metrics.vote.leader_id();
+        let epoch = Epoch { term: leader.term, node: leader.node_id };
+        (metrics.state == ServerState::Leader && metrics.vote.is_committed()).then_some(epoch)
     }
 
     /// Proposes a batch and waits until it is committed and applied here.
@@ -280,8 +292,7 @@ impl Engine {
     /// The last position that is applied here.
     #[must_use]
     pub fn position(&self) -> Position {
-        let applied = self.raft.data_metrics().borrow_watched().last_applied;
-        applied.map_or(self.recovered.position, |id| position(&id))
+        self.recorder.position()
     }
 
     /// Ids of the members that vote.

@@ -20,4 +20,6 @@ mod types;
 #[cfg(test)]
 mod tests;
 
-pub use engine::{Committed, Engine, EngineOptions, OpenError, ProposeError, TakeOverError};
+pub use engine::{
+    Committed, Engine, EngineOptions, OnFatal, OpenError, ProposeError, TakeOverError,
+};

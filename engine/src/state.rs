@@ -58,7 +58,7 @@ impl StateMachine {
         match &entry.payload {
             Payload::Blank => apply(&Batch::default(), None)?,
             Payload::Membership(members) => {
-                apply(&Batch::default(), Some(&members))?;
+                apply(&Batch::default(), Some(members))?;
                 self.members = StoredMembership::new(Some(entry.log_id), members.clone());
             }
             Payload::Normal(Proposal(bytes)) => {

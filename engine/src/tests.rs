@@ -106,7 +106,10 @@ async fn a_lone_voter_leads_when_asked_and_never_by_itself() {
 async fn moves_find_what_earlier_proposals_wrote() {
     let dir = tempfile::tempdir().unwrap();
     let (engine, mut committed) = open(dir.path()).await;
-    let listen = async move { while committed.recv().await.is_some() {} };
+    let listen = async move {
+        while committed.recv().await.is_some() {}
+        std::future::pending::<()>().await;
+    };
     let engine = Arc::new(engine);
     engine.take_over(SOON).await.unwrap();
     let work = async {

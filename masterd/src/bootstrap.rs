@@ -1,7 +1,7 @@
 //! Begins a cluster on this machine: the one change that is no job, because there is no queue yet.
 
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -51,16 +51,8 @@ pub enum InitError {
         error: std::io::Error,
     },
     /// A file cannot be given to its user.
-    #[error("cannot give `{path}` to user {user}")]
-    Owner {
-        /// Which.
-        path: PathBuf,
-        /// To whom.
-        user: &'static str,
-        /// What the system said.
-        #[source]
-        error: std::io::Error,
-    },
+    #[error("the cluster is begun, but a file has the wrong owner")]
+    Owner(#[from] stdx::owner::OwnerError),
     /// No certificate could be made or stored.
     #[error("cannot make the cluster's certificates")]
     Identity(#[from] IdentityError),
@@ -114,7 +106,7 @@ pub fn init(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitEr
 fn make_directories(layout: &Layout) -> Result<(), InitError> {
     for (path, mode) in [
         (layout.etc(), 0o755),
-        (layout.pki(), 0o750),
+        (layout.pki(), 0o770),
         (layout.data(), 0o751),
         (layout.node_data(), 0o750),
         (layout.run(), 0o755),
@@ -197,49 +189,19 @@ fn json(value: &impl serde::Serialize) -> Bytes {
     text.into()
 }
 
-/// When root begins the cluster, the daemons' users get what is theirs. Below a root of one's own,
-/// or without those users, everything stays with who runs this.
+/// On an installed machine the daemons' users get what is theirs.
 fn give_to_users(layout: &Layout) -> Result<(), InitError> {
-    if !nix::unistd::geteuid().is_root() || layout.root() != Path::new("/") {
+    if layout.root() != Path::new("/") {
         return Ok(());
     }
-    let daemons = group(layout::DAEMON_GROUP);
-    let admins = group(layout::ADMIN_GROUP);
+    let node_data = layout.node_data();
     for (path, user, group) in [
-        (layout.pki(), layout::MASTER_USER, daemons),
-        (layout.data(), layout::MASTER_USER, daemons),
-        (layout.node_data(), layout::NODE_USER, daemons),
-        (layout.run(), layout::MASTER_USER, admins),
-        (layout.log(), "root", daemons),
+        (layout.pki(), layout::MASTER_USER, layout::DAEMON_GROUP),
+        (layout.data(), layout::MASTER_USER, layout::DAEMON_GROUP),
+        (layout.run(), layout::MASTER_USER, layout::ADMIN_GROUP),
     ] {
-        if let Ok(Some(owner)) = nix::unistd::User::from_name(user) {
-            let skip = if path == layout.data() { Some(layout.node_data()) } else { None };
-            give(&path, owner.uid.as_raw(), group, skip.as_deref())
-                .map_err(|(path, error)| InitError::Owner { path, user, error })?;
-        }
+        stdx::owner::give(&path, user, group, Some(&node_data))?;
     }
-    Ok(())
-}
-
-fn group(name: &str) -> Option<u32> {
-    nix::unistd::Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw())
-}
-
-fn give(
-    path: &Path,
-    user: u32,
-    group: Option<u32>,
-    skip: Option<&Path>,
-) -> Result<(), (PathBuf, std::io::Error)> {
-    let at = |error| (path.to_owned(), error);
-    if skip == Some(path) {
-        return Ok(());
-    }
-    chown(path, Some(user), group).map_err(at)?;
-    if path.is_dir() {
-        for entry in std::fs::read_dir(path).map_err(at)? {
-            give(&entry.map_err(at)?.path(), user, group, skip)?;
-        }
-    }
+    stdx::owner::give(&node_data, layout::NODE_USER, layout::DAEMON_GROUP, None)?;
     Ok(())
 }

@@ -22,3 +22,6 @@ pub mod secrets;
 
 pub mod bootstrap;
 pub mod daemon;
+
+#[cfg(test)]
+mod testing;

@@ -65,8 +65,8 @@ const ROOT_USER: &str = "root";
 paths! {
     /// Settings and keys of this machine.
     etc = "etc/gantry", ROOT_USER, "0755";
-    /// Certificates and keys of this machine.
-    pki = "etc/gantry/pki", MASTER_USER, "0750";
+    /// Certificates and keys of this machine; its group may remove them when the node leaves.
+    pki = "etc/gantry/pki", MASTER_USER, "0770";
     /// Certificate of the cluster's authority.
     ca_certificate = "etc/gantry/pki/ca.pem", MASTER_USER, "0644";
     /// Private key of the cluster's authority, on the master.

@@ -58,7 +58,8 @@ pub enum BootChoice {
 /// One thing that an agent saw, numbered in its outbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// From 1, without gaps, for the life of the agent's store.
+    /// From 1, rising through the life of the agent's store; numbers are missing where an event was
+    /// overtaken by a later one of the same lease or machine.
     pub number: u64,
     /// When it was seen.
     pub at: Timestamp,

@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
 use model::Timestamp;
 use model::enrol::Token;
-use model::layout::Layout;
+use model::layout::{DAEMON_GROUP, Layout, MASTER_USER};
 use rpc::enrol::{Desk, Outcome};
 use rpc::identity::{IdentityError, is_enrolled, load_membership, membership_path};
 use stdx::Clock;
@@ -50,6 +51,9 @@ pub enum EnrollError {
     /// The token cannot be shown.
     #[error("cannot show the token")]
     Show(#[source] io::Error),
+    /// The identity has the wrong owner.
+    #[error("this machine is enrolled, but its identity cannot be given to the daemons")]
+    Owner(#[from] stdx::owner::OwnerError),
     /// Somebody guessed.
     #[error("the token is void after too many wrong secrets; run `noded enroll` again for another")]
     Void,
@@ -99,10 +103,18 @@ pub async fn enroll(
     // The last answer is on its way: stopping lets it out.
     server.stop().await;
     match ended {
-        Ok(Outcome::Enrolled) => Ok(()),
+        Ok(Outcome::Enrolled) => give_to_users(layout),
         Ok(Outcome::Void) => Err(EnrollError::Void),
         Err(signal) => Err(EnrollError::Ended { signal }),
     }
+}
+
+/// On an installed machine, root gives the identity to the users of the daemons.
+fn give_to_users(layout: &Layout) -> Result<(), EnrollError> {
+    if layout.root() == Path::new("/") {
+        stdx::owner::give(&layout.pki(), MASTER_USER, DAEMON_GROUP, None)?;
+    }
+    Ok(())
 }
 
 fn refuse_enrolled(layout: &Layout) -> Result<(), EnrollError> {

@@ -9,6 +9,7 @@ pub mod atomic;
 pub mod clock;
 pub mod daemon;
 pub mod net;
+pub mod owner;
 pub mod tasks;
 
 pub use clock::Clock;

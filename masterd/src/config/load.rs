@@ -153,3 +153,71 @@ fn named(key: &str, expected: &str, name: &str) -> Result<(), LoadError> {
         Err(LoadError::Misnamed { key: key.to_owned(), name: name.to_owned() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ConfigChange;
+    use crate::config::change::Document;
+    use crate::lu::machine::register;
+    use crate::testing::{NOW, config, node, spec};
+
+    /// The documents of a cluster with two nodes and a machine.
+    fn documents() -> Vec<Document> {
+        let mut config = config(&[]);
+        let mut documents = Vec::new();
+        let mut changes = vec![
+            ConfigChange::Cluster(config.cluster.as_ref().clone()),
+            ConfigChange::Role(config.role.as_ref().clone()),
+            ConfigChange::Node(node("n1.example", model::node::NodeRole::Candidate)),
+            ConfigChange::Ipam(crate::testing::ipam()),
+        ];
+        let machines = register(&config, &[spec("s1", 2, "worker")], NOW).unwrap();
+        changes.extend(machines.into_iter().map(ConfigChange::Machine));
+        for change in changes {
+            change.apply(&mut config, &mut documents);
+        }
+        documents
+    }
+
+    fn load(documents: &[Document]) -> Result<Config, LoadError> {
+        let mut loader = Loader::default();
+        for document in documents {
+            loader.add(&document.key, document.content.as_deref().unwrap())?;
+        }
+        loader.finish()
+    }
+
+    #[test]
+    fn what_was_written_reads_back() {
+        let config = load(&documents()).unwrap();
+        assert_eq!(config.machines.len(), 1);
+        assert_eq!(config.indices[&2], BTreeSet::from([4]));
+        assert_eq!(config.nodes.len(), 1);
+        assert!(config.ipam.is_some());
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_named() {
+        let without = |key: &str| {
+            let mut all = documents();
+            all.retain(|document| document.key != key);
+            load(&all).unwrap_err().to_string()
+        };
+        assert!(without("config/cluster").contains("no `config/cluster`"));
+        assert!(without("node-indices/2").contains("`node-indices/2` lists {}"));
+        assert!(without("machines/s1").contains("the rack's machines have {}"));
+        let changed = |from: &str, to: &str, content: &'static [u8]| {
+            let mut all = documents();
+            let document = all.iter_mut().find(|d| d.key == from).unwrap();
+            to.clone_into(&mut document.key);
+            if !content.is_empty() {
+                document.content = Some(content.into());
+            }
+            load(&all).unwrap_err().to_string()
+        };
+        assert!(changed("ipam", "ipam", b"{").contains("`ipam` does not read"));
+        assert!(changed("machines/s1", "machines/s2", b"").contains("holds the object `s1`"));
+        assert!(changed("ipam", "machines/x/y", b"").contains("no document of this version"));
+    }
+}

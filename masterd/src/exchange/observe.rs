@@ -80,3 +80,81 @@ fn learn(config: &Config, serial: &Serial, mac: Option<MacAddress>) -> Vec<Confi
     machine.mac.push(mac);
     vec![ConfigChange::Machine(machine)]
 }
+
+#[cfg(test)]
+mod tests {
+    use model::Timestamp;
+
+    use super::*;
+    use crate::lu::machine::register;
+    use crate::testing::{NOW, config, spec};
+
+    const MAC: &str = "52:54:00:00:00:07";
+
+    fn event(number: u64, observation: Observation) -> Event {
+        Event { number, at: Timestamp::from_micros(i64::try_from(number).unwrap()), observation }
+    }
+
+    fn lease(state: LeaseState) -> Observation {
+        Observation::Lease(Lease {
+            rack: 0,
+            mac: MAC.parse().unwrap(),
+            address: [10, 69, 0, 32].into(),
+            state,
+            until: NOW,
+        })
+    }
+
+    fn boot(serial: &str) -> Observation {
+        Observation::Boot {
+            rack: 0,
+            serial: serial.parse().unwrap(),
+            address: [10, 69, 0, 32].into(),
+            mac: Some(MAC.parse().unwrap()),
+            stage: BootStage::Script,
+        }
+    }
+
+    fn with_machine() -> Config {
+        let mut config = config(&[]);
+        for machine in register(&config, &[spec("s1", 0, "worker")], NOW).unwrap() {
+            ConfigChange::Machine(machine).apply(&mut config, &mut Vec::new());
+        }
+        config
+    }
+
+    fn seen(config: &mut Config, observations: Vec<Observation>) {
+        let events: Vec<Event> = (1..).zip(observations).map(|(n, o)| event(n, o)).collect();
+        for change in changes(config, &"n2".parse().unwrap(), &events) {
+            change.apply(config, &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn a_boot_teaches_the_machine_its_address() {
+        let mut config = with_machine();
+        seen(&mut config, vec![lease(LeaseState::Bound), boot("s1"), boot("s1")]);
+        let machine = config.machine("s1").unwrap();
+        assert_eq!(machine.mac, [MAC.parse().unwrap()]);
+        assert_eq!(config.boots[&machine.serial].stage, BootStage::Script);
+        assert_eq!(config.leases.len(), 1);
+    }
+
+    #[test]
+    fn a_renewal_does_not_take_a_boot_back() {
+        let mut config = with_machine();
+        seen(&mut config, vec![boot("s1"), lease(LeaseState::Bound)]);
+        let serial: Serial = "s1".parse().unwrap();
+        assert_eq!(config.boots[&serial].stage, BootStage::Script);
+        seen(&mut config, vec![lease(LeaseState::Released)]);
+        assert!(config.leases.is_empty());
+    }
+
+    #[test]
+    fn strangers_change_nothing() {
+        let mut config = with_machine();
+        seen(&mut config, vec![boot("nobody"), lease(LeaseState::Released)]);
+        assert!(config.boots.is_empty() && config.leases.is_empty());
+        assert!(config.machine("s1").unwrap().mac.is_empty());
+    }
+}

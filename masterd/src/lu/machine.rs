@@ -60,7 +60,7 @@ impl LogicalUnit for MachineAdd {
 
 /// What a registration makes of the configuration: every machine with its index and addresses, or
 /// the first reason against it.
-fn register(
+pub(crate) fn register(
     config: &Config,
     specs: &[MachineSpec],
     now: Timestamp,
@@ -165,5 +165,70 @@ impl LogicalUnit for MachineRemove {
             })
             .await?;
         rack::push(context, &BTreeSet::from([rack])).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{NOW, config, spec};
+
+    fn refusal(config: &Config, specs: &[MachineSpec]) -> String {
+        register(config, specs, NOW).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn indices_and_addresses_follow_the_rules() {
+        let specs = [spec("b", 1, "boot"), spec("w1", 1, "worker"), spec("w2", 1, "worker")];
+        let machines = register(&config(&[]), &specs, NOW).unwrap();
+        let indices: Vec<u32> = machines.iter().map(|m| m.index_in_rack).collect();
+        assert_eq!(indices, [3, 4, 5]);
+        let addresses: Vec<String> =
+            machines[2].network.iter().map(|(name, a)| format!("{name} {}", a.ipv4[0])).collect();
+        assert_eq!(addresses, ["node0 10.69.0.197", "node1 10.69.1.5", "node2 10.69.1.69"]);
+        assert_eq!(machines[2].bmc.ipv4, ["10.72.16.37".parse::<std::net::Ipv4Addr>().unwrap()]);
+    }
+
+    #[test]
+    fn one_wrong_machine_refuses_all() {
+        let mut present = config(&[]);
+        let mut first = spec("a", 0, "boot");
+        first.mac = vec!["52:54:00:00:00:01".parse().unwrap()];
+        for machine in register(&present, std::slice::from_ref(&first), NOW).unwrap() {
+            ConfigChange::Machine(machine).apply(&mut present, &mut Vec::new());
+        }
+        let mut taken = spec("c", 0, "worker");
+        taken.mac = first.mac.clone();
+        for (told, specs) in [
+            ("1 to 10000", vec![]),
+            ("'a' is already registered", vec![spec("b", 0, "worker"), spec("a", 0, "worker")]),
+            ("'b' is given twice", vec![spec("b", 0, "worker"), spec("b", 0, "worker")]),
+            ("boot machine of rack 0", vec![spec("b", 0, "boot")]),
+            ("belongs to 'a'", vec![taken]),
+            ("rack 341 is beyond", vec![spec("b", 341, "worker")]),
+            ("role", vec![spec("b", 0, "-")]),
+        ] {
+            let message = refusal(&present, &specs);
+            assert!(message.contains(told), "{told}: {message}");
+        }
+        let many: Vec<MachineSpec> = (0..29).map(|n| spec(&format!("w{n}"), 0, "worker")).collect();
+        assert!(refusal(&present, &many).contains("rack 0 is full"));
+        present.ipam = None;
+        assert!(refusal(&present, &[spec("b", 0, "worker")]).contains("gnt ipam set"));
+    }
+
+    #[test]
+    fn a_removed_machines_index_is_given_again() {
+        let mut present = config(&[]);
+        let specs = [spec("w1", 0, "worker"), spec("w2", 0, "worker")];
+        for machine in register(&present, &specs, NOW).unwrap() {
+            ConfigChange::Machine(machine).apply(&mut present, &mut Vec::new());
+        }
+        let mut documents = Vec::new();
+        ConfigChange::MachineRemoved("w1".parse().unwrap()).apply(&mut present, &mut documents);
+        let keys: Vec<&str> = documents.iter().map(|d| d.key.as_str()).collect();
+        assert_eq!(keys, ["machines/w1", "node-indices/0"]);
+        let next = register(&present, &[spec("w3", 0, "worker")], NOW).unwrap();
+        assert_eq!(next[0].index_in_rack, 4);
     }
 }

@@ -282,6 +282,12 @@ impl<T: Send + 'static> Recorder<T> {
         Ok(resolve(&batch, &self.shared.files)?.batch.unwrap_or(batch))
     }
 
+    /// The last position that was applied.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.shared.status.lock().position
+    }
+
     /// Bytes that one entry may have at most.
     #[must_use]
     pub fn entry_bytes_max(&self) -> usize {

@@ -212,3 +212,64 @@ fn leaves_enough(
         ErrorCode::WrongState,
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{config, node};
+
+    fn asked(name: &str, fields: &str) -> NodeSetParams {
+        serde_json::from_str(&format!(r#"{{"node_name": "{name}"{fields}}}"#)).unwrap()
+    }
+
+    #[test]
+    fn roles_follow_the_flags() {
+        use NodeRole::{Candidate, Drained, Offline, Regular};
+        for (before, fields, after) in [
+            (Regular, r#", "offline": true"#, Ok(Offline)),
+            (Offline, r#", "offline": false"#, Ok(Regular)),
+            (Regular, r#", "offline": false"#, Ok(Regular)),
+            (Regular, r#", "drained": true"#, Ok(Drained)),
+            (Drained, r#", "drained": false"#, Ok(Regular)),
+            (Drained, r#", "offline": true"#, Ok(Offline)),
+            (Regular, r#", "master_candidate": true"#, Ok(Candidate)),
+            (Candidate, r#", "master_candidate": false, "force": true"#, Ok(Regular)),
+            (Candidate, r#", "master_candidate": false"#, Err("would remain")),
+            (Regular, r#", "offline": true, "drained": true"#, Err("more than one state")),
+            (Regular, r#", "ndparams": {}"#, Err("cannot set ndparams")),
+            (Regular, r#", "auto_promote": true"#, Err("auto_promote")),
+            (Regular, r#", "rack": -2"#, Err("is no rack")),
+            (Regular, r#", "rack": 341"#, Err("beyond")),
+        ] {
+            let config = config(&[node("n2.example", before), node("n3.example", Regular)]);
+            match (modified(&asked("n2", fields), &config), after) {
+                (Ok((node, _)), Ok(role)) => assert_eq!(node.role, role, "{before:?} {fields}"),
+                (Err(error), Err(told)) => {
+                    assert!(error.to_string().contains(told), "{fields}: {error}");
+                }
+                (found, _) => panic!("{before:?} {fields}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_changes_is_told() {
+        let config = config(&[node("n2.example", NodeRole::Regular)]);
+        let (node, changes) = modified(
+            &asked("n2.example", r#", "rack": 4, "drained": true, "vm_capable": true"#),
+            &config,
+        )
+        .unwrap();
+        assert_eq!(node.rack, Some(4));
+        let told: Vec<String> =
+            changes.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        assert_eq!(told, ["drained true", "rack 4"]);
+    }
+
+    #[test]
+    fn the_master_keeps_its_role() {
+        let refused = modified(&asked("n1", r#", "offline": true"#), &config(&[])).unwrap_err();
+        assert!(refused.to_string().contains("master-failover"));
+        assert!(modified(&asked("n9", ""), &config(&[])).is_err());
+    }
+}

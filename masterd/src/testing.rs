@@ -1,0 +1,83 @@
+//! A configuration for tests.
+
+use std::sync::Arc;
+
+use model::cluster::{Cluster, Role};
+use model::enrol::Fingerprint;
+use model::ipam::IpamConfig;
+use model::machine::MachineSpec;
+use model::node::{Node, NodeRole};
+use model::{NodeName, Timestamp};
+
+use crate::config::{Config, ConfigChange};
+
+/// The moment at which everything here happened.
+pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+/// The rules of document 1's example.
+pub(crate) fn ipam() -> IpamConfig {
+    serde_json::from_str(
+        r#"{"max-nodes-in-rack": 28, "node-ipv4-pool": "10.69.0.0/16", "node-ipv4-range-size": 6,
+            "node-ipv4-range-mask": 26, "node-ip-per-node": 3, "node-index-offset": 3,
+            "bmc-ipv4-pool": "10.72.16.0/20", "bmc-ipv4-range-size": 5, "bmc-ipv4-range-mask": 20}"#,
+    )
+    .unwrap()
+}
+
+/// A node; the first one made is the master.
+pub(crate) fn node(name: &str, role: NodeRole) -> Node {
+    let name: NodeName = name.parse().unwrap();
+    let number = name.as_str().bytes().rfind(u8::is_ascii_digit).unwrap_or(b'0') - b'0';
+    Node {
+        uuid: format!("uuid-{number}"),
+        id: u64::from(number),
+        role,
+        primary_ip: [10, 0, 0, number].into(),
+        rpc_port: 1811,
+        secondary_ip: [10, 0, 0, number].into(),
+        fingerprint: Fingerprint::from_bytes([number; 32]),
+        rack: None,
+        master_capable: true,
+        vm_capable: true,
+        powered: true,
+        serial_no: 1,
+        ctime: NOW,
+        mtime: NOW,
+        tags: Vec::new(),
+        name,
+    }
+}
+
+/// A cluster with the rules of document 1, the master n1 and these further nodes.
+pub(crate) fn config(further: &[Node]) -> Config {
+    let cluster: Cluster = serde_json::from_value(serde_json::json!({
+        "cluster_name": "demo.example", "uuid": "c-1", "serial_no": 1, "ctime": [1, 0],
+        "mtime": [1, 0], "candidate_pool_size": 10, "max_running_jobs": 20,
+        "max_tracked_jobs": 25, "mac_prefix": "aa:00:00", "master_netdev": null,
+        "master_netmask": null, "tags": [], "next_node_id": 10,
+    }))
+    .unwrap();
+    let master = node("n1.example", NodeRole::Candidate);
+    let role = Role { master: master.name.clone(), term: 2, node: 1, since: NOW };
+    let mut config = Config {
+        cluster: Arc::new(cluster),
+        role: Arc::new(role),
+        nodes: std::iter::once(&master)
+            .chain(further)
+            .map(|node| (node.name.clone(), Arc::new(node.clone())))
+            .collect(),
+        ipam: None,
+        machines: std::collections::BTreeMap::new(),
+        indices: std::collections::BTreeMap::new(),
+        boots: std::collections::BTreeMap::new(),
+        leases: std::collections::BTreeMap::new(),
+    };
+    ConfigChange::Ipam(ipam()).apply(&mut config, &mut Vec::new());
+    config
+}
+
+/// A machine to register.
+pub(crate) fn spec(serial: &str, rack: u32, role: &str) -> MachineSpec {
+    serde_json::from_value(serde_json::json!({"serial": serial, "rack": rack, "role": role}))
+        .unwrap()
+}
