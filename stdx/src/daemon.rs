@@ -82,10 +82,8 @@ impl Log {
             Some(path) => BoxMakeWriter::new(open_log(path)?),
             None => BoxMakeWriter::new(io::stderr),
         };
-        let builder = tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(writer)
-            .with_ansi(false);
+        let builder =
+            tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false);
         match self.format {
             LogFormat::Text => builder.try_init(),
             LogFormat::Json => builder.json().try_init(),

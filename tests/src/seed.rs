@@ -19,6 +19,12 @@ impl Seed {
         Self(seed)
     }
 
+    /// A source of its own, that follows from this one.
+    #[must_use]
+    pub fn branch(&mut self) -> Self {
+        Self(self.below(u64::MAX))
+    }
+
     /// The next number, below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

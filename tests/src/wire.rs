@@ -44,7 +44,8 @@ impl Wire {
             return Some("network namespaces need root");
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let has = |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).exists());
+        let has =
+            |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).exists());
         if !["ip", "udhcpc", "curl"].into_iter().all(has) {
             return Some("it needs the programs ip, udhcpc and curl");
         }
@@ -103,7 +104,8 @@ impl Wire {
         inside.env("OUT", &out);
         let ended = run(inside);
         let told = ended.ok();
-        let answer = std::fs::read_to_string(&out).unwrap_or_else(|error| panic!("{error}: {told}"));
+        let answer =
+            std::fs::read_to_string(&out).unwrap_or_else(|error| panic!("{error}: {told}"));
         std::fs::remove_file(&out).unwrap();
         let value = |name: &str| {
             let line = answer.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));

@@ -7,6 +7,7 @@
 mod full_disk;
 mod journal_bytes;
 mod naive_oracle;
+mod replicated;
 mod stops;
 
 use std::collections::BTreeMap;

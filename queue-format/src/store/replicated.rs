@@ -119,14 +119,7 @@ impl ReplicatedStore {
             }
         };
         files.set_gate(journal.committed(), Box::new(ask));
-        let tail_frames = tail.last().map(|last| (last.position.index, journal.checkpoint() + 1));
-        let progress = Arc::new(Progress {
-            committed: AtomicU64::new(journal.committed()),
-            frames: Mutex::new(Frames {
-                unapplied: tail_frames.into_iter().collect(),
-                last_lsn: journal.last_lsn(),
-            }),
-        });
+        let progress = Arc::new(Progress::new(&journal, &tail));
         let mut on_durable = callbacks.on_committed;
         let status = shared.clone();
         let steps = RecordSteps {
@@ -160,22 +153,34 @@ pub struct Recorder<T: Send + 'static> {
 }
 
 /// Records on their way to the journal.
-struct Recorded<T> {
+pub(super) struct Recorded<T> {
     records: Vec<Record>,
     /// The last part of an append carries the tag.
     tag: Option<T>,
 }
 
 #[derive(Debug)]
-struct Progress {
+pub(super) struct Progress {
     /// The last entry that the engine said is committed.
-    committed: AtomicU64,
-    frames: Mutex<Frames>,
+    pub(super) committed: AtomicU64,
+    pub(super) frames: Mutex<Frames>,
+}
+
+impl Progress {
+    pub(super) fn new(journal: &Journal, tail: &[Entry]) -> Self {
+        // Which frame holds which entry of the tail is not told: the first may hold them all.
+        let tail = tail.last().map(|last| (last.position.index, journal.checkpoint() + 1));
+        let unapplied = tail.into_iter().collect();
+        Self {
+            committed: AtomicU64::new(journal.committed()),
+            frames: Mutex::new(Frames { unapplied, last_lsn: journal.last_lsn() }),
+        }
+    }
 }
 
 /// Which frames hold entries that are not applied.
 #[derive(Debug)]
-struct Frames {
+pub(super) struct Frames {
     /// The last entry of a frame and the frame's number, in order.
     unapplied: VecDeque<(u64, u64)>,
     /// The last durable frame.
@@ -193,7 +198,7 @@ impl Frames {
     }
 
     /// The last frame that nobody needs once the entries up to `index` are in the files.
-    fn applied(&mut self, index: u64) -> u64 {
+    pub(super) fn applied(&mut self, index: u64) -> u64 {
         while self.unapplied.front().is_some_and(|(last, _lsn)| *last <= index) {
             self.unapplied.pop_front();
         }
@@ -358,17 +363,17 @@ impl<T: Send + 'static> std::fmt::Debug for Recorder<T> {
 type OnDurable<T> = Box<dyn FnMut(Vec<T>) + Send>;
 
 /// What the log thread of a recorder does.
-struct RecordSteps<T> {
-    journal: Journal,
-    files: Arc<Files>,
-    progress: Arc<Progress>,
-    on_durable: OnDurable<T>,
+pub(super) struct RecordSteps<T> {
+    pub(super) journal: Journal,
+    pub(super) files: Arc<Files>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) on_durable: OnDurable<T>,
 }
 
 /// The tags and the records of several appends.
-struct RecordGroup<T> {
-    tags: Vec<T>,
-    records: Vec<Record>,
+pub(super) struct RecordGroup<T> {
+    pub(super) tags: Vec<T>,
+    pub(super) records: Vec<Record>,
 }
 
 impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {

@@ -6,3 +6,9 @@
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod main_job;
+
+mod kill_loop;
+mod restart;
+
+mod locks;
+mod operator;

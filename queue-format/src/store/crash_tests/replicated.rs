@@ -1,0 +1,252 @@
+//! The store below a replication engine: entries that are durable but not committed, cuts, votes.
+
+use std::sync::atomic::Ordering;
+
+use super::*;
+use crate::disk::sim::{Loss, Stop};
+use crate::journal::{Entry, Payload, Record};
+use crate::position::Position;
+use crate::store::open::Opened;
+use crate::store::replicated::{Progress, RecordGroup, RecordSteps};
+use crate::store::threads::LogSteps;
+
+/// The log as the engine sees it: entry n is the n-th, and the vote.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Model {
+    log: Vec<Vec<Change>>,
+    vote: Option<String>,
+}
+
+impl Model {
+    fn state(&self, index: usize) -> State {
+        let mut state = State::new();
+        self.log[..index].iter().for_each(|changes| apply(&mut state, &Batch(changes.clone())));
+        state
+    }
+}
+
+/// What is durable for certain, what may be, and what the engine knows.
+#[derive(Debug, Clone, Default)]
+struct Truth {
+    durable: Model,
+    possible: Model,
+    committed: usize,
+}
+
+struct Engine {
+    steps: RecordSteps<()>,
+    checkpoint: Checkpoint,
+    applied: usize,
+}
+
+fn open_engine(disk: &SimDisk) -> Result<Opened, OpenError> {
+    open(Arc::new(disk.clone()), Path::new(ROOT), options(), Writer::Engine)
+}
+
+fn position(index: usize) -> Position {
+    Position { epoch: EPOCH, index: u64::try_from(index).unwrap() }
+}
+
+impl Engine {
+    fn start(opened: Opened) -> Result<Self, Ended> {
+        let parts = opened.parts;
+        let mut journal = parts.journal.unwrap();
+        for number in parts.missing_segments {
+            let path = segment_path(&parts.root, number);
+            let bytes = parts.options.segment_bytes;
+            parts.disk.make_segment(&path, bytes).map_err(|_error| Ended)?;
+            let (file, bytes) = parts.disk.open_segment(&path).map_err(|_error| Ended)?;
+            journal.add_segment(NewSegment { number, file, bytes, last_lsn: 0 });
+        }
+        let files = parts.files;
+        files.set_gate(journal.committed(), Box::new(|| {}));
+        let progress = Arc::new(Progress::new(&journal, &opened.tail));
+        let applied = usize::try_from(parts.position.index).unwrap();
+        let on_durable = Box::new(|_tags| {});
+        let steps = RecordSteps { journal, files: files.clone(), progress, on_durable };
+        let (disk, root, header) = (parts.disk, parts.root, parts.header);
+        Ok(Self { steps, checkpoint: Checkpoint { disk, root, files, header }, applied })
+    }
+
+    fn append(&mut self, records: Vec<Record>, truth: &mut Truth) -> Result<(), Ended> {
+        let mut group = RecordGroup { tags: vec![()], records };
+        while !self.steps.attempt(&mut group, false).map_err(|_error| Ended)? {
+            // Entries that are not applied hold the ring: then the engine appends no more.
+            self.apply(truth)?;
+            let before = self.steps.journal.segments();
+            self.checkpoint()?;
+            if self.steps.journal.segments() == before {
+                truth.possible = truth.durable.clone();
+                return Ok(());
+            }
+        }
+        truth.durable = truth.possible.clone();
+        Ok(())
+    }
+
+    /// Appends entries, behind a cut of those that are not committed, if asked for.
+    fn write_entries(
+        &mut self,
+        cut_to: Option<usize>,
+        entries: Vec<Vec<Change>>,
+        truth: &mut Truth,
+    ) -> Result<(), Ended> {
+        let mut records = Vec::new();
+        if let Some(kept) = cut_to {
+            truth.possible.log.truncate(kept);
+            let after_index = u64::try_from(kept).unwrap();
+            records.push(Record::Truncate { after_index });
+        }
+        for changes in entries {
+            let position = position(truth.possible.log.len() + 1);
+            let payload = Payload::Batch(Batch(changes.clone()).encode());
+            records.push(Record::Entry(Entry { position, payload }));
+            truth.possible.log.push(changes);
+        }
+        self.append(records, truth)
+    }
+
+    fn vote(&mut self, vote: String, truth: &mut Truth) -> Result<(), Ended> {
+        truth.possible.vote = Some(vote.clone());
+        self.steps.files.change_note(|note| note.vote = Some(vote.clone()));
+        self.append(vec![Record::Vote(vote.into())], truth)
+    }
+
+    fn apply(&mut self, truth: &Truth) -> Result<(), Ended> {
+        while self.applied < truth.committed {
+            self.applied += 1;
+            let position = position(self.applied);
+            let batch = Batch(truth.durable.log[self.applied - 1].clone());
+            let lsn = self.steps.progress.frames.lock().applied(position.index);
+            self.steps.progress.committed.fetch_max(position.index, Ordering::Relaxed);
+            self.steps.files.hand_over(&batch, Reach { lsn, position }).map_err(|_error| Ended)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), Ended> {
+        self.steps.files.write_chunk(false).map_err(|_error| Ended)
+    }
+
+    fn checkpoint(&mut self) -> Result<(), Ended> {
+        while self.steps.files.lag().0 > 0 {
+            self.steps.write_frame().map_err(|_error| Ended)?;
+            self.write()?;
+        }
+        let reach = self.steps.files.flush(false).expect("nothing waits");
+        if !self.checkpoint.sync_upto(reach, false).map_err(|_error| Ended)? {
+            return Err(Ended);
+        }
+        self.steps.note_checkpoint(reach).map_err(|_error| Ended)
+    }
+
+    fn step(&mut self, chance: &mut Chance, truth: &mut Truth) -> Result<(), Ended> {
+        match chance.below(12) {
+            0..=4 => {
+                let count = chance.below(3) + 1;
+                let entries = (0..count).map(|_| any_writes(chance)).collect();
+                self.write_entries(None, entries, truth)
+            }
+            5 => {
+                let uncommitted = truth.durable.log.len() - truth.committed;
+                let kept = truth.committed + chance.below(uncommitted + 1);
+                let entries = (0..chance.below(3)).map(|_| any_writes(chance)).collect();
+                self.write_entries(Some(kept), entries, truth)
+            }
+            6 => self.vote(format!("vote {}", chance.below(1000)), truth),
+            7 | 8 => {
+                let uncommitted = truth.durable.log.len() - truth.committed;
+                truth.committed += chance.below(uncommitted + 1);
+                let committed = u64::try_from(truth.committed).unwrap();
+                self.steps.progress.committed.fetch_max(committed, Ordering::Relaxed);
+                self.apply(truth)
+            }
+            9 => self.steps.write_frame().map_err(|_error| Ended),
+            10 => self.write(),
+            _ => self.checkpoint(),
+        }
+    }
+}
+
+fn any_writes(chance: &mut Chance) -> Vec<Change> {
+    (0..=chance.below(3))
+        .map(|_| {
+            loop {
+                let change = any_change(chance);
+                if !matches!(change, Change::Move { .. }) {
+                    break change;
+                }
+            }
+        })
+        .collect()
+}
+
+/// Compares what a boot found with what may be, and goes on from there.
+fn check(opened: &Opened, truth: &mut Truth, what: &str) {
+    let applied = usize::try_from(opened.parts.position.index).unwrap();
+    assert!(applied <= truth.committed, "{what}: {applied} was not committed");
+    let found: Vec<Vec<Change>> = opened
+        .tail
+        .iter()
+        .map(|entry| match &entry.payload {
+            Payload::Batch(bytes) => Batch::decode(bytes.clone()).unwrap().0,
+            Payload::Blank | Payload::Membership(_) => panic!("never written"),
+        })
+        .collect();
+    let fits = |model: &Model| {
+        model.vote == opened.note.vote
+            && model.log.len() == applied + found.len()
+            && model.log[applied..] == found
+    };
+    let model = [&truth.durable, &truth.possible].into_iter().find(|model| fits(model));
+    let Some(model) = model.cloned() else {
+        let lengths = [truth.durable.log.len(), truth.possible.log.len()];
+        panic!("{what}: found {applied} + {} entries, possible {lengths:?}", found.len());
+    };
+    let files: State = opened.parts.reader().scan("").unwrap().map(Result::unwrap).collect();
+    assert_same(&files, &model.state(applied), &format!("{what}: state {applied}"));
+    truth.durable = model.clone();
+    truth.possible = model;
+    // The engine learns from others what is committed; here, nothing more than it knew.
+    truth.committed = truth.committed.min(truth.durable.log.len());
+}
+
+fn run(disk: &SimDisk, seed: u64, steps: usize, truth: &mut Truth) -> Result<(), Ended> {
+    let mut chance = Chance::new(seed);
+    let opened = open_engine(disk).map_err(|_error| Ended)?;
+    let mut engine = Engine::start(opened)?;
+    (0..steps).try_for_each(|_| engine.step(&mut chance, truth))
+}
+
+/// Runs, stops, boots several times, runs on from what was found, and so forth.
+fn life(seed: u64) {
+    let mut chance = Chance::new(seed.wrapping_add(77));
+    let mut disk = SimDisk::with_root(Path::new(ROOT));
+    let mut truth = Truth::default();
+    for phase in 0..4 {
+        let loss = [Loss::Nothing, Loss::PowerCut, Loss::PowerCut][chance.below(3)];
+        let stop = [Stop::Before, Stop::After][chance.below(2)];
+        disk.stop_after(chance.below(250), stop);
+        let steps = 10 + chance.below(80);
+        drop(run(&disk, seed.wrapping_mul(31) + phase, steps, &mut truth));
+        let what = format!("seed {seed}, phase {phase}, {stop:?}, {loss:?}");
+        disk = disk.crash(loss, &mut chance);
+        for _ in 0..chance.below(3) {
+            disk.stop_after(chance.below(40), stop);
+            if let Err(error) = open_engine(&disk) {
+                assert!(disk.is_stopped(), "{what}: {error:?}");
+            }
+            disk = disk.crash(loss, &mut chance);
+        }
+        let opened = open_engine(&disk).unwrap_or_else(|error| panic!("{what}: {error:?}"));
+        check(&opened, &mut truth, &what);
+        drop(opened);
+        disk = disk.crash(Loss::Nothing, &mut chance);
+    }
+}
+
+#[test]
+fn logs_votes_and_files_agree_after_every_crash() {
+    let seeds = std::env::var("QUEUE_FORMAT_HISTORIES").map_or(150, |text| text.parse().unwrap());
+    (0..seeds).for_each(life);
+}
