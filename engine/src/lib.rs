@@ -11,6 +11,8 @@
 //! and known to be committed, and nothing of the engine's own shape goes to disk.
 #![warn(missing_docs)]
 
+#[cfg(feature = "bench")]
+pub mod bench;
 mod engine;
 mod log;
 mod network;

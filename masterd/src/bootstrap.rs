@@ -33,6 +33,8 @@ pub struct Init {
     pub rpc_port: u16,
     /// Rack that the agent of this node serves.
     pub rack: Option<u32>,
+    /// Size of the journal's segments, if not the usual one.
+    pub segment_bytes: Option<u64>,
 }
 
 /// A cluster that was not begun.
@@ -149,7 +151,9 @@ fn store_documents(
         put(document::QUEUE_VERSION, Bytes::from_static(document::QUEUE_FORMAT.as_bytes())),
         put(document::QUEUE_SERIAL, Bytes::from_static(b"0\n")),
     ];
-    let store = Store::open(&layout.data(), StoreOptions::default())?;
+    let mut options = StoreOptions::default();
+    options.segment_bytes = wanted.segment_bytes.unwrap_or(options.segment_bytes);
+    let store = Store::open(&layout.data(), options)?;
     let epoch = Epoch { term: 1, node: FIRST_NODE_ID };
     let committer = store.start(epoch, Callbacks::new(|_: Vec<()>, _| {}))?;
     let taken = committer.submit(changes, ());

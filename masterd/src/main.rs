@@ -15,6 +15,8 @@ use stdx::daemon::{Log, LogFormat, chain};
 
 /// Exit status of a configuration that cannot be used (Ganeti's).
 const EXIT_CONFIGURATION: u8 = 2;
+/// Exit status where there is no cluster (Ganeti's).
+const EXIT_NO_CLUSTER: u8 = 5;
 /// Exit status of a daemon that is not the master (Ganeti's).
 const EXIT_NOT_MASTER: u8 = 11;
 
@@ -25,6 +27,10 @@ struct Command {
     /// Directory below which all paths lie.
     #[arg(long, value_name = "DIR", default_value = "/", env = "GANTRY_ROOT", global = true)]
     root: PathBuf,
+    /// Size of a journal segment in MiB, for segments that are yet to be made; there are four
+    /// [default: 64]
+    #[arg(long, value_name = "MIB", global = true, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    journal_segment: Option<u32>,
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
@@ -45,9 +51,6 @@ struct Serve {
     /// What an answer rests on: `journal` (fast), or `file` (each file durable, slow).
     #[arg(long, value_name = "KIND", default_value = "journal")]
     durability: Durability,
-    /// Size of a journal segment in MiB, for segments that are yet to be made.
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=4_096))]
-    journal_segment: Option<u32>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -77,13 +80,14 @@ struct InitArguments {
 fn main() -> ExitCode {
     let command = Command::parse();
     let layout = Layout::new(&command.root);
+    let segment_bytes = command.journal_segment.map(|mib| u64::from(mib) << 20);
     match command.action {
-        Some(Action::Init(arguments)) => init(&layout, arguments),
-        None => serve(layout, &command.serve),
+        Some(Action::Init(arguments)) => init(&layout, arguments, segment_bytes),
+        None => serve(layout, &command.serve, segment_bytes),
     }
 }
 
-fn init(layout: &Layout, arguments: InitArguments) -> ExitCode {
+fn init(layout: &Layout, arguments: InitArguments, segment_bytes: Option<u64>) -> ExitCode {
     let node = match arguments.node_name.map_or_else(host_name, Ok) {
         Ok(node) => node,
         Err(why) => return fail(&why, EXIT_CONFIGURATION),
@@ -94,6 +98,7 @@ fn init(layout: &Layout, arguments: InitArguments) -> ExitCode {
         primary_ip: arguments.primary_ip,
         rpc_port: arguments.rpc_port,
         rack: arguments.rack,
+        segment_bytes,
     };
     let now = Timestamp::from_micros(Clock::system().now_micros());
     match bootstrap::init(layout, &wanted, now) {
@@ -116,7 +121,15 @@ fn host_name() -> Result<NodeName, String> {
         .map_err(|error| format!("the host name cannot be used ({error}); give --node-name"))
 }
 
-fn serve(layout: Layout, serve: &Serve) -> ExitCode {
+fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode {
+    if !rpc::identity::is_enrolled(&layout) {
+        let why = format!(
+            "this machine belongs to no cluster (there is no `{}`); `gnt cluster init NAME` begins \
+             one here",
+            rpc::identity::membership_path(&layout).display()
+        );
+        return fail(&why, EXIT_NO_CLUSTER);
+    }
     let log = Log {
         file: (!serve.log_stderr).then(|| layout.master_log()),
         format: serve.log_format,
@@ -125,11 +138,7 @@ fn serve(layout: Layout, serve: &Serve) -> ExitCode {
     if let Err(error) = log.install() {
         return fail(&chain(&error), EXIT_CONFIGURATION);
     }
-    let options = Options {
-        layout,
-        durability: serve.durability,
-        segment_bytes: serve.journal_segment.map(|mib| u64::from(mib) << 20),
-    };
+    let options = Options { layout, durability: serve.durability, segment_bytes };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start the runtime: {error}"), 1),

@@ -57,7 +57,7 @@ impl FromStr for JobId {
 impl<'de> Deserialize<'de> for JobId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged)]
+        #[serde(untagged, expecting = "a job id: a whole number from 1, or text with one")]
         enum Form<'a> {
             Number(u64),
             #[serde(borrow)]

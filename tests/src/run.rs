@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 /// Longest that a command may take: above what any of them waits for on purpose.
@@ -72,8 +73,20 @@ impl Running {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// Waits until this `gnt` is connected to follow a job: then it has blocked SIGINT, which only
+    /// its own thread for that takes.
+    pub fn wait_until_following(&self) {
+        let status = format!("/proc/{}/status", self.id());
+        wait_for("gnt to follow its job", COMMAND_TIME, || {
+            let status = std::fs::read_to_string(&status).ok()?;
+            let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
+            let blocked = u64::from_str_radix(line.trim(), 16).ok()?;
+            (blocked & (1 << (Signal::SIGINT as u32 - 1)) != 0).then_some(())
+        });
+    }
+
     /// Sends it a signal.
-    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+    pub fn signal(&self, signal: Signal) {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.id()).unwrap());
         nix::sys::signal::kill(pid, signal).unwrap();
     }

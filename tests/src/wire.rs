@@ -1,8 +1,12 @@
 //! Two network namespaces and a cable between them.
 
+use std::fs::File;
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::run::{Ended, run};
 
@@ -82,6 +86,19 @@ impl Wire {
         inside.args(["netns", "exec", namespace]);
         inside.arg(command.get_program()).args(command.get_args());
         inside
+    }
+
+    /// Runs `work` in the clients' namespace, on a thread of its own.
+    pub fn in_client<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let file = File::open(format!("/run/netns/{}", self.client)).unwrap();
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(file.as_fd(), kind).unwrap();
+                work()
+            });
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// Makes the clients' side another machine, without an address.

@@ -1,24 +1,25 @@
-//! Core: the live jobs and what each event makes of them.
+//! Core: the live jobs and what each event makes of them: `asked` is what clients ask for, `running`
+//! what workers report.
 //!
 //! The state here runs ahead of the disk by what is being committed. Nobody outside sees it:
 //! answers and the published view wait for the commit, and all commits are in one order, so
 //! whatever follows from a change can never be durable without it.
 
+mod asked;
+mod running;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::error::ExceptionKind;
-use model::job::{LogEntry, LogType, Op, OpEvent, OpStatus};
-use model::opcode::{Input, Reach};
-use model::{Exception, Job, JobId, JobStatus, OpInput, Timestamp};
+use model::job::{Op, OpEvent};
+use model::opcode::Reach;
+use model::{Exception, Job, JobId, JobStatus, Timestamp};
 use serde_json::Value;
 
 use super::depend::{Dependencies, Verdict, named};
 use super::schedule::Schedule;
-use super::{
-    ARCHIVED_PER_COMMIT_MAX, Answer, Effects, Event, LIVE_JOBS_MAX, LOG_ENTRIES_PER_OP_MAX,
-    Outcome, Start, submit,
-};
+use super::{Answer, Effects, Event, Start};
 
 /// Why an opcode behind a failed one has failed.
 pub const PRECEDING_FAILED: &str = "Preceding opcode failed";
@@ -123,18 +124,7 @@ impl<R> Queue<R> {
         effects.now = now;
         match event {
             Event::Submit { jobs, to_drained, archived, reply } => {
-                let taken = jobs.len();
-                let mut batch: Vec<Option<JobId>> = Vec::with_capacity(taken);
-                let mut answers = Vec::with_capacity(taken);
-                for ops in jobs {
-                    let answer = self.accept(ops, to_drained, &batch, effects);
-                    batch.push(answer.as_ref().ok().copied());
-                    answers.push(answer);
-                }
-                for &id in batch.iter().flatten() {
-                    self.note_dependencies(id, |id| archived.get(&id).copied());
-                    self.settle(id, effects);
-                }
+                let answers = self.submit(jobs, to_drained, &archived, effects);
                 effects.replies.push((reply, Answer::Submitted(answers)));
             }
             Event::Cancel { job, reply } => self.cancel(job, reply, effects),
@@ -169,34 +159,6 @@ impl<R> Queue<R> {
             Event::Ended { job, op, outcome } => self.ended(job, op, outcome, effects),
         }
         self.start_ready(effects);
-    }
-
-    fn accept(
-        &mut self,
-        mut ops: Vec<OpInput>,
-        to_drained: bool,
-        batch: &[Option<JobId>],
-        effects: &mut Effects<R>,
-    ) -> Result<JobId, Exception> {
-        if self.drained && !to_drained {
-            return Err(Exception::new(
-                ExceptionKind::JobQueueDrainError,
-                "Job queue is drained, refusing job",
-            ));
-        }
-        if self.jobs.len() >= LIVE_JOBS_MAX {
-            return Err(Exception { kind: ExceptionKind::JobQueueFull, args: Vec::new() });
-        }
-        submit::resolve_dependencies(&mut ops, batch, self.serial)?;
-        self.serial += 1;
-        effects.serial = Some(self.serial);
-        let id = JobId(self.serial);
-        submit::add_reason(&mut ops, id, effects.now);
-        let inputs = ops.into_iter().map(|op| Arc::new(Input::Known(Box::new(op))));
-        let job = Arc::new(Job::new(id, inputs, effects.now));
-        effects.changed.insert(id, Arc::clone(&job));
-        self.jobs.insert(id, Live::new(job));
-        Ok(id)
     }
 
     fn note_dependencies(&mut self, id: JobId, archived: impl Fn(JobId) -> Option<JobStatus>) {
@@ -262,190 +224,6 @@ impl<R> Queue<R> {
         op.start_timestamp = Some(effects.now);
         effects.start.push(Start::new(id, place, op));
         effects.changed.insert(id, Arc::clone(&live.job));
-    }
-
-    fn granted(&mut self, id: JobId, place: usize, effects: &mut Effects<R>) {
-        let Some(live) = self.jobs.get_mut(&id) else { return };
-        let Some(op) = Arc::make_mut(&mut live.job).ops.get_mut(place) else { return };
-        advance(op, OpEvent::Granted);
-        op.exec_timestamp = Some(effects.now);
-        effects.changed.insert(id, Arc::clone(&live.job));
-    }
-
-    fn log(
-        &mut self,
-        id: JobId,
-        place: usize,
-        (kind, message): (LogType, Value),
-        effects: &mut Effects<R>,
-    ) {
-        let Some(live) = self.jobs.get_mut(&id) else { return };
-        let serial = live.job.log_serial() + 1;
-        let Some(op) = Arc::make_mut(&mut live.job).ops.get_mut(place) else { return };
-        let message = match op.log.len() {
-            n if n < LOG_ENTRIES_PER_OP_MAX => message,
-            LOG_ENTRIES_PER_OP_MAX => Value::from("Further messages of this opcode are dropped"),
-            _ => return,
-        };
-        op.log.push(Arc::new(LogEntry(serial, effects.now, kind, message)));
-        effects.changed.insert(id, Arc::clone(&live.job));
-    }
-
-    fn ended(&mut self, id: JobId, place: usize, outcome: Outcome, effects: &mut Effects<R>) {
-        let Some(live) = self.jobs.get_mut(&id) else { return };
-        match outcome {
-            Outcome::Success(result) => {
-                let Some(op) = Arc::make_mut(&mut live.job).ops.get_mut(place) else { return };
-                end_op(op, OpEvent::Succeed, result, effects.now);
-                effects.changed.insert(id, Arc::clone(&live.job));
-                if live.job.current().is_none() {
-                    self.seal(id, effects);
-                } else if live.canceling {
-                    self.finish(id, OpEvent::Cancel, canceled(), effects);
-                } else {
-                    self.settle(id, effects);
-                }
-            }
-            Outcome::Failure(failure) => {
-                self.finish(id, OpEvent::Fail, failure.to_value(), effects);
-            }
-            Outcome::Canceled => self.finish(id, OpEvent::Cancel, canceled(), effects),
-        }
-    }
-
-    /// Ends the current opcode with `event` and all behind it with what follows from that.
-    fn finish(&mut self, id: JobId, event: OpEvent, result: Value, effects: &mut Effects<R>) {
-        let Some(live) = self.jobs.get_mut(&id) else { return };
-        let Some(place) = live.job.current() else { return };
-        let follows = match event {
-            OpEvent::Cancel => result.clone(),
-            _ => Exception::exec(PRECEDING_FAILED).to_value(),
-        };
-        let job = Arc::make_mut(&mut live.job);
-        for (index, op) in job.ops.iter_mut().enumerate().skip(place) {
-            end_op(
-                op,
-                event,
-                if index == place { result.clone() } else { follows.clone() },
-                effects.now,
-            );
-        }
-        self.seal(id, effects);
-    }
-
-    /// A job whose opcodes have all ended leaves schedule and dependencies.
-    fn seal(&mut self, id: JobId, effects: &mut Effects<R>) {
-        let Some(live) = self.jobs.get_mut(&id) else { return };
-        Arc::make_mut(&mut live.job).end_timestamp = Some(effects.now);
-        effects.changed.insert(id, Arc::clone(&live.job));
-        if live.phase == Phase::Started {
-            self.schedule.ended(live.reach);
-        }
-        live.phase = Phase::Final;
-        let status = live.job.status();
-        for reply in live.cancelers.drain(..) {
-            let done = status == JobStatus::Canceled;
-            let text = if done {
-                format!("Job {id} canceled")
-            } else {
-                format!("Job {id} ended as {status} before it could be canceled")
-            };
-            effects.replies.push((reply, Answer::Told(done, text)));
-        }
-        let on: Vec<JobId> = live.job.ops.iter().flat_map(|op| named(op.input.depends())).collect();
-        self.dependencies.forget(id, on);
-        for waiter in self.dependencies.ended(id, status) {
-            if self.jobs.get(&waiter).is_some_and(|live| live.phase == Phase::Depends) {
-                self.settle(waiter, effects);
-            }
-        }
-    }
-
-    fn cancel(&mut self, id: JobId, reply: R, effects: &mut Effects<R>) {
-        let told = |done, text: String| Answer::Told(done, text);
-        let Some(live) = self.jobs.get_mut(&id) else {
-            effects.replies.push((reply, told(false, format!("Job {id} not found"))));
-            return;
-        };
-        match live.phase {
-            Phase::Final => {
-                let text = format!("Job {id} is already {}", live.job.status());
-                effects.replies.push((reply, told(false, text)));
-            }
-            Phase::Ready | Phase::Depends => {
-                self.schedule.withdraw(id, live.job.priority(), live.reach);
-                self.finish(id, OpEvent::Cancel, canceled(), effects);
-                effects.replies.push((reply, told(true, format!("Dequeued job {id}"))));
-            }
-            Phase::Started => {
-                live.canceling = true;
-                effects.interrupt.push(id);
-                let place = live.job.current();
-                let op = place.and_then(|place| live.job.ops.get(place));
-                if op.is_some_and(|op| op.status == OpStatus::Waiting) {
-                    live.cancelers.push(reply);
-                } else {
-                    let text =
-                        format!("Job {id} is running; it will be canceled at its next safe point");
-                    effects.replies.push((reply, told(true, text)));
-                }
-            }
-        }
-    }
-
-    fn change_priority(
-        &mut self,
-        id: JobId,
-        priority: i32,
-        effects: &mut Effects<R>,
-    ) -> (bool, String) {
-        let Some(live) = self.jobs.get_mut(&id) else {
-            return (false, format!("Job {id} not found"));
-        };
-        if live.phase == Phase::Final {
-            return (false, format!("Job {id} is finished"));
-        }
-        if live.phase == Phase::Ready {
-            self.schedule.withdraw(id, live.job.priority(), live.reach);
-        }
-        let job = Arc::make_mut(&mut live.job);
-        for op in job.ops.iter_mut().filter(|op| op.status < OpStatus::Running) {
-            op.priority = priority;
-        }
-        if live.phase == Phase::Ready {
-            self.schedule.ready(id, live.job.priority(), live.reach);
-        }
-        effects.reprioritize.push((id, priority));
-        effects.changed.insert(id, Arc::clone(&live.job));
-        (
-            true,
-            format!("Priorities of pending opcodes for job {id} have been changed to {priority}"),
-        )
-    }
-
-    fn archive(&mut self, id: JobId, effects: &mut Effects<R>) -> bool {
-        if self.jobs.get(&id).is_none_or(|live| live.phase != Phase::Final) {
-            return false;
-        }
-        if let Some(live) = self.jobs.remove(&id) {
-            effects.archived.insert(id, live.job);
-        }
-        true
-    }
-
-    fn auto_archive(&mut self, before: Option<Timestamp>, effects: &mut Effects<R>) -> (u64, u64) {
-        let old = |live: &Live<R>| {
-            let end = live.job.end_timestamp;
-            live.phase == Phase::Final && before.is_none_or(|t| end.is_none_or(|end| end < t))
-        };
-        let due: Vec<JobId> =
-            self.jobs.iter().filter(|(_, live)| old(live)).map(|(&id, _)| id).collect();
-        let left = due.len().saturating_sub(ARCHIVED_PER_COMMIT_MAX);
-        let mut archived = 0;
-        for id in due.into_iter().take(ARCHIVED_PER_COMMIT_MAX) {
-            archived += u64::from(self.archive(id, effects));
-        }
-        (archived, u64::try_from(left).unwrap_or(u64::MAX))
     }
 }
 

@@ -57,7 +57,10 @@ impl LogicalUnit for TestDelay {
     async fn check(&self, context: &mut Context) -> Result<DelayPlan, Failure> {
         let wrong = |text: String| Err(Exception::prereq(text, ErrorCode::WrongInput).into());
         if !(0.0..=DURATION_MAX).contains(&self.duration) {
-            return wrong(format!("duration {} is not within 0 to {DURATION_MAX}", self.duration));
+            return wrong(format!(
+                "duration {:?} is not within 0 to {DURATION_MAX}",
+                self.duration
+            ));
         }
         if self.repeat > REPEAT_MAX {
             return wrong(format!("repeat {} is above {REPEAT_MAX}", self.repeat));

@@ -200,12 +200,11 @@ fn no_room(refusal: &Refusal) -> Exception {
         Refusal::Busy => {
             "The queue has more to store than the disk takes; try again later".to_owned()
         }
-        Refusal::DiskFull { path } => {
-            format!(
-                "The disk is full (`{}`); no new jobs are taken until there is room",
-                path.display()
-            )
-        }
+        Refusal::DiskFull { path, reason } => format!(
+            "The master cannot write `{}` ({reason}); no new jobs are taken until it can: make room, \
+             or make it writable",
+            path.display()
+        ),
         Refusal::TooLarge { what } => format!("The submission is too large: {what}"),
         Refusal::Stopped => "The master daemon is ending".to_owned(),
     };

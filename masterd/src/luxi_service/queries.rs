@@ -87,7 +87,10 @@ impl LuxiService {
         let mut rows: Vec<JobRow> = jobs.all().into_iter().map(live).collect();
         if call.fields.iter().any(|field| field == "archived") {
             rows.extend(self.all_archived()?);
+            // A job that was archived in between is in both lists; the stable sort keeps it as it
+            // was when it was still live.
             rows.sort_by_key(|row| row.job.id);
+            rows.dedup_by_key(|row| row.job.id);
         }
         Ok(rows)
     }

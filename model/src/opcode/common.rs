@@ -65,7 +65,10 @@ impl Serialize for DependsOn {
 impl<'de> Deserialize<'de> for DependsOn {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged)]
+        #[serde(
+            untagged,
+            expecting = "a job id: a whole number from 1, or a negative one counted back"
+        )]
         enum Form {
             Number(i64),
             Id(JobId),

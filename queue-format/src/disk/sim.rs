@@ -46,7 +46,7 @@ pub(crate) enum Stop {
 /// What the next boot finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// All that was written: only the process died.
+    /// All that was written: only the process died. What was not durable still is not.
     Nothing,
     /// Whatever was not durable may be lost or torn.
     PowerCut,
@@ -142,11 +142,11 @@ impl SimDisk {
             for (_file, content) in files {
                 content.now = torn(content, chance);
             }
-        }
-        world.unsynced.clear();
-        world.durable_names = world.names.clone();
-        for content in world.contents.values_mut() {
-            content.durable = content.now.clone();
+            world.unsynced.clear();
+            world.durable_names = world.names.clone();
+            for content in world.contents.values_mut() {
+                content.durable = content.now.clone();
+            }
         }
         Self(Arc::new(Mutex::new(world)))
     }

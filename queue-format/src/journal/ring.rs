@@ -155,14 +155,12 @@ impl Journal {
         Ok(lsn)
     }
 
-    /// Writes an empty frame that says how far entries are committed, in the room reserved for
-    /// checkpoints if there is no other.
+    /// Writes an empty frame that says how far entries are committed.
     ///
     /// # Errors
     /// See [`AppendError`].
     pub fn append_committed(&mut self, committed: u64) -> Result<u64, AppendError> {
-        self.committed = self.committed.max(committed);
-        self.append_checkpoint(&[], self.checkpoint)
+        self.append(&[], committed)
     }
 
     fn free(&self) -> impl Iterator<Item = usize> {

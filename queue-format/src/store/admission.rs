@@ -22,10 +22,12 @@ pub enum Refusal {
     #[error("the store is busy, try again later")]
     Busy,
     /// The disk takes nothing.
-    #[error("the disk is full or cannot be written (`{path}`): make room, then try again")]
+    #[error("`{path}` cannot be written ({reason}): make room or make it writable, then try again")]
     DiskFull {
         /// The file that should have been written.
         path: PathBuf,
+        /// What the system said.
+        reason: String,
     },
     /// The changes can never be committed together.
     #[error("too many changes at once: {what}")]

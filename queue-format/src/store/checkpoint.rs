@@ -28,8 +28,24 @@ impl Checkpoint {
     ///
     /// None when the writer stopped, or when the disk takes nothing and `patient` is false.
     pub(crate) fn make_durable(&mut self, patient: bool) -> Result<Option<Reach>, FatalError> {
+        if !self.open_gate(patient)? {
+            return Ok(None);
+        }
         let Some(reach) = self.files.flush(patient) else { return Ok(None) };
         Ok(self.sync_upto(reach, patient)?.then_some(reach))
+    }
+
+    /// Lets everything that is applied show in the files, by saying in the header that it is
+    /// committed: the journal may have no room to say so.
+    pub(crate) fn open_gate(&mut self, patient: bool) -> Result<bool, FatalError> {
+        if let Some(index) = self.files.closed_gate() {
+            self.header.committed = index;
+            if !self.write_header(patient)? {
+                return Ok(false);
+            }
+            self.files.open_gate(index);
+        }
+        Ok(true)
     }
 
     /// Makes the files durable, which hold everything up to `reach`, and says so in the header.

@@ -144,7 +144,7 @@ impl<T: Send + 'static> Committer<T> {
     /// Why not.
     pub fn admit(&self) -> Result<(), Refusal> {
         if let Some(full) = self.shared.files.full() {
-            return Err(Refusal::DiskFull { path: full.path });
+            return Err(Refusal::DiskFull { path: full.path, reason: full.reason });
         }
         if self.shared.queue.is_busy() || self.shared.files.is_lagging() {
             return Err(Refusal::Busy);

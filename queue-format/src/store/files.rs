@@ -199,6 +199,13 @@ impl Files {
         }
     }
 
+    /// The last entry that was handed over, if the gate keeps it from the files.
+    pub(crate) fn closed_gate(&self) -> Option<u64> {
+        let state = self.state.lock();
+        let last = state.handed.position.index;
+        state.gate.is_some_and(|gate| gate < last).then_some(last)
+    }
+
     /// Lets changes up to entry `index` show in the files.
     pub(crate) fn open_gate(&self, index: u64) {
         let mut state = self.state.lock();
@@ -233,6 +240,14 @@ impl Files {
     pub(crate) fn has_file(&self, key: &Key) -> Result<bool, FileError> {
         let path = self.path(key);
         self.disk.exists(&path).map_err(|error| FileError::Read { path, error })
+    }
+
+    /// The keys that begin with this text and have a file on the way.
+    pub(crate) fn coming(&self, prefix: &str) -> Vec<Key> {
+        let state = self.state.lock();
+        let written = state.writing.iter().filter(|due| due.target != Target::Absent);
+        let written = written.map(|due| &due.key).filter(|key| key.as_str().starts_with(prefix));
+        written.chain(state.pending.coming(prefix)).cloned().collect()
     }
 
     /// The committed content of a key.

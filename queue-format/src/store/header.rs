@@ -28,6 +28,10 @@ pub(crate) struct Header {
     pub(crate) lsn: u64,
     /// The state of the files is at least this.
     pub(crate) position: Position,
+    /// Entries up to this index are committed, as far as a replication engine said so before the
+    /// last checkpoint; 0 without one.
+    #[serde(default)]
+    pub(crate) committed: u64,
     /// What a replication engine wants remembered; empty without one.
     #[serde(default, skip_serializing_if = "Note::is_empty")]
     pub(crate) note: Note,
@@ -106,6 +110,7 @@ impl Header {
             clean: true,
             lsn: 0,
             position: Position::default(),
+            committed: 0,
             note: Note::default(),
         }
     }

@@ -109,10 +109,12 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The disk takes nothing.
-    #[error("the disk is full or cannot be written (`{path}`): make room, then start again")]
+    #[error("cannot write `{path}` ({reason}): make room or make it writable, then start again")]
     Full {
-        /// The data directory.
+        /// The file that should have been written, or the data directory.
         path: PathBuf,
+        /// What the system said.
+        reason: String,
     },
     /// Writing the files again failed.
     #[error("cannot bring the files up to date")]
@@ -194,12 +196,14 @@ pub(crate) fn open(
     let (header, created) = find_header(disk.as_ref(), root)?;
     let Read { mut live, segments } = read_segments(disk.as_ref(), root, &header)?;
     // What the files hold is committed, also when the frame that said so is no longer needed.
-    live.committed = live.committed.max(header.position.index);
+    live.committed = live.committed.max(header.position.index).max(header.committed);
     let note = note_of(&header, &live);
     let tail = live.entries.split_off(&live.committed.saturating_add(1));
     if writer == Writer::Single && (!tail.is_empty() || note != Note::default()) {
         return Err(OpenError::Replicated { path: root.to_owned() });
     }
+
+    write_last_again(disk.as_ref(), root, &segments)?;
 
     let files = Arc::new(Files::new(disk.clone(), root, options.write_behind));
     files.change_note(|kept| kept.clone_from(&note));
@@ -211,13 +215,14 @@ pub(crate) fn open(
     while files.lag().0 > 0 {
         files.write_chunk(false)?;
     }
-    if tail_lsn.is_some() {
-        write_again(disk.as_ref(), root, &segments, covered)?;
-    }
     let mut checkpoint = Checkpoint { disk, root: root.to_owned(), files, header };
     checkpoint.header.clean |= options.durability == Durability::File;
     if checkpoint.make_durable(false).map_err(OpenError::Recover)?.is_none() {
-        return Err(OpenError::Full { path: root.to_owned() });
+        let full = checkpoint.files.full();
+        let told = full.map(|full| (full.path, full.reason));
+        let (path, reason) =
+            told.unwrap_or_else(|| (root.to_owned(), "nothing is taken".to_owned()));
+        return Err(OpenError::Full { path, reason });
     }
     let Checkpoint { disk, root, files, mut header } = checkpoint;
     let position = reach.position;
@@ -278,25 +283,20 @@ fn note_of(header: &Header, live: &Live) -> Note {
     }
 }
 
-/// Writes the frames behind `covered` once more over themselves: they may have been read from a
-/// page that never reached the disk.
-fn write_again(
-    disk: &dyn Disk,
-    root: &Path,
-    segments: &[Found],
-    covered: u64,
-) -> Result<(), OpenError> {
-    for found in segments.iter().filter(|found| found.last_lsn > covered) {
-        let path = segment_path(root, found.number);
-        let fail = |error| OpenError::Segment { path: path.clone(), error };
-        let (mut file, _bytes) = disk.open_segment(&path).map_err(fail)?;
-        for frame in found.frames.iter().filter(|frame| frame.header.lsn > covered) {
-            let bytes = found.content.slice(frame.offset..frame.end());
-            let offset = u64::try_from(frame.offset).unwrap_or(u64::MAX);
-            file.write_durably(offset, &bytes).map_err(fail)?;
-        }
-    }
-    Ok(())
+/// Writes the last frame once more over itself. It may have been read from a page that never
+/// reached the disk, and must be there before a file shows what it says. Every other frame was
+/// durable before the one behind it was written.
+fn write_last_again(disk: &dyn Disk, root: &Path, segments: &[Found]) -> Result<(), OpenError> {
+    let all =
+        segments.iter().flat_map(|found| found.frames.iter().map(move |frame| (found, frame)));
+    let Some((found, frame)) = all.max_by_key(|(_found, frame)| frame.header.lsn) else {
+        return Ok(());
+    };
+    let path = segment_path(root, found.number);
+    let fail = |error| OpenError::Segment { path: path.clone(), error };
+    let (mut file, _bytes) = disk.open_segment(&path).map_err(fail)?;
+    let bytes = found.content.slice(frame.offset..frame.end());
+    file.write_durably(u64::try_from(frame.offset).unwrap_or(u64::MAX), &bytes).map_err(fail)
 }
 
 /// Makes the directories of the store itself, takes the lock, removes leftovers.

@@ -124,6 +124,13 @@ impl Pending {
         self.entries.get(key).map(|entry| &entry.target)
     }
 
+    /// The keys whose files will be there, of those that begin with this text.
+    pub(crate) fn coming(&self, prefix: &str) -> impl Iterator<Item = &Key> {
+        let comes = |entry: &Entry| entry.target != Target::Absent;
+        let entries = self.entries.iter().filter(move |(_, entry)| comes(entry));
+        entries.map(|(key, _)| key).filter(move |key| key.as_str().starts_with(prefix))
+    }
+
     /// Entry and time of the change that has waited longest.
     pub(crate) fn oldest(&self) -> Option<(u64, u64)> {
         let entry = self.entries.get(self.order.front()?)?;

@@ -415,6 +415,7 @@ impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
         if committed > self.journal.committed() {
             match self.journal.append_committed(committed) {
                 Ok(lsn) => self.progress.frames.lock().written(lsn, &[]),
+                // The next checkpoint says it in the header.
                 Err(AppendError::Full) => return Ok(()),
                 Err(error) => return Err(FatalError::Journal(error)),
             }
@@ -424,10 +425,13 @@ impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
     }
 
     fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError> {
-        match self.journal.append_checkpoint(&[], reach.lsn) {
-            Ok(lsn) => self.progress.frames.lock().written(lsn, &[]),
-            Err(AppendError::Full) => {}
-            Err(error) => return Err(FatalError::Journal(error)),
+        // One that covers no more frames frees nothing, and the room for it is not endless.
+        if reach.lsn > self.journal.checkpoint() {
+            match self.journal.append_checkpoint(&[], reach.lsn) {
+                Ok(lsn) => self.progress.frames.lock().written(lsn, &[]),
+                Err(AppendError::Full) => {}
+                Err(error) => return Err(FatalError::Journal(error)),
+            }
         }
         self.files.synced(reach.position.index);
         Ok(())

@@ -33,17 +33,18 @@ impl Reader {
         self.files.content(key)
     }
 
-    /// All files whose key starts with this text, such as `queue/job-` or `config/`, by key.
-    ///
-    /// It reads the files, which lag behind while a committer runs: meant for the start.
+    /// All keys that start with this text, such as `queue/job-` or `config/`, in their order, with
+    /// their committed contents. A key that changes meanwhile is given as it was or as it is.
     ///
     /// # Errors
     /// A directory cannot be listed. That a file cannot be read is told by the iterator.
     pub fn scan(&self, prefix: &str) -> Result<Scan, FileError> {
-        let mut keys = Vec::new();
+        // What is on its way to a file now is a file later: asked for first, it is not missed.
+        let mut keys = self.files.coming(prefix);
         let start = prefix.rsplit_once('/').map_or("", |(directory, _name)| directory);
         self.list(start, prefix, &mut keys)?;
         keys.sort_unstable();
+        keys.dedup();
         Ok(Scan { reader: self.clone(), keys: keys.into_iter(), read: Vec::new().into_iter() })
     }
 
@@ -73,14 +74,10 @@ impl Reader {
     }
 
     fn read_chunk(&self, keys: &[Key]) -> Vec<Result<(Key, Bytes), FileError>> {
-        let read = |key: &Key| {
-            let path = self.root.join(key.as_str());
-            match self.disk.read(&path) {
-                Ok(content) => Some(Ok((key.clone(), Bytes::from(content)))),
-                // Renamed or removed since it was listed.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                Err(error) => Some(Err(FileError::Read { path, error })),
-            }
+        // Removed since it was listed, where there is none.
+        let read = |key: &Key| match self.files.content(key) {
+            Ok(content) => content.map(|content| Ok((key.clone(), content))),
+            Err(error) => Some(Err(error)),
         };
         let share = keys.len().div_ceil(READ_THREADS).max(1);
         std::thread::scope(|scope| {
@@ -96,7 +93,7 @@ impl Reader {
     }
 }
 
-/// The files with a prefix, by key.
+/// The keys with a prefix, in their order.
 #[derive(Debug)]
 pub struct Scan {
     reader: Reader,

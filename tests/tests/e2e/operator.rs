@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 use serde_json::json;
-use tests::cluster::{Cluster, PATIENCE};
-use tests::run::{run, wait_for};
+use tests::cluster::Cluster;
+use tests::run::run;
 
 /// A user that may do nothing.
 const NOBODY: u32 = 65_534;
@@ -101,7 +101,7 @@ fn files_that_are_no_jobs_are_refused_with_the_reason() {
         (r#"[{"OP_ID": "OP_TEST_DELAY", "duration": 0, "colour": 1}]"#, "colour"),
         (r#"[{"duration": 0}]"#, "OP_ID"),
         ("[]", "at least one"),
-        ("{", "EOF"),
+        ("[", "EOF"),
     ] {
         let file = cluster.write("job.json", text);
         let told = cluster.gnt(&format!("debug submit-job {}", file.display()));
@@ -114,14 +114,7 @@ fn files_that_are_no_jobs_are_refused_with_the_reason() {
 fn interrupting_the_command_does_not_interrupt_the_job() {
     let cluster = Cluster::begin();
     let following = cluster.gnt_start("debug delay 1000");
-    // Once the signal is blocked, the thread that waits for it is all that takes it.
-    let status = format!("/proc/{}/status", following.id());
-    wait_for("gnt to follow its job", PATIENCE, || {
-        let status = std::fs::read_to_string(&status).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
-        let blocked = u64::from_str_radix(line.trim(), 16).ok()?;
-        (blocked & (1 << (Signal::SIGINT as u32 - 1)) != 0).then_some(())
-    });
+    following.wait_until_following();
     cluster.wait_for_status(1, "running");
     following.signal(Signal::SIGINT);
     let told = following.end();

@@ -1,5 +1,7 @@
 //! What becomes of jobs when the master ends, in a hurry or in peace.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, MASTER, PATIENCE};
 use tests::inspect::{self, QueueFiles};
@@ -127,4 +129,72 @@ fn a_master_that_is_asked_to_end_takes_its_running_jobs_along() {
     assert_eq!(files.live[&short]["ops"][0]["status"], "success");
     cluster.start_master();
     cluster.wait_for_status(queued, "success");
+}
+
+#[test]
+fn a_job_that_runs_too_long_is_failed_by_the_next_start() {
+    let cluster = Cluster::begin();
+    let long = cluster.submit("debug delay 1000");
+    cluster.wait_for_status(long, "running");
+    let waiting = cluster.gnt_start(&format!("job wait {long}"));
+    waiting.wait_until_following();
+    let pid = i32::try_from(cluster.master_pid().unwrap()).unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    let told = waiting.end();
+    assert!(told.failed(1).contains("jobs go on"), "{told:?}");
+    wait_for("the end of the master", PATIENCE, || {
+        (inspect::store(&cluster.master)["clean"] == true).then_some(())
+    });
+    cluster.kill_master();
+    cluster.start_master();
+    let job = cluster.job(long, "status,opresult");
+    assert_eq!(job["status"], "error");
+    assert!(job["opresult"][0].to_string().contains("master ended"), "{job}");
+}
+
+#[test]
+fn dependencies_and_priorities_outlive_the_master() {
+    let cluster = Cluster::begin();
+    let running = cluster.submit("debug delay 1000");
+    cluster.wait_for_status(running, "running");
+    let after = |id: u64, statuses: Value| {
+        let op = json!({"OP_ID": "OP_TEST_DELAY", "duration": 0, "depends": [[id, statuses]]});
+        submit_file(&cluster, &json!([op]).to_string())
+    };
+    let any = after(running, json!([]));
+    let never = after(running, json!(["success"]));
+    let chain = after(any, json!(["success"]));
+    let low = cluster.submit("debug delay 0 --priority low");
+    cluster.kill_master();
+    cluster.start_master();
+    assert_eq!(cluster.status(running), "error");
+    for id in [any, chain, low] {
+        cluster.wait_for_status(id, "success");
+    }
+    cluster.wait_for_status(never, "error");
+    assert_eq!(cluster.job(low, "oppriority")["oppriority"], json!([10]));
+}
+
+#[test]
+fn the_slow_and_simple_store_keeps_its_word_too() {
+    let cluster = Cluster::init();
+    let slow = || {
+        let mut masterd = cluster.masterd();
+        masterd.args(["--durability", "file"]);
+        cluster.start("masterd", masterd);
+        wait_for("a master", PATIENCE, || (cluster.gnt("cluster info").code() == 0).then_some(()));
+    };
+    slow();
+    let _done = cluster.gnt("debug delay 0").ok();
+    let running = cluster.submit("debug delay 1000");
+    let last = cluster.submit("debug delay 0.01");
+    assert!(cluster.master.layout().data().join(format!("queue/job-{last}")).exists());
+    cluster.kill_master();
+    slow();
+    cluster.wait_for_status(running, "error");
+    cluster.wait_for_status(last, "success");
+    // Both kinds read each other's directories.
+    cluster.kill_master();
+    cluster.start_master();
+    assert_eq!(cluster.status(last), "success");
 }

@@ -2,7 +2,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
 
+use model::job::{LogType, OpStatus};
+use model::opcode::OpInput;
+
 use super::*;
+use crate::jobs::{ARCHIVED_PER_COMMIT_MAX, Outcome};
 
 /// Drives a queue as the writer would, and keeps what a store and clients would have.
 struct Bench {

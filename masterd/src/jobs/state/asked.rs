@@ -1,0 +1,155 @@
+//! Core: what clients ask of the queue.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::error::ExceptionKind;
+use model::job::{OpEvent, OpStatus};
+use model::opcode::Input;
+use model::{Exception, Job, JobId, JobStatus, OpInput, Timestamp};
+
+use super::{Live, Phase, Queue, canceled};
+use crate::jobs::{ARCHIVED_PER_COMMIT_MAX, Answer, Effects, LIVE_JOBS_MAX, submit};
+
+impl<R> Queue<R> {
+    /// Takes what can be taken of a submission.
+    pub(super) fn submit(
+        &mut self,
+        jobs: Vec<Vec<OpInput>>,
+        to_drained: bool,
+        archived: &HashMap<JobId, JobStatus>,
+        effects: &mut Effects<R>,
+    ) -> Vec<Result<JobId, Exception>> {
+        let mut batch: Vec<Option<JobId>> = Vec::with_capacity(jobs.len());
+        let mut answers = Vec::with_capacity(jobs.len());
+        for ops in jobs {
+            let answer = self.accept(ops, to_drained, &batch, effects);
+            batch.push(answer.as_ref().ok().copied());
+            answers.push(answer);
+        }
+        for &id in batch.iter().flatten() {
+            self.note_dependencies(id, |id| archived.get(&id).copied());
+            self.settle(id, effects);
+        }
+        answers
+    }
+
+    fn accept(
+        &mut self,
+        mut ops: Vec<OpInput>,
+        to_drained: bool,
+        batch: &[Option<JobId>],
+        effects: &mut Effects<R>,
+    ) -> Result<JobId, Exception> {
+        if self.drained && !to_drained {
+            return Err(Exception::new(
+                ExceptionKind::JobQueueDrainError,
+                "Job queue is drained, refusing job",
+            ));
+        }
+        if self.jobs.len() >= LIVE_JOBS_MAX {
+            return Err(Exception { kind: ExceptionKind::JobQueueFull, args: Vec::new() });
+        }
+        submit::resolve_dependencies(&mut ops, batch, self.serial)?;
+        self.serial += 1;
+        effects.serial = Some(self.serial);
+        let id = JobId(self.serial);
+        submit::add_reason(&mut ops, id, effects.now);
+        let inputs = ops.into_iter().map(|op| Arc::new(Input::Known(Box::new(op))));
+        let job = Arc::new(Job::new(id, inputs, effects.now));
+        effects.changed.insert(id, Arc::clone(&job));
+        self.jobs.insert(id, Live::new(job));
+        Ok(id)
+    }
+
+    pub(super) fn cancel(&mut self, id: JobId, reply: R, effects: &mut Effects<R>) {
+        let told = |done, text: String| Answer::Told(done, text);
+        let Some(live) = self.jobs.get_mut(&id) else {
+            effects.replies.push((reply, told(false, format!("Job {id} not found"))));
+            return;
+        };
+        match live.phase {
+            Phase::Final => {
+                let text = format!("Job {id} is already {}", live.job.status());
+                effects.replies.push((reply, told(false, text)));
+            }
+            Phase::Ready | Phase::Depends => {
+                self.schedule.withdraw(id, live.job.priority(), live.reach);
+                self.finish(id, OpEvent::Cancel, canceled(), effects);
+                effects.replies.push((reply, told(true, format!("Dequeued job {id}"))));
+            }
+            Phase::Started => {
+                live.canceling = true;
+                effects.interrupt.push(id);
+                let place = live.job.current();
+                let op = place.and_then(|place| live.job.ops.get(place));
+                if op.is_some_and(|op| op.status == OpStatus::Waiting) {
+                    live.cancelers.push(reply);
+                } else {
+                    let text =
+                        format!("Job {id} is running; it will be canceled at its next safe point");
+                    effects.replies.push((reply, told(true, text)));
+                }
+            }
+        }
+    }
+
+    pub(super) fn change_priority(
+        &mut self,
+        id: JobId,
+        priority: i32,
+        effects: &mut Effects<R>,
+    ) -> (bool, String) {
+        let Some(live) = self.jobs.get_mut(&id) else {
+            return (false, format!("Job {id} not found"));
+        };
+        if live.phase == Phase::Final {
+            return (false, format!("Job {id} is finished"));
+        }
+        if live.phase == Phase::Ready {
+            self.schedule.withdraw(id, live.job.priority(), live.reach);
+        }
+        let job = Arc::make_mut(&mut live.job);
+        for op in job.ops.iter_mut().filter(|op| op.status < OpStatus::Running) {
+            op.priority = priority;
+        }
+        if live.phase == Phase::Ready {
+            self.schedule.ready(id, live.job.priority(), live.reach);
+        }
+        effects.reprioritize.push((id, priority));
+        effects.changed.insert(id, Arc::clone(&live.job));
+        (
+            true,
+            format!("Priorities of pending opcodes for job {id} have been changed to {priority}"),
+        )
+    }
+
+    pub(super) fn archive(&mut self, id: JobId, effects: &mut Effects<R>) -> bool {
+        if self.jobs.get(&id).is_none_or(|live| live.phase != Phase::Final) {
+            return false;
+        }
+        if let Some(live) = self.jobs.remove(&id) {
+            effects.archived.insert(id, live.job);
+        }
+        true
+    }
+
+    pub(super) fn auto_archive(
+        &mut self,
+        before: Option<Timestamp>,
+        effects: &mut Effects<R>,
+    ) -> (u64, u64) {
+        let old = |live: &Live<R>| {
+            let end = live.job.end_timestamp;
+            live.phase == Phase::Final && before.is_none_or(|t| end.is_none_or(|end| end < t))
+        };
+        let due: Vec<JobId> =
+            self.jobs.iter().filter(|(_, live)| old(live)).map(|(&id, _)| id).collect();
+        let left = due.len().saturating_sub(ARCHIVED_PER_COMMIT_MAX);
+        let mut archived = 0;
+        for id in due.into_iter().take(ARCHIVED_PER_COMMIT_MAX) {
+            archived += u64::from(self.archive(id, effects));
+        }
+        (archived, u64::try_from(left).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,81 @@
+//! Clients that do nothing, or go away in the middle.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use tests::cluster::{Cluster, PATIENCE};
+use tests::run::wait_for;
+
+use super::{GoodClient, one_job};
+
+/// Below what one user may have, with room for the good client.
+const IDLE: usize = 300;
+/// Above what one user may have.
+const TOO_MANY: usize = 420;
+/// Clients that come and go.
+const VANISHING: usize = 400;
+/// How long a connection is looked at that may be refused.
+const LOOK: Duration = Duration::from_millis(50);
+
+#[test]
+fn idle_and_vanishing_clients_harm_nobody() {
+    let cluster = Cluster::begin();
+    let socket = cluster.master.layout().luxi_socket();
+    let good = GoodClient::start(socket.clone());
+    let idle: Vec<UnixStream> = (0..IDLE)
+        .map(|at| {
+            let mut stream = UnixStream::connect(&socket).unwrap();
+            if at % 2 == 0 {
+                stream.write_all(b"{\"method\": \"Quer").unwrap();
+            }
+            stream
+        })
+        .collect();
+    let job = cluster.submit("debug delay 1000");
+    let wait = format!(
+        r#"{{"method": "WaitForJobChange", "args": [{job}, ["status"], ["running"], null, 80]}}"#
+    );
+    let parts: [&[u8]; 4] = [
+        b"",
+        b"{\"method",
+        wait.as_bytes(),
+        b"{\"method\": \"QueryClusterInfo\", \"args\": []}\x03",
+    ];
+    for at in 0..VANISHING {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all(parts[at % parts.len()]).unwrap();
+        if at % 8 == 2 {
+            stream.write_all(&[3]).unwrap();
+        }
+    }
+    good.end();
+    drop(idle);
+    assert_eq!(cluster.status(job), "running");
+    one_job(&socket);
+}
+
+#[test]
+fn one_user_cannot_take_all_connections() {
+    let cluster = Cluster::begin();
+    let socket = cluster.master.layout().luxi_socket();
+    let mut taken: Vec<UnixStream> = Vec::new();
+    for _ in 0..TOO_MANY {
+        taken.push(UnixStream::connect(&socket).unwrap());
+    }
+    let mut told = String::new();
+    wait_for("a word to who comes too late", PATIENCE, || {
+        let last = taken.last_mut().unwrap();
+        last.set_read_timeout(Some(LOOK)).unwrap();
+        let mut chunk = [0; 1_024];
+        let count = last.read(&mut chunk).ok()?;
+        told = String::from_utf8_lossy(&chunk[..count]).into_owned();
+        Some(())
+    });
+    assert!(told.contains("\"success\":false") && told.contains("connections"), "{told}");
+    drop(taken);
+    wait_for("room for others", PATIENCE, || {
+        (cluster.gnt("cluster getmaster").code() == 0).then_some(())
+    });
+    wait_for("a job", PATIENCE, || (cluster.gnt("debug delay 0").code() == 0).then_some(()));
+}
