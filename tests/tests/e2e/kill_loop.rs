@@ -21,6 +21,8 @@ const ROUNDS: u64 = 12;
 const CLIENTS: u64 = 4;
 /// The master is killed at latest after so many milliseconds of load.
 const LOAD_MS: u64 = 700;
+/// A start is killed at latest after so many milliseconds.
+const START_MS: u64 = 120;
 /// Jobs that one client submits in a round; a bound for a disk that is very fast.
 const JOBS_PER_CLIENT: usize = 600;
 
@@ -160,6 +162,16 @@ fn round(cluster: &Cluster, socket: &Path, seed: &mut Seed) -> Acknowledged {
     })
 }
 
+/// Kills the master while it recovers, or has just begun to run what it found; now and then.
+fn crash_starts(cluster: &Cluster, seed: &mut Seed) {
+    for _ in 0..seed.below(3) {
+        cluster.start("masterd", cluster.masterd());
+        pass(Duration::from_millis(seed.below(START_MS)));
+        cluster.kill_master();
+        let _whole = QueueFiles::read(&cluster.master);
+    }
+}
+
 #[test]
 fn nothing_that_was_acknowledged_is_lost() {
     let mut seed = Seed::new();
@@ -173,6 +185,7 @@ fn nothing_that_was_acknowledged_is_lost() {
         assert!(seen.submitted.first().is_none_or(|first| *first > highest), "a number came twice");
         known.add(seen);
         let _whole = QueueFiles::read(&cluster.master);
+        crash_starts(&cluster, &mut seed);
         cluster.start_master();
         highest = check(&cluster, &known);
         let probe = cluster.submit("debug delay 0 --no-locks");
