@@ -1,6 +1,6 @@
 //! The door to the file system: what the store asks of a disk, and nothing else.
 //!
-//! [`real::RealDisk`] is the machine's; in tests [`sim`] keeps apart what is written from what is
+//! [`real::RealDisk`] is the machine's; in tests `sim` keeps apart what is written from what is
 //! durable, stops between any two operations and loses what a power cut may lose.
 
 pub(crate) mod real;

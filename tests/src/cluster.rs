@@ -21,7 +21,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub const MASTER: &str = "n1.example";
 /// A port for DHCP that needs no privilege.
 pub const DHCP_PORT: u16 = 10_067;
-/// MiB of a journal segment: the smallest keeps a test's start short.
+/// MiB of a journal segment: small ones keep a test's start short, and are soon used again.
 const SEGMENT_MIB: &str = "4";
 /// How much of each log is shown when a test fails.
 const TAIL_BYTES: usize = 4_000;
@@ -93,8 +93,9 @@ impl Cluster {
         let master = Host { name: MASTER.to_owned(), address, root: stage.root().join("n1") };
         std::fs::create_dir(&master.root).unwrap();
         let cluster = Self { stage, namespace, master };
-        let line = format!("cluster init demo.example --node-name {MASTER} --primary-ip {address}");
-        let _begun = cluster.gnt(&line).ok();
+        let node = format!("--node-name {MASTER} --primary-ip {address}");
+        let journal = format!("--journal-segment {SEGMENT_MIB}");
+        let _begun = cluster.gnt(&format!("cluster init demo.example {node} {journal}")).ok();
         cluster
     }
 

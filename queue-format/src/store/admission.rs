@@ -1,4 +1,4 @@
-//! Core: what is taken, what is refused, and how much waits.
+//! What is taken, what is refused, and how much waits.
 
 use std::path::PathBuf;
 use std::time::Instant;

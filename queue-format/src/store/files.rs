@@ -3,7 +3,7 @@
 //! Shared by three threads: the committer hands over committed batches, the writer makes files of
 //! them, the checkpointer makes the files durable. Every method is one step of one of them, so
 //! tests can take the steps in any order. The committer's and the readers' steps are here, the
-//! writer's in [`write`], the checkpointer's in [`sync`].
+//! writer's in `write`, the checkpointer's in `sync`.
 
 pub(crate) mod sync;
 pub(crate) mod write;

@@ -1,12 +1,15 @@
 //! Opening a store: lock, header, journal, recovery.
 
+mod segments;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::checkpoint::{Checkpoint, segment_path};
+use self::segments::{Read, continue_journal, list_segments, read_segments, write_last_again};
+use super::checkpoint::Checkpoint;
 use super::commit::FatalError;
 use super::files::{FileError, Files, Reach};
 use super::header::{Header, HeaderError, Note};
@@ -16,9 +19,8 @@ use crate::change::Batch;
 use crate::change::codec::DecodeError;
 use crate::disk::real::RealDisk;
 use crate::disk::{Disk, Locked};
-use crate::journal::frame::{self, Frame};
-use crate::journal::live::{self, Damage, Live};
-use crate::journal::ring::{NewSegment, Start};
+use crate::journal::live::{Damage, Live};
+use crate::journal::ring::Start;
 use crate::journal::{AppendError, DIRECTORY, Entry, Journal, Payload};
 use crate::position::Position;
 
@@ -283,22 +285,6 @@ fn note_of(header: &Header, live: &Live) -> Note {
     }
 }
 
-/// Writes the last frame once more over itself. It may have been read from a page that never
-/// reached the disk, and must be there before a file shows what it says. Every other frame was
-/// durable before the one behind it was written.
-fn write_last_again(disk: &dyn Disk, root: &Path, segments: &[Found]) -> Result<(), OpenError> {
-    let all =
-        segments.iter().flat_map(|found| found.frames.iter().map(move |frame| (found, frame)));
-    let Some((found, frame)) = all.max_by_key(|(_found, frame)| frame.header.lsn) else {
-        return Ok(());
-    };
-    let path = segment_path(root, found.number);
-    let fail = |error| OpenError::Segment { path: path.clone(), error };
-    let (mut file, _bytes) = disk.open_segment(&path).map_err(fail)?;
-    let bytes = found.content.slice(frame.offset..frame.end());
-    file.write_durably(u64::try_from(frame.offset).unwrap_or(u64::MAX), &bytes).map_err(fail)
-}
-
 /// Makes the directories of the store itself, takes the lock, removes leftovers.
 fn prepare(disk: &dyn Disk, root: &Path) -> Result<Box<dyn Locked>, OpenError> {
     let fail = |path: PathBuf| move |error| OpenError::Prepare { path, error };
@@ -328,58 +314,6 @@ fn prepare(disk: &dyn Disk, root: &Path) -> Result<Box<dyn Locked>, OpenError> {
     Ok(lock)
 }
 
-/// Numbers of the segments that exist, in order.
-fn list_segments(disk: &dyn Disk, root: &Path) -> Result<Vec<usize>, OpenError> {
-    let path = root.join(DIRECTORY);
-    let names = disk.list(&path).map_err(|error| OpenError::Prepare { path, error })?;
-    let number = |name: &str| -> Option<usize> {
-        let number = name.strip_prefix("segment-")?.parse().ok()?;
-        (crate::journal::segment_name(number) == name && number < SEGMENTS_MAX).then_some(number)
-    };
-    let mut numbers: Vec<_> = names.iter().filter_map(|found| number(&found.name)).collect();
-    numbers.sort_unstable();
-    Ok(numbers)
-}
-
-/// A segment of an earlier run.
-struct Found {
-    number: usize,
-    /// It is as long as a segment must be.
-    usable: bool,
-    /// Its last frame behind the header's checkpoint, or 0.
-    last_lsn: u64,
-    frames: Vec<Frame>,
-    content: Bytes,
-}
-
-/// What the segments hold.
-struct Read {
-    live: Live,
-    segments: Vec<Found>,
-}
-
-fn read_segments(disk: &dyn Disk, root: &Path, header: &Header) -> Result<Read, OpenError> {
-    let mut all: Vec<(usize, Frame)> = Vec::new();
-    let mut segments = Vec::new();
-    for number in list_segments(disk, root)? {
-        let path = segment_path(root, number);
-        let content = disk.read(&path).map_err(|error| OpenError::Segment { path, error })?;
-        let (usable, content) = (content.len() >= SEGMENT_BYTES_MIN, Bytes::from(content));
-        let mut frames = frame::scan(&content, header.salt());
-        // The frame at the checkpoint tells where the first one behind it is expected.
-        frames.retain(|frame| frame.header.lsn >= header.lsn);
-        all.extend(frames.iter().map(|frame| (number, frame.clone())));
-        frames.retain(|frame| frame.header.lsn > header.lsn);
-        let last_lsn = frames.iter().map(|frame| frame.header.lsn).max().unwrap_or(0);
-        // What holds nothing live need not be kept in memory.
-        let content = if frames.is_empty() { Bytes::new() } else { content };
-        segments.push(Found { number, usable, last_lsn, frames, content });
-    }
-    let live = live::read(all, header.lsn)
-        .map_err(|damage| OpenError::Damaged { directory: root.join(DIRECTORY), damage })?;
-    Ok(Read { live, segments })
-}
-
 /// Hands the entries, which are committed, to the files.
 fn replay(
     files: &Files,
@@ -403,43 +337,4 @@ fn replay(
         batches += 1;
     }
     Ok((reach, batches))
-}
-
-/// Goes on in a segment that holds nothing live, so that whatever was only in the page cache is
-/// never needed again.
-fn continue_journal(
-    disk: &dyn Disk,
-    root: &Path,
-    options: &StoreOptions,
-    segments: &[Found],
-    (start, salt): (Start, u32),
-) -> Result<(Journal, Vec<usize>), OpenError> {
-    let open = |number: usize, last_lsn: u64| {
-        let path = segment_path(root, number);
-        let (file, bytes) =
-            disk.open_segment(&path).map_err(|error| OpenError::Segment { path, error })?;
-        Ok::<_, OpenError>(NewSegment { number, file, bytes, last_lsn })
-    };
-    let is_free = |found: &&Found| found.usable && found.last_lsn == 0;
-    let number = match segments.iter().find(is_free) {
-        Some(free) => free.number,
-        None => {
-            let taken = |number: &usize| segments.iter().any(|found| found.number == *number);
-            let number = (0..).find(|number| !taken(number)).expect("numbers do not end");
-            let path = segment_path(root, number);
-            disk.make_segment(&path, options.segment_bytes)
-                .map_err(|error| OpenError::Prepare { path, error })?;
-            number
-        }
-    };
-    let directory = root.join(DIRECTORY);
-    let mut journal = Journal::new(&directory, salt, start, open(number, 0)?);
-    journal.append_checkpoint(&[], start.checkpoint)?;
-    let mut missing: Vec<usize> = (0..options.segments).filter(|&other| other != number).collect();
-    let needed = |found: &&Found| found.usable || found.last_lsn > start.checkpoint;
-    for other in segments.iter().filter(needed).filter(|found| found.number != number) {
-        journal.add_segment(open(other.number, other.last_lsn)?);
-        missing.retain(|&number| number != other.number);
-    }
-    Ok((journal, missing))
 }

@@ -5,29 +5,30 @@
 //! never. So the files wait not for the entry but for a durable frame that says it is committed,
 //! for otherwise a crash could leave in a file what the log does not vouch for.
 
-use std::collections::VecDeque;
+pub(in crate::store) mod steps;
+
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use self::steps::{Progress, RecordSteps, Recorded};
 use super::admission::{CloseError, Health};
 use super::callbacks::Callbacks;
 use super::checkpoint::{Bell, Checkpoint};
 use super::commit::FatalError;
 use super::committer::StartError;
-use super::files::{FileError, Files, Reach};
+use super::files::{FileError, Reach};
 use super::open::{OpenError, Opened, Parts, Writer, open_real};
 use super::queue::{Queue, Submission};
 use super::resolve::resolve;
 use super::scan::Reader;
-use super::threads::{Closing, EndState, LogSteps, Shared, Status, spawn_all};
+use super::threads::{Closing, EndState, Shared, Status, spawn_all};
 use super::{Durability, Recovered, StoreOptions};
 use crate::change::Batch;
-use crate::journal::ring::NewSegment;
-use crate::journal::{AppendError, Entry, Journal, Record};
+use crate::journal::{Entry, Record};
 use crate::key::Key;
 use crate::position::Position;
 
@@ -150,60 +151,6 @@ pub struct Recorder<T: Send + 'static> {
     reader: Reader,
     closing: Mutex<Option<Closing>>,
     group_bytes_max: usize,
-}
-
-/// Records on their way to the journal.
-pub(super) struct Recorded<T> {
-    records: Vec<Record>,
-    /// The last part of an append carries the tag.
-    tag: Option<T>,
-}
-
-#[derive(Debug)]
-pub(super) struct Progress {
-    /// The last entry that the engine said is committed.
-    pub(super) committed: AtomicU64,
-    pub(super) frames: Mutex<Frames>,
-}
-
-impl Progress {
-    pub(super) fn new(journal: &Journal, tail: &[Entry]) -> Self {
-        // Which frame holds which entry of the tail is not told: the first may hold them all.
-        let tail = tail.last().map(|last| (last.position.index, journal.checkpoint() + 1));
-        let unapplied = tail.into_iter().collect();
-        Self {
-            committed: AtomicU64::new(journal.committed()),
-            frames: Mutex::new(Frames { unapplied, last_lsn: journal.last_lsn() }),
-        }
-    }
-}
-
-/// Which frames hold entries that are not applied.
-#[derive(Debug)]
-pub(super) struct Frames {
-    /// The last entry of a frame and the frame's number, in order.
-    unapplied: VecDeque<(u64, u64)>,
-    /// The last durable frame.
-    last_lsn: u64,
-}
-
-impl Frames {
-    fn written(&mut self, lsn: u64, records: &[Record]) {
-        let indexes = records.iter().filter_map(|record| match record {
-            Record::Entry(entry) => Some(entry.position.index),
-            Record::Vote(_) | Record::Truncate { .. } | Record::Purge { .. } => None,
-        });
-        self.unapplied.extend(indexes.max().map(|last| (last, lsn)));
-        self.last_lsn = lsn;
-    }
-
-    /// The last frame that nobody needs once the entries up to `index` are in the files.
-    pub(super) fn applied(&mut self, index: u64) -> u64 {
-        while self.unapplied.front().is_some_and(|(last, _lsn)| *last <= index) {
-            self.unapplied.pop_front();
-        }
-        self.unapplied.front().map_or(self.last_lsn, |(_last, lsn)| lsn - 1)
-    }
 }
 
 impl<T: Send + 'static> Recorder<T> {
@@ -357,91 +304,5 @@ impl<T: Send + 'static> Drop for Recorder<T> {
 impl<T: Send + 'static> std::fmt::Debug for Recorder<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Recorder").field("progress", &self.progress).finish_non_exhaustive()
-    }
-}
-
-type OnDurable<T> = Box<dyn FnMut(Vec<T>) + Send>;
-
-/// What the log thread of a recorder does.
-pub(super) struct RecordSteps<T> {
-    pub(super) journal: Journal,
-    pub(super) files: Arc<Files>,
-    pub(super) progress: Arc<Progress>,
-    pub(super) on_durable: OnDurable<T>,
-}
-
-/// The tags and the records of several appends.
-pub(super) struct RecordGroup<T> {
-    pub(super) tags: Vec<T>,
-    pub(super) records: Vec<Record>,
-}
-
-impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
-    type Group = RecordGroup<T>;
-
-    fn prepare(&mut self, group: Vec<Submission<Recorded<T>>>) -> RecordGroup<T> {
-        let mut tags = Vec::with_capacity(group.len());
-        let mut records = Vec::with_capacity(group.len());
-        for submission in group {
-            tags.extend(submission.tag.tag);
-            records.extend(submission.tag.records);
-        }
-        RecordGroup { tags, records }
-    }
-
-    fn attempt(
-        &mut self,
-        group: &mut RecordGroup<T>,
-        _after_checkpoint: bool,
-    ) -> Result<bool, FatalError> {
-        let committed = self.progress.committed.load(Ordering::Acquire);
-        match self.journal.append(&group.records, committed) {
-            Ok(lsn) => {
-                self.progress.frames.lock().written(lsn, &group.records);
-                self.files.open_gate(committed);
-                Ok(true)
-            }
-            Err(AppendError::Full) => Ok(false),
-            Err(error) => Err(FatalError::Journal(error)),
-        }
-    }
-
-    fn finish(&mut self, group: RecordGroup<T>) {
-        (self.on_durable)(group.tags);
-    }
-
-    fn write_frame(&mut self) -> Result<(), FatalError> {
-        let committed = self.progress.committed.load(Ordering::Acquire);
-        if committed > self.journal.committed() {
-            match self.journal.append_committed(committed) {
-                Ok(lsn) => self.progress.frames.lock().written(lsn, &[]),
-                // The next checkpoint says it in the header.
-                Err(AppendError::Full) => return Ok(()),
-                Err(error) => return Err(FatalError::Journal(error)),
-            }
-            self.files.open_gate(committed);
-        }
-        Ok(())
-    }
-
-    fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError> {
-        // One that covers no more frames frees nothing, and the room for it is not endless.
-        if reach.lsn > self.journal.checkpoint() {
-            match self.journal.append_checkpoint(&[], reach.lsn) {
-                Ok(lsn) => self.progress.frames.lock().written(lsn, &[]),
-                Err(AppendError::Full) => {}
-                Err(error) => return Err(FatalError::Journal(error)),
-            }
-        }
-        self.files.synced(reach.position.index);
-        Ok(())
-    }
-
-    fn add_segment(&mut self, segment: NewSegment) {
-        self.journal.add_segment(segment);
-    }
-
-    fn written_bytes(&self) -> u64 {
-        self.journal.written_bytes()
     }
 }

@@ -1,9 +1,12 @@
 //! The main job: an operator sets up a rack, and a machine boots in it, with the master and
 //! without.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, IPAM, MASTER, PATIENCE};
-use tests::run::wait_for;
+use tests::run::{pass, wait_for};
+use tests::seed::Seed;
 use tests::wire::{Leased, Wire};
 
 /// Registered with its Ethernet address.
@@ -12,6 +15,8 @@ const KNOWN: &str = "52:54:00:00:00:01";
 const LEARNT: &str = "52:54:00:00:00:02";
 /// Registered without, and first seen while there is no master.
 const LATE: &str = "52:54:00:00:00:03";
+/// How long after a boot the master crashes, at most, in milliseconds.
+const CRASH_MS: u64 = 40;
 
 const MACHINES: &str = r#"[
   {"serial": "SN0", "rack": 0, "role": "boot", "product": "R630", "datacenter": "tokyo1"},
@@ -119,5 +124,22 @@ fn the_rack_boots_without_its_master_and_the_master_learns_of_it() {
         let row = shown(&cluster, serial);
         assert_eq!(row["lease"], leased.address.to_string());
         assert_eq!(row["mac"], json!([mac]));
+    }
+}
+
+#[test]
+fn what_an_agent_saw_outlives_a_crash_of_the_master() {
+    if let Some(why) = Wire::missing() {
+        return tests::skip("crashes while a rack boots", why);
+    }
+    let (wire, mut seed) = (Wire::new(), Seed::new());
+    let cluster = rack(&wire);
+    for (mac, serial) in [(KNOWN, "SN1"), (LEARNT, "SN2"), (LATE, "SN3")] {
+        let leased = boot(&wire, &cluster, mac, serial);
+        // The event is on its way to the master, or there, or committed.
+        pass(Duration::from_millis(seed.below(CRASH_MS)));
+        cluster.kill_master();
+        cluster.start_master();
+        assert_eq!(shown(&cluster, serial)["lease"], leased.address.to_string());
     }
 }

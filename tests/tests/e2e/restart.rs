@@ -1,11 +1,14 @@
 //! What becomes of jobs when the master ends, in a hurry or in peace.
 
+use std::path::Path;
+use std::process::Command;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, MASTER, PATIENCE};
 use tests::inspect::{self, QueueFiles};
-use tests::run::wait_for;
+use tests::run::{run, wait_for};
 
 /// Two opcodes: one that ends at once, and one that does not end by itself.
 const TWO_STEPS: &str = r#"[
@@ -197,4 +200,43 @@ fn the_slow_and_simple_store_keeps_its_word_too() {
     cluster.kill_master();
     cluster.start_master();
     assert_eq!(cluster.status(last), "success");
+}
+
+/// Copies what belongs to the master out of its data directory, or back into it.
+fn copy_store(from: &Path, to: &Path) {
+    let script = "find \"$1\" -mindepth 1 -maxdepth 1 ! -name node -exec cp -a {} \"$2\" ';'";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "sh"]).args([from, to]);
+    let _copied = run(shell).ok();
+}
+
+#[test]
+fn a_restored_backup_is_not_obeyed_before_its_epoch_has_caught_up() {
+    let cluster = Cluster::begin_with_agent();
+    let (data, backup) = (cluster.master.layout().data(), cluster.dir().join("backup"));
+    let call = format!("debug delay 0 --no-master -n {MASTER}");
+    cluster.stop_master();
+    std::fs::create_dir(&backup).unwrap();
+    copy_store(&data, &backup);
+    for _ in 0..2 {
+        cluster.start_master();
+        let _obeyed = cluster.gnt(&call).ok();
+        cluster.stop_master();
+    }
+    for entry in std::fs::read_dir(&backup).unwrap() {
+        let path = data.join(entry.unwrap().file_name());
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap();
+        } else {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    copy_store(&backup, &data);
+    cluster.start_master();
+    let refused = cluster.gnt(&call);
+    assert!(refused.failed(1).contains("epoch"), "{refused:?}");
+    assert!(refused.stderr.contains("3.1") && refused.stderr.contains("4.1"), "{refused:?}");
+    cluster.stop_master();
+    cluster.start_master();
+    let _obeyed = cluster.gnt(&call).ok();
 }

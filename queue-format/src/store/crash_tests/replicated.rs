@@ -7,7 +7,7 @@ use crate::disk::sim::{Loss, Stop};
 use crate::journal::{Entry, Payload, Record};
 use crate::position::Position;
 use crate::store::open::Opened;
-use crate::store::replicated::{Progress, RecordGroup, RecordSteps};
+use crate::store::replicated::steps::{Progress, RecordGroup, RecordSteps};
 use crate::store::threads::LogSteps;
 
 /// The log as the engine sees it: entry n is the n-th, and the vote.

@@ -1,0 +1,130 @@
+//! The segments of an earlier run: read, and gone on behind.
+
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::{OpenError, SEGMENT_BYTES_MIN, SEGMENTS_MAX};
+use crate::disk::Disk;
+use crate::journal::frame::{self, Frame};
+use crate::journal::live::{self, Live};
+use crate::journal::ring::{NewSegment, Start};
+use crate::journal::{DIRECTORY, Journal};
+use crate::store::StoreOptions;
+use crate::store::checkpoint::segment_path;
+use crate::store::header::Header;
+
+/// Numbers of the segments that exist, in order.
+pub(super) fn list_segments(disk: &dyn Disk, root: &Path) -> Result<Vec<usize>, OpenError> {
+    let path = root.join(DIRECTORY);
+    let names = disk.list(&path).map_err(|error| OpenError::Prepare { path, error })?;
+    let number = |name: &str| -> Option<usize> {
+        let number = name.strip_prefix("segment-")?.parse().ok()?;
+        (crate::journal::segment_name(number) == name && number < SEGMENTS_MAX).then_some(number)
+    };
+    let mut numbers: Vec<_> = names.iter().filter_map(|found| number(&found.name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// A segment of an earlier run.
+pub(super) struct Found {
+    pub(super) number: usize,
+    /// It is as long as a segment must be.
+    pub(super) usable: bool,
+    /// Its last frame behind the header's checkpoint, or 0.
+    pub(super) last_lsn: u64,
+    pub(super) frames: Vec<Frame>,
+    pub(super) content: Bytes,
+}
+
+/// What the segments hold.
+pub(super) struct Read {
+    pub(super) live: Live,
+    pub(super) segments: Vec<Found>,
+}
+
+pub(super) fn read_segments(
+    disk: &dyn Disk,
+    root: &Path,
+    header: &Header,
+) -> Result<Read, OpenError> {
+    let mut all: Vec<(usize, Frame)> = Vec::new();
+    let mut segments = Vec::new();
+    for number in list_segments(disk, root)? {
+        let path = segment_path(root, number);
+        let content = disk.read(&path).map_err(|error| OpenError::Segment { path, error })?;
+        let (usable, content) = (content.len() >= SEGMENT_BYTES_MIN, Bytes::from(content));
+        let mut frames = frame::scan(&content, header.salt());
+        // The frame at the checkpoint tells where the first one behind it is expected.
+        frames.retain(|frame| frame.header.lsn >= header.lsn);
+        all.extend(frames.iter().map(|frame| (number, frame.clone())));
+        frames.retain(|frame| frame.header.lsn > header.lsn);
+        let last_lsn = frames.iter().map(|frame| frame.header.lsn).max().unwrap_or(0);
+        // What holds nothing live need not be kept in memory.
+        let content = if frames.is_empty() { Bytes::new() } else { content };
+        segments.push(Found { number, usable, last_lsn, frames, content });
+    }
+    let live = live::read(all, header.lsn)
+        .map_err(|damage| OpenError::Damaged { directory: root.join(DIRECTORY), damage })?;
+    Ok(Read { live, segments })
+}
+
+/// Writes the last frame once more over itself. It may have been read from a page that never
+/// reached the disk, and must be there before a file shows what it says. Every other frame was
+/// durable before the one behind it was written.
+pub(super) fn write_last_again(
+    disk: &dyn Disk,
+    root: &Path,
+    segments: &[Found],
+) -> Result<(), OpenError> {
+    let all =
+        segments.iter().flat_map(|found| found.frames.iter().map(move |frame| (found, frame)));
+    let Some((found, frame)) = all.max_by_key(|(_found, frame)| frame.header.lsn) else {
+        return Ok(());
+    };
+    let path = segment_path(root, found.number);
+    let fail = |error| OpenError::Segment { path: path.clone(), error };
+    let (mut file, _bytes) = disk.open_segment(&path).map_err(fail)?;
+    let bytes = found.content.slice(frame.offset..frame.end());
+    file.write_durably(u64::try_from(frame.offset).unwrap_or(u64::MAX), &bytes).map_err(fail)
+}
+
+/// Goes on in a segment that holds nothing live, so that whatever was only in the page cache is
+/// never needed again.
+pub(super) fn continue_journal(
+    disk: &dyn Disk,
+    root: &Path,
+    options: &StoreOptions,
+    segments: &[Found],
+    (start, salt): (Start, u32),
+) -> Result<(Journal, Vec<usize>), OpenError> {
+    let open = |number: usize, last_lsn: u64| {
+        let path = segment_path(root, number);
+        let (file, bytes) =
+            disk.open_segment(&path).map_err(|error| OpenError::Segment { path, error })?;
+        Ok::<_, OpenError>(NewSegment { number, file, bytes, last_lsn })
+    };
+    let is_free = |found: &&Found| found.usable && found.last_lsn == 0;
+    let number = match segments.iter().find(is_free) {
+        Some(free) => free.number,
+        None => {
+            let taken = |number: &usize| segments.iter().any(|found| found.number == *number);
+            let number = (0..).find(|number| !taken(number)).expect("numbers do not end");
+            let path = segment_path(root, number);
+            disk.make_segment(&path, options.segment_bytes)
+                .map_err(|error| OpenError::Prepare { path, error })?;
+            number
+        }
+    };
+    let directory = root.join(DIRECTORY);
+    let mut journal = Journal::new(&directory, salt, start, open(number, 0)?);
+    journal.append_checkpoint(&[], start.checkpoint)?;
+    let mut missing: Vec<usize> = (0..options.segments).filter(|&other| other != number).collect();
+    let needed = |found: &&Found| found.usable || found.last_lsn > start.checkpoint;
+    for other in segments.iter().filter(needed).filter(|found| found.number != number) {
+        journal.add_segment(open(other.number, other.last_lsn)?);
+        missing.retain(|&number| number != other.number);
+    }
+    Ok((journal, missing))
+}

@@ -1,0 +1,154 @@
+//! What the log thread of a recorder does, and which frames the files still need.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::journal::ring::NewSegment;
+use crate::journal::{AppendError, Entry, Journal, Record};
+use crate::store::commit::FatalError;
+use crate::store::files::{Files, Reach};
+use crate::store::queue::Submission;
+use crate::store::threads::LogSteps;
+
+/// Records on their way to the journal.
+pub(in crate::store) struct Recorded<T> {
+    pub(super) records: Vec<Record>,
+    /// The last part of an append carries the tag.
+    pub(super) tag: Option<T>,
+}
+
+#[derive(Debug)]
+pub(in crate::store) struct Progress {
+    /// The last entry that the engine said is committed.
+    pub(in crate::store) committed: AtomicU64,
+    pub(in crate::store) frames: Mutex<Frames>,
+}
+
+impl Progress {
+    pub(in crate::store) fn new(journal: &Journal, tail: &[Entry]) -> Self {
+        // Which frame holds which entry of the tail is not told: the first may hold them all.
+        let tail = tail.last().map(|last| (last.position.index, journal.checkpoint() + 1));
+        let unapplied = tail.into_iter().collect();
+        Self {
+            committed: AtomicU64::new(journal.committed()),
+            frames: Mutex::new(Frames { unapplied, last_lsn: journal.last_lsn() }),
+        }
+    }
+}
+
+/// Which frames hold entries that are not applied.
+#[derive(Debug)]
+pub(in crate::store) struct Frames {
+    /// The last entry of a frame and the frame's number, in order.
+    unapplied: VecDeque<(u64, u64)>,
+    /// The last durable frame.
+    last_lsn: u64,
+}
+
+impl Frames {
+    fn written(&mut self, lsn: u64, records: &[Record]) {
+        let indexes = records.iter().filter_map(|record| match record {
+            Record::Entry(entry) => Some(entry.position.index),
+            Record::Vote(_) | Record::Truncate { .. } | Record::Purge { .. } => None,
+        });
+        self.unapplied.extend(indexes.max().map(|last| (last, lsn)));
+        self.last_lsn = lsn;
+    }
+
+    /// The last frame that nobody needs once the entries up to `index` are in the files.
+    pub(in crate::store) fn applied(&mut self, index: u64) -> u64 {
+        while self.unapplied.front().is_some_and(|(last, _lsn)| *last <= index) {
+            self.unapplied.pop_front();
+        }
+        self.unapplied.front().map_or(self.last_lsn, |(_last, lsn)| lsn - 1)
+    }
+}
+
+pub(super) type OnDurable<T> = Box<dyn FnMut(Vec<T>) + Send>;
+
+/// What the log thread of a recorder does.
+pub(in crate::store) struct RecordSteps<T> {
+    pub(in crate::store) journal: Journal,
+    pub(in crate::store) files: Arc<Files>,
+    pub(in crate::store) progress: Arc<Progress>,
+    pub(in crate::store) on_durable: OnDurable<T>,
+}
+
+/// The tags and the records of several appends.
+pub(in crate::store) struct RecordGroup<T> {
+    pub(in crate::store) tags: Vec<T>,
+    pub(in crate::store) records: Vec<Record>,
+}
+
+impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
+    type Group = RecordGroup<T>;
+
+    fn prepare(&mut self, group: Vec<Submission<Recorded<T>>>) -> RecordGroup<T> {
+        let mut tags = Vec::with_capacity(group.len());
+        let mut records = Vec::with_capacity(group.len());
+        for submission in group {
+            tags.extend(submission.tag.tag);
+            records.extend(submission.tag.records);
+        }
+        RecordGroup { tags, records }
+    }
+
+    fn attempt(
+        &mut self,
+        group: &mut RecordGroup<T>,
+        _after_checkpoint: bool,
+    ) -> Result<bool, FatalError> {
+        let committed = self.progress.committed.load(Ordering::Acquire);
+        match self.journal.append(&group.records, committed) {
+            Ok(lsn) => {
+                self.progress.frames.lock().written(lsn, &group.records);
+                self.files.open_gate(committed);
+                Ok(true)
+            }
+            Err(AppendError::Full) => Ok(false),
+            Err(error) => Err(FatalError::Journal(error)),
+        }
+    }
+
+    fn finish(&mut self, group: RecordGroup<T>) {
+        (self.on_durable)(group.tags);
+    }
+
+    fn write_frame(&mut self) -> Result<(), FatalError> {
+        let committed = self.progress.committed.load(Ordering::Acquire);
+        if committed > self.journal.committed() {
+            match self.journal.append_committed(committed) {
+                Ok(lsn) => self.progress.frames.lock().written(lsn, &[]),
+                // The next checkpoint says it in the header.
+                Err(AppendError::Full) => return Ok(()),
+                Err(error) => return Err(FatalError::Journal(error)),
+            }
+            self.files.open_gate(committed);
+        }
+        Ok(())
+    }
+
+    fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError> {
+        // One that covers no more frames frees nothing, and the room for it is not endless.
+        if reach.lsn > self.journal.checkpoint() {
+            match self.journal.append_checkpoint(&[], reach.lsn) {
+                Ok(lsn) => self.progress.frames.lock().written(lsn, &[]),
+                Err(AppendError::Full) => {}
+                Err(error) => return Err(FatalError::Journal(error)),
+            }
+        }
+        self.files.synced(reach.position.index);
+        Ok(())
+    }
+
+    fn add_segment(&mut self, segment: NewSegment) {
+        self.journal.add_segment(segment);
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.journal.written_bytes()
+    }
+}
