@@ -237,7 +237,7 @@ pub(crate) fn refused(target: &NodeTarget, call: &'static str, failure: Failure)
         (FailureKind::Version, Some(node_versions), _) => {
             Refusal::Version { node_versions, message: failure.message }
         }
-        (FailureKind::Epoch, _, Some(held)) => Refusal::Epoch { held },
+        (FailureKind::Epoch, _, Some(held)) => Refusal::Epoch { held, message: failure.message },
         (FailureKind::Stranger, ..) => Refusal::Stranger { message: failure.message },
         (kind, ..) => {
             return RpcError::Failed { node, call, kind, message: failure.message };

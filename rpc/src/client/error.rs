@@ -111,10 +111,15 @@ pub enum Refusal {
         message: String,
     },
     /// The node obeys a higher epoch: this master is one no longer.
-    #[error("the node obeys epoch {held}, which is higher than ours")]
+    #[error(
+        "{message}; another master took over, or an old copy was restored here (see Backup in \
+         install.md)"
+    )]
     Epoch {
         /// What the node obeys.
         held: Epoch,
+        /// The node's words, which name both epochs.
+        message: String,
     },
     /// There is no version of the protocol that both understand.
     #[error("{message}")]

@@ -106,7 +106,7 @@ async fn a_lower_epoch_is_told_which_one_is_obeyed() {
     let error = client.call(&pair.target, delay(), meta(4)).await.unwrap_err();
     let held = crate::testing::epoch(5);
     assert!(
-        matches!(error, RpcError::Refused { refusal: Refusal::Epoch { held: h }, .. } if h == held)
+        matches!(error, RpcError::Refused { refusal: Refusal::Epoch { held: h, .. }, .. } if h == held)
     );
     // What only reads is answered all the same.
     client.call(&pair.target, Version {}, meta(1)).await.unwrap();
