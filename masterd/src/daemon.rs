@@ -9,7 +9,7 @@ use std::time::Duration;
 use model::cluster::Role;
 use model::layout::{self, Layout};
 use model::{Job, NodeName, Timestamp};
-use queue_format::{Callbacks, Committer, Durability, Epoch, Store, StoreOptions};
+use queue_format::{Callbacks, Change, Committer, Durability, Epoch, Refusal, Store, StoreOptions};
 use rpc::Client;
 use rpc::calls::Membership;
 use rpc::identity::{Authority, IdentityError, NodeIdentity};
@@ -244,8 +244,10 @@ async fn take_role(
     Ok(Master { state, commands, writer, committer, published, epoch, archived })
 }
 
-/// Jobs of one commit of the role entry, so that each fits what the store takes at once.
-const ROLE_JOBS_PER_COMMIT: usize = 1_000;
+/// Bytes of one commit of the role entry, so that each fits what the store takes at once.
+const ROLE_BYTES_PER_COMMIT: usize = 2 << 20;
+/// Pause before a commit that found no room is offered again.
+const NO_ROOM_PAUSE: Duration = Duration::from_millis(20);
 
 async fn commit_role(
     committer: &Committer<After>,
@@ -254,13 +256,17 @@ async fn commit_role(
     documents: &[Document],
 ) -> Result<(), DaemonError> {
     let refused = |reason: queue_format::Refusal| DaemonError::Refused(reason.to_string());
-    let (head, rest) = changed.split_at(changed.len().min(ROLE_JOBS_PER_COMMIT));
-    let first = writer::commit::role_entry(head, documents);
-    let later = rest.chunks(ROLE_JOBS_PER_COMMIT).map(|jobs| writer::commit::role_entry(jobs, &[]));
-    for changes in std::iter::once(first).chain(later) {
-        let taken = committer.submit(changes, After::default());
-        taken.map_err(|no| refused(no.reason))?;
+    let mut waiting = Vec::new();
+    let mut weight = 0;
+    for change in writer::commit::role_entry(changed, documents) {
+        weight += change.weight();
+        waiting.push(change);
+        if weight >= ROLE_BYTES_PER_COMMIT {
+            weight = 0;
+            offer(committer, std::mem::take(&mut waiting)).await?;
+        }
     }
+    offer(committer, waiting).await?;
     let (reply, durable) = oneshot::channel();
     let shown = committer.submit(Vec::new(), After::role_entry(found.to_vec(), reply));
     shown.map_err(|no| refused(no.reason))?;
@@ -268,6 +274,20 @@ async fn commit_role(
         .await
         .map_err(|_dropped| DaemonError::RoleLost)?
         .map_err(|_refusal| DaemonError::RoleLost)
+}
+
+/// Commits, waiting while there is no room.
+async fn offer(committer: &Committer<After>, mut changes: Vec<Change>) -> Result<(), DaemonError> {
+    while let Err(refused) = committer.submit(changes, After::default()) {
+        match refused.reason {
+            Refusal::Busy | Refusal::DiskFull { .. } => tokio::time::sleep(NO_ROOM_PAUSE).await,
+            Refusal::TooLarge { .. } | Refusal::Stopped => {
+                return Err(DaemonError::Refused(refused.reason.to_string()));
+            }
+        }
+        changes = refused.changes;
+    }
+    Ok(())
 }
 
 fn world(

@@ -80,7 +80,8 @@ async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken)
         let exchange = Exchange {
             incarnation: talk.incarnation,
             acknowledged: talk.acknowledged,
-            wait_ms: WAIT_MS,
+            // An agent that was not reached is asked at once what it holds.
+            wait_ms: if talk.reached == Some(true) { WAIT_MS } else { 0 },
         };
         let answer = tokio::select! {
             () = stop.cancelled() => return,

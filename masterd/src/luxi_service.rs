@@ -5,6 +5,7 @@ mod queries;
 
 use std::sync::Arc;
 
+use luxi::method::Class;
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::error::ExceptionKind;
 use model::{Exception, document};
@@ -32,13 +33,17 @@ impl LuxiService {
 
 impl Service for LuxiService {
     async fn call(&self, request: Request, caller: Caller) -> Answer {
-        tracing::debug!(method = request.name(), uid = caller.uid, "request");
+        record(&request, caller);
         match request {
-            Request::SubmitJob(call) => answer(call, |c| self.submit_job(c.ops, false)).await,
-            Request::SubmitJobToDrainedQueue(call) => {
-                answer(call, |c| self.submit_job(c.ops, true)).await
+            Request::SubmitJob(call) => {
+                answer(call, |c| self.submit_job(c.ops, false, caller)).await
             }
-            Request::SubmitManyJobs(call) => answer(call, |c| self.submit_many(c.jobs)).await,
+            Request::SubmitJobToDrainedQueue(call) => {
+                answer(call, |c| self.submit_job(c.ops, true, caller)).await
+            }
+            Request::SubmitManyJobs(call) => {
+                answer(call, |c| self.submit_many(c.jobs, caller)).await
+            }
             Request::WaitForJobChange(call) => answer(call, |c| self.wait_for_change(c)).await,
             Request::CancelJob(call) => answer(call, |c| self.cancel(c.job_id)).await,
             Request::ChangeJobPriority(call) => {
@@ -130,6 +135,25 @@ impl LuxiService {
                 format!("there are no objects of kind `{other}` here"),
                 model::error::ErrorCode::UnknownEntity,
             )),
+        }
+    }
+}
+
+/// The log's word on a request: who changes something is seen without asking for more.
+fn record(request: &Request, caller: Caller) {
+    match (request, request.class()) {
+        // Submissions are told of with their jobs, once those have ids.
+        (
+            Request::SubmitJob(_)
+            | Request::SubmitJobToDrainedQueue(_)
+            | Request::SubmitManyJobs(_),
+            _,
+        )
+        | (_, Class::Query | Class::Wait) => {
+            tracing::debug!(method = request.name(), uid = caller.uid, "request");
+        }
+        (_, Class::Change) => {
+            tracing::info!(method = request.name(), uid = caller.uid, "change asked for");
         }
     }
 }

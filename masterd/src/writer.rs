@@ -130,6 +130,19 @@ pub struct Tools {
     pub workers: Workers,
 }
 
+/// A master without its writer answers nobody and runs nothing: a panic here ends the process, and
+/// the next start goes on from what is durable.
+struct EndsWithTheWriter;
+
+impl Drop for EndsWithTheWriter {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("the writer panicked; the daemon ends, and goes on when it is started");
+            std::process::abort();
+        }
+    }
+}
+
 /// What a run of the writer begins with, and how it ends.
 #[derive(Debug)]
 pub struct Run {
@@ -144,6 +157,7 @@ pub struct Run {
 /// Runs the writer until every [`Writer`] is gone or it is told to stop.
 pub async fn run(mut state: State, tools: Tools, mut commands: mpsc::Receiver<Command>, run: Run) {
     let Run { archived, closing, stop } = run;
+    let _guard = EndsWithTheWriter;
     let mut running: HashMap<JobId, CancellationToken> = HashMap::new();
     let mut effects = Effects::default();
     state.queue.begin(|id| archived.get(&id).copied(), now(&tools.clock), &mut effects);

@@ -182,7 +182,9 @@ impl FromStr for Token {
     type Err = TokenError;
 
     fn from_str(text: &str) -> Result<Self, TokenError> {
+        // `noded enroll` shows it on a line of its own, which may have been copied whole.
         let text = text.trim();
+        let text = text.strip_prefix("token:").unwrap_or(text).trim();
         if text.len() > TOKEN_TEXT_MAX {
             return Err(TokenError::Shape);
         }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest host name, as RFC 1035 section 2.3.4 has it.
-const HOST_NAME_MAX: usize = 253;
+/// Longest host name: RFC 1035 section 2.3.4 has 253, but it is a part of keys, which have 200.
+const HOST_NAME_MAX: usize = 200;
 /// Longest label of a host name, same place.
 const HOST_LABEL_MAX: usize = 63;
 /// Longest serial number: vendors stay far below, and it must fit a file name.
@@ -94,7 +94,7 @@ text_name!(
 fn host_name(text: &str) -> Result<String, NameError> {
     let wrong = |why| Err(NameError::new(text, "host name", why));
     if text.is_empty() || text.len() > HOST_NAME_MAX {
-        return wrong("it must have 1 to 253 characters");
+        return wrong("it must have 1 to 200 characters");
     }
     for label in text.split('.') {
         if label.is_empty() || label.len() > HOST_LABEL_MAX {

@@ -95,7 +95,7 @@ pub async fn enroll(
         fingerprint: desk.fingerprint(),
         secret: desk.secret().clone(),
     };
-    present(&token, show).map_err(EnrollError::Show)?;
+    present(&token, options.name.as_deref(), show).map_err(EnrollError::Show)?;
     let ended = tokio::select! {
         outcome = desk.outcome() => Ok(outcome),
         signal = stdx::daemon::asked_to_end() => Err(signal.unwrap_or("a failure of the signals")),
@@ -130,14 +130,15 @@ fn refuse_enrolled(layout: &Layout) -> Result<(), EnrollError> {
 }
 
 /// For people, and, on the line that begins with `token: `, for programs.
-fn present(token: &Token, show: &mut (dyn Write + Send)) -> io::Result<()> {
+fn present(token: &Token, name: Option<&str>, show: &mut (dyn Write + Send)) -> io::Result<()> {
+    let name = name.unwrap_or("NAME");
     writeln!(
         show,
         "Waiting on port {} to be taken into a cluster. On its master, run",
         token.port
     )?;
-    writeln!(show, "  gnt node add --secret TOKEN NAME")?;
-    writeln!(show, "with the name that this node shall have and this token, which works once:")?;
+    writeln!(show, "  gnt node add {name} --secret -")?;
+    writeln!(show, "and paste this line, which works once:")?;
     writeln!(show, "token: {}", token.to_text().expose())?;
     show.flush()
 }

@@ -1,11 +1,13 @@
 //! What every daemon does at its start and end: its log, its signals, its word to systemd.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -79,7 +81,11 @@ impl Log {
         let filter = EnvFilter::try_new(text)
             .map_err(|error| LogError::Filter { filter: text.to_owned(), error })?;
         let writer = match &self.file {
-            Some(path) => BoxMakeWriter::new(open_log(path)?),
+            Some(path) => {
+                let file = Arc::new(LogFile::open(path)?);
+                REOPENED.set(Arc::clone(&file)).map_err(|_already| LogError::Twice)?;
+                BoxMakeWriter::new(file)
+            }
             None => BoxMakeWriter::new(io::stderr),
         };
         let builder =
@@ -92,7 +98,28 @@ impl Log {
     }
 }
 
-fn open_log(path: &Path) -> Result<std::fs::File, LogError> {
+/// The log file of this process, for who wants it opened anew.
+static REOPENED: OnceLock<Arc<LogFile>> = OnceLock::new();
+
+/// A log file that can be opened anew under its name after it was moved away.
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl LogFile {
+    fn open(path: &Path) -> Result<Self, LogError> {
+        Ok(Self { path: path.to_owned(), file: Mutex::new(append_to(path)?) })
+    }
+
+    fn reopen(&self) -> Result<(), LogError> {
+        *self.file.lock() = append_to(&self.path)?;
+        Ok(())
+    }
+}
+
+fn append_to(path: &Path) -> Result<File, LogError> {
     OpenOptions::new()
         .append(true)
         .create(true)
@@ -101,17 +128,42 @@ fn open_log(path: &Path) -> Result<std::fs::File, LogError> {
         .map_err(|error| LogError::Open { path: path.to_owned(), error })
 }
 
-/// Waits for the signal that asks a daemon to end (SIGTERM or SIGINT) and tells which it was.
+/// Writes to whatever file is the log at that moment.
+impl io::Write for &LogFile {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.file.lock().write(line)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.lock().flush()
+    }
+}
+
+/// Opens the log anew: what a daemon does on SIGHUP, after its log was rotated.
+fn reopen_log() {
+    match REOPENED.get().map(|file| file.reopen()) {
+        Some(Ok(())) => tracing::info!("log was opened anew"),
+        Some(Err(error)) => tracing::error!(error = chain(&error), "log stays where it was"),
+        None => tracing::info!("SIGHUP: nothing to open anew, the log is no file"),
+    }
+}
+
+/// Waits for the signal that asks a daemon to end (SIGTERM or SIGINT) and tells which it was;
+/// meanwhile SIGHUP opens the log anew.
 ///
 /// # Errors
 /// The handlers could not be installed.
 pub async fn asked_to_end() -> io::Result<&'static str> {
     let mut term = signal(SignalKind::terminate())?;
     let mut int = signal(SignalKind::interrupt())?;
-    Ok(tokio::select! {
-        _ = term.recv() => "SIGTERM",
-        _ = int.recv() => "SIGINT",
-    })
+    let mut hangup = signal(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            _ = term.recv() => return Ok("SIGTERM"),
+            _ = int.recv() => return Ok("SIGINT"),
+            _ = hangup.recv() => reopen_log(),
+        }
+    }
 }
 
 /// Tells systemd that the daemon serves; without systemd, does nothing.

@@ -50,13 +50,12 @@ fn leased(config: &Config, agent: &NodeName, event: &Event, lease: &Lease) -> Ve
         },
         LeaseState::Bound | LeaseState::Declined => {
             let mut changes = vec![ConfigChange::Lease(lease.clone())];
-            let machine = config.machine_of(lease.mac);
-            let further = |machine: &&std::sync::Arc<model::machine::Machine>| {
-                config.boots.get(&machine.serial).is_none_or(|boot| boot.mac != Some(lease.mac))
-            };
-            if let Some(machine) = machine.filter(further) {
+            if let Some(machine) = config.machine_of(lease.mac) {
+                // A renewal is no new boot: the stage stays, and only the sight is newer.
+                let known = config.boots.get(&machine.serial);
+                let known = known.filter(|boot| boot.mac == Some(lease.mac));
                 let boot = Boot {
-                    stage: BootStage::Lease,
+                    stage: known.map_or(BootStage::Lease, |boot| boot.stage),
                     address: lease.address,
                     mac: Some(lease.mac),
                     agent: agent.to_string(),
@@ -146,6 +145,7 @@ mod tests {
         seen(&mut config, vec![boot("s1"), lease(LeaseState::Bound)]);
         let serial: Serial = "s1".parse().unwrap();
         assert_eq!(config.boots[&serial].stage, BootStage::Script);
+        assert_eq!(config.boots[&serial].seen, Timestamp::from_micros(2));
         seen(&mut config, vec![lease(LeaseState::Released)]);
         assert!(config.leases.is_empty());
     }

@@ -32,6 +32,9 @@ pub struct Queue<R> {
     jobs: BTreeMap<JobId, Live<R>>,
     schedule: Schedule,
     dependencies: Dependencies,
+    /// Jobs whose last dependency ended in this turn. A list and no recursion: chains of dependent
+    /// jobs may be as long as a submission.
+    woken: Vec<JobId>,
     /// Last job id that was given out.
     serial: u64,
     drained: bool,
@@ -73,6 +76,7 @@ impl<R> Queue<R> {
             jobs: BTreeMap::new(),
             schedule: Schedule::new(running_max),
             dependencies: Dependencies::default(),
+            woken: Vec::new(),
             serial,
             drained,
         };
@@ -98,7 +102,7 @@ impl<R> Queue<R> {
         for id in ids {
             self.settle(id, effects);
         }
-        self.start_ready(effects);
+        self.go_on(effects);
     }
 
     /// Whether new jobs are refused.
@@ -158,7 +162,7 @@ impl<R> Queue<R> {
             }
             Event::Ended { job, op, outcome } => self.ended(job, op, outcome, effects),
         }
-        self.start_ready(effects);
+        self.go_on(effects);
     }
 
     fn note_dependencies(&mut self, id: JobId, archived: impl Fn(JobId) -> Option<JobStatus>) {
@@ -196,6 +200,21 @@ impl<R> Queue<R> {
             Verdict::Fail(why) => {
                 let failure = Exception::exec(why).to_value();
                 self.finish(id, OpEvent::Fail, failure, effects);
+            }
+        }
+    }
+
+    /// Settles what was woken, and starts what can start, until nothing follows any more.
+    fn go_on(&mut self, effects: &mut Effects<R>) {
+        loop {
+            while let Some(id) = self.woken.pop() {
+                if self.jobs.get(&id).is_some_and(|live| live.phase == Phase::Depends) {
+                    self.settle(id, effects);
+                }
+            }
+            self.start_ready(effects);
+            if self.woken.is_empty() {
+                return;
             }
         }
     }

@@ -44,6 +44,7 @@ impl Workers {
 async fn run(start: Start, world: Arc<World>, cancel: CancellationToken) {
     let (job, op) = (start.job, start.op);
     let writer = world.writer.clone();
+    let summary = start.input.summary();
     let body = AssertUnwindSafe(outcome(start, world, cancel)).catch_unwind().await;
     let outcome = body.unwrap_or_else(|_panic| {
         tracing::error!("logical unit panicked");
@@ -52,8 +53,22 @@ async fn run(start: Start, world: Arc<World>, cancel: CancellationToken) {
             "Internal error: the logical unit panicked; the master's log has the place",
         ))
     });
+    record(&summary, &outcome);
     if writer.tell(Event::Ended { job, op, outcome }).await.is_err() {
         tracing::info!("the master ends before this opcode's end could be recorded");
+    }
+}
+
+/// The log's word on an opcode's end. Tests of the queue come by thousands a second and are told of
+/// at `debug`.
+fn record(summary: &str, outcome: &Outcome) {
+    match outcome {
+        Outcome::Success(_) if summary.starts_with("TEST_") => {
+            tracing::debug!(summary, "succeeded");
+        }
+        Outcome::Success(_) => tracing::info!(summary, "succeeded"),
+        Outcome::Failure(why) => tracing::warn!(summary, %why, "failed"),
+        Outcome::Canceled => tracing::info!(summary, "canceled"),
     }
 }
 

@@ -41,14 +41,23 @@ pub(crate) fn compile(snapshot: &Snapshot, rack: u32) -> Result<Option<RackDocum
     }))
 }
 
-/// Sends the documents of `racks` to their agents. An agent that is not reached is told of in the
-/// job's log and gets its document when it is back; the change itself stands.
+/// Sends the documents of `racks` to their agents that are not offline. An agent that is not
+/// reached is told of in the job's log and gets its document when it is back; the change itself
+/// stands. So is a rack that nobody serves.
 ///
 /// # Errors
 /// Canceled, or the master is ending.
 pub(crate) async fn push(context: &mut Context, racks: &BTreeSet<u32>) -> Result<(), Failure> {
     for &rack in racks {
-        for (node, result) in push_rack(context, rack).await? {
+        let pushed = push_rack(context, rack).await?;
+        if pushed.is_empty() && context.config().ipam.is_some() {
+            context
+                .say(format!(
+                    "rack {rack}: no agent serves it; `gnt node modify --rack {rack} NODE` gives it one"
+                ))
+                .await;
+        }
+        for (node, result) in pushed {
             match result {
                 Ok(version) => {
                     context.say(format!("rack {rack}: {node} serves version {version}")).await;
@@ -85,15 +94,12 @@ async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> 
     let snapshot = context.committed();
     let Some(document) = compile(&snapshot, rack)? else { return Ok(Vec::new()) };
     let document = Arc::new(document);
-    let nodes: Vec<Arc<Node>> = snapshot.config.agents_of(rack).cloned().collect();
+    let called = |node: &&Arc<Node>| node.role != NodeRole::Offline;
+    let nodes: Vec<Arc<Node>> = snapshot.config.agents_of(rack).filter(called).cloned().collect();
     let (job, op) = (context.job(), context.op());
     let mut pushed = Vec::with_capacity(nodes.len());
     for node in nodes {
         let name = node.name.to_string();
-        if node.role == NodeRole::Offline {
-            pushed.push((name, Err("it is marked offline".to_owned())));
-            continue;
-        }
         context.safe_point()?;
         let agents = context.agents().await?;
         let result = agents.rack_push(&node, &document, (job, op)).await;

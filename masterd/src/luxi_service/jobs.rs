@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use luxi::Caller;
 use luxi::limits::WAIT_SECONDS_MAX;
 use luxi::method::{JobChange, Row, Submission, WaitForJobChange};
 use model::error::{ErrorCode, Exception, ExceptionKind};
@@ -23,16 +24,18 @@ impl LuxiService {
         &self,
         ops: Vec<OpInput>,
         to_drained: bool,
+        caller: Caller,
     ) -> Result<JobId, Exception> {
-        let answers = self.submit(vec![ops], to_drained).await?;
+        let answers = self.submit(vec![ops], to_drained, caller).await?;
         answers.into_iter().next().unwrap_or_else(|| Err(unexpected()))
     }
 
     pub(super) async fn submit_many(
         &self,
         jobs: Vec<Vec<OpInput>>,
+        caller: Caller,
     ) -> Result<Vec<Submission>, Exception> {
-        let answers = self.submit(jobs, false).await?;
+        let answers = self.submit(jobs, false, caller).await?;
         Ok(answers
             .into_iter()
             .map(|answer| match answer {
@@ -46,13 +49,18 @@ impl LuxiService {
         &self,
         jobs: Vec<Vec<OpInput>>,
         to_drained: bool,
+        caller: Caller,
     ) -> Result<Vec<Result<JobId, Exception>>, Exception> {
         submit::check(&jobs)?;
+        let first = jobs.first().and_then(|ops| ops.first()).map(|op| op.op.id());
         self.committer.admit().map_err(|refusal| no_room(&refusal))?;
         let archived = self.archived_dependencies(&jobs)?;
         let make = |reply| Event::Submit { jobs, to_drained, archived, reply };
         match self.world.writer.ask(make).await? {
-            Answer::Submitted(answers) => Ok(answers),
+            Answer::Submitted(answers) => {
+                record(first.unwrap_or_default(), &answers, caller);
+                Ok(answers)
+            }
             _ => Err(unexpected()),
         }
     }
@@ -157,6 +165,18 @@ impl LuxiService {
         let lost =
             || Exception::new(ExceptionKind::JobLost, format!("Job {id} is not in the queue"));
         Ok((self.archived(id)?.ok_or_else(lost)?, true))
+    }
+}
+
+/// The log's word on a submission. Tests of the queue are told of at `debug`.
+fn record(first: &str, answers: &[Result<JobId, Exception>], caller: Caller) {
+    let ids = answers.iter().flatten().map(|id| id.0);
+    let (low, high) = (ids.clone().min().unwrap_or(0), ids.max().unwrap_or(0));
+    let jobs = answers.len();
+    if first.starts_with("OP_TEST_") {
+        tracing::debug!(first, jobs, low, high, uid = caller.uid, "submitted");
+    } else {
+        tracing::info!(first, jobs, low, high, uid = caller.uid, "submitted");
     }
 }
 

@@ -1,6 +1,6 @@
 //! One round of the writer as one commit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ const ROUND_ARCHIVED_MAX: usize = 24;
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) effects: Effects<Reply>,
-    documents: Vec<Document>,
+    /// By key: what changes twice in a round is written once.
+    documents: BTreeMap<String, Option<Bytes>>,
     config: Option<ConfigAfter>,
     pub(super) transactions: Vec<oneshot::Sender<Result<(), Exception>>>,
     pub(super) refusals: Vec<(oneshot::Sender<Result<(), Exception>>, Exception)>,
@@ -40,7 +41,7 @@ impl Round {
     pub(super) fn new(effects: Effects<Reply>) -> Self {
         Self {
             effects,
-            documents: Vec::new(),
+            documents: BTreeMap::new(),
             config: None,
             transactions: Vec::new(),
             refusals: Vec::new(),
@@ -60,6 +61,7 @@ impl Round {
     /// Applies changes to the configuration.
     pub(super) fn apply(&mut self, changes: Vec<ConfigChange>, config: &mut Arc<Config>) {
         let mut racks = BTreeSet::new();
+        let mut documents = Vec::new();
         let next = Arc::make_mut(config);
         for change in changes {
             racks.extend(change.racks(next));
@@ -68,8 +70,10 @@ impl Round {
                 _ => None,
             };
             racks.extend(moved_from);
-            change.apply(next, &mut self.documents);
+            change.apply(next, &mut documents);
         }
+        self.documents
+            .extend(documents.into_iter().map(|document| (document.key, document.content)));
         let after = self.config.get_or_insert_with(|| ConfigAfter::new(config));
         after.config = Arc::clone(config);
         after.racks.extend(racks);
@@ -94,10 +98,15 @@ pub(super) async fn submit(committer: &Committer<After>, round: Round) {
                 tracing::warn!(reason = %refused.reason, "the store has no room; waiting");
                 tokio::time::sleep(NO_ROOM_PAUSE).await;
             }
-            Refusal::TooLarge { .. } | Refusal::Stopped => {
+            Refusal::Stopped => {
                 // Dropping the answers tells everybody that the outcome is not known.
-                tracing::error!(reason = %refused.reason, "the store refused a commit");
+                tracing::error!("the store takes no more commits");
                 return;
+            }
+            Refusal::TooLarge { what } => {
+                // Memory is ahead of a disk that will never follow: going on would spread that.
+                tracing::error!(what, "a round does not fit the store; the daemon ends");
+                std::process::abort();
             }
         }
         changes = refused.changes;
@@ -110,12 +119,13 @@ pub(super) async fn submit(committer: &Committer<After>, round: Round) {
 pub fn role_entry(jobs: &[Arc<Job>], documents: &[Document]) -> Vec<Change> {
     let job =
         |job: &Arc<Job>| Change::Put { key: key(&document::job(job.id)), content: job_file(job) };
-    jobs.iter().map(job).chain(documents.iter().map(document_change)).collect()
+    let document = |d: &Document| document_change(&d.key, d.content.as_ref());
+    jobs.iter().map(job).chain(documents.iter().map(document)).collect()
 }
 
-fn document_change(document: &Document) -> Change {
-    let key = key(&document.key);
-    match &document.content {
+fn document_change(name: &str, content: Option<&Bytes>) -> Change {
+    let key = key(name);
+    match content {
         Some(content) => Change::Put { key, content: content.clone() },
         None => Change::Delete { key },
     }
@@ -149,7 +159,9 @@ fn changes(round: &Round) -> Vec<Change> {
         Some(false) => changes.push(Change::Delete { key: key(document::QUEUE_DRAIN) }),
         None => {}
     }
-    changes.extend(round.documents.iter().map(document_change));
+    changes.extend(
+        round.documents.iter().map(|(key, content)| document_change(key, content.as_ref())),
+    );
     changes
 }
 

@@ -184,7 +184,8 @@ async fn an_epoch_is_obeyed_after_a_restart() {
     let version = scene.client.call(&target, Version {}, meta(1)).await.unwrap();
     assert_eq!((version.epoch, version.node_id), (epoch(5), 2));
     let refused = scene.client.call(&target, delay(), meta(4)).await;
-    let held = |refusal: &Refusal| matches!(refusal, Refusal::Epoch { held } if *held == epoch(5));
+    let held =
+        |refusal: &Refusal| matches!(refusal, Refusal::Epoch { held, .. } if *held == epoch(5));
     assert!(matches!(&refused, Err(RpcError::Refused { refusal, .. }) if held(refusal)));
     daemon.stop().await.unwrap();
 }

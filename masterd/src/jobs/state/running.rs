@@ -113,10 +113,6 @@ impl<R> Queue<R> {
         }
         let on: Vec<JobId> = live.job.ops.iter().flat_map(|op| named(op.input.depends())).collect();
         self.dependencies.forget(id, on);
-        for waiter in self.dependencies.ended(id, status) {
-            if self.jobs.get(&waiter).is_some_and(|live| live.phase == Phase::Depends) {
-                self.settle(waiter, effects);
-            }
-        }
+        self.woken.extend(self.dependencies.ended(id, status));
     }
 }

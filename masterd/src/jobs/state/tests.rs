@@ -241,6 +241,20 @@ fn a_canceled_dependency_cancels() {
 }
 
 #[test]
+fn a_long_chain_ends_at_once() {
+    const LENGTH: usize = 10_000;
+    let chained = || vec![op(r#","depends":[[-1,["success"]]]"#)];
+    let mut b = Bench::new(1);
+    let mut jobs = vec![vec![op("")]];
+    jobs.extend((1..LENGTH).map(|_| chained()));
+    let ids: Vec<JobId> = b.submit(jobs).into_iter().map(Result::unwrap).collect();
+    b.granted(ids[0]);
+    b.end(ids[0], Outcome::Failure(Exception::exec("no")));
+    assert!(ids.iter().all(|&id| b.status(id) == JobStatus::Error));
+    assert!(b.queue.dependencies.is_empty());
+}
+
+#[test]
 fn archived_jobs_still_count_as_dependencies() {
     let mut b = Bench::new(1);
     let first = b.one(vec![op("")]);

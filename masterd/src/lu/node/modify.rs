@@ -90,7 +90,10 @@ fn modified(asked: &NodeSetParams, config: &Config) -> Result<(Node, Changes), E
     }
     if let Some(role) = asked_role(asked, old)? {
         if config.is_master(old) {
-            let text = "The master role can be changed only via master-failover".to_owned();
+            let text =
+                "The master role can be changed only via master-failover, which is not part of \
+                        this version"
+                    .to_owned();
             return refuse(text, ErrorCode::WrongInput);
         }
         if role == NodeRole::Candidate && !asked.master_capable.unwrap_or(old.master_capable) {

@@ -26,7 +26,7 @@ impl LogicalUnit for NodeRemove {
         let node = config.node(&self.node_name)?;
         if config.is_master(node) {
             return Err(Exception::prereq(
-                format!("Node {} is the master; fail over to another node first", node.name),
+                format!("Node {} is the master, which cannot be removed", node.name),
                 ErrorCode::WrongInput,
             )
             .into());
