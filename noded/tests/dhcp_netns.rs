@@ -26,7 +26,7 @@ const FIRST: Ipv4Addr = Ipv4Addr::new(10, 69, 0, 32);
 /// The client's Ethernet address; not one that the kernel made up.
 const MAC: &str = "52:54:00:aa:bb:01";
 /// For anything that should happen at once; only a failing test waits for it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Two namespaces and a cable, gone when dropped.
 struct Wire {
