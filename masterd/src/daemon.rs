@@ -9,7 +9,7 @@ use std::time::Duration;
 use model::cluster::Role;
 use model::layout::{self, Layout};
 use model::{Job, NodeName, Timestamp};
-use queue_format::{Callbacks, Change, Committer, Durability, Epoch, Refusal, Store, StoreOptions};
+use queue_format::{Callbacks, Committer, Durability, Epoch, Refusal, Store, StoreOptions};
 use rpc::Client;
 use rpc::calls::Membership;
 use rpc::identity::{Authority, IdentityError, NodeIdentity};
@@ -246,8 +246,6 @@ async fn take_role(
 
 /// Bytes of one commit of the role entry, so that each fits what the store takes at once.
 const ROLE_BYTES_PER_COMMIT: usize = 2 << 20;
-/// Pause before a commit that found no room is offered again.
-const NO_ROOM_PAUSE: Duration = Duration::from_millis(20);
 
 async fn commit_role(
     committer: &Committer<After>,
@@ -255,7 +253,7 @@ async fn commit_role(
     changed: &[Arc<Job>],
     documents: &[Document],
 ) -> Result<(), DaemonError> {
-    let refused = |reason: queue_format::Refusal| DaemonError::Refused(reason.to_string());
+    let refused = |reason: Refusal| DaemonError::Refused(reason.to_string());
     let mut waiting = Vec::new();
     let mut weight = 0;
     for change in writer::commit::role_entry(changed, documents) {
@@ -263,31 +261,17 @@ async fn commit_role(
         waiting.push(change);
         if weight >= ROLE_BYTES_PER_COMMIT {
             weight = 0;
-            offer(committer, std::mem::take(&mut waiting)).await?;
+            let changes = std::mem::take(&mut waiting);
+            writer::commit::offer(committer, changes, After::default()).await.map_err(refused)?;
         }
     }
-    offer(committer, waiting).await?;
     let (reply, durable) = oneshot::channel();
-    let shown = committer.submit(Vec::new(), After::role_entry(found.to_vec(), reply));
-    shown.map_err(|no| refused(no.reason))?;
+    let shown = After::role_entry(found.to_vec(), reply);
+    writer::commit::offer(committer, waiting, shown).await.map_err(refused)?;
     durable
         .await
         .map_err(|_dropped| DaemonError::RoleLost)?
         .map_err(|_refusal| DaemonError::RoleLost)
-}
-
-/// Commits, waiting while there is no room.
-async fn offer(committer: &Committer<After>, mut changes: Vec<Change>) -> Result<(), DaemonError> {
-    while let Err(refused) = committer.submit(changes, After::default()) {
-        match refused.reason {
-            Refusal::Busy | Refusal::DiskFull { .. } => tokio::time::sleep(NO_ROOM_PAUSE).await,
-            Refusal::TooLarge { .. } | Refusal::Stopped => {
-                return Err(DaemonError::Refused(refused.reason.to_string()));
-            }
-        }
-        changes = refused.changes;
-    }
-    Ok(())
 }
 
 fn world(

@@ -75,7 +75,6 @@ struct Conversation {
 
 async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken) {
     let mut talk = Conversation::default();
-    let mut changes = world.published.subscribe();
     loop {
         let exchange = Exchange {
             incarnation: talk.incarnation,
@@ -93,7 +92,6 @@ async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken)
                     tracing::info!(node = %node.name, "agent is reached");
                 }
                 take(&world, &node, &mut talk, exchanged).await;
-                changes.mark_unchanged();
             }
             Err(error) => {
                 if talk.reached.replace(false) != Some(false) {

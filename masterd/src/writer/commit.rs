@@ -82,9 +82,9 @@ impl Round {
 
 /// Hands a round to the store.
 pub(super) async fn submit(committer: &Committer<After>, round: Round) {
-    let mut changes = changes(&round);
+    let changes = changes(&round);
     let Round { effects, config, transactions, .. } = round;
-    let mut after = After {
+    let after = After {
         changed: effects.changed.into_values().collect(),
         archived: effects.archived.into_keys().collect(),
         drained: effects.drained,
@@ -92,26 +92,39 @@ pub(super) async fn submit(committer: &Committer<After>, round: Round) {
         replies: effects.replies,
         transactions,
     };
+    match offer(committer, changes, after).await {
+        Ok(()) => {}
+        Err(Refusal::TooLarge { what }) => {
+            // Memory is ahead of a disk that will never follow: going on would spread that.
+            tracing::error!(what, "a round does not fit the store; the daemon ends");
+            std::process::abort();
+        }
+        // The answers were dropped, which tells everybody that the outcome is not known.
+        Err(why) => tracing::error!(%why, "the store takes no more commits"),
+    }
+}
+
+/// Commits, waiting while there is no room.
+///
+/// # Errors
+/// The store will never take it: it is too large, or the store has stopped.
+pub async fn offer(
+    committer: &Committer<After>,
+    mut changes: Vec<Change>,
+    mut after: After,
+) -> Result<(), Refusal> {
     while let Err(refused) = committer.submit(changes, after) {
         match refused.reason {
             Refusal::Busy | Refusal::DiskFull { .. } => {
                 tracing::warn!(reason = %refused.reason, "the store has no room; waiting");
                 tokio::time::sleep(NO_ROOM_PAUSE).await;
             }
-            Refusal::Stopped => {
-                // Dropping the answers tells everybody that the outcome is not known.
-                tracing::error!("the store takes no more commits");
-                return;
-            }
-            Refusal::TooLarge { what } => {
-                // Memory is ahead of a disk that will never follow: going on would spread that.
-                tracing::error!(what, "a round does not fit the store; the daemon ends");
-                std::process::abort();
-            }
+            Refusal::Stopped | Refusal::TooLarge { .. } => return Err(refused.reason),
         }
         changes = refused.changes;
         after = refused.tag;
     }
+    Ok(())
 }
 
 /// The first commit of a master: who it is, and the jobs that it found and changed.

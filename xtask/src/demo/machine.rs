@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use model::MacAddress;
-use noded::dhcp::packet::{MessageType, Packet};
+use noded::dhcp::packet::{MessageType, Packet, option};
 use socket2::{Domain, Socket, Type};
 
 /// How long an answer may take.
@@ -16,15 +16,8 @@ const SCRIPT_BYTES_MAX: u64 = 64 * 1_024;
 /// Length of the fixed part of a DHCP packet, RFC 2131 section 2.
 const HEADER_BYTES: usize = 236;
 const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
-const MESSAGE_TYPE: u8 = 53;
-const REQUESTED_ADDRESS: u8 = 50;
-const SERVER_IDENTIFIER: u8 = 54;
-const USER_CLASS: u8 = 77;
-const RELAY_AGENT: u8 = 82;
-const BOOT_FILE: u8 = 67;
-const END: u8 = 255;
-/// Sub-option 19 of option 82: answers go to the port that the relay asked from, RFC 8357.
-const SOURCE_PORT: [u8; 2] = [19, 0];
+/// Answers go to the port that the relay asked from, RFC 8357.
+const SOURCE_PORT: [u8; 2] = [option::RELAY_SOURCE_PORT, 0];
 
 /// A simulated machine.
 #[derive(Debug, Clone, Copy)]
@@ -56,13 +49,14 @@ impl Machine {
         socket.set_read_timeout(Some(PATIENCE))?;
         let offer = self.ask(&socket, MessageType::Discover, &[])?;
         let address = offer.header.yiaddr;
-        let server = offer.option(SERVER_IDENTIFIER).unwrap_or_default().to_vec();
-        let chosen = [(REQUESTED_ADDRESS, address.octets().to_vec()), (SERVER_IDENTIFIER, server)];
+        let server = offer.option(option::SERVER_ID).unwrap_or_default().to_vec();
+        let chosen =
+            [(option::REQUESTED_ADDRESS, address.octets().to_vec()), (option::SERVER_ID, server)];
         let ack = self.ask(&socket, MessageType::Request, &chosen)?;
         if ack.message_type() != Some(MessageType::Ack) {
             return Err(io::Error::other(format!("{:?} instead of an ACK", ack.message_type())));
         }
-        let boot_file = ack.option(BOOT_FILE).unwrap_or_default();
+        let boot_file = ack.option(option::BOOT_FILE).unwrap_or_default();
         let boot_file = String::from_utf8_lossy(boot_file).into_owned();
         Ok(Lease { address, boot_file })
     }
@@ -88,16 +82,16 @@ impl Machine {
         packet[24..28].copy_from_slice(&self.relay.octets());
         packet[28..34].copy_from_slice(&self.mac.bytes());
         packet.extend(MAGIC_COOKIE);
-        packet.extend([MESSAGE_TYPE, 1, kind as u8, USER_CLASS, 4]);
+        packet.extend([option::MESSAGE_TYPE, 1, kind as u8, option::USER_CLASS, 4]);
         packet.extend(b"iPXE");
         for (code, value) in options {
             let length = u8::try_from(value.len()).unwrap_or(u8::MAX);
             packet.extend([*code, length]);
             packet.extend(value);
         }
-        packet.extend([RELAY_AGENT, 2]);
+        packet.extend([option::RELAY_AGENT, 2]);
         packet.extend(SOURCE_PORT);
-        packet.push(END);
+        packet.push(option::END);
         packet
     }
 }
