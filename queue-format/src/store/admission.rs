@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use super::StoreOptions;
 use crate::change::Change;
+use crate::journal::Journal;
 
 /// Changes in one submission: a batch of them, with all moves resolved, stays within
 /// [`crate::change::codec::BATCH_CHANGES_MAX`].
@@ -14,6 +16,25 @@ pub const SUBMISSION_MOVES_MAX: usize = 1024;
 
 /// What a move may add to its batch, for the bound of groups.
 const MOVE_WEIGHT: usize = 4096;
+
+/// Bytes of one group: a flush of more takes long enough to be felt by everyone behind it.
+const GROUP_BYTES_MAX: u64 = 8 << 20;
+
+/// A group is at most this part of a segment, so that little is wasted at its end.
+const SEGMENT_PART: u64 = 4;
+
+/// Bytes of one group. The smallest segment counts, be it one that is there from an earlier start
+/// with other options, or one that is yet to be made.
+pub(super) fn group_bytes_max(
+    journal: Option<&Journal>,
+    missing_segments: &[usize],
+    options: &StoreOptions,
+) -> usize {
+    let there = journal.map(Journal::segment_bytes);
+    let to_come = (!missing_segments.is_empty()).then_some(options.segment_bytes);
+    let smallest = there.into_iter().chain(to_come).min().unwrap_or(options.segment_bytes);
+    usize::try_from(GROUP_BYTES_MAX.min(smallest / SEGMENT_PART)).unwrap_or(usize::MAX)
+}
 
 /// Why changes were not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::Store;
-use super::admission::{Backlog, CloseError, Health, Refusal, Refused, weigh};
+use super::admission::{Backlog, CloseError, Health, Refusal, Refused, group_bytes_max, weigh};
 use super::callbacks::{Callbacks, OnCommitted};
 use super::checkpoint::{Bell, Checkpoint};
 use super::commit::{Commit, CommitError, FatalError, Log};
@@ -18,12 +18,6 @@ use super::threads::{Closing, EndState, LogSteps, Shared, Status, spawn_all};
 use crate::change::Change;
 use crate::journal::ring::NewSegment;
 use crate::position::{Epoch, Position};
-
-/// Bytes of one group: a flush of more takes long enough to be felt by everyone behind it.
-const GROUP_BYTES_MAX: u64 = 8 << 20;
-
-/// A group is at most this part of a segment, so that little is wasted at its end.
-const SEGMENT_PART: u64 = 4;
 
 /// A committer that cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -66,8 +60,7 @@ impl Store {
         let reader = self.reader();
         let Parts { disk, root, options, files, header, position, journal, missing_segments, lock } =
             self.parts;
-        let group_bytes_max = GROUP_BYTES_MAX.min(options.segment_bytes / SEGMENT_PART);
-        let group_bytes_max = usize::try_from(group_bytes_max).unwrap_or(usize::MAX);
+        let group_bytes_max = group_bytes_max(journal.as_ref(), &missing_segments, &options);
         let shared = Arc::new(Shared {
             queue: Queue::new(group_bytes_max),
             files: files.clone(),
@@ -150,6 +143,12 @@ impl<T: Send + 'static> Committer<T> {
             return Err(Refusal::Busy);
         }
         Ok(())
+    }
+
+    /// Most bytes that one submission may weigh, by [`Change::weight`].
+    #[must_use]
+    pub fn submission_bytes_max(&self) -> usize {
+        self.submission_bytes_max
     }
 
     /// What waits at the moment.

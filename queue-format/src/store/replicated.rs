@@ -15,7 +15,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use self::steps::{Progress, RecordSteps, Recorded};
-use super::admission::{CloseError, Health};
+use super::admission::{CloseError, Health, group_bytes_max};
 use super::callbacks::Callbacks;
 use super::checkpoint::{Bell, Checkpoint};
 use super::commit::FatalError;
@@ -31,12 +31,6 @@ use crate::change::Batch;
 use crate::journal::{Entry, Record};
 use crate::key::Key;
 use crate::position::Position;
-
-/// A group of records is at most this part of a segment.
-const SEGMENT_PART: u64 = 4;
-
-/// Bytes of one group: a flush of more takes long enough to be felt by everyone behind it.
-const GROUP_BYTES_MAX: u64 = 8 << 20;
 
 /// A store opened for a replication engine: locked, recovered up to what is known to be committed.
 #[derive(Debug)]
@@ -104,8 +98,7 @@ impl ReplicatedStore {
         let Parts { disk, root, options, files, header, position, journal, missing_segments, lock } =
             parts;
         let journal = journal.expect("a replicated store is opened with a journal");
-        let group = GROUP_BYTES_MAX.min(options.segment_bytes / SEGMENT_PART);
-        let group_bytes_max = usize::try_from(group).unwrap_or(usize::MAX);
+        let group_bytes_max = group_bytes_max(Some(&journal), &missing_segments, &options);
         let shared = Arc::new(Shared {
             queue: Queue::new(group_bytes_max),
             files: files.clone(),

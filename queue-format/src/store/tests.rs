@@ -217,3 +217,19 @@ fn a_broken_directory_is_fatal_and_nothing_acknowledged_is_lost() {
     assert_eq!(store.recovered().replayed_keys, 1);
     assert_eq!(store.read(&key("machines/SN1")).unwrap(), Some("{}".into()));
 }
+
+#[test]
+fn the_segments_that_are_there_bound_a_submission() {
+    let dir = tempfile::tempdir().unwrap();
+    let (committer, _, _) = start(dir.path(), options());
+    let small = committer.submission_bytes_max();
+    assert_eq!(small, 32 << 10);
+    drop(committer);
+    let (committer, committed, _) = start(dir.path(), StoreOptions::default());
+    assert_eq!(committer.submission_bytes_max(), small);
+    let fits = "x".repeat(small - 64);
+    committer.submit(vec![put("a", &fits)], 1).unwrap();
+    assert_eq!(committed.recv().unwrap().0, [1]);
+    let refused = committer.submit(vec![put("a", &"x".repeat(small))], 2).unwrap_err();
+    assert!(matches!(refused.reason, Refusal::TooLarge { .. }), "{refused:?}");
+}
