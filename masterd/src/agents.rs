@@ -10,8 +10,8 @@ use model::rack::RackDocument;
 use model::{JobId, NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{
-    AllowList, Exchange, Exchanged, Facts, Leave, Membership, NodeFacts, NodeVersion, RackPush,
-    RackWithdraw, SetAllowList, TestDelay, Version,
+    AllowList, Exchange, Exchanged, Facts, Leave, Membership, NodeFacts, NodeVersion, RackHeld,
+    RackPush, RackWithdraw, SetAllowList, TestDelay, Version,
 };
 use rpc::enrol::{EnrolError, Enrolment, Invitation};
 use rpc::identity::{Authority, IdentityError, fingerprint};
@@ -114,7 +114,8 @@ impl Agents {
         self.call(node, TestDelay { seconds: duration.as_secs_f64() }, Some(behalf)).await
     }
 
-    /// Sends a rack's document; gives the version that the agent holds then.
+    /// Sends a rack's document; gives what the agent holds then, which is another one where that is
+    /// newer.
     ///
     /// # Errors
     /// The call failed.
@@ -123,9 +124,9 @@ impl Agents {
         node: &Node,
         document: &RackDocument,
         behalf: Behalf,
-    ) -> Result<u64, RpcError> {
+    ) -> Result<RackHeld, RpcError> {
         let call = RackPush { base: None, document: document.clone() };
-        self.call(node, call, Some(behalf)).await.map(|held| held.version)
+        self.call(node, call, Some(behalf)).await
     }
 
     /// Tells the agent that it serves a rack no longer.

@@ -19,9 +19,12 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::{Agents, Caller};
+use crate::archive::Archive;
 use crate::config::change::Document;
 use crate::config::{Config, ConfigChange};
 use crate::exchange;
+use crate::exchange::contact::Contacts;
+use crate::jobs::JobBytes;
 use crate::jobs::recover::recover;
 use crate::jobs::state::Queue;
 use crate::jobs::view::View;
@@ -130,7 +133,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let exchanges = CancellationToken::new();
     background.spawn("exchange", exchange::run(Arc::clone(&world), exchanges.clone()));
     let (end_luxi, luxi_ends) = watch::channel(false);
-    let service = Arc::new(LuxiService::new(Arc::clone(&world), Arc::clone(&master.committer)));
+    let service = Arc::new(LuxiService::new(Arc::clone(&world)));
     let luxi = Tasks::new();
     luxi.spawn("luxi", luxi::serve(listener, service, luxi::Limits::default(), luxi_ends));
     tracing::info!(node = %me_name(&world), term = epoch.term, socket = %socket.display(), "master serves");
@@ -240,12 +243,10 @@ async fn take_role(
     tracing::info!(jobs = jobs.len(), changed = changed.len(), term = epoch.term, "role is taken");
     let running_max = config.cluster.max_running_jobs;
     let (writer, commands) = Writer::channel();
-    let state = State { queue: Queue::new(jobs, serial, drained, running_max), config };
+    let bytes = JobBytes::within(committer.submission_bytes_max());
+    let state = State { queue: Queue::new(jobs, serial, drained, running_max, bytes), config };
     Ok(Master { state, commands, writer, committer, published, epoch, archived })
 }
-
-/// Bytes of one commit of the role entry, so that each fits what the store takes at once.
-const ROLE_BYTES_PER_COMMIT: usize = 2 << 20;
 
 async fn commit_role(
     committer: &Committer<After>,
@@ -254,20 +255,10 @@ async fn commit_role(
     documents: &[Document],
 ) -> Result<(), DaemonError> {
     let refused = |reason: Refusal| DaemonError::Refused(reason.to_string());
-    let mut waiting = Vec::new();
-    let mut weight = 0;
-    for change in writer::commit::role_entry(changed, documents) {
-        weight += change.weight();
-        waiting.push(change);
-        if weight >= ROLE_BYTES_PER_COMMIT {
-            weight = 0;
-            let changes = std::mem::take(&mut waiting);
-            writer::commit::offer(committer, changes, After::default()).await.map_err(refused)?;
-        }
-    }
+    let pieces = writer::commit::role_entry(changed, documents);
     let (reply, durable) = oneshot::channel();
     let shown = After::role_entry(found.to_vec(), reply);
-    writer::commit::offer(committer, waiting, shown).await.map_err(refused)?;
+    writer::commit::offer_all(committer, pieces, shown).await.map_err(refused)?;
     durable
         .await
         .map_err(|_dropped| DaemonError::RoleLost)?
@@ -294,9 +285,12 @@ fn world(
         published: Arc::clone(&master.published),
         locks: Locks::new(),
         agents: Agents::new(client, Tasks::new(), caller),
+        contacts: Contacts::default(),
         secrets: StagedSecrets::default(),
         clock: clock.clone(),
         layout: layout.clone(),
+        archive: Archive::new(master.committer.reader()),
+        committer: Arc::clone(&master.committer),
     })
 }
 

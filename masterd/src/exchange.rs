@@ -3,21 +3,21 @@
 //!
 //! This is a reconciler: it looks, and what is to be done it submits as a job.
 
+pub mod contact;
 pub mod observe;
+mod push;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::node::{Node, NodeRole};
-use model::opcode::{OpCode, OpInput, RackPush, ReasonEntry};
-use model::{JobId, NodeName, Timestamp};
-use rpc::calls::{Exchange, Exchanged, RackHeld};
+use model::{NodeName, Timestamp};
+use rpc::calls::{Exchange, Exchanged};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::jobs::{Answer, Event};
 use crate::lu::World;
 
 /// How long an agent holds an exchange that has nothing to tell.
@@ -36,6 +36,7 @@ pub async fn run(world: Arc<World>, stop: CancellationToken) {
             let same = config.nodes.get(name).is_some_and(|now| same_agent(now, node));
             if !same {
                 token.cancel();
+                world.contacts.forget(name);
             }
             same
         });
@@ -70,7 +71,7 @@ struct Conversation {
     incarnation: Option<Uuid>,
     acknowledged: u64,
     reached: Option<bool>,
-    pushing: Option<JobId>,
+    push: push::State,
 }
 
 async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken) {
@@ -90,6 +91,7 @@ async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken)
             Ok(exchanged) => {
                 if talk.reached.replace(true) != Some(true) {
                     tracing::info!(node = %node.name, "agent is reached");
+                    world.contacts.set(&node.name, now(&world), None);
                 }
                 take(&world, &node, &mut talk, exchanged).await;
             }
@@ -97,6 +99,7 @@ async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken)
                 if talk.reached.replace(false) != Some(false) {
                     let why = stdx::daemon::chain(&error);
                     tracing::warn!(node = %node.name, why, "agent is not reached");
+                    world.contacts.set(&node.name, now(&world), Some(why));
                 }
                 tokio::select! {
                     () = stop.cancelled() => return,
@@ -105,6 +108,10 @@ async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken)
             }
         }
     }
+}
+
+fn now(world: &World) -> Timestamp {
+    Timestamp::from_micros(world.clock.now_micros())
 }
 
 /// Commits what an agent saw, and only then lets it forget.
@@ -128,57 +135,5 @@ async fn take(world: &World, node: &Node, talk: &mut Conversation, exchanged: Ex
             Err(error) => tracing::warn!(node = %node.name, %error, "events were not committed"),
         }
     }
-    push_if_stale(world, node, talk, &racks).await;
+    push::if_stale(world, node, &mut talk.push, &racks).await;
 }
-
-/// Submits a push where an agent serves an old document, unless one is under way.
-async fn push_if_stale(world: &World, node: &Node, talk: &mut Conversation, held: &[RackHeld]) {
-    let snapshot = world.published.snapshot();
-    let rack = snapshot.config.nodes.get(&node.name).and_then(|node| node.rack);
-    let Some(rack) = rack.filter(|_| snapshot.config.ipam.is_some()) else { return };
-    let version = snapshot.rack_version(rack);
-    if held.iter().any(|held| held.rack == rack && held.version >= version) {
-        return;
-    }
-    let under_way = |id| world.published.jobs.get(id).is_some_and(|job| !job.status().is_final());
-    if talk.pushing.is_some_and(under_way) || a_job_will_push(world, rack) {
-        return;
-    }
-    let now = Timestamp::from_micros(world.clock.now_micros());
-    let mut op = OpInput::new(OpCode::RackPush(RackPush { racks: vec![rack] }));
-    op.common.reason.push(ReasonEntry(
-        "gantry:exchange".to_owned(),
-        format!("{} serves an old document of rack {rack}", node.name),
-        now.micros().saturating_mul(1_000),
-    ));
-    let archived = HashMap::new();
-    let jobs = vec![vec![op]];
-    let make = |reply| Event::Submit { jobs, to_drained: true, archived, reply };
-    match world.writer.ask(make).await {
-        Ok(Answer::Submitted(answers)) => {
-            talk.pushing = answers.into_iter().next().and_then(Result::ok);
-        }
-        Ok(_) | Err(_) => tracing::warn!(node = %node.name, "no push could be submitted"),
-    }
-}
-
-/// Whether a job that changes a rack is running: it pushes itself when it is done.
-fn a_job_will_push(world: &World, rack: u32) -> bool {
-    world.published.jobs.all().iter().rev().take(RECENT_JOBS).any(|job| {
-        let current = job.current().and_then(|place| job.ops.get(place));
-        let op = current.and_then(|op| op.input.known()).map(|input| &input.op);
-        match op {
-            Some(OpCode::RackPush(op)) => op.racks.is_empty() || op.racks.contains(&rack),
-            Some(OpCode::IpamSet(_) | OpCode::MachineRemove(_)) => true,
-            Some(OpCode::MachineAdd(op)) => {
-                let racks: BTreeSet<u32> = op.machines.iter().map(|spec| spec.rack).collect();
-                racks.contains(&rack)
-            }
-            Some(OpCode::NodeAdd(_) | OpCode::NodeSetParams(_)) => true,
-            _ => false,
-        }
-    })
-}
-
-/// Jobs that are looked at for one that pushes: more are not changing one rack at a time.
-const RECENT_JOBS: usize = 100;

@@ -2,9 +2,10 @@
 //!
 //! [`state`] is the core: one [`Event`] in, [`Effects`] out. The single writer (`crate::writer`)
 //! feeds it and performs the effects; [`view`] holds what is committed, which is all that clients
-//! and waiters ever see; [`worker`] runs one opcode.
+//! and waiters ever see; [`desk`] submits jobs, [`worker`] runs one opcode.
 
 pub mod depend;
+pub mod desk;
 pub mod recover;
 pub mod schedule;
 pub mod state;
@@ -12,7 +13,7 @@ pub mod submit;
 pub mod view;
 pub mod worker;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use model::job::{LogType, Op};
@@ -21,11 +22,8 @@ use serde_json::Value;
 
 /// Most opcodes that one job may hold: a job is one document, rewritten at each change.
 pub const OPS_PER_JOB_MAX: usize = 10_000;
-/// Most jobs of one submission: all of them become durable in one commit.
+/// Most jobs of one submission: more would hold up everybody else's.
 pub const JOBS_PER_SUBMISSION_MAX: usize = 10_000;
-/// Bytes of opcodes in one submission, as they are stored: all of them go into one commit, and the
-/// store takes 16 MiB at once.
-pub const SUBMISSION_BYTES_MAX: usize = 8 << 20;
 /// Most unarchived jobs; each costs a file and a few KiB of memory.
 pub const LIVE_JOBS_MAX: usize = 1_000_000;
 /// Most log entries that one opcode may write: beyond it the job's document only grows.
@@ -33,18 +31,50 @@ pub const LOG_ENTRIES_PER_OP_MAX: usize = 10_000;
 /// Jobs archived in one commit, so that a large archive run does not delay others.
 pub const ARCHIVED_PER_COMMIT_MAX: usize = 1_000;
 
+/// How large a job's file may grow. It is written whole, in one commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobBytes {
+    /// With its opcodes alone, as it is accepted.
+    pub accepted: usize,
+    /// With its log.
+    pub logged: usize,
+    /// With its results, too.
+    pub ended: usize,
+}
+
+impl JobBytes {
+    /// Limits under which every job fits a commit of `commit_bytes`: half of it for the opcodes, a
+    /// quarter at least for the log, and the same for the results.
+    #[must_use]
+    pub fn within(commit_bytes: usize) -> Self {
+        let ended = commit_bytes.saturating_sub(JOB_KEY_BYTES);
+        Self { accepted: ended / 2, logged: ended / 4 * 3, ended }
+    }
+}
+
+/// What a commit has of a job besides its file: its key, and its place in the batch.
+const JOB_KEY_BYTES: usize = 256;
+
+/// The opcodes of one job that keep every limit; see [`submit::check`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submission {
+    ops: Vec<OpInput>,
+    bytes: usize,
+}
+
 /// What happens to the queue. `R` is where an answer goes: a channel, or a number in tests.
 #[derive(Debug)]
 pub enum Event<R> {
     /// A client submits jobs.
     Submit {
         /// Their opcodes.
-        jobs: Vec<Vec<OpInput>>,
+        jobs: Vec<Submission>,
         /// Whether a drained queue takes them all the same.
         to_drained: bool,
-        /// Final statuses of archived jobs that these depend on.
-        archived: HashMap<JobId, JobStatus>,
-        /// Gets [`Answer::Submitted`].
+        /// How jobs ended that these depend on and that the queue may not have; none where there is
+        /// no such job.
+        archived: HashMap<JobId, Option<JobStatus>>,
+        /// Gets [`Answer::Submitted`] or [`Answer::LookUp`].
         reply: R,
     },
     /// A client wants a job to end.
@@ -135,6 +165,10 @@ pub enum Outcome {
 pub enum Answer {
     /// For each job its id, or why it was refused.
     Submitted(Vec<Result<JobId, Exception>>),
+    /// Nothing was submitted: these jobs depend on others that the queue does not have. They are
+    /// archived by the time this is answered, or never were; submit again with what the archive
+    /// says of them.
+    LookUp(Vec<Submission>, BTreeSet<JobId>),
     /// Whether it was done, and what to tell the operator.
     Told(bool, String),
     /// Whether it was done.

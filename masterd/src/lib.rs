@@ -20,6 +20,7 @@ pub mod exchange;
 pub mod query;
 pub mod secrets;
 
+pub mod archive;
 pub mod bootstrap;
 pub mod daemon;
 

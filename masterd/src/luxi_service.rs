@@ -7,27 +7,22 @@ use std::sync::Arc;
 
 use luxi::method::Class;
 use luxi::{Answer, Caller, Request, Service, answer};
+use model::Exception;
 use model::error::ExceptionKind;
-use model::{Exception, document};
-use queue_format::{Committer, Reader};
 
 use crate::lu::World;
-use crate::writer::publish::After;
 
 /// Answers LUXI requests.
 #[derive(Debug, Clone)]
 pub struct LuxiService {
     world: Arc<World>,
-    committer: Arc<Committer<After>>,
-    reader: Reader,
 }
 
 impl LuxiService {
-    /// A service on `world`, which asks `committer` whether there is room for new work.
+    /// A service on `world`.
     #[must_use]
-    pub fn new(world: Arc<World>, committer: Arc<Committer<After>>) -> Self {
-        let reader = committer.reader();
-        Self { world, committer, reader }
+    pub fn new(world: Arc<World>) -> Self {
+        Self { world }
     }
 }
 
@@ -56,7 +51,7 @@ impl Service for LuxiService {
             Request::PickupJob(call) => answer(call, async |_| Err(not_here("PickupJob"))).await,
             Request::Query(call) => answer(call, |c| self.query(c)).await,
             Request::QueryFields(call) => answer(call, async |c| Ok(queries::fields(&c))).await,
-            Request::QueryJobs(call) => answer(call, async |c| self.query_jobs(&c)).await,
+            Request::QueryJobs(call) => answer(call, async |c| self.query_jobs(c).await).await,
             Request::QueryNodes(call) => answer(call, |c| self.query_nodes(c)).await,
             Request::QueryGroups(call) => answer(call, async |c| self.query_groups(&c)).await,
             Request::QueryInstances(call) => {
@@ -175,6 +170,3 @@ fn no_locking(use_locking: bool) -> Result<(), Exception> {
     }
     Ok(())
 }
-
-/// Directory prefix of archived jobs in the store.
-const ARCHIVE_PREFIX: &str = document::ARCHIVE;

@@ -11,7 +11,7 @@ pub mod publish;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::error::ExceptionKind;
+use model::error::{ErrorCode, ExceptionKind};
 use model::{Exception, JobId, JobStatus};
 use queue_format::Committer;
 use stdx::Clock;
@@ -22,7 +22,7 @@ use crate::config::{Config, ConfigChange};
 use crate::jobs::state::Queue;
 use crate::jobs::worker::Workers;
 use crate::jobs::{Answer, Effects, Event, Start};
-use commit::Round;
+use commit::{Prepared, Round};
 use publish::{After, Published};
 
 /// Where an answer of the queue goes.
@@ -76,36 +76,47 @@ impl Writer {
     /// Tells the queue of something, without waiting for more than room in the channel.
     ///
     /// # Errors
-    /// The master is ending.
+    /// The master is ending, and nothing has happened.
     pub async fn tell(&self, event: Event<Reply>) -> Result<(), Exception> {
-        self.commands.send(Command::Queue(event)).await.map_err(|_closed| ending())
+        self.commands.send(Command::Queue(event)).await.map_err(|_closed| refused())
     }
 
     /// Asks the queue for something; `make` gets the place for the answer. The answer comes when
     /// all that it says is durable.
     ///
     /// # Errors
-    /// The master is ending.
+    /// The master is ending: nothing has happened, or that is not known.
     pub async fn ask(&self, make: impl FnOnce(Reply) -> Event<Reply>) -> Result<Answer, Exception> {
         let (reply, answer) = oneshot::channel();
         self.tell(make(reply)).await?;
-        answer.await.map_err(|_dropped| ending())
+        answer.await.map_err(|_dropped| unknown())
     }
 
     /// Changes the configuration; returns when the change is durable.
     ///
     /// # Errors
-    /// What `decide` says, or that the master is ending.
+    /// What `decide` says; or the master is ending, and nothing has happened or that is not known.
     pub async fn transact(&self, decide: Decide) -> Result<(), Exception> {
         let (reply, answer) = oneshot::channel();
         let command = Command::Transact { decide, reply };
-        self.commands.send(command).await.map_err(|_closed| ending())?;
-        answer.await.map_err(|_dropped| ending())?
+        self.commands.send(command).await.map_err(|_closed| refused())?;
+        answer.await.map_err(|_dropped| unknown())?
     }
 }
 
-fn ending() -> Exception {
-    Exception::new(ExceptionKind::GenericError, "The master daemon is ending; try again")
+fn refused() -> Exception {
+    Exception::new(
+        ExceptionKind::GenericError,
+        "The master daemon is ending, and nothing was done; try again when it is back",
+    )
+}
+
+fn unknown() -> Exception {
+    Exception::new(
+        ExceptionKind::GenericError,
+        "The master daemon ended before the outcome was known; look whether it was done before \
+         you try again",
+    )
 }
 
 /// What the writer works on.
@@ -163,6 +174,7 @@ pub async fn run(mut state: State, tools: Tools, mut commands: mpsc::Receiver<Co
     state.queue.begin(|id| archived.get(&id).copied(), now(&tools.clock), &mut effects);
     drop(archived);
     let mut round = Round::new(effects);
+    let bytes_max = tools.committer.submission_bytes_max();
     let mut pending = Vec::with_capacity(COMMANDS_PER_ROUND_MAX);
     loop {
         finish_round(round, &tools, &mut running, &closing).await;
@@ -174,7 +186,7 @@ pub async fn run(mut state: State, tools: Tools, mut commands: mpsc::Receiver<Co
         if taken == 0 {
             return;
         }
-        round = Round::new(Effects::default());
+        round = Round::default();
         for command in pending.drain(..) {
             match command {
                 Command::Queue(event) => {
@@ -184,11 +196,21 @@ pub async fn run(mut state: State, tools: Tools, mut commands: mpsc::Receiver<Co
                     state.queue.handle(event, now(&tools.clock), &mut round.effects);
                 }
                 Command::Transact { decide, reply } => {
-                    transact(&mut state, &tools, &mut round, decide, reply);
+                    match prepare(&state.config, decide, bytes_max) {
+                        Ok(prepared) => {
+                            if !round.has_room(&prepared, bytes_max) {
+                                let full = std::mem::take(&mut round);
+                                finish_round(full, &tools, &mut running, &closing).await;
+                            }
+                            let config = round.take(prepared, reply);
+                            adopt(&mut state, &tools, &mut round, config);
+                        }
+                        Err(refusal) => round.refusals.push((reply, refusal)),
+                    }
                 }
             }
             if round.is_full() {
-                let full = std::mem::replace(&mut round, Round::new(Effects::default()));
+                let full = std::mem::take(&mut round);
                 finish_round(full, &tools, &mut running, &closing).await;
             }
         }
@@ -199,26 +221,31 @@ fn now(clock: &Clock) -> model::Timestamp {
     model::Timestamp::from_micros(clock.now_micros())
 }
 
-fn transact(
-    state: &mut State,
-    tools: &Tools,
-    round: &mut Round,
-    decide: Decide,
-    reply: oneshot::Sender<Result<(), Exception>>,
-) {
-    match decide(&state.config) {
-        Ok(changes) => {
-            let running_max = state.config.cluster.max_running_jobs;
-            round.apply(changes, &mut state.config);
-            round.transactions.push(reply);
-            tools.published.set_latest(Arc::clone(&state.config));
-            if state.config.cluster.max_running_jobs != running_max {
-                let event = Event::SetRunningMax(state.config.cluster.max_running_jobs);
-                state.queue.handle(event, now(&tools.clock), &mut round.effects);
-            }
-        }
-        Err(refusal) => round.refusals.push((reply, refusal)),
+/// Decides on a transaction, which must fit one commit: it happens whole or not at all.
+fn prepare(config: &Arc<Config>, decide: Decide, bytes_max: usize) -> Result<Prepared, Exception> {
+    let prepared = Prepared::new(decide(config)?, config);
+    if prepared.bytes > bytes_max {
+        let bytes = prepared.bytes;
+        return Err(Exception::prereq(
+            format!(
+                "This changes {bytes} bytes of the configuration at once; at most {bytes_max} are \
+                 taken. Nothing was changed; do it in several smaller steps"
+            ),
+            ErrorCode::InsufficientResources,
+        ));
     }
+    Ok(prepared)
+}
+
+/// Goes on with a configuration that is being committed.
+fn adopt(state: &mut State, tools: &Tools, round: &mut Round, config: Arc<Config>) {
+    let running_max = config.cluster.max_running_jobs;
+    if state.config.cluster.max_running_jobs != running_max {
+        let event = Event::SetRunningMax(running_max);
+        state.queue.handle(event, now(&tools.clock), &mut round.effects);
+    }
+    tools.published.set_latest(Arc::clone(&config));
+    state.config = config;
 }
 
 /// Commits a round, then starts and interrupts what it says.

@@ -1,9 +1,11 @@
 //! Core: the rack document, the only thing that an agent needs to serve its rack, and the events
 //! that the agent gives back.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::ipam::LeaseRange;
 use crate::machine::BootStage;
@@ -20,14 +22,44 @@ pub struct RackDocument {
     pub cluster_name: NodeName,
     /// The rack.
     pub rack: u32,
-    /// Position of the store that it was made from; a higher one is newer.
-    pub version: u64,
+    /// Which of two documents of the rack is newer.
+    pub version: DocumentVersion,
     /// Its lease ranges.
     pub ranges: Vec<LeaseRange>,
     /// Seconds that a lease lasts.
     pub lease_seconds: u32,
     /// Its machines, by serial.
     pub machines: Vec<RackMachine>,
+}
+
+/// What a document was made from. Ordered: a later master's documents are newer than all of its
+/// predecessors', be its store an older copy.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct DocumentVersion {
+    /// Term of the master.
+    pub term: u64,
+    /// Position of its store.
+    pub position: u64,
+}
+
+impl fmt::Display for DocumentVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.term, self.position)
+    }
+}
+
+impl RackDocument {
+    /// What tells two documents apart that say different things: SHA-256 of all but the version, in
+    /// hexadecimal. A new master that compiles the same document need not push it.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let Self { cluster_name, rack, version: _, ranges, lease_seconds, machines } = self;
+        let said = (cluster_name, rack, ranges, lease_seconds, machines);
+        let text = serde_json::to_vec(&said).expect("a document has plain keys");
+        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// A machine as its rack's agent needs to know it.

@@ -69,24 +69,20 @@ impl Racks {
     ) -> Result<RackHeld, RackError> {
         let _turn = self.changing.lock().await;
         let rack = document.rack;
-        let held = self.get(rack).map(|held| held.version);
-        if let Some(version) = held.filter(|held| *held >= document.version) {
-            return Ok(RackHeld { rack, version });
+        let held = self.get(rack);
+        if let Some(held) = held.as_ref().filter(|held| held.version >= document.version) {
+            return Ok(RackHeld::from(held.as_ref()));
         }
         if held.is_none() && self.documents.read().len() >= RACKS_MAX {
             return Err(RackError::TooMany);
         }
         ledger.keep_rack(&document).await.map_err(|error| RackError::Keep { rack, error })?;
-        let version = document.version;
-        tracing::info!(
-            rack,
-            version,
-            machines = document.machines.len(),
-            "rack document installed"
-        );
+        let machines = document.machines.len();
+        tracing::info!(rack, version = %document.version, machines, "rack document installed");
+        let held = RackHeld::from(&document);
         self.documents.write().insert(rack, Arc::new(document));
         self.tell();
-        Ok(RackHeld { rack, version })
+        Ok(held)
     }
 
     /// Serves `rack` no longer.
@@ -131,7 +127,7 @@ impl Racks {
     #[must_use]
     pub fn held(&self) -> Vec<RackHeld> {
         let documents = self.documents.read();
-        documents.values().map(|d| RackHeld { rack: d.rack, version: d.version }).collect()
+        documents.values().map(|document| RackHeld::from(document.as_ref())).collect()
     }
 
     /// The rack whose lease ranges hold `address`.
@@ -172,7 +168,7 @@ mod tests {
         let (ledger, _) = Ledger::open(dir.path(), &membership("n2")).unwrap();
         let racks = Racks::new(Vec::new());
         let changed = racks.watch();
-        let held = |version| RackHeld { rack: 0, version };
+        let held = |version| RackHeld::from(&rack(0, version));
         assert_eq!(racks.install(&ledger, rack(0, 5)).await.unwrap(), held(5));
         assert_eq!(racks.install(&ledger, rack(0, 4)).await.unwrap(), held(5));
         assert_eq!(racks.install(&ledger, rack(0, 5)).await.unwrap(), held(5));
@@ -194,6 +190,6 @@ mod tests {
         let (ledger, _) = Ledger::open(dir.path(), &membership("n2")).unwrap();
         let racks = Racks::new((0..16).map(|number| rack(number, 1)).collect());
         assert!(matches!(racks.install(&ledger, rack(16, 1)).await, Err(RackError::TooMany)));
-        assert_eq!(racks.install(&ledger, rack(15, 2)).await.unwrap().version, 2);
+        assert_eq!(racks.install(&ledger, rack(15, 2)).await.unwrap().version.position, 2);
     }
 }

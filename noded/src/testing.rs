@@ -1,7 +1,7 @@
 //! What several tests of this crate need.
 
 use model::ipam::LeaseRange;
-use model::rack::{BootChoice, RackDocument, RackMachine};
+use model::rack::{BootChoice, DocumentVersion, RackDocument, RackMachine};
 use model::{NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{AllowList, Membership};
@@ -35,7 +35,7 @@ pub(crate) fn rack(rack: u32, version: u64) -> RackDocument {
     RackDocument {
         cluster_name: name("cluster.example.com"),
         rack,
-        version,
+        version: DocumentVersion { term: 1, position: version },
         ranges: vec![LeaseRange {
             subnet: "10.69.0.0/26".parse().unwrap(),
             first: "10.69.0.32".parse().unwrap(),

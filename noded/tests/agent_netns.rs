@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use model::ipam::LeaseRange;
 use model::layout::Layout;
-use model::rack::{BootChoice, LeaseState, Observation, RackDocument, RackMachine};
+use model::rack::{
+    BootChoice, DocumentVersion, LeaseState, Observation, RackDocument, RackMachine,
+};
 use model::{MacAddress, Timestamp};
 use noded::daemon::{Daemon, Settings};
 use noded::leasing::Leasing;
@@ -100,7 +102,7 @@ fn document() -> RackDocument {
     RackDocument {
         cluster_name: "cluster".parse().unwrap(),
         rack: 0,
-        version: 1,
+        version: DocumentVersion { term: 1, position: 1 },
         ranges: vec![LeaseRange {
             subnet: "10.69.0.0/26".parse().unwrap(),
             first: "10.69.0.32".parse().unwrap(),

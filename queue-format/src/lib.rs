@@ -24,6 +24,6 @@ pub use key::{Key, KeyError};
 pub use position::{Epoch, Position};
 pub use store::{
     Backlog, Callbacks, CloseError, Committer, Durability, FatalError, FileError, Health,
-    OpenError, Reader, Recorder, Recovered, RecoveredLog, Refusal, Refused, ReplicatedStore, Scan,
-    StartError, Store, StoreOptions,
+    OpenError, Reader, Recorder, Recovered, RecoveredLog, Refusal, Refused, ReplicatedStore,
+    SUBMISSION_MOVES_MAX, Scan, StartError, Store, StoreOptions,
 };

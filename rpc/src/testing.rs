@@ -92,7 +92,7 @@ impl Agent for MemoryAgent {
             Request::Facts(call) => answer(call, async |_| panic!("a bug in one call")).await,
             Request::RackPush(call) => {
                 self.racks.lock().push(call.document.rack);
-                let held = RackHeld { rack: call.document.rack, version: call.document.version };
+                let held = RackHeld::from(&call.document);
                 answer(call, |_| std::future::ready(Ok(held))).await
             }
             Request::TestDelay(call) => {

@@ -114,7 +114,10 @@ impl ConfigChange {
     pub fn racks(&self, config: &Config) -> BTreeSet<u32> {
         match self {
             Self::Cluster(_) | Self::Role(_) | Self::NodeRemoved(_) => BTreeSet::new(),
-            Self::Node(node) => node.rack.into_iter().collect(),
+            Self::Node(node) => {
+                let before = config.nodes.get(&node.name).and_then(|node| node.rack);
+                node.rack.into_iter().chain(before).collect()
+            }
             Self::Ipam(_) => config.nodes.values().filter_map(|node| node.rack).collect(),
             Self::Machine(machine) => BTreeSet::from([machine.rack]),
             Self::MachineRemoved(serial) => {

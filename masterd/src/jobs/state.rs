@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::depend::{Dependencies, Verdict, named};
 use super::schedule::Schedule;
-use super::{Answer, Effects, Event, Start};
+use super::{Answer, Effects, Event, JobBytes, Start, submit};
 
 /// Why an opcode behind a failed one has failed.
 pub const PRECEDING_FAILED: &str = "Preceding opcode failed";
@@ -32,6 +32,7 @@ pub struct Queue<R> {
     jobs: BTreeMap<JobId, Live<R>>,
     schedule: Schedule,
     dependencies: Dependencies,
+    bytes: JobBytes,
     /// Jobs whose last dependency ended in this turn. A list and no recursion: chains of dependent
     /// jobs may be as long as a submission.
     woken: Vec<JobId>,
@@ -45,6 +46,10 @@ struct Live<R> {
     job: Arc<Job>,
     reach: Reach,
     phase: Phase,
+    /// Bytes of its file, roughly and rather too many.
+    bytes: usize,
+    /// The opcode whose log has been ended.
+    log_ended: Option<usize>,
     /// Asked to end; carried out when its worker reports.
     canceling: bool,
     /// Told when a job that was waiting for locks has left.
@@ -71,18 +76,21 @@ impl<R> Queue<R> {
         serial: u64,
         drained: bool,
         running_max: u32,
+        bytes: JobBytes,
     ) -> Self {
         let mut queue = Self {
             jobs: BTreeMap::new(),
             schedule: Schedule::new(running_max),
             dependencies: Dependencies::default(),
+            bytes,
             woken: Vec::new(),
             serial,
             drained,
         };
         for job in jobs {
             queue.serial = queue.serial.max(job.id.0);
-            queue.jobs.insert(job.id, Live::new(job));
+            let bytes = if job.current().is_none() { 0 } else { submit::stored_bytes(&job) };
+            queue.jobs.insert(job.id, Live::new(job, bytes));
         }
         queue
     }
@@ -128,8 +136,8 @@ impl<R> Queue<R> {
         effects.now = now;
         match event {
             Event::Submit { jobs, to_drained, archived, reply } => {
-                let answers = self.submit(jobs, to_drained, &archived, effects);
-                effects.replies.push((reply, Answer::Submitted(answers)));
+                let answer = self.submit(jobs, to_drained, &archived, effects);
+                effects.replies.push((reply, answer));
             }
             Event::Cancel { job, reply } => self.cancel(job, reply, effects),
             Event::ChangePriority { job, priority, reply } => {
@@ -247,11 +255,13 @@ impl<R> Queue<R> {
 }
 
 impl<R> Live<R> {
-    fn new(job: Arc<Job>) -> Self {
+    fn new(job: Arc<Job>, bytes: usize) -> Self {
         let far = job.ops.iter().any(|op| op.input.reach() == Reach::Agents);
         Self {
             phase: if job.current().is_none() { Phase::Final } else { Phase::Depends },
             reach: if far { Reach::Agents } else { Reach::Master },
+            bytes,
+            log_ended: None,
             canceling: false,
             cancelers: Vec::new(),
             job,

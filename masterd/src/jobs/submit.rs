@@ -3,70 +3,76 @@
 use model::error::{ErrorCode, Exception, ExceptionKind};
 use model::opcode::OpInput;
 use model::opcode::common::{DependsOn, ReasonEntry, SUBMIT_PRIORITIES};
-use model::{JobId, Timestamp};
+use model::{Job, JobId, Timestamp};
 
-use super::{JOBS_PER_SUBMISSION_MAX, OPS_PER_JOB_MAX, SUBMISSION_BYTES_MAX};
+use super::{JOBS_PER_SUBMISSION_MAX, JobBytes, OPS_PER_JOB_MAX, Submission};
 
 /// Checks what must hold for the whole submission; one wrong opcode refuses all of it.
 ///
 /// # Errors
-/// No jobs, too many of them, a job without opcodes or with too many, or a priority that a
-/// submission may not carry.
-pub fn check(jobs: &[Vec<OpInput>]) -> Result<(), Exception> {
-    let refuse = |message: String| Err(Exception::prereq(message, ErrorCode::WrongInput));
+/// No jobs, too many of them, a job without opcodes, with too many or too large ones, or a priority
+/// that a submission may not carry.
+pub fn check(jobs: Vec<Vec<OpInput>>, limits: JobBytes) -> Result<Vec<Submission>, Exception> {
     if jobs.len() > JOBS_PER_SUBMISSION_MAX {
-        return refuse(format!(
+        return Err(refused(format!(
             "{} jobs in one submission; at most {JOBS_PER_SUBMISSION_MAX} are taken",
             jobs.len()
-        ));
+        )));
     }
-    for ops in jobs {
-        if ops.is_empty() {
-            return refuse("a job needs at least one opcode".to_owned());
-        }
-        if ops.len() > OPS_PER_JOB_MAX {
-            return refuse(format!(
-                "{} opcodes in one job; at most {OPS_PER_JOB_MAX} are taken",
-                ops.len()
-            ));
-        }
-        for op in ops {
-            if !SUBMIT_PRIORITIES.contains(&op.common.priority) {
-                return refuse(format!(
-                    "priority {} of {}; a submission may carry -10, 0 or 10",
-                    op.common.priority,
-                    op.op.id()
-                ));
-            }
-        }
-    }
-    let bytes = stored_bytes(jobs);
-    if bytes > SUBMISSION_BYTES_MAX {
-        return refuse(format!(
-            "{bytes} bytes of opcodes in one submission; at most {SUBMISSION_BYTES_MAX} are taken"
-        ));
-    }
-    Ok(())
+    jobs.into_iter().map(|ops| check_job(ops, limits)).collect()
 }
 
-/// Bytes that the opcodes take as they are stored. Few opcodes are small enough by the length of
-/// the request that they came in, so that the usual submission is not written twice.
-fn stored_bytes(jobs: &[Vec<OpInput>]) -> usize {
-    const SURELY_SMALL: usize = 64;
-    let ops = || jobs.iter().flatten();
-    if ops().count() <= SURELY_SMALL {
-        return 0;
+fn check_job(ops: Vec<OpInput>, limits: JobBytes) -> Result<Submission, Exception> {
+    if ops.is_empty() {
+        return Err(refused("a job needs at least one opcode".to_owned()));
     }
+    if ops.len() > OPS_PER_JOB_MAX {
+        return Err(refused(format!(
+            "{} opcodes in one job; at most {OPS_PER_JOB_MAX} are taken",
+            ops.len()
+        )));
+    }
+    for op in &ops {
+        if !SUBMIT_PRIORITIES.contains(&op.common.priority) {
+            return Err(refused(format!(
+                "priority {} of {}; a submission may carry -10, 0 or 10",
+                op.common.priority,
+                op.op.id()
+            )));
+        }
+    }
+    let bytes = JOB_BYTES + ops.iter().map(|op| json_bytes(op) + OP_BYTES).sum::<usize>();
+    if bytes > limits.accepted {
+        return Err(refused(format!(
+            "a job of {bytes} bytes, as it is stored; at most {} are taken",
+            limits.accepted
+        )));
+    }
+    Ok(Submission { ops, bytes })
+}
+
+fn refused(message: String) -> Exception {
+    Exception::prereq(message, ErrorCode::WrongInput)
+}
+
+/// What a job's file holds besides its opcodes: id, times, and the reason why one opcode failed.
+const JOB_BYTES: usize = 1_024;
+/// What a job's file holds of an opcode besides its parameters, its log and its result: status,
+/// times, the queue's entry in the reason trail, what follows from another opcode's failure, and
+/// the last entry of its log.
+const OP_BYTES: usize = 448;
+
+/// Bytes of a job's file, once it has ended; rather too many.
+pub(super) fn stored_bytes(job: &Job) -> usize {
+    json_bytes(job) + JOB_BYTES + job.ops.len() * OP_BYTES
+}
+
+/// Bytes of a value as JSON.
+pub(super) fn json_bytes(value: &impl serde::Serialize) -> usize {
     let mut counted = Counter(0);
-    for op in ops() {
-        serde_json::to_writer(&mut counted, op).expect("an opcode has plain keys");
-        counted.0 += OP_OVERHEAD;
-    }
+    serde_json::to_writer(&mut counted, value).expect("it has plain keys and no failing parts");
     counted.0
 }
-
-/// What a job's file holds of an opcode besides its parameters.
-const OP_OVERHEAD: usize = 256;
 
 struct Counter(usize);
 
@@ -136,6 +142,8 @@ pub fn add_reason(ops: &mut [OpInput], id: JobId, now: Timestamp) {
 mod tests {
     use super::*;
 
+    const LIMITS: JobBytes = JobBytes { accepted: 1 << 20, logged: 2 << 20, ended: 3 << 20 };
+
     fn op(extra: &str) -> OpInput {
         let text = format!(r#"{{"OP_ID":"OP_TEST_DELAY","duration":0{extra}}}"#);
         OpInput::parse(&text).unwrap()
@@ -143,12 +151,21 @@ mod tests {
 
     #[test]
     fn priorities_are_three() {
-        assert!(check(&[vec![op(r#","priority":-10"#)]]).is_ok());
+        assert!(check(vec![vec![op(r#","priority":-10"#)]], LIMITS).is_ok());
         for bad in [-20, -1, 5, 19] {
-            let jobs = [vec![op("")], vec![op(&format!(r#","priority":{bad}"#))]];
-            assert!(check(&jobs).is_err(), "{bad}");
+            let jobs = vec![vec![op("")], vec![op(&format!(r#","priority":{bad}"#))]];
+            assert!(check(jobs, LIMITS).is_err(), "{bad}");
         }
-        assert!(check(&[vec![]]).is_err());
+        assert!(check(vec![vec![]], LIMITS).is_err());
+    }
+
+    #[test]
+    fn a_job_is_accepted_up_to_half_of_a_commit() {
+        let limits = JobBytes::within(10_000);
+        let with = |bytes: usize| vec![vec![op(&format!(r#","comment":"{}""#, "x".repeat(bytes)))]];
+        assert!(check(with(3_000), limits).is_ok());
+        let refusal = check(with(4_500), limits).unwrap_err().to_string();
+        assert!(refusal.contains(&limits.accepted.to_string()), "{refusal}");
     }
 
     #[test]

@@ -33,6 +33,12 @@ impl View {
         self.jobs.read().values().cloned().collect()
     }
 
+    /// Whether there is a job of which `is` holds.
+    #[must_use]
+    pub fn any(&self, is: impl Fn(&Job) -> bool) -> bool {
+        self.jobs.read().values().any(|job| is(job))
+    }
+
     /// How many jobs there are.
     #[must_use]
     pub fn len(&self) -> usize {

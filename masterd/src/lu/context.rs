@@ -9,6 +9,7 @@ use model::job::LogType;
 use model::layout::Layout;
 use model::opcode::{Common, Reach};
 use model::{Exception, JobId, Timestamp};
+use queue_format::Committer;
 use serde_json::Value;
 use stdx::Clock;
 use tokio::sync::oneshot;
@@ -16,11 +17,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Failure, Wanted};
 use crate::agents::Agents;
+use crate::archive::Archive;
 use crate::config::{Config, ConfigChange};
+use crate::exchange::contact::Contacts;
 use crate::jobs::{Answer, Event, Start};
 use crate::locks::{Grant, LockError, LockName, Locks, Owner};
 use crate::secrets::StagedSecrets;
-use crate::writer::publish::{Published, Snapshot};
+use crate::writer::publish::{After, Published, Snapshot};
 use crate::writer::{Reply, Writer};
 
 /// How long an opcode waits for its locks before it fails and says who holds them: a day, since an
@@ -38,12 +41,18 @@ pub struct World {
     pub locks: Locks,
     /// The way to the agents.
     pub agents: Agents,
+    /// Which agents are reached.
+    pub contacts: Contacts,
     /// One-time secrets of nodes that are about to be added.
     pub secrets: StagedSecrets,
     /// Gives the time.
     pub clock: Clock,
     /// Where things live.
     pub layout: Layout,
+    /// Archived jobs.
+    pub archive: Archive,
+    /// Tells whether there is room for new work.
+    pub committer: Arc<Committer<After>>,
 }
 
 /// One opcode's view of the world.

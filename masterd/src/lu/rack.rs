@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::Exception;
 use model::node::{Node, NodeRole};
 use model::opcode::RackPush;
-use model::rack::{BootChoice, LEASE_SECONDS, RackDocument, RackMachine};
+use model::rack::{BootChoice, DocumentVersion, LEASE_SECONDS, RackDocument, RackMachine};
 
 use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::Config;
@@ -34,7 +34,7 @@ pub(crate) fn compile(snapshot: &Snapshot, rack: u32) -> Result<Option<RackDocum
     Ok(Some(RackDocument {
         cluster_name: config.cluster.cluster_name.clone(),
         rack,
-        version: snapshot.rack_version(rack),
+        version: DocumentVersion { term: config.role.term, position: snapshot.rack_position(rack) },
         ranges,
         lease_seconds: LEASE_SECONDS,
         machines: machines.collect(),
@@ -88,12 +88,12 @@ fn served(config: &Config) -> BTreeSet<u32> {
     config.nodes.values().filter_map(|node| node.rack).collect()
 }
 
-type Pushed = Vec<(String, Result<u64, String>)>;
+type Pushed = Vec<(String, Result<DocumentVersion, String>)>;
 
 async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> {
     let snapshot = context.committed();
     let Some(document) = compile(&snapshot, rack)? else { return Ok(Vec::new()) };
-    let document = Arc::new(document);
+    let digest = document.digest();
     let called = |node: &&Arc<Node>| node.role != NodeRole::Offline;
     let nodes: Vec<Arc<Node>> = snapshot.config.agents_of(rack).filter(called).cloned().collect();
     let (job, op) = (context.job(), context.op());
@@ -102,8 +102,12 @@ async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> 
         let name = node.name.to_string();
         context.safe_point()?;
         let agents = context.agents().await?;
-        let result = agents.rack_push(&node, &document, (job, op)).await;
-        pushed.push((name, result.map_err(|error| stdx::daemon::chain(&error))));
+        let result = match agents.rack_push(&node, &document, (job, op)).await {
+            Ok(held) if held.digest == digest => Ok(held.version),
+            Ok(held) => Err(format!("it serves version {} and takes no older one", held.version)),
+            Err(error) => Err(stdx::daemon::chain(&error)),
+        };
+        pushed.push((name, result));
     }
     Ok(pushed)
 }

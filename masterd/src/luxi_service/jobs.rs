@@ -1,6 +1,5 @@
 //! Methods on jobs.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +7,11 @@ use luxi::Caller;
 use luxi::limits::WAIT_SECONDS_MAX;
 use luxi::method::{JobChange, Row, Submission, WaitForJobChange};
 use model::error::{ErrorCode, Exception, ExceptionKind};
-use model::{Job, JobId, JobStatus, OpInput, Timestamp};
-use queue_format::Refusal;
+use model::{Job, JobId, OpInput, Timestamp};
 use tokio::time::Instant;
 
 use super::LuxiService;
-use crate::daemon::load::archived_job;
-use crate::jobs::depend::named;
-use crate::jobs::{Answer, Event, submit};
+use crate::jobs::{Answer, Event, desk};
 use crate::query::job::JobRow;
 use crate::query::{self, bare};
 
@@ -51,41 +47,10 @@ impl LuxiService {
         to_drained: bool,
         caller: Caller,
     ) -> Result<Vec<Result<JobId, Exception>>, Exception> {
-        submit::check(&jobs)?;
         let first = jobs.first().and_then(|ops| ops.first()).map(|op| op.op.id());
-        self.committer.admit().map_err(|refusal| no_room(&refusal))?;
-        let archived = self.archived_dependencies(&jobs)?;
-        let make = |reply| Event::Submit { jobs, to_drained, archived, reply };
-        match self.world.writer.ask(make).await? {
-            Answer::Submitted(answers) => {
-                record(first.unwrap_or_default(), &answers, caller);
-                Ok(answers)
-            }
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// How archived jobs ended that these depend on.
-    fn archived_dependencies(
-        &self,
-        jobs: &[Vec<OpInput>],
-    ) -> Result<HashMap<JobId, JobStatus>, Exception> {
-        let mut ended = HashMap::new();
-        let depends = |op: &OpInput| op.common.depends.clone().unwrap_or_default();
-        for id in jobs.iter().flatten().flat_map(|op| named(&depends(op)).collect::<Vec<_>>()) {
-            if self.world.published.jobs.get(id).is_none()
-                && let Some(job) = self.archived(id)?
-            {
-                ended.insert(id, job.status());
-            }
-        }
-        Ok(ended)
-    }
-
-    pub(super) fn archived(&self, id: JobId) -> Result<Option<Arc<Job>>, Exception> {
-        archived_job(&self.reader, id).map_err(|error| {
-            Exception::new(ExceptionKind::JobFileCorrupted, stdx::daemon::chain(&error))
-        })
+        let answers = desk::submit(&self.world, jobs, to_drained).await?;
+        record(first.unwrap_or_default(), &answers, caller);
+        Ok(answers)
     }
 
     pub(super) async fn cancel(&self, job: JobId) -> Result<(bool, String), Exception> {
@@ -147,7 +112,7 @@ impl LuxiService {
         let watch = self.world.published.jobs.watch(call.job_id);
         loop {
             let changed = watch.changed();
-            let (job, archived) = self.find(call.job_id)?;
+            let (job, archived) = self.find(call.job_id).await?;
             let is_final = job.status().is_final();
             if let Some(change) = news(&call, job, archived)? {
                 return Ok(change);
@@ -158,13 +123,13 @@ impl LuxiService {
         }
     }
 
-    fn find(&self, id: JobId) -> Result<(Arc<Job>, bool), Exception> {
+    async fn find(&self, id: JobId) -> Result<(Arc<Job>, bool), Exception> {
         if let Some(job) = self.world.published.jobs.get(id) {
             return Ok((job, false));
         }
         let lost =
             || Exception::new(ExceptionKind::JobLost, format!("Job {id} is not in the queue"));
-        Ok((self.archived(id)?.ok_or_else(lost)?, true))
+        Ok((self.world.archive.job(id).await?.ok_or_else(lost)?, true))
     }
 }
 
@@ -213,20 +178,4 @@ fn unexpected() -> Exception {
         ExceptionKind::ProgrammerError,
         "the queue gave another answer than was asked for",
     )
-}
-
-fn no_room(refusal: &Refusal) -> Exception {
-    let text = match refusal {
-        Refusal::Busy => {
-            "The queue has more to store than the disk takes; try again later".to_owned()
-        }
-        Refusal::DiskFull { path, reason } => format!(
-            "The master cannot write `{}` ({reason}); no new jobs are taken until it can: make room, \
-             or make it writable",
-            path.display()
-        ),
-        Refusal::TooLarge { what } => format!("The submission is too large: {what}"),
-        Refusal::Stopped => "The master daemon is ending".to_owned(),
-    };
-    Exception::new(ExceptionKind::JobQueueError, text)
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use luxi::method::{Query, QueryFields, QueryGroups, QueryJobs, QueryNodes, Row, What};
 use luxi::query::{Definitions, FieldDefinition, FieldKind, Table, select};
-use model::error::{Exception, ExceptionKind};
+use model::Exception;
 use model::node::{Node, NodeRole};
-use model::{Job, NodeName, Timestamp};
+use model::{Job, JobId, NodeName, Timestamp};
 use rpc::calls::NodeFacts;
 use tokio::task::JoinSet;
 
-use super::{ARCHIVE_PREFIX, LuxiService, no_locking};
+use super::{LuxiService, no_locking};
 use crate::query::group::GroupRow;
 use crate::query::job::JobRow;
 use crate::query::machine::MachineRow;
@@ -44,7 +44,10 @@ impl LuxiService {
     pub(super) async fn query(&self, call: Query) -> Result<Table, Exception> {
         let filter = call.filter.as_ref();
         match call.what {
-            What::Job => table(query::job::FIELDS, self.job_rows(&call)?, &call.fields, filter),
+            What::Job => {
+                let rows = self.job_rows(&call).await?;
+                table(query::job::FIELDS, rows, &call.fields, filter)
+            }
             What::Node => {
                 let rows = self.node_rows(&call.fields).await;
                 table(query::node::FIELDS, rows, &call.fields, filter)
@@ -66,27 +69,18 @@ impl LuxiService {
     }
 
     /// Live jobs; archived ones too where they are asked for by id, or by the field `archived`.
-    fn job_rows(&self, call: &Query) -> Result<Vec<JobRow>, Exception> {
-        let live = |job: Arc<Job>| JobRow { job, archived: false };
+    async fn job_rows(&self, call: &Query) -> Result<Vec<JobRow>, Exception> {
         let jobs = &self.world.published.jobs;
         if let Some(mut ids) = call.filter.as_ref().and_then(luxi::query::Filter::only_job_ids) {
             ids.sort_unstable();
             ids.dedup();
-            let mut rows = Vec::with_capacity(ids.len());
-            for id in ids {
-                match jobs.get(id) {
-                    Some(job) => rows.push(live(job)),
-                    None => {
-                        let archived = self.archived(id)?;
-                        rows.extend(archived.map(|job| JobRow { job, archived: true }));
-                    }
-                }
-            }
-            return Ok(rows);
+            return Ok(self.found(&ids).await?.into_iter().flatten().collect());
         }
+        let live = |job: Arc<Job>| JobRow { job, archived: false };
         let mut rows: Vec<JobRow> = jobs.all().into_iter().map(live).collect();
         if call.fields.iter().any(|field| field == "archived") {
-            rows.extend(self.all_archived()?);
+            let archived = self.world.archive.all().await?;
+            rows.extend(archived.into_iter().map(|job| JobRow { job, archived: true }));
             // A job that was archived in between is in both lists; the stable sort keeps it as it
             // was when it was still live.
             rows.sort_by_key(|row| row.job.id);
@@ -95,39 +89,34 @@ impl LuxiService {
         Ok(rows)
     }
 
-    fn all_archived(&self) -> Result<Vec<JobRow>, Exception> {
-        let unreadable = |error: String| Exception::new(ExceptionKind::JobFileCorrupted, error);
-        let mut rows = Vec::new();
-        let prefix = format!("{ARCHIVE_PREFIX}/");
-        let scan = self.reader.scan(&prefix).map_err(|e| unreadable(stdx::daemon::chain(&e)))?;
-        for entry in scan {
-            let (key, content) = entry.map_err(|e| unreadable(stdx::daemon::chain(&e)))?;
-            let job: Job = serde_json::from_slice(&content)
-                .map_err(|error| unreadable(format!("archived job `{key}`: {error}")))?;
-            rows.push(JobRow { job: Arc::new(job), archived: true });
+    /// Each of these jobs, live or archived.
+    async fn found(&self, ids: &[JobId]) -> Result<Vec<Option<JobRow>>, Exception> {
+        let jobs = &self.world.published.jobs;
+        let mut rows: Vec<Option<JobRow>> =
+            ids.iter().map(|&id| jobs.get(id).map(|job| JobRow { job, archived: false })).collect();
+        let missing = rows.iter().zip(ids).filter(|(row, _)| row.is_none()).map(|(_, &id)| id);
+        let archived = self.world.archive.jobs(missing.collect()).await?;
+        for (row, id) in rows.iter_mut().zip(ids) {
+            if row.is_none() {
+                let job = archived.get(id).cloned();
+                *row = job.map(|job| JobRow { job, archived: true });
+            }
         }
         Ok(rows)
     }
 
-    pub(super) fn query_jobs(&self, call: &QueryJobs) -> Result<Vec<Option<Row>>, Exception> {
-        let row = |job, archived| {
-            let rows = bare(query::job::FIELDS, [JobRow { job, archived }], &call.fields)?;
+    pub(super) async fn query_jobs(&self, call: QueryJobs) -> Result<Vec<Option<Row>>, Exception> {
+        let row = |row: JobRow| {
+            let rows = bare(query::job::FIELDS, [row], &call.fields)?;
             Ok(rows.into_iter().next())
         };
-        let jobs = &self.world.published.jobs;
         let Some(ids) = &call.job_ids else {
-            return jobs.all().into_iter().map(|job| row(job, false)).collect();
+            let jobs = self.world.published.jobs.all().into_iter();
+            return jobs.map(|job| row(JobRow { job, archived: false })).collect();
         };
         bare(query::job::FIELDS, [], &call.fields)?;
-        ids.iter()
-            .map(|&id| match jobs.get(id) {
-                Some(job) => row(job, false),
-                None => match self.archived(id)? {
-                    Some(job) => row(job, true),
-                    None => Ok(None),
-                },
-            })
-            .collect()
+        let found = self.found(ids).await?;
+        found.into_iter().map(|found| found.map_or(Ok(None), row)).collect()
     }
 
     pub(super) async fn query_nodes(&self, call: QueryNodes) -> Result<Vec<Row>, Exception> {
@@ -166,6 +155,7 @@ impl LuxiService {
         let row = |node: &Arc<Node>| NodeRow {
             node: Arc::clone(node),
             facts: facts.remove(&node.name),
+            contact: self.world.contacts.get(&node.name),
             config: Arc::clone(&config),
         };
         config.nodes.values().map(row).collect()

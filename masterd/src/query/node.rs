@@ -7,6 +7,7 @@ use rpc::calls::NodeFacts;
 
 use super::{Cell, CellStatus, Field, field, group, json};
 use crate::config::Config;
+use crate::exchange::contact::Contact;
 
 /// A node with what its agent told.
 #[derive(Debug, Clone)]
@@ -17,6 +18,8 @@ pub struct NodeRow {
     pub config: Arc<Config>,
     /// What its agent told, if it was asked and answered.
     pub facts: Option<Arc<NodeFacts>>,
+    /// Whether its agent is reached, if that was tried.
+    pub contact: Option<Contact>,
 }
 
 /// Fields whose values only the agent knows.
@@ -27,6 +30,14 @@ pub const LIVE: &[&str] = &[
 impl NodeRow {
     fn is(&self, role: NodeRole) -> Cell {
         Cell::normal(self.node.role == role)
+    }
+
+    fn contact<T: Into<serde_json::Value>>(&self, value: fn(&Contact) -> T) -> Cell {
+        match (&self.contact, self.node.role) {
+            (_, NodeRole::Offline) => Cell::without(CellStatus::Offline),
+            (Some(contact), _) => Cell::normal(value(contact)),
+            (None, _) => Cell::without(CellStatus::NoData),
+        }
     }
 
     fn live<T: Into<serde_json::Value>>(&self, value: fn(&NodeFacts) -> T) -> Cell {
@@ -127,6 +138,15 @@ pub const FIELDS: &[Field<NodeRow>] = &[
         r.live(|f| f.disk_free_mib)
     }),
     field!("rack", "Rack", Number, "Rack that its agent serves", |r| Cell::optional(r.node.rack)),
+    field!("agent", "Agent", Text, "Whether its agent is reached, and if not, why", |r| {
+        r.contact(|contact| match &contact.failure {
+            None => "reached".to_owned(),
+            Some(why) => format!("not reached: {why}"),
+        })
+    }),
+    field!("agent_since", "AgentSince", Timestamp, "Since when its agent is reached or not", |r| {
+        r.contact(|contact| seconds(contact.since))
+    }),
     field!("rpc_port", "RpcPort", Number, "Port of its agent", |r| Cell::normal(r.node.rpc_port)),
     field!("fingerprint", "Fingerprint", Text, "SHA-256 of its certificate", |r| {
         Cell::normal(r.node.fingerprint.to_string())

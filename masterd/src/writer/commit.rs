@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{Exception, Job, document};
-use queue_format::{Change, Committer, Key, Refusal};
+use queue_format::{Change, Committer, Key, Refusal, SUBMISSION_MOVES_MAX};
 use tokio::sync::oneshot;
 
 use super::Reply;
@@ -19,19 +19,18 @@ use crate::jobs::Effects;
 /// slow makes the writer wait here, and then everything waits with it.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(20);
 
-/// Objects that changed in one round, before it is closed: one command more must still fit what
-/// the store takes at once.
+/// Objects that changed in one round, before it is closed: more would only make the first of them
+/// wait longer.
 const ROUND_CHANGES_MAX: usize = 1_024;
-/// Jobs that are archived in one round, likewise; the store takes 1,024 moves, and one command makes
-/// at most [`crate::jobs::ARCHIVED_PER_COMMIT_MAX`].
-const ROUND_ARCHIVED_MAX: usize = 24;
 
 /// What one round of commands came to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) effects: Effects<Reply>,
     /// By key: what changes twice in a round is written once.
     documents: BTreeMap<String, Option<Bytes>>,
+    /// Weight of the documents, each time that one changed.
+    document_bytes: usize,
     config: Option<ConfigAfter>,
     pub(super) transactions: Vec<oneshot::Sender<Result<(), Exception>>>,
     pub(super) refusals: Vec<(oneshot::Sender<Result<(), Exception>>, Exception)>,
@@ -42,6 +41,7 @@ impl Round {
         Self {
             effects,
             documents: BTreeMap::new(),
+            document_bytes: 0,
             config: None,
             transactions: Vec::new(),
             refusals: Vec::new(),
@@ -50,39 +50,74 @@ impl Round {
 
     /// Whether it is time to commit before the next command is taken.
     pub(super) fn is_full(&self) -> bool {
-        self.effects.changed.len() + self.documents.len() >= ROUND_CHANGES_MAX
-            || self.effects.archived.len() >= ROUND_ARCHIVED_MAX
+        let effects = &self.effects;
+        effects.changed.len() + effects.archived.len() + self.documents.len() >= ROUND_CHANGES_MAX
     }
 
     pub(super) fn commits_nothing(&self) -> bool {
         self.effects.commits_nothing() && self.documents.is_empty() && self.transactions.is_empty()
     }
 
-    /// Applies changes to the configuration.
-    pub(super) fn apply(&mut self, changes: Vec<ConfigChange>, config: &mut Arc<Config>) {
-        let mut racks = BTreeSet::new();
-        let mut documents = Vec::new();
-        let next = Arc::make_mut(config);
-        for change in changes {
-            racks.extend(change.racks(next));
-            let moved_from = match &change {
-                ConfigChange::Node(node) => next.nodes.get(&node.name).and_then(|node| node.rack),
-                _ => None,
-            };
-            racks.extend(moved_from);
-            change.apply(next, &mut documents);
-        }
-        self.documents
-            .extend(documents.into_iter().map(|document| (document.key, document.content)));
-        let after = self.config.get_or_insert_with(|| ConfigAfter::new(config));
-        after.config = Arc::clone(config);
+    /// Whether a transaction fits the same commit as those that the round has.
+    pub(super) fn has_room(&self, prepared: &Prepared, bytes_max: usize) -> bool {
+        self.document_bytes + prepared.bytes <= bytes_max
+    }
+
+    /// Takes a transaction; the configuration is that of `prepared` from here on.
+    pub(super) fn take(
+        &mut self,
+        prepared: Prepared,
+        reply: oneshot::Sender<Result<(), Exception>>,
+    ) -> Arc<Config> {
+        let Prepared { config, documents, racks, bytes } = prepared;
+        self.documents.extend(documents);
+        self.document_bytes += bytes;
+        let after = self.config.get_or_insert_with(|| ConfigAfter::new(&config));
+        after.config = Arc::clone(&config);
         after.racks.extend(racks);
+        self.transactions.push(reply);
+        config
     }
 }
 
-/// Hands a round to the store.
+/// What a transaction makes of the configuration.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    config: Arc<Config>,
+    documents: BTreeMap<String, Option<Bytes>>,
+    racks: BTreeSet<u32>,
+    /// Weight of the documents.
+    pub(super) bytes: usize,
+}
+
+impl Prepared {
+    /// Applies `changes` to a copy of `config`.
+    pub(super) fn new(changes: Vec<ConfigChange>, config: &Arc<Config>) -> Self {
+        let mut racks = BTreeSet::new();
+        let mut documents = Vec::new();
+        let mut next = Arc::clone(config);
+        if !changes.is_empty() {
+            let next = Arc::make_mut(&mut next);
+            for change in changes {
+                racks.extend(change.racks(next));
+                change.apply(next, &mut documents);
+            }
+        }
+        let documents: BTreeMap<String, Option<Bytes>> =
+            documents.into_iter().map(|document| (document.key, document.content)).collect();
+        let weigh = |(key, content): (&String, &Option<Bytes>)| {
+            document_change(key, content.as_ref()).weight()
+        };
+        let bytes = documents.iter().map(weigh).sum();
+        Self { config: next, documents, racks, bytes }
+    }
+}
+
+/// Hands a round to the store, in as many commits as it takes; all that follows from it comes with
+/// the last. A crash between two of them leaves what recovery can go on from: changes are in the
+/// order in which jobs depend on each other, and nobody was told anything yet.
 pub(super) async fn submit(committer: &Committer<After>, round: Round) {
-    let changes = changes(&round);
+    let pieces = pieces(&round);
     let Round { effects, config, transactions, .. } = round;
     let after = After {
         changed: effects.changed.into_values().collect(),
@@ -92,23 +127,65 @@ pub(super) async fn submit(committer: &Committer<After>, round: Round) {
         replies: effects.replies,
         transactions,
     };
-    match offer(committer, changes, after).await {
-        Ok(()) => {}
-        Err(Refusal::TooLarge { what }) => {
+    if let Err(why) = offer_all(committer, pieces, after).await {
+        if let Refusal::TooLarge { what } = &why {
             // Memory is ahead of a disk that will never follow: going on would spread that.
-            tracing::error!(what, "a round does not fit the store; the daemon ends");
+            tracing::error!(what, "a change does not fit the store; the daemon ends");
             std::process::abort();
         }
         // The answers were dropped, which tells everybody that the outcome is not known.
-        Err(why) => tracing::error!(%why, "the store takes no more commits"),
+        tracing::error!(%why, "the store takes no more commits");
     }
+}
+
+/// Commits `pieces` in their order, as many at a time as the store takes; `after` comes with the
+/// last.
+///
+/// # Errors
+/// The store will never take one: it is too large, or the store has stopped.
+pub async fn offer_all(
+    committer: &Committer<After>,
+    pieces: Vec<Piece>,
+    after: After,
+) -> Result<(), Refusal> {
+    let mut commits = pack(pieces, committer.submission_bytes_max());
+    let last = commits.pop().unwrap_or_default();
+    for commit in commits {
+        offer(committer, commit, After::default()).await?;
+    }
+    offer(committer, last, after).await
+}
+
+/// Changes that belong into one commit.
+pub type Piece = Vec<Change>;
+
+/// Puts pieces together to commits of at most `bytes_max`, or of a single piece.
+fn pack(pieces: Vec<Piece>, bytes_max: usize) -> Vec<Vec<Change>> {
+    let mut commits: Vec<Vec<Change>> = Vec::new();
+    let (mut bytes, mut moves) = (0, 0);
+    for piece in pieces {
+        let piece_bytes: usize = piece.iter().map(Change::weight).sum();
+        let piece_moves = piece.iter().filter(|c| matches!(c, Change::Move { .. })).count();
+        bytes += piece_bytes;
+        moves += piece_moves;
+        match commits.last_mut() {
+            Some(commit) if bytes <= bytes_max && moves <= SUBMISSION_MOVES_MAX => {
+                commit.extend(piece);
+            }
+            _ => {
+                (bytes, moves) = (piece_bytes, piece_moves);
+                commits.push(piece);
+            }
+        }
+    }
+    commits
 }
 
 /// Commits, waiting while there is no room.
 ///
 /// # Errors
 /// The store will never take it: it is too large, or the store has stopped.
-pub async fn offer(
+async fn offer(
     committer: &Committer<After>,
     mut changes: Vec<Change>,
     mut after: After,
@@ -129,11 +206,9 @@ pub async fn offer(
 
 /// The first commit of a master: who it is, and the jobs that it found and changed.
 #[must_use]
-pub fn role_entry(jobs: &[Arc<Job>], documents: &[Document]) -> Vec<Change> {
-    let job =
-        |job: &Arc<Job>| Change::Put { key: key(&document::job(job.id)), content: job_file(job) };
-    let document = |d: &Document| document_change(&d.key, d.content.as_ref());
-    jobs.iter().map(job).chain(documents.iter().map(document)).collect()
+pub fn role_entry(jobs: &[Arc<Job>], documents: &[Document]) -> Vec<Piece> {
+    let documents = documents.iter().map(|d| document_change(&d.key, d.content.as_ref()));
+    jobs.iter().map(|job| vec![put_job(job)]).chain([documents.collect()]).collect()
 }
 
 fn document_change(name: &str, content: Option<&Bytes>) -> Change {
@@ -144,45 +219,68 @@ fn document_change(name: &str, content: Option<&Bytes>) -> Change {
     }
 }
 
-fn changes(round: &Round) -> Vec<Change> {
+/// What a round changes: the configuration together, each job by itself. The serial goes before
+/// the jobs: a stop in between must not let an id be used twice.
+fn pieces(round: &Round) -> Vec<Piece> {
     let effects = &round.effects;
-    let mut changes = Vec::with_capacity(
-        effects.changed.len() + effects.archived.len() + round.documents.len() + 2,
-    );
-    for job in effects.changed.values() {
-        changes.push(Change::Put { key: key(&document::job(job.id)), content: job_file(job) });
-    }
-    for &id in effects.archived.keys() {
-        changes.push(Change::Move {
-            from: key(&document::job(id)),
-            to: key(&document::archived_job(id)),
-        });
+    let mut pieces = Vec::with_capacity(effects.changed.len() + effects.archived.len() + 3);
+    if !round.documents.is_empty() {
+        let documents = round.documents.iter();
+        let changes = documents.map(|(key, content)| document_change(key, content.as_ref()));
+        pieces.push(changes.collect());
     }
     if let Some(serial) = effects.serial {
-        changes.push(Change::Put {
-            key: key(document::QUEUE_SERIAL),
-            content: Bytes::from(format!("{serial}\n")),
-        });
+        let content = Bytes::from(format!("{serial}\n"));
+        pieces.push(vec![Change::Put { key: key(document::QUEUE_SERIAL), content }]);
     }
-    match effects.drained {
-        Some(true) => changes.push(Change::Put {
-            key: key(document::QUEUE_DRAIN),
-            content: Bytes::from_static(b""),
-        }),
-        Some(false) => changes.push(Change::Delete { key: key(document::QUEUE_DRAIN) }),
-        None => {}
+    pieces.extend(effects.changed.values().map(|job| vec![put_job(job)]));
+    pieces.extend(effects.archived.keys().map(|&id| {
+        let from = key(&document::job(id));
+        vec![Change::Move { from, to: key(&document::archived_job(id)) }]
+    }));
+    if let Some(drained) = effects.drained {
+        let key = key(document::QUEUE_DRAIN);
+        pieces.push(vec![match drained {
+            true => Change::Put { key, content: Bytes::new() },
+            false => Change::Delete { key },
+        }]);
     }
-    changes.extend(
-        round.documents.iter().map(|(key, content)| document_change(key, content.as_ref())),
-    );
-    changes
+    pieces
+}
+
+fn put_job(job: &Job) -> Change {
+    Change::Put { key: key(&document::job(job.id)), content: job_file(job) }
 }
 
 /// A job as its file holds it.
-pub(crate) fn job_file(job: &Job) -> Bytes {
+fn job_file(job: &Job) -> Bytes {
     serde_json::to_vec(job).expect("a job has plain keys and no failing parts").into()
 }
 
 fn key(text: &str) -> Key {
     Key::parse(text).expect("the names of objects are checked to be good keys")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(bytes: usize) -> Piece {
+        vec![Change::Put { key: key("queue/job-1"), content: vec![0; bytes].into() }]
+    }
+
+    #[test]
+    fn a_round_is_cut_by_weight_and_by_moves_and_pieces_stay_whole() {
+        let lengths =
+            |pieces, max| -> Vec<usize> { pack(pieces, max).iter().map(Vec::len).collect() };
+        assert!(pack(Vec::new(), 10).is_empty());
+        assert_eq!(lengths(vec![put(100), put(100), put(100)], 300), [2, 1]);
+        assert_eq!(lengths(vec![put(10), put(1_000), put(10)], 300), [1, 1, 1]);
+        let whole = vec![put(100), [put(100), put(100)].concat(), put(10)];
+        assert_eq!(lengths(whole, 300), [1, 3]);
+        let from = || key("queue/job-1");
+        let to = || key("queue/archive/0/job-1");
+        let moves = vec![vec![Change::Move { from: from(), to: to() }]; SUBMISSION_MOVES_MAX + 1];
+        assert_eq!(lengths(moves, usize::MAX), [SUBMISSION_MOVES_MAX, 1]);
+    }
 }

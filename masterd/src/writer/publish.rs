@@ -65,9 +65,9 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Version of a rack's document: the position of the last change that concerned it.
+    /// Position of the last change that concerned a rack.
     #[must_use]
-    pub fn rack_version(&self, rack: u32) -> u64 {
+    pub fn rack_position(&self, rack: u32) -> u64 {
         self.rack_positions.get(&rack).copied().unwrap_or(self.begun_at)
     }
 }

@@ -112,7 +112,7 @@ async fn a_rack_is_served_after_a_restart_with_no_master() {
     assert!(fetch(&daemon, script).await.starts_with("HTTP/1.1 200"));
     let exchanged = scene.exchange(&daemon, (None, 0), 20_000).await.unwrap();
     assert_eq!(exchanged.racks.len(), 1);
-    assert_eq!((exchanged.racks[0].rack, exchanged.racks[0].version), (3, 7));
+    assert_eq!((exchanged.racks[0].rack, exchanged.racks[0].version.position), (3, 7));
     // What was seen meanwhile is there: the later fetch overtook the earlier.
     let [event] = exchanged.events.as_slice() else { panic!("{exchanged:?}") };
     assert_eq!(event.number, 2);

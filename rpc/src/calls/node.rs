@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use model::NodeName;
 use model::enrol::Fingerprint;
-use model::rack::{Event, RackDocument};
+use model::rack::{DocumentVersion, Event, RackDocument};
 use queue_format::Epoch;
 
 use crate::wire::Versions;
@@ -79,18 +79,26 @@ pub struct NodeFacts {
 #[serde(deny_unknown_fields)]
 pub struct RackPush {
     /// Version that the master believes the agent to hold; null where it does not know.
-    pub base: Option<u64>,
+    pub base: Option<DocumentVersion>,
     /// The whole document.
     pub document: RackDocument,
 }
 
-/// A version of a rack document that an agent holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// A rack document that an agent holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RackHeld {
     /// The rack.
     pub rack: u32,
     /// The document's version.
-    pub version: u64,
+    pub version: DocumentVersion,
+    /// What it says, by [`RackDocument::digest`].
+    pub digest: String,
+}
+
+impl From<&RackDocument> for RackHeld {
+    fn from(document: &RackDocument) -> Self {
+        Self { rack: document.rack, version: document.version, digest: document.digest() }
+    }
 }
 
 /// Parameters of `rack_withdraw`.

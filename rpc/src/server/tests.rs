@@ -10,7 +10,7 @@ fn document(padding: usize) -> RackPush {
         document: model::rack::RackDocument {
             cluster_name: name("c1"),
             rack: 3,
-            version: 9,
+            version: model::rack::DocumentVersion { term: 1, position: 9 },
             ranges: Vec::new(),
             lease_seconds: 60,
             machines: vec![model::rack::RackMachine {
@@ -47,7 +47,7 @@ async fn bulk_calls_may_be_long_and_shared_ones_may_not() {
     let pair = Pair::start().await;
     let client = pair.client();
     let long = document(3 * 1024 * 1024);
-    assert_eq!(client.call(&pair.target, long, meta(1)).await.unwrap().version, 9);
+    assert_eq!(client.call(&pair.target, long, meta(1)).await.unwrap().version.position, 9);
     assert_eq!(*pair.agent.racks.lock(), [3]);
     let list = crate::calls::SetAllowList {
         list: crate::calls::AllowList {

@@ -1,42 +1,66 @@
 //! Core: what clients ask of the queue.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use model::error::ExceptionKind;
 use model::job::{OpEvent, OpStatus};
 use model::opcode::Input;
-use model::{Exception, Job, JobId, JobStatus, OpInput, Timestamp};
+use model::opcode::common::DependsOn;
+use model::{Exception, Job, JobId, JobStatus, Timestamp};
 
 use super::{Live, Phase, Queue, canceled};
-use crate::jobs::{ARCHIVED_PER_COMMIT_MAX, Answer, Effects, LIVE_JOBS_MAX, submit};
+use crate::jobs::{ARCHIVED_PER_COMMIT_MAX, Answer, Effects, LIVE_JOBS_MAX, Submission, submit};
 
 impl<R> Queue<R> {
-    /// Takes what can be taken of a submission.
+    /// Takes what can be taken of a submission, unless something must be looked up first.
     pub(super) fn submit(
         &mut self,
-        jobs: Vec<Vec<OpInput>>,
+        jobs: Vec<Submission>,
         to_drained: bool,
-        archived: &HashMap<JobId, JobStatus>,
+        archived: &HashMap<JobId, Option<JobStatus>>,
         effects: &mut Effects<R>,
-    ) -> Vec<Result<JobId, Exception>> {
+    ) -> Answer {
+        let missing = self.not_here(&jobs, archived);
+        if !missing.is_empty() {
+            return Answer::LookUp(jobs, missing);
+        }
         let mut batch: Vec<Option<JobId>> = Vec::with_capacity(jobs.len());
         let mut answers = Vec::with_capacity(jobs.len());
-        for ops in jobs {
-            let answer = self.accept(ops, to_drained, &batch, effects);
+        for job in jobs {
+            let answer = self.accept(job, to_drained, &batch, effects);
             batch.push(answer.as_ref().ok().copied());
             answers.push(answer);
         }
         for &id in batch.iter().flatten() {
-            self.note_dependencies(id, |id| archived.get(&id).copied());
+            self.note_dependencies(id, |id| archived.get(&id).copied().flatten());
             self.settle(id, effects);
         }
-        answers
+        Answer::Submitted(answers)
+    }
+
+    /// Jobs that exist, for all that is known, and that these depend on, but that are not in the
+    /// queue.
+    fn not_here(
+        &self,
+        jobs: &[Submission],
+        archived: &HashMap<JobId, Option<JobStatus>>,
+    ) -> BTreeSet<JobId> {
+        let ops = jobs.iter().flat_map(|job| &job.ops);
+        let depends = ops.flat_map(|op| op.common.depends.iter().flatten());
+        depends
+            .filter_map(|dependency| match dependency.0 {
+                DependsOn::Job(id) => Some(id),
+                DependsOn::Back(_) => None,
+            })
+            .filter(|id| id.0 <= self.serial)
+            .filter(|id| !self.jobs.contains_key(id) && !archived.contains_key(id))
+            .collect()
     }
 
     fn accept(
         &mut self,
-        mut ops: Vec<OpInput>,
+        Submission { mut ops, bytes }: Submission,
         to_drained: bool,
         batch: &[Option<JobId>],
         effects: &mut Effects<R>,
@@ -58,7 +82,7 @@ impl<R> Queue<R> {
         let inputs = ops.into_iter().map(|op| Arc::new(Input::Known(Box::new(op))));
         let job = Arc::new(Job::new(id, inputs, effects.now));
         effects.changed.insert(id, Arc::clone(&job));
-        self.jobs.insert(id, Live::new(job));
+        self.jobs.insert(id, Live::new(job, bytes));
         Ok(id)
     }
 

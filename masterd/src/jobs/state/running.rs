@@ -8,7 +8,14 @@ use serde_json::Value;
 
 use super::{PRECEDING_FAILED, Phase, Queue, advance, canceled, end_op};
 use crate::jobs::depend::named;
-use crate::jobs::{Answer, Effects, LOG_ENTRIES_PER_OP_MAX, Outcome};
+use crate::jobs::{Answer, Effects, LOG_ENTRIES_PER_OP_MAX, Outcome, submit};
+
+/// What an entry of a log takes besides its message.
+const LOG_ENTRY_BYTES: usize = 64;
+/// The last entry of a log that has grown too long.
+const LOG_ENDED: &str = "Further messages of this opcode are dropped";
+/// Characters that are kept of a failure too long to be kept.
+const FAILURE_BEGIN: usize = 64;
 
 impl<R> Queue<R> {
     pub(super) fn granted(&mut self, id: JobId, place: usize, effects: &mut Effects<R>) {
@@ -27,12 +34,19 @@ impl<R> Queue<R> {
         effects: &mut Effects<R>,
     ) {
         let Some(live) = self.jobs.get_mut(&id) else { return };
+        if live.log_ended == Some(place) {
+            return;
+        }
         let serial = live.job.log_serial() + 1;
         let Some(op) = Arc::make_mut(&mut live.job).ops.get_mut(place) else { return };
-        let message = match op.log.len() {
-            n if n < LOG_ENTRIES_PER_OP_MAX => message,
-            LOG_ENTRIES_PER_OP_MAX => Value::from("Further messages of this opcode are dropped"),
-            _ => return,
+        let bytes = submit::json_bytes(&message) + LOG_ENTRY_BYTES;
+        let full = op.log.len() >= LOG_ENTRIES_PER_OP_MAX || live.bytes + bytes > self.bytes.logged;
+        let (kind, message) = if full {
+            live.log_ended = Some(place);
+            (LogType::Message, Value::from(LOG_ENDED))
+        } else {
+            live.bytes += bytes;
+            (kind, message)
         };
         op.log.push(Arc::new(LogEntry(serial, effects.now, kind, message)));
         effects.changed.insert(id, Arc::clone(&live.job));
@@ -48,6 +62,16 @@ impl<R> Queue<R> {
         let Some(live) = self.jobs.get_mut(&id) else { return };
         match outcome {
             Outcome::Success(result) => {
+                let bytes = submit::json_bytes(&result);
+                if live.bytes + bytes > self.bytes.ended {
+                    let why = format!(
+                        "The opcode was carried out, but its result of {bytes} bytes does not fit \
+                         the job's file"
+                    );
+                    let failure = Exception::exec(why).to_value();
+                    return self.finish(id, OpEvent::Fail, failure, effects);
+                }
+                live.bytes += bytes;
                 let Some(op) = Arc::make_mut(&mut live.job).ops.get_mut(place) else { return };
                 end_op(op, OpEvent::Succeed, result, effects.now);
                 effects.changed.insert(id, Arc::clone(&live.job));
@@ -60,7 +84,14 @@ impl<R> Queue<R> {
                 }
             }
             Outcome::Failure(failure) => {
-                self.finish(id, OpEvent::Fail, failure.to_value(), effects);
+                let mut result = failure.to_value();
+                let bytes = submit::json_bytes(&result);
+                if live.bytes + bytes > self.bytes.ended {
+                    let begin: String = failure.to_string().chars().take(FAILURE_BEGIN).collect();
+                    let why = format!("A failure of {bytes} bytes, which begins: {begin}");
+                    result = Exception::exec(why).to_value();
+                }
+                self.finish(id, OpEvent::Fail, result, effects);
             }
             Outcome::Canceled => self.finish(id, OpEvent::Cancel, canceled(), effects),
         }

@@ -23,8 +23,12 @@ struct Bench {
 
 impl Bench {
     fn new(running_max: u32) -> Self {
+        Self::with_bytes(running_max, JobBytes::within(16 << 20))
+    }
+
+    fn with_bytes(running_max: u32, bytes: JobBytes) -> Self {
         Self {
-            queue: Queue::new([], 0, false, running_max),
+            queue: Queue::new([], 0, false, running_max, bytes),
             effects: Effects::default(),
             stored: BTreeMap::new(),
             archived: BTreeMap::new(),
@@ -40,6 +44,10 @@ impl Bench {
         self.time += 1;
         self.queue.handle(event, Timestamp::from_micros(self.time), &mut self.effects);
         let effects = std::mem::take(&mut self.effects);
+        for job in effects.changed.values() {
+            let bytes = serde_json::to_vec(job.as_ref()).unwrap().len();
+            assert!(bytes <= self.queue.bytes.ended, "job {} has {bytes} bytes", job.id);
+        }
         self.stored.extend(effects.changed);
         for (id, job) in effects.archived {
             assert!(self.stored.remove(&id).is_some(), "{id} was archived but not stored");
@@ -63,11 +71,26 @@ impl Bench {
     }
 
     fn submit(&mut self, jobs: Vec<Vec<OpInput>>) -> Vec<Result<JobId, Exception>> {
-        let archived = self.archived.iter().map(|(&id, job)| (id, job.status())).collect();
-        match self.ask(|reply| Event::Submit { jobs, to_drained: false, archived, reply }) {
-            Some(Answer::Submitted(answers)) => answers,
-            other => panic!("a submission was answered {other:?}"),
+        let mut jobs = submit::check(jobs, self.queue.bytes).unwrap();
+        let mut looked_up = HashMap::new();
+        loop {
+            let archived = looked_up.clone();
+            match self.ask(|reply| Event::Submit { jobs, to_drained: false, archived, reply }) {
+                Some(Answer::Submitted(answers)) => return answers,
+                Some(Answer::LookUp(back, missing)) => {
+                    jobs = back;
+                    let status = |id| self.archived.get(&id).map(|job| job.status());
+                    looked_up.extend(missing.into_iter().map(|id| (id, status(id))));
+                }
+                other => panic!("a submission was answered {other:?}"),
+            }
         }
+    }
+
+    fn log(&mut self, job: JobId, text: &str) {
+        let op = self.start_of(job).op;
+        let message = Value::from(text);
+        self.event(Event::Log { job, op, kind: LogType::Message, message, visible: None });
     }
 
     fn one(&mut self, ops: Vec<OpInput>) -> JobId {
@@ -274,7 +297,7 @@ fn draining() {
     let refused = b.submit(vec![vec![op("")]]).remove(0).unwrap_err();
     assert_eq!(refused.kind, ExceptionKind::JobQueueDrainError);
     let archived = HashMap::new();
-    let jobs = vec![vec![op("")]];
+    let jobs = submit::check(vec![vec![op("")]], b.queue.bytes).unwrap();
     let answer = b.ask(|reply| Event::Submit { jobs, to_drained: true, archived, reply });
     assert_eq!(answer, Some(Answer::Submitted(vec![Ok(JobId(1))])));
 }
@@ -313,12 +336,9 @@ fn the_log_is_numbered_through_the_job() {
     let mut b = Bench::new(1);
     let job = b.one(vec![op(""), op("")]);
     for _ in 0..2 {
-        let place = b.start_of(job).op;
         b.granted(job);
         for text in ["a", ""] {
-            let message = Value::from(text);
-            let kind = LogType::Message;
-            b.event(Event::Log { job, op: place, kind, message, visible: None });
+            b.log(job, text);
         }
         b.end(job, Outcome::Success(Value::Null));
     }
@@ -327,11 +347,48 @@ fn the_log_is_numbered_through_the_job() {
     assert_eq!(serials, [1, 2, 3, 4]);
 }
 
+#[test]
+fn a_job_that_was_never_there_is_looked_up_once() {
+    let mut b = Bench::new(1);
+    let first = b.one(vec![op("")]);
+    b.succeed(first);
+    b.ask(|reply| Event::Archive { job: first, reply });
+    b.archived.clear();
+    let lost = b.one(vec![op(r#","depends":[[1,["success"]]]"#)]);
+    assert_eq!(b.status(lost), JobStatus::Error);
+}
+
+#[test]
+fn a_log_and_a_result_that_do_not_fit_the_file_are_told_of_in_it() {
+    let mut b = Bench::with_bytes(1, JobBytes::within(8 << 10));
+    let text = "é\n".repeat(400);
+    let job = b.one(vec![op(""), op(""), op("")]);
+    b.granted(job);
+    for _ in 0..9 {
+        b.log(job, &text);
+    }
+    let log = &b.stored[&job].ops[0].log;
+    assert!(log.len() > 1 && log.len() < 9, "{}", log.len());
+    assert_eq!(log.last().unwrap().3, "Further messages of this opcode are dropped");
+    b.end(job, Outcome::Success(Value::Null));
+    b.granted(job);
+    b.end(job, Outcome::Success(Value::from("x".repeat(8 << 10))));
+    assert_eq!(b.status(job), JobStatus::Error);
+    let told = b.stored[&job].ops[1].result.to_string();
+    assert!(told.contains("carried out") && told.contains("8194 bytes"), "{told}");
+    let job = b.one(vec![op("")]);
+    b.granted(job);
+    b.end(job, Outcome::Failure(Exception::exec("\u{1}".repeat(8 << 10))));
+    let told = b.stored[&job].ops[0].result.to_string();
+    assert!(told.contains("which begins"), "{told}");
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Submit { agents: bool, ops: usize, priority: i32, back: Option<u64> },
     Grant(usize),
-    End(usize, u8),
+    Log(usize, usize),
+    End(usize, u8, usize),
     Cancel(u64),
     Archive(u64),
     Priority(u64, i32),
@@ -343,7 +400,9 @@ fn step() -> impl Strategy<Value = Step> {
               proptest::option::of(1u64..4))
             .prop_map(|(agents, ops, priority, back)| Step::Submit { agents, ops, priority, back }),
         4 => (0usize..8).prop_map(Step::Grant),
-        4 => (0usize..8, 0u8..3).prop_map(|(n, how)| Step::End(n, how)),
+        2 => (0usize..8, 0usize..4_000).prop_map(|(n, bytes)| Step::Log(n, bytes)),
+        4 => (0usize..8, 0u8..3, prop_oneof![3 => Just(0), 1 => 0usize..9_000])
+            .prop_map(|(n, how, bytes)| Step::End(n, how, bytes)),
         1 => (1u64..20).prop_map(Step::Cancel),
         1 => (1u64..20).prop_map(Step::Archive),
         1 => (1u64..20, -20i32..20).prop_map(|(id, p)| Step::Priority(id, p)),
@@ -351,10 +410,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens, the limits hold, what is stored reads back, and in the end every job ends.
+    /// Whatever happens, the limits hold, those of the files too (see `Bench::event`), what is stored reads back, and in the end every job ends.
     #[test]
     fn every_job_ends(steps in proptest::collection::vec(step(), 1..60)) {
-        let mut b = Bench::new(2);
+        let mut b = Bench::with_bytes(2, JobBytes::within(8 << 10));
         for step in steps {
             take(&mut b, step);
             let (_, agents) = b.queue.running();
@@ -403,12 +462,18 @@ fn take(b: &mut Bench, step: Step) {
                 b.granted(job);
             }
         }
-        Step::End(n, how) => {
+        Step::Log(n, bytes) => {
+            let running = |s: &&Start| b.stored[&s.job].ops[s.op].status == OpStatus::Running;
+            if let Some(job) = b.running.iter().filter(running).nth(n).map(|s| s.job) {
+                b.log(job, &"x".repeat(bytes));
+            }
+        }
+        Step::End(n, how, bytes) => {
             let Some(start) = b.running.get(n).cloned() else { return };
             let running = b.stored[&start.job].ops[start.op].status == OpStatus::Running;
             let outcome = match how {
-                0 if running => Outcome::Success(Value::Null),
-                1 => Outcome::Failure(Exception::exec("no")),
+                0 if running => Outcome::Success(Value::from("x".repeat(bytes))),
+                1 => Outcome::Failure(Exception::exec("\u{1f}".repeat(bytes))),
                 _ => Outcome::Canceled,
             };
             b.end(start.job, outcome);

@@ -1,0 +1,66 @@
+//! Submits jobs on behalf of clients and of the master's own reconcilers.
+
+use std::collections::HashMap;
+
+use model::error::ExceptionKind;
+use model::{Exception, JobId, OpInput};
+use queue_format::Refusal;
+
+use super::{Answer, Event, JobBytes, submit};
+use crate::lu::World;
+
+/// Looks into the archive for one submission. Each answers for at least one job that is depended on,
+/// so more than one means that jobs are archived at this very moment.
+const LOOK_UPS_MAX: usize = 100;
+
+/// Submits jobs; gives for each its id, or why it was refused, when all that is durable.
+///
+/// # Errors
+/// The whole submission is refused, there is no room for new work, or the master is ending.
+pub async fn submit(
+    world: &World,
+    jobs: Vec<Vec<OpInput>>,
+    to_drained: bool,
+) -> Result<Vec<Result<JobId, Exception>>, Exception> {
+    world.committer.admit().map_err(|refusal| no_room(&refusal))?;
+    let limits = JobBytes::within(world.committer.submission_bytes_max());
+    let mut jobs = submit::check(jobs, limits)?;
+    let mut looked_up = HashMap::new();
+    for _ in 0..LOOK_UPS_MAX {
+        let archived = looked_up.clone();
+        let make = |reply| Event::Submit { jobs, to_drained, archived, reply };
+        match world.writer.ask(make).await? {
+            Answer::Submitted(answers) => return Ok(answers),
+            Answer::LookUp(back, missing) => {
+                jobs = back;
+                let found = world.archive.jobs(missing.iter().copied().collect()).await?;
+                let status = |id| (id, found.get(&id).map(|job| job.status()));
+                looked_up.extend(missing.into_iter().map(status));
+            }
+            other => {
+                tracing::error!(?other, "a submission got an answer that is none");
+                break;
+            }
+        }
+    }
+    Err(Exception::new(
+        ExceptionKind::JobQueueError,
+        "The jobs that these depend on are being archived; submit them again",
+    ))
+}
+
+fn no_room(refusal: &Refusal) -> Exception {
+    let text = match refusal {
+        Refusal::Busy => {
+            "The queue has more to store than the disk takes; try again later".to_owned()
+        }
+        Refusal::DiskFull { path, reason } => format!(
+            "The master cannot write `{}` ({reason}); no new jobs are taken until it can: make room, \
+             or make it writable",
+            path.display()
+        ),
+        Refusal::TooLarge { what } => format!("The submission is too large: {what}"),
+        Refusal::Stopped => "The master daemon is ending".to_owned(),
+    };
+    Exception::new(ExceptionKind::JobQueueError, text)
+}
