@@ -1,6 +1,7 @@
 //! The life of the daemon: find the state, take the role, serve, end.
 
 pub mod load;
+mod socket;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use rpc::Client;
 use rpc::calls::Membership;
 use rpc::identity::{Authority, IdentityError, NodeIdentity};
 use stdx::{Clock, Tasks};
-use tokio::net::UnixListener;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +36,7 @@ use crate::secrets::StagedSecrets;
 use crate::writer::publish::{After, Published};
 use crate::writer::{self, State, Tools, Writer};
 use load::{Found, FoundError};
+use socket::Socket;
 
 /// How long running jobs may go on after the daemon was asked to end; what runs longer is failed
 /// by the next start.
@@ -92,6 +93,11 @@ pub enum DaemonError {
         #[source]
         error: std::io::Error,
     },
+    /// A part of the daemon ended by itself.
+    #[error(
+        "a part of the daemon ended by itself, which the log tells more of; start the daemon anew"
+    )]
+    PartEnded,
     /// Signals cannot be awaited.
     #[error("cannot wait for signals")]
     Signals(#[source] std::io::Error),
@@ -112,9 +118,9 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let store = open(&options)?;
     let found = load::load(&store).map_err(DaemonError::Found)?;
     let me = check_role(&found.config, identity.name())?;
-    let socket = layout.luxi_socket();
-    let listener = listen(&socket)?;
+    let socket = Socket::bind(layout.luxi_socket())?;
     let master = take_role(store, found, me, &clock).await?;
+    let (listener, socket) = socket.publish()?;
     let epoch = master.epoch;
     let world = world(&master, &layout, (identity, membership, authority), &clock);
     let stop = CancellationToken::new();
@@ -131,16 +137,26 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         writer::Run { archived: master.archived, closing: closing.clone(), stop: stop.clone() };
     background.spawn("writer", writer::run(master.state, tools, master.commands, job));
     let exchanges = CancellationToken::new();
-    background.spawn("exchange", exchange::run(Arc::clone(&world), exchanges.clone()));
+    let broken = CancellationToken::new();
+    background.spawn(
+        "exchange",
+        vital(exchange::run(Arc::clone(&world), exchanges.clone()), broken.clone()),
+    );
     let (end_luxi, luxi_ends) = watch::channel(false);
     let service = Arc::new(LuxiService::new(Arc::clone(&world)));
     let luxi = Tasks::new();
-    luxi.spawn("luxi", luxi::serve(listener, service, luxi::Limits::default(), luxi_ends));
+    let serve = luxi::serve(listener, service, luxi::Limits::default(), luxi_ends);
+    luxi.spawn("luxi", vital(serve, broken.clone()));
     tracing::info!(node = %me_name(&world), term = epoch.term, socket = %socket.display(), "master serves");
     stdx::daemon::notify_ready("serving");
 
-    let signal = stdx::daemon::asked_to_end().await.map_err(DaemonError::Signals)?;
-    tracing::info!(signal, "asked to end");
+    let asked = tokio::select! {
+        signal = stdx::daemon::asked_to_end() => {
+            tracing::info!(signal = signal.map_err(DaemonError::Signals)?, "asked to end");
+            Ok(())
+        }
+        () = broken.cancelled() => Err(DaemonError::PartEnded),
+    };
     stdx::daemon::notify_stopping();
     closing.cancel();
     end_luxi.send_replace(true);
@@ -152,13 +168,20 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     stop.cancel();
     background.join().await;
     world.agents.close().await;
-    remove_socket(&socket);
+    socket::remove(&socket);
     let committer = Arc::clone(&master.committer);
     tokio::task::spawn_blocking(move || committer.close())
         .await
         .map_err(|_panicked| DaemonError::RoleLost)??;
     tracing::info!("ended");
-    Ok(())
+    asked
+}
+
+/// A part without which the daemon is none: its end, be it by a panic, ends the daemon, and who
+/// supervises it starts it anew.
+async fn vital(part: impl Future<Output = ()>, broken: CancellationToken) {
+    let _guard = broken.drop_guard();
+    part.await;
 }
 
 fn me_name(world: &World) -> NodeName {
@@ -292,33 +315,4 @@ fn world(
         archive: Archive::new(master.committer.reader()),
         committer: Arc::clone(&master.committer),
     })
-}
-
-/// Listens on the LUXI socket. The store's lock is held, so a socket that is there is a leftover.
-fn listen(path: &std::path::Path) -> Result<UnixListener, DaemonError> {
-    let failed = |error| DaemonError::Listen { path: path.to_owned(), error };
-    match std::fs::remove_file(path) {
-        Ok(()) => tracing::info!(path = %path.display(), "removed a socket that was left behind"),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(failed(error)),
-    }
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory).map_err(failed)?;
-    }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(layout::SOCKET_MODE);
-    std::fs::set_permissions(path, mode).map_err(failed)?;
-    // Only root and members of the group may give the socket to it; others keep their own.
-    if let Ok(Some(group)) = nix::unistd::Group::from_name(layout::ADMIN_GROUP)
-        && let Err(error) = std::os::unix::fs::chown(path, None, Some(group.gid.as_raw()))
-    {
-        tracing::warn!(%error, group = layout::ADMIN_GROUP, "socket stays with this user's group");
-    }
-    Ok(listener)
-}
-
-fn remove_socket(path: &std::path::Path) {
-    if let Err(error) = std::fs::remove_file(path) {
-        tracing::warn!(path = %path.display(), %error, "socket cannot be removed");
-    }
 }

@@ -1,6 +1,7 @@
 //! Core: addresses by formula: from a machine's rack and index to its addresses (document 1,
 //! "IP address management"), and the range of each rack that DHCP may lease from.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
@@ -219,7 +220,12 @@ impl IpamConfig {
     ///
     /// # Errors
     /// The rack has its boot machine, or no free index.
-    pub fn assign_index(&self, rack: u32, role: &str, taken: &[u32]) -> Result<u32, IpamError> {
+    pub fn assign_index(
+        &self,
+        rack: u32,
+        role: &str,
+        taken: &BTreeSet<u32>,
+    ) -> Result<u32, IpamError> {
         if role == BOOT_ROLE {
             let index = self.node_index_offset;
             return if taken.contains(&index) {
@@ -228,9 +234,15 @@ impl IpamConfig {
                 Ok(index)
             };
         }
-        (self.node_index_offset + 1..=self.last_index())
-            .find(|index| !taken.contains(index))
-            .ok_or(IpamError::RackFull { rack, max: self.max_nodes_in_rack })
+        let mut free = self.node_index_offset + 1;
+        for &index in taken.range(free..).take_while(|&&index| index <= self.last_index()) {
+            if index > free {
+                break;
+            }
+            free = index + 1;
+        }
+        let full = IpamError::RackFull { rack, max: self.max_nodes_in_rack };
+        (free <= self.last_index()).then_some(free).ok_or(full)
     }
 
     /// Addresses of the operating system of the machine `index` in `rack`, one an interface.

@@ -15,6 +15,9 @@ use crate::locks::{Level, LockName, Mode};
 /// Machines of one registration: a large hall, and one commit.
 const MACHINES_MAX: usize = 10_000;
 
+/// Machines that a registration's log names one by one: two racks full.
+const MACHINES_TOLD_MAX: usize = 64;
+
 impl LogicalUnit for MachineAdd {
     type Plan = ();
 
@@ -47,11 +50,14 @@ impl LogicalUnit for MachineAdd {
         let config = context.config();
         let machines = serials.iter().filter_map(|serial| config.machines.get(serial));
         let machines: Vec<Machine> = machines.map(|machine| machine.as_ref().clone()).collect();
-        for machine in &machines {
+        for machine in machines.iter().take(MACHINES_TOLD_MAX) {
             let address = machine.network.values().flat_map(|a| &a.ipv4).next();
             let address = address.map_or_else(|| "-".to_owned(), ToString::to_string);
             let (serial, rack, index) = (&machine.serial, machine.rack, machine.index_in_rack);
             context.say(format!("{serial}: rack {rack}, index {index}, {address}")).await;
+        }
+        if let Some(more) = machines.len().checked_sub(MACHINES_TOLD_MAX).filter(|&more| more > 0) {
+            context.say(format!("and {more} more machines; the result has all of them")).await;
         }
         rack::push(context, &racks).await?;
         Ok(machines)
@@ -75,7 +81,7 @@ pub(crate) fn register(
     for machine in config.machines.values() {
         macs.extend(machine.mac.iter().map(|mac| (*mac, machine.serial.clone())));
     }
-    let mut taken: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut taken: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     let mut machines = Vec::with_capacity(specs.len());
     for spec in specs {
         spec.validate().map_err(|error| wrong(error.to_string()))?;
@@ -92,12 +98,12 @@ pub(crate) fn register(
                 return Err(exists(format!("{mac} of machine '{serial}' belongs to '{other}'")));
             }
         }
-        let taken = taken.entry(spec.rack).or_insert_with(|| {
-            config.indices.get(&spec.rack).into_iter().flatten().copied().collect()
-        });
+        let taken = taken
+            .entry(spec.rack)
+            .or_insert_with(|| config.indices.get(&spec.rack).cloned().unwrap_or_default());
         let machine =
             place(ipam, spec, taken, now).map_err(|error| ipam_failure(&spec.serial, &error))?;
-        taken.push(machine.index_in_rack);
+        taken.insert(machine.index_in_rack);
         machines.push(machine);
     }
     Ok(machines)
@@ -106,7 +112,7 @@ pub(crate) fn register(
 fn place(
     ipam: &IpamConfig,
     spec: &MachineSpec,
-    taken: &[u32],
+    taken: &BTreeSet<u32>,
     now: Timestamp,
 ) -> Result<Machine, IpamError> {
     let index = ipam.assign_index(spec.rack, &spec.role, taken)?;

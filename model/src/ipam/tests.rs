@@ -54,11 +54,14 @@ fn leases_lie_behind_the_last_index() {
 #[test]
 fn indices() {
     let config = sample();
-    assert_eq!(config.assign_index(0, "boot", &[]), Ok(3));
-    assert_eq!(config.assign_index(0, "boot", &[3]), Err(IpamError::BootTaken { rack: 0 }));
-    assert_eq!(config.assign_index(0, "worker", &[]), Ok(4));
-    assert_eq!(config.assign_index(0, "worker", &[3, 4, 6]), Ok(5));
-    let full: Vec<u32> = (4..=31).collect();
+    assert_eq!(config.assign_index(0, "boot", &BTreeSet::new()), Ok(3));
+    assert_eq!(
+        config.assign_index(0, "boot", &BTreeSet::from([3])),
+        Err(IpamError::BootTaken { rack: 0 })
+    );
+    assert_eq!(config.assign_index(0, "worker", &BTreeSet::new()), Ok(4));
+    assert_eq!(config.assign_index(0, "worker", &BTreeSet::from([3, 4, 6])), Ok(5));
+    let full: BTreeSet<u32> = (4..=31).collect();
     assert_eq!(
         config.assign_index(0, "worker", &full),
         Err(IpamError::RackFull { rack: 0, max: 28 })

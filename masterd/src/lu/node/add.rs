@@ -47,22 +47,13 @@ impl LogicalUnit for NodeAdd {
             let text = "this version cannot re-add a node; remove it and add it anew";
             return refuse(text.to_owned(), ErrorCode::WrongInput);
         }
-        if config.nodes.contains_key(&name) {
-            let text = format!("Node {name} is already in the configuration");
-            return refuse(text, ErrorCode::AlreadyExists);
-        }
         let Some(primary_ip) = self.primary_ip else {
             let text =
                 format!("primary_ip of {name} is missing; the token of `noded enroll` has it");
             return refuse(text, ErrorCode::WrongInput);
         };
         let rpc_port = self.rpc_port.unwrap_or(RPC_PORT);
-        if let Some(other) =
-            config.nodes.values().find(|n| n.primary_ip == primary_ip && n.rpc_port == rpc_port)
-        {
-            let text = format!("{primary_ip}:{rpc_port} is the address of {} already", other.name);
-            return refuse(text, ErrorCode::ResourceNotUnique);
-        }
+        is_new(&config, &name, (primary_ip, rpc_port))?;
         if let Some(rack) = self.rack
             && let Some(ipam) = &config.ipam
         {
@@ -98,6 +89,7 @@ impl LogicalUnit for NodeAdd {
         let capable = self.master_capable != Some(false);
         context
             .transact(move |config| {
+                is_new(config, &node_name, (primary_ip, rpc_port))?;
                 let cluster = config.cluster.as_ref().clone();
                 let candidate = capable && pool_has_room(config);
                 let node = Node {
@@ -143,6 +135,20 @@ impl LogicalUnit for NodeAdd {
             None => Ok(()),
         }
     }
+}
+
+/// Whether neither name nor address belong to a node.
+fn is_new(config: &Config, name: &NodeName, (ip, port): (IpAddr, u16)) -> Result<(), Exception> {
+    if config.nodes.contains_key(name) {
+        let text = format!("Node {name} is already in the configuration");
+        return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
+    }
+    let same = |node: &&std::sync::Arc<Node>| node.primary_ip == ip && node.rpc_port == port;
+    if let Some(other) = config.nodes.values().find(same) {
+        let text = format!("{ip}:{port} is the address of {} already", other.name);
+        return Err(Exception::prereq(text, ErrorCode::ResourceNotUnique));
+    }
+    Ok(())
 }
 
 fn node_lock(name: &str) -> Result<LockName, Exception> {
