@@ -43,29 +43,28 @@ fn of_event(config: &Config, agent: &NodeName, event: &Event) -> Vec<ConfigChang
 }
 
 fn leased(config: &Config, agent: &NodeName, event: &Event, lease: &Lease) -> Vec<ConfigChange> {
-    match lease.state {
-        LeaseState::Released => match config.leases.contains_key(&(lease.rack, lease.mac)) {
-            true => vec![ConfigChange::LeaseRemoved(lease.rack, lease.mac)],
-            false => Vec::new(),
-        },
-        LeaseState::Bound | LeaseState::Declined => {
-            let mut changes = vec![ConfigChange::Lease(lease.clone())];
-            if let Some(machine) = config.machine_of(lease.mac) {
-                // A renewal is no new boot: the stage stays, and only the sight is newer.
-                let known = config.boots.get(&machine.serial);
-                let known = known.filter(|boot| boot.mac == Some(lease.mac));
-                let boot = Boot {
-                    stage: known.map_or(BootStage::Lease, |boot| boot.stage),
-                    address: lease.address,
-                    mac: Some(lease.mac),
-                    agent: agent.to_string(),
-                    seen: event.at,
-                };
-                changes.push(ConfigChange::Boot(machine.serial.clone(), boot));
-            }
-            changes
+    let mut changes = match lease.state {
+        LeaseState::Released if config.leases.contains_key(&lease.key()) => {
+            vec![ConfigChange::LeaseRemoved(lease.rack, lease.mac)]
         }
+        LeaseState::Released => Vec::new(),
+        LeaseState::Bound | LeaseState::Declined => vec![ConfigChange::Lease(lease.clone())],
+    };
+    // Whatever became of the lease, the machine was seen: an outbox may tell of its end alone.
+    if let Some(machine) = config.machine_of(lease.mac) {
+        // A renewal is no new boot: the stage stays, and only the sight is newer.
+        let known = config.boots.get(&machine.serial);
+        let known = known.filter(|boot| boot.mac == Some(lease.mac));
+        let boot = Boot {
+            stage: known.map_or(BootStage::Lease, |boot| boot.stage),
+            address: lease.address,
+            mac: Some(lease.mac),
+            agent: agent.to_string(),
+            seen: event.at,
+        };
+        changes.push(ConfigChange::Boot(machine.serial.clone(), boot));
     }
+    changes
 }
 
 /// Teaches a machine an Ethernet address that it booted with, unless another machine has it.
