@@ -88,6 +88,26 @@ pub enum Observation {
     },
 }
 
+impl Observation {
+    /// The rack that it was made in.
+    #[must_use]
+    pub fn rack(&self) -> u32 {
+        match self {
+            Self::Lease(lease) => lease.rack,
+            Self::Boot { rack, .. } => *rack,
+        }
+    }
+
+    /// The Ethernet address that it is about, if one is known.
+    #[must_use]
+    pub fn mac(&self) -> Option<MacAddress> {
+        match self {
+            Self::Lease(lease) => Some(lease.mac),
+            Self::Boot { mac, .. } => *mac,
+        }
+    }
+}
+
 /// What a lease is known by, to the agent's outbox and the master alike: the rack, and the Ethernet
 /// address of who has it. A client has one lease in a rack, the one that was told of last.
 pub type LeaseKey = (u32, MacAddress);

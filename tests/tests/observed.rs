@@ -177,5 +177,7 @@ proptest! {
         }
         commit(&mut master, &outbox.pending(u64::MAX, usize::MAX));
         prop_assert_eq!(told(&master), told(&witness));
+        let addresses: BTreeSet<_> = master.leases.values().map(|lease| lease.address).collect();
+        prop_assert_eq!(addresses.len(), master.leases.len(), "an address has one client");
     }
 }
