@@ -7,23 +7,27 @@ pub mod contact;
 pub mod observe;
 mod push;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::node::{Node, NodeRole};
-use model::{NodeName, Timestamp};
+use model::{MacAddress, NodeName, Serial, Timestamp};
 use rpc::calls::{Exchange, Exchanged};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::lu::World;
+use observe::Observed;
 
 /// How long an agent holds an exchange that has nothing to tell.
 const WAIT_MS: u32 = 15_000;
 /// Pause after an exchange that failed: the agent is down or cut off, and is asked again soon.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
+
+/// Racks of one agent whose refused events are logged: a log that names more helps nobody.
+const REFUSED_RACKS_MAX: usize = 64;
 
 /// Runs exchanges with all agents until `stop`.
 pub async fn run(world: Arc<World>, stop: CancellationToken) {
@@ -70,8 +74,12 @@ fn same_agent(now: &Node, before: &Node) -> bool {
 struct Conversation {
     incarnation: Option<Uuid>,
     acknowledged: u64,
+    /// Events that the agent gave up, as it told last.
+    dropped: u64,
     reached: Option<bool>,
     push: push::State,
+    /// Racks of which events were refused, and that was told.
+    refused: BTreeSet<u32>,
 }
 
 async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken) {
@@ -124,16 +132,52 @@ async fn take(world: &World, node: &Node, talk: &mut Conversation, exchanged: Ex
         talk.incarnation = Some(incarnation);
         talk.acknowledged = 0;
     }
-    if dropped > 0 {
+    if dropped != std::mem::replace(&mut talk.dropped, dropped) {
         tracing::warn!(node = %node.name, dropped, "agent gave up events: its outbox was full");
     }
     if let Some(last) = events.last().map(|event| event.number) {
         let name = node.name.clone();
-        let decide = move |config: &_| Ok(observe::changes(config, &name, &events));
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let decide = move |config: &_| {
+            let Observed { changes, learnt, refused } = observe::observed(config, &name, &events);
+            // Whoever asked may be gone: then nobody logs it.
+            drop(tell.send((learnt, refused)));
+            Ok(changes)
+        };
         match world.writer.transact(Box::new(decide)).await {
-            Ok(()) => talk.acknowledged = last,
+            Ok(()) => {
+                talk.acknowledged = last;
+                if let Ok((learnt, refused)) = told.await {
+                    log_observed(node, talk, learnt, refused);
+                }
+            }
             Err(error) => tracing::warn!(node = %node.name, %error, "events were not committed"),
         }
     }
     push::if_stale(world, node, &mut talk.push, &racks).await;
+}
+
+/// Logs what events led to, but for what is seen in lists.
+fn log_observed(
+    node: &Node,
+    talk: &mut Conversation,
+    learnt: Vec<(Serial, MacAddress)>,
+    refused: BTreeMap<u32, usize>,
+) {
+    for (serial, mac) in learnt {
+        tracing::info!(node = %node.name, %serial, %mac, "machine booted with a new Ethernet address");
+    }
+    for (rack, events) in refused {
+        if talk.refused.len() >= REFUSED_RACKS_MAX || !talk.refused.insert(rack) {
+            continue;
+        }
+        tracing::warn!(
+            node = %node.name,
+            rack,
+            events,
+            "events of a rack that the node does not serve are left out; if it should serve it, \
+             `gnt node modify --rack {rack} {}`",
+            node.name
+        );
+    }
 }

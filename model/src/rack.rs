@@ -91,7 +91,7 @@ pub enum BootChoice {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// From 1, rising through the life of the agent's store; numbers are missing where an event was
-    /// overtaken by a later one of the same lease or machine.
+    /// overtaken by later ones that tell the same and more.
     pub number: u64,
     /// When it was seen.
     pub at: Timestamp,
@@ -120,6 +120,30 @@ pub enum Observation {
     },
 }
 
+impl Observation {
+    /// The rack that it was made in.
+    #[must_use]
+    pub fn rack(&self) -> u32 {
+        match self {
+            Self::Lease(lease) => lease.rack,
+            Self::Boot { rack, .. } => *rack,
+        }
+    }
+
+    /// The Ethernet address that it is about, if one is known.
+    #[must_use]
+    pub fn mac(&self) -> Option<MacAddress> {
+        match self {
+            Self::Lease(lease) => Some(lease.mac),
+            Self::Boot { mac, .. } => *mac,
+        }
+    }
+}
+
+/// What a lease is known by, to the agent's outbox and the master alike: the rack, and the Ethernet
+/// address of who has it. A client has one lease in a rack, the one that was told of last.
+pub type LeaseKey = (u32, MacAddress);
+
 /// The document `leases/RACK/MAC`: one address in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
@@ -133,6 +157,14 @@ pub struct Lease {
     pub state: LeaseState,
     /// When it ends by itself.
     pub until: Timestamp,
+}
+
+impl Lease {
+    /// What it is known by.
+    #[must_use]
+    pub fn key(&self) -> LeaseKey {
+        (self.rack, self.mac)
+    }
 }
 
 /// Whether a lease is in use.

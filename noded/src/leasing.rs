@@ -15,6 +15,7 @@ use stdx::daemon::chain;
 use stdx::net::interfaces;
 use stdx::{Clock, Tasks};
 
+use crate::dhcp::boot::Stage;
 use crate::dhcp::server::{self, Handle, LeaseStore, Link, Parts, PersistError};
 use crate::dhcp::{self, Engine, LeaseRecord, LeaseState};
 use crate::ledger::Ledger;
@@ -232,6 +233,16 @@ fn log(observation: &dhcp::Observation) {
         }
         dhcp::Observation::Refused { client, address, why } => {
             tracing::info!(%address, %client, why, "lease refused");
+        }
+        dhcp::Observation::Stranded { client, stage, architecture } => {
+            let way = if *stage == Stage::PxeFirmware { "PXE" } else { "HTTP boot without EFI" };
+            let architecture = architecture.map_or_else(|| "unknown".to_owned(), |n| n.to_string());
+            tracing::warn!(
+                %client,
+                "asked for {way} (architecture {architecture}); this agent serves iPXE and UEFI \
+                 HTTP boot only: boot iPXE from the network card or a medium, or turn on UEFI HTTP \
+                 boot in the firmware"
+            );
         }
         dhcp::Observation::Full { first, last } => {
             tracing::error!(%first, %last, "no address is left in the lease range");

@@ -1,16 +1,16 @@
 //! Core: what the agent saw and the master has not taken yet.
 //!
 //! Events are numbered from 1 in the order in which they were seen. One is forgotten when the master
-//! acknowledged it, or when a later one of the same subject overtook it: then only the later one
-//! matters, and its number stands in its place at the end.
+//! acknowledged it, or when later ones overtook it: when there is a later one of each thing that it
+//! is about. What the master makes of those that are left is what it would make of all.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-use model::rack::{Event, Observation};
-use model::{Serial, Timestamp};
+use model::rack::{Event, LeaseKey, Observation};
+use model::{MacAddress, Serial, Timestamp};
 
 /// Events that are kept: one for each lease and machine of a hundred racks. Beyond it the oldest is
 /// given up and counted, so that a master that never comes cannot fill the disk.
@@ -25,19 +25,33 @@ pub struct Numbers {
     pub dropped: u64,
 }
 
-/// What an event is about; a later one of the same subject overtakes it.
+/// One thing that an event is about. An event is overtaken when later ones are about all that it is
+/// about: the master keeps leases by [`LeaseKey`] and one for each address, so an event of a lease
+/// says the newest of both, and a later one of the client alone does not say who lost the address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Subject {
-    Address(Ipv4Addr),
-    Machine(Serial),
+    /// The lease of a client.
+    Lease(LeaseKey),
+    /// Who has an address of a rack.
+    Address(u32, Ipv4Addr),
+    /// The boot of a machine of a rack.
+    Machine(u32, Serial),
+    /// That a machine of a rack has an Ethernet address, which the master learns from its boots.
+    Port(u32, Serial, MacAddress),
 }
 
 impl Subject {
-    fn of(observation: &Observation) -> Self {
-        match observation {
-            Observation::Lease(lease) => Self::Address(lease.address),
-            Observation::Boot { serial, .. } => Self::Machine(serial.clone()),
-        }
+    fn of(observation: &Observation) -> impl Iterator<Item = Self> + use<> {
+        let (first, second) = match observation {
+            Observation::Lease(lease) => {
+                (Self::Lease(lease.key()), Some(Self::Address(lease.rack, lease.address)))
+            }
+            Observation::Boot { rack, serial, mac, .. } => (
+                Self::Machine(*rack, serial.clone()),
+                mac.map(|mac| Self::Port(*rack, serial.clone(), mac)),
+            ),
+        };
+        std::iter::once(first).chain(second)
     }
 }
 
@@ -82,25 +96,37 @@ impl Outbox {
     #[must_use]
     pub fn plan(&self, at: Timestamp, observations: Vec<Observation>) -> Plan {
         let mut numbers = self.numbers;
-        let mut put: Vec<Event> = Vec::with_capacity(observations.len());
-        let mut forget = Vec::new();
+        let mut put: BTreeMap<u64, Event> = BTreeMap::new();
+        let mut newest: HashMap<Subject, u64> = HashMap::new();
+        let mut met = Vec::new();
         for observation in observations {
-            let subject = Subject::of(&observation);
-            if let Some(overtaken) = self.newest.get(&subject) {
-                forget.push(*overtaken);
-            }
-            put.retain(|event| Subject::of(&event.observation) != subject);
             numbers.last += 1;
-            put.push(Event { number: numbers.last, at, observation });
+            for subject in Subject::of(&observation) {
+                let stored = self.newest.get(&subject).copied();
+                met.extend(newest.insert(subject, numbers.last).or(stored));
+            }
+            put.insert(numbers.last, Event { number: numbers.last, at, observation });
         }
-        forget.sort_unstable();
-        forget.dedup();
+        met.sort_unstable();
+        met.dedup();
+        let mut forget = Vec::new();
+        for number in met {
+            let Some(event) = put.get(&number).or_else(|| self.events.get(&number)) else {
+                continue;
+            };
+            let last =
+                |subject| newest.get(&subject).or_else(|| self.newest.get(&subject)).copied();
+            let overtaken = Subject::of(&event.observation).all(|s| last(s) != Some(number));
+            if overtaken && put.remove(&number).is_none() {
+                forget.push(number);
+            }
+        }
         let kept = self.events.len() - forget.len() + put.len();
         let oldest = self.events.keys().filter(|number| forget.binary_search(number).is_err());
         let too_many: Vec<u64> = oldest.take(kept.saturating_sub(EVENTS_MAX)).copied().collect();
         numbers.dropped += u64::try_from(too_many.len()).unwrap_or(u64::MAX);
         forget.extend(too_many);
-        Plan { numbers, put, forget }
+        Plan { numbers, put: put.into_values().collect(), forget }
     }
 
     /// Does what `plan` says, which must be the last plan that was made.
@@ -130,17 +156,19 @@ impl Outbox {
     }
 
     fn insert(&mut self, event: Event) {
-        let subject = Subject::of(&event.observation);
-        let newest = self.newest.entry(subject).or_insert(event.number);
-        *newest = event.number.max(*newest);
+        for subject in Subject::of(&event.observation) {
+            let newest = self.newest.entry(subject).or_insert(event.number);
+            *newest = event.number.max(*newest);
+        }
         self.events.insert(event.number, event);
     }
 
     fn remove(&mut self, number: u64) {
         let Some(event) = self.events.remove(&number) else { return };
-        let subject = Subject::of(&event.observation);
-        if self.newest.get(&subject) == Some(&number) {
-            self.newest.remove(&subject);
+        for subject in Subject::of(&event.observation) {
+            if self.newest.get(&subject) == Some(&number) {
+                self.newest.remove(&subject);
+            }
         }
     }
 }

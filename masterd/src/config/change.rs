@@ -100,7 +100,7 @@ impl ConfigChange {
             }
             Self::Lease(lease) => {
                 documents.push(Document::put(document::lease(lease.rack, lease.mac), &lease));
-                config.leases.insert((lease.rack, lease.mac), Arc::new(lease));
+                config.leases.insert(lease.key(), Arc::new(lease));
             }
             Self::LeaseRemoved(rack, mac) => {
                 documents.push(Document::delete(document::lease(rack, mac)));

@@ -100,7 +100,7 @@ impl Loader {
             (directory, _) if directory.starts_with(document::LEASES) => {
                 let lease: model::rack::Lease = parse(key, content)?;
                 named(key, key, &document::lease(lease.rack, lease.mac))?;
-                self.rest.leases.insert((lease.rack, lease.mac), Arc::new(lease));
+                self.rest.leases.insert(lease.key(), Arc::new(lease));
             }
             _ => return Err(LoadError::Unknown(key.to_owned())),
         }

@@ -1,160 +1,230 @@
 //! Core: what agents' events change in the configuration.
+//!
+//! The rules are those by which an agent's outbox forgets events: a lease is that of a rack's client
+//! ([`LeaseKey`](model::rack::LeaseKey)), and the newest word on an address is all that is known of
+//! it. So the events are folded, and what then differs from the configuration is changed once.
 
-use model::machine::{Boot, BootStage};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use model::machine::{Boot, BootStage, Machine};
 use model::rack::{Event, Lease, LeaseState, Observation};
-use model::{MacAddress, NodeName, Serial};
+use model::{MacAddress, NodeName, Serial, Timestamp};
 
 use crate::config::{Config, ConfigChange};
 
 /// Most Ethernet addresses that a machine is taught; real ones have fewer ports.
 const MACS_PER_MACHINE_MAX: usize = 16;
+/// How long a lease is kept after its end: a day, so that an operator still finds who had an address
+/// last night. The agent remembers for itself what it needs.
+const LEASE_GRACE_US: i64 = 24 * 3_600 * 1_000_000;
+/// Ended leases that are removed at a time: few enough for a small commit, and more than end between
+/// two exchanges; what is left goes with the next events.
+const LEASES_REMOVED_MAX: usize = 256;
 
-/// The changes that `events` of `agent` make, in their order.
+/// Every Ethernet address lies between these.
+const MACS: (MacAddress, MacAddress) = (MacAddress::new([0; 6]), MacAddress::new([0xFF; 6]));
+
+/// What events lead to.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// The changes that they make.
+    pub changes: Vec<ConfigChange>,
+    /// Ethernet addresses that machines were taught by it.
+    pub learnt: Vec<(Serial, MacAddress)>,
+    /// How many of them were of a rack that the agent does not serve, by rack: they change nothing.
+    pub refused: BTreeMap<u32, usize>,
+}
+
+/// The changes of [`observed`] alone.
 #[must_use]
 pub fn changes(config: &Config, agent: &NodeName, events: &[Event]) -> Vec<ConfigChange> {
-    let mut config = config.clone();
-    let mut changes = Vec::new();
+    observed(config, agent, events).changes
+}
+
+/// What `events` of `agent` lead to. Without events it is nothing, and the call is cheap.
+#[must_use]
+pub fn observed(config: &Config, agent: &NodeName, events: &[Event]) -> Observed {
+    let mut observed = Observed::default();
+    let served = config.nodes.get(agent).and_then(|node| node.rack);
+    let mut taken = Vec::with_capacity(events.len());
     for event in events {
-        for change in of_event(&config, agent, event) {
-            changes.push(change.clone());
-            change.apply(&mut config, &mut Vec::new());
+        let rack = event.observation.rack();
+        if served == Some(rack) {
+            taken.push(event);
+        } else {
+            *observed.refused.entry(rack).or_default() += 1;
         }
     }
-    changes
+    let (Some(rack), Some(newest)) = (served, taken.last()) else { return observed };
+    let mut fold = Fold::new(config, agent, rack, &taken);
+    for event in &taken {
+        fold.event(event);
+    }
+    fold.remove_ended(newest.at);
+    observed.learnt = std::mem::take(&mut fold.learnt);
+    observed.changes = fold.changes();
+    observed
 }
 
-fn of_event(config: &Config, agent: &NodeName, event: &Event) -> Vec<ConfigChange> {
-    match &event.observation {
-        Observation::Lease(lease) => leased(config, agent, event, lease),
-        Observation::Boot { rack: _, serial, address, mac, stage } => {
-            let Some(machine) = config.machines.get(serial) else { return Vec::new() };
-            let mut changes = learn(config, serial, *mac);
-            let boot = Boot {
-                stage: *stage,
-                address: *address,
-                mac: *mac,
-                agent: agent.to_string(),
-                seen: event.at,
-            };
-            changes.push(ConfigChange::Boot(machine.serial.clone(), boot));
-            changes
+/// What is known after some events, as far as it may differ from the configuration.
+struct Fold<'a> {
+    config: &'a Config,
+    agent: &'a NodeName,
+    rack: u32,
+    /// Leases by client; nothing where one is over.
+    leases: BTreeMap<MacAddress, Option<Lease>>,
+    /// Who has an address, of those that the events are about.
+    holders: BTreeSet<(Ipv4Addr, MacAddress)>,
+    /// Whose an Ethernet address is, of those that the events are about.
+    owners: BTreeMap<MacAddress, Serial>,
+    machines: BTreeMap<Serial, Machine>,
+    boots: BTreeMap<Serial, Boot>,
+    learnt: Vec<(Serial, MacAddress)>,
+}
+
+impl<'a> Fold<'a> {
+    fn new(config: &'a Config, agent: &'a NodeName, rack: u32, events: &[&Event]) -> Self {
+        let observations = || events.iter().map(|event| &event.observation);
+        let macs: BTreeSet<MacAddress> = observations().filter_map(Observation::mac).collect();
+        let addresses: BTreeSet<Ipv4Addr> = observations().filter_map(leased_address).collect();
+        let told = |lease: &&Lease| addresses.contains(&lease.address);
+        let holders = leases_of(config, rack).filter(told).map(|l| (l.address, l.mac)).collect();
+        let ports =
+            config.machines.values().flat_map(|m| m.mac.iter().map(|mac| (*mac, &m.serial)));
+        let owners = ports.filter(|(mac, _)| macs.contains(mac));
+        Self {
+            config,
+            agent,
+            rack,
+            leases: BTreeMap::new(),
+            holders,
+            owners: owners.map(|(mac, serial)| (mac, serial.clone())).collect(),
+            machines: BTreeMap::new(),
+            boots: BTreeMap::new(),
+            learnt: Vec::new(),
         }
     }
-}
 
-fn leased(config: &Config, agent: &NodeName, event: &Event, lease: &Lease) -> Vec<ConfigChange> {
-    match lease.state {
-        LeaseState::Released => match config.leases.contains_key(&(lease.rack, lease.mac)) {
-            true => vec![ConfigChange::LeaseRemoved(lease.rack, lease.mac)],
-            false => Vec::new(),
-        },
-        LeaseState::Bound | LeaseState::Declined => {
-            let mut changes = vec![ConfigChange::Lease(lease.clone())];
-            if let Some(machine) = config.machine_of(lease.mac) {
-                // A renewal is no new boot: the stage stays, and only the sight is newer.
-                let known = config.boots.get(&machine.serial);
-                let known = known.filter(|boot| boot.mac == Some(lease.mac));
+    fn event(&mut self, event: &Event) {
+        match &event.observation {
+            Observation::Lease(lease) => self.leased(event.at, lease),
+            Observation::Boot { serial, address, mac, stage, .. } => {
+                if !self.config.machines.contains_key(serial) {
+                    return;
+                }
+                if let Some(mac) = mac {
+                    self.learn(serial, *mac);
+                }
                 let boot = Boot {
-                    stage: known.map_or(BootStage::Lease, |boot| boot.stage),
-                    address: lease.address,
-                    mac: Some(lease.mac),
-                    agent: agent.to_string(),
+                    stage: *stage,
+                    address: *address,
+                    mac: *mac,
+                    agent: self.agent.to_string(),
                     seen: event.at,
                 };
-                changes.push(ConfigChange::Boot(machine.serial.clone(), boot));
+                self.boots.insert(serial.clone(), boot);
             }
-            changes
         }
+    }
+
+    /// The agent is the authority: nobody else has the address, and the client has no other.
+    fn leased(&mut self, at: Timestamp, lease: &Lease) {
+        let of_address = (lease.address, MACS.0)..=(lease.address, MACS.1);
+        let holders: Vec<_> = self.holders.range(of_address).copied().collect();
+        for holder in holders {
+            self.holders.remove(&holder);
+            self.leases.insert(holder.1, None);
+        }
+        if let Some(address) = self.lease(lease.mac).map(|before| before.address) {
+            self.holders.remove(&(address, lease.mac));
+        }
+        let held = lease.state != LeaseState::Released;
+        if held {
+            self.holders.insert((lease.address, lease.mac));
+        }
+        self.leases.insert(lease.mac, held.then(|| lease.clone()));
+        // Whatever became of the lease, the machine was seen: an outbox may tell of its end alone.
+        if let Some(serial) = self.owners.get(&lease.mac).cloned() {
+            // A renewal is no new boot: the stage stays, and only the sight is newer.
+            let known = self.boots.get(&serial);
+            let known = known.or_else(|| self.config.boots.get(&serial).map(AsRef::as_ref));
+            let known = known.filter(|boot| boot.mac == Some(lease.mac));
+            let stage = known.map_or(BootStage::Lease, |boot| boot.stage);
+            let boot = Boot {
+                stage,
+                address: lease.address,
+                mac: Some(lease.mac),
+                agent: self.agent.to_string(),
+                seen: at,
+            };
+            self.boots.insert(serial, boot);
+        }
+    }
+
+    fn lease(&self, mac: MacAddress) -> Option<&Lease> {
+        let before = || self.config.leases.get(&(self.rack, mac)).map(AsRef::as_ref);
+        self.leases.get(&mac).map_or_else(before, Option::as_ref)
+    }
+
+    /// Teaches a machine an Ethernet address that it booted with, unless another machine has it.
+    fn learn(&mut self, serial: &Serial, mac: MacAddress) {
+        let Some(machine) = self.config.machines.get(serial) else { return };
+        let taught = self.machines.get(serial).map_or(&machine.mac, |machine| &machine.mac);
+        if self.owners.contains_key(&mac) || taught.len() >= MACS_PER_MACHINE_MAX {
+            return;
+        }
+        let machine =
+            self.machines.entry(serial.clone()).or_insert_with(|| machine.as_ref().clone());
+        machine.mac.push(mac);
+        self.learnt.push((serial.clone(), mac));
+        self.owners.insert(mac, serial.clone());
+    }
+
+    /// Removes leases that ended long before `now`, the agent's time.
+    fn remove_ended(&mut self, now: Timestamp) {
+        let ended =
+            |lease: &Lease| lease.until.micros().saturating_add(LEASE_GRACE_US) < now.micros();
+        for lease in self.leases.values_mut() {
+            *lease = lease.take().filter(|lease| !ended(lease));
+        }
+        let old = leases_of(self.config, self.rack).filter(|lease| ended(lease));
+        let old = old.map(|lease| lease.mac).filter(|mac| !self.leases.contains_key(mac));
+        let old: Vec<MacAddress> = old.take(LEASES_REMOVED_MAX).collect();
+        self.leases.extend(old.into_iter().map(|mac| (mac, None)));
+    }
+
+    fn changes(self) -> Vec<ConfigChange> {
+        let Self { config, rack, leases, machines, boots, .. } = self;
+        let mut changes: Vec<_> = machines.into_values().map(ConfigChange::Machine).collect();
+        for (mac, lease) in leases {
+            let before = config.leases.get(&(rack, mac)).map(AsRef::as_ref);
+            match lease {
+                Some(lease) if before != Some(&lease) => changes.push(ConfigChange::Lease(lease)),
+                None if before.is_some() => changes.push(ConfigChange::LeaseRemoved(rack, mac)),
+                Some(_) | None => {}
+            }
+        }
+        let changed = |(serial, boot): &(Serial, Boot)| {
+            config.boots.get(serial).map(AsRef::as_ref) != Some(boot)
+        };
+        let boots = boots.into_iter().filter(changed);
+        changes.extend(boots.map(|(serial, boot)| ConfigChange::Boot(serial, boot)));
+        changes
     }
 }
 
-/// Teaches a machine an Ethernet address that it booted with, unless another machine has it.
-fn learn(config: &Config, serial: &Serial, mac: Option<MacAddress>) -> Vec<ConfigChange> {
-    let Some(mac) = mac else { return Vec::new() };
-    let Some(machine) = config.machines.get(serial) else { return Vec::new() };
-    if config.machine_of(mac).is_some() || machine.mac.len() >= MACS_PER_MACHINE_MAX {
-        return Vec::new();
+fn leased_address(observation: &Observation) -> Option<Ipv4Addr> {
+    match observation {
+        Observation::Lease(lease) => Some(lease.address),
+        Observation::Boot { .. } => None,
     }
-    let mut machine = machine.as_ref().clone();
-    machine.mac.push(mac);
-    vec![ConfigChange::Machine(machine)]
+}
+
+/// The leases of one rack.
+fn leases_of(config: &Config, rack: u32) -> impl Iterator<Item = &Lease> {
+    config.leases.range((rack, MACS.0)..=(rack, MACS.1)).map(|(_, lease)| lease.as_ref())
 }
 
 #[cfg(test)]
-mod tests {
-    use model::Timestamp;
-
-    use super::*;
-    use crate::lu::machine::register;
-    use crate::testing::{NOW, config, spec};
-
-    const MAC: &str = "52:54:00:00:00:07";
-
-    fn event(number: u64, observation: Observation) -> Event {
-        Event { number, at: Timestamp::from_micros(i64::try_from(number).unwrap()), observation }
-    }
-
-    fn lease(state: LeaseState) -> Observation {
-        Observation::Lease(Lease {
-            rack: 0,
-            mac: MAC.parse().unwrap(),
-            address: [10, 69, 0, 32].into(),
-            state,
-            until: NOW,
-        })
-    }
-
-    fn boot(serial: &str) -> Observation {
-        Observation::Boot {
-            rack: 0,
-            serial: serial.parse().unwrap(),
-            address: [10, 69, 0, 32].into(),
-            mac: Some(MAC.parse().unwrap()),
-            stage: BootStage::Script,
-        }
-    }
-
-    fn with_machine() -> Config {
-        let mut config = config(&[]);
-        for machine in register(&config, &[spec("s1", 0, "worker")], NOW).unwrap() {
-            ConfigChange::Machine(machine).apply(&mut config, &mut Vec::new());
-        }
-        config
-    }
-
-    fn seen(config: &mut Config, observations: Vec<Observation>) {
-        let events: Vec<Event> = (1..).zip(observations).map(|(n, o)| event(n, o)).collect();
-        for change in changes(config, &"n2".parse().unwrap(), &events) {
-            change.apply(config, &mut Vec::new());
-        }
-    }
-
-    #[test]
-    fn a_boot_teaches_the_machine_its_address() {
-        let mut config = with_machine();
-        seen(&mut config, vec![lease(LeaseState::Bound), boot("s1"), boot("s1")]);
-        let machine = config.machine("s1").unwrap();
-        assert_eq!(machine.mac, [MAC.parse().unwrap()]);
-        assert_eq!(config.boots[&machine.serial].stage, BootStage::Script);
-        assert_eq!(config.leases.len(), 1);
-    }
-
-    #[test]
-    fn a_renewal_does_not_take_a_boot_back() {
-        let mut config = with_machine();
-        seen(&mut config, vec![boot("s1"), lease(LeaseState::Bound)]);
-        let serial: Serial = "s1".parse().unwrap();
-        assert_eq!(config.boots[&serial].stage, BootStage::Script);
-        assert_eq!(config.boots[&serial].seen, Timestamp::from_micros(2));
-        seen(&mut config, vec![lease(LeaseState::Released)]);
-        assert!(config.leases.is_empty());
-    }
-
-    #[test]
-    fn strangers_change_nothing() {
-        let mut config = with_machine();
-        seen(&mut config, vec![boot("nobody"), lease(LeaseState::Released)]);
-        assert!(config.boots.is_empty() && config.leases.is_empty());
-        assert!(config.machine("s1").unwrap().mac.is_empty());
-    }
-}
+mod tests;

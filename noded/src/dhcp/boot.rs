@@ -56,6 +56,12 @@ impl Stage {
         }
     }
 
+    /// Whether this stage wants to boot from the network, and nothing here boots it.
+    #[must_use]
+    pub fn is_stranded(self) -> bool {
+        matches!(self, Self::OtherHttpFirmware | Self::PxeFirmware)
+    }
+
     /// The options which lead this stage to the next. A system gets the script's URL if it asked
     /// for a boot file.
     #[must_use]
@@ -72,6 +78,14 @@ impl Stage {
             Self::OtherHttpFirmware | Self::PxeFirmware | Self::System => Vec::new(),
         }
     }
+}
+
+/// What the sender of `packet` can boot as (RFC 4578 and its registry: 0 is a BIOS, 7 is UEFI on
+/// x64), if it tells: the option first, which may name several, then the vendor class.
+#[must_use]
+pub fn architecture(packet: &Packet) -> Option<u16> {
+    let vendor = || architecture_in(packet.option(option::VENDOR_CLASS).unwrap_or_default());
+    packet.architectures().next().or_else(vendor)
 }
 
 /// The number in `HTTPClient:Arch:00016:UNDI:003000`.
@@ -129,7 +143,24 @@ mod tests {
                 .option(55, asked)
                 .decode();
             assert_eq!(Stage::of(&packet), stage, "{vendor:?} {user:?} {arch:?}");
+            let stranded = url.is_none() && stage != System;
+            assert_eq!(stage.is_stranded(), stranded, "{vendor:?} {user:?} {arch:?}");
             assert_eq!(file(&stage.options(&packet, BASE)), url, "{vendor:?} {user:?} {arch:?}");
+        }
+    }
+
+    #[test]
+    fn architectures() {
+        for (vendor, arch, told) in [
+            (&b""[..], &b""[..], None),
+            (b"PXEClient", b"", None),
+            (b"PXEClient:Arch:00000:UNDI:002001", b"", Some(0)),
+            (b"PXEClient:Arch:00000:UNDI:002001", &[0, 7, 0, 9], Some(7)),
+            (b"PXEClient:Arch:", &[0], None),
+        ] {
+            let request = Request::new(MessageType::Discover, MAC);
+            let packet = request.option(60, vendor).option(93, arch).decode();
+            assert_eq!(architecture(&packet), told, "{vendor:?} {arch:?}");
         }
     }
 

@@ -8,10 +8,11 @@ pub mod request;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use super::boot::Stage;
+use super::boot::{self, Stage};
 use super::config::{Config, ConfigError, LEASE_SECONDS_INFINITE, ServedRange};
 use super::leases::{LeaseRecord, Leases};
 use super::packet::{BOOT_REQUEST, Identity, MessageType, Packet, Reply, option};
+use super::told::Told;
 use request::{Verdict, verdict};
 
 /// Relays that a message may have passed, RFC 1542 section 4.1.1.
@@ -103,6 +104,16 @@ pub enum Observation {
         /// Why.
         why: &'static str,
     },
+    /// Firmware wants to boot in a way that is not served: it gets a lease and nothing to load.
+    /// Once an hour for each client.
+    Stranded {
+        /// Who.
+        client: Identity,
+        /// How it wants to boot.
+        stage: Stage,
+        /// What it can boot as, if it told.
+        architecture: Option<u16>,
+    },
     /// No address was left for a client: an alarm, once a minute.
     Full {
         /// First address of the range.
@@ -157,6 +168,8 @@ pub struct Engine {
     leases: Leases,
     /// When each range was last told to be full.
     full_told: Vec<i64>,
+    /// Of whose firmware it was told that it does not boot here.
+    stranded_told: Told,
 }
 
 /// One message, with all that its answer needs.
@@ -179,7 +192,8 @@ impl Engine {
     ) -> Result<Self, ConfigError> {
         config.check()?;
         let full_told = vec![i64::MIN; config.ranges.len()];
-        Ok(Self { config, leases: Leases::restore(records), full_told })
+        let leases = Leases::restore(records);
+        Ok(Self { config, leases, full_told, stranded_told: Told::default() })
     }
 
     /// Serves another configuration from now on. Leases are kept, also those outside its ranges:
@@ -223,7 +237,10 @@ impl Engine {
         let leases = &mut self.leases;
         match kind {
             MessageType::Discover => match exchange.discover(leases) {
-                Some(effects) => Ok(effects),
+                Some(mut effects) => {
+                    effects.extend(exchange.stranded(&mut self.stranded_told));
+                    Ok(effects)
+                }
                 None => full(range, self.full_told.get_mut(at), now),
             },
             MessageType::Request => exchange.request(leases),
@@ -283,6 +300,16 @@ impl Exchange<'_> {
         let wish = self.packet.address(option::REQUESTED_ADDRESS);
         let address = leases.offer(self.range, &self.client, wish, self.now)?;
         Some(vec![Effect::Reply(self.lease_reply(MessageType::Offer, address))])
+    }
+
+    /// What to tell of firmware that asks for what is not served.
+    fn stranded(&self, told: &mut Told) -> Option<Effect> {
+        let stage = Stage::of(self.packet);
+        (stage.is_stranded() && told.may_tell(&self.client, self.now)).then(|| {
+            let architecture = boot::architecture(self.packet);
+            let client = self.client.clone();
+            Effect::Observe(Observation::Stranded { client, stage, architecture })
+        })
     }
 
     fn request(&self, leases: &mut Leases) -> Result<Vec<Effect>, Ignored> {

@@ -50,6 +50,43 @@ fn a_later_event_of_the_same_lease_overtakes() {
 }
 
 #[test]
+fn an_event_stays_until_later_ones_tell_all_of_it() {
+    let of = |client: u8, address: u8, state| {
+        let Observation::Lease(lease) = lease(address, 10) else { unreachable!() };
+        let mac = model::MacAddress::new([2, 0, 0, 0, 0, client]);
+        Observation::Lease(Lease { mac, state, ..lease })
+    };
+    let port = |port: Option<u8>| {
+        let Observation::Boot { rack, serial, address, stage, .. } = boot(1) else {
+            unreachable!()
+        };
+        let mac = port.map(|port| model::MacAddress::new([2, 0, 0, 0, 0, port]));
+        Observation::Boot { rack, serial, address, mac, stage }
+    };
+    let (bound, released) = (LeaseState::Bound, LeaseState::Released);
+    for (seen, kept) in [
+        // The address has another client: that the first one gave it back is still news.
+        (vec![of(1, 1, released), of(2, 1, bound)], vec![1, 2]),
+        // The client has another address: who lost the first one is not told again.
+        (vec![of(1, 1, bound), of(1, 2, bound)], vec![1, 2]),
+        (vec![of(1, 1, bound), of(1, 2, bound), of(2, 1, bound)], vec![2, 3]),
+        (vec![of(1, 1, bound), of(1, 1, released), of(1, 1, bound)], vec![3]),
+        // Each port of a machine is told once.
+        (vec![port(Some(1)), port(Some(2)), port(None)], vec![1, 2, 3]),
+        (vec![port(Some(1)), port(None), port(Some(1))], vec![3]),
+    ] {
+        let mut together = Outbox::default();
+        add(&mut together, seen.clone());
+        assert_eq!(numbers(&together), kept, "{seen:?}");
+        let mut apart = Outbox::default();
+        for observation in seen.clone() {
+            add(&mut apart, vec![observation]);
+        }
+        assert_eq!(numbers(&apart), kept, "{seen:?}");
+    }
+}
+
+#[test]
 fn what_is_not_durable_is_not_handed_out() {
     let mut outbox = Outbox::default();
     add(&mut outbox, vec![lease(1, 10), lease(2, 10), lease(3, 10)]);

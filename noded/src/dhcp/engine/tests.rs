@@ -94,6 +94,33 @@ fn a_machine_boots_with_one_address() {
 }
 
 #[test]
+fn firmware_that_cannot_boot_here_is_told_of_once_an_hour() {
+    let mut engine = engine();
+    let mut told = |vendor: &[u8], mac, now| {
+        let request = Request::new(MessageType::Discover, mac).option(60, vendor);
+        let effects = engine.handle(&request.decode(), &broadcast(), now);
+        assert_eq!(sent(&effects).0.option(67).is_some(), vendor.ends_with(b"16"), "{vendor:?}");
+        match effects.as_slice() {
+            [_] => None,
+            [_, Effect::Observe(Observation::Stranded { stage, architecture, .. })] => {
+                Some((*stage, *architecture))
+            }
+            more => panic!("{more:?}"),
+        }
+    };
+    let bios = b"PXEClient:Arch:00000:UNDI:002001";
+    let hour = 3_600 * SECOND;
+    assert_eq!(told(bios, MAC, 0), Some((Stage::PxeFirmware, Some(0))));
+    assert_eq!(told(bios, MAC, hour - 1), None);
+    let other = told(b"HTTPClient:Arch:00020", OTHER_MAC, 0);
+    assert_eq!(other, Some((Stage::OtherHttpFirmware, Some(20))));
+    assert_eq!(told(bios, MAC, hour), Some((Stage::PxeFirmware, Some(0))));
+    let uefi = [0x52, 0x54, 0, 0xaa, 0xbb, 3];
+    assert_eq!(told(b"HTTPClient:Arch:00016", uefi, 0), None);
+    assert_eq!(told(b"", uefi, 0), None);
+}
+
+#[test]
 fn an_acknowledgement_comes_with_its_record() {
     let mut engine = engine();
     ask(&mut engine, new(MessageType::Discover));

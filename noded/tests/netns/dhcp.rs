@@ -1,14 +1,9 @@
-//! The DHCP server against real clients, busybox's `udhcpc` and ISC's `dhclient`: two network
-//! namespaces, a cable between them, the server in one and the client in the other. Needs root,
-//! `ip` and the clients; says so and passes where they are missing.
-
-#![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
+//! The DHCP server against busybox's `udhcpc` and ISC's `dhclient`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -21,80 +16,10 @@ use parking_lot::Mutex;
 use stdx::{Clock, Tasks};
 use tokio::sync::mpsc;
 
-const SERVER: Ipv4Addr = Ipv4Addr::new(10, 69, 0, 3);
-const FIRST: Ipv4Addr = Ipv4Addr::new(10, 69, 0, 32);
-/// The client's Ethernet address; not one that the kernel made up.
-const MAC: &str = "52:54:00:aa:bb:01";
+use crate::wire::{FIRST, MAC, SERVER, Wire, has, skip};
+
 /// For anything that should happen at once; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(90);
-
-/// Two namespaces and a cable, gone when dropped.
-struct Wire {
-    server: String,
-    client: String,
-}
-
-impl Wire {
-    fn new(name: &str) -> Self {
-        let unique = format!("gt{}{name}", std::process::id());
-        let wire = Self { server: format!("{unique}-s"), client: format!("{unique}-c") };
-        ip(&["netns", "add", &wire.server]);
-        ip(&["netns", "add", &wire.client]);
-        let (at, to) = (wire.server.as_str(), wire.client.as_str());
-        ip(&["-n", at, "link", "add", "rack0", "type", "veth", "peer", "eth0", "netns", to]);
-        ip(&["-n", to, "link", "set", "eth0", "address", MAC]);
-        ip(&["-n", at, "addr", "add", &format!("{SERVER}/26"), "dev", "rack0"]);
-        ip(&["-n", at, "link", "set", "rack0", "up"]);
-        ip(&["-n", to, "link", "set", "eth0", "up"]);
-        wire
-    }
-
-    fn in_client(&self, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.client, program]);
-        command
-    }
-}
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        for name in [&self.server, &self.client] {
-            // There may be nothing to delete, if the test failed early.
-            drop(Command::new("ip").args(["netns", "del", name]).status());
-        }
-    }
-}
-
-fn ip(args: &[&str]) {
-    let status = Command::new("ip").args(args).status().unwrap();
-    assert!(status.success(), "ip {args:?}");
-}
-
-fn has(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).exists())
-}
-
-#[expect(clippy::explicit_write, reason = "the test harness would keep `eprintln` to itself")]
-fn skip(why: &str) {
-    writeln!(std::io::stderr(), "skipped: DHCP against real clients: {why}").unwrap();
-}
-
-/// Why this test cannot run here.
-fn missing(name: &str) -> Option<&'static str> {
-    if !rustix::process::geteuid().is_root() {
-        Some("network namespaces need root")
-    } else if !has("ip") {
-        Some("there is no `ip`, of iproute2")
-    } else if !has("udhcpc") {
-        Some("there is no `udhcpc`")
-    } else {
-        let probe = format!("gt{}{name}-probe", std::process::id());
-        let made = Command::new("ip").args(["netns", "add", &probe]).output().unwrap();
-        drop(Command::new("ip").args(["netns", "del", &probe]).output());
-        (!made.status.success()).then_some("this system does not allow network namespaces")
-    }
-}
 
 #[derive(Debug, Clone, Default)]
 struct Memory(Arc<Mutex<BTreeMap<Ipv4Addr, LeaseRecord>>>);
@@ -174,23 +99,13 @@ impl Rig {
     }
 }
 
-/// Runs `test` in a thread inside the wire's server namespace; says so if that cannot be.
-fn on_a_wire(name: &'static str, test: impl AsyncFnOnce(&Wire, Rig) + Send + 'static) {
-    if let Some(why) = missing(name) {
-        skip(why);
-        return;
-    }
-    let wire = Wire::new(name);
-    let thread = std::thread::spawn(move || {
-        let namespace = File::open(Path::new("/run/netns").join(&wire.server)).unwrap();
-        let kind = Some(rustix::thread::LinkNameSpaceType::Network);
-        rustix::thread::move_into_link_name_space(namespace.as_fd(), kind).unwrap();
+/// Runs `test` on the server's side of a wire; says so if that cannot be.
+fn on_a_wire(name: &str, test: impl AsyncFnOnce(&Wire, Rig) + Send) {
+    let Some(wire) = Wire::new(name) else { return };
+    wire.at_server(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async { test(&wire, Rig::start()).await });
     });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
 }
 
 /// A script for a client: one file for each event, complete as soon as it has its name.

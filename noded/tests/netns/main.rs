@@ -1,0 +1,12 @@
+//! The agent against real clients, in network namespaces: [`wire`] is two of them with a cable,
+//! [`dhcp`] the DHCP server alone, [`agent`] all of it. Needs root, `ip` and the clients; says so
+//! and passes where they are missing.
+#![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
+
+mod wire;
+
+mod agent;
+mod dhcp;
+
+#[path = "../../src/testing.rs"]
+mod testing;
