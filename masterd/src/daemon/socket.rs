@@ -85,7 +85,7 @@ mod tests {
         let path = dir.path().join("run/luxi.sock");
         drop(Socket::bind(path.clone()).unwrap());
         assert_eq!(std::fs::read_dir(dir.path().join("run")).unwrap().count(), 0);
-        std::fs::write(&path, "a leftover").unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let socket = Socket::bind(path.clone()).unwrap();
         assert!(UnixStream::connect(&path).is_err());
         let (listener, published) = socket.publish().unwrap();
