@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use luxi::ClientError;
-use model::Exception;
 use model::enrol::TokenError;
 use model::error::ExceptionKind;
+use model::{Exception, JobId};
 
 use crate::hint;
 use crate::session::Session;
@@ -41,8 +41,12 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// A job failed.
-    #[error(transparent)]
-    Job(Exception),
+    #[error("job {id} failed")]
+    Job {
+        id: JobId,
+        #[source]
+        exception: Exception,
+    },
     /// Output could not be written.
     #[error("cannot write the output")]
     Output(#[from] io::Error),
@@ -96,7 +100,11 @@ impl CliError {
                 Some(exception) => exception_words(exception),
                 None => hint::unreachable(error, session),
             },
-            Self::Job(exception) => exception_words(exception),
+            Self::Job { id, exception } => {
+                let (text, exit) = exception_words(exception);
+                let more = format!("`gnt job info {id}` shows how far it came.");
+                (format!("{text}\nThis was job {id}: {more}"), exit)
+            }
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 (String::new(), Exit::CLOSED_PIPE)
             }

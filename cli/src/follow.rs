@@ -4,15 +4,16 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use luxi::Client;
-use luxi::client::{JobOutcome, Observer};
-use model::job::LogEntry;
-use model::{JobId, JobStatus};
+use luxi::client::JobOutcome;
+use luxi::response::Failure;
+use luxi::{Client, ClientError};
+use model::JobId;
 use serde_json::Value;
 
 use crate::error::CliError;
 use crate::interrupt;
-use crate::session::say;
+use crate::session::{say, warn};
+use crate::watch::{News, Watch};
 
 /// How often the live line moves.
 const TICK: Duration = Duration::from_millis(120);
@@ -21,19 +22,39 @@ const TICK: Duration = Duration::from_millis(120);
 pub(crate) fn follow(client: &mut Client, id: JobId) -> Result<JobOutcome, CliError> {
     let line = std::io::stderr().is_terminal().then(|| live_line(id));
     interrupt::announce(id, line.clone())?;
+    // The live line shows the status all the time.
+    let watch = Watch::new(id, line.is_none());
     let mut screen = Screen { line, output: Ok(()) };
-    let outcome = client.wait_for_job(id, &mut screen);
+    let outcome = see(client, watch, |news| screen.show(news));
     if let Some(line) = &screen.line {
         line.finish_and_clear();
     }
     screen.output?;
-    Ok(outcome?)
+    outcome
 }
 
 /// Follows the job to its end, in silence.
 pub(crate) fn wait(client: &mut Client, id: JobId) -> Result<JobOutcome, CliError> {
-    interrupt::announce(id, None)?;
-    Ok(client.wait_for_job(id, &mut ())?)
+    see(client, Watch::new(id, false), |_news| ())
+}
+
+/// Asks until the job has ended.
+fn see(
+    client: &mut Client,
+    mut watch: Watch,
+    mut show: impl FnMut(&News),
+) -> Result<JobOutcome, CliError> {
+    loop {
+        let question = watch.question();
+        let answer = client.call(&question)?;
+        let news = watch.answered(answer).map_err(|error| {
+            ClientError::Failure(Failure::Malformed { method: "WaitForJobChange", error })
+        })?;
+        show(&news);
+        if let Some(outcome) = news.ended {
+            return Ok(outcome);
+        }
+    }
 }
 
 fn live_line(id: JobId) -> ProgressBar {
@@ -50,20 +71,25 @@ struct Screen {
     output: Result<(), CliError>,
 }
 
-impl Observer for Screen {
-    fn log(&mut self, entry: &LogEntry) {
-        if self.output.is_ok() {
-            let text = format!("{} {}", entry.1, message(&entry.3));
-            self.output = match &self.line {
-                Some(line) => line.suspend(|| say(text)),
-                None => say(text),
-            };
+impl Screen {
+    fn show(&mut self, news: &News) {
+        for entry in &news.log {
+            self.write(|| say(format_args!("{} {}", entry.1, message(&entry.3))));
+        }
+        if let Some(notice) = &news.notice {
+            self.write(|| warn(notice));
+        }
+        if let (Some(line), Some(status)) = (&self.line, news.status) {
+            line.set_message(status.as_str());
         }
     }
 
-    fn status(&mut self, status: JobStatus) {
-        if let Some(line) = &self.line {
-            line.set_message(status.as_str());
+    fn write(&mut self, write: impl FnOnce() -> Result<(), CliError>) {
+        if self.output.is_ok() {
+            self.output = match &self.line {
+                Some(line) => line.suspend(write),
+                None => write(),
+            };
         }
     }
 }

@@ -10,6 +10,7 @@ use model::JobId;
 
 use crate::error::CliError;
 use crate::follow::{follow, wait};
+use crate::interrupt;
 use crate::list::{ListArguments, ListFieldsArguments};
 use crate::session::{Session, say};
 
@@ -94,8 +95,9 @@ pub(crate) fn run(verb: Job, session: &Session) -> Result<(), CliError> {
         Job::Info { ids } => info::run(&ids, session),
         Job::Watch { id } => watch(id, session),
         Job::Wait { id } => {
-            let outcome = wait(&mut session.connect()?, id)?;
-            outcome.into_result().map(drop).map_err(|_exception| CliError::Told)
+            let mut client = session.connect()?;
+            interrupt::announce(id, None)?;
+            wait(&mut client, id)?.into_result().map(drop).map_err(|_exception| CliError::Told)
         }
         Job::Cancel(arguments) => change::cancel(&arguments, session),
         Job::Archive { ids } => change::archive(&ids, session),
@@ -134,5 +136,5 @@ fn watch(id: JobId, session: &Session) -> Result<(), CliError> {
     say(&header)?;
     say("-".repeat(header.len()))?;
     let outcome = follow(&mut session.connect()?, id)?;
-    outcome.into_result().map(drop).map_err(CliError::Job)
+    outcome.into_result().map(drop).map_err(|exception| CliError::Job { id, exception })
 }

@@ -4,8 +4,8 @@
 //! It reaches the master only by LUXI, and starts no runtime: it is to be gone in milliseconds.
 //!
 //! In reading order: `session` is what every command needs to know and to reach the master,
-//! `error` and `hint` say what went wrong and what to do next; `submit`, `follow` and
-//! `interrupt` make a job and see it to its end; `list`, `table`, `cells`, `expression`
+//! `error` and `hint` say what went wrong and what to do next; `submit`, `watch`, `follow`
+//! and `interrupt` make a job and see it to its end; `list`, `table`, `cells`, `expression`
 //! and `outline` show things; then one module for each kind of object.
 
 mod error;
@@ -15,6 +15,7 @@ mod session;
 mod follow;
 mod interrupt;
 mod submit;
+mod watch;
 
 mod cells;
 mod expression;

@@ -75,7 +75,7 @@ impl JobArguments {
             say(id)?;
         }
         let outcome = follow(&mut client, id)?;
-        let results = outcome.into_result().map_err(CliError::Job)?;
+        let results = outcome.into_result().map_err(|exception| CliError::Job { id, exception })?;
         Ok(results.into_iter().next())
     }
 }

@@ -7,6 +7,7 @@ use luxi::method::{Submission, SubmitManyJobs};
 use model::{JobId, OpInput};
 
 use crate::error::CliError;
+use crate::follow::wait;
 use crate::session::{Session, read_input, say, warn};
 use crate::submit::Priority;
 
@@ -66,7 +67,7 @@ pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(
         say(format_args!("Submitted jobs {}", ids.join(", ")))?;
     }
     for &id in &ids {
-        if let Err(exception) = client.wait_for_job(id, &mut ())?.into_result() {
+        if let Err(exception) = wait(&mut client, id)?.into_result() {
             failures += 1;
             warn(format_args!("Job {id} failed: {exception}"))?;
         }

@@ -116,6 +116,7 @@ impl Toy {
         let text = sent.to_string();
         JobId(match () {
             () if text.contains("\"duration\":13.0") => 13,
+            () if text.contains("\"duration\":14.0") => 14,
             () if text.contains("OP_MACHINE_ADD") => 20,
             () if text.contains("OP_NODE_SET_PARAMS") => 21,
             () => 37,
@@ -150,10 +151,13 @@ impl Toy {
             let at = Timestamp::from_micros(1_700_000_000_000_000);
             Arc::new(LogEntry(serial, at, kind, message))
         };
-        if call.previous.is_none() {
+        if call.previous.is_none() && id.0 != 14 {
             let values = vec![json!("running"), json!(["running"]), json!([null])];
             let log = vec![entry(1, LogType::Message, json!("begins"))];
             return Ok(JobChange::Changed(values, log));
+        }
+        if let (14, Some(change)) = (id.0, slow(&call)) {
+            return Ok(change);
         }
         let (status, result) = match id.0 {
             13 => ("error", Exception::exec("the node is on fire").to_value()),
@@ -192,6 +196,21 @@ impl Toy {
         };
         Ok(call.job_ids.iter().flatten().map(row).collect())
     }
+}
+
+/// A job that is long in each status: nothing is new of it as long as the client would rather not
+/// wait for long. `None` at its end.
+fn slow(call: &WaitForJobChange) -> Option<JobChange> {
+    if call.previous.is_some() && call.timeout < luxi::limits::WAIT_SECONDS_MAX {
+        return Some(JobChange::Unchanged);
+    }
+    let next = match call.previous.as_ref().map(|values| values[0].as_str().unwrap()) {
+        None => "queued",
+        Some("queued") => "waiting",
+        Some("waiting") => "running",
+        _ => return None,
+    };
+    Some(JobChange::Changed(vec![json!(next), json!([next]), json!([null])], vec![]))
 }
 
 impl Service for Toy {
