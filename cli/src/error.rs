@@ -10,6 +10,7 @@ use model::{Exception, JobId};
 
 use crate::hint;
 use crate::session::Session;
+use crate::watch::is_loss;
 
 /// An exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,16 @@ pub(crate) enum CliError {
     /// The master could not be asked.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// It is not known what became of a submission.
+    #[error("it is not known whether the job was accepted")]
+    Unsure(#[source] ClientError),
+    /// The master was lost while it was asked about a job.
+    #[error("the master was lost while waiting for job {id}")]
+    Lost {
+        id: JobId,
+        #[source]
+        error: ClientError,
+    },
     /// A job failed.
     #[error("job {id} failed")]
     Job {
@@ -93,6 +104,14 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
+    /// The end of a wait for the job `id` that was not answered.
+    pub(crate) fn waiting(id: JobId, error: ClientError) -> Self {
+        match error {
+            ClientError::Failure(_) if !is_loss(&error) => Self::Client(error),
+            _ => Self::Lost { id, error },
+        }
+    }
+
     /// The message for the operator, with what to do next, and the exit status.
     pub(crate) fn explain(&self, session: &Session) -> (String, Exit) {
         match self {
@@ -100,6 +119,8 @@ impl CliError {
                 Some(exception) => exception_words(exception),
                 None => hint::unreachable(error, session),
             },
+            Self::Unsure(error) => hint::unsure(error),
+            Self::Lost { id, error } => hint::lost(*id, error, session),
             Self::Job { id, exception } => {
                 let (text, exit) = exception_words(exception);
                 let more = format!("`gnt job info {id}` shows how far it came.");

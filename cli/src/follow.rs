@@ -1,7 +1,7 @@
 //! Seeing a job to its end: on a terminal with a live line, elsewhere as plain text.
 
 use std::io::IsTerminal as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use luxi::client::JobOutcome;
@@ -12,20 +12,24 @@ use serde_json::Value;
 
 use crate::error::CliError;
 use crate::interrupt;
-use crate::session::{say, warn};
-use crate::watch::{News, Watch};
+use crate::session::{Session, say, warn};
+use crate::watch::{News, OUTAGE_PAUSE, Unanswered, Watch};
 
 /// How often the live line moves.
 const TICK: Duration = Duration::from_millis(120);
 
 /// Follows the job to its end, showing what it says.
-pub(crate) fn follow(client: &mut Client, id: JobId) -> Result<JobOutcome, CliError> {
+pub(crate) fn follow(
+    session: &Session,
+    client: &mut Client,
+    id: JobId,
+) -> Result<JobOutcome, CliError> {
     let line = std::io::stderr().is_terminal().then(|| live_line(id));
     interrupt::announce(id, line.clone())?;
     // The live line shows the status all the time.
     let watch = Watch::new(id, line.is_none());
     let mut screen = Screen { line, output: Ok(()) };
-    let outcome = see(client, watch, |news| screen.show(news));
+    let outcome = see(session, client, watch, &mut |news| screen.show(news));
     if let Some(line) = &screen.line {
         line.finish_and_clear();
     }
@@ -33,27 +37,57 @@ pub(crate) fn follow(client: &mut Client, id: JobId) -> Result<JobOutcome, CliEr
     outcome
 }
 
-/// Follows the job to its end, in silence.
-pub(crate) fn wait(client: &mut Client, id: JobId) -> Result<JobOutcome, CliError> {
-    see(client, Watch::new(id, false), |_news| ())
+/// Follows the job to its end; nothing is said but that the master is lost.
+pub(crate) fn wait(
+    session: &Session,
+    client: &mut Client,
+    id: JobId,
+) -> Result<JobOutcome, CliError> {
+    let mut screen = Screen { line: None, output: Ok(()) };
+    let outcome = see(session, client, Watch::new(id, false), &mut |mut news| {
+        news.log.clear();
+        screen.show(news);
+    });
+    screen.output?;
+    outcome
 }
 
-/// Asks until the job has ended.
+/// Asks until the job has ended. A master that is away is awaited, and `client` then a new
+/// connection: a question can be asked twice, as it changes nothing.
 fn see(
+    session: &Session,
     client: &mut Client,
     mut watch: Watch,
-    mut show: impl FnMut(&News),
+    show: &mut dyn FnMut(News),
 ) -> Result<JobOutcome, CliError> {
+    let begin = Instant::now();
+    let mut asked = client.call(&watch.question());
     loop {
-        let question = watch.question();
-        let answer = client.call(&question)?;
-        let news = watch.answered(answer).map_err(|error| {
-            ClientError::Failure(Failure::Malformed { method: "WaitForJobChange", error })
-        })?;
-        show(&news);
-        if let Some(outcome) = news.ended {
-            return Ok(outcome);
+        let error = match asked {
+            Ok(answer) => {
+                let mut news = watch.answered(answer).map_err(|error| {
+                    ClientError::Failure(Failure::Malformed { method: "WaitForJobChange", error })
+                })?;
+                let ended = news.ended.take();
+                show(news);
+                if let Some(outcome) = ended {
+                    return Ok(outcome);
+                }
+                asked = client.call(&watch.question());
+                continue;
+            }
+            Err(error) => error,
+        };
+        match watch.unanswered(&error, begin.elapsed()) {
+            Unanswered::Again(notice) => show(News { notice, ..News::default() }),
+            Unanswered::Over => return Err(CliError::waiting(watch.job(), error)),
         }
+        #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
+        std::thread::sleep(OUTAGE_PAUSE);
+        asked = session.reach().and_then(|fresh| {
+            *client = fresh;
+            client.call(&watch.question())
+        });
     }
 }
 
@@ -72,8 +106,8 @@ struct Screen {
 }
 
 impl Screen {
-    fn show(&mut self, news: &News) {
-        for entry in &news.log {
+    fn show(&mut self, news: News) {
+        for entry in news.log {
             self.write(|| say(format_args!("{} {}", entry.1, message(&entry.3))));
         }
         if let Some(notice) = &news.notice {

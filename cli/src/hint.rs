@@ -3,6 +3,7 @@
 use std::io;
 
 use luxi::ClientError;
+use model::JobId;
 use model::cluster::Role;
 use model::document;
 use model::layout::ADMIN_GROUP;
@@ -33,6 +34,31 @@ pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Ex
             (format!("Failure: {what}"), Exit::FAILURE)
         }
     }
+}
+
+/// The message for a submission that was not answered, and the exit status.
+pub(crate) fn unsure(error: &ClientError) -> (String, Exit) {
+    let what = stdx::daemon::chain(error);
+    let told = format!(
+        "Failure: {what}.\nIt is not known whether the job was accepted; look with `gnt job list` \
+         before trying again."
+    );
+    (told, Exit::FAILURE)
+}
+
+/// The message for a master that was lost during the wait for a job, and the exit status.
+pub(crate) fn lost(id: JobId, error: &ClientError, session: &Session) -> (String, Exit) {
+    let (told, exit) = match error {
+        ClientError::NoSocket { .. }
+        | ClientError::Refused { .. }
+        | ClientError::Permission { .. } => unreachable(error, session),
+        _ => (format!("Failure: {}.", stdx::daemon::chain(error)), Exit::FAILURE),
+    };
+    let more = format!(
+        "This was while waiting for job {id}, which may go on: `gnt job watch {id}` waits for it \
+         again, `gnt job info {id}` shows how far it came."
+    );
+    (format!("{told}\n{more}"), exit)
 }
 
 /// Nobody serves here: is there a cluster, and who is its master?

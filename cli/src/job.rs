@@ -97,7 +97,10 @@ pub(crate) fn run(verb: Job, session: &Session) -> Result<(), CliError> {
         Job::Wait { id } => {
             let mut client = session.connect()?;
             interrupt::announce(id, None)?;
-            wait(&mut client, id)?.into_result().map(drop).map_err(|_exception| CliError::Told)
+            wait(session, &mut client, id)?
+                .into_result()
+                .map(drop)
+                .map_err(|_exception| CliError::Told)
         }
         Job::Cancel(arguments) => change::cancel(&arguments, session),
         Job::Archive { ids } => change::archive(&ids, session),
@@ -135,6 +138,6 @@ fn watch(id: JobId, session: &Session) -> Result<(), CliError> {
     let header = format!("Output from job {id} follows");
     say(&header)?;
     say("-".repeat(header.len()))?;
-    let outcome = follow(&mut session.connect()?, id)?;
+    let outcome = follow(session, &mut session.connect()?, id)?;
     outcome.into_result().map(drop).map_err(|exception| CliError::Job { id, exception })
 }

@@ -1,7 +1,9 @@
 //! Core: what to ask about a job that is watched to its end, and what the answers mean.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use luxi::ClientError;
 use luxi::client::JobOutcome;
 use luxi::limits::WAIT_SECONDS_MAX;
 use luxi::method::{Fields, JobChange, WaitForJobChange};
@@ -14,6 +16,15 @@ const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
 /// then, and a word on each of them would be noise.
 const SILENCE_SECONDS: f64 = 2.0;
 
+/// How long the master may be away before the wait is given up: a restart with a long queue takes
+/// some seconds, and an operator wants to know when it takes longer.
+pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(60);
+/// Pause before each attempt to reach the master again: short for who waits, and no load for the
+/// machine, however many wait.
+pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
+/// How the master refuses what comes while it ends.
+const ENDING: &str = "The master daemon is ending";
+
 /// A job that is watched.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -22,6 +33,17 @@ pub(crate) struct Watch {
     tells: bool,
     status: Option<JobStatus>,
     told: Vec<JobStatus>,
+    /// When the master was lost, unless it has answered since.
+    lost_at: Option<Duration>,
+}
+
+/// What becomes of a wait whose question was not answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// Connect anew after [`OUTAGE_PAUSE`], and ask again. The words are for whoever waits.
+    Again(Option<String>),
+    /// The wait is over.
+    Over,
 }
 
 /// What an answer of the master brought.
@@ -47,7 +69,12 @@ impl Watch {
             previous_log: None,
             timeout: WAIT_SECONDS_MAX,
         };
-        Self { question, tells, status: None, told: Vec::new() }
+        Self { question, tells, status: None, told: Vec::new(), lost_at: None }
+    }
+
+    /// Which job it is.
+    pub(crate) fn job(&self) -> JobId {
+        self.question.job_id
     }
 
     /// What to ask next: about all that is not known yet.
@@ -64,6 +91,7 @@ impl Watch {
     /// # Errors
     /// It is not about what was asked.
     pub(crate) fn answered(&mut self, answer: JobChange) -> Result<News, serde_json::Error> {
+        self.lost_at = None;
         let (values, log) = match answer {
             JobChange::Changed(values, log) => (values, log),
             JobChange::Unchanged => return Ok(self.silent()),
@@ -77,17 +105,51 @@ impl Watch {
         Ok(News { log, status: Some(status), notice: None, ended })
     }
 
+    /// Takes a failure to get an answer, at the time `now` since any fixed moment.
+    pub(crate) fn unanswered(&mut self, error: &ClientError, now: Duration) -> Unanswered {
+        let first = self.lost_at.is_none();
+        let lost_at = *self.lost_at.get_or_insert(now);
+        if !is_loss(error) || now.saturating_sub(lost_at) >= OUTAGE_MAX {
+            return Unanswered::Over;
+        }
+        Unanswered::Again(first.then(|| {
+            format!(
+                "The connection to the master is lost while waiting for job {}; trying again for \
+                 {} s",
+                self.job(),
+                OUTAGE_MAX.as_secs()
+            )
+        }))
+    }
+
     fn silent(&mut self) -> News {
         let status = self.status.filter(|status| self.would_tell(*status));
         self.told.extend(status);
         let words = status.and_then(words);
-        let notice = words.map(|words| format!("Job {} {words}", self.question.job_id));
+        let notice = words.map(|words| format!("Job {} {words}", self.job()));
         News { status: self.status, notice, ..News::default() }
     }
 
     /// Each status is told once.
     fn would_tell(&self, status: JobStatus) -> bool {
         self.tells && words(status).is_some() && !self.told.contains(&status)
+    }
+}
+
+/// Whether a failure says nothing but that the master is away.
+pub(crate) fn is_loss(error: &ClientError) -> bool {
+    match error {
+        ClientError::NoSocket { .. }
+        | ClientError::Refused { .. }
+        | ClientError::Permission { .. }
+        | ClientError::Connect { .. }
+        | ClientError::TimedOut { .. }
+        | ClientError::Closed { .. }
+        | ClientError::Io { .. } => true,
+        ClientError::Failure(_) => {
+            error.exception().is_some_and(|exception| exception.message().starts_with(ENDING))
+        }
+        ClientError::Frame { .. } => false,
     }
 }
 
@@ -103,8 +165,9 @@ const fn words(status: JobStatus) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use model::Timestamp;
+    use model::error::ExceptionKind;
     use model::job::LogType;
+    use model::{Exception, Timestamp};
     use serde_json::json;
 
     use super::*;
@@ -149,6 +212,36 @@ mod tests {
         watch.answered(changed("queued", &[])).unwrap();
         assert_eq!(watch.question().timeout, long);
         assert_eq!(watch.answered(JobChange::Unchanged).unwrap().notice, None);
+    }
+
+    #[test]
+    fn a_lost_master_is_awaited_for_a_while() {
+        let closed = ClientError::Closed { method: "WaitForJobChange" };
+        let at = Duration::from_secs;
+        let mut watch = Watch::new(JobId(5), false);
+        watch.answered(changed("running", &[1, 2])).unwrap();
+        for begin in [10, 1_000] {
+            let Unanswered::Again(Some(told)) = watch.unanswered(&closed, at(begin)) else {
+                panic!("the first failure is told")
+            };
+            assert!(told.contains("job 5") && told.contains("60 s"), "{told}");
+            assert_eq!(watch.unanswered(&closed, at(begin + 59)), Unanswered::Again(None));
+            assert_eq!(watch.question().previous_log, Some(2));
+            assert_eq!(watch.unanswered(&closed, at(begin + 60)), Unanswered::Over);
+            watch.answered(JobChange::Unchanged).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_a_refusal_ends_the_wait() {
+        let refusal = |kind, text| {
+            ClientError::Failure(luxi::response::Failure::Exception(Exception::new(kind, text)))
+        };
+        let lost = refusal(ExceptionKind::JobLost, "Job 5 is not in the queue");
+        assert_eq!(Watch::new(JobId(5), false).unanswered(&lost, Duration::ZERO), Unanswered::Over);
+        let ending = refusal(ExceptionKind::GenericError, "The master daemon is ending; try again");
+        let told = Watch::new(JobId(5), false).unanswered(&ending, Duration::ZERO);
+        assert!(matches!(told, Unanswered::Again(Some(_))));
     }
 
     #[test]

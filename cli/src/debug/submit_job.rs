@@ -9,7 +9,7 @@ use model::{JobId, OpInput};
 use crate::error::CliError;
 use crate::follow::wait;
 use crate::session::{Session, read_input, say, warn};
-use crate::submit::Priority;
+use crate::submit::{Priority, submit};
 
 /// Opcodes in one request: their text stays below what the master takes.
 const OPCODES_PER_REQUEST: usize = 5_000;
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(
     let mut ids: Vec<JobId> = Vec::new();
     let mut failures = 0_usize;
     for part in parts(&jobs) {
-        for submission in client.call(&SubmitManyJobs { jobs: part.to_vec() })? {
+        for submission in submit(&mut client, &SubmitManyJobs { jobs: part.to_vec() })? {
             match submission {
                 Submission::Accepted(id) => ids.push(id),
                 Submission::Refused(why) => {
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(
         say(format_args!("Submitted jobs {}", ids.join(", ")))?;
     }
     for &id in &ids {
-        if let Err(exception) = wait(&mut client, id)?.into_result() {
+        if let Err(exception) = wait(session, &mut client, id)?.into_result() {
             failures += 1;
             warn(format_args!("Job {id} failed: {exception}"))?;
         }
