@@ -73,8 +73,8 @@ impl JobArguments {
         input
     }
 
-    /// Submits one opcode as a job and follows it; gives its result, or `None` if it was only
-    /// submitted.
+    /// Submits one opcode as a job and follows it; gives its result, or `None` if nothing was done
+    /// yet or at all: it was only submitted, or a dry run.
     pub(crate) fn run(&self, op: OpCode, session: &Session) -> Result<Option<Value>, CliError> {
         let mut client = session.connect()?;
         let id = submit(&mut client, &SubmitJob { ops: vec![self.input(op, session)] })?;
@@ -87,6 +87,10 @@ impl JobArguments {
         }
         let outcome = follow(session, &mut client, id)?;
         let results = outcome.into_result().map_err(|exception| CliError::Job { id, exception })?;
+        if self.dry_run {
+            say(format_args!("Dry run: job {id} checked what it would do; nothing was changed"))?;
+            return Ok(None);
+        }
         Ok(results.into_iter().next())
     }
 }

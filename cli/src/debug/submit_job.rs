@@ -86,6 +86,9 @@ pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(
         }
     }
     match failures {
+        0 if arguments.dry_run => {
+            say("Dry run: the jobs checked what they would do; nothing was changed")
+        }
         0 => Ok(()),
         n => Err(CliError::Failed(format!("{n} of {} jobs", jobs.len()))),
     }

@@ -71,6 +71,9 @@ fn changes() {
         "node modify n1 -O perhaps",
         "node remove n1",
         "machine add --serial 1234abcd --rack 1 --role boot --product R630 --mac 52:54:00:aa:bb:01",
+        "machine add --serial 1234abcd --role boot --dry-run",
+        "node modify n1 -O yes --dry-run",
+        "debug delay 13 --dry-run",
         "machine add --serial 1234abcd",
         "machine add --serial 1234abcd --role '-x'",
         "machine add",
@@ -117,6 +120,7 @@ fn input() {
             master.run_with("debug submit-job - --op-repeat 2 --job-repeat 2 -v", op),
             master
                 .run_with("debug submit-job -", r#"[{"OP_ID": "OP_TEST_DELAY", "duration": 13}]"#),
+            master.run_with("debug submit-job - --dry-run", op),
             master.run_with("debug submit-job -", r#"[{"OP_ID": "OP_NONSENSE"}]"#),
         ]
         .join("\n")
@@ -142,6 +146,7 @@ fn node_add() {
                 "node add n4 --rack 2 --primary-ip 192.0.2.5 --submit --secret {text}"
             )),
             master.run(&format!("node add n4 --secret {}", text.replace("192", "193"))),
+            master.run(&format!("node add n4 --dry-run --secret {text}")),
             master.run("node add n4 --secret hunter2"),
             master.run(&format!("node add n_4 --secret {text}")),
         ]
