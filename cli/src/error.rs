@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use luxi::ClientError;
+use luxi::method::What;
 use model::enrol::TokenError;
 use model::error::ExceptionKind;
 use model::{Exception, JobId};
@@ -95,6 +96,9 @@ pub(crate) enum CliError {
     /// The output has unknown fields.
     #[error("Unknown fields: {0}; `list-fields` shows those that exist")]
     UnknownFields(String),
+    /// Objects that were named do not exist; those that do have been shown.
+    #[error("there is no {what} {names}")]
+    Missing { what: What, names: String },
     /// What failed has been said already.
     #[error("")]
     Told,
@@ -133,7 +137,8 @@ impl CliError {
             Self::UnknownFields(_) => (self.to_string(), Exit::UNKNOWN_FIELD),
             Self::Usage(_) => (format!("error: {self}"), Exit::CONFIGURATION),
             Self::Told => (String::new(), Exit::FAILURE),
-            Self::Failed(_)
+            Self::Missing { .. }
+            | Self::Failed(_)
             | Self::Output(_)
             | Self::Read { .. }
             | Self::Content { .. }

@@ -8,6 +8,7 @@ use luxi::method::What;
 use luxi::query::Filter;
 use model::JobId;
 
+use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::follow::{follow, wait};
 use crate::interrupt;
@@ -116,9 +117,6 @@ fn list(arguments: &JobListArguments, session: &Session) -> Result<(), CliError>
         fields.push("archived".to_owned());
     }
     let mut conditions = Vec::new();
-    if !arguments.ids.is_empty() {
-        conditions.push(Filter::any_of("id", arguments.ids.iter().map(|id| id.0)));
-    }
     let wanted = [
         (arguments.pending, PENDING),
         (arguments.running, &["running"]),
@@ -130,8 +128,8 @@ fn list(arguments: &JobListArguments, session: &Session) -> Result<(), CliError>
     if !wanted.is_empty() {
         conditions.push(Filter::any_of("status", wanted));
     }
-    let filter = arguments.list.condition(conditions)?;
-    arguments.list.print(What::Job, fields, filter, session)
+    let chosen = Chosen::jobs(&arguments.ids).limited(conditions);
+    arguments.list.print(What::Job, fields, &chosen, session)
 }
 
 fn watch(id: JobId, session: &Session) -> Result<(), CliError> {

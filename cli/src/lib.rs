@@ -5,8 +5,8 @@
 //!
 //! In reading order: `session` is what every command needs to know and to reach the master,
 //! `error` and `hint` say what went wrong and what to do next; `submit`, `watch`, `follow`
-//! and `interrupt` make a job and see it to its end; `list`, `table`, `cells`, `expression`
-//! and `outline` show things; then one module for each kind of object.
+//! and `interrupt` make a job and see it to its end; `list`, `chosen`, `table`, `cells`,
+//! `expression` and `outline` show things; then one module for each kind of object.
 
 mod error;
 mod hint;
@@ -18,6 +18,7 @@ mod submit;
 mod watch;
 
 mod cells;
+mod chosen;
 mod expression;
 mod list;
 mod outline;

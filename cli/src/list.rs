@@ -6,9 +6,10 @@ use luxi::query::{FieldDefinition, FieldKind, Filter, Table};
 use serde_json::{Map, Value};
 
 use crate::cells::{self, Look, Units};
+use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::expression;
-use crate::session::{Session, say};
+use crate::session::{Session, say, warn};
 use crate::table::{self, Column};
 
 /// How a list is printed.
@@ -61,8 +62,9 @@ impl ListArguments {
     }
 
     /// The condition that `-F` gives and those that other arguments give, together.
-    pub(crate) fn condition(&self, others: Vec<Filter>) -> Result<Option<Filter>, CliError> {
-        let mut all = others;
+    fn condition(&self, chosen: &Chosen) -> Result<Option<Filter>, CliError> {
+        let mut all: Vec<Filter> =
+            chosen.filter().into_iter().chain(chosen.others().iter().cloned()).collect();
         if let Some(text) = &self.filter {
             let wrong = |error| CliError::Usage(format!("filter `{text}`: {error}"));
             all.push(expression::read(text).map_err(wrong)?);
@@ -74,28 +76,48 @@ impl ListArguments {
         })
     }
 
-    /// Prints the objects of one kind.
+    /// Prints the objects of one kind that are `chosen`, as far as `-F` holds for them.
+    ///
+    /// # Errors
+    /// A chosen object that does not exist is one, after the others were printed.
     pub(crate) fn print(
         &self,
         what: What,
         fields: Vec<String>,
-        filter: Option<Filter>,
+        chosen: &Chosen,
         session: &Session,
     ) -> Result<(), CliError> {
-        let fields: Fields = fields.into_iter().collect();
-        let table = session.ask(&Query { what, fields, filter })?;
+        let mut client = session.connect()?;
+        let is_limited = !chosen.others().is_empty() || self.filter.is_some();
+        let filter = self.condition(chosen)?;
+        let columns = fields.len();
+        // One more column, which is not shown, tells which of the chosen objects these are.
+        let key = chosen.filter().map(|_some| chosen.key().to_owned());
+        let asked: Fields = fields.iter().cloned().chain(key).collect();
+        let mut table = client.call(&Query { what, fields: asked, filter })?;
+        let mut there = chosen.all_in(what, &table);
+        if there.is_err() && is_limited {
+            // They may exist, and not meet the other conditions.
+            let asked: Fields = fields.into_iter().chain([chosen.key().to_owned()]).collect();
+            let all = client.call(&Query { what, fields: asked, filter: chosen.filter() })?;
+            there = chosen.all_in(what, &all);
+        }
+        table.fields.truncate(columns);
+        table.data.iter_mut().for_each(|row| row.truncate(columns));
         if self.json {
             say(as_json(&table))?;
         } else {
             say_all(&self.lines(&table))?;
         }
-        let unknown: Vec<&str> = table
-            .fields
-            .iter()
-            .filter(|field| field.kind == FieldKind::Unknown)
-            .map(|field| field.name.as_ref())
-            .collect();
-        if unknown.is_empty() { Ok(()) } else { Err(CliError::UnknownFields(unknown.join(", "))) }
+        let unknown = unknown(&table.fields);
+        match there {
+            there if unknown.is_empty() => there,
+            Ok(()) => Err(CliError::UnknownFields(unknown)),
+            Err(missing) => {
+                warn(missing)?;
+                Err(CliError::UnknownFields(unknown))
+            }
+        }
     }
 
     fn lines(&self, table: &Table) -> Vec<String> {
@@ -175,14 +197,13 @@ impl ListFieldsArguments {
             .collect();
         let separator = self.format.separator.as_deref();
         say_all(&table::lines(&columns, &rows, !self.format.no_headers, separator))?;
-        let unknown = |field: &&FieldDefinition| field.kind == FieldKind::Unknown;
-        let unknown: Vec<_> =
-            definitions.fields.iter().filter(unknown).map(|f| f.name.as_ref()).collect();
-        if unknown.is_empty() { Ok(()) } else { Err(CliError::UnknownFields(unknown.join(", "))) }
+        let unknown = unknown(&definitions.fields);
+        if unknown.is_empty() { Ok(()) } else { Err(CliError::UnknownFields(unknown)) }
     }
 }
 
-/// A filter for the objects with these names; `None` for no names, that is, all objects.
-pub(crate) fn named(field: &str, names: &[String]) -> Option<Filter> {
-    (!names.is_empty()).then(|| Filter::any_of(field, names.iter().map(String::as_str)))
+/// The names of the fields that do not exist, with commas.
+fn unknown(fields: &[FieldDefinition]) -> String {
+    let unknown = fields.iter().filter(|field| field.kind == FieldKind::Unknown);
+    unknown.map(|field| field.name.as_ref()).collect::<Vec<&str>>().join(", ")
 }

@@ -10,8 +10,9 @@ use model::{MacAddress, OpCode, Serial};
 use serde_json::Value;
 
 use crate::cells::{self, Look, Units};
+use crate::chosen::Chosen;
 use crate::error::CliError;
-use crate::list::{ListArguments, ListFieldsArguments, named};
+use crate::list::{ListArguments, ListFieldsArguments};
 use crate::outline::Outline;
 use crate::session::{Session, confirm, read_input, say};
 use crate::submit::JobArguments;
@@ -92,8 +93,8 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
     match verb {
         Machine::Add(arguments) => add(arguments, session),
         Machine::List { serials, list } => {
-            let filter = list.condition(named("serial", &serials).into_iter().collect())?;
-            list.print(What::Machine, list.fields(&USUAL), filter, session)
+            let chosen = Chosen::named("serial", &serials);
+            list.print(What::Machine, list.fields(&USUAL), &chosen, session)
         }
         Machine::ListFields(arguments) => arguments.print(What::Machine, session),
         Machine::Info { serials } => info(&serials, session),
@@ -150,8 +151,8 @@ fn info(serials: &[String], session: &Session) -> Result<(), CliError> {
     let others =
         known.fields.iter().map(|field| field.name.as_ref()).filter(|name| *name != "serial");
     let fields = std::iter::once("serial").chain(others).collect();
-    let filter = named("serial", serials);
-    let table = client.call(&Query { what: What::Machine, fields, filter })?;
+    let chosen = Chosen::named("serial", serials);
+    let table = client.call(&Query { what: What::Machine, fields, filter: chosen.filter() })?;
     let look = Look { units: Units::H, verbose: true };
     let mut outline = Outline::default();
     for row in &table.data {
@@ -161,15 +162,8 @@ fn info(serials: &[String], session: &Session) -> Result<(), CliError> {
         }
         outline.end();
     }
-    if table.data.len() < serials.len() {
-        let found = |serial: &&String| {
-            table.data.iter().filter_map(|row| row.first()?.value()).all(|known| known != *serial)
-        };
-        let missing: Vec<&str> = serials.iter().filter(found).map(String::as_str).collect();
-        if !table.data.is_empty() {
-            say(outline.into_text())?;
-        }
-        return Err(CliError::Failed(format!("no machine has the serial {}", missing.join(", "))));
+    if !table.data.is_empty() {
+        say(outline.into_text())?;
     }
-    say(outline.into_text())
+    chosen.all_in(What::Machine, &table)
 }

@@ -26,6 +26,12 @@ fn lists() {
         "node list --units g --no-headers -o name,mtotal",
         "node list --separator | -o name,mtotal,sinst_cnt",
         "node list nothing",
+        "node list n2 nothing --no-headers -o pinst_cnt",
+        "node list n2 nothing -F pinst_cnt==1 --json",
+        "node list nothing -o name,moon",
+        "machine list 1234abcd other --no-headers -o rack",
+        "job list 7 99 100",
+        "job list 7 --error",
         "machine list",
         "machine list-fields --no-headers --separator ; serial",
         "debug locks",
@@ -81,7 +87,7 @@ fn changes() {
         "machine remove 1234abcd --yes",
         "machine info 1234abcd other",
         "node info n1",
-        "node info n9",
+        "node info n9 n2",
         "ipam get",
     ]));
 }
