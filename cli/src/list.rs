@@ -2,7 +2,7 @@
 
 use clap::Args;
 use luxi::method::{Fields, Query, QueryFields, What};
-use luxi::query::{FieldDefinition, FieldKind, Filter, Table};
+use luxi::query::{Cell, FieldDefinition, FieldKind, Filter, Table};
 use serde_json::{Map, Value};
 
 use crate::cells::{self, Look, Units};
@@ -39,7 +39,7 @@ pub(crate) struct ListArguments {
     /// Show in words why a value is missing.
     #[arg(short, long)]
     verbose: bool,
-    /// Print a JSON list with an object for each row.
+    /// Print a JSON list with an object for each row; times are seconds since the epoch.
     #[arg(long)]
     json: bool,
     /// Show only what this holds for, as 'status == "error" and not archived'.
@@ -147,8 +147,9 @@ fn column(field: &FieldDefinition) -> Column {
     Column { title: field.title.clone().into_owned(), right }
 }
 
-/// Waiting requests of a lock are pairs of mode and owners, and read better so.
-fn text(cell: &luxi::query::Cell, field: &FieldDefinition, look: Look) -> String {
+/// Waiting requests of a lock are pairs of mode and owners, and read better so; times of opcodes
+/// come as lists.
+fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
     if field.name == "pending"
         && let Some(Value::Array(requests)) = cell.value()
     {
@@ -158,13 +159,20 @@ fn text(cell: &luxi::query::Cell, field: &FieldDefinition, look: Look) -> String
         };
         return requests.iter().map(request).collect::<Vec<_>>().join(" ");
     }
+    if cells::is_times(&field.name)
+        && let Some(Value::Array(times)) = cell.value()
+    {
+        return times.iter().map(cells::time).collect::<Vec<_>>().join(",");
+    }
     cells::text(cell, field.kind, look)
 }
 
 fn as_json(table: &Table) -> String {
-    let object = |row: &Vec<luxi::query::Cell>| {
+    let object = |row: &Vec<Cell>| {
         let names = table.fields.iter().map(|field| field.name.clone().into_owned());
-        let values = row.iter().map(|cell| cell.value().cloned().unwrap_or(Value::Null));
+        let cells = row.iter().zip(&table.fields);
+        let value = |(cell, field): (&Cell, _)| cell.value().map(|value| cells::json(value, field));
+        let values = cells.map(|cell| value(cell).unwrap_or_default());
         Value::Object(names.zip(values).collect::<Map<_, _>>())
     };
     let rows: Vec<Value> = table.data.iter().map(object).collect();

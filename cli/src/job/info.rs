@@ -80,7 +80,9 @@ fn describe(job: &Job) -> String {
     ] {
         outline.entry(title, precise(job.get(field)));
     }
-    if let (Some(begin), Some(end)) = (micros(job.get("received_ts")), micros(job.get("end_ts"))) {
+    if let (Some(begin), Some(end)) =
+        (cells::micros(job.get("received_ts")), cells::micros(job.get("end_ts")))
+    {
         outline.entry("Total processing time", span(end - begin));
     }
     outline.section("Opcodes");
@@ -152,11 +154,6 @@ fn failure(status: &Value, result: &Value) -> Option<String> {
     };
     let classes = std::iter::once(class.clone()).chain(more.iter().map(cells::plain));
     Some(format!("Error: {text} ({})", classes.collect::<Vec<_>>().join(", ")))
-}
-
-fn micros(time: &Value) -> Option<i64> {
-    let (seconds, micros) = (time.get(0)?.as_i64()?, time.get(1)?.as_i64()?);
-    seconds.checked_mul(1_000_000)?.checked_add(micros)
 }
 
 /// A pair of seconds and microseconds with all its digits.

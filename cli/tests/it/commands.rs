@@ -17,6 +17,8 @@ fn lists() {
         "job list -F 'status == \"queued\" and not archived'",
         "job list -F 'status =='",
         "job list --json 7",
+        "job list --json 7 -o received_ts,opstart",
+        "job list -o id,opstart",
         "job list -o id,moon",
         "job list -v -o id,moon",
         "job list-fields",

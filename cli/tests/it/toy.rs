@@ -21,11 +21,12 @@ use tokio::sync::watch;
 
 use FieldKind::{Number, Other, Text, Unit};
 
-static JOBS: [FieldDefinition; 5] = [
+static JOBS: [FieldDefinition; 6] = [
     FieldDefinition::new("id", "ID", Number, "Job ID"),
     FieldDefinition::new("status", "Status", Text, "Job status"),
     FieldDefinition::new("summary", "Summary", Other, "What its opcodes are"),
     FieldDefinition::new("received_ts", "Received", FieldKind::Timestamp, "When it came"),
+    FieldDefinition::new("opstart", "OpCode_start", Other, "When each opcode began"),
     FieldDefinition::new("archived", "Archived", FieldKind::Bool, "Whether it is archived"),
 ];
 static NODES: [FieldDefinition; 10] = [
@@ -70,9 +71,10 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
             &JOBS,
             vec![
                 json!({"id": 7, "status": "success", "summary": ["TEST_DELAY(1)", "TEST_DELAY(2)"],
-                "received_ts": [1_700_000_000, 5], "archived": false}),
+                "received_ts": [1_700_000_000, 5], "archived": false,
+                "opstart": [[1_700_000_000, 500_000], null]}),
                 json!({"id": 1042, "status": "queued", "summary": ["MACHINE_ADD(1234abcd)"],
-                "received_ts": [1_700_000_001, 5], "archived": false}),
+                "received_ts": [1_700_000_001, 5], "archived": false, "opstart": [null]}),
             ],
         ),
         What::Node => (
