@@ -7,7 +7,6 @@ use luxi::method::{Query, QueryFields, What};
 use model::machine::MachineSpec;
 use model::opcode::{MachineAdd, MachineRemove};
 use model::{MacAddress, OpCode, Serial};
-use serde_json::Value;
 
 use crate::cells::{self, Look, Units};
 use crate::chosen::Chosen;
@@ -122,20 +121,8 @@ fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
     for machine in &machines {
         machine.validate().map_err(|error| CliError::Failed(error.to_string()))?;
     }
-    let added = arguments.job.run(OpCode::MachineAdd(MachineAdd { machines }), session)?;
-    let Some(Value::Array(added)) = added else { return Ok(()) };
-    for machine in &added {
-        let part = |key: &str| machine.get(key).map(cells::plain).unwrap_or_default();
-        let address = machine.pointer("/network/node0/ipv4/0").map(cells::plain);
-        let address = address.map_or_else(String::new, |address| format!(", address {address}"));
-        say(format_args!(
-            "Machine {}: rack {}, index {}{address}",
-            part("serial"),
-            part("rack"),
-            part("index-in-rack")
-        ))?;
-    }
-    Ok(())
+    // The job says what became of each machine.
+    arguments.job.run(OpCode::MachineAdd(MachineAdd { machines }), session).map(drop)
 }
 
 fn from_file(file: PathBuf) -> Result<Vec<MachineSpec>, CliError> {
