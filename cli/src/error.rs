@@ -9,6 +9,7 @@ use model::enrol::TokenError;
 use model::error::ExceptionKind;
 use model::{Exception, JobId};
 
+use crate::expression::ExpressionError;
 use crate::hint;
 use crate::session::Session;
 use crate::watch::is_loss;
@@ -87,6 +88,13 @@ pub(crate) enum CliError {
         #[source]
         error: io::Error,
     },
+    /// A filter does not read.
+    #[error("cannot read the filter `{text}`")]
+    Filter {
+        text: String,
+        #[source]
+        error: ExpressionError,
+    },
     /// Arguments that do not go together or make no sense.
     #[error("{0}")]
     Usage(String),
@@ -137,6 +145,14 @@ impl CliError {
             Self::UnknownFields(_) => (self.to_string(), Exit::UNKNOWN_FIELD),
             Self::Usage(_) => (format!("error: {self}"), Exit::CONFIGURATION),
             Self::Told => (String::new(), Exit::FAILURE),
+            // As filters that the master refuses.
+            Self::Filter { .. } => (
+                format!(
+                    "Failure: {}\n`gnt job list --help` describes filters.",
+                    stdx::daemon::chain(self)
+                ),
+                Exit::FAILURE,
+            ),
             Self::Missing { .. }
             | Self::Failed(_)
             | Self::Output(_)

@@ -12,6 +12,21 @@ use crate::expression;
 use crate::session::{Session, say, warn};
 use crate::table::{self, Column};
 
+/// The filter language, as the long help tells it.
+const FILTER_HELP: &str = r#"Show only what this holds for, as 'status == "error" and not archived'
+
+  FIELD                       it is true, not zero, not empty
+  FIELD == VALUE, !=          they are equal, or not; `=` is the same as `==`
+  FIELD < VALUE, <=, >, >=    they compare so
+  FIELD =~ m/REGEX/, !~       the regular expression is found in it, or not; another
+                              mark may stand for the slash; behind it, `i` ignores case
+                              and `s` lets a dot match the end of a line
+  FIELD =* "PATTERN", !*      a pattern of `*` and `?` fits it as a whole, or not
+  VALUE in FIELD, not in      the list has this element, or not
+  not X, X and Y, X or Y      also `!`, `&`, `|`; `and` binds closer; parentheses group
+
+A VALUE is a number, or text in single or double quotes. The field `name` equals its beginning up to a dot: n1 is n1.example.com. A condition on a field that has no value does not hold."#;
+
 /// How a list is printed.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
@@ -28,7 +43,8 @@ pub(crate) struct Format {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct ListArguments {
-    /// The fields to show, with commas; `+f1,f2` adds them to the usual ones.
+    /// The fields to show, with commas; `+f1,f2` adds them to the usual ones, as
+    /// `+received_ts,end_ts` for jobs. `list-fields` shows all there are.
     #[arg(short, long, value_name = "FIELDS")]
     output: Option<String>,
     #[command(flatten)]
@@ -43,7 +59,7 @@ pub(crate) struct ListArguments {
     #[arg(long)]
     json: bool,
     /// Show only what this holds for, as 'status == "error" and not archived'.
-    #[arg(short = 'F', long, value_name = "EXPRESSION")]
+    #[arg(short = 'F', long, value_name = "EXPRESSION", long_help = FILTER_HELP)]
     filter: Option<String>,
 }
 
@@ -66,7 +82,7 @@ impl ListArguments {
         let mut all: Vec<Filter> =
             chosen.filter().into_iter().chain(chosen.others().iter().cloned()).collect();
         if let Some(text) = &self.filter {
-            let wrong = |error| CliError::Usage(format!("filter `{text}`: {error}"));
+            let wrong = |error| CliError::Filter { text: text.clone(), error };
             all.push(expression::read(text).map_err(wrong)?);
         }
         Ok(match all.len() {
