@@ -18,6 +18,16 @@ fn role(root: &std::path::Path, master: &str) {
     stdx::atomic::write(&path, text.as_bytes(), 0o640).unwrap();
 }
 
+fn node(root: &std::path::Path, name: &str, address: &str) {
+    let text = serde_json::json!({"name": name, "uuid": "0d0b", "id": 1, "role": "candidate",
+        "primary_ip": address, "rpc_port": 1811, "secondary_ip": address,
+        "fingerprint": "a7".repeat(32), "rack": null, "master_capable": true, "vm_capable": true,
+        "powered": true, "serial_no": 1, "ctime": [1, 0], "mtime": [1, 0]});
+    let path = Layout::new(root).data().join(model::document::node(&name.parse().unwrap()));
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    stdx::atomic::write(&path, text.to_string().as_bytes(), 0o640).unwrap();
+}
+
 #[test]
 fn no_master_here() {
     let root = tempfile::tempdir().unwrap();
@@ -32,6 +42,12 @@ fn no_master_here() {
     let socket = Layout::new(root.path()).luxi_socket();
     std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
     drop(UnixListener::bind(&socket).unwrap());
+    shown.push(run("job list"));
+    // A node need not have the name of its host; then its address tells.
+    role(root.path(), "elsewhere.example.com");
+    node(root.path(), "elsewhere.example.com", "127.0.0.1");
+    shown.push(run("job list"));
+    node(root.path(), "elsewhere.example.com", "192.0.2.1");
     shown.push(run("job list"));
     insta::assert_snapshot!(shown.join("\n"));
 }
