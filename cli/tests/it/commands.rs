@@ -13,6 +13,7 @@ fn lists() {
         "job list",
         "job list --no-headers -o id,received_ts",
         "job list --separator : -o +received_ts,archived",
+        "job list 7 -o +received_ts,opstart --json",
         "job list 7 1042 --running --error --archived",
         "job list -F 'status == \"queued\" and not archived'",
         "job list -F 'status =='",
@@ -105,8 +106,11 @@ fn the_cluster() {
         "cluster getmaster",
         "cluster version",
         "cluster queue drain",
+        "cluster queue info",
+        "cluster info",
         "cluster queue undrain",
         "cluster queue info",
+        "cluster info --json",
     ]));
 }
 

@@ -59,10 +59,11 @@ static LOCKS: [FieldDefinition; 4] = [
     FieldDefinition::new("pending", "Pending", Other, "Waiting"),
 ];
 
-/// The master. What it is sent is kept as text.
+/// The master. What it is sent is kept as text, and whether its queue is drained.
 #[derive(Default)]
 struct Toy {
     asked: Mutex<Vec<String>>,
+    drained: Mutex<bool>,
 }
 
 fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
@@ -176,6 +177,19 @@ impl Toy {
         Ok(JobChange::Changed(values, log))
     }
 
+    fn drain(&self, drained: bool) {
+        self.asked.lock().push(format!("drained: {drained}"));
+        *self.drained.lock() = drained;
+    }
+
+    fn config_value(&self, name: &str) -> Value {
+        match name {
+            "master_node" => json!("n1.example.com"),
+            "drain_flag" => json!(*self.drained.lock()),
+            _ => Value::Null,
+        }
+    }
+
     fn query_jobs(&self, call: &QueryJobs) -> Result<Vec<Option<Vec<Value>>>, Exception> {
         let row = |id: &JobId| {
             let value = |field: &String| match field.as_str() {
@@ -261,17 +275,13 @@ impl Service for Toy {
             Request::AutoArchiveJobs(call) => answer(call, async |_| Ok((5, 1))).await,
             Request::QueryConfigValues(call) => {
                 answer(call, async |call: luxi::method::QueryConfigValues| {
-                    let value = |name: &String| match name.as_str() {
-                        "master_node" => json!("n1.example.com"),
-                        _ => json!(true),
-                    };
-                    Ok(call.names.iter().map(value).collect())
+                    Ok(call.names.iter().map(|name| self.config_value(name)).collect())
                 })
                 .await
             }
             Request::QueryClusterInfo(call) => answer(call, async |_| Ok(cluster_info())).await,
             Request::SetDrainFlag(call) => {
-                self.asked.lock().push(format!("drained: {}", call.drained));
+                self.drain(call.drained);
                 answer(call, async |_| Ok(true)).await
             }
             Request::GantryStageSecret(call) => {
