@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use crate::error::CliError;
 
+/// The field whose values are host names, for filters and so here.
+const HOST_NAME: &str = "name";
+
 /// The objects that are meant; none named means all there are.
 #[derive(Debug)]
 pub(crate) struct Chosen {
@@ -65,8 +68,11 @@ impl Chosen {
         let value = |row: &'_ Vec<Cell>| column.and_then(|at| row.get(at)?.value().cloned());
         let values: Vec<Value> = table.data.iter().filter_map(value).collect();
         let known: HashSet<String> = values.iter().map(text).collect();
-        // The filter knows more ways to be equal, such as a host name without its domain.
+        // A host name is also found without its domain; the filter knows how.
         let is_there = |operand: &Operand| {
+            if self.key != HOST_NAME {
+                return false;
+            }
             let filter = Filter::any_of(self.key, [operand.clone()]);
             values.iter().any(|value| filter.holds(|_key| Some((*value).clone())))
         };
