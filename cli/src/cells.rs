@@ -1,7 +1,7 @@
 //! Core: how the values of lists look.
 
 use clap::ValueEnum;
-use luxi::query::{Cell, CellStatus, FieldKind};
+use luxi::query::{Cell, CellStatus, FieldDefinition, FieldKind};
 use model::Timestamp;
 use serde_json::Value;
 
@@ -109,6 +109,43 @@ pub(crate) fn time(value: &Value) -> String {
     }
 }
 
+/// A pair of seconds and microseconds since the epoch in microseconds.
+pub(crate) fn micros(time: &Value) -> Option<i64> {
+    let (seconds, micros) = (time.get(0)?.as_i64()?, time.get(1)?.as_i64()?);
+    seconds.checked_mul(1_000_000)?.checked_add(micros)
+}
+
+/// A value for other programs: each pair of seconds and microseconds that is a time is a number of
+/// seconds since the epoch with its fraction.
+pub(crate) fn json(value: &Value, field: &FieldDefinition) -> Value {
+    if field.kind == FieldKind::Timestamp {
+        return seconds(value);
+    }
+    match (field.name.as_ref(), value) {
+        (name, Value::Array(times)) if is_times(name) => times.iter().map(seconds).collect(),
+        ("oplog", Value::Array(logs)) => logs.iter().map(log_json).collect(),
+        _ => value.clone(),
+    }
+}
+
+/// Whether the field has a time for each opcode of a job.
+pub(crate) fn is_times(field: &str) -> bool {
+    matches!(field, "opstart" | "opexec" | "opend")
+}
+
+/// What one opcode said: entries of serial, time, type and text.
+fn log_json(log: &Value) -> Value {
+    let mut log = log.clone();
+    let times = log.as_array_mut().into_iter().flatten().filter_map(|entry| entry.get_mut(1));
+    times.for_each(|time| *time = seconds(time));
+    log
+}
+
+fn seconds(time: &Value) -> Value {
+    const MICROS_PER_SECOND: f64 = 1e6;
+    micros(time).map_or_else(|| time.clone(), |micros| (micros as f64 / MICROS_PER_SECOND).into())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -141,5 +178,27 @@ mod tests {
         let offline = Cell::without(CellStatus::Offline);
         assert_eq!(text(&offline, FieldKind::Text, LOOK), "*");
         assert_eq!(text(&offline, FieldKind::Text, Look { verbose: true, ..LOOK }), "(offline)");
+    }
+
+    #[test]
+    fn times_for_programs() {
+        for (name, kind, value, expected) in [
+            ("a", FieldKind::Timestamp, "[1700000000,5]", "1700000000.000005"),
+            ("a", FieldKind::Timestamp, "[1700000000,0]", "1700000000.0"),
+            ("a", FieldKind::Timestamp, "1700000000.5", "1700000000.5"),
+            ("a", FieldKind::Timestamp, "null", "null"),
+            ("a", FieldKind::Other, "[1700000000,5]", "[1700000000,5]"),
+            ("opend", FieldKind::Other, "[[1700000000,250000],null]", "[1700000000.25,null]"),
+            (
+                "oplog",
+                FieldKind::Other,
+                r#"[[[1,[5,250000],"message","x"]],[]]"#,
+                r#"[[[1,5.25,"message","x"]],[]]"#,
+            ),
+        ] {
+            let field = FieldDefinition::new(name, "A", kind, "");
+            let value: Value = serde_json::from_str(value).unwrap();
+            assert_eq!(json(&value, &field).to_string(), expected);
+        }
     }
 }

@@ -16,6 +16,9 @@ use crate::outline::Outline;
 use crate::session::{Session, say};
 use crate::submit::JobArguments;
 
+/// The value that tells whether the queue is drained.
+const DRAIN_FLAG: &str = "drain_flag";
+
 /// What can be done with the cluster.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
@@ -119,8 +122,14 @@ fn init(arguments: InitArguments, session: &Session) -> CliError {
 }
 
 fn info(json: bool, session: &Session) -> Result<(), CliError> {
-    let info = session.ask(&QueryClusterInfo {})?;
+    let mut client = session.connect()?;
+    let mut info = client.call(&QueryClusterInfo {})?;
+    let values = client.call(&QueryConfigValues { names: [DRAIN_FLAG].into() })?;
+    let drain_flag = values.first().cloned().unwrap_or_default();
     if json {
+        if let Value::Object(map) = &mut info {
+            map.insert(DRAIN_FLAG.to_owned(), drain_flag);
+        }
         return say(format_args!("{info:#}"));
     }
     let get = |key: &str| info.get(key).unwrap_or(&Value::Null);
@@ -131,6 +140,12 @@ fn info(json: bool, session: &Session) -> Result<(), CliError> {
     outline.entry("Creation time", cells::time(get("ctime")));
     outline.entry("Modification time", cells::time(get("mtime")));
     outline.value("Master node", get("master"));
+    let queue = match drain_flag.as_bool() {
+        Some(true) => "drained, takes no new jobs",
+        Some(false) => "takes new jobs",
+        None => "unknown",
+    };
+    outline.entry("Job queue", queue);
     outline.value("Architecture (this node)", get("architecture"));
     outline.value("Tags", get("tags"));
     outline.section("Cluster parameters");
@@ -196,7 +211,7 @@ fn queue(verb: &Queue, session: &Session) -> Result<(), CliError> {
         Queue::Drain => session.ask(&SetDrainFlag { drained: true }).map(drop),
         Queue::Undrain => session.ask(&SetDrainFlag { drained: false }).map(drop),
         Queue::Info => {
-            let values = session.ask(&QueryConfigValues { names: ["drain_flag"].into() })?;
+            let values = session.ask(&QueryConfigValues { names: [DRAIN_FLAG].into() })?;
             let drained = values.first().and_then(Value::as_bool).unwrap_or(false);
             say(format_args!("The drain flag is {}", if drained { "set" } else { "unset" }))
         }

@@ -7,6 +7,7 @@ use luxi::method::What;
 use model::OpCode;
 use model::opcode::TestDelay;
 
+use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::list::ListArguments;
 use crate::session::Session;
@@ -80,8 +81,7 @@ fn delay(arguments: DelayArguments, session: &Session) -> Result<(), CliError> {
 
 fn locks(interval: Option<u64>, list: &ListArguments, session: &Session) -> Result<(), CliError> {
     loop {
-        let filter = list.condition(Vec::new())?;
-        list.print(What::Lock, list.fields(&USUAL), filter, session)?;
+        list.print(What::Lock, list.fields(&USUAL), &Chosen::all(), session)?;
         let Some(seconds) = interval else { return Ok(()) };
         #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
         std::thread::sleep(std::time::Duration::from_secs(seconds));

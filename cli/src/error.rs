@@ -4,12 +4,15 @@ use std::io;
 use std::path::PathBuf;
 
 use luxi::ClientError;
-use model::Exception;
+use luxi::method::What;
 use model::enrol::TokenError;
 use model::error::ExceptionKind;
+use model::{Exception, JobId};
 
+use crate::expression::ExpressionError;
 use crate::hint;
 use crate::session::Session;
+use crate::watch::is_loss;
 
 /// An exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +43,23 @@ pub(crate) enum CliError {
     /// The master could not be asked.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// It is not known what became of a submission.
+    #[error("it is not known whether the job was accepted")]
+    Unsure(#[source] ClientError),
+    /// The master was lost while it was asked about a job.
+    #[error("the master was lost while waiting for job {id}")]
+    Lost {
+        id: JobId,
+        #[source]
+        error: ClientError,
+    },
     /// A job failed.
-    #[error(transparent)]
-    Job(Exception),
+    #[error("job {id} failed")]
+    Job {
+        id: JobId,
+        #[source]
+        exception: Exception,
+    },
     /// Output could not be written.
     #[error("cannot write the output")]
     Output(#[from] io::Error),
@@ -71,6 +88,13 @@ pub(crate) enum CliError {
         #[source]
         error: io::Error,
     },
+    /// A filter does not read.
+    #[error("cannot read the filter `{text}`")]
+    Filter {
+        text: String,
+        #[source]
+        error: ExpressionError,
+    },
     /// Arguments that do not go together or make no sense.
     #[error("{0}")]
     Usage(String),
@@ -80,6 +104,9 @@ pub(crate) enum CliError {
     /// The output has unknown fields.
     #[error("Unknown fields: {0}; `list-fields` shows those that exist")]
     UnknownFields(String),
+    /// Objects that were named do not exist; those that do have been shown.
+    #[error("there is no {what} {names}")]
+    Missing { what: What, names: String },
     /// What failed has been said already.
     #[error("")]
     Told,
@@ -89,6 +116,14 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
+    /// The end of a wait for the job `id` that was not answered.
+    pub(crate) fn waiting(id: JobId, error: ClientError) -> Self {
+        match error {
+            ClientError::Failure(_) if !is_loss(&error) => Self::Client(error),
+            _ => Self::Lost { id, error },
+        }
+    }
+
     /// The message for the operator, with what to do next, and the exit status.
     pub(crate) fn explain(&self, session: &Session) -> (String, Exit) {
         match self {
@@ -96,7 +131,13 @@ impl CliError {
                 Some(exception) => exception_words(exception),
                 None => hint::unreachable(error, session),
             },
-            Self::Job(exception) => exception_words(exception),
+            Self::Unsure(error) => hint::unsure(error),
+            Self::Lost { id, error } => hint::lost(*id, error, session),
+            Self::Job { id, exception } => {
+                let (text, exit) = exception_words(exception);
+                let more = format!("`gnt job info {id}` shows how far it came.");
+                (format!("{text}\nThis was job {id}: {more}"), exit)
+            }
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 (String::new(), Exit::CLOSED_PIPE)
             }
@@ -104,7 +145,16 @@ impl CliError {
             Self::UnknownFields(_) => (self.to_string(), Exit::UNKNOWN_FIELD),
             Self::Usage(_) => (format!("error: {self}"), Exit::CONFIGURATION),
             Self::Told => (String::new(), Exit::FAILURE),
-            Self::Failed(_)
+            // As filters that the master refuses.
+            Self::Filter { .. } => (
+                format!(
+                    "Failure: {}\n`gnt job list --help` describes filters.",
+                    stdx::daemon::chain(self)
+                ),
+                Exit::FAILURE,
+            ),
+            Self::Missing { .. }
+            | Self::Failed(_)
             | Self::Output(_)
             | Self::Read { .. }
             | Self::Content { .. }

@@ -12,6 +12,8 @@ const DEPTH_MAX: usize = luxi::limits::FILTER_DEPTH_MAX;
 pub(crate) enum ExpressionError {
     #[error("expected {wanted} at `{rest}`")]
     Expected { wanted: &'static str, rest: String },
+    #[error("expected {wanted} at its end")]
+    Short { wanted: &'static str },
     #[error("{what} is never closed")]
     Open { what: &'static str },
     #[error("nested too deeply")]
@@ -185,6 +187,9 @@ impl<'a> Reader<'a> {
     }
 
     fn expected(&self, wanted: &'static str) -> ExpressionError {
+        if self.rest.is_empty() {
+            return ExpressionError::Short { wanted };
+        }
         ExpressionError::Expected { wanted, rest: self.rest.chars().take(20).collect() }
     }
 }
@@ -259,7 +264,7 @@ mod tests {
         for (text, told) in [
             ("", "the name of a field"),
             ("a b", "`and`, `or` or the end at `b`"),
-            ("a ==", "a text in quotes or a number"),
+            ("a ==", "a text in quotes or a number at its end"),
             ("a == 'x", "never closed"),
             ("(a", "expected `)`"),
             ("'x' tags", "`in` or `not in`"),

@@ -1,39 +1,94 @@
 //! Seeing a job to its end: on a terminal with a live line, elsewhere as plain text.
 
 use std::io::IsTerminal as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use luxi::Client;
-use luxi::client::{JobOutcome, Observer};
-use model::job::LogEntry;
-use model::{JobId, JobStatus};
+use luxi::client::JobOutcome;
+use luxi::response::Failure;
+use luxi::{Client, ClientError};
+use model::JobId;
 use serde_json::Value;
 
 use crate::error::CliError;
 use crate::interrupt;
-use crate::session::say;
+use crate::session::{Session, say, warn};
+use crate::watch::{News, OUTAGE_PAUSE, Unanswered, Watch};
 
 /// How often the live line moves.
 const TICK: Duration = Duration::from_millis(120);
 
 /// Follows the job to its end, showing what it says.
-pub(crate) fn follow(client: &mut Client, id: JobId) -> Result<JobOutcome, CliError> {
+pub(crate) fn follow(
+    session: &Session,
+    client: &mut Client,
+    id: JobId,
+) -> Result<JobOutcome, CliError> {
     let line = std::io::stderr().is_terminal().then(|| live_line(id));
     interrupt::announce(id, line.clone())?;
+    // The live line shows the status all the time.
+    let watch = Watch::new(id, line.is_none());
     let mut screen = Screen { line, output: Ok(()) };
-    let outcome = client.wait_for_job(id, &mut screen);
+    let outcome = see(session, client, watch, &mut |news| screen.show(news));
     if let Some(line) = &screen.line {
         line.finish_and_clear();
     }
     screen.output?;
-    Ok(outcome?)
+    outcome
 }
 
-/// Follows the job to its end, in silence.
-pub(crate) fn wait(client: &mut Client, id: JobId) -> Result<JobOutcome, CliError> {
-    interrupt::announce(id, None)?;
-    Ok(client.wait_for_job(id, &mut ())?)
+/// Follows the job to its end; nothing is said but that the master is lost.
+pub(crate) fn wait(
+    session: &Session,
+    client: &mut Client,
+    id: JobId,
+) -> Result<JobOutcome, CliError> {
+    let mut screen = Screen { line: None, output: Ok(()) };
+    let outcome = see(session, client, Watch::new(id, false), &mut |mut news| {
+        news.log.clear();
+        screen.show(news);
+    });
+    screen.output?;
+    outcome
+}
+
+/// Asks until the job has ended. A master that is away is awaited, and `client` then a new
+/// connection: a question can be asked twice, as it changes nothing.
+fn see(
+    session: &Session,
+    client: &mut Client,
+    mut watch: Watch,
+    show: &mut dyn FnMut(News),
+) -> Result<JobOutcome, CliError> {
+    let begin = Instant::now();
+    let mut asked = client.call(&watch.question());
+    loop {
+        let error = match asked {
+            Ok(answer) => {
+                let mut news = watch.answered(answer).map_err(|error| {
+                    ClientError::Failure(Failure::Malformed { method: "WaitForJobChange", error })
+                })?;
+                let ended = news.ended.take();
+                show(news);
+                if let Some(outcome) = ended {
+                    return Ok(outcome);
+                }
+                asked = client.call(&watch.question());
+                continue;
+            }
+            Err(error) => error,
+        };
+        match watch.unanswered(&error, begin.elapsed()) {
+            Unanswered::Again(notice) => show(News { notice, ..News::default() }),
+            Unanswered::Over => return Err(CliError::waiting(watch.job(), error)),
+        }
+        #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
+        std::thread::sleep(OUTAGE_PAUSE);
+        asked = session.reach().and_then(|fresh| {
+            *client = fresh;
+            client.call(&watch.question())
+        });
+    }
 }
 
 fn live_line(id: JobId) -> ProgressBar {
@@ -50,20 +105,25 @@ struct Screen {
     output: Result<(), CliError>,
 }
 
-impl Observer for Screen {
-    fn log(&mut self, entry: &LogEntry) {
-        if self.output.is_ok() {
-            let text = format!("{} {}", entry.1, message(&entry.3));
-            self.output = match &self.line {
-                Some(line) => line.suspend(|| say(text)),
-                None => say(text),
-            };
+impl Screen {
+    fn show(&mut self, news: News) {
+        for entry in news.log {
+            self.write(|| say(format_args!("{} {}", entry.1, message(&entry.3))));
+        }
+        if let Some(notice) = &news.notice {
+            self.write(|| warn(notice));
+        }
+        if let (Some(line), Some(status)) = (&self.line, news.status) {
+            line.set_message(status.as_str());
         }
     }
 
-    fn status(&mut self, status: JobStatus) {
-        if let Some(line) = &self.line {
-            line.set_message(status.as_str());
+    fn write(&mut self, write: impl FnOnce() -> Result<(), CliError>) {
+        if self.output.is_ok() {
+            self.output = match &self.line {
+                Some(line) => line.suspend(write),
+                None => write(),
+            };
         }
     }
 }

@@ -1,11 +1,14 @@
 //! What to do when the master cannot be reached.
 
 use std::io;
+use std::net::{IpAddr, UdpSocket};
 
 use luxi::ClientError;
+use model::JobId;
 use model::cluster::Role;
 use model::document;
 use model::layout::ADMIN_GROUP;
+use model::node::Node;
 
 use crate::error::Exit;
 use crate::session::Session;
@@ -35,10 +38,35 @@ pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Ex
     }
 }
 
+/// The message for a submission that was not answered, and the exit status.
+pub(crate) fn unsure(error: &ClientError) -> (String, Exit) {
+    let what = stdx::daemon::chain(error);
+    let told = format!(
+        "Failure: {what}.\nIt is not known whether the job was accepted; look with `gnt job list` \
+         before trying again."
+    );
+    (told, Exit::FAILURE)
+}
+
+/// The message for a master that was lost during the wait for a job, and the exit status.
+pub(crate) fn lost(id: JobId, error: &ClientError, session: &Session) -> (String, Exit) {
+    let (told, exit) = match error {
+        ClientError::NoSocket { .. }
+        | ClientError::Refused { .. }
+        | ClientError::Permission { .. } => unreachable(error, session),
+        _ => (format!("Failure: {}.", stdx::daemon::chain(error)), Exit::FAILURE),
+    };
+    let more = format!(
+        "This was while waiting for job {id}, which may go on: `gnt job watch {id}` waits for it \
+         again, `gnt job info {id}` shows how far it came."
+    );
+    (format!("{told}\n{more}"), exit)
+}
+
 /// Nobody serves here: is there a cluster, and who is its master?
 fn no_master(what: &str, session: &Session) -> (String, Exit) {
     match session.role() {
-        Ok(Some(role)) if is_this_host(&role) => (
+        Ok(Some(role)) if session.is_master(&role) => (
             format!(
                 "Failure: {what}.\nThis node is the master, but masterd does not run: \
                  `systemctl status gantry-masterd`"
@@ -68,16 +96,18 @@ fn no_master(what: &str, session: &Session) -> (String, Exit) {
     }
 }
 
-fn is_this_host(role: &Role) -> bool {
-    let master = role.master.as_str();
-    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-    host.is_some_and(|host| {
-        let shorter = |long: &str, short: &str| {
-            long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        let host = host.to_ascii_lowercase();
-        shorter(&host, master) || shorter(master, &host)
-    })
+/// Whether a host name and a node's name are the same but for their domains.
+fn is_same_host(host: &str, node: &str) -> bool {
+    let shorter = |long: &str, short: &str| {
+        long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let host = host.to_ascii_lowercase();
+    !host.is_empty() && (shorter(&host, node) || shorter(node, &host))
+}
+
+/// Whether the address is one of this machine's: only those can be bound.
+fn is_own(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
 }
 
 impl Session {
@@ -90,6 +120,38 @@ impl Session {
             Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Whether this machine is the master node: by its host name, or where that is another than
+    /// the node's name, by the node's address.
+    fn is_master(&self, role: &Role) -> bool {
+        let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+        if host.is_some_and(|host| is_same_host(&host, role.master.as_str())) {
+            return true;
+        }
+        let document = self.layout().data().join(document::node(&role.master));
+        let node = std::fs::read(document).ok();
+        let node: Option<Node> = node.and_then(|text| serde_json::from_slice(&text).ok());
+        node.is_some_and(|node| is_own(node.primary_ip))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_names() {
+        for (host, node, same) in [
+            ("n1", "n1.example.com", true),
+            ("N1.example.com", "n1", true),
+            ("n1.example.com", "n1.example.com", true),
+            ("n1", "n10.example.com", false),
+            ("n10", "n1", false),
+            ("", "n1", false),
+        ] {
+            assert_eq!(is_same_host(host, node), same, "{host} {node}");
         }
     }
 }

@@ -8,8 +8,10 @@ use luxi::method::What;
 use luxi::query::Filter;
 use model::JobId;
 
+use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::follow::{follow, wait};
+use crate::interrupt;
 use crate::list::{ListArguments, ListFieldsArguments};
 use crate::session::{Session, say};
 
@@ -94,8 +96,12 @@ pub(crate) fn run(verb: Job, session: &Session) -> Result<(), CliError> {
         Job::Info { ids } => info::run(&ids, session),
         Job::Watch { id } => watch(id, session),
         Job::Wait { id } => {
-            let outcome = wait(&mut session.connect()?, id)?;
-            outcome.into_result().map(drop).map_err(|_exception| CliError::Told)
+            let mut client = session.connect()?;
+            interrupt::announce(id, None)?;
+            wait(session, &mut client, id)?
+                .into_result()
+                .map(drop)
+                .map_err(|_exception| CliError::Told)
         }
         Job::Cancel(arguments) => change::cancel(&arguments, session),
         Job::Archive { ids } => change::archive(&ids, session),
@@ -111,9 +117,6 @@ fn list(arguments: &JobListArguments, session: &Session) -> Result<(), CliError>
         fields.push("archived".to_owned());
     }
     let mut conditions = Vec::new();
-    if !arguments.ids.is_empty() {
-        conditions.push(Filter::any_of("id", arguments.ids.iter().map(|id| id.0)));
-    }
     let wanted = [
         (arguments.pending, PENDING),
         (arguments.running, &["running"]),
@@ -125,14 +128,14 @@ fn list(arguments: &JobListArguments, session: &Session) -> Result<(), CliError>
     if !wanted.is_empty() {
         conditions.push(Filter::any_of("status", wanted));
     }
-    let filter = arguments.list.condition(conditions)?;
-    arguments.list.print(What::Job, fields, filter, session)
+    let chosen = Chosen::jobs(&arguments.ids).limited(conditions);
+    arguments.list.print(What::Job, fields, &chosen, session)
 }
 
 fn watch(id: JobId, session: &Session) -> Result<(), CliError> {
     let header = format!("Output from job {id} follows");
     say(&header)?;
     say("-".repeat(header.len()))?;
-    let outcome = follow(&mut session.connect()?, id)?;
-    outcome.into_result().map(drop).map_err(CliError::Job)
+    let outcome = follow(session, &mut session.connect()?, id)?;
+    outcome.into_result().map(drop).map_err(|exception| CliError::Job { id, exception })
 }

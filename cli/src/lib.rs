@@ -4,9 +4,9 @@
 //! It reaches the master only by LUXI, and starts no runtime: it is to be gone in milliseconds.
 //!
 //! In reading order: `session` is what every command needs to know and to reach the master,
-//! `error` and `hint` say what went wrong and what to do next; `submit`, `follow` and
-//! `interrupt` make a job and see it to its end; `list`, `table`, `cells`, `expression`
-//! and `outline` show things; then one module for each kind of object.
+//! `error` and `hint` say what went wrong and what to do next; `submit`, `watch`, `follow`
+//! and `interrupt` make a job and see it to its end; `list`, `chosen`, `table`, `cells`,
+//! `expression` and `outline` show things; then one module for each kind of object.
 
 mod error;
 mod hint;
@@ -15,8 +15,10 @@ mod session;
 mod follow;
 mod interrupt;
 mod submit;
+mod watch;
 
 mod cells;
+mod chosen;
 mod expression;
 mod list;
 mod outline;
@@ -34,7 +36,9 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{
+    ArgMatches, Args, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+};
 
 use error::{CliError, Exit};
 use session::Session;
@@ -57,6 +61,15 @@ const GLOBAL: &str = "Everywhere";
                   Called as gnt-job, gnt-node, …, the first word is taken from that name."
 )]
 struct Arguments {
+    #[command(flatten)]
+    everywhere: Everywhere,
+    #[command(subcommand)]
+    object: Object,
+}
+
+/// Options that every command has.
+#[derive(Debug, Args)]
+struct Everywhere {
     /// Directory below which all paths lie; the variable GANTRY_ROOT sets it too.
     #[arg(long, value_name = "DIR", global = true, help_heading = GLOBAL, display_order = 900)]
     root: Option<PathBuf>,
@@ -73,8 +86,6 @@ struct Arguments {
         display_order = 902
     )]
     color: ColorChoice,
-    #[command(subcommand)]
-    object: Object,
 }
 
 #[derive(Debug, Subcommand)]
@@ -105,23 +116,30 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
+/// The definition of `gnt-job` and its like: the object `object` alone. `None` if there is none.
+fn command_of(object: &str) -> Option<clap::Command> {
+    let all = command();
+    let only = all.find_subcommand(object)?.clone();
+    let program = format!("gnt-{object}");
+    let about = only.get_about().cloned().unwrap_or_default();
+    let only = Everywhere::augment_args(only.version(env!("CARGO_PKG_VERSION"))).about(about);
+    Some(only.display_name(program.clone()).bin_name(program))
+}
+
 /// Runs one command line and gives its exit status.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = spell_out(arguments.into_iter().collect());
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
     let color = color_choice(&arguments);
-    let parsed = command()
-        .color(color)
-        .try_get_matches_from(&arguments)
-        .and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, words(&matches))));
-    let (parsed, words) = match parsed {
+    let parsed = match read(&arguments, color) {
         Ok(parsed) => parsed,
         Err(error) => {
             let status = u8::try_from(error.exit_code()).unwrap_or(Exit::FAILURE.0);
             return if error.print().is_ok() { status } else { Exit::CLOSED_PIPE.0 }.into();
         }
     };
-    let session = Session::new(&root(parsed.root), parsed.socket, words);
-    let done = match parsed.object {
+    let Parsed { everywhere, object, words } = parsed;
+    let session = Session::new(&root(everywhere.root), everywhere.socket, words);
+    let done = match object {
         Object::Cluster(verb) => cluster::run(verb, &session),
         Object::Node(verb) => node::run(verb, &session),
         Object::Job(verb) => job::run(verb, &session),
@@ -132,6 +150,51 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error, &session, color),
+    }
+}
+
+/// A command line that was read.
+#[derive(Debug)]
+struct Parsed {
+    everywhere: Everywhere,
+    object: Object,
+    /// The names of object and verb, for the reason that every opcode carries.
+    words: (String, String),
+}
+
+/// Reads a command line; as `gnt-job`, the program knows that object alone.
+fn read(arguments: &[OsString], color: ColorChoice) -> Result<Parsed, clap::Error> {
+    let verb = |matches: &ArgMatches| matches.subcommand_name().unwrap_or_default().to_owned();
+    let own = object_in_name(arguments).and_then(|name| Some((name, command_of(name)?)));
+    if let Some((name, definition)) = own {
+        let matches = definition.color(color).try_get_matches_from(arguments)?;
+        let words = (name.to_owned(), verb(&matches));
+        let everywhere = Everywhere::from_arg_matches(&matches)?;
+        return Ok(Parsed { everywhere, object: Object::alone(name, &matches)?, words });
+    }
+    // An object that does not exist is refused by its name.
+    let object = object_in_name(arguments).map(OsString::from);
+    let rest = arguments.iter().skip(1).cloned();
+    let arguments = std::iter::once("gnt".into()).chain(object).chain(rest);
+    let matches = command().color(color).try_get_matches_from(arguments)?;
+    let (object, inner) = matches.subcommand().unzip();
+    let words = (object.unwrap_or_default().to_owned(), inner.map(verb).unwrap_or_default());
+    let Arguments { everywhere, object } = Arguments::from_arg_matches(&matches)?;
+    Ok(Parsed { everywhere, object, words })
+}
+
+impl Object {
+    /// The object `name` with the verb that was given to it alone.
+    fn alone(name: &str, matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(match name {
+            "cluster" => Self::Cluster(cluster::Cluster::from_arg_matches(matches)?),
+            "node" => Self::Node(node::Node::from_arg_matches(matches)?),
+            "job" => Self::Job(job::Job::from_arg_matches(matches)?),
+            "ipam" => Self::Ipam(ipam::Ipam::from_arg_matches(matches)?),
+            "machine" => Self::Machine(machine::Machine::from_arg_matches(matches)?),
+            "debug" => Self::Debug(debug::Debug::from_arg_matches(matches)?),
+            _ => return Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
+        })
     }
 }
 
@@ -161,15 +224,10 @@ fn report(error: &CliError, session: &Session, color: ColorChoice) -> ExitCode {
     exit.0.into()
 }
 
-/// Turns `gnt-job list` into `gnt job list`.
-fn spell_out(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let Some(program) = arguments.first() else { return vec!["gnt".into()] };
-    let name = Path::new(program).file_name().and_then(|name| name.to_str());
-    let object = name.and_then(|name| name.strip_prefix("gnt-")).map(OsString::from);
-    if let Some(object) = object {
-        arguments.insert(1, object);
-    }
-    arguments
+/// `job`, where the program was called as `gnt-job`.
+fn object_in_name(arguments: &[OsString]) -> Option<&str> {
+    let name = Path::new(arguments.first()?).file_name()?.to_str()?;
+    name.strip_prefix("gnt-")
 }
 
 /// Messages on wrong arguments need the choice before the arguments are read.
@@ -178,13 +236,6 @@ fn color_choice(arguments: &[OsString]) -> ColorChoice {
     let inline = words.clone().find_map(|word| word.strip_prefix("--color="));
     let choice = inline.or_else(|| words.find(|word| *word == "--color").and(words.next()));
     choice.and_then(|choice| choice.parse().ok()).unwrap_or(ColorChoice::Auto)
-}
-
-/// The words that name object and verb, for the reason that every opcode carries.
-fn words(matches: &clap::ArgMatches) -> (String, String) {
-    let (object, inner) = matches.subcommand().unzip();
-    let verb = inner.and_then(clap::ArgMatches::subcommand_name);
-    (object.unwrap_or_default().to_owned(), verb.unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]
@@ -198,11 +249,31 @@ mod tests {
 
     #[test]
     fn names_of_the_program() {
-        let spelled = |words: &[&str]| spell_out(words.iter().map(OsString::from).collect());
-        assert_eq!(spelled(&["/usr/sbin/gnt-job", "list"]), ["/usr/sbin/gnt-job", "job", "list"]);
-        assert_eq!(spelled(&["gnt", "job"]), ["gnt", "job"]);
-        assert_eq!(spelled(&[]), ["gnt"]);
-        let matches = command().get_matches_from("gnt job --color never list -o id".split(' '));
-        assert_eq!(words(&matches), ("job".to_owned(), "list".to_owned()));
+        let read = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            read(&arguments, ColorChoice::Never).map(|parsed| parsed.words)
+        };
+        let job_list = ("job".to_owned(), "list".to_owned());
+        assert_eq!(read("gnt job --color never list -o id").unwrap(), job_list);
+        assert_eq!(read("/usr/sbin/gnt-job --root / list -o id").unwrap(), job_list);
+        assert!(read("gnt-job job list").is_err());
+        let refused = read("gnt-nothing list").unwrap_err().to_string();
+        assert!(refused.contains("'nothing'"), "{refused}");
+    }
+
+    #[test]
+    fn each_object_is_a_program() {
+        for object in command().get_subcommands() {
+            let name = object.get_name();
+            let definition = command_of(name).unwrap();
+            definition.clone().debug_assert();
+            let help = definition.clone().render_long_help().to_string();
+            assert!(help.contains(&format!("Usage: gnt-{name} ")), "{help}");
+            assert!(help.starts_with(&object.get_about().unwrap().to_string()), "{help}");
+            let verb = definition.get_subcommands().last().unwrap().get_name().to_owned();
+            let line = [format!("gnt-{name}"), verb, "--help".to_owned()];
+            let told = definition.try_get_matches_from(line).unwrap_err().to_string();
+            assert!(told.contains(&format!("Usage: gnt-{name} ")), "{told}");
+        }
     }
 }

@@ -2,14 +2,30 @@
 
 use clap::Args;
 use luxi::method::{Fields, Query, QueryFields, What};
-use luxi::query::{FieldDefinition, FieldKind, Filter, Table};
+use luxi::query::{Cell, FieldDefinition, FieldKind, Filter, Table};
 use serde_json::{Map, Value};
 
 use crate::cells::{self, Look, Units};
+use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::expression;
-use crate::session::{Session, say};
+use crate::session::{Session, say, warn};
 use crate::table::{self, Column};
+
+/// The filter language, as the long help tells it.
+const FILTER_HELP: &str = r#"Show only what this holds for, as 'status == "error" and not archived'
+
+  FIELD                       it is true, not zero, not empty
+  FIELD == VALUE, !=          they are equal, or not; `=` is the same as `==`
+  FIELD < VALUE, <=, >, >=    they compare so
+  FIELD =~ m/REGEX/, !~       the regular expression is found in it, or not; another
+                              mark may stand for the slash; behind it, `i` ignores case
+                              and `s` lets a dot match the end of a line
+  FIELD =* "PATTERN", !*      a pattern of `*` and `?` fits it as a whole, or not
+  VALUE in FIELD, not in      the list has this element, or not
+  not X, X and Y, X or Y      also `!`, `&`, `|`; `and` binds closer; parentheses group
+
+A VALUE is a number, or text in single or double quotes. The field `name` equals its beginning up to a dot: n1 is n1.example.com. A condition on a field that has no value does not hold."#;
 
 /// How a list is printed.
 #[derive(Debug, Clone, Args)]
@@ -27,7 +43,8 @@ pub(crate) struct Format {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct ListArguments {
-    /// The fields to show, with commas; `+f1,f2` adds them to the usual ones.
+    /// The fields to show, with commas; `+f1,f2` adds them to the usual ones, as
+    /// `+received_ts,end_ts` for jobs. `list-fields` shows all there are.
     #[arg(short, long, value_name = "FIELDS")]
     output: Option<String>,
     #[command(flatten)]
@@ -38,11 +55,11 @@ pub(crate) struct ListArguments {
     /// Show in words why a value is missing.
     #[arg(short, long)]
     verbose: bool,
-    /// Print a JSON list with an object for each row.
+    /// Print a JSON list with an object for each row; times are seconds since the epoch.
     #[arg(long)]
     json: bool,
     /// Show only what this holds for, as 'status == "error" and not archived'.
-    #[arg(short = 'F', long, value_name = "EXPRESSION")]
+    #[arg(short = 'F', long, value_name = "EXPRESSION", long_help = FILTER_HELP)]
     filter: Option<String>,
 }
 
@@ -61,10 +78,11 @@ impl ListArguments {
     }
 
     /// The condition that `-F` gives and those that other arguments give, together.
-    pub(crate) fn condition(&self, others: Vec<Filter>) -> Result<Option<Filter>, CliError> {
-        let mut all = others;
+    fn condition(&self, chosen: &Chosen) -> Result<Option<Filter>, CliError> {
+        let mut all: Vec<Filter> =
+            chosen.filter().into_iter().chain(chosen.others().iter().cloned()).collect();
         if let Some(text) = &self.filter {
-            let wrong = |error| CliError::Usage(format!("filter `{text}`: {error}"));
+            let wrong = |error| CliError::Filter { text: text.clone(), error };
             all.push(expression::read(text).map_err(wrong)?);
         }
         Ok(match all.len() {
@@ -74,28 +92,48 @@ impl ListArguments {
         })
     }
 
-    /// Prints the objects of one kind.
+    /// Prints the objects of one kind that are `chosen`, as far as `-F` holds for them.
+    ///
+    /// # Errors
+    /// A chosen object that does not exist is one, after the others were printed.
     pub(crate) fn print(
         &self,
         what: What,
         fields: Vec<String>,
-        filter: Option<Filter>,
+        chosen: &Chosen,
         session: &Session,
     ) -> Result<(), CliError> {
-        let fields: Fields = fields.into_iter().collect();
-        let table = session.ask(&Query { what, fields, filter })?;
+        let mut client = session.connect()?;
+        let is_limited = !chosen.others().is_empty() || self.filter.is_some();
+        let filter = self.condition(chosen)?;
+        let columns = fields.len();
+        // One more column, which is not shown, tells which of the chosen objects these are.
+        let key = chosen.filter().map(|_some| chosen.key().to_owned());
+        let asked: Fields = fields.iter().cloned().chain(key).collect();
+        let mut table = client.call(&Query { what, fields: asked, filter })?;
+        let mut there = chosen.all_in(what, &table);
+        if there.is_err() && is_limited {
+            // They may exist, and not meet the other conditions.
+            let asked: Fields = fields.into_iter().chain([chosen.key().to_owned()]).collect();
+            let all = client.call(&Query { what, fields: asked, filter: chosen.filter() })?;
+            there = chosen.all_in(what, &all);
+        }
+        table.fields.truncate(columns);
+        table.data.iter_mut().for_each(|row| row.truncate(columns));
         if self.json {
             say(as_json(&table))?;
         } else {
             say_all(&self.lines(&table))?;
         }
-        let unknown: Vec<&str> = table
-            .fields
-            .iter()
-            .filter(|field| field.kind == FieldKind::Unknown)
-            .map(|field| field.name.as_ref())
-            .collect();
-        if unknown.is_empty() { Ok(()) } else { Err(CliError::UnknownFields(unknown.join(", "))) }
+        let unknown = unknown(&table.fields);
+        match there {
+            there if unknown.is_empty() => there,
+            Ok(()) => Err(CliError::UnknownFields(unknown)),
+            Err(missing) => {
+                warn(missing)?;
+                Err(CliError::UnknownFields(unknown))
+            }
+        }
     }
 
     fn lines(&self, table: &Table) -> Vec<String> {
@@ -125,8 +163,9 @@ fn column(field: &FieldDefinition) -> Column {
     Column { title: field.title.clone().into_owned(), right }
 }
 
-/// Waiting requests of a lock are pairs of mode and owners, and read better so.
-fn text(cell: &luxi::query::Cell, field: &FieldDefinition, look: Look) -> String {
+/// Waiting requests of a lock are pairs of mode and owners, and read better so; times of opcodes
+/// come as lists.
+fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
     if field.name == "pending"
         && let Some(Value::Array(requests)) = cell.value()
     {
@@ -136,13 +175,20 @@ fn text(cell: &luxi::query::Cell, field: &FieldDefinition, look: Look) -> String
         };
         return requests.iter().map(request).collect::<Vec<_>>().join(" ");
     }
+    if cells::is_times(&field.name)
+        && let Some(Value::Array(times)) = cell.value()
+    {
+        return times.iter().map(cells::time).collect::<Vec<_>>().join(",");
+    }
     cells::text(cell, field.kind, look)
 }
 
 fn as_json(table: &Table) -> String {
-    let object = |row: &Vec<luxi::query::Cell>| {
+    let object = |row: &Vec<Cell>| {
         let names = table.fields.iter().map(|field| field.name.clone().into_owned());
-        let values = row.iter().map(|cell| cell.value().cloned().unwrap_or(Value::Null));
+        let cells = row.iter().zip(&table.fields);
+        let value = |(cell, field): (&Cell, _)| cell.value().map(|value| cells::json(value, field));
+        let values = cells.map(|cell| value(cell).unwrap_or_default());
         Value::Object(names.zip(values).collect::<Map<_, _>>())
     };
     let rows: Vec<Value> = table.data.iter().map(object).collect();
@@ -175,14 +221,13 @@ impl ListFieldsArguments {
             .collect();
         let separator = self.format.separator.as_deref();
         say_all(&table::lines(&columns, &rows, !self.format.no_headers, separator))?;
-        let unknown = |field: &&FieldDefinition| field.kind == FieldKind::Unknown;
-        let unknown: Vec<_> =
-            definitions.fields.iter().filter(unknown).map(|f| f.name.as_ref()).collect();
-        if unknown.is_empty() { Ok(()) } else { Err(CliError::UnknownFields(unknown.join(", "))) }
+        let unknown = unknown(&definitions.fields);
+        if unknown.is_empty() { Ok(()) } else { Err(CliError::UnknownFields(unknown)) }
     }
 }
 
-/// A filter for the objects with these names; `None` for no names, that is, all objects.
-pub(crate) fn named(field: &str, names: &[String]) -> Option<Filter> {
-    (!names.is_empty()).then(|| Filter::any_of(field, names.iter().map(String::as_str)))
+/// The names of the fields that do not exist, with commas.
+fn unknown(fields: &[FieldDefinition]) -> String {
+    let unknown = fields.iter().filter(|field| field.kind == FieldKind::Unknown);
+    unknown.map(|field| field.name.as_ref()).collect::<Vec<&str>>().join(", ")
 }

@@ -7,11 +7,11 @@ use luxi::method::{Query, QueryFields, What};
 use model::machine::MachineSpec;
 use model::opcode::{MachineAdd, MachineRemove};
 use model::{MacAddress, OpCode, Serial};
-use serde_json::Value;
 
 use crate::cells::{self, Look, Units};
+use crate::chosen::Chosen;
 use crate::error::CliError;
-use crate::list::{ListArguments, ListFieldsArguments, named};
+use crate::list::{ListArguments, ListFieldsArguments};
 use crate::outline::Outline;
 use crate::session::{Session, confirm, read_input, say};
 use crate::submit::JobArguments;
@@ -92,8 +92,8 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
     match verb {
         Machine::Add(arguments) => add(arguments, session),
         Machine::List { serials, list } => {
-            let filter = list.condition(named("serial", &serials).into_iter().collect())?;
-            list.print(What::Machine, list.fields(&USUAL), filter, session)
+            let chosen = Chosen::named("serial", &serials);
+            list.print(What::Machine, list.fields(&USUAL), &chosen, session)
         }
         Machine::ListFields(arguments) => arguments.print(What::Machine, session),
         Machine::Info { serials } => info(&serials, session),
@@ -121,20 +121,8 @@ fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
     for machine in &machines {
         machine.validate().map_err(|error| CliError::Failed(error.to_string()))?;
     }
-    let added = arguments.job.run(OpCode::MachineAdd(MachineAdd { machines }), session)?;
-    let Some(Value::Array(added)) = added else { return Ok(()) };
-    for machine in &added {
-        let part = |key: &str| machine.get(key).map(cells::plain).unwrap_or_default();
-        let address = machine.pointer("/network/node0/ipv4/0").map(cells::plain);
-        let address = address.map_or_else(String::new, |address| format!(", address {address}"));
-        say(format_args!(
-            "Machine {}: rack {}, index {}{address}",
-            part("serial"),
-            part("rack"),
-            part("index-in-rack")
-        ))?;
-    }
-    Ok(())
+    // The job says what became of each machine.
+    arguments.job.run(OpCode::MachineAdd(MachineAdd { machines }), session).map(drop)
 }
 
 fn from_file(file: PathBuf) -> Result<Vec<MachineSpec>, CliError> {
@@ -150,8 +138,8 @@ fn info(serials: &[String], session: &Session) -> Result<(), CliError> {
     let others =
         known.fields.iter().map(|field| field.name.as_ref()).filter(|name| *name != "serial");
     let fields = std::iter::once("serial").chain(others).collect();
-    let filter = named("serial", serials);
-    let table = client.call(&Query { what: What::Machine, fields, filter })?;
+    let chosen = Chosen::named("serial", serials);
+    let table = client.call(&Query { what: What::Machine, fields, filter: chosen.filter() })?;
     let look = Look { units: Units::H, verbose: true };
     let mut outline = Outline::default();
     for row in &table.data {
@@ -161,15 +149,8 @@ fn info(serials: &[String], session: &Session) -> Result<(), CliError> {
         }
         outline.end();
     }
-    if table.data.len() < serials.len() {
-        let found = |serial: &&String| {
-            table.data.iter().filter_map(|row| row.first()?.value()).all(|known| known != *serial)
-        };
-        let missing: Vec<&str> = serials.iter().filter(found).map(String::as_str).collect();
-        if !table.data.is_empty() {
-            say(outline.into_text())?;
-        }
-        return Err(CliError::Failed(format!("no machine has the serial {}", missing.join(", "))));
+    if !table.data.is_empty() {
+        say(outline.into_text())?;
     }
-    say(outline.into_text())
+    chosen.all_in(What::Machine, &table)
 }

@@ -10,8 +10,9 @@ use model::opcode::{NodeRemove, NodeSetParams};
 use serde_json::Value;
 
 use crate::cells::{self, Look, Units};
+use crate::chosen::Chosen;
 use crate::error::CliError;
-use crate::list::{ListArguments, ListFieldsArguments, named};
+use crate::list::{ListArguments, ListFieldsArguments};
 use crate::outline::Outline;
 use crate::session::{Session, say};
 use crate::submit::JobArguments;
@@ -131,8 +132,8 @@ pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
     match verb {
         Node::Add(arguments) => add::run(arguments, session),
         Node::List { names, list } => {
-            let filter = list.condition(named("name", &names).into_iter().collect())?;
-            list.print(What::Node, list.fields(&USUAL), filter, session)
+            let chosen = Chosen::named("name", &names);
+            list.print(What::Node, list.fields(&USUAL), &chosen, session)
         }
         Node::ListFields(arguments) => arguments.print(What::Node, session),
         Node::Info { names } => info(&names, session),
@@ -146,10 +147,8 @@ pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
 
 fn info(names: &[String], session: &Session) -> Result<(), CliError> {
     let (what, fields) = (What::Node, Fields::from(DETAILS));
-    let table = session.ask(&Query { what, fields, filter: named("name", names) })?;
-    if !names.is_empty() && table.data.is_empty() {
-        return Err(CliError::Failed(format!("there is no node {}", names.join(", "))));
-    }
+    let chosen = Chosen::named("name", names);
+    let table = session.ask(&Query { what, fields, filter: chosen.filter() })?;
     let look = Look { units: Units::H, verbose: true };
     let mut outline = Outline::default();
     for row in &table.data {
@@ -166,7 +165,10 @@ fn info(names: &[String], session: &Session) -> Result<(), CliError> {
         }
         outline.end();
     }
-    say(outline.into_text())
+    if !table.data.is_empty() {
+        say(outline.into_text())?;
+    }
+    chosen.all_in(what, &table)
 }
 
 fn role(letter: &str) -> &str {

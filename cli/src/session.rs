@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use luxi::{Client, Method};
+use luxi::{Client, ClientError, Method};
 use model::layout::Layout;
 use model::opcode::ReasonEntry;
 use stdx::Clock;
@@ -39,7 +39,12 @@ impl Session {
     }
 
     pub(crate) fn connect(&self) -> Result<Client, CliError> {
-        Ok(Client::connect(&self.socket)?)
+        Ok(self.reach()?)
+    }
+
+    /// Connects, for who decides what a failure to do so means.
+    pub(crate) fn reach(&self) -> Result<Client, ClientError> {
+        Client::connect(&self.socket)
     }
 
     /// Connects for one question.

@@ -2,12 +2,23 @@
 
 use clap::{Args, ValueEnum};
 use luxi::method::SubmitJob;
+use luxi::response::Failure;
+use luxi::{Client, ClientError, Method};
 use model::{OpCode, OpInput};
 use serde_json::Value;
 
 use crate::error::CliError;
 use crate::follow::follow;
 use crate::session::{Session, say};
+use crate::watch::is_loss;
+
+/// Submits, once: a submission that was sent twice would be two jobs.
+pub(crate) fn submit<M: Method>(client: &mut Client, call: &M) -> Result<M::Reply, CliError> {
+    client.call(call).map_err(|error| {
+        let unread = matches!(error, ClientError::Failure(Failure::Malformed { .. }));
+        if unread || is_loss(&error) { CliError::Unsure(error) } else { error.into() }
+    })
+}
 
 /// How urgent a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -62,11 +73,11 @@ impl JobArguments {
         input
     }
 
-    /// Submits one opcode as a job and follows it; gives its result, or `None` if it was only
-    /// submitted.
+    /// Submits one opcode as a job and follows it; gives its result, or `None` if nothing was done
+    /// yet or at all: it was only submitted, or a dry run.
     pub(crate) fn run(&self, op: OpCode, session: &Session) -> Result<Option<Value>, CliError> {
         let mut client = session.connect()?;
-        let id = client.call(&SubmitJob { ops: vec![self.input(op, session)] })?;
+        let id = submit(&mut client, &SubmitJob { ops: vec![self.input(op, session)] })?;
         if self.submit {
             say(format_args!("JobID: {id}"))?;
             return Ok(None);
@@ -74,8 +85,12 @@ impl JobArguments {
         if self.print_jobid {
             say(id)?;
         }
-        let outcome = follow(&mut client, id)?;
-        let results = outcome.into_result().map_err(CliError::Job)?;
+        let outcome = follow(session, &mut client, id)?;
+        let results = outcome.into_result().map_err(|exception| CliError::Job { id, exception })?;
+        if self.dry_run {
+            say(format_args!("Dry run: job {id} checked what it would do; nothing was changed"))?;
+            return Ok(None);
+        }
         Ok(results.into_iter().next())
     }
 }

@@ -7,8 +7,9 @@ use luxi::method::{Submission, SubmitManyJobs};
 use model::{JobId, OpInput};
 
 use crate::error::CliError;
+use crate::follow::wait;
 use crate::session::{Session, read_input, say, warn};
-use crate::submit::Priority;
+use crate::submit::{Priority, submit};
 
 /// Opcodes in one request: their text stays below what the master takes.
 const OPCODES_PER_REQUEST: usize = 5_000;
@@ -50,7 +51,7 @@ pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(
     let mut ids: Vec<JobId> = Vec::new();
     let mut failures = 0_usize;
     for part in parts(&jobs) {
-        for submission in client.call(&SubmitManyJobs { jobs: part.to_vec() })? {
+        for submission in submit(&mut client, &SubmitManyJobs { jobs: part.to_vec() })? {
             match submission {
                 Submission::Accepted(id) => ids.push(id),
                 Submission::Refused(why) => {
@@ -66,7 +67,7 @@ pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(
         say(format_args!("Submitted jobs {}", ids.join(", ")))?;
     }
     for &id in &ids {
-        if let Err(exception) = client.wait_for_job(id, &mut ())?.into_result() {
+        if let Err(exception) = wait(session, &mut client, id)?.into_result() {
             failures += 1;
             warn(format_args!("Job {id} failed: {exception}"))?;
         }
@@ -85,6 +86,9 @@ pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(
         }
     }
     match failures {
+        0 if arguments.dry_run => {
+            say("Dry run: the jobs checked what they would do; nothing was changed")
+        }
         0 => Ok(()),
         n => Err(CliError::Failed(format!("{n} of {} jobs", jobs.len()))),
     }

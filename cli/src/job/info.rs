@@ -80,7 +80,9 @@ fn describe(job: &Job) -> String {
     ] {
         outline.entry(title, precise(job.get(field)));
     }
-    if let (Some(begin), Some(end)) = (micros(job.get("received_ts")), micros(job.get("end_ts"))) {
+    if let (Some(begin), Some(end)) =
+        (cells::micros(job.get("received_ts")), cells::micros(job.get("end_ts")))
+    {
         outline.entry("Total processing time", span(end - begin));
     }
     outline.section("Opcodes");
@@ -121,7 +123,10 @@ fn opcode(outline: &mut Outline, job: &Job, at: usize) {
         }
         outline.end();
     }
-    outline.value("Result", job.of_op("opresult", at));
+    match failure(job.of_op("opstatus", at), job.of_op("opresult", at)) {
+        Some(told) => outline.entry("Result", told),
+        None => outline.value("Result", job.of_op("opresult", at)),
+    }
     let log = job.of_op("oplog", at).as_array().map(Vec::as_slice).unwrap_or_default();
     if !log.is_empty() {
         outline.section("Execution log");
@@ -134,9 +139,21 @@ fn opcode(outline: &mut Outline, job: &Job, at: usize) {
     outline.end();
 }
 
-fn micros(time: &Value) -> Option<i64> {
-    let (seconds, micros) = (time.get(0)?.as_i64()?, time.get(1)?.as_i64()?);
-    seconds.checked_mul(1_000_000)?.checked_add(micros)
+/// The exception of an opcode that did not succeed: `Error: text (class, code)`. A class that is
+/// not known here is shown as well.
+fn failure(status: &Value, result: &Value) -> Option<String> {
+    if status == "success" {
+        return None;
+    }
+    let [Value::String(class), Value::Array(arguments)] = result.as_array()?.as_slice() else {
+        return None;
+    };
+    let (text, more) = match arguments.as_slice() {
+        [] => ("no reason given".to_owned(), &[][..]),
+        [text, more @ ..] => (message(text), more),
+    };
+    let classes = std::iter::once(class.clone()).chain(more.iter().map(cells::plain));
+    Some(format!("Error: {text} ({})", classes.collect::<Vec<_>>().join(", ")))
 }
 
 /// A pair of seconds and microseconds with all its digits.
@@ -152,4 +169,31 @@ fn precise(time: &Value) -> String {
 
 fn span(micros: i64) -> String {
     format!("{}.{:06} seconds", micros / 1_000_000, (micros % 1_000_000).abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn failures() {
+        for (status, result, told) in [
+            ("error", json!(["OpExecError", ["on fire"]]), Some("Error: on fire (OpExecError)")),
+            (
+                "error",
+                json!(["OpPrereqError", ["no node `n9`", "unknown_entity"]]),
+                Some("Error: no node `n9` (OpPrereqError, unknown_entity)"),
+            ),
+            ("canceled", json!(["JobCanceled", []]), Some("Error: no reason given (JobCanceled)")),
+            ("error", json!(["NewError", ["a", 5, ["b"]]]), Some("Error: a (NewError, 5, b)")),
+            ("success", json!(["OpExecError", ["on fire"]]), None),
+            ("canceled", json!("Job canceled by request"), None),
+            ("error", json!(["x", "y"]), None),
+            ("queued", json!(null), None),
+        ] {
+            assert_eq!(failure(&json!(status), &result).as_deref(), told, "{status} {result}");
+        }
+    }
 }

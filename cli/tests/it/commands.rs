@@ -13,10 +13,17 @@ fn lists() {
         "job list",
         "job list --no-headers -o id,received_ts",
         "job list --separator : -o +received_ts,archived",
+        "job list 7 -o +received_ts,opstart --json",
         "job list 7 1042 --running --error --archived",
         "job list -F 'status == \"queued\" and not archived'",
         "job list -F 'status =='",
+        "machine list -F 'role =~ m/(/'",
+        "debug locks -F 'mode exclusive'",
+        "job list -F '(status =~ m#^SUCC#i or id > 1041) and summary'",
+        "node list -F 'name =* \"n?.*\" and pinst_cnt != 0' -o name",
         "job list --json 7",
+        "job list --json 7 -o received_ts,opstart",
+        "job list -o id,opstart",
         "job list -o id,moon",
         "job list -v -o id,moon",
         "job list-fields",
@@ -26,6 +33,12 @@ fn lists() {
         "node list --units g --no-headers -o name,mtotal",
         "node list --separator | -o name,mtotal,sinst_cnt",
         "node list nothing",
+        "node list n2 nothing --no-headers -o pinst_cnt",
+        "node list n2 nothing -F pinst_cnt==1 --json",
+        "node list nothing -o name,moon",
+        "machine list 1234abcd other --no-headers -o rack",
+        "job list 7 99 100",
+        "job list 7 --error",
         "machine list",
         "machine list-fields --no-headers --separator ; serial",
         "debug locks",
@@ -38,6 +51,7 @@ fn jobs() {
         "job info 13 1000",
         "job watch 37",
         "job watch 13",
+        "job watch 14",
         "job watch 1000",
         "job watch x",
         "job wait 37",
@@ -62,6 +76,7 @@ fn changes() {
         "debug delay 13 -n n1 --no-master -r 2 -l",
         "debug delay 1 --submit --priority high --reason 'to see' --dry-run",
         "debug delay 1 --print-jobid",
+        "debug delay 14",
         "cluster modify",
         "cluster modify --max-running-jobs 50 -C 3",
         "node modify n1",
@@ -69,6 +84,9 @@ fn changes() {
         "node modify n1 -O perhaps",
         "node remove n1",
         "machine add --serial 1234abcd --rack 1 --role boot --product R630 --mac 52:54:00:aa:bb:01",
+        "machine add --serial 1234abcd --role boot --dry-run",
+        "node modify n1 -O yes --dry-run",
+        "debug delay 13 --dry-run",
         "machine add --serial 1234abcd",
         "machine add --serial 1234abcd --role '-x'",
         "machine add",
@@ -76,7 +94,7 @@ fn changes() {
         "machine remove 1234abcd --yes",
         "machine info 1234abcd other",
         "node info n1",
-        "node info n9",
+        "node info n9 n2",
         "ipam get",
     ]));
 }
@@ -88,8 +106,11 @@ fn the_cluster() {
         "cluster getmaster",
         "cluster version",
         "cluster queue drain",
+        "cluster queue info",
+        "cluster info",
         "cluster queue undrain",
         "cluster queue info",
+        "cluster info --json",
     ]));
 }
 
@@ -115,6 +136,7 @@ fn input() {
             master.run_with("debug submit-job - --op-repeat 2 --job-repeat 2 -v", op),
             master
                 .run_with("debug submit-job -", r#"[{"OP_ID": "OP_TEST_DELAY", "duration": 13}]"#),
+            master.run_with("debug submit-job - --dry-run", op),
             master.run_with("debug submit-job -", r#"[{"OP_ID": "OP_NONSENSE"}]"#),
         ]
         .join("\n")
@@ -140,6 +162,7 @@ fn node_add() {
                 "node add n4 --rack 2 --primary-ip 192.0.2.5 --submit --secret {text}"
             )),
             master.run(&format!("node add n4 --secret {}", text.replace("192", "193"))),
+            master.run(&format!("node add n4 --dry-run --secret {text}")),
             master.run("node add n4 --secret hunter2"),
             master.run(&format!("node add n_4 --secret {text}")),
         ]

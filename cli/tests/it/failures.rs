@@ -1,10 +1,11 @@
 //! What `gnt` says when it cannot do what it should.
 
 use std::fs::Permissions;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use model::layout::Layout;
 
@@ -15,6 +16,16 @@ fn role(root: &std::path::Path, master: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let text = format!(r#"{{"master":"{master}","term":1,"node":1,"since":[1700000000,0]}}"#);
     stdx::atomic::write(&path, text.as_bytes(), 0o640).unwrap();
+}
+
+fn node(root: &std::path::Path, name: &str, address: &str) {
+    let text = serde_json::json!({"name": name, "uuid": "0d0b", "id": 1, "role": "candidate",
+        "primary_ip": address, "rpc_port": 1811, "secondary_ip": address,
+        "fingerprint": "a7".repeat(32), "rack": null, "master_capable": true, "vm_capable": true,
+        "powered": true, "serial_no": 1, "ctime": [1, 0], "mtime": [1, 0]});
+    let path = Layout::new(root).data().join(model::document::node(&name.parse().unwrap()));
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    stdx::atomic::write(&path, text.to_string().as_bytes(), 0o640).unwrap();
 }
 
 #[test]
@@ -30,7 +41,13 @@ fn no_master_here() {
     shown.push(run("job list"));
     let socket = Layout::new(root.path()).luxi_socket();
     std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
-    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    drop(UnixListener::bind(&socket).unwrap());
+    shown.push(run("job list"));
+    // A node need not have the name of its host; then its address tells.
+    role(root.path(), "elsewhere.example.com");
+    node(root.path(), "elsewhere.example.com", "127.0.0.1");
+    shown.push(run("job list"));
+    node(root.path(), "elsewhere.example.com", "192.0.2.1");
     shown.push(run("job list"));
     insta::assert_snapshot!(shown.join("\n"));
 }
@@ -76,28 +93,107 @@ fn a_closed_pipe_is_no_panic() {
     assert_eq!((status.code(), told.as_str()), (Some(141), ""));
 }
 
+/// A master that answers what it is told to, one connection after the other.
+struct Script {
+    root: tempfile::TempDir,
+    listener: UnixListener,
+}
+
+impl Script {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(root.path().join("socket")).unwrap();
+        Self { root, listener }
+    }
+
+    fn gnt(&self, words: &[&str]) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_gnt"))
+            .arg("--root")
+            .arg(self.root.path())
+            .arg("--socket")
+            .arg(self.root.path().join("socket"))
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Takes a connection, gives each of the answers to a question, and hangs up; the questions.
+    fn answer(&self, answers: &[&str]) -> Vec<String> {
+        let (mut stream, _) = self.listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut question = move || {
+            let mut question = Vec::new();
+            reader.read_until(3, &mut question).unwrap();
+            String::from_utf8(question).unwrap()
+        };
+        let mut asked = Vec::new();
+        for answer in answers {
+            asked.push(question());
+            stream.write_all(format!("{answer}\u{3}").as_bytes()).unwrap();
+        }
+        // The client sends no further question before it has read the last answer.
+        asked.push(question());
+        asked
+    }
+}
+
+const BEGINS: &str = r#"{"success":true,"result":[["running",["running"],[null]],[[1,[1700000000,0],"message","begins"]]]}"#;
+const ENDS: &str = r#"{"success":true,"result":[["success",["success"],[null]],[[2,[1700000000,0],"message","ends"]]]}"#;
+const ENDING: &str =
+    r#"{"success":false,"result":["GenericError",["The master daemon is ending; try again"]]}"#;
+
+#[test]
+fn a_master_that_is_restarted_does_not_end_the_wait() {
+    let script = Script::new();
+    let child = script.gnt(&["job", "watch", "5"]);
+    script.answer(&[BEGINS]);
+    script.answer(&[ENDING]);
+    script.answer(&[]);
+    let asked = script.answer(&[ENDS]);
+    assert!(
+        asked[0]
+            .contains(r#"[5,["status","opstatus","opresult"],["running",["running"],[null]],1,"#)
+    );
+    let output = child.wait_with_output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = shown.lines().skip(2).collect();
+    assert_eq!(lines, ["2023-11-14 22:13:20 UTC begins", "2023-11-14 22:13:20 UTC ends"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    let lost =
+        "The connection to the master is lost while waiting for job 5; trying again for 60 s";
+    assert_eq!(told.trim_end(), lost);
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_submission_is_sent_once() {
+    let script = Script::new();
+    for answers in [&[] as &[&str], &[ENDING]] {
+        let child = script.gnt(&["debug", "delay", "1"]);
+        let asked = script.answer(answers);
+        assert!(asked[0].contains("SubmitJob"), "{asked:?}");
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains("It is not known whether the job was accepted"), "{told}");
+        assert!(told.contains("`gnt job list`"), "{told}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+    script.listener.set_nonblocking(true).unwrap();
+    assert!(script.listener.accept().is_err(), "nothing else was asked");
+}
+
 /// The job 37 of the toy ends; one that does not is followed here until Ctrl-C.
 #[test]
 fn an_interrupted_wait_says_that_the_job_goes_on() {
-    use std::io::{BufRead as _, BufReader, Write as _};
-    let root = tempfile::tempdir().unwrap();
-    let socket = root.path().join("socket");
-    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gnt"))
-        .arg("--socket")
-        .arg(&socket)
-        .args(["job", "watch", "5"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut stream, _) = listener.accept().unwrap();
+    let script = Script::new();
+    let mut child = script.gnt(&["job", "watch", "5"]);
+    let (mut stream, _) = script.listener.accept().unwrap();
     let mut request = Vec::new();
     BufReader::new(stream.try_clone().unwrap()).read_until(3, &mut request).unwrap();
-    let answer = br#"{"success":true,"result":[["running",["running"],[null]],[[1,[1700000000,0],"message","begins"]]]}"#;
-    stream.write_all(answer).unwrap();
-    stream.write_all(b"\x03").unwrap();
+    stream.write_all(format!("{BEGINS}\u{3}").as_bytes()).unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     while !line.contains("begins") {

@@ -21,11 +21,12 @@ use tokio::sync::watch;
 
 use FieldKind::{Number, Other, Text, Unit};
 
-static JOBS: [FieldDefinition; 5] = [
+static JOBS: [FieldDefinition; 6] = [
     FieldDefinition::new("id", "ID", Number, "Job ID"),
     FieldDefinition::new("status", "Status", Text, "Job status"),
     FieldDefinition::new("summary", "Summary", Other, "What its opcodes are"),
     FieldDefinition::new("received_ts", "Received", FieldKind::Timestamp, "When it came"),
+    FieldDefinition::new("opstart", "OpCode_start", Other, "When each opcode began"),
     FieldDefinition::new("archived", "Archived", FieldKind::Bool, "Whether it is archived"),
 ];
 static NODES: [FieldDefinition; 10] = [
@@ -58,10 +59,11 @@ static LOCKS: [FieldDefinition; 4] = [
     FieldDefinition::new("pending", "Pending", Other, "Waiting"),
 ];
 
-/// The master. What it is sent is kept as text.
+/// The master. What it is sent is kept as text, and whether its queue is drained.
 #[derive(Default)]
 struct Toy {
     asked: Mutex<Vec<String>>,
+    drained: Mutex<bool>,
 }
 
 fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
@@ -70,9 +72,10 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
             &JOBS,
             vec![
                 json!({"id": 7, "status": "success", "summary": ["TEST_DELAY(1)", "TEST_DELAY(2)"],
-                "received_ts": [1_700_000_000, 5], "archived": false}),
+                "received_ts": [1_700_000_000, 5], "archived": false,
+                "opstart": [[1_700_000_000, 500_000], null]}),
                 json!({"id": 1042, "status": "queued", "summary": ["MACHINE_ADD(1234abcd)"],
-                "received_ts": [1_700_000_001, 5], "archived": false}),
+                "received_ts": [1_700_000_001, 5], "archived": false, "opstart": [null]}),
             ],
         ),
         What::Node => (
@@ -116,6 +119,7 @@ impl Toy {
         let text = sent.to_string();
         JobId(match () {
             () if text.contains("\"duration\":13.0") => 13,
+            () if text.contains("\"duration\":14.0") => 14,
             () if text.contains("OP_MACHINE_ADD") => 20,
             () if text.contains("OP_NODE_SET_PARAMS") => 21,
             () => 37,
@@ -150,10 +154,13 @@ impl Toy {
             let at = Timestamp::from_micros(1_700_000_000_000_000);
             Arc::new(LogEntry(serial, at, kind, message))
         };
-        if call.previous.is_none() {
+        if call.previous.is_none() && id.0 != 14 {
             let values = vec![json!("running"), json!(["running"]), json!([null])];
             let log = vec![entry(1, LogType::Message, json!("begins"))];
             return Ok(JobChange::Changed(values, log));
+        }
+        if let (14, Some(change)) = (id.0, slow(&call)) {
+            return Ok(change);
         }
         let (status, result) = match id.0 {
             13 => ("error", Exception::exec("the node is on fire").to_value()),
@@ -168,6 +175,19 @@ impl Toy {
         let values = vec![json!(status), json!([status]), json!([result])];
         let log = vec![entry(2, LogType::MessageList, json!(["ends", "after all"]))];
         Ok(JobChange::Changed(values, log))
+    }
+
+    fn drain(&self, drained: bool) {
+        self.asked.lock().push(format!("drained: {drained}"));
+        *self.drained.lock() = drained;
+    }
+
+    fn config_value(&self, name: &str) -> Value {
+        match name {
+            "master_node" => json!("n1.example.com"),
+            "drain_flag" => json!(*self.drained.lock()),
+            _ => Value::Null,
+        }
     }
 
     fn query_jobs(&self, call: &QueryJobs) -> Result<Vec<Option<Vec<Value>>>, Exception> {
@@ -192,6 +212,21 @@ impl Toy {
         };
         Ok(call.job_ids.iter().flatten().map(row).collect())
     }
+}
+
+/// A job that is long in each status: nothing is new of it as long as the client would rather not
+/// wait for long. `None` at its end.
+fn slow(call: &WaitForJobChange) -> Option<JobChange> {
+    if call.previous.is_some() && call.timeout < luxi::limits::WAIT_SECONDS_MAX {
+        return Some(JobChange::Unchanged);
+    }
+    let next = match call.previous.as_ref().map(|values| values[0].as_str().unwrap()) {
+        None => "queued",
+        Some("queued") => "waiting",
+        Some("waiting") => "running",
+        _ => return None,
+    };
+    Some(JobChange::Changed(vec![json!(next), json!([next]), json!([null])], vec![]))
 }
 
 impl Service for Toy {
@@ -240,17 +275,13 @@ impl Service for Toy {
             Request::AutoArchiveJobs(call) => answer(call, async |_| Ok((5, 1))).await,
             Request::QueryConfigValues(call) => {
                 answer(call, async |call: luxi::method::QueryConfigValues| {
-                    let value = |name: &String| match name.as_str() {
-                        "master_node" => json!("n1.example.com"),
-                        _ => json!(true),
-                    };
-                    Ok(call.names.iter().map(value).collect())
+                    Ok(call.names.iter().map(|name| self.config_value(name)).collect())
                 })
                 .await
             }
             Request::QueryClusterInfo(call) => answer(call, async |_| Ok(cluster_info())).await,
             Request::SetDrainFlag(call) => {
-                self.asked.lock().push(format!("drained: {}", call.drained));
+                self.drain(call.drained);
                 answer(call, async |_| Ok(true)).await
             }
             Request::GantryStageSecret(call) => {

@@ -1,0 +1,132 @@
+//! Core: the objects that the operator named, and which of them there are.
+
+use std::collections::HashSet;
+
+use luxi::method::What;
+use luxi::query::filter::Operand;
+use luxi::query::{Cell, Filter, Table};
+use model::JobId;
+use serde_json::Value;
+
+use crate::error::CliError;
+
+/// The field whose values are host names, for filters and so here.
+const HOST_NAME: &str = "name";
+
+/// The objects that are meant; none named means all there are.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    key: &'static str,
+    operands: Vec<Operand>,
+    others: Vec<Filter>,
+}
+
+impl Chosen {
+    /// The objects whose field `key` has one of these names.
+    pub(crate) fn named(key: &'static str, names: &[String]) -> Self {
+        Self {
+            key,
+            operands: names.iter().map(|name| name.as_str().into()).collect(),
+            others: Vec::new(),
+        }
+    }
+
+    /// The jobs with these numbers.
+    pub(crate) fn jobs(ids: &[JobId]) -> Self {
+        Self { key: "id", operands: ids.iter().map(|id| id.0.into()).collect(), others: Vec::new() }
+    }
+
+    /// No names: all objects, of which none can be missing.
+    pub(crate) const fn all() -> Self {
+        Self { key: "", operands: Vec::new(), others: Vec::new() }
+    }
+
+    /// Only those for which these conditions hold, too.
+    pub(crate) fn limited(self, others: Vec<Filter>) -> Self {
+        Self { others, ..self }
+    }
+
+    /// The further conditions.
+    pub(crate) fn others(&self) -> &[Filter] {
+        &self.others
+    }
+
+    /// The field by which they are named.
+    pub(crate) const fn key(&self) -> &'static str {
+        self.key
+    }
+
+    /// A condition that holds for those that were named; `None` if none were.
+    pub(crate) fn filter(&self) -> Option<Filter> {
+        let any = || Filter::any_of(self.key, self.operands.iter().cloned());
+        (!self.operands.is_empty()).then(any)
+    }
+
+    /// The names that none of the objects in `table` has, which must show the key.
+    pub(crate) fn missing(&self, table: &Table) -> Vec<String> {
+        let column = table.fields.iter().position(|field| field.name == self.key);
+        let value = |row: &'_ Vec<Cell>| column.and_then(|at| row.get(at)?.value().cloned());
+        let values: Vec<Value> = table.data.iter().filter_map(value).collect();
+        let known: HashSet<String> = values.iter().map(text).collect();
+        // A host name is also found without its domain; the filter knows how.
+        let is_there = |operand: &Operand| {
+            if self.key != HOST_NAME {
+                return false;
+            }
+            let filter = Filter::any_of(self.key, [operand.clone()]);
+            values.iter().any(|value| filter.holds(|_key| Some((*value).clone())))
+        };
+        let names = self.operands.iter().map(|operand| (operand, name(operand)));
+        let missing = names.filter(|(operand, name)| !known.contains(name) && !is_there(operand));
+        missing.map(|(_operand, name)| name).collect()
+    }
+
+    /// # Errors
+    /// One of the objects is missing in `table`.
+    pub(crate) fn all_in(&self, what: What, table: &Table) -> Result<(), CliError> {
+        let missing = self.missing(table);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(CliError::Missing { what, names: missing.join(", ") })
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn name(operand: &Operand) -> String {
+    match operand {
+        Operand::Text(text) => text.clone(),
+        Operand::Number(number) => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use luxi::query::{FieldDefinition, FieldKind};
+
+    use super::*;
+
+    fn table(key: &'static str, values: &[Value]) -> Table {
+        let row = |value: &Value| vec![Cell::normal("x"), Cell::normal(value.clone())];
+        let field = |name| FieldDefinition::new(name, "Title", FieldKind::Other, "");
+        let fields = vec![field("other"), field(key)];
+        Table { fields, data: values.iter().map(row).collect() }
+    }
+
+    #[test]
+    fn names_that_are_not_there() {
+        let names = ["n1", "n2.example.com", "n3", "N4"].map(str::to_owned);
+        let there = ["n1.example.com", "n2.example.com", "n30.example.com", "n4.example.com"];
+        let there = there.map(Value::from);
+        assert_eq!(Chosen::named("name", &names).missing(&table("name", &there)), ["n3"]);
+        let serials = table("serial", &there);
+        assert_eq!(Chosen::named("serial", &names).missing(&serials), ["n1", "n3", "N4"]);
+        let ids = [JobId(7), JobId(8)];
+        assert_eq!(Chosen::jobs(&ids).missing(&table("id", &[Value::from(7)])), ["8"]);
+        assert!(Chosen::all().missing(&table("id", &[])).is_empty());
+        assert!(Chosen::all().filter().is_none());
+    }
+}
