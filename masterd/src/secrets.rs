@@ -39,6 +39,12 @@ impl StagedSecrets {
         Ok(())
     }
 
+    /// Whether a secret waits for a node.
+    #[must_use]
+    pub fn has(&self, node: &NodeName) -> bool {
+        self.0.lock().get(node).is_some_and(|(_, until)| *until > Instant::now())
+    }
+
     /// The secret of a node, if one waits; it is gone then.
     #[must_use]
     pub fn take(&self, node: &NodeName) -> Option<EnrolSecret> {
@@ -56,8 +62,9 @@ mod tests {
         let secrets = StagedSecrets::default();
         let node: NodeName = "n1".parse().unwrap();
         secrets.stage(node.clone(), model::Secret::new([1; 16])).unwrap();
+        assert!(secrets.has(&node));
         assert_eq!(secrets.take(&node).unwrap().expose(), &[1; 16]);
-        assert!(secrets.take(&node).is_none());
+        assert!(!secrets.has(&node) && secrets.take(&node).is_none());
         secrets.stage(node.clone(), model::Secret::new([2; 16])).unwrap();
         tokio::time::advance(KEPT_FOR).await;
         assert!(secrets.take(&node).is_none());

@@ -63,10 +63,7 @@ fn one_waits_for_the_other_and_runs_after_it() {
     for id in [first, second] {
         cluster.wait_for_status(id, "success");
     }
-    let time = |id: u64, field: &str| {
-        let times = cluster.job(id, "opexec,opend")[field][0].clone();
-        (times[0].as_u64().unwrap(), times[1].as_u64().unwrap())
-    };
+    let time = |id: u64, field: &str| cluster.job(id, field)[field][0].as_f64().unwrap();
     assert!(time(second, "opexec") >= time(first, "opend"), "both ran at the same time");
 }
 

@@ -143,13 +143,14 @@ fn a_job_that_runs_too_long_is_failed_by_the_next_start() {
     waiting.wait_until_following();
     let pid = i32::try_from(cluster.master_pid().unwrap()).unwrap();
     kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
-    let told = waiting.end();
-    assert!(told.failed(1).contains("jobs go on"), "{told:?}");
     wait_for("the end of the master", PATIENCE, || {
         (inspect::store(&cluster.master)["clean"] == true).then_some(())
     });
     cluster.kill_master();
     cluster.start_master();
+    let told = waiting.end();
+    let lost = format!("The connection to the master is lost while waiting for job {long}");
+    assert!(told.failed(1).contains(&lost), "{told:?}");
     let job = cluster.job(long, "status,opresult");
     assert_eq!(job["status"], "error");
     assert!(job["opresult"][0].to_string().contains("master ended"), "{job}");

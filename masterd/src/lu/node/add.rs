@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use model::cluster::Cluster;
-use model::enrol::{EnrolSecret, Fingerprint};
+use model::enrol::Fingerprint;
 use model::error::ErrorCode;
 use model::layout::RPC_PORT;
 use model::node::{Node, NodeRole};
@@ -20,7 +20,6 @@ pub(crate) struct AddPlan {
     primary_ip: IpAddr,
     rpc_port: u16,
     fingerprint: Fingerprint,
-    secret: EnrolSecret,
 }
 
 impl LogicalUnit for NodeAdd {
@@ -65,18 +64,15 @@ impl LogicalUnit for NodeAdd {
                 format!("fingerprint of {name} is missing; the token of `noded enroll` has it");
             return refuse(text, ErrorCode::WrongInput);
         };
-        let Some(secret) = context.world().secrets.take(&name) else {
-            let text = format!(
-                "the one-time secret of {name} is not here (the master may have been restarted); \
-                 run `gnt node add {name}` again with the token of `noded enroll`"
-            );
-            return refuse(text, ErrorCode::WrongState);
-        };
-        Ok(AddPlan { name, primary_ip, rpc_port, fingerprint, secret })
+        if !context.world().secrets.has(&name) {
+            return Err(no_secret(&name).into());
+        }
+        Ok(AddPlan { name, primary_ip, rpc_port, fingerprint })
     }
 
     async fn exec(self, plan: AddPlan, context: &mut Context) -> Result<(), Failure> {
-        let AddPlan { name, primary_ip, rpc_port, fingerprint, secret } = plan;
+        let AddPlan { name, primary_ip, rpc_port, fingerprint } = plan;
+        let secret = context.world().secrets.take(&name).ok_or_else(|| no_secret(&name))?;
         let agents = context.agents().await?.clone();
         let address = std::net::SocketAddr::new(primary_ip, rpc_port);
         context.say(format!("asking {address} for its key")).await;
@@ -149,6 +145,14 @@ fn is_new(config: &Config, name: &NodeName, (ip, port): (IpAddr, u16)) -> Result
         return Err(Exception::prereq(text, ErrorCode::ResourceNotUnique));
     }
     Ok(())
+}
+
+fn no_secret(name: &NodeName) -> Exception {
+    let text = format!(
+        "the one-time secret of {name} is not here (the master may have been restarted); run \
+         `gnt node add {name}` again with the token of `noded enroll`"
+    );
+    Exception::prereq(text, ErrorCode::WrongState)
 }
 
 fn node_lock(name: &str) -> Result<LockName, Exception> {
