@@ -3,7 +3,8 @@
 //!
 //! Queue and configuration are cores; this shell feeds them, turns their effects into one commit a
 //! round, and starts and interrupts workers. While a commit is being made durable the next round's
-//! is formed, so batches grow with the load and a lone change waits for nobody.
+//! is formed, so batches grow with the load and a lone change waits for nobody. What opcodes report
+//! at once goes into the round that started them.
 
 pub mod commit;
 pub mod publish;
@@ -12,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::error::{ErrorCode, ExceptionKind};
-use model::{Exception, JobId, JobStatus};
+use model::{Exception, JobId, JobStatus, Timestamp};
 use queue_format::Committer;
 use stdx::Clock;
 use tokio::sync::{mpsc, oneshot};
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{Config, ConfigChange};
 use crate::jobs::state::Queue;
 use crate::jobs::worker::Workers;
-use crate::jobs::{Answer, Effects, Event, Start};
+use crate::jobs::{Answer, Event, Start};
 use commit::{Prepared, Round};
 use publish::{After, Published};
 
@@ -33,6 +34,11 @@ pub type Reply = oneshot::Sender<Answer>;
 pub const COMMANDS_PENDING_MAX: usize = 4_096;
 /// Commands that go into one round: enough to fill a commit, few enough to keep answers flowing.
 const COMMANDS_PER_ROUND_MAX: usize = 512;
+
+/// How often a round lets the opcodes that it started go first, to take what they report into the
+/// same commit: a job that has nothing to wait for is durable with its submission. It is a turn and
+/// no time: an opcode that waits for anything is not waited for.
+const TURNS_PER_ROUND_MAX: usize = 4;
 
 /// Decides on a change of the configuration, given how it stands.
 pub type Decide = Box<dyn FnOnce(&Config) -> Result<Vec<ConfigChange>, Exception> + Send>;
@@ -166,18 +172,14 @@ pub struct Run {
 }
 
 /// Runs the writer until every [`Writer`] is gone or it is told to stop.
-pub async fn run(mut state: State, tools: Tools, mut commands: mpsc::Receiver<Command>, run: Run) {
+pub async fn run(state: State, tools: Tools, mut commands: mpsc::Receiver<Command>, run: Run) {
     let Run { archived, closing, stop } = run;
     let _guard = EndsWithTheWriter;
-    let mut running: HashMap<JobId, CancellationToken> = HashMap::new();
-    let mut effects = Effects::default();
-    state.queue.begin(|id| archived.get(&id).copied(), now(&tools.clock), &mut effects);
+    let mut desk = Desk::new(state, tools, closing);
+    desk.begin(&archived).await;
     drop(archived);
-    let mut round = Round::new(effects);
-    let bytes_max = tools.committer.submission_bytes_max();
     let mut pending = Vec::with_capacity(COMMANDS_PER_ROUND_MAX);
     loop {
-        finish_round(round, &tools, &mut running, &closing).await;
         let taken = tokio::select! {
             biased;
             taken = commands.recv_many(&mut pending, COMMANDS_PER_ROUND_MAX) => taken,
@@ -186,39 +188,136 @@ pub async fn run(mut state: State, tools: Tools, mut commands: mpsc::Receiver<Co
         if taken == 0 {
             return;
         }
-        round = Round::default();
-        for command in pending.drain(..) {
-            match command {
-                Command::Queue(event) => {
-                    if let Event::Ended { job, .. } = &event {
-                        running.remove(job);
-                    }
-                    state.queue.handle(event, now(&tools.clock), &mut round.effects);
-                }
-                Command::Transact { decide, reply } => {
-                    match prepare(&state.config, decide, bytes_max) {
-                        Ok(prepared) => {
-                            if !round.has_room(&prepared, bytes_max) {
-                                let full = std::mem::take(&mut round);
-                                finish_round(full, &tools, &mut running, &closing).await;
-                            }
-                            let config = round.take(prepared, reply);
-                            adopt(&mut state, &tools, &mut round, config);
-                        }
-                        Err(refusal) => round.refusals.push((reply, refusal)),
-                    }
-                }
+        desk.take(&mut pending).await;
+        for _ in 0..TURNS_PER_ROUND_MAX {
+            if !desk.start() {
+                break;
             }
-            if round.is_full() {
-                let full = std::mem::take(&mut round);
-                finish_round(full, &tools, &mut running, &closing).await;
+            tokio::task::yield_now().await;
+            while pending.len() < COMMANDS_PER_ROUND_MAX
+                && let Ok(command) = commands.try_recv()
+            {
+                pending.push(command);
             }
+            desk.take(&mut pending).await;
         }
+        desk.finish_round().await;
     }
 }
 
-fn now(clock: &Clock) -> model::Timestamp {
-    model::Timestamp::from_micros(clock.now_micros())
+/// Where commands become rounds.
+struct Desk {
+    state: State,
+    tools: Tools,
+    closing: CancellationToken,
+    running: HashMap<JobId, CancellationToken>,
+    round: Round,
+    bytes_max: usize,
+}
+
+impl Desk {
+    fn new(state: State, tools: Tools, closing: CancellationToken) -> Self {
+        let bytes_max = tools.committer.submission_bytes_max();
+        let (running, round) = (HashMap::new(), Round::default());
+        Self { state, tools, closing, running, round, bytes_max }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.tools.clock.now_micros())
+    }
+
+    /// Puts the jobs that were found to work.
+    async fn begin(&mut self, archived: &HashMap<JobId, JobStatus>) {
+        let now = self.now();
+        let status = |id| archived.get(&id).copied();
+        self.state.queue.begin(status, now, &mut self.round.effects);
+        self.start();
+        self.finish_round().await;
+    }
+
+    /// Takes commands into the round, and commits it whenever it is full.
+    async fn take(&mut self, commands: &mut Vec<Command>) {
+        for command in commands.drain(..) {
+            match command {
+                Command::Queue(event) => self.handle(event),
+                Command::Transact { decide, reply } => {
+                    match prepare(&self.state.config, decide, self.bytes_max) {
+                        Ok(prepared) => {
+                            if !self.round.has_room(&prepared, self.bytes_max) {
+                                self.finish_round().await;
+                            }
+                            let config = self.round.take(prepared, reply);
+                            self.adopt(config);
+                        }
+                        Err(refusal) => self.round.refusals.push((reply, refusal)),
+                    }
+                }
+            }
+            if self.round.is_full() {
+                self.finish_round().await;
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event<Reply>) {
+        if let Event::Ended { job, .. } = &event {
+            self.running.remove(job);
+        }
+        let now = self.now();
+        self.state.queue.handle(event, now, &mut self.round.effects);
+    }
+
+    /// Goes on with a configuration that is being committed.
+    fn adopt(&mut self, config: Arc<Config>) {
+        let running_max = config.cluster.max_running_jobs;
+        if self.state.config.cluster.max_running_jobs != running_max {
+            self.handle(Event::SetRunningMax(running_max));
+        }
+        self.tools.published.set_latest(Arc::clone(&config));
+        self.state.config = config;
+    }
+
+    /// Starts the opcodes of the round; whether there were any.
+    ///
+    /// They begin before their start is durable. That shows to nobody: what they report and change
+    /// is committed with it or behind it, and agents are called only once it is.
+    fn start(&mut self) -> bool {
+        let start: Vec<Start> = std::mem::take(&mut self.round.effects.start);
+        if self.closing.is_cancelled() {
+            // They stay "waiting" on disk, and the next start queues them anew.
+            return false;
+        }
+        let any = !start.is_empty();
+        for start in start {
+            let cancel = CancellationToken::new();
+            self.running.insert(start.job, cancel.clone());
+            self.tools.workers.start(start, cancel);
+        }
+        any
+    }
+
+    /// Commits the round, and interrupts whom it says.
+    async fn finish_round(&mut self) {
+        self.start();
+        let mut round = std::mem::take(&mut self.round);
+        let interrupt = std::mem::take(&mut round.effects.interrupt);
+        let reprioritize = std::mem::take(&mut round.effects.reprioritize);
+        for (reply, refusal) in round.refusals.drain(..) {
+            // A client that left does not need its answer.
+            drop(reply.send(Err(refusal)));
+        }
+        if !round.commits_nothing() {
+            commit::submit(&self.tools.committer, round).await;
+        }
+        for job in interrupt {
+            if let Some(cancel) = self.running.get(&job) {
+                cancel.cancel();
+            }
+        }
+        for (job, priority) in reprioritize {
+            self.tools.workers.reprioritize(job, priority);
+        }
+    }
 }
 
 /// Decides on a transaction, which must fit one commit: it happens whole or not at all.
@@ -235,51 +334,4 @@ fn prepare(config: &Arc<Config>, decide: Decide, bytes_max: usize) -> Result<Pre
         ));
     }
     Ok(prepared)
-}
-
-/// Goes on with a configuration that is being committed.
-fn adopt(state: &mut State, tools: &Tools, round: &mut Round, config: Arc<Config>) {
-    let running_max = config.cluster.max_running_jobs;
-    if state.config.cluster.max_running_jobs != running_max {
-        let event = Event::SetRunningMax(running_max);
-        state.queue.handle(event, now(&tools.clock), &mut round.effects);
-    }
-    tools.published.set_latest(Arc::clone(&config));
-    state.config = config;
-}
-
-/// Commits a round, then starts and interrupts what it says.
-async fn finish_round(
-    mut round: Round,
-    tools: &Tools,
-    running: &mut HashMap<JobId, CancellationToken>,
-    closing: &CancellationToken,
-) {
-    if closing.is_cancelled() {
-        // They stay "waiting" on disk, and the next start queues them anew.
-        round.effects.start.clear();
-    }
-    let start: Vec<Start> = std::mem::take(&mut round.effects.start);
-    let interrupt = std::mem::take(&mut round.effects.interrupt);
-    let reprioritize = std::mem::take(&mut round.effects.reprioritize);
-    for (reply, refusal) in round.refusals.drain(..) {
-        // A client that left does not need its answer.
-        drop(reply.send(Err(refusal)));
-    }
-    if !round.commits_nothing() {
-        commit::submit(&tools.committer, round).await;
-    }
-    for start in start {
-        let cancel = CancellationToken::new();
-        running.insert(start.job, cancel.clone());
-        tools.workers.start(start, cancel);
-    }
-    for job in interrupt {
-        if let Some(cancel) = running.get(&job) {
-            cancel.cancel();
-        }
-    }
-    for (job, priority) in reprioritize {
-        tools.workers.reprioritize(job, priority);
-    }
 }

@@ -37,17 +37,6 @@ pub(super) struct Round {
 }
 
 impl Round {
-    pub(super) fn new(effects: Effects<Reply>) -> Self {
-        Self {
-            effects,
-            documents: BTreeMap::new(),
-            document_bytes: 0,
-            config: None,
-            transactions: Vec::new(),
-            refusals: Vec::new(),
-        }
-    }
-
     /// Whether it is time to commit before the next command is taken.
     pub(super) fn is_full(&self) -> bool {
         let effects = &self.effects;
@@ -219,16 +208,12 @@ fn document_change(name: &str, content: Option<&Bytes>) -> Change {
     }
 }
 
-/// What a round changes: the configuration together, each job by itself. The serial goes before
-/// the jobs: a stop in between must not let an id be used twice.
+/// What a round changes: each job by itself, the configuration together. The serial goes before the
+/// jobs, since a stop in between must not let an id be used twice, and the configuration behind
+/// them, since nothing may be changed by a job that then never was.
 fn pieces(round: &Round) -> Vec<Piece> {
     let effects = &round.effects;
     let mut pieces = Vec::with_capacity(effects.changed.len() + effects.archived.len() + 3);
-    if !round.documents.is_empty() {
-        let documents = round.documents.iter();
-        let changes = documents.map(|(key, content)| document_change(key, content.as_ref()));
-        pieces.push(changes.collect());
-    }
     if let Some(serial) = effects.serial {
         let content = Bytes::from(format!("{serial}\n"));
         pieces.push(vec![Change::Put { key: key(document::QUEUE_SERIAL), content }]);
@@ -244,6 +229,11 @@ fn pieces(round: &Round) -> Vec<Piece> {
             true => Change::Put { key, content: Bytes::new() },
             false => Change::Delete { key },
         }]);
+    }
+    if !round.documents.is_empty() {
+        let documents = round.documents.iter();
+        let changes = documents.map(|(key, content)| document_change(key, content.as_ref()));
+        pieces.push(changes.collect());
     }
     pieces
 }
