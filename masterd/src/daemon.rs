@@ -281,7 +281,7 @@ async fn commit_role(
     let pieces = writer::commit::role_entry(changed, documents);
     let (reply, durable) = oneshot::channel();
     let shown = After::role_entry(found.to_vec(), reply);
-    writer::commit::offer_all(committer, pieces, shown).await.map_err(refused)?;
+    writer::commit::offer_all(committer, pieces, shown, false).await.map_err(refused)?;
     durable
         .await
         .map_err(|_dropped| DaemonError::RoleLost)?

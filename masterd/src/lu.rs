@@ -10,6 +10,7 @@ pub mod rack;
 pub mod test;
 
 use std::future::Future;
+use std::pin::Pin;
 
 use model::Exception;
 use model::opcode::{OpCode, Verb};
@@ -80,19 +81,27 @@ pub(crate) trait LogicalUnit: Verb + Sized {
 /// Its failure, or that it was canceled.
 pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Failure> {
     match op {
-        OpCode::ClusterPostInit(op) => run_one(op, context).await,
-        OpCode::ClusterQuery(op) => run_one(op, context).await,
-        OpCode::ClusterSetParams(op) => run_one(op, context).await,
-        OpCode::NodeAdd(op) => run_one(op, context).await,
-        OpCode::NodeRemove(op) => run_one(op, context).await,
-        OpCode::NodeSetParams(op) => run_one(op, context).await,
-        OpCode::IpamSet(op) => run_one(op, context).await,
-        OpCode::MachineAdd(op) => run_one(op, context).await,
-        OpCode::MachineRemove(op) => run_one(op, context).await,
-        OpCode::RackPush(op) => run_one(op, context).await,
-        OpCode::TestDelay(op) => run_one(op, context).await,
-        OpCode::TestJqueue(op) => run_one(op, context).await,
+        OpCode::ClusterPostInit(op) => boxed(op, context).await,
+        OpCode::ClusterQuery(op) => boxed(op, context).await,
+        OpCode::ClusterSetParams(op) => boxed(op, context).await,
+        OpCode::NodeAdd(op) => boxed(op, context).await,
+        OpCode::NodeRemove(op) => boxed(op, context).await,
+        OpCode::NodeSetParams(op) => boxed(op, context).await,
+        OpCode::IpamSet(op) => boxed(op, context).await,
+        OpCode::MachineAdd(op) => boxed(op, context).await,
+        OpCode::MachineRemove(op) => boxed(op, context).await,
+        OpCode::RackPush(op) => boxed(op, context).await,
+        OpCode::TestDelay(op) => boxed(op, context).await,
+        OpCode::TestJqueue(op) => boxed(op, context).await,
     }
+}
+
+/// Each unit's future has a place of its own: the largest would else be moved about for all.
+fn boxed<U: LogicalUnit + Sync + 'static>(
+    unit: U,
+    context: &mut Context,
+) -> Pin<Box<impl Future<Output = Result<Value, Failure>> + Send>> {
+    Box::pin(run_one(unit, context))
 }
 
 async fn run_one<U: LogicalUnit + Sync>(unit: U, context: &mut Context) -> Result<Value, Failure> {

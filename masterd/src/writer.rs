@@ -35,9 +35,9 @@ pub const COMMANDS_PENDING_MAX: usize = 4_096;
 /// Commands that go into one round: enough to fill a commit, few enough to keep answers flowing.
 const COMMANDS_PER_ROUND_MAX: usize = 512;
 
-/// How often a round lets the opcodes that it started go first, to take what they report into the
-/// same commit: a job that has nothing to wait for is durable with its submission. It is a turn and
-/// no time: an opcode that waits for anything is not waited for.
+/// How often a round takes what the opcodes that it started report at once into the same commit: a
+/// job that has nothing to wait for is durable with its submission. An opcode that waits for
+/// anything is not waited for.
 const TURNS_PER_ROUND_MAX: usize = 4;
 
 /// Decides on a change of the configuration, given how it stands.
@@ -193,7 +193,6 @@ pub async fn run(state: State, tools: Tools, mut commands: mpsc::Receiver<Comman
             if !desk.start() {
                 break;
             }
-            tokio::task::yield_now().await;
             while pending.len() < COMMANDS_PER_ROUND_MAX
                 && let Ok(command) = commands.try_recv()
             {
@@ -201,7 +200,12 @@ pub async fn run(state: State, tools: Tools, mut commands: mpsc::Receiver<Comman
             }
             desk.take(&mut pending).await;
         }
-        desk.finish_round().await;
+        let lone = commands.is_empty();
+        desk.finish_round(lone).await;
+        if lone {
+            // Those who were answered go first, should there be something to do by now.
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -232,7 +236,7 @@ impl Desk {
         let status = |id| archived.get(&id).copied();
         self.state.queue.begin(status, now, &mut self.round.effects);
         self.start();
-        self.finish_round().await;
+        self.finish_round(false).await;
     }
 
     /// Takes commands into the round, and commits it whenever it is full.
@@ -244,7 +248,7 @@ impl Desk {
                     match prepare(&self.state.config, decide, self.bytes_max) {
                         Ok(prepared) => {
                             if !self.round.has_room(&prepared, self.bytes_max) {
-                                self.finish_round().await;
+                                self.finish_round(false).await;
                             }
                             let config = self.round.take(prepared, reply);
                             self.adopt(config);
@@ -254,7 +258,7 @@ impl Desk {
                 }
             }
             if self.round.is_full() {
-                self.finish_round().await;
+                self.finish_round(false).await;
             }
         }
     }
@@ -296,8 +300,9 @@ impl Desk {
         any
     }
 
-    /// Commits the round, and interrupts whom it says.
-    async fn finish_round(&mut self) {
+    /// Commits the round, and interrupts whom it says. One that is `lone`, with nothing behind it
+    /// to be done meanwhile, is written on this thread if the disk is quick.
+    async fn finish_round(&mut self, lone: bool) {
         self.start();
         let mut round = std::mem::take(&mut self.round);
         let interrupt = std::mem::take(&mut round.effects.interrupt);
@@ -307,7 +312,7 @@ impl Desk {
             drop(reply.send(Err(refusal)));
         }
         if !round.commits_nothing() {
-            commit::submit(&self.tools.committer, round).await;
+            commit::submit(&self.tools.committer, round, lone).await;
         }
         for job in interrupt {
             if let Some(cancel) = self.running.get(&job) {

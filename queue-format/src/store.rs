@@ -2,8 +2,8 @@
 //!
 //! In reading order: [`Store::open`] (`open`) takes the lock and recovers; [`Reader`] (`scan`)
 //! reads; [`Committer`] (`committer`, within the bounds of `admission`) takes changes from any
-//! thread and tells its owner by [`Callbacks`]. Behind it (`threads`) a thread takes what waits in
-//! `queue`, makes one batch of it that recovery can repeat (`resolve`), and commits it
+//! thread and tells its owner by [`Callbacks`]. Behind it (`threads`) a thread (`log_writer`) takes
+//! what waits in `queue`, makes one batch of it that recovery can repeat (`resolve`), and commits it
 //! (`commit`); a second thread brings `files` up to date with what is `pending`; a third makes
 //! durable what is `dirty` (`checkpoint`) and says so in the `header`. `naive` does without a
 //! journal; `replicated` is the same store below a replication engine.
@@ -16,6 +16,7 @@ mod committer;
 mod dirty;
 mod files;
 mod header;
+mod log_writer;
 mod naive;
 mod open;
 mod pending;

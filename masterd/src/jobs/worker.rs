@@ -1,10 +1,12 @@
 //! Runs opcodes: one task each, which reports to the queue whatever happens.
 
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use model::error::ExceptionKind;
+use model::opcode::Reach;
 use model::{Exception, JobId};
 use stdx::Tasks;
 use tokio_util::sync::CancellationToken;
@@ -29,10 +31,19 @@ impl Workers {
     }
 
     /// Runs one opcode; `cancel` asks it to end at its next safe point.
+    ///
+    /// One that stays on the master is taken as far as it comes without waiting before this
+    /// returns, since most have ended by then; whatever it waits for, it goes on by itself.
     pub fn start(&self, start: Start, cancel: CancellationToken) {
         let world = Arc::clone(&self.world);
         let span = tracing::info_span!("op", job = start.job.0, op = start.op);
-        self.tasks.spawn("opcode", run(start, world, cancel).instrument(span));
+        let near = start.input.reach() == Reach::Master;
+        let mut work = Box::pin(run(start, world, cancel).instrument(span));
+        // Its task polls it again and thereby takes over its wake-ups.
+        let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+        if !near || work.as_mut().poll(&mut nobody).is_pending() {
+            self.tasks.spawn("opcode", work);
+        }
     }
 
     /// Changes the priority of a job that waits for locks.

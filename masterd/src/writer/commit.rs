@@ -105,7 +105,9 @@ impl Prepared {
 /// Hands a round to the store, in as many commits as it takes; all that follows from it comes with
 /// the last. A crash between two of them leaves what recovery can go on from: changes are in the
 /// order in which jobs depend on each other, and nobody was told anything yet.
-pub(super) async fn submit(committer: &Committer<After>, round: Round) {
+///
+/// `lone` says that nothing else is to be done before it is durable.
+pub(super) async fn submit(committer: &Committer<After>, round: Round, lone: bool) {
     let pieces = pieces(&round);
     let Round { effects, config, transactions, .. } = round;
     let after = After {
@@ -116,7 +118,7 @@ pub(super) async fn submit(committer: &Committer<After>, round: Round) {
         replies: effects.replies,
         transactions,
     };
-    if let Err(why) = offer_all(committer, pieces, after).await {
+    if let Err(why) = offer_all(committer, pieces, after, lone).await {
         if let Refusal::TooLarge { what } = &why {
             // Memory is ahead of a disk that will never follow: going on would spread that.
             tracing::error!(what, "a change does not fit the store; the daemon ends");
@@ -136,13 +138,14 @@ pub async fn offer_all(
     committer: &Committer<After>,
     pieces: Vec<Piece>,
     after: After,
+    lone: bool,
 ) -> Result<(), Refusal> {
     let mut commits = pack(pieces, committer.submission_bytes_max());
     let last = commits.pop().unwrap_or_default();
     for commit in commits {
-        offer(committer, commit, After::default()).await?;
+        offer(committer, commit, After::default(), false).await?;
     }
-    offer(committer, last, after).await
+    offer(committer, last, after, lone).await
 }
 
 /// Changes that belong into one commit.
@@ -178,8 +181,10 @@ async fn offer(
     committer: &Committer<After>,
     mut changes: Vec<Change>,
     mut after: After,
+    lone: bool,
 ) -> Result<(), Refusal> {
-    while let Err(refused) = committer.submit(changes, after) {
+    let submit = if lone { Committer::submit_here } else { Committer::submit };
+    while let Err(refused) = submit(committer, changes, after) {
         match refused.reason {
             Refusal::Busy | Refusal::DiskFull { .. } => {
                 tracing::warn!(reason = %refused.reason, "the store has no room; waiting");

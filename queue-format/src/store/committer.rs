@@ -10,11 +10,12 @@ use super::callbacks::{Callbacks, OnCommitted};
 use super::checkpoint::{Bell, Checkpoint};
 use super::commit::{Commit, CommitError, FatalError, Log};
 use super::files::Reach;
+use super::log_writer::{LogSteps, LogWriter};
 use super::naive::Naive;
 use super::open::Parts;
 use super::queue::{PushError, Queue, Submission};
 use super::scan::Reader;
-use super::threads::{Closing, EndState, LogSteps, Shared, Status, spawn_all};
+use super::threads::{Closing, EndState, Shared, Status, spawn_all};
 use crate::change::Change;
 use crate::journal::ring::NewSegment;
 use crate::position::{Epoch, Position};
@@ -40,6 +41,7 @@ pub struct Committer<T: Send + 'static> {
     shared: Arc<Shared<T>>,
     reader: Reader,
     closing: Mutex<Option<Closing>>,
+    log: LogWriter<T, CommitSteps<T>>,
     submission_bytes_max: usize,
 }
 
@@ -85,7 +87,7 @@ impl Store {
             missing_segments,
             (options, EndState::FilesAlone),
         );
-        let threads = threads.map_err(|error| {
+        let (threads, log) = threads.map_err(|error| {
             shared.end();
             StartError::Thread(error)
         })?;
@@ -93,6 +95,7 @@ impl Store {
             shared,
             reader,
             closing: Mutex::new(Some(Closing { threads, lock })),
+            log,
             submission_bytes_max: group_bytes_max * 2,
         })
     }
@@ -105,17 +108,28 @@ impl<T: Send + 'static> Committer<T> {
     /// # Errors
     /// See [`Refusal`]; tag and changes are given back.
     pub fn submit(&self, changes: Vec<Change>, tag: T) -> Result<(), Refused<T>> {
-        let weight = match weigh(&changes, self.submission_bytes_max) {
-            Ok(weight) => weight,
-            Err(reason) => return Err(Refused { tag, changes, reason }),
-        };
-        self.shared.queue.push(Submission { changes, weight, tag }).map_err(|(error, back)| {
-            let reason = match error {
-                PushError::Busy => Refusal::Busy,
-                PushError::Closed => Refusal::Stopped,
-            };
-            Refused { tag: back.tag, changes: back.changes, reason }
-        })
+        let submission = self.submission(changes, tag)?;
+        self.shared.queue.push(submission).map_err(not_taken)
+    }
+
+    /// Like [`Committer::submit`], for who has nothing else to do meanwhile: commits on the
+    /// caller's thread where that needs no waiting but for a quick disk, so that no other thread
+    /// has to be woken. Callbacks may run within this call.
+    ///
+    /// # Errors
+    /// See [`Refusal`]; tag and changes are given back.
+    pub fn submit_here(&self, changes: Vec<Change>, tag: T) -> Result<(), Refused<T>> {
+        let submission = self.submission(changes, tag)?;
+        self.shared.queue.push_quietly(submission).map_err(not_taken)?;
+        self.log.write_here();
+        Ok(())
+    }
+
+    fn submission(&self, changes: Vec<Change>, tag: T) -> Result<Submission<T>, Refused<T>> {
+        match weigh(&changes, self.submission_bytes_max) {
+            Ok(weight) => Ok(Submission { changes, weight, tag }),
+            Err(reason) => Err(Refused { tag, changes, reason }),
+        }
     }
 
     /// Submits new work: refused when much waits already, or the disk takes nothing.
@@ -193,6 +207,14 @@ impl<T: Send + 'static> Committer<T> {
             None => Ok(()),
         }
     }
+}
+
+fn not_taken<T>((error, back): (PushError, Submission<T>)) -> Refused<T> {
+    let reason = match error {
+        PushError::Busy => Refusal::Busy,
+        PushError::Closed => Refusal::Stopped,
+    };
+    Refused { tag: back.tag, changes: back.changes, reason }
 }
 
 impl<T: Send + 'static> Drop for Committer<T> {

@@ -63,10 +63,34 @@ struct State<T> {
     checkpoint: Option<Reach>,
     segments: Vec<NewSegment>,
     frame_wanted: bool,
+    /// The log thread waits for work.
     waiting: bool,
+    /// A group was taken and is not done.
     committing: bool,
+    /// Whoever took the group left it to the log thread.
+    left_over: bool,
     closed: bool,
     ended: bool,
+}
+
+impl<T> State<T> {
+    fn has_work(&self) -> bool {
+        self.ended
+            || self.left_over
+            || self.frame_wanted
+            || self.checkpoint.is_some()
+            || !self.segments.is_empty()
+            || !self.submissions.is_empty()
+    }
+
+    /// The end, or what makes room in the journal.
+    fn room(&mut self) -> Option<Work<T>> {
+        if self.ended {
+            return Some(Work::End);
+        }
+        let checkpoint = self.checkpoint.take().map(Work::Checkpoint);
+        checkpoint.or_else(|| self.segments.pop().map(Work::Segment))
+    }
 }
 
 #[derive(Debug)]
@@ -91,6 +115,7 @@ impl<T> Queue<T> {
                 frame_wanted: false,
                 waiting: false,
                 committing: false,
+                left_over: false,
                 closed: false,
                 ended: false,
             }),
@@ -104,6 +129,16 @@ impl<T> Queue<T> {
 
     /// Adds work unless too much waits.
     pub(crate) fn push(&self, submission: Submission<T>) -> Result<(), (PushError, Submission<T>)> {
+        self.push_quietly(submission)?;
+        self.wake_if_waiting(self.state.lock());
+        Ok(())
+    }
+
+    /// Adds work without telling the log thread; [`Queue::call`] must follow.
+    pub(crate) fn push_quietly(
+        &self,
+        submission: Submission<T>,
+    ) -> Result<(), (PushError, Submission<T>)> {
         let mut state = self.state.lock();
         if state.closed {
             return Err((PushError::Closed, submission));
@@ -116,8 +151,15 @@ impl<T> Queue<T> {
         self.changes.store(state.changes, Ordering::Relaxed);
         self.bytes.fetch_add(submission.weight, Ordering::Relaxed);
         state.submissions.push_back(submission);
-        self.wake_if_waiting(state);
         Ok(())
+    }
+
+    /// Wakes the log thread if it waits and there is anything for it.
+    pub(crate) fn call(&self) {
+        let state = self.state.lock();
+        if state.has_work() {
+            self.wake_if_waiting(state);
+        }
     }
 
     /// Tells that the files are durable up to here.
@@ -164,39 +206,49 @@ impl<T> Queue<T> {
         self.changes() > BACKLOG_CHANGES_SOFT || self.bytes() > BACKLOG_BYTES_SOFT
     }
 
-    /// Waits for work: everything that waits at this moment, within bounds.
-    pub(crate) fn next(&self) -> Work<T> {
-        self.take(true)
-    }
-
-    /// Waits for a checkpoint or a segment; submissions stay where they are.
-    pub(crate) fn next_room(&self) -> Work<T> {
-        self.take(false)
-    }
-
-    fn take(&self, submissions: bool) -> Work<T> {
+    /// Waits until there is work, which [`Queue::next`] then takes; somebody else may be faster.
+    pub(crate) fn wait(&self) {
         let mut state = self.state.lock();
-        state.committing = !submissions;
+        while !state.has_work() {
+            state.waiting = true;
+            self.wake.wait(&mut state);
+            state.waiting = false;
+        }
+    }
+
+    /// The next work, without waiting: of submissions everything that waits at this moment, within
+    /// bounds.
+    pub(crate) fn next(&self) -> Option<Work<T>> {
+        let mut state = self.state.lock();
+        if let Some(work) = state.room() {
+            return Some(work);
+        }
+        if state.submissions.is_empty() {
+            return std::mem::take(&mut state.frame_wanted).then_some(Work::Frame);
+        }
+        Some(Work::Group(self.take_group(&mut state)))
+    }
+
+    /// Submissions to commit, unless there is something else to do first.
+    pub(crate) fn next_group(&self) -> Option<Vec<Submission<T>>> {
+        let mut state = self.state.lock();
+        let first = state.ended
+            || state.left_over
+            || state.checkpoint.is_some()
+            || !state.segments.is_empty()
+            || state.submissions.is_empty();
+        if first { None } else { Some(self.take_group(&mut state)) }
+    }
+
+    /// Waits for a checkpoint, a segment or the end; submissions stay where they are.
+    pub(crate) fn next_room(&self) -> Work<T> {
+        let mut state = self.state.lock();
         loop {
-            if state.ended {
-                return Work::End;
-            }
-            if let Some(reach) = state.checkpoint.take() {
-                return Work::Checkpoint(reach);
-            }
-            if let Some(segment) = state.segments.pop() {
-                return Work::Segment(segment);
-            }
-            if submissions && !state.submissions.is_empty() {
-                state.committing = true;
-                state.frame_wanted = false;
-                return Work::Group(self.take_group(&mut state));
+            if let Some(work) = state.room() {
+                return work;
             }
             if std::mem::take(&mut state.frame_wanted) {
                 return Work::Frame;
-            }
-            if submissions {
-                self.drained.notify_all();
             }
             state.waiting = true;
             self.wake.wait(&mut state);
@@ -204,7 +256,26 @@ impl<T> Queue<T> {
         }
     }
 
+    /// The group that was taken is committed.
+    pub(crate) fn group_done(&self) {
+        let mut state = self.state.lock();
+        state.committing = false;
+        state.left_over = false;
+        if state.submissions.is_empty() {
+            self.drained.notify_all();
+        }
+    }
+
+    /// The group that was taken is left to the log thread.
+    pub(crate) fn group_left(&self) {
+        let mut state = self.state.lock();
+        state.left_over = true;
+        self.wake_if_waiting(state);
+    }
+
     fn take_group(&self, state: &mut State<T>) -> Vec<Submission<T>> {
+        state.committing = true;
+        state.frame_wanted = false;
         let mut bytes = 0;
         let fits = |submission: &Submission<T>| {
             bytes += submission.weight;
@@ -251,9 +322,11 @@ mod tests {
         Submission { changes: Vec::new(), weight, tag }
     }
 
-    fn tags(work: Work<u32>) -> Vec<u32> {
+    fn tags(work: Option<Work<u32>>) -> Vec<u32> {
         match work {
-            Work::Group(group) => group.into_iter().map(|submission| submission.tag).collect(),
+            Some(Work::Group(group)) => {
+                group.into_iter().map(|submission| submission.tag).collect()
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -280,7 +353,7 @@ mod tests {
         queue.push_checkpoint(reach);
         assert!(matches!(queue.next_room(), Work::Checkpoint(found) if found == reach));
         queue.end();
-        assert!(matches!(queue.next(), Work::End));
+        assert!(matches!(queue.next(), Some(Work::End)));
         assert_eq!(queue.push(submission(2, 1)).unwrap_err().0, PushError::Closed);
         queue.close_and_drain();
     }

@@ -128,7 +128,7 @@ impl ReplicatedStore {
         let checkpoint = Checkpoint { disk, root, files, header };
         let end = (options, EndState::WithJournal);
         let threads = spawn_all(&shared, steps, checkpoint, missing_segments, end);
-        let threads = threads.map_err(|error| {
+        let (threads, _log) = threads.map_err(|error| {
             shared.end();
             StartError::Thread(error)
         })?;

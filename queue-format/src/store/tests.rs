@@ -233,3 +233,45 @@ fn the_segments_that_are_there_bound_a_submission() {
     let refused = committer.submit(vec![put("a", &"x".repeat(small))], 2).unwrap_err();
     assert!(matches!(refused.reason, Refusal::TooLarge { .. }), "{refused:?}");
 }
+
+#[test]
+fn submitters_who_write_by_themselves_keep_the_order_of_all() {
+    const EACH: u64 = 2_000;
+    let dir = tempfile::tempdir().unwrap();
+    let (committer, committed, _) = start(dir.path(), options());
+    let committer = Arc::new(committer);
+    let threads: Vec<_> = (0..4_u64)
+        .map(|thread| {
+            let committer = committer.clone();
+            std::thread::spawn(move || {
+                for number in 0..EACH {
+                    let tag = thread * EACH + number;
+                    let changes = vec![put(&format!("k/{thread}"), &tag.to_string())];
+                    let done = match thread % 2 {
+                        0 => committer.submit_here(changes, tag),
+                        _ => committer.submit(changes, tag),
+                    };
+                    done.unwrap();
+                }
+            })
+        })
+        .collect();
+    let mut next = [0; 4];
+    let mut last = Position::default();
+    while next.iter().sum::<u64>() < 4 * EACH {
+        let (tags, position) = committed.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(position > last, "commits come in their order");
+        last = position;
+        for tag in tags {
+            let thread = usize::try_from(tag / EACH).unwrap();
+            assert_eq!(tag % EACH, next[thread], "of thread {thread}");
+            next[thread] += 1;
+        }
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    committer.close().unwrap();
+    for thread in 0..4_u64 {
+        let last = ((thread + 1) * EACH - 1).to_string();
+        assert_eq!(content(dir.path(), &format!("k/{thread}")), Some(last));
+    }
+}

@@ -10,8 +10,9 @@ use super::admission::{CloseError, Health};
 use super::callbacks::{OnFatal, chain};
 use super::checkpoint::{Bell, Checkpoint, Ring, segment_path};
 use super::commit::FatalError;
-use super::files::{Files, Reach};
-use super::queue::{Queue, Submission, Work};
+use super::files::Files;
+use super::log_writer::{LogSteps, LogWriter};
+use super::queue::Queue;
 use super::{Durability, StoreOptions};
 use crate::disk::Locked;
 use crate::journal::ring::NewSegment;
@@ -94,14 +95,17 @@ impl<T> Shared<T> {
     }
 }
 
+/// The threads, and the journal's writer, which the first of them is not alone to use.
+pub(super) type Spawned<T, S> = (Vec<JoinHandle<()>>, LogWriter<T, S>);
+
 /// Starts the threads; the one that owns the journal is the first, the checkpoint thread the third.
-pub(super) fn spawn_all<T: Send + 'static>(
+pub(super) fn spawn_all<T: Send + 'static, S: LogSteps<T> + 'static>(
     shared: &Arc<Shared<T>>,
-    steps: impl LogSteps<T> + 'static,
+    steps: S,
     checkpoint: Checkpoint,
     missing_segments: Vec<usize>,
     (options, end_state): (StoreOptions, EndState),
-) -> std::io::Result<Vec<JoinHandle<()>>> {
+) -> std::io::Result<Spawned<T, S>> {
     let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
         let guard = PanicGuard(shared.clone());
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -111,7 +115,8 @@ pub(super) fn spawn_all<T: Send + 'static>(
     };
     let durability = options.durability;
     let request_bytes = options.segment_bytes / 4 * 3;
-    let thread = LogThread { shared: shared.clone(), steps, request_bytes, requested_at: 0 };
+    let log = LogWriter::new(shared.clone(), steps, request_bytes);
+    let thread = log.clone();
     let mut threads = vec![spawn("store-log", Box::new(move || thread.run()))?];
     if durability == Durability::Journal {
         let writer = shared.clone();
@@ -125,7 +130,7 @@ pub(super) fn spawn_all<T: Send + 'static>(
         let thread = CheckpointThread { shared, checkpoint, missing_segments, options, end_state };
         threads.push(spawn("store-checkpoint", Box::new(move || thread.run()))?);
     }
-    Ok(threads)
+    Ok((threads, log))
 }
 
 /// A thread of the store that panicked has been told by the panic itself.
@@ -144,98 +149,6 @@ impl<T> Drop for PanicGuard<T> {
             let rule = "a thread of the store never panics".to_owned();
             self.0.fail(&FatalError::Rule { rule });
         }
-    }
-}
-
-/// What the thread that owns the journal does with what waits for it.
-pub(super) trait LogSteps<T>: Send {
-    /// A group that is on its way.
-    type Group;
-    /// Gets a group ready.
-    fn prepare(&mut self, group: Vec<Submission<T>>) -> Self::Group;
-    /// Tries to make it durable; false when there is no room before the next checkpoint.
-    fn attempt(
-        &mut self,
-        group: &mut Self::Group,
-        after_checkpoint: bool,
-    ) -> Result<bool, FatalError>;
-    /// Tells those who wait for the group, which is durable.
-    fn finish(&mut self, group: Self::Group);
-    /// Writes a frame without a group.
-    fn write_frame(&mut self) -> Result<(), FatalError>;
-    /// Lets the journal say that the files cover `reach`.
-    fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError>;
-    /// Adds a segment to the ring.
-    fn add_segment(&mut self, segment: NewSegment);
-    /// Bytes written to the journal since it was opened.
-    fn written_bytes(&self) -> u64;
-}
-
-struct LogThread<T, S> {
-    shared: Arc<Shared<T>>,
-    steps: S,
-    /// Journal bytes between requests for a checkpoint.
-    request_bytes: u64,
-    /// Journal bytes at the last request.
-    requested_at: u64,
-}
-
-impl<T, S: LogSteps<T>> LogThread<T, S> {
-    fn run(mut self) {
-        let shared = self.shared.clone();
-        loop {
-            let done = match shared.queue.next() {
-                Work::Group(group) => self.write_group(group),
-                other => self.make_room(other),
-            };
-            match done {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => {
-                    shared.fail(&error);
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Does what makes room in the journal; false at the end.
-    fn make_room(&mut self, work: Work<T>) -> Result<bool, FatalError> {
-        match work {
-            Work::Checkpoint(reach) => {
-                self.steps.note_checkpoint(reach)?;
-                self.shared.bell.note(reach);
-            }
-            Work::Segment(segment) => self.steps.add_segment(segment),
-            // A checkpoint may be waiting for it.
-            Work::Frame => self.steps.write_frame()?,
-            Work::Group(_) | Work::End => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn write_group(&mut self, group: Vec<Submission<T>>) -> Result<bool, FatalError> {
-        self.shared.files.wait_for_room();
-        let mut group = self.steps.prepare(group);
-        let mut after_checkpoint = false;
-        while !self.steps.attempt(&mut group, after_checkpoint)? {
-            self.request_checkpoint();
-            let work = self.shared.queue.next_room();
-            after_checkpoint |= matches!(work, Work::Checkpoint(_));
-            if !self.make_room(work)? {
-                return Ok(false);
-            }
-        }
-        self.steps.finish(group);
-        if self.steps.written_bytes() - self.requested_at > self.request_bytes {
-            self.request_checkpoint();
-        }
-        Ok(true)
-    }
-
-    fn request_checkpoint(&mut self) {
-        self.requested_at = self.steps.written_bytes();
-        self.shared.bell.request();
     }
 }
 

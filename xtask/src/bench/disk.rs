@@ -86,29 +86,52 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
 /// # Errors
 /// The disk cannot be written.
 pub fn measure(dir: &Path, time: Duration) -> Result<DiskLimits, DiskError> {
-    Ok(DiskLimits { append: append(dir, time)?, replace: replace(dir, time)? })
+    let append = Appender::prepare(dir)?.measure(time)?;
+    Ok(DiskLimits { append, replace: replace(dir, time)? })
 }
 
-fn append(dir: &Path, time: Duration) -> Result<Sample, DiskError> {
-    let path = dir.join("append");
-    let at = |error| DiskError::Prepare { path: path.clone(), error };
-    let file = File::create(&path).map_err(at)?;
-    let zeros = vec![0; ZEROS_BYTES];
-    for start in (0..FILE_BYTES).step_by(ZEROS_BYTES) {
-        file.write_all_at(&zeros, offset(start)).map_err(at)?;
-    }
-    file.sync_all().map_err(at)?;
-    stdx::atomic::sync_parent(&path).map_err(at)?;
-    let record = [0x5a; RECORD_BYTES];
-    let mut next = 0;
-    Sample::take(time, || {
-        if next + RECORD_BYTES > FILE_BYTES {
-            next = 0;
+/// A file to append records to.
+#[derive(Debug)]
+pub struct Appender {
+    path: PathBuf,
+    file: File,
+    next: usize,
+}
+
+impl Appender {
+    /// Makes the file, durably.
+    ///
+    /// # Errors
+    /// The disk cannot be written.
+    pub fn prepare(dir: &Path) -> Result<Self, DiskError> {
+        let path = dir.join("append");
+        let at = |error| DiskError::Prepare { path: path.clone(), error };
+        let file = File::create(&path).map_err(at)?;
+        let zeros = vec![0; ZEROS_BYTES];
+        for start in (0..FILE_BYTES).step_by(ZEROS_BYTES) {
+            file.write_all_at(&zeros, offset(start)).map_err(at)?;
         }
-        let written = file.write_all_at(&record, offset(next)).and_then(|()| file.sync_data());
-        next += RECORD_BYTES;
-        written.map_err(|error| DiskError::Write { path: path.clone(), error })
-    })
+        file.sync_all().map_err(at)?;
+        stdx::atomic::sync_parent(&path).map_err(at)?;
+        Ok(Self { path, file, next: 0 })
+    }
+
+    /// Appends records for `time`, each durable before the next.
+    ///
+    /// # Errors
+    /// The disk cannot be written.
+    pub fn measure(&mut self, time: Duration) -> Result<Sample, DiskError> {
+        let record = [0x5a; RECORD_BYTES];
+        let Self { path, file, next } = self;
+        Sample::take(time, || {
+            if *next + RECORD_BYTES > FILE_BYTES {
+                *next = 0;
+            }
+            let written = file.write_all_at(&record, offset(*next)).and_then(|()| file.sync_data());
+            *next += RECORD_BYTES;
+            written.map_err(|error| DiskError::Write { path: path.clone(), error })
+        })
+    }
 }
 
 fn replace(dir: &Path, time: Duration) -> Result<Sample, DiskError> {
@@ -153,6 +176,13 @@ impl Sample {
         Self { durations, elapsed }
     }
 
+    /// Adds what was measured at another time.
+    pub fn extend(&mut self, other: Self) {
+        self.durations.extend(other.durations);
+        self.durations.sort_unstable();
+        self.elapsed += other.elapsed;
+    }
+
     /// Operations in a second.
     #[must_use]
     pub fn per_second(&self) -> f64 {
@@ -185,6 +215,10 @@ mod tests {
         is(99, 198.0);
         is(100, 200.0);
         assert!((sample.per_second() - 100.0).abs() < 1e-9);
+        let mut longer = sample.clone();
+        longer.extend(Sample::new(vec![Duration::from_micros(500); 100], Duration::from_secs(1)));
+        assert!((longer.per_second() - 100.0).abs() < 1e-9);
+        assert!((longer.percentile_us(100) - 500.0).abs() < 1e-6);
     }
 
     #[test]

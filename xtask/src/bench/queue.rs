@@ -6,7 +6,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::client::Tally;
-use super::report::Report;
+use super::disk::Sample;
+use super::report::{Report, Target};
 use super::{BenchError, Setting, disk};
 use crate::programs::{BuildError, Profile, Programs, client_program};
 use crate::stage::{Stage, StageError};
@@ -36,35 +37,35 @@ pub enum QueueError {
     Pipe(#[from] io::Error),
 }
 
+/// Parts of a measurement, before each of which the disk is measured again: on a shared machine a
+/// ratio means something only between neighbours in time.
+const SLICES: u32 = 4;
+
 /// The bench `queue`: the disk first, then one client, then sixteen.
 ///
 /// # Errors
 /// The programs do not build, or something did not serve.
 pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     disk::bench(setting, report)?;
-    let baseline = report.value("disk.append_fdatasync");
-    let baseline_us = report.value("disk.append_fdatasync.p50");
+    let mut appender = disk::Appender::prepare(&setting.dir)?;
     let cluster = Cluster::start(setting).map_err(BenchError::Queue)?;
     for load in [
         Load { clients: 1, jobs: 1 },
         Load { clients: 16, jobs: 1 },
         Load { clients: 16, jobs: 50 },
     ] {
-        let found = cluster.measure(load, setting.time).map_err(BenchError::Queue)?;
-        let name = load.name();
-        report.add_compared(format!("{name}.jobs"), found.rate, "1/s", baseline);
-        report.add_compared(
-            format!("{name}.jobs_with_files"),
-            found.rate_with_files,
-            "1/s",
-            baseline,
-        );
-        report.add_compared(format!("{name}.submit.p50"), found.submit_us[0], "us", baseline_us);
-        report.add_compared(format!("{name}.submit.p99"), found.submit_us[1], "us", baseline_us);
-        report.add_compared(format!("{name}.finish.p50"), found.finish_us[0], "us", baseline_us);
-        report.add_compared(format!("{name}.finish.p99"), found.finish_us[1], "us", baseline_us);
-        report.add(format!("{name}.masterd_cpu_per_job"), found.cpu_us, "us");
+        let time = setting.time / SLICES;
+        let mut disk = appender.measure(time / 2)?;
+        let mut found = cluster.measure(load, time).map_err(BenchError::Queue)?;
+        for _ in 1..SLICES {
+            disk.extend(appender.measure(time / 2)?);
+            found.extend(cluster.measure(load, time).map_err(BenchError::Queue)?);
+        }
+        found.report(&load.name(), &disk, report);
     }
+    report.aim("queue.1x1.jobs", Target::RatioAtLeast(0.3));
+    report.aim("queue.1x1.submit.p50", Target::RatioBelow(2.0));
+    report.aim("queue.16x1.jobs", Target::ValueAbove(10_000.0));
     Ok(())
 }
 
@@ -80,12 +81,44 @@ impl Load {
     }
 }
 
+/// What a load came to.
 struct Found {
-    rate: f64,
-    rate_with_files: f64,
-    submit_us: [f64; 2],
-    finish_us: [f64; 2],
-    cpu_us: f64,
+    jobs: u64,
+    elapsed: Duration,
+    elapsed_with_files: Duration,
+    submit_us: Vec<u32>,
+    finish_us: Vec<u32>,
+    /// Seconds of the master's processor time.
+    cpu: f64,
+}
+
+impl Found {
+    /// Adds what was measured at another time.
+    fn extend(&mut self, other: Self) {
+        self.jobs += other.jobs;
+        self.elapsed += other.elapsed;
+        self.elapsed_with_files += other.elapsed_with_files;
+        self.submit_us.extend(other.submit_us);
+        self.finish_us.extend(other.finish_us);
+        self.cpu += other.cpu;
+    }
+
+    fn report(&self, name: &str, disk: &Sample, report: &mut Report) {
+        let jobs = count_as_number(self.jobs);
+        let rate = |elapsed: Duration| jobs / elapsed.as_secs_f64();
+        let baseline = disk.per_second();
+        report.add_compared(format!("{name}.jobs"), rate(self.elapsed), "1/s", baseline);
+        let with_files = rate(self.elapsed_with_files);
+        report.add_compared(format!("{name}.jobs_with_files"), with_files, "1/s", baseline);
+        let baseline = disk.percentile_us(50);
+        for (what, latencies) in [("submit", &self.submit_us), ("finish", &self.finish_us)] {
+            let [p50, p99] = percentiles(latencies);
+            report.add_compared(format!("{name}.{what}.p50"), p50, "us", baseline);
+            report.add_compared(format!("{name}.{what}.p99"), p99, "us", baseline);
+        }
+        let cpu = self.cpu * 1e6 / jobs.max(1.0);
+        report.add(format!("{name}.masterd_cpu_per_job"), cpu, "us");
+    }
 }
 
 /// A cluster of one master below a root of its own.
@@ -133,22 +166,17 @@ impl Cluster {
             client.go()?;
         }
         let tallies = clients.into_iter().map(BenchClient::tally).collect::<Result<Vec<_>, _>>()?;
-        let elapsed = begun.elapsed().as_secs_f64();
+        let elapsed = begun.elapsed();
         let jobs: u64 = tallies.iter().map(|tally| tally.jobs).sum();
         let wanted = files_before + jobs;
         self.stage.wait_until("every job's file", SOON, || {
             count_jobs(&self.data).is_ok_and(|files| files >= wanted)
         })?;
-        let elapsed_with_files = begun.elapsed().as_secs_f64();
+        let elapsed_with_files = begun.elapsed();
         let cpu = cpu_seconds(pid)? - cpu_before;
-        let jobs = count_as_number(jobs);
-        Ok(Found {
-            rate: jobs / elapsed,
-            rate_with_files: jobs / elapsed_with_files,
-            submit_us: percentiles(tallies.iter().flat_map(|t| &t.submit_us)),
-            finish_us: percentiles(tallies.iter().flat_map(|t| &t.finish_us)),
-            cpu_us: cpu * 1e6 / jobs.max(1.0),
-        })
+        let submit_us = tallies.iter().flat_map(|tally| &tally.submit_us).copied().collect();
+        let finish_us = tallies.iter().flat_map(|tally| &tally.finish_us).copied().collect();
+        Ok(Found { jobs, elapsed, elapsed_with_files, submit_us, finish_us, cpu })
     }
 }
 
@@ -220,8 +248,8 @@ fn cpu_seconds(pid: u32) -> io::Result<f64> {
 }
 
 /// The 50th and the 99th.
-fn percentiles<'a>(latencies: impl Iterator<Item = &'a u32>) -> [f64; 2] {
-    let mut sorted: Vec<u32> = latencies.copied().collect();
+fn percentiles(latencies: &[u32]) -> [f64; 2] {
+    let mut sorted = latencies.to_vec();
     sorted.sort_unstable();
     let at = |percent: usize| {
         let place = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));

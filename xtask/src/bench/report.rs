@@ -25,7 +25,21 @@ pub struct Figure {
 
 /// All figures of a run.
 #[derive(Debug, Default)]
-pub struct Report(Vec<Figure>);
+pub struct Report {
+    figures: Vec<Figure>,
+    targets: Vec<String>,
+}
+
+/// What a figure should be.
+#[derive(Debug, Clone, Copy)]
+pub enum Target {
+    /// Its value above this.
+    ValueAbove(f64),
+    /// Its ratio at least this.
+    RatioAtLeast(f64),
+    /// Its ratio below this.
+    RatioBelow(f64),
+}
 
 /// Figures that could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +61,7 @@ pub enum ReportError {
 impl Report {
     /// Adds a figure that stands for itself.
     pub fn add(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
-        self.0.push(Figure { name: name.into(), value, unit, baseline: None, ratio: None });
+        self.figures.push(Figure { name: name.into(), value, unit, baseline: None, ratio: None });
     }
 
     /// Adds a figure with one of the same unit to compare with; nothing compares with zero.
@@ -59,19 +73,46 @@ impl Report {
         baseline: f64,
     ) {
         let ratio = (baseline > 0.0).then(|| value / baseline);
-        self.0.push(Figure { name: name.into(), value, unit, baseline: Some(baseline), ratio });
+        self.figures.push(Figure {
+            name: name.into(),
+            value,
+            unit,
+            baseline: Some(baseline),
+            ratio,
+        });
+    }
+
+    /// Says of a figure whether it is what it should be. Machines differ and are shared, so a
+    /// target that is not met is told and is no failure.
+    pub fn aim(&mut self, name: &str, target: Target) {
+        let Some(figure) = self.figures.iter().find(|figure| figure.name == name) else { return };
+        let ratio = figure.ratio.unwrap_or(f64::NAN);
+        let (wanted, found, met) = match target {
+            Target::ValueAbove(limit) => {
+                let wanted = format!("above {} {}", number(limit), figure.unit);
+                (wanted, number(figure.value), figure.value > limit)
+            }
+            Target::RatioAtLeast(limit) => {
+                (format!("ratio at least {limit}"), format!("{ratio:.2}"), ratio >= limit)
+            }
+            Target::RatioBelow(limit) => {
+                (format!("ratio below {limit}"), format!("{ratio:.2}"), ratio < limit)
+            }
+        };
+        let word = if met { "met" } else { "NOT MET" };
+        self.targets.push(format!("target of {name}: {wanted}; found {found}: {word}"));
     }
 
     /// All figures so far.
     #[must_use]
     pub fn figures(&self) -> &[Figure] {
-        &self.0
+        &self.figures
     }
 
     /// The value of a figure, zero if there is none of this name.
     #[must_use]
     pub fn value(&self, name: &str) -> f64 {
-        self.0.iter().find(|figure| figure.name == name).map_or(0.0, |figure| figure.value)
+        self.figures.iter().find(|figure| figure.name == name).map_or(0.0, |figure| figure.value)
     }
 
     /// Writes the figures as a JSON list.
@@ -79,7 +120,7 @@ impl Report {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), ReportError> {
-        let mut text = serde_json::to_vec_pretty(&self.0).map_err(ReportError::Encode)?;
+        let mut text = serde_json::to_vec_pretty(&self.figures).map_err(ReportError::Encode)?;
         text.push(b'\n');
         stdx::atomic::write(path, &text, FILE_MODE)
             .map_err(|error| ReportError::Write { path: path.to_owned(), error })
@@ -90,7 +131,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = ["figure", "value", "unit", "baseline", "ratio"].map(str::to_owned);
-        let rows = self.0.iter().map(|figure| {
+        let rows = self.figures.iter().map(|figure| {
             let ratio = figure.ratio.map(|ratio| format!("{ratio:.2}"));
             [
                 figure.name.clone(),
@@ -109,6 +150,9 @@ impl fmt::Display for Report {
                 row[0], row[1], row[2], row[3], row[4]
             );
             writeln!(f, "{}", line.trim_end())?;
+        }
+        for target in &self.targets {
+            writeln!(f, "{target}")?;
         }
         Ok(())
     }
@@ -144,6 +188,25 @@ queue.one_client   4000  1/s      12346   0.32
 queue.submit.p50   81.2  us
 ";
         assert_eq!(sample().to_string(), expected);
+    }
+
+    #[test]
+    fn targets_are_told() {
+        let mut report = sample();
+        report.aim("queue.one_client", Target::RatioAtLeast(0.3));
+        report.aim("queue.one_client", Target::RatioBelow(0.3));
+        report.aim("disk.append", Target::ValueAbove(20_000.0));
+        report.aim("disk.unknown", Target::ValueAbove(1.0));
+        let text = report.to_string();
+        let told: Vec<&str> = text.lines().skip(4).collect();
+        assert_eq!(
+            told,
+            [
+                "target of queue.one_client: ratio at least 0.3; found 0.32: met",
+                "target of queue.one_client: ratio below 0.3; found 0.32: NOT MET",
+                "target of disk.append: above 20000 1/s; found 12346: NOT MET",
+            ]
+        );
     }
 
     #[test]

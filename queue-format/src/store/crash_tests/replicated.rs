@@ -6,9 +6,9 @@ use super::*;
 use crate::disk::sim::{Loss, Stop};
 use crate::journal::{Entry, Payload, Record};
 use crate::position::Position;
+use crate::store::log_writer::LogSteps;
 use crate::store::open::Opened;
 use crate::store::replicated::steps::{Progress, RecordGroup, RecordSteps};
-use crate::store::threads::LogSteps;
 
 /// The log as the engine sees it: entry n is the n-th, and the vote.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use crate::journal::ring::NewSegment;
 use crate::journal::{AppendError, Entry, Journal, Record};
 use crate::store::commit::FatalError;
 use crate::store::files::{Files, Reach};
+use crate::store::log_writer::LogSteps;
 use crate::store::queue::Submission;
-use crate::store::threads::LogSteps;
 
 /// Records on their way to the journal.
 pub(in crate::store) struct Recorded<T> {
