@@ -1,6 +1,6 @@
 //! Core: messages in a stream of bytes. A message ends with ETX, which valid JSON cannot contain.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 
 use crate::limits::SMALL_MESSAGE_BYTES;
 
@@ -72,13 +72,17 @@ impl Splitter {
             self.searched = self.buffer.len();
             return Ok(None);
         };
+        self.searched = 0;
+        if end <= SMALL_MESSAGE_BYTES {
+            // The buffer stays whole, and need not be made anew for each message.
+            let message = Bytes::copy_from_slice(self.buffer.get(..end).unwrap_or_default());
+            self.buffer.advance(end + 1);
+            return Ok(Some(message));
+        }
         let mut message = self.buffer.split_to(end + 1);
         message.truncate(end);
-        self.searched = 0;
-        if end > SMALL_MESSAGE_BYTES {
-            // Else the memory of the longest message would stay with the connection.
-            self.buffer = BytesMut::from(self.buffer.as_ref());
-        }
+        // Else the memory of the longest message would stay with the connection.
+        self.buffer = BytesMut::from(self.buffer.as_ref());
         Ok(Some(message.freeze()))
     }
 }

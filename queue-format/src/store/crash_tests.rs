@@ -160,7 +160,7 @@ impl Machine {
     }
 
     fn write(&mut self) -> Result<(), Ended> {
-        self.commit.files.write_chunk(false).map_err(|_error| Ended)
+        self.commit.files.write_chunk(0, false).map_err(|_error| Ended)
     }
 
     fn flush(&mut self) -> Result<Reach, Ended> {

@@ -215,7 +215,7 @@ pub(crate) fn open(
     let (reach, replayed_batches) = replay(&files, &live, &header, covered, root)?;
     let (replayed_keys, _bytes) = files.lag();
     while files.lag().0 > 0 {
-        files.write_chunk(false)?;
+        files.write_chunk(0, false)?;
     }
     let mut checkpoint = Checkpoint { disk, root: root.to_owned(), files, header };
     checkpoint.header.clean |= options.durability == Durability::File;

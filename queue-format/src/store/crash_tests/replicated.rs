@@ -131,7 +131,7 @@ impl Engine {
     }
 
     fn write(&mut self) -> Result<(), Ended> {
-        self.steps.files.write_chunk(false).map_err(|_error| Ended)
+        self.steps.files.write_chunk(0, false).map_err(|_error| Ended)
     }
 
     fn checkpoint(&mut self) -> Result<(), Ended> {

@@ -47,7 +47,7 @@ impl Files {
     /// Writes files as they come due until [`Files::stop`].
     pub(crate) fn write_until_stopped(&self) -> Result<(), FileError> {
         while self.wait_for_due() {
-            self.write_chunk(true)?;
+            self.write_chunk(self.write_behind_ms / 2, true)?;
         }
         Ok(())
     }
@@ -78,12 +78,13 @@ impl Files {
         }
     }
 
-    /// Writes the files that are due, up to a bounded number.
+    /// Writes the files that have waited for `behind_ms`, up to a bounded number. Who is woken for
+    /// one that is due asks for less than that, so as not to be woken for each.
     ///
     /// If `patient`, waits for a disk that takes nothing, until [`Files::stop`].
-    pub(crate) fn write_chunk(&self, patient: bool) -> Result<(), FileError> {
+    pub(crate) fn write_chunk(&self, behind_ms: u64, patient: bool) -> Result<(), FileError> {
         let mut state = self.state.lock();
-        let (now, behind) = (self.now_ms(), if patient { self.write_behind_ms } else { 0 });
+        let (now, behind) = (self.now_ms(), behind_ms);
         let mut due = Vec::new();
         while due.len() < CHUNK_FILES && matches!(state.next_due(now, behind), Next::Now) {
             due.extend(state.pending.take());
