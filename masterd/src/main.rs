@@ -147,7 +147,8 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let why = chain(&error);
-            tracing::error!(why, "masterd cannot go on");
+            // The log may be that of another masterd, which goes on.
+            tracing::error!(pid = std::process::id(), why, "this masterd cannot go on");
             let not_master = matches!(error, daemon::DaemonError::NotMaster { .. });
             fail(&why, if not_master { EXIT_NOT_MASTER } else { EXIT_CONFIGURATION })
         }
