@@ -16,6 +16,7 @@ struct Need {
 
 const NEEDS: &[Need] = &[
     Need { program: "udhcpc", package: "udhcpc", purpose: "a real DHCP client" },
+    Need { program: "dhclient", package: "isc-dhcp-client", purpose: "another DHCP client" },
     Need { program: "curl", package: "curl", purpose: "a real HTTP client" },
     Need { program: "ip", package: "iproute2", purpose: "network namespaces" },
     Need { program: "ps", package: "procps", purpose: "looking at daemons" },
@@ -134,7 +135,7 @@ mod tests {
     fn what_is_missing_is_told() {
         let mut round = Round { quick: false, tests: Vec::new(), skips: Vec::new() };
         let outcome = left_out(&mut round, &[&NEEDS[0], &NEEDS[1]], "not root");
-        assert_eq!(outcome, Outcome::Skipped("udhcpc, curl missing".to_owned()));
+        assert_eq!(outcome, Outcome::Skipped("udhcpc, dhclient missing".to_owned()));
         assert_eq!(round.skips.len(), 2);
         assert_eq!(round.skips[0].why, "not root; as root: apt-get install udhcpc");
     }
