@@ -23,6 +23,8 @@ use observe::Observed;
 
 /// How long an agent holds an exchange that has nothing to tell.
 const WAIT_MS: u32 = 15_000;
+/// The same for an agent that does not hold what it should: it is looked at again soon.
+const BEHIND_WAIT_MS: u32 = 1_000;
 /// Pause after an exchange that failed: the agent is down or cut off, and is asked again soon.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
@@ -77,6 +79,8 @@ struct Conversation {
     /// Events that the agent gave up, as it told last.
     dropped: u64,
     reached: Option<bool>,
+    /// It does not hold the document that it should.
+    behind: bool,
     push: push::State,
     /// Racks of which events were refused, and that was told.
     refused: BTreeSet<u32>,
@@ -88,8 +92,12 @@ async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken)
         let exchange = Exchange {
             incarnation: talk.incarnation,
             acknowledged: talk.acknowledged,
-            // An agent that was not reached is asked at once what it holds.
-            wait_ms: if talk.reached == Some(true) { WAIT_MS } else { 0 },
+            wait_ms: match talk.reached {
+                Some(true) if talk.behind => BEHIND_WAIT_MS,
+                Some(true) => WAIT_MS,
+                // An agent that was not reached is asked at once what it holds.
+                Some(false) | None => 0,
+            },
         };
         let answer = tokio::select! {
             () = stop.cancelled() => return,
@@ -104,11 +112,11 @@ async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken)
                 take(&world, &node, &mut talk, exchanged).await;
             }
             Err(error) => {
+                let why = stdx::daemon::chain(&error);
                 if talk.reached.replace(false) != Some(false) {
-                    let why = stdx::daemon::chain(&error);
                     tracing::warn!(node = %node.name, why, "agent is not reached");
-                    world.contacts.set(&node.name, now(&world), Some(why));
                 }
+                world.contacts.set(&node.name, now(&world), Some(why));
                 tokio::select! {
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(RETRY_PAUSE) => {}
@@ -154,7 +162,7 @@ async fn take(world: &World, node: &Node, talk: &mut Conversation, exchanged: Ex
             Err(error) => tracing::warn!(node = %node.name, %error, "events were not committed"),
         }
     }
-    push::if_stale(world, node, &mut talk.push, &racks).await;
+    talk.behind = push::if_stale(world, node, &mut talk.push, &racks).await;
 }
 
 /// Logs what events led to, but for what is seen in lists.

@@ -25,11 +25,40 @@ impl Contacts {
         self.0.read().get(node).cloned()
     }
 
-    pub(super) fn set(&self, node: &NodeName, since: Timestamp, failure: Option<String>) {
-        self.0.write().insert(node.clone(), Contact { since, failure });
+    /// Notes the outcome of an attempt: the newest reason counts, and the time when it began to be
+    /// so.
+    pub(super) fn set(&self, node: &NodeName, now: Timestamp, failure: Option<String>) {
+        let mut contacts = self.0.write();
+        let before = contacts.get(node).filter(|c| c.failure.is_some() == failure.is_some());
+        let since = before.map_or(now, |before| before.since);
+        contacts.insert(node.clone(), Contact { since, failure });
     }
 
     pub(super) fn forget(&self, node: &NodeName) {
         self.0.write().remove(node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_reason_and_the_oldest_time_count() {
+        let contacts = Contacts::default();
+        let node: NodeName = "n1".parse().unwrap();
+        let at = Timestamp::from_micros;
+        let found = |since, failure: Option<&str>| {
+            Some(Contact { since: at(since), failure: failure.map(str::to_owned) })
+        };
+        assert_eq!(contacts.get(&node), None);
+        contacts.set(&node, at(1), None);
+        contacts.set(&node, at(2), Some("stopping".to_owned()));
+        contacts.set(&node, at(3), Some("refused".to_owned()));
+        assert_eq!(contacts.get(&node), found(2, Some("refused")));
+        contacts.set(&node, at(4), None);
+        assert_eq!(contacts.get(&node), found(4, None));
+        contacts.forget(&node);
+        assert_eq!(contacts.get(&node), None);
     }
 }

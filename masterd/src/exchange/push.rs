@@ -31,28 +31,33 @@ pub(super) struct State {
 }
 
 /// Submits a push where an agent does not hold the document that it should, unless a job sees to
-/// it, or did so in vain a short time ago.
-pub(super) async fn if_stale(world: &World, node: &Node, state: &mut State, held: &[RackHeld]) {
+/// it, or did so in vain a short time ago. Whether it does not hold it.
+pub(super) async fn if_stale(
+    world: &World,
+    node: &Node,
+    state: &mut State,
+    held: &[RackHeld],
+) -> bool {
     let snapshot = world.published.snapshot();
     let rack = snapshot.config.nodes.get(&node.name).and_then(|node| node.rack);
-    let Some(rack) = rack.filter(|_| snapshot.config.ipam.is_some()) else { return };
+    let Some(rack) = rack.filter(|_| snapshot.config.ipam.is_some()) else { return false };
     let position = snapshot.rack_position(rack);
     if state.wanted.as_ref().is_none_or(|(r, p, _)| (*r, *p) != (rack, position)) {
         // A rack beyond the pool was told of when its node was given it.
-        let Ok(Some(document)) = compile(&snapshot, rack) else { return };
+        let Ok(Some(document)) = compile(&snapshot, rack) else { return false };
         *state = State { wanted: Some((rack, position, document.digest())), ..State::default() };
     }
-    let Some((_, _, digest)) = &state.wanted else { return };
+    let Some((_, _, digest)) = &state.wanted else { return false };
     if held.iter().any(|held| held.rack == rack && held.digest == *digest) {
         (state.tries, state.next) = (0, None);
-        return;
+        return false;
     }
     let under_way = |id| world.published.jobs.get(id).is_some_and(|job| !job.status().is_final());
     if state.job.is_some_and(under_way)
         || state.next.is_some_and(|next| Instant::now() < next)
         || world.published.jobs.any(|job| will_push(job, rack))
     {
-        return;
+        return true;
     }
     let mut op = OpInput::new(OpCode::RackPush(RackPush { racks: vec![rack] }));
     op.common.reason.push(ReasonEntry(
@@ -70,6 +75,7 @@ pub(super) async fn if_stale(world: &World, node: &Node, state: &mut State, held
         }
         Ok(None) => {}
     }
+    true
 }
 
 fn pause(tries: u32) -> Duration {

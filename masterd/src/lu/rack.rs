@@ -75,6 +75,23 @@ pub(crate) async fn push(context: &mut Context, racks: &BTreeSet<u32>) -> Result
     Ok(())
 }
 
+/// Tells in the job's log of a rack that has lost its last agent: its machines get no address and
+/// no boot from here any more.
+pub(crate) async fn tell_if_unserved(context: &Context, rack: Option<u32>) {
+    let config = context.config();
+    let Some(rack) = rack.filter(|_| config.ipam.is_some()) else { return };
+    if config.agents_of(rack).any(|node| node.role != NodeRole::Offline) {
+        return;
+    }
+    let machines = config.machines.values().filter(|machine| machine.rack == rack).count();
+    context
+        .say(format!(
+            "rack {rack} with {machines} machines has no agent any more; \
+             `gnt node modify --rack {rack} NODE` gives it one"
+        ))
+        .await;
+}
+
 /// Sends every rack's document to its agents.
 ///
 /// # Errors

@@ -139,6 +139,19 @@ fn is_new(config: &Config, name: &NodeName, (ip, port): (IpAddr, u16)) -> Result
         let text = format!("Node {name} is already in the configuration");
         return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
     }
+    // Nodes are named by their first label where that is clear.
+    let alike = |node: &&std::sync::Arc<Node>| {
+        let (one, other) = (node.name.as_str(), name.as_str());
+        let longer = |long: &str, short: &str| {
+            long.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'))
+        };
+        longer(one, other) || longer(other, one)
+    };
+    if let Some(other) = config.nodes.values().find(alike) {
+        let text =
+            format!("Node {name} would be mistaken for {}; give it another name", other.name);
+        return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
+    }
     let same = |node: &&std::sync::Arc<Node>| node.primary_ip == ip && node.rpc_port == port;
     if let Some(other) = config.nodes.values().find(same) {
         let text = format!("{ip}:{port} is the address of {} already", other.name);
@@ -163,4 +176,30 @@ fn node_name(text: &str) -> Result<NodeName, Exception> {
     text.parse().map_err(|error: model::name::NameError| {
         Exception::prereq(error.to_string(), ErrorCode::WrongInput)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{config, node};
+
+    #[test]
+    fn a_new_node_is_not_mistaken_for_another() {
+        let config = config(&[node("n2.example", NodeRole::Regular)]);
+        let told = |name: &str, ip: [u8; 4]| {
+            let address = (IpAddr::from(ip), 1811);
+            is_new(&config, &name.parse().unwrap(), address).err().map(|error| error.to_string())
+        };
+        assert_eq!(told("n3.example", [10, 0, 0, 3]), None);
+        assert_eq!(told("n22.example", [10, 0, 0, 3]), None);
+        for (name, ip, why) in [
+            ("n2.example", [10, 0, 0, 3], "already in the configuration"),
+            ("n2", [10, 0, 0, 3], "mistaken for n2.example"),
+            ("n2.example.com", [10, 0, 0, 3], "mistaken for n2.example"),
+            ("n3.example", [10, 0, 0, 2], "is the address of n2.example"),
+        ] {
+            let told = told(name, ip).unwrap_or_default();
+            assert!(told.contains(why), "{name}: {told}");
+        }
+    }
 }

@@ -69,6 +69,11 @@ impl LogicalUnit for NodeSetParams {
         }
         if old.rack != node.rack {
             move_rack(context, node, old.rack).await?;
+        } else if old.role == NodeRole::Offline && node.role != NodeRole::Offline {
+            rack::push(context, &node.rack.into_iter().collect()).await?;
+        }
+        if old.rack != node.rack || node.role == NodeRole::Offline {
+            rack::tell_if_unserved(context, old.rack).await;
         }
         Ok(changes)
     }

@@ -8,7 +8,7 @@ use model::{Exception, NodeName};
 use super::tell_callers;
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
-use crate::lu::{Context, Failure, LogicalUnit, Wanted};
+use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
 
 impl LogicalUnit for NodeRemove {
     type Plan = Node;
@@ -49,6 +49,7 @@ impl LogicalUnit for NodeRemove {
         let name: NodeName = node.name.clone();
         context.transact(move |_| Ok(vec![ConfigChange::NodeRemoved(name)])).await?;
         context.remove_lock(&LockName::member(Level::Node, node.name.as_str()))?;
+        rack::tell_if_unserved(context, node.rack).await;
         if node.role == NodeRole::Candidate {
             tell_callers(context, None).await?;
         }
