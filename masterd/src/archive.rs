@@ -97,9 +97,16 @@ impl Archive {
         &self,
         read: impl FnOnce(&Reader) -> Result<T, Exception> + Send + 'static,
     ) -> Result<T, Exception> {
-        let _permit = self.permits.acquire().await.expect("the semaphore is never closed");
+        let permits = Arc::clone(&self.permits);
+        let permit = permits.acquire_owned().await.expect("the semaphore is never closed");
         let reader = self.reader.clone();
-        let done = tokio::task::spawn_blocking(move || read(&reader)).await;
+        // The permit stays with the reading, which goes on should nobody wait for it any more.
+        let read = move || {
+            let done = read(&reader);
+            drop(permit);
+            done
+        };
+        let done = tokio::task::spawn_blocking(read).await;
         done.unwrap_or_else(|ended| Err(corrupted(format!("reading the archive failed: {ended}"))))
     }
 }

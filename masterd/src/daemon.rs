@@ -166,7 +166,9 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         tracing::warn!("jobs still run; the next start will fail them");
     }
     stop.cancel();
-    background.join().await;
+    if tokio::time::timeout(END_TIME, background.join()).await.is_err() {
+        tracing::warn!("changes still wait for the disk; whether they are made is not known");
+    }
     world.agents.close().await;
     socket::remove(&socket);
     let committer = Arc::clone(&master.committer);

@@ -8,9 +8,11 @@ pub mod observe;
 mod push;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use model::node::{Node, NodeRole};
 use model::{MacAddress, NodeName, Serial, Timestamp};
 use rpc::calls::{Exchange, Exchanged};
@@ -52,7 +54,7 @@ pub async fn run(world: Arc<World>, stop: CancellationToken) {
             }
             let token = stop.child_token();
             running.insert(name.clone(), (Arc::clone(node), token.clone()));
-            loops.spawn(with_agent(Arc::clone(&world), Arc::clone(node), token));
+            loops.spawn(for_ever(Arc::clone(&world), Arc::clone(node), token));
         }
         tokio::select! {
             () = stop.cancelled() => break,
@@ -84,6 +86,17 @@ struct Conversation {
     push: push::State,
     /// Racks of which events were refused, and that was told.
     refused: BTreeSet<u32>,
+}
+
+/// One agent's exchange; a panic in it is a bug, and no reason never to ask the agent again.
+async fn for_ever(world: Arc<World>, node: Arc<Node>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let exchange = with_agent(Arc::clone(&world), Arc::clone(&node), stop.clone());
+        if AssertUnwindSafe(exchange).catch_unwind().await.is_err() {
+            tracing::error!(node = %node.name, "the exchange with an agent panicked; it begins anew");
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
 }
 
 async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken) {

@@ -9,6 +9,7 @@ use luxi::method::Class;
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::Exception;
 use model::error::ExceptionKind;
+use tokio::sync::Semaphore;
 
 use crate::lu::World;
 
@@ -16,13 +17,15 @@ use crate::lu::World;
 #[derive(Debug, Clone)]
 pub struct LuxiService {
     world: Arc<World>,
+    /// Turns of long lists.
+    lists: Arc<Semaphore>,
 }
 
 impl LuxiService {
     /// A service on `world`.
     #[must_use]
     pub fn new(world: Arc<World>) -> Self {
-        Self { world }
+        Self { world, lists: Arc::new(Semaphore::new(queries::LISTS_MAX)) }
     }
 }
 

@@ -52,16 +52,21 @@ pub fn definitions<T>(fields: &[Field<T>], wanted: Option<&[String]>) -> Definit
     }
 }
 
+/// Rows between two looks at the time: a filter may have thousands of conditions.
+const ROWS_UNWATCHED: usize = 16;
+
 /// The rows that `filter` lets through, with the `wanted` fields. An unknown field gives a column
 /// without data.
 ///
 /// # Errors
-/// The filter names a field that does not exist, or compares what cannot be compared.
+/// The filter names a field that does not exist, or compares what cannot be compared; or `goes_on`
+/// said no on the way.
 pub fn table<T>(
     fields: &[Field<T>],
     rows: impl IntoIterator<Item = T>,
     wanted: &[String],
     filter: Option<&Filter>,
+    goes_on: impl Fn() -> bool,
 ) -> Result<Table, Exception> {
     let columns: Vec<Option<Getter<T>>> =
         wanted.iter().map(|name| find(fields, name).map(|f| f.value)).collect();
@@ -74,7 +79,13 @@ pub fn table<T>(
         ));
     }
     let mut data = Vec::new();
-    for row in rows {
+    for (number, row) in rows.into_iter().enumerate() {
+        if number % ROWS_UNWATCHED == 0 && !goes_on() {
+            return Err(Exception::new(
+                ExceptionKind::GenericError,
+                "The list takes too long; ask for fewer objects, or with a simpler filter",
+            ));
+        }
         let value = |name: &str| (find(fields, name)?.value)(&row).value().cloned();
         if filter.is_some_and(|filter| !filter.holds(value)) {
             continue;

@@ -13,4 +13,4 @@ pub mod owner;
 pub mod tasks;
 
 pub use clock::Clock;
-pub use tasks::Tasks;
+pub use tasks::{Tasks, aside};

@@ -4,7 +4,17 @@ use std::future::Future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
+
+/// Does work that takes long without awaiting anything, so that other tasks go on meanwhile: on
+/// other threads, where the runtime has several.
+pub fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
 
 /// A set of tasks which ends together.
 ///

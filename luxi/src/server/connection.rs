@@ -22,6 +22,8 @@ use crate::response::Answer;
 
 /// How much is read at once at the beginning of a request, and thereby held for an idle client.
 const FIRST_READ_BYTES: usize = 8 << 10;
+/// Longest message of a wait that is not counted as a large one while it waits.
+const WAIT_MESSAGE_BYTES: usize = 1 << 20;
 /// How much is read at once of a request that turned out to be longer.
 const NEXT_READ_BYTES: usize = 64 << 10;
 
@@ -94,6 +96,9 @@ impl<S: Service> Connection<S> {
         let (message, permit) = self.receive(&shared).await?;
         let answer = match Request::parse(&message) {
             Ok(request) => {
+                // A wait lasts, and what it keeps of its message is what the client saw last.
+                let waits = request.class() == Class::Wait && message.len() <= WAIT_MESSAGE_BYTES;
+                let permit = permit.filter(|_| !waits);
                 drop(message);
                 let answer = self.perform(request).await?;
                 // What was read from a large message is as large, and is held up to here.

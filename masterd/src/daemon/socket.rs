@@ -11,6 +11,9 @@ use super::DaemonError;
 /// What is added to the socket's name before the master has its role.
 const UNPUBLISHED: &str = "new";
 
+/// Longest path of a socket (unix(7): 108 bytes with the one that ends it).
+const PATH_BYTES_MAX: usize = 107;
+
 /// A socket that listens and that no client knows.
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -23,6 +26,11 @@ impl Socket {
     pub(super) fn bind(path: PathBuf) -> Result<Self, DaemonError> {
         let failed = |error| DaemonError::Listen { path: path.clone(), error };
         let unpublished = unpublished(&path);
+        if path.as_os_str().len() > PATH_BYTES_MAX {
+            let text =
+                format!("its path is longer than {PATH_BYTES_MAX} bytes; use a shorter --root");
+            return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, text)));
+        }
         match std::fs::remove_file(&unpublished) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

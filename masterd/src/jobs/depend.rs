@@ -1,6 +1,6 @@
 //! Core: jobs that wait for other jobs to end.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use model::opcode::common::{Dependency, DependsOn};
 use model::{JobId, JobStatus};
@@ -8,8 +8,51 @@ use model::{JobId, JobStatus};
 /// Who waits for whom, and how those ended that somebody still asks about.
 #[derive(Debug, Default)]
 pub struct Dependencies {
-    waiters: HashMap<JobId, BTreeSet<JobId>>,
+    /// Who waits for a job, and for which ends of it.
+    waiters: HashMap<JobId, BTreeMap<JobId, Statuses>>,
+    waiting: HashMap<JobId, Waiting>,
     ended: HashMap<JobId, Ended>,
+}
+
+/// A job that waits for others. Looking at all of them whenever one ends would take a time that
+/// grows with the square of their number.
+#[derive(Debug)]
+struct Waiting {
+    /// Jobs that have not ended.
+    left: usize,
+    /// Several of its opcodes have dependencies, so each end may count for one of them.
+    several: bool,
+}
+
+/// A set of statuses that a job can end with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Statuses(u8);
+
+impl Statuses {
+    fn all() -> Self {
+        Self(u8::MAX)
+    }
+
+    /// Those that a dependency names; all, if it names none.
+    fn good(named: &[JobStatus]) -> Self {
+        if named.is_empty() {
+            return Self::all();
+        }
+        Self(named.iter().fold(0, |set, &status| set | Self::bit(status)))
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    fn has(self, status: JobStatus) -> bool {
+        self.0 & Self::bit(status) != 0
+    }
+
+    fn bit(status: JobStatus) -> u8 {
+        let ends = [JobStatus::Success, JobStatus::Error, JobStatus::Canceled];
+        ends.iter().position(|&end| end == status).map_or(0, |place| 1 << place)
+    }
 }
 
 #[derive(Debug)]
@@ -32,40 +75,68 @@ pub enum Verdict {
 }
 
 impl Dependencies {
-    /// A job was accepted; `status` tells how each job that it depends on stands, none where there
-    /// is no such job.
-    pub fn add(
+    /// A job was accepted whose opcodes have these dependencies; `status` tells how each job that
+    /// they name stands, none where there is no such job.
+    pub fn add<'a>(
         &mut self,
         job: JobId,
-        on: impl IntoIterator<Item = JobId>,
+        ops: impl IntoIterator<Item = &'a [Dependency]>,
         status: impl Fn(JobId) -> Option<JobStatus>,
     ) {
-        for id in on {
-            match status(id) {
-                Some(status) if status.is_final() => {
-                    let ended = self.ended.entry(id);
-                    let ended = ended.or_insert(Ended { status, asked_by: BTreeSet::new() });
-                    ended.asked_by.insert(job);
+        let mut waiting = Waiting { left: 0, several: false };
+        let mut dependent = 0;
+        for depends in ops.into_iter().filter(|depends| !depends.is_empty()) {
+            dependent += 1;
+            for Dependency(on, good) in depends {
+                let DependsOn::Job(id) = on else { continue };
+                match status(*id) {
+                    Some(status) if status.is_final() => {
+                        let ended = self.ended.entry(*id);
+                        let ended = ended.or_insert(Ended { status, asked_by: BTreeSet::new() });
+                        ended.asked_by.insert(job);
+                    }
+                    Some(_) => {
+                        let waiters = self.waiters.entry(*id).or_default();
+                        let wanted = waiters.entry(job).or_insert_with(|| {
+                            waiting.left += 1;
+                            Statuses::all()
+                        });
+                        *wanted = wanted.and(Statuses::good(good));
+                    }
+                    None => {}
                 }
-                Some(_) => {
-                    self.waiters.entry(id).or_default().insert(job);
-                }
-                None => {}
             }
+        }
+        waiting.several = dependent > 1;
+        if waiting.left > 0 {
+            self.waiting.insert(job, waiting);
         }
     }
 
-    /// A job ended; gives the jobs that waited for it.
-    pub fn ended(&mut self, job: JobId, status: JobStatus) -> BTreeSet<JobId> {
+    /// A job ended; gives the jobs that waited for it and have something to decide now: nothing is
+    /// left that they wait for, or this end is not as it should be.
+    pub fn ended(&mut self, job: JobId, status: JobStatus) -> Vec<JobId> {
         let waiters = self.waiters.remove(&job).unwrap_or_default();
-        if !waiters.is_empty() {
-            self.ended.insert(job, Ended { status, asked_by: waiters.clone() });
+        let mut woken = Vec::new();
+        for (&waiter, wanted) in &waiters {
+            let Some(waiting) = self.waiting.get_mut(&waiter) else { continue };
+            waiting.left = waiting.left.saturating_sub(1);
+            if waiting.left == 0 || waiting.several || !wanted.has(status) {
+                woken.push(waiter);
+            }
+            if waiting.left == 0 {
+                self.waiting.remove(&waiter);
+            }
         }
-        waiters
+        if !waiters.is_empty() {
+            self.ended.insert(job, Ended { status, asked_by: waiters.into_keys().collect() });
+        }
+        woken
     }
 
     /// A job that waited has ended itself and asks no more.
     pub fn forget(&mut self, job: JobId, on: impl IntoIterator<Item = JobId>) {
+        self.waiting.remove(&job);
         for id in on {
             if let Some(waiters) = self.waiters.get_mut(&id) {
                 waiters.remove(&job);
@@ -110,7 +181,7 @@ impl Dependencies {
     /// Whether nobody waits and nothing is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.waiters.is_empty() && self.ended.is_empty()
+        self.waiters.is_empty() && self.waiting.is_empty() && self.ended.is_empty()
     }
 }
 
@@ -133,7 +204,8 @@ mod tests {
     #[test]
     fn verdicts() {
         let mut d = Dependencies::default();
-        d.add(JobId(9), [JobId(1), JobId(2), JobId(3)], |id| match id.0 {
+        let all = [on(1, &[]), on(2, &[]), on(3, &[])].concat();
+        d.add(JobId(9), [all.as_slice()], |id| match id.0 {
             1 => Some(JobStatus::Running),
             2 => Some(JobStatus::Error),
             _ => None,
@@ -143,10 +215,37 @@ mod tests {
         assert_eq!(d.verdict(&on(2, &[JobStatus::Error])), Verdict::Met);
         assert!(matches!(d.verdict(&on(2, &[JobStatus::Success])), Verdict::Fail(_)));
         assert!(matches!(d.verdict(&on(3, &[])), Verdict::Fail(_)));
-        assert_eq!(d.ended(JobId(1), JobStatus::Canceled), BTreeSet::from([JobId(9)]));
+        assert_eq!(d.ended(JobId(1), JobStatus::Canceled), [JobId(9)]);
         assert_eq!(d.verdict(&on(1, &[JobStatus::Success])), Verdict::Cancel);
         assert_eq!(d.verdict(&on(1, &[JobStatus::Canceled])), Verdict::Met);
         d.forget(JobId(9), [JobId(1), JobId(2), JobId(3)]);
         assert!(d.is_empty());
+    }
+    #[test]
+    fn who_waits_for_many_is_woken_by_the_last_or_by_a_wrong_end() {
+        let running = |_| Some(JobStatus::Running);
+        let good = [JobStatus::Success];
+        let three = [on(1, &good), on(2, &good), on(3, &good)].concat();
+        let mut d = Dependencies::default();
+        d.add(JobId(9), [three.as_slice()], running);
+        assert!(d.ended(JobId(2), JobStatus::Success).is_empty());
+        assert!(d.ended(JobId(1), JobStatus::Success).is_empty());
+        assert_eq!(d.ended(JobId(3), JobStatus::Success), [JobId(9)]);
+        assert_eq!(d.verdict(&three), Verdict::Met);
+        d.forget(JobId(9), [JobId(1), JobId(2), JobId(3)]);
+        assert!(d.is_empty());
+
+        d.add(JobId(9), [three.as_slice()], running);
+        assert_eq!(d.ended(JobId(2), JobStatus::Error), [JobId(9)]);
+        assert!(matches!(d.verdict(&three), Verdict::Fail(_)));
+        d.forget(JobId(9), [JobId(1), JobId(2), JobId(3)]);
+        assert!(d.is_empty());
+
+        // The first opcode may begin when its own dependency has ended.
+        let (one, two) = (on(1, &good), on(2, &[]));
+        d.add(JobId(9), [one.as_slice(), two.as_slice()], running);
+        assert_eq!(d.ended(JobId(1), JobStatus::Success), [JobId(9)]);
+        assert_eq!((d.verdict(&one), d.verdict(&two)), (Verdict::Met, Verdict::Wait));
+        assert_eq!(d.ended(JobId(2), JobStatus::Canceled), [JobId(9)]);
     }
 }

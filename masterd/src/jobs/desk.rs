@@ -1,10 +1,12 @@
 //! Submits jobs on behalf of clients and of the master's own reconcilers.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use model::error::ExceptionKind;
 use model::{Exception, JobId, OpInput};
-use queue_format::Refusal;
+use queue_format::{Health, Refusal};
+use tokio::time::Instant;
 
 use super::{Answer, Event, JobBytes, submit};
 use crate::lu::World;
@@ -29,7 +31,11 @@ pub async fn submit(
     for _ in 0..LOOK_UPS_MAX {
         let archived = looked_up.clone();
         let make = |reply| Event::Submit { jobs, to_drained, archived, reply };
-        match world.writer.ask(make).await? {
+        let answer = tokio::select! {
+            answer = world.writer.ask(make) => answer?,
+            trouble = disk_trouble(world) => return Err(trouble),
+        };
+        match answer {
             Answer::Submitted(answers) => return Ok(answers),
             Answer::LookUp(back, missing) => {
                 jobs = back;
@@ -47,6 +53,31 @@ pub async fn submit(
         ExceptionKind::JobQueueError,
         "The jobs that these depend on are being archived; submit them again",
     ))
+}
+
+/// How long a disk may take nothing before those who wait for it are told.
+const DISK_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at the disk.
+const DISK_LOOK: Duration = Duration::from_secs(1);
+
+/// Ends when the disk has taken nothing for so long that whoever waits for a change should know.
+pub async fn disk_trouble(world: &World) -> Exception {
+    let begun = Instant::now();
+    loop {
+        tokio::time::sleep(DISK_LOOK).await;
+        if let Health::DiskFull { path, reason, .. } = world.committer.health()
+            && begun.elapsed() >= DISK_PATIENCE
+        {
+            return Exception::new(
+                ExceptionKind::GenericError,
+                format!(
+                    "The master cannot write `{}` ({reason}): make room, or make it writable. \
+                     Whether this is done then is not known; look before you try again",
+                    path.display()
+                ),
+            );
+        }
+    }
 }
 
 fn no_room(refusal: &Refusal) -> Exception {

@@ -17,7 +17,7 @@ use model::opcode::Reach;
 use model::{Exception, Job, JobId, JobStatus, Timestamp};
 use serde_json::Value;
 
-use super::depend::{Dependencies, Verdict, named};
+use super::depend::{Dependencies, Verdict};
 use super::schedule::Schedule;
 use super::{Answer, Effects, Event, JobBytes, Start, submit};
 
@@ -178,13 +178,10 @@ impl<R> Queue<R> {
         if live.phase == Phase::Final {
             return;
         }
-        let on: Vec<JobId> = live.job.ops.iter().flat_map(|op| named(op.input.depends())).collect();
-        if on.is_empty() {
-            return;
-        }
+        let job = Arc::clone(&live.job);
         let jobs = &self.jobs;
         let status = |id| jobs.get(&id).map(|live| live.job.status()).or_else(|| archived(id));
-        self.dependencies.add(id, on, status);
+        self.dependencies.add(id, job.ops.iter().map(|op| op.input.depends()), status);
     }
 
     /// Puts a job whose next opcode is queued where it belongs: into the schedule, or behind the

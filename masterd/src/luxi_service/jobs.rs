@@ -14,6 +14,7 @@ use super::LuxiService;
 use crate::jobs::{Answer, Event, desk};
 use crate::query::job::JobRow;
 use crate::query::{self, bare};
+use crate::writer::Reply;
 
 impl LuxiService {
     pub(super) async fn submit_job(
@@ -53,8 +54,16 @@ impl LuxiService {
         Ok(answers)
     }
 
+    /// Asks the queue; a disk that takes nothing ends the wait with its reason.
+    async fn ask(&self, make: impl FnOnce(Reply) -> Event<Reply>) -> Result<Answer, Exception> {
+        tokio::select! {
+            answer = self.world.writer.ask(make) => answer,
+            trouble = desk::disk_trouble(&self.world) => Err(trouble),
+        }
+    }
+
     pub(super) async fn cancel(&self, job: JobId) -> Result<(bool, String), Exception> {
-        told(self.world.writer.ask(|reply| Event::Cancel { job, reply }).await?)
+        told(self.ask(|reply| Event::Cancel { job, reply }).await?)
     }
 
     pub(super) async fn change_priority(
@@ -68,11 +77,11 @@ impl LuxiService {
                 ErrorCode::WrongInput,
             ));
         }
-        told(self.world.writer.ask(|reply| Event::ChangePriority { job, priority, reply }).await?)
+        told(self.ask(|reply| Event::ChangePriority { job, priority, reply }).await?)
     }
 
     pub(super) async fn archive(&self, job: JobId) -> Result<bool, Exception> {
-        match self.world.writer.ask(|reply| Event::Archive { job, reply }).await? {
+        match self.ask(|reply| Event::Archive { job, reply }).await? {
             Answer::Archived(done) => Ok(done),
             _ => Err(unexpected()),
         }
@@ -85,11 +94,15 @@ impl LuxiService {
     ) -> Result<(u64, u64), Exception> {
         let until = Instant::now() + wait_time(timeout);
         let now = Timestamp::from_micros(self.world.clock.now_micros());
+        if age < -1 {
+            let text = format!("age {age} is not -1, for all, or a number of seconds");
+            return Err(Exception::prereq(text, ErrorCode::WrongInput));
+        }
         let before = (age >= 0).then(|| now.plus_seconds(-age));
         let mut total = 0;
         loop {
             let make = |reply| Event::AutoArchive { before, reply };
-            let Answer::AutoArchived(archived, left) = self.world.writer.ask(make).await? else {
+            let Answer::AutoArchived(archived, left) = self.ask(make).await? else {
                 return Err(unexpected());
             };
             total += archived;
@@ -100,7 +113,7 @@ impl LuxiService {
     }
 
     pub(super) async fn set_drained(&self, drained: bool) -> Result<bool, Exception> {
-        self.world.writer.ask(|reply| Event::SetDrained { drained, reply }).await?;
+        self.ask(|reply| Event::SetDrained { drained, reply }).await?;
         Ok(true)
     }
 

@@ -11,16 +11,25 @@ use model::node::{Node, NodeRole};
 use model::{Job, JobId, NodeName, Timestamp};
 use rpc::calls::NodeFacts;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::{LuxiService, no_locking};
 use crate::query::group::GroupRow;
 use crate::query::job::JobRow;
 use crate::query::machine::MachineRow;
 use crate::query::node::NodeRow;
-use crate::query::{self, bare, definitions, table};
+use crate::query::{self, Field, bare, definitions, table};
 
 /// How long a list of nodes waits for agents: they answer in milliseconds or are in trouble.
 const FACTS_TIME: Duration = Duration::from_secs(5);
+/// How long a list may be in the making: a little less than a query's deadline, which cannot
+/// interrupt it.
+const LIST_TIME: Duration = Duration::from_secs(25);
+/// Values that a list looks at, rows times fields and conditions, before it counts as long: up to
+/// here it takes about a millisecond.
+const LONG_LIST: usize = 10_000;
+/// Long lists that are in the making at the same time; others wait for their turn.
+pub(super) const LISTS_MAX: usize = 2;
 /// The name field that every kind has, all that is offered of kinds without objects.
 const NAME_ONLY: &[FieldDefinition] =
     &[FieldDefinition::new("name", "Name", FieldKind::Text, "Name of the object")];
@@ -42,30 +51,43 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
 
 impl LuxiService {
     pub(super) async fn query(&self, call: Query) -> Result<Table, Exception> {
-        let filter = call.filter.as_ref();
         match call.what {
-            What::Job => {
-                let rows = self.job_rows(&call).await?;
-                table(query::job::FIELDS, rows, &call.fields, filter)
-            }
+            What::Job => self.table(query::job::FIELDS, self.job_rows(&call).await?, &call).await,
             What::Node => {
                 let rows = self.node_rows(&call.fields).await;
-                table(query::node::FIELDS, rows, &call.fields, filter)
+                self.table(query::node::FIELDS, rows, &call).await
             }
-            What::Lock => {
-                table(query::lock::FIELDS, self.world.locks.snapshot(), &call.fields, filter)
-            }
+            What::Lock => self.table(query::lock::FIELDS, self.world.locks.snapshot(), &call).await,
             What::Group => {
                 let row = GroupRow(self.world.published.snapshot().config);
-                table(query::group::FIELDS, [row], &call.fields, filter)
+                self.table(query::group::FIELDS, vec![row], &call).await
             }
-            What::Machine => {
-                table(query::machine::FIELDS, self.machine_rows(), &call.fields, filter)
-            }
+            What::Machine => self.table(query::machine::FIELDS, self.machine_rows(), &call).await,
             What::Instance | What::Network | What::Export | What::Filter => {
                 Ok(Table { fields: select(&call.fields, NAME_ONLY), data: Vec::new() })
             }
         }
+    }
+
+    /// Makes a list. A long one is made aside and in its turn, and is given up when its time is
+    /// over: nobody else waits for it.
+    async fn table<T>(
+        &self,
+        fields: &[Field<T>],
+        rows: Vec<T>,
+        call: &Query,
+    ) -> Result<Table, Exception> {
+        let until = Instant::now() + LIST_TIME;
+        let goes_on = || Instant::now() < until;
+        let filter = call.filter.as_ref();
+        let conditions = filter.map_or(0, |filter| filter.fields().len());
+        let looks = rows.len().saturating_mul(conditions + call.fields.len());
+        let make = || table(fields, rows, &call.fields, filter, goes_on);
+        if looks < LONG_LIST {
+            return make();
+        }
+        let _turn = self.lists.acquire().await.expect("the semaphore is never closed");
+        stdx::aside(make)
     }
 
     /// Live jobs; archived ones too where they are asked for by id, or by the field `archived`.
@@ -111,8 +133,9 @@ impl LuxiService {
             Ok(rows.into_iter().next())
         };
         let Some(ids) = &call.job_ids else {
+            let _turn = self.lists.acquire().await.expect("the semaphore is never closed");
             let jobs = self.world.published.jobs.all().into_iter();
-            return jobs.map(|job| row(JobRow { job, archived: false })).collect();
+            return stdx::aside(|| jobs.map(|job| row(JobRow { job, archived: false })).collect());
         };
         bare(query::job::FIELDS, [], &call.fields)?;
         let found = self.found(ids).await?;

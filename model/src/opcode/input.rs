@@ -108,7 +108,15 @@ impl<'de> Visitor<'de> for OpInputVisitor {
                 _ if own.len() == PARAMETERS_MAX => {
                     return Err(A::Error::custom("too many parameters"));
                 }
-                _ => own.push((key, map.next_value()?)),
+                _ => {
+                    let value: &RawValue = map.next_value()?;
+                    if depth(value.get()) > PARAMETER_DEPTH_MAX {
+                        return Err(A::Error::custom(format!(
+                            "parameter `{key}` nests deeper than {PARAMETER_DEPTH_MAX}"
+                        )));
+                    }
+                    own.push((key, value));
+                }
             }
         }
         let id = id.ok_or_else(|| A::Error::missing_field("OP_ID"))?;
@@ -117,6 +125,29 @@ impl<'de> Visitor<'de> for OpInputVisitor {
             .map_err(A::Error::custom)?;
         Ok(OpInput { op, common })
     }
+}
+
+/// Deepest nesting of a parameter: what is stored is wrapped in a job, and that in an answer, and
+/// readers of JSON end at 128.
+const PARAMETER_DEPTH_MAX: usize = 32;
+
+/// How deep JSON nests.
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 struct Parameter<'de>(&'de RawValue);

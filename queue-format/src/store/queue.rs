@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -20,6 +21,9 @@ pub const BACKLOG_BYTES_SOFT: usize = 64 << 20;
 
 /// Bytes that may wait at all.
 pub const BACKLOG_BYTES_HARD: usize = 4 * BACKLOG_BYTES_SOFT;
+
+/// How long a queue that is closed is waited for before it is asked whether there is any hope.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Submissions that go into one batch: more would only make the first of them wait longer.
 const GROUP_SUBMISSIONS_MAX: usize = 16_384;
@@ -295,12 +299,16 @@ impl<T> Queue<T> {
         group
     }
 
-    /// Takes no more submissions, and waits until those taken are committed.
-    pub(crate) fn close_and_drain(&self) {
+    /// Takes no more submissions, and waits until those taken are committed, or `hopeless` says
+    /// that they will not be for now.
+    pub(crate) fn close_and_drain(&self, hopeless: impl Fn() -> bool) {
         let mut state = self.state.lock();
         state.closed = true;
         while !state.ended && (!state.submissions.is_empty() || state.committing) {
-            self.drained.wait(&mut state);
+            let late = self.drained.wait_for(&mut state, DRAIN_PATIENCE).timed_out();
+            if late && hopeless() {
+                return;
+            }
         }
     }
 
@@ -355,7 +363,7 @@ mod tests {
         queue.end();
         assert!(matches!(queue.next(), Some(Work::End)));
         assert_eq!(queue.push(submission(2, 1)).unwrap_err().0, PushError::Closed);
-        queue.close_and_drain();
+        queue.close_and_drain(|| false);
     }
 
     #[test]

@@ -69,7 +69,12 @@ impl<T> Shared<T> {
     /// Finishes what waits, makes the files durable and complete, ends the threads, frees the lock.
     pub(super) fn close(&self, closing: Closing) -> Result<(), CloseError> {
         let Closing { threads, lock } = closing;
-        self.queue.close_and_drain();
+        // What waits for room in the journal waits for a disk that takes nothing.
+        let hopeless = || self.files.full().is_some();
+        self.queue.close_and_drain(hopeless);
+        if hopeless() {
+            self.queue.end();
+        }
         self.bell.end();
         let mut threads = threads.into_iter();
         let log = threads.next();

@@ -20,6 +20,10 @@ const FAILURE_BEGIN: usize = 64;
 impl<R> Queue<R> {
     pub(super) fn granted(&mut self, id: JobId, place: usize, effects: &mut Effects<R>) {
         let Some(live) = self.jobs.get_mut(&id) else { return };
+        for reply in live.cancelers.drain(..) {
+            let text = format!("Job {id} is running; it will be canceled at its next safe point");
+            effects.replies.push((reply, Answer::Told(true, text)));
+        }
         let Some(op) = Arc::make_mut(&mut live.job).ops.get_mut(place) else { return };
         advance(op, OpEvent::Granted);
         op.exec_timestamp = Some(effects.now);
