@@ -151,7 +151,7 @@ fn info(json: bool, session: &Session) -> Result<(), CliError> {
     outline.section("Cluster parameters");
     for (title, key) in [
         ("candidate pool size", "candidate_pool_size"),
-        ("maximal number of jobs running simultaneously", "max_running_jobs"),
+        ("maximal number of jobs that call agents at the same time", "max_running_jobs"),
         ("maximal number of jobs simultaneously tracked by the scheduler", "max_tracked_jobs"),
         ("mac prefix", "mac_prefix"),
         ("master netdev", "master_netdev"),
