@@ -64,7 +64,7 @@ fn tokens_are_for_one_node_and_once() {
     let mixed =
         format!("{}/{}", token.split('/').next().unwrap(), other.split('/').nth(1).unwrap());
     let wrong = add(&cluster, &first, &mixed);
-    assert!(!wrong.failed(1).is_empty(), "{wrong:?}");
+    assert!(wrong.failed(1).contains("earlier `noded enroll`"), "{wrong:?}");
     let rows = cluster.gnt("node list --json -o name").json();
     assert_eq!(rows, json!([{"name": "n1.example"}]));
     let _added = add(&cluster, &first, &token).ok();
@@ -120,6 +120,7 @@ fn a_node_that_is_down_fails_its_calls_with_its_name() {
     cluster.kill_agent(&host);
     let failed = cluster.gnt(&format!("debug delay 0 --no-master -n {}", host.name));
     assert!(failed.failed(1).contains(&host.name), "{failed:?}");
+    assert!(failed.stderr.contains("Connection refused"), "its cause is told: {failed:?}");
     let _works = cluster.gnt(&format!("debug delay 0 --no-master -n {}", other.name)).ok();
     let rows = cluster.gnt("node list --json -o name,mtotal").json();
     assert!(rows[2]["mtotal"].is_u64(), "{rows}");
