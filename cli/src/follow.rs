@@ -27,7 +27,7 @@ pub(crate) fn follow(
     let held = interrupt::hold()?;
     // The live line has a thread of its own.
     let line = std::io::stderr().is_terminal().then(|| live_line(id));
-    held.announce(id, line.clone())?;
+    interrupt::announce(held, id, line.clone())?;
     // The live line shows the status all the time.
     let watch = Watch::new(id, line.is_none());
     let mut screen = Screen { line, output: Ok(()) };

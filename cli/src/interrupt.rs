@@ -8,7 +8,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 use crate::error::Exit;
 
-/// Ctrl-C that waits for [`Held::announce`] to say what becomes of it.
+/// Ctrl-C that waits for [`announce`] to say what becomes of it.
 #[derive(Debug)]
 pub(crate) struct Held(SigSet);
 
@@ -21,28 +21,21 @@ pub(crate) fn hold() -> std::io::Result<Held> {
     Ok(Held(signals))
 }
 
-impl Held {
-    /// From now on Ctrl-C ends the program with a word on the job `id`; `line` is cleared before.
-    pub(crate) fn announce(self, id: JobId, line: Option<ProgressBar>) -> std::io::Result<()> {
-        let Self(signals) = self;
-        std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
-            if signals.wait().is_ok() {
-                if let Some(line) = line {
-                    line.finish_and_clear();
-                }
-                let told = writeln!(
-                    std::io::stderr(),
-                    "Job {id} goes on. Follow it with: gnt job watch {id}"
-                );
-                #[expect(
-                    clippy::exit,
-                    reason = "the main thread is in a read that nothing can wake"
-                )]
-                std::process::exit(
-                    if told.is_ok() { Exit::INTERRUPTED } else { Exit::CLOSED_PIPE }.0.into(),
-                );
+/// From now on Ctrl-C ends the program with a word on the job `id`; `line` is cleared before.
+pub(crate) fn announce(held: Held, id: JobId, line: Option<ProgressBar>) -> std::io::Result<()> {
+    let Held(signals) = held;
+    std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
+        if signals.wait().is_ok() {
+            if let Some(line) = line {
+                line.finish_and_clear();
             }
-        })?;
-        Ok(())
-    }
+            let told =
+                writeln!(std::io::stderr(), "Job {id} goes on. Follow it with: gnt job watch {id}");
+            #[expect(clippy::exit, reason = "the main thread is in a read that nothing can wake")]
+            std::process::exit(
+                if told.is_ok() { Exit::INTERRUPTED } else { Exit::CLOSED_PIPE }.0.into(),
+            );
+        }
+    })?;
+    Ok(())
 }

@@ -116,7 +116,8 @@ fn an_agent_whose_rack_was_taken_away_serves_it_no_longer() {
 fn an_index_is_free_again_when_its_machine_is_gone() {
     let cluster = rack();
     for serial in ["SN1", "SN2"] {
-        let _added = cluster.gnt(&format!("machine add --serial {serial} --rack 0 --role worker")).ok();
+        let _added =
+            cluster.gnt(&format!("machine add --serial {serial} --rack 0 --role worker")).ok();
     }
     let unasked = cluster.gnt("machine remove SN1");
     assert!(unasked.failed(13).contains("--yes"), "{unasked:?}");
