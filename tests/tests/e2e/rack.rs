@@ -122,7 +122,7 @@ fn an_index_is_free_again_when_its_machine_is_gone() {
     let unasked = cluster.gnt("machine remove SN1");
     assert!(unasked.failed(13).contains("--yes"), "{unasked:?}");
     let _removed = cluster.gnt("machine remove SN1 --yes").ok();
-    let _added = cluster.gnt("machine add --serial SN3 --role worker").ok();
+    let _added = cluster.gnt("machine add --serial SN3 --rack 0 --role worker").ok();
     let rows = cluster.gnt("machine list --json -o serial,index").json();
     assert_eq!(rows, json!([{"serial": "SN2", "index": 5}, {"serial": "SN3", "index": 4}]));
     let gone = cluster.gnt("machine remove SN1 --yes");
