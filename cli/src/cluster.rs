@@ -18,13 +18,15 @@ use crate::submit::JobArguments;
 
 /// The value that tells whether the queue is drained.
 const DRAIN_FLAG: &str = "drain_flag";
+/// The variable that tells `masterd` under which name to speak of itself; its verb follows.
+const CALLED_AS: &str = "GANTRY_CALLED_AS";
 
 /// What can be done with the cluster.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
     /// Begin a new cluster with this machine as its master.
     ///
-    /// Runs `masterd init`, which must be installed here; all further options are its own.
+    /// Runs `masterd init`, which must be installed here and takes all further options.
     #[command(disable_help_flag = true)]
     Init(InitArguments),
     /// Show the parameters of the cluster.
@@ -116,6 +118,7 @@ fn init(arguments: InitArguments, session: &Session) -> CliError {
     let beside = std::env::current_exe().ok().map(|gnt| gnt.with_file_name("masterd"));
     let program = beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("masterd"));
     let mut command = std::process::Command::new(&program);
+    command.env(CALLED_AS, "gnt cluster");
     command.arg("--root").arg(session.layout().root()).arg("init").args(arguments.passed_on);
     let error = command.exec();
     CliError::Start { program, error }
@@ -151,7 +154,7 @@ fn info(json: bool, session: &Session) -> Result<(), CliError> {
     outline.section("Cluster parameters");
     for (title, key) in [
         ("candidate pool size", "candidate_pool_size"),
-        ("maximal number of jobs running simultaneously", "max_running_jobs"),
+        ("maximal number of jobs that call agents at the same time", "max_running_jobs"),
         ("maximal number of jobs simultaneously tracked by the scheduler", "max_tracked_jobs"),
         ("mac prefix", "mac_prefix"),
         ("master netdev", "master_netdev"),

@@ -24,8 +24,10 @@ pub(crate) fn follow(
     client: &mut Client,
     id: JobId,
 ) -> Result<JobOutcome, CliError> {
+    let held = interrupt::hold()?;
+    // The live line has a thread of its own.
     let line = std::io::stderr().is_terminal().then(|| live_line(id));
-    interrupt::announce(id, line.clone())?;
+    interrupt::announce(held, id, line.clone())?;
     // The live line shows the status all the time.
     let watch = Watch::new(id, line.is_none());
     let mut screen = Screen { line, output: Ok(()) };

@@ -17,6 +17,14 @@ use crate::session::Session;
 pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Exit) {
     let what = stdx::daemon::chain(error);
     match error {
+        ClientError::NoSocket { .. } | ClientError::Refused { .. } if session.has_own_socket() => (
+            format!(
+                "Failure: {what}.\nThis is the path of --socket; the master's socket of this root \
+                 is `{}`.",
+                session.layout().luxi_socket().display()
+            ),
+            Exit::FAILURE,
+        ),
         ClientError::NoSocket { .. } | ClientError::Refused { .. } => no_master(&what, session),
         ClientError::Permission { .. } => (
             format!(
@@ -68,8 +76,8 @@ fn no_master(what: &str, session: &Session) -> (String, Exit) {
     match session.role() {
         Ok(Some(role)) if session.is_master(&role) => (
             format!(
-                "Failure: {what}.\nThis node is the master, but masterd does not run: \
-                 `systemctl status gantry-masterd`"
+                "Failure: {what}.\nThis node is the master, but masterd does not run, or is still \
+                 ending: `systemctl status gantry-masterd`"
             ),
             Exit::FAILURE,
         ),

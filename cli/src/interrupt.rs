@@ -8,12 +8,22 @@ use nix::sys::signal::{SigSet, Signal};
 
 use crate::error::Exit;
 
-/// From now on Ctrl-C ends the program with a word on the job `id`; `line` is cleared before.
-pub(crate) fn announce(id: JobId, line: Option<ProgressBar>) -> std::io::Result<()> {
+/// Ctrl-C that waits for [`announce`] to say what becomes of it.
+#[derive(Debug)]
+pub(crate) struct Held(SigSet);
+
+/// Holds Ctrl-C back. Threads inherit this from the one that starts them, and one that did not
+/// would take the signal and end the program: call it before any other thread is started.
+pub(crate) fn hold() -> std::io::Result<Held> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);
-    // The mask is inherited by threads, so that only the one which waits gets the signal.
     signals.thread_block()?;
+    Ok(Held(signals))
+}
+
+/// From now on Ctrl-C ends the program with a word on the job `id`; `line` is cleared before.
+pub(crate) fn announce(held: Held, id: JobId, line: Option<ProgressBar>) -> std::io::Result<()> {
+    let Held(signals) = held;
     std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
         if signals.wait().is_ok() {
             if let Some(line) = line {

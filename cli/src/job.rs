@@ -97,7 +97,7 @@ pub(crate) fn run(verb: Job, session: &Session) -> Result<(), CliError> {
         Job::Watch { id } => watch(id, session),
         Job::Wait { id } => {
             let mut client = session.connect()?;
-            interrupt::announce(id, None)?;
+            interrupt::announce(interrupt::hold()?, id, None)?;
             wait(session, &mut client, id)?
                 .into_result()
                 .map(drop)

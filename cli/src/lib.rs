@@ -200,7 +200,9 @@ impl Object {
 
 /// The root as given, or of the environment, or that of an installed machine.
 fn root(given: Option<PathBuf>) -> PathBuf {
-    given.or_else(|| std::env::var_os("GANTRY_ROOT").map(PathBuf::from)).unwrap_or("/".into())
+    // Set to nothing is as not set.
+    let set = || std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
+    given.or_else(|| set().map(PathBuf::from)).unwrap_or("/".into())
 }
 
 fn report(error: &CliError, session: &Session, color: ColorChoice) -> ExitCode {

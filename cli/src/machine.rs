@@ -66,11 +66,11 @@ pub(crate) struct AddArguments {
     )]
     file: Option<PathBuf>,
     /// Serial number of one machine, as its firmware tells it.
-    #[arg(long, value_name = "SERIAL", requires = "role")]
+    #[arg(long, value_name = "SERIAL", requires = "role", requires = "rack")]
     serial: Option<Serial>,
     /// Its logical rack number.
-    #[arg(long, value_name = "NUMBER", requires = "serial", default_value_t = 0)]
-    rack: u32,
+    #[arg(long, value_name = "NUMBER", requires = "serial")]
+    rack: Option<u32>,
     /// What it is for: `boot` (one a rack), or any word.
     #[arg(long, value_name = "WORD", requires = "serial")]
     role: Option<String>,
@@ -106,17 +106,19 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
 }
 
 fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
-    let machines = match (arguments.file, arguments.serial) {
-        (Some(file), _) => from_file(file)?,
-        (None, Some(serial)) => vec![MachineSpec {
+    let machines = match (arguments.file, arguments.serial, arguments.rack) {
+        (Some(file), ..) => from_file(file)?,
+        (None, Some(serial), Some(rack)) => vec![MachineSpec {
             serial,
             product: arguments.product,
             datacenter: arguments.datacenter,
-            rack: arguments.rack,
+            rack,
             role: arguments.role.unwrap_or_default(),
             mac: arguments.mac,
         }],
-        (None, None) => return Err(CliError::Usage("give --file or --serial".to_owned())),
+        (None, ..) => {
+            return Err(CliError::Usage("give --file, or --serial and --rack".to_owned()));
+        }
     };
     for machine in &machines {
         machine.validate().map_err(|error| CliError::Failed(error.to_string()))?;

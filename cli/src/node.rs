@@ -21,7 +21,7 @@ use crate::submit::JobArguments;
 const USUAL: [&str; 8] =
     ["name", "dtotal", "dfree", "mtotal", "mnode", "mfree", "pinst_cnt", "sinst_cnt"];
 /// What `info` shows.
-const DETAILS: [&str; 17] = [
+const DETAILS: [&str; 25] = [
     "name",
     "uuid",
     "pip",
@@ -34,6 +34,14 @@ const DETAILS: [&str; 17] = [
     "master_capable",
     "vm_capable",
     "rack",
+    "agent",
+    "agent_since",
+    "bootid",
+    "ctotal",
+    "mtotal",
+    "mfree",
+    "dtotal",
+    "dfree",
     "group",
     "fingerprint",
     "tags",
@@ -49,6 +57,9 @@ pub(crate) enum Node {
     /// Make a machine that runs `noded enroll` a node of the cluster.
     Add(add::AddArguments),
     /// List nodes.
+    ///
+    /// What only a node's agent knows is `?` where the agent is not reached; `-o
+    /// +agent,agent_since` shows which are, since when, and why not.
     List {
         /// Only these; a name may be given without its domain.
         names: Vec<String>,
@@ -108,7 +119,8 @@ pub(crate) struct ModifyArguments {
     #[arg(long, value_name = "NUMBER|none", value_parser = rack)]
     rack: Option<i64>,
     /// Promote another node where this one leaves a gap.
-    #[arg(long)]
+    // The master refuses it: known to Ganeti's scripts, and not offered.
+    #[arg(long, hide = true)]
     auto_promote: bool,
     /// Go on where a check only warns.
     #[arg(short, long)]
@@ -214,6 +226,9 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
     if let Some(Value::Array(changes)) =
         arguments.job.run(OpCode::NodeSetParams(params), session)?
     {
+        if changes.is_empty() {
+            return say(format_args!("Node {name} is so already: nothing was changed"));
+        }
         say(format_args!("Modified node {name}"))?;
         for change in &changes {
             let part = |at| change.get(at).map(cells::plain).unwrap_or_default();

@@ -18,6 +18,8 @@ const INPUT_BYTES_MAX: u64 = luxi::limits::MESSAGE_BYTES_MAX as u64;
 pub(crate) struct Session {
     layout: Layout,
     socket: PathBuf,
+    /// Whether the operator named another socket than the root's.
+    own_socket: bool,
     object: String,
     verb: String,
     clock: Clock,
@@ -30,12 +32,20 @@ impl Session {
         (object, verb): (String, String),
     ) -> Self {
         let layout = Layout::new(root);
-        let socket = socket.unwrap_or_else(|| layout.luxi_socket());
-        Self { layout, socket, object, verb, clock: Clock::system() }
+        let usual = layout.luxi_socket();
+        let socket = socket.unwrap_or_else(|| usual.clone());
+        let own_socket = socket != usual;
+        Self { layout, socket, own_socket, object, verb, clock: Clock::system() }
     }
 
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// Whether the socket is another one than the root's, so that what is known of the master below
+    /// the root says nothing about it.
+    pub(crate) fn has_own_socket(&self) -> bool {
+        self.own_socket
     }
 
     pub(crate) fn connect(&self) -> Result<Client, CliError> {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use masterd::bootstrap::{self, Init};
 use masterd::daemon::{self, Options};
 use model::layout::{Layout, RPC_PORT};
@@ -13,19 +13,24 @@ use queue_format::Durability;
 use stdx::Clock;
 use stdx::daemon::{Log, LogFormat, chain};
 
+/// This program, in what it says of itself.
+const ME: &str = "masterd";
 /// Exit status of a configuration that cannot be used (Ganeti's).
 const EXIT_CONFIGURATION: u8 = 2;
 /// Exit status where there is no cluster (Ganeti's).
 const EXIT_NO_CLUSTER: u8 = 5;
 /// Exit status of a daemon that is not the master (Ganeti's).
 const EXIT_NOT_MASTER: u8 = 11;
+/// The variable by which a program that runs this one for its operator, as `gnt cluster` does for
+/// its `init`, says under which name to speak of itself: in usage and errors.
+const CALLED_AS: &str = "GANTRY_CALLED_AS";
 
 /// The master daemon of Gantry: takes jobs over its LUXI socket and runs them.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Command {
-    /// Directory below which all paths lie.
-    #[arg(long, value_name = "DIR", default_value = "/", env = "GANTRY_ROOT", global = true)]
+    /// Directory below which all paths lie; the variable GANTRY_ROOT sets it too.
+    #[arg(long, value_name = "DIR", default_value_os_t = default_root(), global = true)]
     root: PathBuf,
     /// Size of a journal segment in MiB, for segments that are yet to be made; there are four
     /// [default: 64]
@@ -77,8 +82,23 @@ struct InitArguments {
     rack: Option<u32>,
 }
 
+/// The command line; ends the program where it cannot be read.
+fn read() -> Command {
+    let mut definition = Command::command();
+    if let Some(name) = called_as() {
+        definition = definition.bin_name(name);
+    }
+    let matches = definition.get_matches();
+    Command::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// The name that the operator called, if it is another one than this program's.
+fn called_as() -> Option<String> {
+    std::env::var(CALLED_AS).ok().filter(|name| !name.is_empty())
+}
+
 fn main() -> ExitCode {
-    let command = Command::parse();
+    let command = read();
     let layout = Layout::new(&command.root);
     let segment_bytes = command.journal_segment.map(|mib| u64::from(mib) << 20);
     match command.action {
@@ -87,10 +107,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// The root of the environment, where set to nothing is as not set, or that of an installed
+/// machine.
+fn default_root() -> PathBuf {
+    let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
+    set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
+}
+
 fn init(layout: &Layout, arguments: InitArguments, segment_bytes: Option<u64>) -> ExitCode {
+    let who = called_as().map_or_else(|| ME.to_owned(), |name| format!("{name} init"));
     let node = match arguments.node_name.map_or_else(host_name, Ok) {
         Ok(node) => node,
-        Err(why) => return fail(&why, EXIT_CONFIGURATION),
+        Err(why) => return fail(&who, &why, EXIT_CONFIGURATION),
     };
     let wanted = Init {
         cluster: arguments.name,
@@ -110,7 +138,7 @@ fn init(layout: &Layout, arguments: InitArguments, segment_bytes: Option<u64>) -
             ));
             ExitCode::SUCCESS
         }
-        Err(error) => fail(&chain(&error), EXIT_CONFIGURATION),
+        Err(error) => fail(&who, &chain(&error), EXIT_CONFIGURATION),
     }
 }
 
@@ -128,7 +156,7 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
              one here",
             rpc::identity::membership_path(&layout).display()
         );
-        return fail(&why, EXIT_NO_CLUSTER);
+        return fail(ME, &why, EXIT_NO_CLUSTER);
     }
     let log = Log {
         file: (!serve.log_stderr).then(|| layout.master_log()),
@@ -136,12 +164,12 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
         filter: serve.log_filter.clone(),
     };
     if let Err(error) = log.install() {
-        return fail(&chain(&error), EXIT_CONFIGURATION);
+        return fail(ME, &chain(&error), EXIT_CONFIGURATION);
     }
     let options = Options { layout, durability: serve.durability, segment_bytes };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return fail(&format!("cannot start the runtime: {error}"), 1),
+        Err(error) => return fail(ME, &format!("cannot start the runtime: {error}"), 1),
     };
     match runtime.block_on(daemon::run(options)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -150,7 +178,7 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
             // The log may be that of another masterd, which goes on.
             tracing::error!(pid = std::process::id(), why, "this masterd cannot go on");
             let not_master = matches!(error, daemon::DaemonError::NotMaster { .. });
-            fail(&why, if not_master { EXIT_NOT_MASTER } else { EXIT_CONFIGURATION })
+            fail(ME, &why, if not_master { EXIT_NOT_MASTER } else { EXIT_CONFIGURATION })
         }
     }
 }
@@ -161,7 +189,7 @@ fn say(text: &str) {
 }
 
 #[expect(clippy::print_stderr, reason = "the operator or the journal must see why it ended")]
-fn fail(why: &str, status: u8) -> ExitCode {
-    eprintln!("masterd: {why}");
+fn fail(who: &str, why: &str, status: u8) -> ExitCode {
+    eprintln!("{who}: {why}");
     ExitCode::from(status)
 }

@@ -53,8 +53,8 @@ pub struct EnrollOptions {
 /// Options of the agent.
 #[derive(Debug, Clone, Args)]
 pub struct AgentOptions {
-    /// Directory that all paths are below.
-    #[arg(long, global = true, value_name = "DIR", env = "GANTRY_ROOT", default_value = "/")]
+    /// Directory that all paths are below; the variable GANTRY_ROOT sets it too.
+    #[arg(long, global = true, value_name = "DIR", default_value_os_t = default_root())]
     pub root: PathBuf,
     /// Port of the node protocol.
     #[arg(long, global = true, value_name = "PORT", default_value_t = RPC_PORT)]
@@ -111,6 +111,13 @@ impl AgentOptions {
             clock: Clock::system(),
         }
     }
+}
+
+/// The root of the environment, where set to nothing is as not set, or that of an installed
+/// machine.
+fn default_root() -> PathBuf {
+    let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
+    set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
 }
 
 #[cfg(test)]

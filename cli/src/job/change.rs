@@ -3,12 +3,14 @@
 use clap::Args;
 use luxi::Client;
 use luxi::limits::WAIT_SECONDS_MAX;
-use luxi::method::{ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, Query, What};
+use luxi::method::{
+    ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, Query, QueryJobs, What,
+};
 use luxi::query::Filter;
 use model::JobId;
 use serde_json::Value;
 
-use super::PENDING;
+use super::{FINISHED, PENDING};
 use crate::error::CliError;
 use crate::session::{Session, confirm, say, warn};
 
@@ -122,11 +124,30 @@ pub(super) fn archive(ids: &[JobId], session: &Session) -> Result<(), CliError> 
     let mut all_well = true;
     for &job_id in ids {
         if !client.call(&ArchiveJob { job_id })? {
-            warn(format_args!("Failed to archive job with ID '{job_id}'"))?;
+            let why = unarchived(&mut client, job_id)?;
+            warn(format_args!("Failed to archive job with ID '{job_id}': {why}"))?;
             all_well = false;
         }
     }
     if all_well { Ok(()) } else { Err(CliError::Told) }
+}
+
+/// Why a job was not archived: the master's answer is only that it was not.
+fn unarchived(client: &mut Client, id: JobId) -> Result<String, CliError> {
+    let fields = ["status", "archived"].into();
+    let jobs = client.call(&QueryJobs { job_ids: Some(vec![id]), fields })?;
+    let job = jobs.into_iter().next().flatten().unwrap_or_default();
+    let status = job.first().and_then(Value::as_str);
+    let archived = job.get(1).and_then(Value::as_bool).unwrap_or_default();
+    Ok(match status {
+        None => format!("job {id} does not exist"),
+        Some(_) if archived => format!("job {id} is archived already"),
+        // It may have ended since.
+        Some(status) if FINISHED.contains(&status) => {
+            format!("job {id} had not ended, or was just archived; try again")
+        }
+        Some(status) => format!("job {id} is {status}, and only jobs that ended are archived"),
+    })
 }
 
 /// Archives jobs by age.

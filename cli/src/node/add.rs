@@ -42,7 +42,8 @@ pub(crate) struct AddArguments {
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     vm_capable: Option<super::YesNo>,
     /// The node is a member already, and has lost its disk.
-    #[arg(long)]
+    // The master refuses it: known to Ganeti's scripts, and not offered.
+    #[arg(long, hide = true)]
     readd: bool,
     #[command(flatten)]
     job: JobArguments,

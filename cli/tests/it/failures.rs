@@ -43,6 +43,7 @@ fn no_master_here() {
     std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
     drop(UnixListener::bind(&socket).unwrap());
     shown.push(run("job list"));
+    shown.push(run("job list --socket ROOT/elsewhere"));
     // A node need not have the name of its host; then its address tells.
     role(root.path(), "elsewhere.example.com");
     node(root.path(), "elsewhere.example.com", "127.0.0.1");

@@ -4,4 +4,5 @@
 mod commands;
 mod failures;
 mod help;
+mod terminal;
 mod toy;

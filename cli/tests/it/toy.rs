@@ -29,7 +29,7 @@ static JOBS: [FieldDefinition; 6] = [
     FieldDefinition::new("opstart", "OpCode_start", Other, "When each opcode began"),
     FieldDefinition::new("archived", "Archived", FieldKind::Bool, "Whether it is archived"),
 ];
-static NODES: [FieldDefinition; 10] = [
+static NODES: [FieldDefinition; 12] = [
     FieldDefinition::new("name", "Node", Text, "Node name"),
     FieldDefinition::new("dtotal", "DTotal", Unit, "Disk"),
     FieldDefinition::new("dfree", "DFree", Unit, "Free disk"),
@@ -40,6 +40,8 @@ static NODES: [FieldDefinition; 10] = [
     FieldDefinition::new("sinst_cnt", "Sinst", Number, "Secondary instances"),
     FieldDefinition::new("role", "Role", Text, "Role"),
     FieldDefinition::new("pip", "PrimaryIP", Text, "Address"),
+    FieldDefinition::new("agent", "Agent", Text, "Whether its agent is reached"),
+    FieldDefinition::new("ctotal", "CTotal", Number, "Processors"),
 ];
 static MACHINES: [FieldDefinition; 9] = [
     FieldDefinition::new("serial", "Serial", Text, "Serial number"),
@@ -83,7 +85,7 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
             vec![
                 json!({"name": "n1.example.com", "dtotal": 100_045, "dfree": 512, "mtotal": 3_145_728,
                 "mnode": 100, "mfree": 2_000, "pinst_cnt": 0, "sinst_cnt": 0, "role": "M",
-                "pip": "192.0.2.1"}),
+                "pip": "192.0.2.1", "agent": "not reached: it sleeps", "ctotal": 8}),
                 json!({"name": "n2.example.com", "pinst_cnt": 12, "sinst_cnt": 3, "role": "O",
                 "pip": "192.0.2.2"}),
             ],
@@ -121,6 +123,7 @@ impl Toy {
             () if text.contains("\"duration\":13.0") => 13,
             () if text.contains("\"duration\":14.0") => 14,
             () if text.contains("OP_MACHINE_ADD") => 20,
+            () if text.contains("\"vm_capable\":true") => 22,
             () if text.contains("OP_NODE_SET_PARAMS") => 21,
             () => 37,
         })
@@ -170,6 +173,7 @@ impl Toy {
                 "network": {"node0": {"ipv4": ["10.69.0.3"]}}}]),
             ),
             21 => ("success", json!([["offline", true], ["rack", 4]])),
+            22 => ("success", json!([])),
             _ => ("success", Value::Null),
         };
         let values = vec![json!(status), json!([status]), json!([result])];
@@ -194,7 +198,8 @@ impl Toy {
         let row = |id: &JobId| {
             let value = |field: &String| match field.as_str() {
                 "id" => json!(id),
-                "status" => json!("error"),
+                "status" => json!(if id.0 == 8 { "running" } else { "error" }),
+                "archived" => json!(id.0 == 5),
                 "received_ts" => json!([1_700_000_000, 5]),
                 "start_ts" => json!([1_700_000_000, 700]),
                 "end_ts" => json!([1_700_000_002, 0]),

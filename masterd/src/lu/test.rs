@@ -142,8 +142,8 @@ async fn sleep_on_nodes(plan: &DelayPlan, context: &mut Context) -> Result<(), F
         while let Some(call) = calls.join_next().await {
             match call {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => failed.push(error.to_string()),
-                Err(error) => failed.push(error.to_string()),
+                Ok(Err(error)) => failed.push(stdx::daemon::chain(&error)),
+                Err(error) => failed.push(stdx::daemon::chain(&error)),
             }
         }
         failed

@@ -14,7 +14,7 @@ use stdx::Tasks;
 use crate::calls::{Call, EnrolBegin, EnrolFinish, EnrolOffer, Membership, Version, WireSecret};
 use crate::client::connect::connect;
 use crate::client::pool::{broken, http2_builder, read, request};
-use crate::client::{Client, ClientTimes, Meta, NodeTarget, RpcError, refused};
+use crate::client::{Client, ClientTimes, Meta, NodeTarget, Refusal, RpcError, refused};
 use crate::identity::{self, IdentityError};
 use crate::tls;
 use crate::wire::{AnswerBody, OutEnvelope, PROTOCOL};
@@ -38,6 +38,12 @@ pub enum EnrolError {
     /// A call to the new node failed.
     #[error(transparent)]
     Call(#[from] RpcError),
+    /// The machine shows another key than the token names; it was not told the secret.
+    #[error(
+        "the token is of an earlier `noded enroll` or of another machine: use the one that it \
+         shows now"
+    )]
+    OtherKey(#[source] RpcError),
     /// What came or went is no certificate.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -71,7 +77,12 @@ impl Invitation {
     /// The node cannot be reached, shows another certificate, or does not accept the secret.
     pub async fn begin(self, caller: &NodeName, tasks: &Tasks) -> Result<Enrolment, EnrolError> {
         let call = EnrolBegin { secret: WireSecret(self.secret.clone()) };
-        let offer = self.call(&call, caller, tasks).await?;
+        let offer = self.call(&call, caller, tasks).await.map_err(|error| match error {
+            RpcError::Refused { refusal: Refusal::Certificate { .. }, .. } => {
+                EnrolError::OtherKey(error)
+            }
+            _ => error.into(),
+        })?;
         Ok(Enrolment { invitation: self, caller: caller.clone(), tasks: tasks.clone(), offer })
     }
 

@@ -115,7 +115,7 @@ async fn another_node_is_not_told_the_secret() {
     let elsewhere = Scene::new().await;
     let misled = Invitation { address: elsewhere.server.address(), ..scene.invitation() };
     let error = scene.begin(misled).await.unwrap_err();
-    assert!(matches!(error, EnrolError::Call(RpcError::Refused { .. })), "{error:?}");
+    assert!(matches!(error, EnrolError::OtherKey(RpcError::Refused { .. })), "{error:?}");
 }
 
 #[tokio::test]

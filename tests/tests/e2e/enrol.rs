@@ -76,6 +76,18 @@ fn tokens_are_for_one_node_and_once() {
 }
 
 #[test]
+fn a_token_of_an_earlier_enrolment_is_named_as_such() {
+    let cluster = Cluster::begin_with_agent();
+    let host = cluster.host("n2");
+    let earlier = enroll(&cluster, &host);
+    cluster.kill_agent(&host);
+    let token = enroll(&cluster, &host);
+    let told = add(&cluster, &host, &earlier);
+    assert!(told.failed(1).contains("of an earlier `noded enroll`"), "{told:?}");
+    let _added = add(&cluster, &host, &token).ok();
+}
+
+#[test]
 fn a_node_that_is_removed_forgets_the_cluster() {
     let (cluster, [gone, stays]) = three();
     let identity = gone.layout().node_key();
@@ -120,6 +132,7 @@ fn a_node_that_is_down_fails_its_calls_with_its_name() {
     cluster.kill_agent(&host);
     let failed = cluster.gnt(&format!("debug delay 0 --no-master -n {}", host.name));
     assert!(failed.failed(1).contains(&host.name), "{failed:?}");
+    assert!(failed.stderr.contains("Connection refused"), "its cause is told: {failed:?}");
     let _works = cluster.gnt(&format!("debug delay 0 --no-master -n {}", other.name)).ok();
     let rows = cluster.gnt("node list --json -o name,mtotal").json();
     assert!(rows[2]["mtotal"].is_u64(), "{rows}");

@@ -43,7 +43,10 @@ fn a_job_is_submitted_watched_and_archived() {
     assert_eq!(listed.ok(), "1:success:TEST_DELAY(0)\n2:success:TEST_DELAY(0)\n");
     let _archived = cluster.gnt("job archive 1").ok();
     let again = cluster.gnt("job archive 1");
-    assert!(again.failed(1).contains("Failed to archive job with ID '1'"), "{again:?}");
+    let why = "Failed to archive job with ID '1': job 1 is archived already";
+    assert!(again.failed(1).contains(why), "{again:?}");
+    let none = cluster.gnt("job archive 99");
+    assert!(none.failed(1).contains("job 99 does not exist"), "{none:?}");
     let rest = cluster.gnt("job autoarchive all");
     assert_eq!(rest.ok(), "Archived 1 jobs, 0 unchecked left\n");
     assert_eq!(cluster.gnt("job list --no-headers").ok(), "");
@@ -149,6 +152,33 @@ fn who_cannot_reach_the_master_is_told_what_to_do() {
     let told = cluster.gnt("job list");
     assert!(told.failed(1).contains("gantry-masterd"), "a socket that nobody serves: {told:?}");
     assert_eq!(cluster.gnt("cluster getmaster").ok(), "n1.example\n");
+}
+
+#[test]
+fn a_cluster_is_begun_under_the_name_of_gnt() {
+    let cluster = Cluster::init();
+    let again = cluster.gnt("cluster init c2.example --node-name n1.example");
+    assert!(again.failed(2).starts_with("gnt cluster init: "), "{again:?}");
+    let unknown = cluster.gnt("cluster init c2.example --unknown");
+    assert!(unknown.failed(2).contains("Usage: gnt cluster init "), "{unknown:?}");
+    assert!(!unknown.stderr.contains("masterd"), "{unknown:?}");
+}
+
+/// Set to nothing, the variable is as not set, and no hindrance for who names the root.
+#[test]
+fn an_empty_root_in_the_environment_is_none() {
+    let cluster = Cluster::init();
+    let mut again = cluster.gnt_command("cluster init c2.example --node-name n1.example");
+    again.env("GANTRY_ROOT", "");
+    let told = run(again);
+    assert!(told.failed(2).contains("belongs to a cluster already"), "{told:?}");
+    let host = cluster.host("n2");
+    let taken = std::net::TcpListener::bind((host.address, 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let mut enroll = cluster.noded(&host);
+    enroll.env("GANTRY_ROOT", "").args(["enroll", "--port", &port]);
+    let told = run(enroll);
+    assert!(told.failed(1).contains("this machine was not enrolled"), "{told:?}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn serials(cluster: &Cluster) -> Vec<Value> {
 #[test]
 fn machines_are_registered_all_or_none() {
     let cluster = rack();
-    let _first = cluster.gnt("machine add --serial SN1 --role worker").ok();
+    let _first = cluster.gnt("machine add --serial SN1 --rack 0 --role worker").ok();
     for (machines, reason) in [
         (
             json!([{"serial": "SN2", "rack": 0, "role": "worker"},
@@ -77,7 +77,7 @@ fn machines_are_registered_all_or_none() {
 #[test]
 fn rules_that_would_move_machines_are_refused() {
     let cluster = rack();
-    let _first = cluster.gnt("machine add --serial SN1 --role worker").ok();
+    let _first = cluster.gnt("machine add --serial SN1 --rack 0 --role worker").ok();
     let moved = cluster.write("moved.json", &IPAM.replace("10.69.0.0/16", "10.70.0.0/16"));
     let refused = cluster.gnt(&format!("ipam set -f {}", moved.display()));
     assert!(!refused.failed(1).is_empty(), "{refused:?}");
@@ -90,10 +90,10 @@ fn rules_that_would_move_machines_are_refused() {
 #[test]
 fn an_agent_that_was_away_gets_what_it_missed() {
     let cluster = rack();
-    let _first = cluster.gnt("machine add --serial SN1 --role worker").ok();
+    let _first = cluster.gnt("machine add --serial SN1 --rack 0 --role worker").ok();
     wait_for_script(&cluster, "SN1", "200");
     cluster.kill_agent(&cluster.master);
-    let added = cluster.gnt("machine add --serial SN2 --role worker");
+    let added = cluster.gnt("machine add --serial SN2 --rack 0 --role worker");
     assert!(added.ok().contains(MASTER), "the job says who was not reached: {added:?}");
     let _removed = cluster.gnt("machine remove SN1 --yes").ok();
     cluster.start_agent(&cluster.master);
@@ -104,7 +104,7 @@ fn an_agent_that_was_away_gets_what_it_missed() {
 #[test]
 fn an_agent_whose_rack_was_taken_away_serves_it_no_longer() {
     let cluster = rack();
-    let _first = cluster.gnt("machine add --serial SN1 --role worker").ok();
+    let _first = cluster.gnt("machine add --serial SN1 --rack 0 --role worker").ok();
     wait_for_script(&cluster, "SN1", "200");
     let _taken = cluster.gnt(&format!("node modify --rack none {MASTER}")).ok();
     wait_for_script(&cluster, "SN1", "404");
@@ -116,12 +116,13 @@ fn an_agent_whose_rack_was_taken_away_serves_it_no_longer() {
 fn an_index_is_free_again_when_its_machine_is_gone() {
     let cluster = rack();
     for serial in ["SN1", "SN2"] {
-        let _added = cluster.gnt(&format!("machine add --serial {serial} --role worker")).ok();
+        let _added =
+            cluster.gnt(&format!("machine add --serial {serial} --rack 0 --role worker")).ok();
     }
     let unasked = cluster.gnt("machine remove SN1");
     assert!(unasked.failed(13).contains("--yes"), "{unasked:?}");
     let _removed = cluster.gnt("machine remove SN1 --yes").ok();
-    let _added = cluster.gnt("machine add --serial SN3 --role worker").ok();
+    let _added = cluster.gnt("machine add --serial SN3 --rack 0 --role worker").ok();
     let rows = cluster.gnt("machine list --json -o serial,index").json();
     assert_eq!(rows, json!([{"serial": "SN2", "index": 5}, {"serial": "SN3", "index": 4}]));
     let gone = cluster.gnt("machine remove SN1 --yes");

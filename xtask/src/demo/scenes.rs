@@ -25,7 +25,7 @@ pub const SCENES: &[Scene] = &[
     Scene { title: "A rack: addresses by rule, machines registered all or none", play: rack },
     Scene { title: "A machine boots from its rack's agent", play: boot },
     Scene { title: "The master is away, and the rack still boots", play: without_master },
-    Scene { title: "What is done is archived; the rest is yours", play: archive },
+    Scene { title: "What is done is archived", play: archive },
 ];
 
 fn begin(play: &Play) -> Result<(), DemoError> {
@@ -180,13 +180,13 @@ fn archive(play: &Play) -> Result<(), DemoError> {
     play.gnt(&["job", "list", "-o", "id,status,summary,received_ts"])?;
     play.gnt(&["job", "autoarchive", "all"])?;
     play.gnt(&["job", "list"])?;
-    let bin = play.programs.dir().display();
-    let root = play.root(1);
-    println!("\n  To go on by yourself, in another terminal:");
-    println!("    export PATH={bin}:$PATH GANTRY_ROOT={}", root.display());
-    println!("    gnt debug delay 5; gnt job list; gnt machine list; gnt --help");
-    println!("  The queue's files: {}", Layout::new(&root).data().join("queue").display());
     if io::stdin().is_terminal() {
+        let bin = play.programs.dir().display();
+        let root = play.root(1);
+        println!("\n  To go on by yourself, in another terminal:");
+        println!("    export PATH={bin}:$PATH GANTRY_ROOT={}", root.display());
+        println!("    gnt debug delay 5; gnt job list; gnt machine list; gnt --help");
+        println!("  The queue's files: {}", Layout::new(&root).data().join("queue").display());
         println!("\n  The cluster runs until you press Enter; then everything is cleared away.");
         // Whatever ends the waiting, the demonstration is over.
         drop(io::stdin().read_line(&mut String::new()));

@@ -130,7 +130,7 @@ fn wrong_requests_for_scripts_are_refused() {
     let ipam = cluster.write("ipam.json", IPAM);
     let _set = cluster.gnt(&format!("ipam set -f {}", ipam.display())).ok();
     let _given = cluster.gnt(&format!("node modify --rack 0 {MASTER}")).ok();
-    let _added = cluster.gnt("machine add --serial SN1 --role worker").ok();
+    let _added = cluster.gnt("machine add --serial SN1 --rack 0 --role worker").ok();
     let get = |path: &str| {
         let mut curl = Command::new("curl");
         let url = format!("http://{}:10080{path}", cluster.master.address);

@@ -1,0 +1,63 @@
+//! `gnt` on a terminal.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::process::Command;
+
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+const RUNS: &str = r#"{"success":true,"result":[["running",["running"],[null]],[]]}"#;
+/// How a terminal's line is cleared from its first column on.
+const CLEARED: &str = "\r\x1b[2K";
+
+/// Reads from the terminal until `text` was shown.
+fn read_until(terminal: &mut File, text: &str) {
+    let mut shown = String::new();
+    let mut part = [0; 1_024];
+    while !shown.contains(text) {
+        let length = terminal.read(&mut part).unwrap();
+        assert_ne!(length, 0, "{shown:?}");
+        shown.push_str(&String::from_utf8_lossy(&part[..length]));
+    }
+}
+
+/// Reads what was shown up to the end of the last process on the terminal.
+fn rest(terminal: &mut File) -> String {
+    let mut shown = Vec::new();
+    // A terminal that nobody has open any more ends with an error.
+    let ended = terminal.read_to_end(&mut shown).unwrap_err();
+    assert_eq!(ended.raw_os_error(), Some(nix::errno::Errno::EIO as i32));
+    String::from_utf8(shown).unwrap()
+}
+
+/// The live line has a thread, and no thread but the one for it may take the signal.
+#[test]
+fn an_interrupted_live_line_is_cleared_and_the_job_goes_on() {
+    let root = tempfile::tempdir().unwrap();
+    let socket = root.path().join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(&size, None).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gnt"));
+    command.arg("--root").arg(root.path()).arg("--socket").arg(&socket);
+    command.args(["job", "watch", "5"]).env("TERM", "xterm");
+    command.stdin(pty.slave.try_clone().unwrap());
+    command.stdout(pty.slave.try_clone().unwrap()).stderr(pty.slave);
+    let mut child = command.spawn().unwrap();
+    // Its copies of the terminal would keep the terminal open.
+    drop(command);
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut request = Vec::new();
+    BufReader::new(stream.try_clone().unwrap()).read_until(3, &mut request).unwrap();
+    stream.write_all(format!("{RUNS}\u{3}").as_bytes()).unwrap();
+    let mut terminal = File::from(pty.master);
+    read_until(&mut terminal, "job 5 running");
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    let shown = rest(&mut terminal);
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{shown:?}");
+    let told = format!("{CLEARED}Job 5 goes on. Follow it with: gnt job watch 5\r\n");
+    assert!(shown.ends_with(&told), "{shown:?}");
+}
