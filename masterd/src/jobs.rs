@@ -26,6 +26,9 @@ pub const OPS_PER_JOB_MAX: usize = 10_000;
 pub const JOBS_PER_SUBMISSION_MAX: usize = 10_000;
 /// Most unarchived jobs; each costs a file and a few KiB of memory.
 pub const LIVE_JOBS_MAX: usize = 1_000_000;
+/// Bytes of unarchived jobs, as their files hold them and rather too many: in memory they take two
+/// to three times that. A million trivial jobs have less.
+pub const LIVE_BYTES_MAX: usize = 2 << 30;
 /// Most log entries that one opcode may write: beyond it the job's document only grows.
 pub const LOG_ENTRIES_PER_OP_MAX: usize = 10_000;
 /// Jobs archived in one commit, so that a large archive run does not delay others.
@@ -186,6 +189,8 @@ pub struct Effects<R> {
     pub(crate) now: Timestamp,
     /// Jobs that changed, each as it is now.
     pub changed: BTreeMap<JobId, Arc<Job>>,
+    /// Bytes of their files, roughly, each time that one changed.
+    pub changed_bytes: usize,
     /// Jobs that go to the archive, each as it is now.
     pub archived: BTreeMap<JobId, Arc<Job>>,
     /// The job serial, if it grew.
@@ -208,6 +213,7 @@ impl<R> Default for Effects<R> {
         Self {
             now: Timestamp::default(),
             changed: BTreeMap::new(),
+            changed_bytes: 0,
             archived: BTreeMap::new(),
             serial: None,
             drained: None,
@@ -220,6 +226,11 @@ impl<R> Default for Effects<R> {
 }
 
 impl<R> Effects<R> {
+    fn change(&mut self, job: &Arc<Job>, bytes: usize) {
+        self.changed_bytes += bytes;
+        self.changed.insert(job.id, Arc::clone(job));
+    }
+
     /// Whether there is nothing to commit.
     #[must_use]
     pub fn commits_nothing(&self) -> bool {

@@ -130,3 +130,24 @@ fn json(value: &impl serde::Serialize) -> Cell {
         Err(_) => Cell::without(CellStatus::Unavailable),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBER: &[Field<u32>] = &[field!("n", "N", Number, "A number", |n| Cell::normal(*n))];
+
+    #[test]
+    fn a_list_that_takes_too_long_is_given_up() {
+        let wanted = ["n".to_owned()];
+        let rows = || 0..100;
+        let looked = std::cell::Cell::new(0);
+        let goes_on = || {
+            looked.set(looked.get() + 1);
+            looked.get() < 3
+        };
+        let told = table(NUMBER, rows(), &wanted, None, goes_on).unwrap_err();
+        assert!(told.to_string().contains("takes too long"), "{told}");
+        assert_eq!(table(NUMBER, rows(), &wanted, None, || true).unwrap().data.len(), 100);
+    }
+}

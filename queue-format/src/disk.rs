@@ -77,6 +77,11 @@ pub(crate) trait Disk: Debug + Send + Sync {
     fn open_segment(&self, path: &Path) -> io::Result<(Box<dyn SegmentFile>, u64)>;
 }
 
+/// What to do about a disk that takes nothing, for the end of an error's text.
+pub(crate) fn remedy(error: &io::Error) -> &'static str {
+    if is_full(error) { " (make room, or make it writable, then start again)" } else { "" }
+}
+
 /// Whether the error says that the disk takes no more for now, rather than that it is broken.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(

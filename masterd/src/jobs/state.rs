@@ -33,6 +33,8 @@ pub struct Queue<R> {
     schedule: Schedule,
     dependencies: Dependencies,
     bytes: JobBytes,
+    /// Bytes of all jobs here.
+    live_bytes: usize,
     /// Jobs whose last dependency ended in this turn. A list and no recursion: chains of dependent
     /// jobs may be as long as a submission.
     woken: Vec<JobId>,
@@ -83,13 +85,15 @@ impl<R> Queue<R> {
             schedule: Schedule::new(running_max),
             dependencies: Dependencies::default(),
             bytes,
+            live_bytes: 0,
             woken: Vec::new(),
             serial,
             drained,
         };
         for job in jobs {
             queue.serial = queue.serial.max(job.id.0);
-            let bytes = if job.current().is_none() { 0 } else { submit::stored_bytes(&job) };
+            let bytes = submit::stored_bytes(&job);
+            queue.live_bytes += bytes;
             queue.jobs.insert(job.id, Live::new(job, bytes));
         }
         queue
@@ -247,7 +251,7 @@ impl<R> Queue<R> {
         advance(op, OpEvent::Start);
         op.start_timestamp = Some(effects.now);
         effects.start.push(Start::new(id, place, op));
-        effects.changed.insert(id, Arc::clone(&live.job));
+        effects.change(&live.job, live.bytes);
     }
 }
 

@@ -23,6 +23,9 @@ const NO_ROOM_PAUSE: Duration = Duration::from_millis(20);
 /// wait longer.
 const ROUND_CHANGES_MAX: usize = 1_024;
 
+/// Bytes of jobs that changed in one round, likewise: they are all written out at once.
+const ROUND_BYTES_MAX: usize = 16 << 20;
+
 /// What one round of commands came to.
 #[derive(Debug, Default)]
 pub(super) struct Round {
@@ -41,6 +44,7 @@ impl Round {
     pub(super) fn is_full(&self) -> bool {
         let effects = &self.effects;
         effects.changed.len() + effects.archived.len() + self.documents.len() >= ROUND_CHANGES_MAX
+            || effects.changed_bytes >= ROUND_BYTES_MAX
     }
 
     pub(super) fn commits_nothing(&self) -> bool {

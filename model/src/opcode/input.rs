@@ -231,6 +231,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nesting_has_an_end() {
+        assert_eq!(depth(r#"{"a": [1, "[[[\"[", {}], "b": []}"#), 3);
+        let nested = |n: usize| {
+            let ndparams = format!("{}1{}", r#"{"a":"#.repeat(n), "}".repeat(n));
+            let text = format!(
+                r#"{{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "n1", "ndparams": {ndparams}}}"#
+            );
+            OpInput::parse(&text).map_err(|error| format!("{error}"))
+        };
+        assert!(nested(32).is_ok());
+        assert!(nested(33).unwrap_err().contains("`ndparams` nests deeper than 32"));
+    }
+
+    #[test]
     fn reads_what_the_python_client_sends() {
         let text = r#"{"OP_ID": "OP_TEST_DELAY", "duration": 10, "on_master": true, "on_nodes": [],
             "on_node_uuids": null, "repeat": 0, "interruptible": false, "no_locks": true,

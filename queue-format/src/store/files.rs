@@ -45,7 +45,7 @@ pub enum FileError {
         error: io::Error,
     },
     /// Writing, renaming or removing failed.
-    #[error("cannot replace `{path}`")]
+    #[error("cannot replace `{path}`{}", crate::disk::remedy(.error))]
     Write {
         /// The file.
         path: PathBuf,

@@ -299,17 +299,18 @@ impl<T> Queue<T> {
         group
     }
 
-    /// Takes no more submissions, and waits until those taken are committed, or `hopeless` says
-    /// that they will not be for now.
-    pub(crate) fn close_and_drain(&self, hopeless: impl Fn() -> bool) {
+    /// Takes no more submissions, and waits until those taken are committed; false if `hopeless`
+    /// says that they will not be for now.
+    pub(crate) fn close_and_drain(&self, hopeless: impl Fn() -> bool) -> bool {
         let mut state = self.state.lock();
         state.closed = true;
         while !state.ended && (!state.submissions.is_empty() || state.committing) {
             let late = self.drained.wait_for(&mut state, DRAIN_PATIENCE).timed_out();
             if late && hopeless() {
-                return;
+                return false;
             }
         }
+        true
     }
 
     /// Ends the commit thread as soon as it asks for work.
@@ -363,7 +364,7 @@ mod tests {
         queue.end();
         assert!(matches!(queue.next(), Some(Work::End)));
         assert_eq!(queue.push(submission(2, 1)).unwrap_err().0, PushError::Closed);
-        queue.close_and_drain(|| false);
+        assert!(queue.close_and_drain(|| false));
     }
 
     #[test]

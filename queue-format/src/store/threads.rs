@@ -69,11 +69,10 @@ impl<T> Shared<T> {
     /// Finishes what waits, makes the files durable and complete, ends the threads, frees the lock.
     pub(super) fn close(&self, closing: Closing) -> Result<(), CloseError> {
         let Closing { threads, lock } = closing;
-        // What waits for room in the journal waits for a disk that takes nothing.
-        let hopeless = || self.files.full().is_some();
-        self.queue.close_and_drain(hopeless);
-        if hopeless() {
-            self.queue.end();
+        if !self.queue.close_and_drain(|| self.files.full().is_some()) {
+            // What waits for room in the journal waits for a disk that takes nothing, and so would
+            // the threads.
+            self.end();
         }
         self.bell.end();
         let mut threads = threads.into_iter();

@@ -10,7 +10,9 @@ use model::opcode::common::DependsOn;
 use model::{Exception, Job, JobId, JobStatus, Timestamp};
 
 use super::{Live, Phase, Queue, canceled};
-use crate::jobs::{ARCHIVED_PER_COMMIT_MAX, Answer, Effects, LIVE_JOBS_MAX, Submission, submit};
+use crate::jobs::{
+    ARCHIVED_PER_COMMIT_MAX, Answer, Effects, LIVE_BYTES_MAX, LIVE_JOBS_MAX, Submission, submit,
+};
 
 impl<R> Queue<R> {
     /// Takes what can be taken of a submission, unless something must be looked up first.
@@ -71,7 +73,7 @@ impl<R> Queue<R> {
                 "Job queue is drained, refusing job",
             ));
         }
-        if self.jobs.len() >= LIVE_JOBS_MAX {
+        if self.jobs.len() >= LIVE_JOBS_MAX || self.live_bytes + bytes > LIVE_BYTES_MAX {
             return Err(Exception { kind: ExceptionKind::JobQueueFull, args: Vec::new() });
         }
         submit::resolve_dependencies(&mut ops, batch, self.serial)?;
@@ -81,7 +83,8 @@ impl<R> Queue<R> {
         submit::add_reason(&mut ops, id, effects.now);
         let inputs = ops.into_iter().map(|op| Arc::new(Input::Known(Box::new(op))));
         let job = Arc::new(Job::new(id, inputs, effects.now));
-        effects.changed.insert(id, Arc::clone(&job));
+        effects.change(&job, bytes);
+        self.live_bytes += bytes;
         self.jobs.insert(id, Live::new(job, bytes));
         Ok(id)
     }
@@ -141,7 +144,7 @@ impl<R> Queue<R> {
             self.schedule.ready(id, live.job.priority(), live.reach);
         }
         effects.reprioritize.push((id, priority));
-        effects.changed.insert(id, Arc::clone(&live.job));
+        effects.change(&live.job, live.bytes);
         (
             true,
             format!("Priorities of pending opcodes for job {id} have been changed to {priority}"),
@@ -153,6 +156,7 @@ impl<R> Queue<R> {
             return false;
         }
         if let Some(live) = self.jobs.remove(&id) {
+            self.live_bytes = self.live_bytes.saturating_sub(live.bytes);
             effects.archived.insert(id, live.job);
         }
         true

@@ -27,7 +27,7 @@ impl<R> Queue<R> {
         let Some(op) = Arc::make_mut(&mut live.job).ops.get_mut(place) else { return };
         advance(op, OpEvent::Granted);
         op.exec_timestamp = Some(effects.now);
-        effects.changed.insert(id, Arc::clone(&live.job));
+        effects.change(&live.job, live.bytes);
     }
 
     pub(super) fn log(
@@ -50,10 +50,11 @@ impl<R> Queue<R> {
             (LogType::Message, Value::from(LOG_ENDED))
         } else {
             live.bytes += bytes;
+            self.live_bytes += bytes;
             (kind, message)
         };
         op.log.push(Arc::new(LogEntry(serial, effects.now, kind, message)));
-        effects.changed.insert(id, Arc::clone(&live.job));
+        effects.change(&live.job, live.bytes);
     }
 
     pub(super) fn ended(
@@ -76,9 +77,10 @@ impl<R> Queue<R> {
                     return self.finish(id, OpEvent::Fail, failure, effects);
                 }
                 live.bytes += bytes;
+                self.live_bytes += bytes;
                 let Some(op) = Arc::make_mut(&mut live.job).ops.get_mut(place) else { return };
                 end_op(op, OpEvent::Succeed, result, effects.now);
-                effects.changed.insert(id, Arc::clone(&live.job));
+                effects.change(&live.job, live.bytes);
                 if live.job.current().is_none() {
                     self.seal(id, effects);
                 } else if live.canceling {
@@ -131,7 +133,7 @@ impl<R> Queue<R> {
     fn seal(&mut self, id: JobId, effects: &mut Effects<R>) {
         let Some(live) = self.jobs.get_mut(&id) else { return };
         Arc::make_mut(&mut live.job).end_timestamp = Some(effects.now);
-        effects.changed.insert(id, Arc::clone(&live.job));
+        effects.change(&live.job, live.bytes);
         if live.phase == Phase::Started {
             self.schedule.ended(live.reach);
         }

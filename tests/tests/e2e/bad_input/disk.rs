@@ -7,6 +7,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use luxi::method::{ChangeJobPriority, SubmitJob};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tests::cluster::{Cluster, PATIENCE};
 use tests::run::{Ended, run, wait_for};
 
@@ -253,4 +256,42 @@ fn a_machine_without_a_cluster_says_how_to_get_one() {
     assert!(told.failed(5).contains("gnt cluster init"), "{told:?}");
     let told = run(cluster.noded(&empty));
     assert!(told.failed(1).contains("noded enroll"), "{told:?}");
+}
+
+/// What nearly fills a job of a master with a small journal.
+const LARGE: usize = 900 << 10;
+/// More changes of such a job than the journal holds.
+const CHANGES: i32 = 100;
+
+#[test]
+fn a_master_with_a_full_disk_and_journal_says_so_and_ends_when_asked() {
+    if !tests::is_root() {
+        return tests::skip("a full journal", "only root can mount a small disk");
+    }
+    let (cluster, disk) = on_small_disk();
+    let running = cluster.submit("debug delay 1000 --no-locks");
+    cluster.wait_for_status(running, "running");
+    let large = format!(
+        r#"[{{"OP_ID": "OP_TEST_DELAY", "duration": 0, "depends": [[{running}, []]],
+             "comment": "{}"}}]"#,
+        "x".repeat(LARGE)
+    );
+    let mut client = cluster.client();
+    let job_id = client.call(&SubmitJob { ops: serde_json::from_str(&large).unwrap() }).unwrap();
+    let filler = fill(&disk);
+    let change = |priority| client.call(&ChangeJobPriority { job_id, priority: priority % 20 });
+    let told = (0..CHANGES).map(change).find_map(Result::err).expect("the journal has an end");
+    assert!(told.to_string().contains("make room"), "{told}");
+
+    let pid = cluster.master_pid().unwrap();
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGTERM).unwrap();
+    wait_for("the end of the master", PATIENCE * 2, || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        (stat.is_empty() || stat.contains(") Z")).then_some(())
+    });
+    cluster.kill_master();
+    std::fs::remove_file(&filler).unwrap();
+    cluster.start_master();
+    assert_eq!(cluster.status(running), "error");
+    cluster.wait_for_status(job_id.0, "success");
 }
