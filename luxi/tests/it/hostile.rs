@@ -53,7 +53,7 @@ fn nonsense_is_answered_and_the_conversation_goes_on() {
     let deep = format!(
         r#"{{"method":"SubmitJob","args":[[{{"OP_ID":"OP_TEST_DELAY","duration":{deep}}}]]}}"#
     );
-    assert_unreadable(&ask(&mut stream, &deep), "invalid type");
+    assert_unreadable(&ask(&mut stream, &deep), "nests deeper than 32");
     assert!(ask(&mut stream, r#"{"method":"ArchiveJob","args":[1]}"#).contains("true"));
 }
 

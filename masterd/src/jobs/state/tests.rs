@@ -201,13 +201,24 @@ fn canceling() {
 }
 
 #[test]
-fn a_waiting_job_that_ends_before_the_cancel_says_so() {
+fn a_waiting_job_that_had_its_locks_before_the_cancel_says_so() {
     let mut b = Bench::new(1);
     let job = b.one(vec![op("")]);
     assert_eq!(b.cancel(job), None);
     b.granted(job);
+    let text = "Job 1 is running; it will be canceled at its next safe point".to_owned();
+    assert_eq!(b.answers[&b.asked], Answer::Told(true, text));
     b.end(job, Outcome::Success(Value::Null));
-    let text = "Job 1 ended as success before it could be canceled".to_owned();
+    assert_eq!(b.status(job), JobStatus::Success);
+}
+
+#[test]
+fn a_waiting_job_that_fails_before_the_cancel_says_so() {
+    let mut b = Bench::new(1);
+    let job = b.one(vec![op("")]);
+    assert_eq!(b.cancel(job), None);
+    b.end(job, Outcome::Failure(Exception::exec("no such node")));
+    let text = "Job 1 ended as error before it could be canceled".to_owned();
     assert_eq!(b.answers[&b.asked], Answer::Told(false, text));
 }
 
