@@ -1,12 +1,12 @@
 use std::collections::{BTreeSet, HashMap};
 
-use proptest::prelude::*;
-
 use model::job::{LogType, OpStatus};
 use model::opcode::OpInput;
 
 use super::*;
 use crate::jobs::{ARCHIVED_PER_COMMIT_MAX, Outcome};
+
+mod steps;
 
 /// Drives a queue as the writer would, and keeps what a store and clients would have.
 struct Bench {
@@ -392,111 +392,4 @@ fn a_log_and_a_result_that_do_not_fit_the_file_are_told_of_in_it() {
     b.end(job, Outcome::Failure(Exception::exec("\u{1}".repeat(8 << 10))));
     let told = b.stored[&job].ops[0].result.to_string();
     assert!(told.contains("which begins"), "{told}");
-}
-
-#[derive(Debug, Clone)]
-enum Step {
-    Submit { agents: bool, ops: usize, priority: i32, back: Option<u64> },
-    Grant(usize),
-    Log(usize, usize),
-    End(usize, u8, usize),
-    Cancel(u64),
-    Archive(u64),
-    Priority(u64, i32),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        3 => (any::<bool>(), 1usize..4, prop_oneof![Just(-10), Just(0), Just(10)],
-              proptest::option::of(1u64..4))
-            .prop_map(|(agents, ops, priority, back)| Step::Submit { agents, ops, priority, back }),
-        4 => (0usize..8).prop_map(Step::Grant),
-        2 => (0usize..8, 0usize..4_000).prop_map(|(n, bytes)| Step::Log(n, bytes)),
-        4 => (0usize..8, 0u8..3, prop_oneof![3 => Just(0), 1 => 0usize..9_000])
-            .prop_map(|(n, how, bytes)| Step::End(n, how, bytes)),
-        1 => (1u64..20).prop_map(Step::Cancel),
-        1 => (1u64..20).prop_map(Step::Archive),
-        1 => (1u64..20, -20i32..20).prop_map(|(id, p)| Step::Priority(id, p)),
-    ]
-}
-
-proptest! {
-    /// Whatever happens, the limits hold, those of the files too (see `Bench::event`), what is stored reads back, and in the end every job ends.
-    #[test]
-    fn every_job_ends(steps in proptest::collection::vec(step(), 1..60)) {
-        let mut b = Bench::with_bytes(2, JobBytes::within(8 << 10));
-        for step in steps {
-            take(&mut b, step);
-            let (_, agents) = b.queue.running();
-            prop_assert!(agents <= 2);
-            prop_assert_eq!(b.running.len(), b.queue.running().0 + agents);
-        }
-        while let Some(start) = b.running.first().cloned() {
-            if b.status(start.job) == JobStatus::Waiting && !b.interrupted.contains(&start.job) {
-                b.granted(start.job);
-            }
-            let outcome = if b.interrupted.contains(&start.job) {
-                Outcome::Canceled
-            } else {
-                Outcome::Success(Value::Null)
-            };
-            b.end(start.job, outcome);
-        }
-        for job in b.stored.values().chain(b.archived.values()) {
-            prop_assert!(job.status().is_final(), "{} is {}", job.id, job.status());
-            let text = serde_json::to_string(job.as_ref()).unwrap();
-            let again: Job = serde_json::from_str(&text).unwrap();
-            prop_assert_eq!(serde_json::to_string(&again).unwrap(), text);
-        }
-        prop_assert_eq!(b.queue.running(), (0, 0));
-        prop_assert!(b.queue.dependencies.is_empty());
-        prop_assert_eq!(b.answers.len() as u64, b.asked);
-        let ids = b.stored.len() + b.archived.len();
-        prop_assert_eq!(ids as u64, b.queue.serial());
-    }
-}
-
-fn take(b: &mut Bench, step: Step) {
-    match step {
-        Step::Submit { agents, ops, priority, back } => {
-            let depends = back
-                .and_then(|n| b.queue.serial().checked_sub(n))
-                .filter(|&id| id > 0)
-                .map(|id| format!(r#","depends":[[{id},[]]]"#));
-            let extra = format!(r#","priority":{priority}{}"#, depends.unwrap_or_default());
-            let make = |_| if agents { far(&extra) } else { op(&extra) };
-            b.one((0..ops).map(make).collect());
-        }
-        Step::Grant(n) => {
-            let waiting = |s: &&Start| b.stored[&s.job].ops[s.op].status == OpStatus::Waiting;
-            if let Some(job) = b.running.iter().filter(waiting).nth(n).map(|s| s.job) {
-                b.granted(job);
-            }
-        }
-        Step::Log(n, bytes) => {
-            let running = |s: &&Start| b.stored[&s.job].ops[s.op].status == OpStatus::Running;
-            if let Some(job) = b.running.iter().filter(running).nth(n).map(|s| s.job) {
-                b.log(job, &"x".repeat(bytes));
-            }
-        }
-        Step::End(n, how, bytes) => {
-            let Some(start) = b.running.get(n).cloned() else { return };
-            let running = b.stored[&start.job].ops[start.op].status == OpStatus::Running;
-            let outcome = match how {
-                0 if running => Outcome::Success(Value::from("x".repeat(bytes))),
-                1 => Outcome::Failure(Exception::exec("\u{1f}".repeat(bytes))),
-                _ => Outcome::Canceled,
-            };
-            b.end(start.job, outcome);
-        }
-        Step::Cancel(id) => {
-            b.cancel(JobId(id));
-        }
-        Step::Archive(id) => {
-            b.ask(|reply| Event::Archive { job: JobId(id), reply });
-        }
-        Step::Priority(id, priority) => {
-            b.ask(|reply| Event::ChangePriority { job: JobId(id), priority, reply });
-        }
-    }
 }
