@@ -15,7 +15,7 @@ use crate::submit::JobArguments;
 /// What can be done with the rules of addresses.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Ipam {
-    /// Set the rules; refused where they would change addresses of registered machines.
+    /// Set the rules; refused while machines are registered, unless they stay as they are.
     Set {
         /// JSON file with the rules; `-` reads standard input.
         #[arg(short, long, value_name = "FILE")]
