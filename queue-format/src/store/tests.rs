@@ -275,3 +275,36 @@ fn submitters_who_write_by_themselves_keep_the_order_of_all() {
         assert_eq!(content(dir.path(), &format!("k/{thread}")), Some(last));
     }
 }
+
+#[test]
+fn nobody_who_writes_by_himself_is_left_waiting() {
+    const THREADS: u64 = 4;
+    const ROUNDS: usize = 50;
+    const EACH: usize = 20;
+    let dir = tempfile::tempdir().unwrap();
+    // No checkpoint comes to the rescue.
+    let options = StoreOptions { checkpoint_every: Duration::from_secs(3_600), ..options() };
+    let store = Store::open(dir.path(), options).unwrap();
+    let (tell, mut told): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| sync_channel(1)).unzip();
+    let callbacks = Callbacks::new(move |tags: Vec<u64>, _position| {
+        for tag in tags {
+            tell[usize::try_from(tag).unwrap()].send(()).unwrap();
+        }
+    });
+    let committer = store.start(EPOCH, callbacks).unwrap();
+    // Whoever is last in a round has nobody who comes along for him.
+    for _ in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            for (thread, told) in (0..THREADS).zip(&mut told) {
+                let committer = &committer;
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let change = put(&format!("k/{thread}"), &number.to_string());
+                        committer.submit_here(vec![change], thread).unwrap();
+                        told.recv_timeout(Duration::from_secs(30)).unwrap();
+                    }
+                });
+            }
+        });
+    }
+}

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use tests::cluster::{Cluster, IPAM, MASTER, PATIENCE};
 use tests::run::{run, wait_for};
 
+use crate::restart::{copy_store, restore};
+
 /// A cluster whose first agent serves rack 0.
 fn rack() -> Cluster {
     let cluster = Cluster::begin_with_agent();
@@ -31,6 +33,31 @@ fn wait_for_script(cluster: &Cluster, serial: &str, status: &str) {
 fn serials(cluster: &Cluster) -> Vec<Value> {
     let rows = cluster.gnt("machine list --json -o serial").json();
     rows.as_array().unwrap().iter().map(|row| row["serial"].clone()).collect()
+}
+
+#[test]
+fn a_restored_backup_takes_back_what_agents_were_told_since() {
+    let cluster = rack();
+    let (data, backup) = (cluster.master.layout().data(), cluster.dir().join("backup"));
+    cluster.stop_master();
+    std::fs::create_dir(&backup).unwrap();
+    copy_store(&data, &backup);
+    cluster.start_master();
+    let _registered = cluster.gnt("machine add --serial SN1 --rack 0 --role worker").ok();
+    wait_for_script(&cluster, "SN1", "200");
+    cluster.stop_master();
+    restore(&backup, &data);
+
+    // In the term in which the agent was told: it is not made to forget, and nobody says it was.
+    cluster.start_master();
+    let told = cluster.gnt("machine add --serial SN2 --rack 0 --role worker");
+    assert!(told.ok().contains("takes no older one"), "{told:?}");
+    assert_eq!(script(&cluster, "SN2"), "404");
+    cluster.stop_master();
+
+    cluster.start_master();
+    wait_for_script(&cluster, "SN2", "200");
+    assert_eq!(script(&cluster, "SN1"), "404");
 }
 
 #[test]

@@ -204,11 +204,28 @@ fn the_slow_and_simple_store_keeps_its_word_too() {
 }
 
 /// Copies what belongs to the master out of its data directory, or back into it.
-fn copy_store(from: &Path, to: &Path) {
+pub(crate) fn copy_store(from: &Path, to: &Path) {
     let script = "find \"$1\" -mindepth 1 -maxdepth 1 ! -name node -exec cp -a {} \"$2\" ';'";
     let mut shell = Command::new("sh");
     shell.args(["-c", script, "sh"]).args([from, to]);
     let _copied = run(shell).ok();
+}
+
+/// Puts a copy of the store in the place of what is there.
+pub(crate) fn restore(backup: &Path, data: &Path) {
+    for entry in std::fs::read_dir(data).unwrap() {
+        let path = entry.unwrap().path();
+        // The agent's, which is no part of the copy.
+        if path.ends_with("node") {
+            continue;
+        }
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap();
+        } else {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    copy_store(backup, data);
 }
 
 #[test]
@@ -224,15 +241,7 @@ fn a_restored_backup_is_not_obeyed_before_its_epoch_has_caught_up() {
         let _obeyed = cluster.gnt(&call).ok();
         cluster.stop_master();
     }
-    for entry in std::fs::read_dir(&backup).unwrap() {
-        let path = data.join(entry.unwrap().file_name());
-        if path.is_dir() {
-            std::fs::remove_dir_all(path).unwrap();
-        } else {
-            std::fs::remove_file(path).unwrap();
-        }
-    }
-    copy_store(&backup, &data);
+    restore(&backup, &data);
     cluster.start_master();
     let refused = cluster.gnt(&call);
     assert!(refused.failed(1).contains("epoch"), "{refused:?}");
