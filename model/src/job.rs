@@ -1,8 +1,10 @@
 //! Core: a job as the queue keeps it, in the JSON of Ganeti's job files.
 //!
-//! [`status`] is the table of an opcode's states; the status of a job is derived from it.
+//! [`status`] is the table of an opcode's states; the status of a job is derived from it. [`wait`]
+//! says why one does not go on.
 
 pub mod status;
+pub mod wait;
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 pub use status::{Illegal, JobStatus, OpEvent, OpStatus};
+pub use wait::Wait;
 
 use crate::opcode::Input;
 use crate::time::Timestamp;
