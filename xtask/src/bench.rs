@@ -3,7 +3,9 @@
 //! A bench is one row of [`BENCHES`] and one module; [`report`] collects what it found.
 
 pub mod client;
+pub mod cluster;
 pub mod disk;
+pub mod live;
 pub mod queue;
 pub mod report;
 
@@ -26,7 +28,7 @@ pub struct Arguments {
     /// Benches to run; all of them when none is named
     #[arg(value_name = "BENCH")]
     pub names: Vec<String>,
-    /// Measure each figure for two seconds only
+    /// Measure each figure for two seconds only, and leave out what takes minutes
     #[arg(long)]
     pub quick: bool,
     /// Write the figures to FILE, as a list of {name, value, unit, baseline, ratio}
@@ -44,6 +46,8 @@ pub struct Setting {
     pub dir: PathBuf,
     /// How long each figure is measured.
     pub time: Duration,
+    /// Whether what takes minutes is left out.
+    pub quick: bool,
 }
 
 /// One bench.
@@ -68,6 +72,11 @@ pub const BENCHES: &[Bench] = &[
         name: "queue",
         about: "the disk, then trivial jobs through a real master, by clients in other processes",
         run: queue::bench,
+    },
+    Bench {
+        name: "live",
+        about: "a master with 100,000 unarchived jobs, and with a million archived ones",
+        run: live::bench,
     },
 ];
 
@@ -94,9 +103,9 @@ pub enum BenchError {
     /// The disk could not be measured.
     #[error("cannot measure the disk")]
     Disk(#[from] DiskError),
-    /// The queue could not be measured.
-    #[error("cannot measure the queue")]
-    Queue(#[source] queue::QueueError),
+    /// A cluster could not be measured.
+    #[error("cannot measure a cluster")]
+    Cluster(#[from] cluster::ClusterError),
     /// The figures could not be written.
     #[error("cannot hand over the figures")]
     Report(#[from] ReportError),
@@ -113,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let dir = tempfile::Builder::new().prefix("bench-").tempdir_in(&arguments.dir).map_err(at)?;
     spread(dir.path());
     let time = if arguments.quick { MEASURED_FOR_QUICK } else { MEASURED_FOR };
-    let setting = Setting { dir: dir.path().to_owned(), time };
+    let setting = Setting { dir: dir.path().to_owned(), time, quick: arguments.quick };
     let mut report = Report::default();
     for bench in chosen {
         println!("{}: {}", bench.name, bench.about);

@@ -25,8 +25,11 @@ pub struct Arguments {
     #[arg(long)]
     pub socket: PathBuf,
     /// How long to go on, in milliseconds
-    #[arg(long)]
+    #[arg(long, required_unless_present = "total", default_value_t = u64::MAX)]
     pub time_ms: u64,
+    /// How many jobs are enough
+    #[arg(long, default_value_t = u64::MAX)]
+    pub total: u64,
     /// Jobs of one submission
     #[arg(long, default_value_t = 1)]
     pub jobs: usize,
@@ -81,9 +84,9 @@ pub fn run(arguments: &Arguments) -> Result<(), ClientFailure> {
     let mut tally = Tally::default();
     let begun = Instant::now();
     let time = Duration::from_millis(arguments.time_ms);
-    while begun.elapsed() < time {
+    while begun.elapsed() < time && tally.jobs < arguments.total {
         let asked = Instant::now();
-        let ids = submit(&mut client, arguments.jobs)?;
+        let ids = submit(&mut client, arguments.jobs, 0.0)?;
         keep(&mut tally.submit_us, asked.elapsed());
         for &id in ids.iter().rev() {
             succeed(&mut client, id)?;
@@ -102,11 +105,15 @@ fn keep(latencies: &mut Vec<u32>, elapsed: Duration) {
     }
 }
 
-fn submit(client: &mut Client, jobs: usize) -> Result<Vec<JobId>, ClientFailure> {
+/// Submits `jobs` jobs of `seconds` each.
+///
+/// # Errors
+/// One is refused, or the master does not answer.
+pub fn submit(client: &mut Client, jobs: usize, seconds: f64) -> Result<Vec<JobId>, ClientFailure> {
     if jobs == 1 {
-        return Ok(vec![client.call(&SubmitJob { ops: vec![trivial()] })?]);
+        return Ok(vec![client.call(&SubmitJob { ops: vec![delay(seconds)] })?]);
     }
-    let answers = client.call(&SubmitManyJobs { jobs: vec![vec![trivial()]; jobs] })?;
+    let answers = client.call(&SubmitManyJobs { jobs: vec![vec![delay(seconds)]; jobs] })?;
     answers
         .into_iter()
         .map(|answer| match answer {
@@ -116,11 +123,11 @@ fn submit(client: &mut Client, jobs: usize) -> Result<Vec<JobId>, ClientFailure>
         .collect()
 }
 
-/// A job that does nothing and needs no lock.
-fn trivial() -> OpInput {
+/// A job that sleeps and needs no lock.
+fn delay(seconds: f64) -> OpInput {
     OpInput::new(OpCode::TestDelay(TestDelay {
-        duration: 0.0,
-        on_master: false,
+        duration: seconds,
+        on_master: seconds > 0.0,
         on_nodes: Vec::new(),
         on_node_uuids: None,
         repeat: 0,
@@ -129,7 +136,11 @@ fn trivial() -> OpInput {
     }))
 }
 
-fn succeed(client: &mut Client, id: JobId) -> Result<(), ClientFailure> {
+/// Waits until a job has succeeded.
+///
+/// # Errors
+/// It has not, or the master does not answer.
+pub fn succeed(client: &mut Client, id: JobId) -> Result<(), ClientFailure> {
     let mut question = WaitForJobChange {
         job_id: id,
         fields: Fields::from(["status"]),

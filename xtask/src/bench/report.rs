@@ -35,6 +35,8 @@ pub struct Report {
 pub enum Target {
     /// Its value above this.
     ValueAbove(f64),
+    /// Its value below this.
+    ValueBelow(f64),
     /// Its ratio at least this.
     RatioAtLeast(f64),
     /// Its ratio below this.
@@ -91,6 +93,10 @@ impl Report {
             Target::ValueAbove(limit) => {
                 let wanted = format!("above {} {}", number(limit), figure.unit);
                 (wanted, number(figure.value), figure.value > limit)
+            }
+            Target::ValueBelow(limit) => {
+                let wanted = format!("below {} {}", number(limit), figure.unit);
+                (wanted, number(figure.value), figure.value < limit)
             }
             Target::RatioAtLeast(limit) => {
                 (format!("ratio at least {limit}"), format!("{ratio:.2}"), ratio >= limit)
@@ -196,6 +202,7 @@ queue.submit.p50   81.2  us
         report.aim("queue.one_client", Target::RatioAtLeast(0.3));
         report.aim("queue.one_client", Target::RatioBelow(0.3));
         report.aim("disk.append", Target::ValueAbove(20_000.0));
+        report.aim("queue.submit.p50", Target::ValueBelow(100.0));
         report.aim("disk.unknown", Target::ValueAbove(1.0));
         let text = report.to_string();
         let told: Vec<&str> = text.lines().skip(4).collect();
@@ -205,6 +212,7 @@ queue.submit.p50   81.2  us
                 "target of queue.one_client: ratio at least 0.3; found 0.32: met",
                 "target of queue.one_client: ratio below 0.3; found 0.32: NOT MET",
                 "target of disk.append: above 20000 1/s; found 12346: NOT MET",
+                "target of queue.submit.p50: below 100 us; found 81.2: met",
             ]
         );
     }

@@ -1,0 +1,242 @@
+//! A cluster of one master, for benches: its process, its files, and the `gnt` of its operator.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use luxi::client::{Client, ClientError};
+
+use super::Setting;
+use super::client::{self, ClientFailure};
+use crate::programs::{BuildError, Profile, Programs, client_program};
+use crate::stage::{Stage, StageError};
+
+/// How long the daemon may take to serve, and its files to follow.
+const SOON: Duration = Duration::from_secs(60);
+/// How often a socket that is to answer is tried: a start that is measured takes milliseconds.
+const TRY_EVERY: Duration = Duration::from_millis(1);
+/// Kernel clock ticks of a second, as `/proc/PID/stat` counts them on Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// Jobs of one submission where many are to be there soon.
+const JOBS_AT_ONCE: u64 = 500;
+
+/// A cluster that does not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The programs do not build.
+    #[error("cannot build the programs")]
+    Build(#[from] BuildError),
+    /// The daemon does not serve.
+    #[error("the daemon does not serve")]
+    Stage(#[from] StageError),
+    /// No cluster could be begun.
+    #[error("`masterd init` failed: {0}")]
+    Init(String),
+    /// A client did not do what it should.
+    #[error("a client of the bench failed: {0}")]
+    Client(String),
+    /// Jobs could not be submitted.
+    #[error("the bench's own client failed")]
+    Jobs(#[from] ClientFailure),
+    /// The master did not answer.
+    #[error("the master does not answer")]
+    Luxi(#[from] ClientError),
+    /// `gnt` failed.
+    #[error("`gnt {arguments}` failed: {told}")]
+    Gnt {
+        /// What it was asked.
+        arguments: String,
+        /// What it said.
+        told: String,
+    },
+    /// A process could not be talked with.
+    #[error("cannot talk with a process of the bench")]
+    Pipe(#[from] io::Error),
+}
+
+/// A cluster of one master below a root of its own.
+#[derive(Debug)]
+pub struct Cluster {
+    stage: Stage,
+    programs: Programs,
+    client: PathBuf,
+}
+
+impl Cluster {
+    /// Builds the programs, begins a cluster and starts its master.
+    ///
+    /// # Errors
+    /// Any of it failed.
+    pub fn start(setting: &Setting) -> Result<Self, ClusterError> {
+        let programs = Programs::build(Profile::Release, &["masterd", "cli"])?;
+        let client = client_program()?;
+        let stage = Stage::new(&setting.dir)?;
+        let init = programs
+            .command("masterd")
+            .arg("--root")
+            .arg(stage.root())
+            .args(["init", "bench.example", "--node-name", "n1.example"])
+            .output()?;
+        if !init.status.success() {
+            return Err(ClusterError::Init(String::from_utf8_lossy(&init.stderr).into_owned()));
+        }
+        let cluster = Self { stage, programs, client };
+        cluster.serve()?;
+        Ok(cluster)
+    }
+
+    /// Starts the master; gives the time until it answered.
+    fn serve(&self) -> Result<Duration, ClusterError> {
+        let mut masterd = self.programs.command("masterd");
+        masterd.arg("--root").arg(self.stage.root());
+        let begun = Instant::now();
+        self.stage.start("masterd", masterd)?;
+        while self.connect().is_err() {
+            if begun.elapsed() > SOON {
+                return Err(ClusterError::Client("the master does not listen".to_owned()));
+            }
+            pause();
+        }
+        Ok(begun.elapsed())
+    }
+
+    /// Ends the master as its service manager would and starts it again; gives the time that the
+    /// start took, until a request was answered.
+    ///
+    /// # Errors
+    /// It does not serve again.
+    pub fn restart(&self) -> Result<Duration, ClusterError> {
+        self.stage.stop("masterd");
+        self.serve()
+    }
+
+    fn connect(&self) -> Result<Client, ClientError> {
+        let mut client = Client::connect(&self.socket())?;
+        let names = luxi::method::Fields::from(["cluster_name"]);
+        client.call(&luxi::method::QueryConfigValues { names })?;
+        Ok(client)
+    }
+
+    /// The master's socket.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.stage.root().join("run/gantry/luxi.sock")
+    }
+
+    /// The store's directory.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.stage.root().join("var/lib/gantry")
+    }
+
+    /// A command that runs a client of the bench.
+    #[must_use]
+    pub fn client_command(&self) -> Command {
+        let mut command = Command::new(&self.client);
+        command.arg("bench-client").arg("--socket").arg(self.socket());
+        command
+    }
+
+    /// Submits `count` trivial jobs and sees them succeed.
+    ///
+    /// # Errors
+    /// One did not.
+    pub fn run_jobs(&self, count: u64) -> Result<(), ClusterError> {
+        let mut client = self.connect()?;
+        let mut left = count;
+        while left > 0 {
+            let some = left.min(JOBS_AT_ONCE);
+            let ids =
+                client::submit(&mut client, usize::try_from(some).unwrap_or(usize::MAX), 0.0)?;
+            for &id in ids.iter().rev() {
+                client::succeed(&mut client, id)?;
+            }
+            left -= some;
+        }
+        Ok(())
+    }
+
+    /// Starts `count` jobs that run for `seconds`.
+    ///
+    /// # Errors
+    /// They are refused.
+    pub fn start_jobs(&self, count: usize, seconds: f64) -> Result<(), ClusterError> {
+        client::submit(&mut self.connect()?, count, seconds)?;
+        Ok(())
+    }
+
+    /// Waits until there are `count` job files.
+    ///
+    /// # Errors
+    /// They do not come.
+    pub fn wait_for_files(&self, count: u64) -> Result<(), ClusterError> {
+        let data = self.data();
+        Ok(self.stage.wait_until("every job's file", SOON, || {
+            count_jobs(&data).is_ok_and(|files| files >= count)
+        })?)
+    }
+
+    /// Runs `gnt`; gives the time from its start to its exit.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn gnt(&self, arguments: &[&str]) -> Result<Duration, ClusterError> {
+        let mut gnt = self.programs.command("gnt");
+        gnt.arg("--root").arg(self.stage.root()).args(arguments).stdin(Stdio::null());
+        let begun = Instant::now();
+        let done = gnt.output()?;
+        let elapsed = begun.elapsed();
+        if !done.status.success() {
+            let told = String::from_utf8_lossy(&done.stderr).into_owned();
+            return Err(ClusterError::Gnt { arguments: arguments.join(" "), told });
+        }
+        Ok(elapsed)
+    }
+
+    fn pid(&self) -> io::Result<u32> {
+        self.stage.pid("masterd").ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Processor time that the master has used, in user and kernel mode.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn cpu_seconds(&self) -> io::Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?))?;
+        // The name in parentheses may hold anything; the numbers begin behind it.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+        let ticks =
+            |place: usize| fields.get(place).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
+        Ok((ticks(11) + ticks(12)) / TICKS_PER_SECOND)
+    }
+
+    /// Memory of the master that is its own, in KiB. Pages of files, as those of its program, are
+    /// the page cache's.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn memory_kib(&self) -> io::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        kib.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+/// Job files that are there.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn count_jobs(data: &Path) -> io::Result<u64> {
+    let mut count = 0;
+    for entry in std::fs::read_dir(data.join("queue"))? {
+        count += u64::from(entry?.file_name().to_string_lossy().starts_with("job-"));
+    }
+    Ok(count)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a tool without a runtime looks again after a while")]
+fn pause() {
+    std::thread::sleep(TRY_EVERY);
+}
