@@ -1,5 +1,7 @@
 //! The machine's file system.
 
+mod whole;
+
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 
 use super::{Disk, Locked, Name, SegmentFile};
+use whole::Whole;
 
 /// Threads that wait for fsyncs of a checkpoint. The file system merges the flushes of those that
 /// wait together: 10,000 small files took 7.5 s one by one, 0.8 s on 16 threads, 0.7 s on 32.
@@ -22,6 +25,7 @@ const ZERO_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct RealDisk {
     temporaries: PathBuf,
+    whole: Whole,
     next_temporary: AtomicU64,
     file_mode: u32,
     directory_mode: u32,
@@ -35,8 +39,10 @@ impl RealDisk {
     /// A disk that gives new files and directories these modes, and puts files that have no name
     /// yet into `temporaries`.
     pub(crate) fn new(temporaries: PathBuf, file_mode: u32, directory_mode: u32) -> Self {
+        let whole = Whole::of(temporaries.parent().unwrap_or(Path::new(".")));
         Self {
             temporaries,
+            whole,
             next_temporary: AtomicU64::new(0),
             file_mode,
             directory_mode,
@@ -185,6 +191,9 @@ impl Disk for RealDisk {
     }
 
     fn sync_files(&self, paths: &[PathBuf]) -> io::Result<()> {
+        if self.whole.flush(paths.len()) {
+            return Ok(());
+        }
         let next = AtomicUsize::new(0);
         let threads = SYNC_THREADS.min(paths.len());
         std::thread::scope(|scope| {
@@ -316,6 +325,14 @@ mod tests {
         disk.rename_new(&a, &b).unwrap();
         assert_eq!(disk.read(&b).unwrap(), b"a");
         disk.sync_files(&[a, b]).unwrap();
+    }
+
+    #[test]
+    fn many_files_are_made_durable_at_once() {
+        let (dir, disk) = disk(0o640);
+        let paths: Vec<PathBuf> = (0..300).map(|n| dir.path().join(n.to_string())).collect();
+        paths.iter().for_each(|path| disk.create(path, b"content").unwrap());
+        disk.sync_files(&paths).unwrap();
     }
 
     #[test]
