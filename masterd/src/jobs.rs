@@ -6,6 +6,7 @@
 
 pub mod depend;
 pub mod desk;
+pub mod filter;
 pub mod recover;
 pub mod schedule;
 pub mod state;
@@ -119,6 +120,8 @@ pub enum Event<R> {
     },
     /// The configuration changed how many jobs may call agents at once.
     SetRunningMax(u32),
+    /// The configuration changed the filter rules.
+    SetRules(Arc<filter::RuleMap>),
     /// An opcode has its locks.
     Granted {
         /// Its job.

@@ -1,0 +1,89 @@
+//! Core: what filter rules make of jobs.
+//!
+//! A job that has begun is not stopped half-way: pauses and rejections are for those of which no
+//! opcode has begun. Rate limits count whatever runs.
+
+use std::sync::Arc;
+
+use model::job::{OpEvent, OpStatus};
+use model::JobId;
+use model::filter::FilterAction;
+use serde_json::Value;
+
+use super::{Live, Phase, Queue};
+use crate::jobs::Effects;
+use crate::jobs::filter::{Change, RuleMap};
+use crate::jobs::schedule::gate::Gate;
+
+impl<R> Queue<R> {
+    /// Works out which rule decides on a job that is new here.
+    pub(super) fn judge(&mut self, id: JobId) {
+        if let Some(live) = self.jobs.get_mut(&id).filter(|live| live.phase != Phase::Final) {
+            live.rule = self.rules.decide(&live.job);
+        }
+    }
+
+    /// Takes other rules and applies them to every job that has not ended.
+    pub(super) fn set_rules(&mut self, rules: Arc<RuleMap>, effects: &mut Effects<R>) {
+        let change = self.rules.set(rules);
+        let unfinished = self.jobs.iter().filter(|(_, live)| live.phase != Phase::Final);
+        let ids: Vec<JobId> = unfinished.map(|(&id, _)| id).collect();
+        for id in ids {
+            self.judge_again(id, &change, effects);
+        }
+    }
+
+    fn judge_again(&mut self, id: JobId, change: &Change, effects: &mut Effects<R>) {
+        let Some(live) = self.jobs.get_mut(&id) else { return };
+        let rule = self.rules.decide_again(&live.job, live.rule.as_ref(), change);
+        let same = match (&rule, &live.rule) {
+            (Some(rule), Some(before)) => Arc::ptr_eq(rule, before),
+            (rule, before) => rule.is_none() && before.is_none(),
+        };
+        if same {
+            return;
+        }
+        live.rule = rule;
+        let rejection = live.rejection();
+        match live.phase {
+            Phase::Final => {}
+            Phase::Started => {
+                let gate = live.next_gate();
+                self.schedule.counts_for(&live.gate, &gate);
+                live.gate = gate;
+            }
+            Phase::Ready => {
+                let (priority, reach) = (live.job.priority(), live.reach);
+                self.schedule.withdraw(id, priority, reach, &live.gate);
+                if let Some(why) = rejection {
+                    return self.finish(id, OpEvent::Cancel, why, effects);
+                }
+                live.gate = live.next_gate();
+                self.schedule.ready(id, priority, reach, &live.gate);
+            }
+            Phase::Depends => {
+                if let Some(why) = rejection {
+                    self.finish(id, OpEvent::Cancel, why, effects);
+                }
+            }
+        }
+    }
+}
+
+impl<R> Live<R> {
+    fn has_begun(&self) -> bool {
+        self.job.ops.first().is_some_and(|op| op.status != OpStatus::Queued)
+    }
+
+    /// Why the job is canceled by a rule, if it is.
+    pub(super) fn rejection(&self) -> Option<Value> {
+        let rule = self.rule.as_ref().filter(|rule| rule.action() == FilterAction::Reject)?;
+        let why = || Value::from(format!("Job rejected by filter rule {}", rule.document.uuid));
+        (!self.has_begun()).then(why)
+    }
+
+    /// What the job must pass as the rules are.
+    pub(super) fn next_gate(&self) -> Gate {
+        Gate::of(self.rule.as_deref(), &self.asked, self.has_begun())
+    }
+}
