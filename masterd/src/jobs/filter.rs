@@ -343,4 +343,4 @@ fn first(rules: &[Arc<Rule>], job: &Subject<'_>) -> Option<Arc<Rule>> {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;

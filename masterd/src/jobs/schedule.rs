@@ -173,4 +173,4 @@ impl Schedule {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests;
