@@ -36,7 +36,7 @@ const REASON_FIELDS: [&str; 3] = ["source", "reason", "timestamp"];
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
     /// A condition that is none.
-    #[error("predicate {place} is no condition: {error}")]
+    #[error("predicate {place} is no condition")]
     Condition {
         /// Which predicate, from 1.
         place: usize,
@@ -123,6 +123,21 @@ impl Rule {
             conditions.push(condition);
         }
         Ok(Self { document, conditions, size })
+    }
+
+    /// The same rule as it is made or replaced when `watermark` is the last job id given out.
+    ///
+    /// # Errors
+    /// As [`Rule::new`]; a rule that was made of the same predicates gives none.
+    pub fn at(mut self, watermark: u64) -> Result<Self, RuleError> {
+        self.document.watermark = watermark;
+        let predicates = self.document.predicates.iter().enumerate();
+        for (condition, (index, predicate)) in self.conditions.iter_mut().zip(predicates) {
+            if condition.kind == PredicateKind::JobId {
+                *condition = Condition::new(predicate, watermark, index + 1)?;
+            }
+        }
+        Ok(self)
     }
 
     /// Whether this rule may join the others, of which it may replace one.
@@ -303,6 +318,12 @@ impl Rules {
         let fresh = ordered.iter().filter(|rule| !self.has(rule)).cloned().collect();
         (self.all, self.ordered) = (all, ordered);
         Change { fresh }
+    }
+
+    /// All of them, by their ids.
+    #[must_use]
+    pub fn all(&self) -> &Arc<RuleMap> {
+        &self.all
     }
 
     /// Whether this very rule is among them.

@@ -47,8 +47,17 @@ fn predicates() {
         (json!([["opcode", ["=[]", "on_nodes", "n1"]]]), true),
         (json!([["opcode", ["=[]", "on_nodes", "n2"]]]), false),
         // Both in one opcode, not one in each.
-        (json!([["opcode", ["&", ["=", "OP_ID", "OP_CLUSTER_QUERY"], ["=", "duration", 5]]]]), false),
-        (json!([["opcode", ["=", "OP_ID", "OP_CLUSTER_QUERY"]], ["opcode", ["=", "duration", 5]]]), true),
+        (
+            json!([["opcode", ["&", ["=", "OP_ID", "OP_CLUSTER_QUERY"], ["=", "duration", 5]]]]),
+            false,
+        ),
+        (
+            json!([
+                ["opcode", ["=", "OP_ID", "OP_CLUSTER_QUERY"]],
+                ["opcode", ["=", "duration", 5]]
+            ]),
+            true,
+        ),
         // An opcode without the field is not meant, whatever is said of it.
         (json!([["opcode", ["!", ["=", "nothing", 5]]]]), false),
         (json!([["opcode", ["!", ["=", "on_node_uuids.x", 5]]]]), false),
@@ -96,7 +105,8 @@ fn all_rules_share_limits() {
     let told = of("new".to_owned(), simple).fits(&all).unwrap_err().to_string();
     assert!(told.contains("1001 filter rules; at most 1000"), "{told}");
     let pattern = json!(["reason", ["=~", "reason", "x"]]);
-    let told = of("new".to_owned(), pattern.clone()).fits(&map(PATTERNS_MAX, &pattern)).unwrap_err();
+    let told =
+        of("new".to_owned(), pattern.clone()).fits(&map(PATTERNS_MAX, &pattern)).unwrap_err();
     assert!(told.to_string().contains("257 regular expressions"), "{told}");
     let wide: Vec<Value> = std::iter::once(json!("|"))
         .chain(std::iter::repeat_n(json!(["=", "id", 1]), CONDITIONS_MAX / 8))

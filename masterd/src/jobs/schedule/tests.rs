@@ -93,7 +93,8 @@ fn reasons_that_ask_for_a_limit() {
     assert_eq!(asked("rate-limit:3:slow disks"), Some(limit("3:slow disks", 3)));
     assert_eq!(asked("rate-limit:3:a:b"), Some(limit("3:a:b", 3)));
     assert_eq!(asked("rate-limit:3"), Some(limit("3", 3)));
-    for none in ["rate-limit", "rate-limit:", "rate-limit:0:x", "rate-limit:-1:x", "rate-limit:+1:x"]
+    for none in
+        ["rate-limit", "rate-limit:", "rate-limit:0:x", "rate-limit:-1:x", "rate-limit:+1:x"]
     {
         assert_eq!(asked(none), None, "{none}");
     }

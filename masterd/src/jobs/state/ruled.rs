@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use model::job::{OpEvent, OpStatus};
 use model::JobId;
 use model::filter::FilterAction;
+use model::job::{OpEvent, OpStatus};
 use serde_json::Value;
 
 use super::{Live, Phase, Queue};
