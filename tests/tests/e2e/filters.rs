@@ -26,7 +26,7 @@ impl Ganeti {
     /// Without its client there is nothing to test.
     fn begin(test: &str) -> Option<Self> {
         if !Path::new(GNT_FILTER).exists() {
-            tests::skipped(test, &format!("{GNT_FILTER} is not installed (package ganeti)"));
+            tests::skip(test, &format!("{GNT_FILTER} is not installed (package ganeti)"));
             return None;
         }
         let cluster = Cluster::begin();
@@ -75,7 +75,7 @@ fn rules_are_added_listed_replaced_and_deleted() {
         ganeti.filter(&["list", "--no-headers", "--separator=|", "-o", "uuid,watermark,action"]);
     let mut lines: Vec<&str> = list.ok().lines().collect();
     let mut expected =
-        vec![format!("{pause}|{first}|PAUSE"), format!("{slow}|{first}|RATE_LIMIT,10")];
+        vec![format!("{pause}|{first}|PAUSE"), format!("{slow}|{first}|['RATE_LIMIT', 10]")];
     lines.sort_unstable();
     expected.sort_unstable();
     assert_eq!(lines, expected, "{list:?}");
@@ -188,7 +188,7 @@ fn the_watcher_is_paused_until_a_time() {
         values.unwrap().remove(0)
     };
     assert_eq!(paused(), json!(null));
-    let mut set = |until| cluster.client().call(&SetWatcherPause { until });
+    let set = |until| cluster.client().call(&SetWatcherPause { until });
     assert_eq!(set(Some(4_000_000_000.5)).unwrap(), Some(4_000_000_000.5));
     assert_eq!(paused(), json!(4_000_000_000_u64));
     assert_eq!(set(Some(1.0)).unwrap(), Some(1.0));
