@@ -2,7 +2,8 @@
 //!
 //! [`state`] is the core: one [`Event`] in, [`Effects`] out. The single writer (`crate::writer`)
 //! feeds it and performs the effects; [`view`] holds what is committed, which is all that clients
-//! and waiters ever see; [`desk`] submits jobs, [`worker`] runs one opcode.
+//! and waiters ever see; [`filter`] and [`schedule`] say which jobs start; [`desk`] submits jobs,
+//! [`worker`] runs one opcode.
 
 pub mod depend;
 pub mod desk;

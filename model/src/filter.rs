@@ -115,7 +115,7 @@ impl<'de> Deserialize<'de> for FilterAction {
                 [Value::String(word), n] if word == RATE_LIMIT => limit(n).map(Self::RateLimit),
                 _ => None,
             },
-            _ => None,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
         };
         found.ok_or_else(|| {
             let found: String = value.to_string().chars().take(QUOTED_MAX).collect();

@@ -153,8 +153,8 @@ fn gates() -> Vec<Gate> {
     vec![
         Gate::Open,
         Gate::Paused,
-        limited(&[a.clone()]),
-        limited(&[b.clone()]),
+        limited(std::slice::from_ref(&a)),
+        limited(std::slice::from_ref(&b)),
         limited(&[a.clone(), b.clone()]),
         limited(&[b.clone(), c.clone()]),
         limited(&[a, b, c]),

@@ -94,7 +94,7 @@ fn rule(from: u64, how: u8) -> RuleStep {
         3 => json!("REJECT"),
         _ => json!(["RATE_LIMIT", 1]),
     };
-    let uuid = if how % 2 == 0 { "even" } else { "odd" };
+    let uuid = if how.is_multiple_of(2) { "even" } else { "odd" };
     (uuid, json!([["jobid", [">=", "id", from]]]), action)
 }
 
