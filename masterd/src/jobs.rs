@@ -36,6 +36,12 @@ pub const LOG_ENTRIES_PER_OP_MAX: usize = 10_000;
 /// Jobs archived in one commit, so that a large archive run does not delay others.
 pub const ARCHIVED_PER_COMMIT_MAX: usize = 1_000;
 
+/// Queued jobs canceled by one event because a rule rejects them; the rest follow, so that a rule
+/// for all jobs does not write all of them at once.
+pub const REJECTED_AT_ONCE_MAX: usize = 1_000;
+/// Bytes of jobs changed by one event, from which on it cancels no more of them, likewise.
+pub const REJECTED_BYTES_MAX: usize = 16 << 20;
+
 /// How large a job's file may grow. It is written whole, in one commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobBytes {
@@ -123,6 +129,8 @@ pub enum Event<R> {
     SetRunningMax(u32),
     /// The configuration changed the filter rules.
     SetRules(Arc<filter::RuleMap>),
+    /// There is room to cancel more of the jobs that rules reject.
+    RejectMore,
     /// An opcode has its locks.
     Granted {
         /// Its job.

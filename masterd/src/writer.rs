@@ -287,6 +287,15 @@ impl Desk {
         self.state.queue.begin(status, now, &mut self.round.effects);
         self.start();
         self.finish_round(false).await;
+        self.reject_more().await;
+    }
+
+    /// Cancels what rules reject, a commit at a time.
+    async fn reject_more(&mut self) {
+        while self.state.queue.rejects_more() {
+            self.handle(Event::RejectMore);
+            self.finish_round(false).await;
+        }
     }
 
     /// Takes commands into the round, and commits it whenever it is full.
@@ -319,6 +328,10 @@ impl Desk {
                 }
                 let config = self.round.take(prepared, reply);
                 self.adopt(config);
+                if self.state.queue.rejects_more() {
+                    self.finish_round(false).await;
+                    self.reject_more().await;
+                }
             }
             Err(refusal) => self.round.refusals.push((reply, refusal)),
         }

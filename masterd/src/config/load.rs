@@ -190,6 +190,7 @@ mod tests {
             ConfigChange::Role(config.role.as_ref().clone()),
             ConfigChange::Node(node("n1.example", model::node::NodeRole::Candidate)),
             ConfigChange::Ipam(crate::testing::ipam()),
+            ConfigChange::Filter(Rule::new(rule("f-1", "id")).unwrap()),
         ];
         let machines = register(&config, &[spec("s1", 2, "worker")], NOW).unwrap();
         changes.extend(machines.into_iter().map(ConfigChange::Machine));
@@ -197,6 +198,13 @@ mod tests {
             change.apply(&mut config, &mut documents);
         }
         documents
+    }
+
+    fn rule(uuid: &str, field: &str) -> model::filter::FilterRule {
+        serde_json::from_value(serde_json::json!({"uuid": uuid, "watermark": 3, "priority": 0,
+            "predicates": [["jobid", [">", field, "watermark"]]], "action": ["RATE_LIMIT", 2],
+            "reason_trail": []}))
+        .unwrap()
     }
 
     fn load(documents: &[Document]) -> Result<Config, LoadError> {
@@ -214,6 +222,7 @@ mod tests {
         assert_eq!(config.indices[&2], BTreeSet::from([4]));
         assert_eq!(config.nodes.len(), 1);
         assert!(config.ipam.is_some());
+        assert_eq!(config.filters["f-1"].document, rule("f-1", "id"));
     }
 
     #[test]
@@ -235,6 +244,11 @@ mod tests {
             }
             load(&all).unwrap_err().to_string()
         };
+        let filter = "config/filters/f-1";
+        assert!(changed(filter, "config/filters/f-2", b"").contains("holds the object `f-1`"));
+        let wrong = serde_json::to_vec(&rule("f-1", "name")).unwrap();
+        let told = changed(filter, filter, wrong.leak());
+        assert!(told.contains("holds a filter rule that cannot be"), "{told}");
         assert!(changed("ipam", "ipam", b"{").contains("`ipam` does not read"));
         assert!(changed("machines/s1", "machines/s2", b"").contains("holds the object `s1`"));
         assert!(changed("ipam", "machines/x/y", b"").contains("no document of this version"));

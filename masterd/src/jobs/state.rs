@@ -10,7 +10,7 @@ mod ruled;
 mod running;
 mod waits;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use model::error::ExceptionKind;
@@ -43,6 +43,8 @@ pub struct Queue<R> {
     /// Jobs whose last dependency ended in this turn. A list and no recursion: chains of dependent
     /// jobs may be as long as a submission.
     woken: Vec<JobId>,
+    /// Jobs that a rule rejects and that have not been canceled yet.
+    rejected: VecDeque<JobId>,
     /// Last job id that was given out.
     serial: u64,
     drained: bool,
@@ -99,6 +101,7 @@ impl<R> Queue<R> {
             bytes,
             live_bytes: 0,
             woken: Vec::new(),
+            rejected: VecDeque::new(),
             serial,
             drained,
         };
@@ -132,8 +135,13 @@ impl<R> Queue<R> {
             self.judge(id);
         }
         for id in ids {
-            self.settle(id, effects);
+            if self.jobs.get(&id).is_some_and(|live| live.rejection().is_some()) {
+                self.rejected.push_back(id);
+            } else {
+                self.settle(id, effects);
+            }
         }
+        self.reject_some(effects);
         self.go_on(effects);
     }
 
@@ -185,6 +193,7 @@ impl<R> Queue<R> {
             }
             Event::SetRunningMax(max) => self.schedule.set_running_max(max),
             Event::SetRules(rules) => self.set_rules(rules, effects),
+            Event::RejectMore => self.reject_some(effects),
             Event::Granted { job, op, durable } => {
                 self.granted(job, op, effects);
                 effects.replies.extend(durable.map(|r| (r, Answer::Visible)));

@@ -11,9 +11,9 @@ use model::job::{OpEvent, OpStatus};
 use serde_json::Value;
 
 use super::{Live, Phase, Queue};
-use crate::jobs::Effects;
 use crate::jobs::filter::{Change, RuleMap};
 use crate::jobs::schedule::gate::Gate;
+use crate::jobs::{Effects, REJECTED_AT_ONCE_MAX, REJECTED_BYTES_MAX};
 
 impl<R> Queue<R> {
     /// Works out which rule decides on a job that is new here.
@@ -29,11 +29,37 @@ impl<R> Queue<R> {
         let unfinished = self.jobs.iter().filter(|(_, live)| live.phase != Phase::Final);
         let ids: Vec<JobId> = unfinished.map(|(&id, _)| id).collect();
         for id in ids {
-            self.judge_again(id, &change, effects);
+            self.judge_again(id, &change);
+        }
+        self.reject_some(effects);
+    }
+
+    /// Whether there are jobs left to be canceled by [`crate::jobs::Event::RejectMore`]. They do
+    /// not start meanwhile.
+    #[must_use]
+    pub fn rejects_more(&self) -> bool {
+        !self.rejected.is_empty()
+    }
+
+    /// Cancels jobs that a rule rejects, as many as may be at once.
+    pub(super) fn reject_some(&mut self, effects: &mut Effects<R>) {
+        for _ in 0..REJECTED_AT_ONCE_MAX {
+            if effects.changed_bytes >= REJECTED_BYTES_MAX {
+                return;
+            }
+            let Some(id) = self.rejected.pop_front() else { return };
+            let Some(live) = self.jobs.get(&id) else { continue };
+            if !matches!(live.phase, Phase::Ready | Phase::Depends) {
+                continue;
+            }
+            if let Some(why) = live.rejection() {
+                self.schedule.withdraw(id, live.job.priority(), live.reach, &live.gate);
+                self.finish(id, OpEvent::Cancel, why, effects);
+            }
         }
     }
 
-    fn judge_again(&mut self, id: JobId, change: &Change, effects: &mut Effects<R>) {
+    fn judge_again(&mut self, id: JobId, change: &Change) {
         let Some(live) = self.jobs.get_mut(&id) else { return };
         let rule = self.rules.decide_again(&live.job, live.rule.as_ref(), change);
         let same = match (&rule, &live.rule) {
@@ -44,9 +70,11 @@ impl<R> Queue<R> {
             return;
         }
         live.rule = rule;
-        let rejection = live.rejection();
+        if live.rejection().is_some() {
+            self.rejected.push_back(id);
+        }
         match live.phase {
-            Phase::Final => {}
+            Phase::Final | Phase::Depends => {}
             Phase::Started => {
                 let gate = live.next_gate();
                 self.schedule.counts_for(&live.gate, &gate);
@@ -55,16 +83,8 @@ impl<R> Queue<R> {
             Phase::Ready => {
                 let (priority, reach) = (live.job.priority(), live.reach);
                 self.schedule.withdraw(id, priority, reach, &live.gate);
-                if let Some(why) = rejection {
-                    return self.finish(id, OpEvent::Cancel, why, effects);
-                }
                 live.gate = live.next_gate();
                 self.schedule.ready(id, priority, reach, &live.gate);
-            }
-            Phase::Depends => {
-                if let Some(why) = rejection {
-                    self.finish(id, OpEvent::Cancel, why, effects);
-                }
             }
         }
     }

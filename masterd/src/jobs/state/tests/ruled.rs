@@ -2,6 +2,7 @@ use model::job::Wait;
 use serde_json::json;
 
 use super::*;
+use crate::jobs::REJECTED_AT_ONCE_MAX;
 use crate::jobs::filter::Rule;
 
 impl Bench {
@@ -94,6 +95,35 @@ fn a_rejection_ends_what_has_not_begun() {
     assert_eq!(b.status(running), JobStatus::Success);
     assert_eq!(b.queue.running(), (0, 0));
     assert!(b.queue.dependencies.is_empty());
+}
+
+#[test]
+fn many_are_rejected_in_portions() {
+    let mut b = Bench::new(1);
+    let first = b.one(vec![far("")]);
+    let count = REJECTED_AT_ONCE_MAX + 5;
+    let jobs: Vec<JobId> = (0..count).map(|_| b.one(vec![far("")])).collect();
+    b.rules(&[("no", all(), json!("REJECT"))]);
+    let left = |b: &Bench| jobs.iter().filter(|job| !b.status(**job).is_final()).count();
+    assert_eq!(left(&b), 5);
+    b.succeed(first);
+    assert!(b.running.is_empty(), "one that is to be rejected was started");
+    assert!(b.queue.rejects_more());
+    b.event(Event::RejectMore);
+    assert_eq!(left(&b), 0);
+    assert!(!b.queue.rejects_more());
+}
+
+#[test]
+fn a_rule_that_is_gone_in_time_rejects_nobody() {
+    let mut b = Bench::new(1);
+    let first = b.one(vec![far("")]);
+    let jobs: Vec<JobId> = (0..=REJECTED_AT_ONCE_MAX).map(|_| b.one(vec![far("")])).collect();
+    b.rules(&[("no", all(), json!("REJECT"))]);
+    b.rules(&[]);
+    assert!(!b.queue.rejects_more());
+    b.succeed(first);
+    assert_eq!(b.status(*jobs.last().unwrap()), JobStatus::Waiting);
 }
 
 #[test]

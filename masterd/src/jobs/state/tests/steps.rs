@@ -54,6 +54,7 @@ proptest! {
             prop_assert_eq!(b.running.len(), b.queue.running().0 + agents);
         }
         b.rules(&[]);
+        prop_assert!(!b.queue.rejects_more());
         while let Some(start) = b.running.first().cloned() {
             if b.status(start.job) == JobStatus::Waiting && !b.interrupted.contains(&start.job) {
                 b.granted(start.job);
