@@ -29,6 +29,8 @@ pub const PATTERNS_MAX: usize = 256;
 const WATERMARK: &str = "watermark";
 /// The field of a condition on a job's id.
 const ID: &str = "id";
+/// The field with an opcode's verb.
+const OP_ID: &str = "OP_ID";
 /// The fields of a condition on an entry of a reason trail.
 const REASON_FIELDS: [&str; 3] = ["source", "reason", "timestamp"];
 
@@ -203,6 +205,11 @@ impl Condition {
     fn holds(&self, job: &Subject<'_>) -> bool {
         match self.kind {
             PredicateKind::JobId => self.filter.holds(|_id| Some(Value::from(job.job.id.0))),
+            // The usual rule is found out without writing the opcodes as JSON.
+            PredicateKind::OpCode if self.fields.iter().all(|field| field == OP_ID) => {
+                let known = job.job.ops.iter().filter_map(|op| op.input.known());
+                known.into_iter().any(|input| self.filter.holds(|_| Some(input.op.id().into())))
+            }
             PredicateKind::OpCode => job.inputs().iter().any(|input| self.holds_of(input)),
             PredicateKind::Reason => {
                 let trails = job.job.ops.iter().flat_map(|op| op.input.reason());
@@ -275,7 +282,7 @@ fn quoted(text: &str) -> String {
 #[derive(Debug)]
 pub struct Subject<'a> {
     job: &'a Job,
-    /// Its opcodes as clients wrote them, made when the first rule asks.
+    /// Its opcodes that this version knows as clients wrote them, made when the first rule asks.
     inputs: OnceCell<Vec<Value>>,
 }
 
@@ -288,7 +295,7 @@ impl<'a> Subject<'a> {
 
     fn inputs(&self) -> &[Value] {
         self.inputs.get_or_init(|| {
-            let inputs = self.job.ops.iter().map(|op| op.input.as_ref());
+            let inputs = self.job.ops.iter().filter_map(|op| op.input.known());
             inputs.map(|input| serde_json::to_value(input).unwrap_or_default()).collect()
         })
     }
