@@ -140,6 +140,7 @@ fn store_documents(
         master_netdev: None,
         master_netmask: None,
         tags: Vec::new(),
+        watcher_pause: None,
         next_node_id: FIRST_NODE_ID + 1,
     };
     let node = first_node(wanted, fingerprint, now);

@@ -18,6 +18,8 @@ use model::{MacAddress, NodeName, Serial};
 
 pub use change::ConfigChange;
 
+use crate::jobs::filter::RuleMap;
+
 /// All objects. Cheap to clone: the maps hold references, and a snapshot is shared until the next
 /// change.
 #[derive(Debug, Clone)]
@@ -28,6 +30,9 @@ pub struct Config {
     pub role: Arc<Role>,
     /// Nodes by name.
     pub nodes: BTreeMap<NodeName, Arc<Node>>,
+    /// Filter rules of the queue by their ids; shared, so that a change of them is seen by the
+    /// reference alone.
+    pub filters: Arc<RuleMap>,
     /// Rules of addresses; none before they are set.
     pub ipam: Option<Arc<IpamConfig>>,
     /// Machines by serial.

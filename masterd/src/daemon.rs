@@ -269,7 +269,9 @@ async fn take_role(
     let running_max = config.cluster.max_running_jobs;
     let (writer, commands) = Writer::channel();
     let bytes = JobBytes::within(committer.submission_bytes_max());
-    let state = State { queue: Queue::new(jobs, serial, drained, running_max, bytes), config };
+    let queue = Queue::new(jobs, serial, drained, running_max, bytes);
+    let queue = queue.with_rules(Arc::clone(&config.filters));
+    let state = State { queue, config };
     Ok(Master { state, commands, writer, committer, published, epoch, archived })
 }
 

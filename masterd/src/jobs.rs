@@ -2,10 +2,12 @@
 //!
 //! [`state`] is the core: one [`Event`] in, [`Effects`] out. The single writer (`crate::writer`)
 //! feeds it and performs the effects; [`view`] holds what is committed, which is all that clients
-//! and waiters ever see; [`desk`] submits jobs, [`worker`] runs one opcode.
+//! and waiters ever see; [`filter`] and [`schedule`] say which jobs start; [`desk`] submits jobs,
+//! [`worker`] runs one opcode.
 
 pub mod depend;
 pub mod desk;
+pub mod filter;
 pub mod recover;
 pub mod schedule;
 pub mod state;
@@ -33,6 +35,12 @@ pub const LIVE_BYTES_MAX: usize = 2 << 30;
 pub const LOG_ENTRIES_PER_OP_MAX: usize = 10_000;
 /// Jobs archived in one commit, so that a large archive run does not delay others.
 pub const ARCHIVED_PER_COMMIT_MAX: usize = 1_000;
+
+/// Queued jobs canceled by one event because a rule rejects them; the rest follow, so that a rule
+/// for all jobs does not write all of them at once.
+pub const REJECTED_AT_ONCE_MAX: usize = 1_000;
+/// Bytes of jobs changed by one event, from which on it cancels no more of them, likewise.
+pub const REJECTED_BYTES_MAX: usize = 16 << 20;
 
 /// How large a job's file may grow. It is written whole, in one commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +127,10 @@ pub enum Event<R> {
     },
     /// The configuration changed how many jobs may call agents at once.
     SetRunningMax(u32),
+    /// The configuration changed the filter rules.
+    SetRules(Arc<filter::RuleMap>),
+    /// There is room to cancel more of the jobs that rules reject.
+    RejectMore,
     /// An opcode has its locks.
     Granted {
         /// Its job.

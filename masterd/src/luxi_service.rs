@@ -1,7 +1,9 @@
 //! The master's side of LUXI: every method of the table answered by one match.
 
+mod filters;
 mod jobs;
 mod queries;
+mod waits;
 
 use std::sync::Arc;
 
@@ -51,7 +53,7 @@ impl Service for LuxiService {
             Request::AutoArchiveJobs(call) => {
                 answer(call, |c| self.auto_archive(c.age, c.timeout)).await
             }
-            Request::PickupJob(call) => answer(call, async |_| Err(not_here("PickupJob"))).await,
+            Request::PickupJob(call) => answer(call, async |_| Err(internal("PickupJob"))).await,
             Request::Query(call) => answer(call, |c| self.query(c)).await,
             Request::QueryFields(call) => answer(call, async |c| Ok(queries::fields(&c))).await,
             Request::QueryJobs(call) => answer(call, async |c| self.query_jobs(c).await).await,
@@ -66,13 +68,9 @@ impl Service for LuxiService {
             Request::QueryExports(call) => {
                 answer(call, async |c| no_locking(c.use_locking).map(|()| Vec::new())).await
             }
-            Request::QueryFilters(call) => answer(call, async |_| Ok(Vec::new())).await,
-            Request::ReplaceFilter(call) => {
-                answer(call, async |_| Err(not_here("ReplaceFilter"))).await
-            }
-            Request::DeleteFilter(call) => {
-                answer(call, async |_| Err(not_here("DeleteFilter"))).await
-            }
+            Request::QueryFilters(call) => answer(call, async |c| self.query_filters(&c)).await,
+            Request::ReplaceFilter(call) => answer(call, |c| self.replace_filter(c)).await,
+            Request::DeleteFilter(call) => answer(call, |c| self.delete_filter(c.uuid)).await,
             Request::QueryConfigValues(call) => {
                 answer(call, async |c| Ok(self.config_values(&c.names))).await
             }
@@ -82,7 +80,7 @@ impl Service for LuxiService {
             Request::QueryTags(call) => answer(call, async |c| self.tags(&c)).await,
             Request::SetDrainFlag(call) => answer(call, |c| self.set_drained(c.drained)).await,
             Request::SetWatcherPause(call) => {
-                answer(call, async |_| Err(not_here("SetWatcherPause"))).await
+                answer(call, |c| self.set_watcher_pause(c.until)).await
             }
             Request::GantryStageSecret(call) => answer(call, async |c| self.stage_secret(c)).await,
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
@@ -108,6 +106,7 @@ impl LuxiService {
         let value = |name: &String| match name.as_str() {
             "cluster_name" => json!(config.cluster.cluster_name),
             "master_node" => json!(config.role.master),
+            "watcher_pause" => self.watcher_pause(),
             "drain_flag" => json!(self.world.published.is_drained()),
             "modify_ssh_setup" => json!(false),
             "ssh_key_type" => json!("ecdsa"),
@@ -156,10 +155,11 @@ fn record(request: &Request, caller: Caller) {
     }
 }
 
-fn not_here(method: &str) -> Exception {
+/// Ganeti's refusal of a method that only its own daemons use.
+fn internal(method: &str) -> Exception {
     Exception::new(
         ExceptionKind::GenericError,
-        format!("{method} is not supported by this version"),
+        format!("Luxi call '{method}' is for internal use only"),
     )
 }
 

@@ -1,6 +1,7 @@
 //! Core: lists of objects: for each kind one table of fields, and what selects rows of it.
 
 pub mod cluster_info;
+pub mod filter;
 pub mod group;
 pub mod job;
 pub mod lock;

@@ -66,6 +66,7 @@ pub(crate) fn config(further: &[Node]) -> Config {
             .chain(further)
             .map(|node| (node.name.clone(), Arc::new(node.clone())))
             .collect(),
+        filters: Arc::default(),
         ipam: None,
         machines: std::collections::BTreeMap::new(),
         indices: std::collections::BTreeMap::new(),

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::error::{ErrorCode, ExceptionKind};
+use model::job::Wait;
 use model::{Exception, JobId, JobStatus, Timestamp};
 use queue_format::Committer;
 use stdx::Clock;
@@ -43,6 +44,15 @@ const TURNS_PER_ROUND_MAX: usize = 4;
 /// Decides on a change of the configuration, given how it stands.
 pub type Decide = Box<dyn FnOnce(&Config) -> Result<Vec<ConfigChange>, Exception> + Send>;
 
+/// Decides likewise, given the last job id that was given out, too.
+pub type DecideAt = Box<dyn FnOnce(&Config, u64) -> Result<Vec<ConfigChange>, Exception> + Send>;
+
+/// Jobs of which one question asks why they wait, so that it does not hold up the queue.
+pub const WAITS_ASKED_MAX: usize = 256;
+
+/// Why jobs wait, each by itself.
+pub type Waits = Vec<(JobId, Vec<Wait>)>;
+
 /// What the writer is asked to do.
 pub enum Command {
     /// Something happened to the queue.
@@ -54,6 +64,20 @@ pub enum Command {
         /// Told when the change is durable, or why there is none.
         reply: oneshot::Sender<Result<(), Exception>>,
     },
+    /// The configuration is to change in a way that depends on how many jobs there were.
+    TransactAt {
+        /// Decides how.
+        decide: DecideAt,
+        /// Told when the change is durable, or why there is none.
+        reply: oneshot::Sender<Result<(), Exception>>,
+    },
+    /// Somebody wants to know why jobs wait. Nothing is changed, so nothing is committed.
+    Explain {
+        /// Which, at most [`WAITS_ASKED_MAX`].
+        jobs: Vec<JobId>,
+        /// Gets the queue's reasons.
+        reply: oneshot::Sender<Waits>,
+    },
 }
 
 impl std::fmt::Debug for Command {
@@ -61,6 +85,8 @@ impl std::fmt::Debug for Command {
         match self {
             Self::Queue(event) => f.debug_tuple("Queue").field(event).finish(),
             Self::Transact { .. } => f.write_str("Transact"),
+            Self::TransactAt { .. } => f.write_str("TransactAt"),
+            Self::Explain { jobs, .. } => f.debug_tuple("Explain").field(jobs).finish(),
         }
     }
 }
@@ -107,6 +133,30 @@ impl Writer {
         let command = Command::Transact { decide, reply };
         self.commands.send(command).await.map_err(|_closed| refused())?;
         answer.await.map_err(|_dropped| unknown())?
+    }
+
+    /// Changes the configuration as [`Writer::transact`] does, with the last job id that was given
+    /// out.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn transact_at(&self, decide: DecideAt) -> Result<(), Exception> {
+        let (reply, answer) = oneshot::channel();
+        let command = Command::TransactAt { decide, reply };
+        self.commands.send(command).await.map_err(|_closed| refused())?;
+        answer.await.map_err(|_dropped| unknown())?
+    }
+
+    /// Why jobs wait, as far as the queue knows; at most [`WAITS_ASKED_MAX`] are answered for.
+    ///
+    /// # Errors
+    /// The master is ending.
+    pub async fn explain(&self, mut jobs: Vec<JobId>) -> Result<Waits, Exception> {
+        jobs.truncate(WAITS_ASKED_MAX);
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Explain { jobs, reply };
+        self.commands.send(command).await.map_err(|_closed| refused())?;
+        answer.await.map_err(|_dropped| refused())
     }
 }
 
@@ -237,6 +287,15 @@ impl Desk {
         self.state.queue.begin(status, now, &mut self.round.effects);
         self.start();
         self.finish_round(false).await;
+        self.reject_more().await;
+    }
+
+    /// Cancels what rules reject, a commit at a time.
+    async fn reject_more(&mut self) {
+        while self.state.queue.rejects_more() {
+            self.handle(Event::RejectMore);
+            self.finish_round(false).await;
+        }
     }
 
     /// Takes commands into the round, and commits it whenever it is full.
@@ -244,22 +303,37 @@ impl Desk {
         for command in commands.drain(..) {
             match command {
                 Command::Queue(event) => self.handle(event),
-                Command::Transact { decide, reply } => {
-                    match prepare(&self.state.config, decide, self.bytes_max) {
-                        Ok(prepared) => {
-                            if !self.round.has_room(&prepared, self.bytes_max) {
-                                self.finish_round(false).await;
-                            }
-                            let config = self.round.take(prepared, reply);
-                            self.adopt(config);
-                        }
-                        Err(refusal) => self.round.refusals.push((reply, refusal)),
-                    }
+                Command::Transact { decide, reply } => self.transact(decide, reply).await,
+                Command::TransactAt { decide, reply } => {
+                    let serial = self.state.queue.serial();
+                    let decide = Box::new(move |config: &Config| decide(config, serial));
+                    self.transact(decide, reply).await;
+                }
+                Command::Explain { jobs, reply } => {
+                    // A client that left does not need its answer.
+                    drop(reply.send(self.state.queue.waits(&jobs)));
                 }
             }
             if self.round.is_full() {
                 self.finish_round(false).await;
             }
+        }
+    }
+
+    async fn transact(&mut self, decide: Decide, reply: oneshot::Sender<Result<(), Exception>>) {
+        match prepare(&self.state.config, decide, self.bytes_max) {
+            Ok(prepared) => {
+                if !self.round.has_room(&prepared, self.bytes_max) {
+                    self.finish_round(false).await;
+                }
+                let config = self.round.take(prepared, reply);
+                self.adopt(config);
+                if self.state.queue.rejects_more() {
+                    self.finish_round(false).await;
+                    self.reject_more().await;
+                }
+            }
+            Err(refusal) => self.round.refusals.push((reply, refusal)),
         }
     }
 
@@ -276,6 +350,9 @@ impl Desk {
         let running_max = config.cluster.max_running_jobs;
         if self.state.config.cluster.max_running_jobs != running_max {
             self.handle(Event::SetRunningMax(running_max));
+        }
+        if !Arc::ptr_eq(&self.state.config.filters, &config.filters) {
+            self.handle(Event::SetRules(Arc::clone(&config.filters)));
         }
         self.tools.published.set_latest(Arc::clone(&config));
         self.state.config = config;

@@ -42,6 +42,9 @@ pub struct Cluster {
     /// Free words.
     #[serde(default)]
     pub tags: Vec<String>,
+    /// Until when the watcher is asked to do nothing; it may have passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watcher_pause: Option<Timestamp>,
     /// The id that the next node gets; ids are never used twice.
     pub next_node_id: u64,
 }

@@ -13,6 +13,7 @@ use model::{MacAddress, NodeName, Serial, document};
 use serde::Serialize;
 
 use super::Config;
+use crate::jobs::filter::Rule;
 
 /// One object that is set or taken away.
 #[derive(Debug, Clone)]
@@ -25,6 +26,10 @@ pub enum ConfigChange {
     Node(Node),
     /// A node is gone.
     NodeRemoved(NodeName),
+    /// A filter rule of the queue is new or changed.
+    Filter(Rule),
+    /// A filter rule is gone.
+    FilterRemoved(String),
     /// The rules of addresses.
     Ipam(IpamConfig),
     /// A machine is new or changed; its index is in use.
@@ -81,6 +86,15 @@ impl ConfigChange {
                 documents.push(Document::delete(document::node(&name)));
                 config.nodes.remove(&name);
             }
+            Self::Filter(rule) => {
+                let uuid = rule.document.uuid.clone();
+                documents.push(Document::put(document::filter(&uuid), &rule.document));
+                Arc::make_mut(&mut config.filters).insert(uuid, Arc::new(rule));
+            }
+            Self::FilterRemoved(uuid) => {
+                documents.push(Document::delete(document::filter(&uuid)));
+                Arc::make_mut(&mut config.filters).remove(&uuid);
+            }
             Self::Ipam(ipam) => {
                 documents.push(Document::put(document::IPAM, &ipam));
                 config.ipam = Some(Arc::new(ipam));
@@ -113,7 +127,11 @@ impl ConfigChange {
     #[must_use]
     pub fn racks(&self, config: &Config) -> BTreeSet<u32> {
         match self {
-            Self::Cluster(_) | Self::Role(_) | Self::NodeRemoved(_) => BTreeSet::new(),
+            Self::Cluster(_)
+            | Self::Role(_)
+            | Self::NodeRemoved(_)
+            | Self::Filter(_)
+            | Self::FilterRemoved(_) => BTreeSet::new(),
             Self::Node(node) => {
                 let before = config.nodes.get(&node.name).and_then(|node| node.rack);
                 node.rack.into_iter().chain(before).collect()

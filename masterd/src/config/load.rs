@@ -8,6 +8,7 @@ use model::document;
 use serde::de::DeserializeOwned;
 
 use super::Config;
+use crate::jobs::filter::{Rule, RuleError, RuleMap};
 
 /// Documents that do not make a configuration. Going on with part of it would spread the damage,
 /// so this ends the daemon.
@@ -26,6 +27,15 @@ pub enum LoadError {
         /// What is wrong with it.
         #[source]
         error: serde_json::Error,
+    },
+    /// A filter rule that cannot be.
+    #[error("document `{key}` holds a filter rule that cannot be; mend it, or move it away")]
+    Filter {
+        /// Its key.
+        key: String,
+        /// What is wrong with it.
+        #[source]
+        error: RuleError,
     },
     /// A document under a name that does not fit its content.
     #[error("document `{key}` holds the object `{name}`; one of the two is wrong")]
@@ -61,6 +71,7 @@ pub struct Loader {
 #[derive(Debug, Default)]
 struct Rest {
     nodes: BTreeMap<model::NodeName, Arc<model::node::Node>>,
+    filters: RuleMap,
     ipam: Option<Arc<model::ipam::IpamConfig>>,
     machines: BTreeMap<model::Serial, Arc<model::machine::Machine>>,
     indices: BTreeMap<u32, BTreeSet<u32>>,
@@ -83,6 +94,13 @@ impl Loader {
                 let node: model::node::Node = parse(key, content)?;
                 named(key, name, node.name.as_str())?;
                 self.rest.nodes.insert(node.name.clone(), Arc::new(node));
+            }
+            (document::FILTERS, _) => {
+                let rule: model::filter::FilterRule = parse(key, content)?;
+                named(key, name, &rule.uuid)?;
+                let rule = Rule::new(rule)
+                    .map_err(|error| LoadError::Filter { key: key.to_owned(), error })?;
+                self.rest.filters.insert(name.to_owned(), Arc::new(rule));
             }
             (document::MACHINES, _) => {
                 let machine: model::machine::Machine = parse(key, content)?;
@@ -112,7 +130,7 @@ impl Loader {
     /// # Errors
     /// A document is missing, or two contradict each other.
     pub fn finish(self) -> Result<Config, LoadError> {
-        let Rest { nodes, ipam, machines, mut indices, boots, leases } = self.rest;
+        let Rest { nodes, filters, ipam, machines, mut indices, boots, leases } = self.rest;
         let mut used: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for machine in machines.values() {
             used.entry(machine.rack).or_default().insert(machine.index_in_rack);
@@ -132,6 +150,7 @@ impl Loader {
             cluster: Arc::new(self.cluster.ok_or(LoadError::Missing(document::CLUSTER))?),
             role: Arc::new(self.role.ok_or(LoadError::Missing(document::ROLE))?),
             nodes,
+            filters: Arc::new(filters),
             ipam,
             machines,
             indices,
@@ -171,6 +190,7 @@ mod tests {
             ConfigChange::Role(config.role.as_ref().clone()),
             ConfigChange::Node(node("n1.example", model::node::NodeRole::Candidate)),
             ConfigChange::Ipam(crate::testing::ipam()),
+            ConfigChange::Filter(Rule::new(rule("f-1", "id")).unwrap()),
         ];
         let machines = register(&config, &[spec("s1", 2, "worker")], NOW).unwrap();
         changes.extend(machines.into_iter().map(ConfigChange::Machine));
@@ -178,6 +198,13 @@ mod tests {
             change.apply(&mut config, &mut documents);
         }
         documents
+    }
+
+    fn rule(uuid: &str, field: &str) -> model::filter::FilterRule {
+        serde_json::from_value(serde_json::json!({"uuid": uuid, "watermark": 3, "priority": 0,
+            "predicates": [["jobid", [">", field, "watermark"]]], "action": ["RATE_LIMIT", 2],
+            "reason_trail": []}))
+        .unwrap()
     }
 
     fn load(documents: &[Document]) -> Result<Config, LoadError> {
@@ -195,6 +222,7 @@ mod tests {
         assert_eq!(config.indices[&2], BTreeSet::from([4]));
         assert_eq!(config.nodes.len(), 1);
         assert!(config.ipam.is_some());
+        assert_eq!(config.filters["f-1"].document, rule("f-1", "id"));
     }
 
     #[test]
@@ -216,6 +244,11 @@ mod tests {
             }
             load(&all).unwrap_err().to_string()
         };
+        let filter = "config/filters/f-1";
+        assert!(changed(filter, "config/filters/f-2", b"").contains("holds the object `f-1`"));
+        let wrong = serde_json::to_vec(&rule("f-1", "name")).unwrap();
+        let told = changed(filter, filter, wrong.leak());
+        assert!(told.contains("holds a filter rule that cannot be"), "{told}");
         assert!(changed("ipam", "ipam", b"{").contains("`ipam` does not read"));
         assert!(changed("machines/s1", "machines/s2", b"").contains("holds the object `s1`"));
         assert!(changed("ipam", "machines/x/y", b"").contains("no document of this version"));

@@ -1,14 +1,16 @@
 //! Core: the live jobs and what each event makes of them: `asked` is what clients ask for, `running`
-//! what workers report.
+//! what workers report, `ruled` what filter rules say, `waits` why jobs do not go on.
 //!
 //! The state here runs ahead of the disk by what is being committed. Nobody outside sees it:
 //! answers and the published view wait for the commit, and all commits are in one order, so
 //! whatever follows from a change can never be durable without it.
 
 mod asked;
+mod ruled;
 mod running;
+mod waits;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use model::error::ExceptionKind;
@@ -18,7 +20,9 @@ use model::{Exception, Job, JobId, JobStatus, Timestamp};
 use serde_json::Value;
 
 use super::depend::{Dependencies, Verdict};
+use super::filter::{Rule, RuleMap, Rules};
 use super::schedule::Schedule;
+use super::schedule::gate::{Gate, Limit, asked};
 use super::{Answer, Effects, Event, JobBytes, Start, submit};
 
 /// Why an opcode behind a failed one has failed.
@@ -31,6 +35,7 @@ pub const CANCELED: &str = "Job canceled by request";
 pub struct Queue<R> {
     jobs: BTreeMap<JobId, Live<R>>,
     schedule: Schedule,
+    rules: Rules,
     dependencies: Dependencies,
     bytes: JobBytes,
     /// Bytes of all jobs here.
@@ -38,6 +43,8 @@ pub struct Queue<R> {
     /// Jobs whose last dependency ended in this turn. A list and no recursion: chains of dependent
     /// jobs may be as long as a submission.
     woken: Vec<JobId>,
+    /// Jobs that a rule rejects and that have not been canceled yet.
+    rejected: VecDeque<JobId>,
     /// Last job id that was given out.
     serial: u64,
     drained: bool,
@@ -48,6 +55,12 @@ struct Live<R> {
     job: Arc<Job>,
     reach: Reach,
     phase: Phase,
+    /// The filter rule that decides on it.
+    rule: Option<Arc<Rule>>,
+    /// Limits that it asks for by its reasons.
+    asked: Vec<Limit>,
+    /// What it passes or passed, while it is in the schedule or runs.
+    gate: Gate,
     /// Bytes of its file, roughly and rather too many.
     bytes: usize,
     /// The opcode whose log has been ended.
@@ -83,10 +96,12 @@ impl<R> Queue<R> {
         let mut queue = Self {
             jobs: BTreeMap::new(),
             schedule: Schedule::new(running_max),
+            rules: Rules::default(),
             dependencies: Dependencies::default(),
             bytes,
             live_bytes: 0,
             woken: Vec::new(),
+            rejected: VecDeque::new(),
             serial,
             drained,
         };
@@ -97,6 +112,13 @@ impl<R> Queue<R> {
             queue.jobs.insert(job.id, Live::new(job, bytes));
         }
         queue
+    }
+
+    /// The same queue with the filter rules that a store held.
+    #[must_use]
+    pub fn with_rules(mut self, rules: Arc<RuleMap>) -> Self {
+        self.rules.set(rules);
+        self
     }
 
     /// Puts the jobs that a store held to work; once, before the first event.
@@ -110,10 +132,16 @@ impl<R> Queue<R> {
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for &id in &ids {
             self.note_dependencies(id, &archived);
+            self.judge(id);
         }
         for id in ids {
-            self.settle(id, effects);
+            if self.jobs.get(&id).is_some_and(|live| live.rejection().is_some()) {
+                self.rejected.push_back(id);
+            } else {
+                self.settle(id, effects);
+            }
         }
+        self.reject_some(effects);
         self.go_on(effects);
     }
 
@@ -164,6 +192,8 @@ impl<R> Queue<R> {
                 effects.replies.push((reply, Answer::Archived(true)));
             }
             Event::SetRunningMax(max) => self.schedule.set_running_max(max),
+            Event::SetRules(rules) => self.set_rules(rules, effects),
+            Event::RejectMore => self.reject_some(effects),
             Event::Granted { job, op, durable } => {
                 self.granted(job, op, effects);
                 effects.replies.extend(durable.map(|r| (r, Answer::Visible)));
@@ -192,16 +222,20 @@ impl<R> Queue<R> {
     /// jobs that it depends on.
     fn settle(&mut self, id: JobId, effects: &mut Effects<R>) {
         let Some(live) = self.jobs.get_mut(&id) else { return };
+        if let Some(why) = live.rejection() {
+            return self.finish(id, OpEvent::Cancel, why, effects);
+        }
         let Some(op) = live.job.current().and_then(|place| live.job.ops.get(place)) else { return };
         match self.dependencies.verdict(op.input.depends()) {
             Verdict::Met if live.phase == Phase::Started => self.start(id, effects),
             Verdict::Met => {
                 live.phase = Phase::Ready;
-                self.schedule.ready(id, live.job.priority(), live.reach);
+                live.gate = live.next_gate();
+                self.schedule.ready(id, live.job.priority(), live.reach, &live.gate);
             }
             Verdict::Wait => {
                 if live.phase == Phase::Started {
-                    self.schedule.ended(live.reach);
+                    self.schedule.ended(live.reach, &live.gate);
                 }
                 live.phase = Phase::Depends;
             }
@@ -261,6 +295,9 @@ impl<R> Live<R> {
         Self {
             phase: if job.current().is_none() { Phase::Final } else { Phase::Depends },
             reach: if far { Reach::Agents } else { Reach::Master },
+            rule: None,
+            asked: asked(&job),
+            gate: Gate::Open,
             bytes,
             log_ended: None,
             canceling: false,

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use model::JobId;
+
 use super::line::Line;
 use super::name::{LockName, Mode, Owner};
 use super::waiting::LockQueue;
@@ -44,6 +46,19 @@ impl fmt::Display for Wait {
             write!(f, ", behind {}", listed(self.ahead.iter().map(Owner::to_string)))?;
         }
         Ok(())
+    }
+}
+
+impl From<&Wait> for model::job::Wait {
+    fn from(wait: &Wait) -> Self {
+        let owner = |(owner, mode): &(Owner, Mode)| (JobId(owner.0), mode.to_string());
+        Self::Lock {
+            lock: wait.lock.to_string(),
+            mode: wait.mode.to_string(),
+            at: wait.at.to_string(),
+            owners: wait.holders.iter().map(owner).collect(),
+            ahead: wait.ahead.iter().map(|owner| JobId(owner.0)).collect(),
+        }
     }
 }
 

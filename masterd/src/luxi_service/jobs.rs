@@ -168,7 +168,7 @@ fn news(
     let is_final = job.status().is_final();
     let logs: Vec<_> =
         job.ops.iter().flat_map(|op| &op.log).filter(|entry| entry.0 > known).cloned().collect();
-    let rows = bare(query::job::FIELDS, [JobRow { job, archived }], &call.fields)?;
+    let rows = bare(query::job::FIELDS, [JobRow::new(job, archived)], &call.fields)?;
     let values: Row = rows.into_iter().next().unwrap_or_default();
     let same = logs.is_empty() && call.previous.as_ref() == Some(&values);
     Ok((is_final || !same).then_some(JobChange::Changed(values, logs)))

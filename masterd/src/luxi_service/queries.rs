@@ -43,7 +43,8 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
         What::Lock => definitions(query::lock::FIELDS, wanted),
         What::Group => definitions(query::group::FIELDS, wanted),
         What::Machine => definitions(query::machine::FIELDS, wanted),
-        What::Instance | What::Network | What::Export | What::Filter => Definitions {
+        What::Filter => definitions(query::filter::FIELDS, wanted),
+        What::Instance | What::Network | What::Export => Definitions {
             fields: wanted.map_or_else(|| NAME_ONLY.to_vec(), |wanted| select(wanted, NAME_ONLY)),
         },
     }
@@ -52,7 +53,11 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
 impl LuxiService {
     pub(super) async fn query(&self, call: Query) -> Result<Table, Exception> {
         match call.what {
-            What::Job => self.table(query::job::FIELDS, self.job_rows(&call).await?, &call).await,
+            What::Job => {
+                let mut rows = self.job_rows(&call).await?;
+                self.add_waits(&mut rows, &call).await?;
+                self.table(query::job::FIELDS, rows, &call).await
+            }
             What::Node => {
                 let rows = self.node_rows(&call.fields).await;
                 self.table(query::node::FIELDS, rows, &call).await
@@ -63,7 +68,11 @@ impl LuxiService {
                 self.table(query::group::FIELDS, vec![row], &call).await
             }
             What::Machine => self.table(query::machine::FIELDS, self.machine_rows(), &call).await,
-            What::Instance | What::Network | What::Export | What::Filter => {
+            What::Filter => {
+                let rows = self.filter_rows(call.filter.as_ref())?;
+                self.table(query::filter::FIELDS, rows, &call).await
+            }
+            What::Instance | What::Network | What::Export => {
                 Ok(Table { fields: select(&call.fields, NAME_ONLY), data: Vec::new() })
             }
         }
@@ -98,11 +107,11 @@ impl LuxiService {
             ids.dedup();
             return Ok(self.found(&ids).await?.into_iter().flatten().collect());
         }
-        let live = |job: Arc<Job>| JobRow { job, archived: false };
+        let live = |job: Arc<Job>| JobRow::new(job, false);
         let mut rows: Vec<JobRow> = jobs.all().into_iter().map(live).collect();
         if call.fields.iter().any(|field| field == "archived") {
             let archived = self.world.archive.all().await?;
-            rows.extend(archived.into_iter().map(|job| JobRow { job, archived: true }));
+            rows.extend(archived.into_iter().map(|job| JobRow::new(job, true)));
             // A job that was archived in between is in both lists; the stable sort keeps it as it
             // was when it was still live.
             rows.sort_by_key(|row| row.job.id);
@@ -115,13 +124,13 @@ impl LuxiService {
     async fn found(&self, ids: &[JobId]) -> Result<Vec<Option<JobRow>>, Exception> {
         let jobs = &self.world.published.jobs;
         let mut rows: Vec<Option<JobRow>> =
-            ids.iter().map(|&id| jobs.get(id).map(|job| JobRow { job, archived: false })).collect();
+            ids.iter().map(|&id| jobs.get(id).map(|job| JobRow::new(job, false))).collect();
         let missing = rows.iter().zip(ids).filter(|(row, _)| row.is_none()).map(|(_, &id)| id);
         let archived = self.world.archive.jobs(missing.collect()).await?;
         for (row, id) in rows.iter_mut().zip(ids) {
             if row.is_none() {
                 let job = archived.get(id).cloned();
-                *row = job.map(|job| JobRow { job, archived: true });
+                *row = job.map(|job| JobRow::new(job, true));
             }
         }
         Ok(rows)
@@ -135,7 +144,7 @@ impl LuxiService {
         let Some(ids) = &call.job_ids else {
             let _turn = self.lists.acquire().await.expect("the semaphore is never closed");
             let jobs = self.world.published.jobs.all().into_iter();
-            return stdx::aside(|| jobs.map(|job| row(JobRow { job, archived: false })).collect());
+            return stdx::aside(|| jobs.map(|job| row(JobRow::new(job, false))).collect());
         };
         bare(query::job::FIELDS, [], &call.fields)?;
         let found = self.found(ids).await?;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use model::Job;
-use model::job::Op;
+use model::job::{Op, Wait};
 use serde::Serialize;
 
-use super::{Cell, Field, field, json};
+use super::{Cell, CellStatus, Field, field, json};
 
 /// A job with where it was found.
 #[derive(Debug, Clone)]
@@ -15,7 +15,20 @@ pub struct JobRow {
     pub job: Arc<Job>,
     /// Whether it is archived.
     pub archived: bool,
+    /// Why it waits; none if nobody asked.
+    pub waits: Option<Vec<Wait>>,
 }
+
+impl JobRow {
+    /// A job of which nobody asked why it waits.
+    #[must_use]
+    pub fn new(job: Arc<Job>, archived: bool) -> Self {
+        Self { job, archived, waits: None }
+    }
+}
+
+/// The field that tells why a job waits: finding out asks the queue, so it is only done when asked.
+pub const WAITS_FOR: &str = "waits_for";
 
 /// The table.
 pub const FIELDS: &[Field<JobRow>] = &[
@@ -67,6 +80,9 @@ pub const FIELDS: &[Field<JobRow>] = &[
         json(&r.job.start_timestamp)
     }),
     field!("end_ts", "End", Timestamp, "Timestamp of job end", |r| json(&r.job.end_timestamp)),
+    field!("waits_for", "WaitsFor", Other, "Why the job does not go on", |r| {
+        r.waits.as_ref().map_or(Cell::without(CellStatus::NoData), json)
+    }),
 ];
 
 fn each<T: Serialize>(row: &JobRow, value: impl Fn(&Op) -> T) -> Cell {

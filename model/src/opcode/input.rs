@@ -191,6 +191,12 @@ impl Input {
         self.known().and_then(|input| input.common.depends.as_deref()).unwrap_or_default()
     }
 
+    /// Who asked for it and why, oldest first.
+    #[must_use]
+    pub fn reason(&self) -> &[ReasonEntry] {
+        self.known().map(|input| input.common.reason.as_slice()).unwrap_or_default()
+    }
+
     /// The opcode, if this version knows it.
     #[must_use]
     pub fn known(&self) -> Option<&OpInput> {

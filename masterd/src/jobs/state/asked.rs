@@ -36,6 +36,7 @@ impl<R> Queue<R> {
         }
         for &id in batch.iter().flatten() {
             self.note_dependencies(id, |id| archived.get(&id).copied().flatten());
+            self.judge(id);
             self.settle(id, effects);
         }
         Answer::Submitted(answers)
@@ -101,7 +102,7 @@ impl<R> Queue<R> {
                 effects.replies.push((reply, told(false, text)));
             }
             Phase::Ready | Phase::Depends => {
-                self.schedule.withdraw(id, live.job.priority(), live.reach);
+                self.schedule.withdraw(id, live.job.priority(), live.reach, &live.gate);
                 self.finish(id, OpEvent::Cancel, canceled(), effects);
                 effects.replies.push((reply, told(true, format!("Dequeued job {id}"))));
             }
@@ -134,14 +135,14 @@ impl<R> Queue<R> {
             return (false, format!("Job {id} is finished"));
         }
         if live.phase == Phase::Ready {
-            self.schedule.withdraw(id, live.job.priority(), live.reach);
+            self.schedule.withdraw(id, live.job.priority(), live.reach, &live.gate);
         }
         let job = Arc::make_mut(&mut live.job);
         for op in job.ops.iter_mut().filter(|op| op.status < OpStatus::Running) {
             op.priority = priority;
         }
         if live.phase == Phase::Ready {
-            self.schedule.ready(id, live.job.priority(), live.reach);
+            self.schedule.ready(id, live.job.priority(), live.reach, &live.gate);
         }
         effects.reprioritize.push((id, priority));
         effects.change(&live.job, live.bytes);

@@ -135,7 +135,7 @@ impl<R> Queue<R> {
         Arc::make_mut(&mut live.job).end_timestamp = Some(effects.now);
         effects.change(&live.job, live.bytes);
         if live.phase == Phase::Started {
-            self.schedule.ended(live.reach);
+            self.schedule.ended(live.reach, &live.gate);
         }
         live.phase = Phase::Final;
         let status = live.job.status();

@@ -1,6 +1,7 @@
 //! Whatever happens to a queue, in any order.
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 
@@ -13,6 +14,7 @@ enum Step {
     Cancel(u64),
     Archive(u64),
     Priority(u64, i32),
+    Rule(usize, u64, u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -27,6 +29,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1u64..20).prop_map(Step::Cancel),
         1 => (1u64..20).prop_map(Step::Archive),
         1 => (1u64..20, -20i32..20).prop_map(|(id, p)| Step::Priority(id, p)),
+        1 => (0usize..2, 0u64..12, 0u8..5).prop_map(|(n, from, how)| Step::Rule(n, from, how)),
     ]
 }
 
@@ -35,12 +38,23 @@ proptest! {
     #[test]
     fn every_job_ends(steps in proptest::collection::vec(step(), 1..60)) {
         let mut b = Bench::with_bytes(2, JobBytes::within(8 << 10));
+        let mut rules = [none(), none()];
         for step in steps {
+            if let Step::Rule(n, from, how) = step {
+                rules[n] = rule(from, how);
+                b.rules(&rules);
+            }
             take(&mut b, step);
+            for job in b.stored.values().filter(|job| !job.status().is_final()) {
+                let waits = !b.queue.waits(&[job.id])[0].1.is_empty();
+                prop_assert_eq!(waits, b.running.iter().all(|start| start.job != job.id));
+            }
             let (_, agents) = b.queue.running();
             prop_assert!(agents <= 2);
             prop_assert_eq!(b.running.len(), b.queue.running().0 + agents);
         }
+        b.rules(&[]);
+        prop_assert!(!b.queue.rejects_more());
         while let Some(start) = b.running.first().cloned() {
             if b.status(start.job) == JobStatus::Waiting && !b.interrupted.contains(&start.job) {
                 b.granted(start.job);
@@ -64,6 +78,25 @@ proptest! {
         let ids = b.stored.len() + b.archived.len();
         prop_assert_eq!(ids as u64, b.queue.serial());
     }
+}
+
+type RuleStep = (&'static str, Value, Value);
+
+fn none() -> RuleStep {
+    rule(0, 0)
+}
+
+/// A rule for the jobs from an id on.
+fn rule(from: u64, how: u8) -> RuleStep {
+    let action = match how {
+        0 => json!("CONTINUE"),
+        1 => json!("ACCEPT"),
+        2 => json!("PAUSE"),
+        3 => json!("REJECT"),
+        _ => json!(["RATE_LIMIT", 1]),
+    };
+    let uuid = if how.is_multiple_of(2) { "even" } else { "odd" };
+    (uuid, json!([["jobid", [">=", "id", from]]]), action)
 }
 
 fn take(b: &mut Bench, step: Step) {
@@ -105,6 +138,7 @@ fn take(b: &mut Bench, step: Step) {
         Step::Archive(id) => {
             b.ask(|reply| Event::Archive { job: JobId(id), reply });
         }
+        Step::Rule(..) => {}
         Step::Priority(id, priority) => {
             b.ask(|reply| Event::ChangePriority { job: JobId(id), priority, reply });
         }
