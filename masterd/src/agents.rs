@@ -10,8 +10,8 @@ use model::rack::RackDocument;
 use model::{JobId, NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{
-    AllowList, Exchange, Exchanged, Facts, Leave, Membership, NodeFacts, NodeVersion, RackHeld,
-    RackPush, RackWithdraw, SetAllowList, TestDelay, Version,
+    AllowList, Exchange, Exchanged, Facts, Leave, Membership, NodeFacts, NodeHeld, NodeVersion,
+    RackHeld, RackPush, RackWithdraw, SetAllowList, TestDelay, Verify, Version,
 };
 use rpc::enrol::{EnrolError, Enrolment, Invitation};
 use rpc::identity::{Authority, IdentityError, fingerprint};
@@ -99,6 +99,28 @@ impl Agents {
     /// The call failed.
     pub async fn facts(&self, node: &Node) -> Result<NodeFacts, RpcError> {
         self.call(node, Facts {}, None).await
+    }
+
+    /// What the agent holds, to be compared with what it should.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn verify(&self, node: &Node, behalf: Behalf) -> Result<NodeHeld, RpcError> {
+        self.call(node, Verify {}, Some(behalf)).await
+    }
+
+    /// Until when the certificate of the cluster's authority is valid.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn authority_ends(&self) -> Result<Timestamp, IdentityError> {
+        self.0.authority.ends()
+    }
+
+    /// The epoch of this master.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.0.epoch
     }
 
     /// Makes the agent sleep.

@@ -2,7 +2,7 @@
 //!
 //! The path of a job, in reading order: [`luxi_service`] takes a request; [`writer`] is the one
 //! writer of [`jobs`] and [`config`]; a worker ([`jobs::worker`]) takes [`locks`] and runs a logical
-//! unit ([`lu`]), which calls [`agents`]. Beside it: [`query`] lists what is committed,
+//! unit ([`lu`]), which calls [`agents`]; [`verify`] is what one looks for in a check. Beside it: [`query`] lists what is committed,
 //! [`exchange`] takes what agents saw, [`secrets`] holds what must not be in a job, [`bootstrap`]
 //! begins a cluster and [`daemon`] is the life of the process.
 
@@ -15,6 +15,7 @@ pub mod writer;
 pub mod agents;
 pub mod locks;
 pub mod lu;
+pub mod verify;
 
 pub mod exchange;
 pub mod query;

@@ -8,6 +8,7 @@ pub mod machine;
 pub mod node;
 pub mod rack;
 pub mod test;
+pub mod verify;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -84,6 +85,12 @@ pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Fail
         OpCode::ClusterPostInit(op) => boxed(op, context).await,
         OpCode::ClusterQuery(op) => boxed(op, context).await,
         OpCode::ClusterSetParams(op) => boxed(op, context).await,
+        OpCode::ClusterRedistConf(op) => boxed(op, context).await,
+        OpCode::ClusterVerify(op) => boxed(op, context).await,
+        OpCode::ClusterVerifyConfig(op) => boxed(op, context).await,
+        OpCode::ClusterVerifyGroup(op) => boxed(op, context).await,
+        OpCode::ClusterVerifyDisks(op) => boxed(op, context).await,
+        OpCode::GroupVerifyDisks(op) => boxed(op, context).await,
         OpCode::NodeAdd(op) => boxed(op, context).await,
         OpCode::NodeRemove(op) => boxed(op, context).await,
         OpCode::NodeSetParams(op) => boxed(op, context).await,

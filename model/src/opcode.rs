@@ -10,6 +10,7 @@ pub mod input;
 pub mod machine;
 pub mod node;
 pub mod test;
+pub mod verify;
 
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error as _};
@@ -20,6 +21,10 @@ pub use input::{Input, OpInput, OpInputError};
 pub use machine::{IpamSet, MachineAdd, MachineRemove, RackPush};
 pub use node::{NodeAdd, NodeRemove, NodeSetParams};
 pub use test::{TestDelay, TestJqueue};
+pub use verify::{
+    ClusterRedistConf, ClusterVerify, ClusterVerifyConfig, ClusterVerifyDisks, ClusterVerifyGroup,
+    DisksFound, GroupVerifyDisks, SubmittedJobs,
+};
 
 use crate::machine::Machine;
 
@@ -91,6 +96,18 @@ opcodes! {
     "OP_CLUSTER_QUERY" ClusterQuery -> serde_json::Value, [];
     /// Change parameters of the cluster.
     "OP_CLUSTER_SET_PARAMS" ClusterSetParams -> (), [];
+    /// Send every agent what it should hold: rack documents and who may call.
+    "OP_CLUSTER_REDIST_CONF" ClusterRedistConf -> (), [];
+    /// Look whether the cluster is as it should be: submits a job for each part.
+    "OP_CLUSTER_VERIFY" ClusterVerify -> SubmittedJobs, [];
+    /// Look whether the configuration is sound.
+    "OP_CLUSTER_VERIFY_CONFIG" ClusterVerifyConfig -> bool, [];
+    /// Look whether the nodes of a group are as they should be.
+    "OP_CLUSTER_VERIFY_GROUP" ClusterVerifyGroup -> bool, [group_name];
+    /// Look whether instances' disks are as they should be: submits a job for each group.
+    "OP_CLUSTER_VERIFY_DISKS" ClusterVerifyDisks -> SubmittedJobs, [];
+    /// Look whether the disks of a group's instances are as they should be.
+    "OP_GROUP_VERIFY_DISKS" GroupVerifyDisks -> DisksFound, [group_name];
     /// Add a node: sign its certificate and make it a member.
     "OP_NODE_ADD" NodeAdd -> (), [node_name];
     /// Remove a node from the cluster.
@@ -130,7 +147,12 @@ impl OpCode {
             Self::ClusterPostInit(_)
             | Self::ClusterQuery(_)
             | Self::ClusterSetParams(_)
+            | Self::ClusterVerify(_)
+            | Self::ClusterVerifyConfig(_)
+            | Self::ClusterVerifyDisks(_)
+            | Self::GroupVerifyDisks(_)
             | Self::TestJqueue(_) => Reach::Master,
+            Self::ClusterRedistConf(_) | Self::ClusterVerifyGroup(_) => Reach::Agents,
             Self::NodeAdd(_)
             | Self::NodeRemove(_)
             | Self::NodeSetParams(_)

@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use model::Timestamp;
+use model::enrol::Fingerprint;
 use model::layout::Layout;
 use queue_format::Epoch;
 use rpc::calls::{
-    ALLOW_LIST_MAX, Exchange, Leave, Membership, NodeFacts, NodeVersion, RackHeld, RackPush,
-    RackWithdraw, SetAllowList, TEST_DELAY_SECONDS_MAX, TestDelay,
+    ALLOW_LIST_MAX, Exchange, Leave, Membership, NodeFacts, NodeHeld, NodeVersion, RackHeld,
+    RackPush, RackWithdraw, SetAllowList, TEST_DELAY_SECONDS_MAX, TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt};
 use rpc::service::{Agent as Answers, CallContext};
 use rpc::tls::AllowedCallers;
 use rpc::wire::Versions;
 use rpc::{Answer, Failure, FailureKind, Request, answer};
+use stdx::Clock;
 use stdx::daemon::chain;
 
 use crate::facts;
@@ -34,6 +37,8 @@ pub struct Agent {
     racks: Arc<Racks>,
     allowed: AllowedCallers,
     epoch: watch::Sender<Epoch>,
+    certificate: Certificate,
+    clock: Clock,
     /// Counts exchanges: a newer one ends the older.
     exchanges: watch::Sender<u64>,
     next_exchange: AtomicU64,
@@ -55,6 +60,19 @@ pub struct Parts {
     pub allowed: AllowedCallers,
     /// The epoch that it obeys.
     pub epoch: Epoch,
+    /// What it proves itself by.
+    pub certificate: Certificate,
+    /// Gives the time.
+    pub clock: Clock,
+}
+
+/// What a node proves itself by.
+#[derive(Debug, Clone, Copy)]
+pub struct Certificate {
+    /// The pin by which others know it.
+    pub fingerprint: Fingerprint,
+    /// Until when it is valid.
+    pub ends: Timestamp,
 }
 
 /// Makes epochs durable for the fence.
@@ -73,7 +91,7 @@ impl Agent {
     /// An agent.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { layout, membership, ledger, racks, allowed, epoch } = parts;
+        let Parts { layout, membership, ledger, racks, allowed, epoch, certificate, clock } = parts;
         Self {
             layout,
             membership,
@@ -81,6 +99,8 @@ impl Agent {
             racks,
             allowed,
             epoch: watch::channel(epoch).0,
+            certificate,
+            clock,
             exchanges: watch::channel(0).0,
             next_exchange: AtomicU64::new(1),
             left: Notify::new(),
@@ -110,6 +130,20 @@ impl Agent {
         let gathered =
             gathered.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
         gathered.map_err(|error| Failure::failed(chain(&error)))
+    }
+
+    async fn held(&self) -> Result<NodeHeld, Failure> {
+        let facts = self.facts().await?;
+        Ok(NodeHeld {
+            version: self.version(),
+            time: Timestamp::from_micros(self.clock.now_micros()),
+            fingerprint: self.certificate.fingerprint,
+            certificate_ends: self.certificate.ends,
+            callers: self.allowed.current().as_ref().clone(),
+            racks: self.racks.held(),
+            disk_total_mib: facts.disk_total_mib,
+            disk_free_mib: facts.disk_free_mib,
+        })
     }
 
     async fn rack_push(&self, call: RackPush) -> Result<RackHeld, Failure> {
@@ -207,6 +241,7 @@ impl Answers for Agent {
                 answer(call, |_| std::future::ready(Ok(self.version()))).await
             }
             Request::Facts(call) => answer(call, |_| self.facts()).await,
+            Request::Verify(call) => answer(call, |_| self.held()).await,
             Request::RackPush(call) => answer(call, |call| self.rack_push(call)).await,
             Request::RackWithdraw(call) => answer(call, |call| self.rack_withdraw(call)).await,
             Request::Exchange(call) => self.exchange(call, interrupt).await,

@@ -17,7 +17,7 @@ use rpc::tls::{AllowedCallers, server_config};
 use stdx::daemon::chain;
 use stdx::{Clock, Tasks};
 
-use crate::agent::{Agent, LedgerEpochs, Parts};
+use crate::agent::{Agent, Certificate, LedgerEpochs, Parts};
 use crate::boot;
 use crate::leasing::{self, Leasing};
 use crate::ledger::{Ledger, LedgerError, Restored};
@@ -101,6 +101,11 @@ impl Daemon {
             racks: Arc::clone(&racks),
             allowed: allowed.clone(),
             epoch,
+            certificate: Certificate {
+                fingerprint: identity.fingerprint(),
+                ends: identity.ends()?,
+            },
+            clock: settings.clock.clone(),
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), epoch);
         let tls = server_config(&identity, allowed.clone())?;

@@ -195,6 +195,8 @@ calls! {
         "version" Version -> NodeVersion, Urgent, Reads, Asks, Shared;
         /// What the machine is made of.
         "facts" Facts -> NodeFacts, Fast, Reads, Fails, Shared;
+        /// What the node holds, to be compared with what it should.
+        "verify" Verify -> NodeHeld, Fast, Reads, Fails, Shared;
         /// Install a rack document, if it is newer than the one held.
         "rack_push" RackPush -> RackHeld, Fast, Changes, Fails, Bulk;
         /// Serve a rack no longer.

@@ -75,6 +75,15 @@ impl Authority {
         &self.certificate
     }
 
+    /// Until when its certificate is valid.
+    ///
+    /// # Errors
+    /// The certificate cannot be read.
+    pub fn ends(&self) -> Result<Timestamp, IdentityError> {
+        let what = "the authority's certificate";
+        ends(what, &certificate_from_pem(what, &self.certificate)?)
+    }
+
     /// Signs the certificate request (PEM) of a node; gives the certificate (PEM). The request
     /// proves that the node holds the key; names and everything else are ours.
     ///
@@ -277,6 +286,14 @@ impl NodeIdentity {
         self.fingerprint
     }
 
+    /// Until when its certificate is valid.
+    ///
+    /// # Errors
+    /// The certificate cannot be read.
+    pub fn ends(&self) -> Result<Timestamp, IdentityError> {
+        ends("the node's certificate", &self.certificate)
+    }
+
     pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }
@@ -288,6 +305,14 @@ impl NodeIdentity {
     pub(crate) fn key(&self) -> &PrivateKeyDer<'static> {
         &self.key
     }
+}
+
+/// The end of a certificate's validity.
+fn ends(what: &'static str, certificate: &[u8]) -> Result<Timestamp, IdentityError> {
+    let (_rest, parsed) = x509_parser::parse_x509_certificate(certificate)
+        .map_err(|error| IdentityError::Der { what, error })?;
+    let seconds = parsed.validity().not_after.timestamp();
+    Ok(Timestamp::from_micros(0).plus_seconds(seconds))
 }
 
 pub(crate) fn certificate_from_pem(

@@ -117,6 +117,9 @@ impl Agent for MemoryAgent {
                 };
                 answer(call, |_| std::future::ready(Ok(exchanged))).await
             }
+            Request::Verify(call) => {
+                answer(call, |_| std::future::ready(Err(Failure::failed("cannot tell")))).await
+            }
             Request::RackWithdraw(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Leave(call) => {

@@ -3,12 +3,12 @@
 use model::Exception;
 use model::cluster::Cluster;
 use model::error::ErrorCode;
-use model::opcode::{ClusterPostInit, ClusterQuery, ClusterSetParams};
+use model::opcode::{ClusterPostInit, ClusterQuery, ClusterRedistConf, ClusterSetParams};
 use serde_json::Value;
 
 use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::{Config, ConfigChange};
-use crate::locks::Level;
+use crate::locks::{Level, LockName, Mode};
 use crate::query::cluster_info;
 
 /// Most jobs that may call agents at once: each holds a connection's share of every agent.
@@ -102,5 +102,25 @@ impl LogicalUnit for ClusterSetParams {
                 })])
             })
             .await
+    }
+}
+
+impl LogicalUnit for ClusterRedistConf {
+    type Plan = ();
+
+    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        let all = (level == Level::Node).then(|| (LockName::set(level), Mode::Shared));
+        Ok(all.into_iter().collect())
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        context.safe_point()
+    }
+
+    /// An agent that is not reached is told of in the log, and gets what it should hold when it is
+    /// back.
+    async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
+        super::node::tell_callers(context, None).await?;
+        super::rack::push_all(context).await
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::error::ExceptionKind;
 use model::job::LogType;
 use model::layout::Layout;
-use model::opcode::{Common, Reach};
+use model::opcode::{Common, Input, OpInput, Reach, SubmittedJobs};
 use model::{Exception, JobId, Timestamp};
 use queue_format::Committer;
 use serde_json::Value;
@@ -20,7 +20,7 @@ use crate::agents::Agents;
 use crate::archive::Archive;
 use crate::config::{Config, ConfigChange};
 use crate::exchange::contact::Contacts;
-use crate::jobs::{Answer, Event, Start};
+use crate::jobs::{Answer, Event, Start, desk};
 use crate::locks::{Grant, LockError, LockName, Locks, Owner};
 use crate::secrets::StagedSecrets;
 use crate::writer::publish::{After, Published, Snapshot};
@@ -61,6 +61,7 @@ pub struct Context {
     world: Arc<World>,
     job: JobId,
     op: usize,
+    input: Arc<Input>,
     priority: i32,
     dry_run: bool,
     reach: Reach,
@@ -81,6 +82,7 @@ impl Context {
             world,
             job: start.job,
             op: start.op,
+            input: Arc::clone(&start.input),
             priority: start.priority,
             dry_run: common.dry_run,
             reach: start.input.reach(),
@@ -236,6 +238,24 @@ impl Context {
         decide: impl FnOnce(&Config) -> Result<Vec<ConfigChange>, Exception> + Send + 'static,
     ) -> Result<(), Failure> {
         Ok(self.world.writer.transact(Box::new(decide)).await?)
+    }
+
+    /// Submits jobs of this opcode's own, which go on when it has ended. They keep its priority and
+    /// the reasons for it. A drained queue takes them: they are part of work that it took before.
+    ///
+    /// # Errors
+    /// None was accepted, or the master is ending.
+    pub async fn submit(&self, mut jobs: Vec<Vec<OpInput>>) -> Result<SubmittedJobs, Failure> {
+        if let Some(parent) = self.input.known() {
+            for op in jobs.iter_mut().flatten() {
+                op.common.priority = parent.common.priority;
+                op.common.debug_level = parent.common.debug_level;
+                op.common.reason.clone_from(&parent.common.reason);
+                op.common.comment = Some(format!("Submitted by {}", parent.op.id()));
+            }
+        }
+        let answers = desk::submit(&self.world, jobs, true).await?;
+        Ok(answers.into_iter().map(|answer| answer.map_err(|why| why.to_string())).collect())
     }
 
     /// The way to the agents, once "running" is durable: a job whose calls were made never runs

@@ -33,7 +33,10 @@ fn pool_has_room(config: &Config) -> bool {
 }
 
 /// Tells every node that is not offline who may call it; not `knows`, which was told already.
-async fn tell_callers(context: &mut Context, knows: Option<&NodeName>) -> Result<(), Failure> {
+pub(super) async fn tell_callers(
+    context: &mut Context,
+    knows: Option<&NodeName>,
+) -> Result<(), Failure> {
     let config = context.config();
     let callers = callers(&config);
     let (job, op) = (context.job(), context.op());

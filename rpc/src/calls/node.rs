@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use model::NodeName;
 use model::enrol::Fingerprint;
 use model::rack::{DocumentVersion, Event, RackDocument};
+use model::{NodeName, Timestamp};
 use queue_format::Epoch;
 
 use crate::wire::Versions;
@@ -69,6 +69,32 @@ pub struct NodeFacts {
     /// Memory that could be given out, in MiB.
     pub memory_free_mib: u64,
     /// Size of the file system with the agent's data, in MiB.
+    pub disk_total_mib: u64,
+    /// What is free of it for the agent, in MiB.
+    pub disk_free_mib: u64,
+}
+
+/// Parameters of `verify`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verify {}
+
+/// What a node holds, to be compared with what it should.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeHeld {
+    /// Who answers, and what it runs.
+    pub version: NodeVersion,
+    /// Its clock.
+    pub time: Timestamp,
+    /// Its certificate.
+    pub fingerprint: Fingerprint,
+    /// Until when that is valid.
+    pub certificate_ends: Timestamp,
+    /// Who may call it.
+    pub callers: AllowList,
+    /// The rack documents that it serves from.
+    pub racks: Vec<RackHeld>,
+    /// Size of the file system with its data, in MiB.
     pub disk_total_mib: u64,
     /// What is free of it for the agent, in MiB.
     pub disk_free_mib: u64,

@@ -43,6 +43,15 @@ pub enum IdentityError {
         #[source]
         error: rustls::pki_types::pem::Error,
     },
+    /// A certificate that cannot be read.
+    #[error("{what} cannot be read")]
+    Der {
+        /// Which.
+        what: &'static str,
+        /// What is wrong with it.
+        #[source]
+        error: x509_parser::nom::Err<x509_parser::error::X509Error>,
+    },
     /// A key and a certificate that do not belong together, or a certificate of another authority.
     #[error("the node's certificate, its key and the cluster's authority do not belong together")]
     Mismatch {

@@ -92,3 +92,13 @@ fn keys_and_secrets_never_print() {
     let shown = format!("{authority:?} {node:?} {:?}", NodeKey::generate().unwrap());
     assert!(!shown.contains("PRIVATE") && shown.len() < 300, "{shown}");
 }
+
+#[test]
+fn certificates_tell_when_they_end() {
+    let authority = authority();
+    let node = authority.issue(&name("n1"), &[LOCALHOST], now()).unwrap();
+    let days = |ends: Timestamp| (ends.seconds() - now().seconds()) / SECONDS_PER_DAY;
+    assert_eq!(days(node.ends().unwrap()), NODE_DAYS);
+    assert_eq!(days(authority.ends().unwrap()), AUTHORITY_DAYS);
+    assert!(ends("it", b"no certificate").is_err());
+}

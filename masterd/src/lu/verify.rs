@@ -1,0 +1,255 @@
+//! Opcodes that look whether the cluster is as it should be: the whole is a job for each part.
+
+use std::sync::Arc;
+
+use model::job::LogType;
+use model::node::{Node, NodeRole};
+use model::opcode::common::{Dependency, DependsOn};
+use model::opcode::verify::Telling;
+use model::opcode::{
+    ClusterVerify, ClusterVerifyConfig, ClusterVerifyDisks, ClusterVerifyGroup, DisksFound,
+    GroupVerifyDisks, OpCode, OpInput, SubmittedJobs,
+};
+use model::{Exception, Timestamp};
+use serde_json::{Value, json};
+
+use super::{Context, Failure, LogicalUnit, Wanted, node, rack};
+use crate::config::Config;
+use crate::locks::{Level, LockName, Mode};
+use crate::query::group::{DEFAULT_GROUP, default_uuid};
+use crate::verify::{self, Code, Finding};
+
+/// Refuses the name of a group that does not exist.
+fn group(config: &Config, name: &str) -> Result<(), Exception> {
+    if name == DEFAULT_GROUP || name == default_uuid(config) {
+        return Ok(());
+    }
+    let text = format!("Node group '{name}' not known; there is `{DEFAULT_GROUP}`");
+    Err(Exception::prereq(text, model::error::ErrorCode::UnknownEntity))
+}
+
+impl LogicalUnit for ClusterVerify {
+    type Plan = ();
+
+    fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(Vec::new())
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        if let Some(name) = &self.group_name {
+            group(&context.config(), name)?;
+        }
+        Ok(verify::accept(&self.telling())?)
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<SubmittedJobs, Failure> {
+        let mut jobs = Vec::new();
+        if self.group_name.is_none() {
+            jobs.push(vec![OpInput::new(OpCode::ClusterVerifyConfig(ClusterVerifyConfig {
+                debug_simulate_errors: self.debug_simulate_errors,
+                error_codes: self.error_codes,
+                ignore_errors: self.ignore_errors.clone(),
+                verbose: self.verbose,
+            }))]);
+        }
+        let mut op = OpInput::new(OpCode::ClusterVerifyGroup(ClusterVerifyGroup {
+            group_name: self.group_name.unwrap_or_else(|| DEFAULT_GROUP.to_owned()),
+            debug_simulate_errors: self.debug_simulate_errors,
+            error_codes: self.error_codes,
+            ignore_errors: self.ignore_errors,
+            verbose: self.verbose,
+            skip_checks: self.skip_checks,
+            verify_clutter: self.verify_clutter,
+        }));
+        // What is wrong with the configuration comes first, and explains the rest.
+        op.common.depends =
+            (!jobs.is_empty()).then(|| vec![Dependency(DependsOn::Back(1), Vec::new())]);
+        jobs.push(vec![op]);
+        context.submit(jobs).await
+    }
+}
+
+/// Tells what was found, and whether the check passes.
+async fn tell(context: &Context, findings: &[Finding], telling: &Telling) -> Result<bool, Failure> {
+    if !findings.is_empty() {
+        let lines: Vec<String> = findings.iter().map(|finding| finding.line(telling)).collect();
+        context.show(LogType::MessageList, Value::from(lines)).await?;
+    }
+    Ok(verify::passes(findings, telling))
+}
+
+impl LogicalUnit for ClusterVerifyConfig {
+    type Plan = ();
+
+    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        let reads = matches!(level, Level::NodeGroup | Level::Node | Level::Machine);
+        Ok(reads.then(|| (LockName::set(level), Mode::Shared)).into_iter().collect())
+    }
+
+    async fn check(&self, _context: &mut Context) -> Result<(), Failure> {
+        Ok(verify::accept(&self.telling())?)
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<bool, Failure> {
+        let telling = self.telling();
+        let (config, now) = (context.config(), context.now());
+        context.say("* Verifying cluster config").await;
+        let findings = verify::configuration::check(&config, self.debug_simulate_errors);
+        let mut passed = tell(context, &findings, &telling).await?;
+        context.say("* Verifying cluster certificate files").await;
+        let ends = context.world().agents.authority_ends();
+        let ends = ends.map_err(|error| Exception::exec(stdx::daemon::chain(&error)))?;
+        let code = Code::ClusterCertificate;
+        let found = verify::configuration::certificate(code, "", ends, now);
+        passed &= tell(context, found.as_slice(), &telling).await?;
+        context.say("* Verifying all nodes belong to an existing group").await;
+        Ok(passed)
+    }
+}
+
+impl LogicalUnit for ClusterVerifyGroup {
+    type Plan = Vec<Arc<Node>>;
+
+    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        let reads = matches!(level, Level::NodeGroup | Level::Node);
+        Ok(reads.then(|| (LockName::set(level), Mode::Shared)).into_iter().collect())
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Vec<Arc<Node>>, Failure> {
+        verify::accept(&self.telling())?;
+        let config = context.config();
+        group(&config, &self.group_name)?;
+        Ok(config.nodes.values().cloned().collect())
+    }
+
+    async fn exec(self, nodes: Vec<Arc<Node>>, context: &mut Context) -> Result<bool, Failure> {
+        let telling = self.telling();
+        context.say(format!("* Verifying group '{}'", self.group_name)).await;
+        context.say(format!("* Gathering data ({} nodes)", nodes.len())).await;
+        context.say(format!("* Gathering information about nodes ({} nodes)", nodes.len())).await;
+        let looked = gather(context, &nodes).await?;
+        context.say("* Verifying node status").await;
+        let mut passed = true;
+        for looked in looked {
+            if self.verbose {
+                let (name, role) = (&looked.expected.name, looked.role);
+                context.say(format!("* Verifying node {name} ({role})")).await;
+            }
+            let answer = looked.answer.as_ref().map_err(String::as_str);
+            let simulate = self.debug_simulate_errors;
+            let found = verify::node::check(&looked.expected, answer, looked.asked, simulate);
+            passed &= tell(context, &found, &telling).await?;
+        }
+        other_notes(context, &nodes).await;
+        Ok(passed)
+    }
+}
+
+/// One node, and what it said.
+struct Looked {
+    role: &'static str,
+    expected: verify::node::Expected,
+    answer: Result<rpc::calls::NodeHeld, String>,
+    asked: verify::node::Asked,
+}
+
+/// Most nodes that are asked at once: each holds a connection's share, and its answer.
+const ASKED_AT_ONCE: usize = 64;
+
+/// Asks every node that is not offline.
+async fn gather(context: &mut Context, nodes: &[Arc<Node>]) -> Result<Vec<Looked>, Failure> {
+    use futures_util::StreamExt as _;
+    let snapshot = context.committed();
+    let behalf = (context.job(), context.op());
+    let clock = context.world().clock.clone();
+    let agents = context.agents().await?.clone();
+    let callers = node::callers(&snapshot.config);
+    let mut looked = Vec::with_capacity(nodes.len());
+    let mut asked = Vec::with_capacity(nodes.len());
+    for node in nodes.iter().filter(|node| node.role != NodeRole::Offline) {
+        let document = match node.rack {
+            Some(rack) => rack::compile(&snapshot, rack)?.map(|document| (rack, document.digest())),
+            None => None,
+        };
+        let expected = verify::node::Expected {
+            name: node.name.to_string(),
+            fingerprint: node.fingerprint,
+            rack: document,
+            callers: callers.clone(),
+            epoch: agents.epoch(),
+            software: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let role = match node.role {
+            _ if snapshot.config.is_master(node) => "master",
+            NodeRole::Candidate => "master candidate",
+            NodeRole::Drained => "drained",
+            NodeRole::Regular | NodeRole::Offline => "regular",
+        };
+        let (agents, clock) = (agents.clone(), clock.clone());
+        asked.push(async move {
+            let now = || Timestamp::from_micros(clock.now_micros());
+            let from = now();
+            let answer = agents.verify(node, behalf).await;
+            let answer = answer.map_err(|error| stdx::daemon::chain(&error));
+            Looked { role, expected, answer, asked: verify::node::Asked { from, to: now() } }
+        });
+    }
+    let mut answers = futures_util::stream::iter(asked).buffered(ASKED_AT_ONCE);
+    while let Some(one) = context.until_canceled(answers.next()).await? {
+        looked.push(one);
+    }
+    Ok(looked)
+}
+
+/// What is not wrong, and worth knowing.
+async fn other_notes(context: &Context, nodes: &[Arc<Node>]) {
+    let count = |role: NodeRole| nodes.iter().filter(|node| node.role == role).count();
+    let (offline, drained) = (count(NodeRole::Offline), count(NodeRole::Drained));
+    if offline + drained == 0 {
+        return;
+    }
+    context.say("* Other Notes").await;
+    for (number, word) in [(offline, "offline"), (drained, "drained")] {
+        if number > 0 {
+            context.say(format!("  - NOTICE: {number} {word} node(s) found.")).await;
+        }
+    }
+}
+
+impl LogicalUnit for ClusterVerifyDisks {
+    type Plan = ();
+
+    fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(Vec::new())
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        match &self.group_name {
+            Some(name) => Ok(group(&context.config(), name)?),
+            None => Ok(()),
+        }
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<SubmittedJobs, Failure> {
+        let group_name = self.group_name.unwrap_or_else(|| DEFAULT_GROUP.to_owned());
+        let op = OpInput::new(OpCode::GroupVerifyDisks(GroupVerifyDisks { group_name }));
+        context.submit(vec![vec![op]]).await
+    }
+}
+
+impl LogicalUnit for GroupVerifyDisks {
+    type Plan = ();
+
+    fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(Vec::new())
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        Ok(group(&context.config(), &self.group_name)?)
+    }
+
+    /// No instance has a disk before there are instances.
+    async fn exec(self, (): (), _context: &mut Context) -> Result<DisksFound, Failure> {
+        Ok((json!({}), Vec::new(), json!({})))
+    }
+}
