@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use model::job::LogType;
 use model::node::{Node, NodeRole};
 use model::opcode::common::{Dependency, DependsOn};
 use model::opcode::verify::Telling;
@@ -11,7 +10,7 @@ use model::opcode::{
     GroupVerifyDisks, OpCode, OpInput, SubmittedJobs,
 };
 use model::{Exception, Timestamp};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Context, Failure, LogicalUnit, Wanted, node, rack};
 use crate::config::Config;
@@ -70,12 +69,11 @@ impl LogicalUnit for ClusterVerify {
 }
 
 /// Tells what was found, and whether the check passes.
-async fn tell(context: &Context, findings: &[Finding], telling: &Telling) -> Result<bool, Failure> {
-    if !findings.is_empty() {
-        let lines: Vec<String> = findings.iter().map(|finding| finding.line(telling)).collect();
-        context.show(LogType::MessageList, Value::from(lines)).await?;
+async fn tell(context: &Context, findings: &[Finding], telling: &Telling) -> bool {
+    for finding in findings {
+        context.say(finding.line(telling)).await;
     }
-    Ok(verify::passes(findings, telling))
+    verify::passes(findings, telling)
 }
 
 impl LogicalUnit for ClusterVerifyConfig {
@@ -95,13 +93,13 @@ impl LogicalUnit for ClusterVerifyConfig {
         let (config, now) = (context.config(), context.now());
         context.say("* Verifying cluster config").await;
         let findings = verify::configuration::check(&config, self.debug_simulate_errors);
-        let mut passed = tell(context, &findings, &telling).await?;
+        let mut passed = tell(context, &findings, &telling).await;
         context.say("* Verifying cluster certificate files").await;
         let ends = context.world().agents.authority_ends();
         let ends = ends.map_err(|error| Exception::exec(stdx::daemon::chain(&error)))?;
         let code = Code::ClusterCertificate;
         let found = verify::configuration::certificate(code, "", ends, now);
-        passed &= tell(context, found.as_slice(), &telling).await?;
+        passed &= tell(context, found.as_slice(), &telling).await;
         context.say("* Verifying all nodes belong to an existing group").await;
         Ok(passed)
     }
@@ -138,7 +136,7 @@ impl LogicalUnit for ClusterVerifyGroup {
             let answer = looked.answer.as_ref().map_err(String::as_str);
             let simulate = self.debug_simulate_errors;
             let found = verify::node::check(&looked.expected, answer, looked.asked, simulate);
-            passed &= tell(context, &found, &telling).await?;
+            passed &= tell(context, &found, &telling).await;
         }
         other_notes(context, &nodes).await;
         Ok(passed)

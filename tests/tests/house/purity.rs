@@ -48,6 +48,7 @@ const CORES: &[&str] = &[
     "masterd/src/jobs/state.rs",
     "masterd/src/locks/table.rs",
     "masterd/src/locks/waiting.rs",
+    "masterd/src/verify.rs",
     "noded/src/dhcp/boot.rs",
     "noded/src/dhcp/engine.rs",
     "noded/src/dhcp/leases.rs",
