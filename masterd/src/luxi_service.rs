@@ -58,15 +58,13 @@ impl Service for LuxiService {
             Request::QueryNodes(call) => answer(call, |c| self.query_nodes(c)).await,
             Request::QueryGroups(call) => answer(call, async |c| self.query_groups(&c)).await,
             Request::QueryInstances(call) => {
-                answer(call, async |c| no_locking(c.use_locking).map(|()| Vec::new())).await
+                answer(call, async |c| queries::query_instances(&c)).await
             }
             Request::QueryNetworks(call) => {
-                answer(call, async |c| no_locking(c.use_locking).map(|()| Vec::new())).await
+                answer(call, async |c| queries::query_networks(&c)).await
             }
-            Request::QueryExports(call) => {
-                answer(call, async |c| no_locking(c.use_locking).map(|()| Vec::new())).await
-            }
-            Request::QueryFilters(call) => answer(call, async |_| Ok(Vec::new())).await,
+            Request::QueryExports(call) => answer(call, async |c| self.query_exports(&c)).await,
+            Request::QueryFilters(call) => answer(call, async |c| queries::query_filters(&c)).await,
             Request::ReplaceFilter(call) => {
                 answer(call, async |_| Err(not_here("ReplaceFilter"))).await
             }
@@ -129,9 +127,16 @@ impl LuxiService {
                 let name = call.name.as_deref().unwrap_or_default();
                 config.node(name).map(|node| node.tags.clone())
             }
-            other => Err(Exception::prereq(
-                format!("there are no objects of kind `{other}` here"),
+            "nodegroup" => {
+                config.group(call.name.as_deref().unwrap_or_default()).map(|g| g.tags.clone())
+            }
+            "instance" | "network" => Err(Exception::prereq(
+                format!("there is no {} '{}'", call.kind, call.name.as_deref().unwrap_or_default()),
                 model::error::ErrorCode::UnknownEntity,
+            )),
+            other => Err(Exception::prereq(
+                format!("objects of kind `{other}` have no tags"),
+                model::error::ErrorCode::WrongInput,
             )),
         }
     }

@@ -19,6 +19,8 @@ pub const CLUSTER: &str = "config/cluster";
 pub const ROLE: &str = "config/role";
 /// Directory of nodes.
 pub const NODES: &str = "config/nodes";
+/// Directory of node groups.
+pub const GROUPS: &str = "config/groups";
 /// Rules of addresses.
 pub const IPAM: &str = "ipam";
 /// Directory of machines.
@@ -42,6 +44,7 @@ pub const TABLE: &[(&str, &str)] = &[
     (CLUSTER, "the cluster as a whole"),
     (ROLE, "who is master, under which epoch"),
     ("config/nodes/NAME", "a node"),
+    ("config/groups/NAME", "a node group, once it was changed"),
     (IPAM, "rules of addresses"),
     ("machines/SERIAL", "a registered machine"),
     ("node-indices/RACK", "indices in use in a rack"),
@@ -65,6 +68,12 @@ pub fn archived_job(id: JobId) -> String {
 #[must_use]
 pub fn node(name: &NodeName) -> String {
     format!("{NODES}/{name}")
+}
+
+/// Key of a node group.
+#[must_use]
+pub fn group(name: &str) -> String {
+    format!("{GROUPS}/{name}")
 }
 
 /// Key of a machine.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::cluster::{Cluster, Role};
+use model::group::Group;
 use model::ipam::IpamConfig;
 use model::machine::{Boot, Machine};
 use model::node::Node;
@@ -25,6 +26,8 @@ pub enum ConfigChange {
     Node(Node),
     /// A node is gone.
     NodeRemoved(NodeName),
+    /// The node group is changed.
+    Group(Group),
     /// The rules of addresses.
     Ipam(IpamConfig),
     /// A machine is new or changed; its index is in use.
@@ -81,6 +84,10 @@ impl ConfigChange {
                 documents.push(Document::delete(document::node(&name)));
                 config.nodes.remove(&name);
             }
+            Self::Group(group) => {
+                documents.push(Document::put(document::group(&group.name), &group));
+                config.group = Arc::new(group);
+            }
             Self::Ipam(ipam) => {
                 documents.push(Document::put(document::IPAM, &ipam));
                 config.ipam = Some(Arc::new(ipam));
@@ -113,7 +120,9 @@ impl ConfigChange {
     #[must_use]
     pub fn racks(&self, config: &Config) -> BTreeSet<u32> {
         match self {
-            Self::Cluster(_) | Self::Role(_) | Self::NodeRemoved(_) => BTreeSet::new(),
+            Self::Cluster(_) | Self::Role(_) | Self::NodeRemoved(_) | Self::Group(_) => {
+                BTreeSet::new()
+            }
             Self::Node(node) => {
                 let before = config.nodes.get(&node.name).and_then(|node| node.rack);
                 node.rack.into_iter().chain(before).collect()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use model::cluster::{Cluster, Role};
 use model::document;
+use model::group::{DEFAULT_GROUP, Group};
 use serde::de::DeserializeOwned;
 
 use super::Config;
@@ -55,6 +56,7 @@ pub enum LoadError {
 pub struct Loader {
     cluster: Option<Cluster>,
     role: Option<Role>,
+    group: Option<Group>,
     rest: Rest,
 }
 
@@ -83,6 +85,14 @@ impl Loader {
                 let node: model::node::Node = parse(key, content)?;
                 named(key, name, node.name.as_str())?;
                 self.rest.nodes.insert(node.name.clone(), Arc::new(node));
+            }
+            (document::GROUPS, _) => {
+                let group: Group = parse(key, content)?;
+                named(key, name, &group.name)?;
+                if name != DEFAULT_GROUP {
+                    return Err(LoadError::Unknown(key.to_owned()));
+                }
+                self.group = Some(group);
             }
             (document::MACHINES, _) => {
                 let machine: model::machine::Machine = parse(key, content)?;
@@ -128,8 +138,11 @@ impl Loader {
                 });
             }
         }
+        let cluster = self.cluster.ok_or(LoadError::Missing(document::CLUSTER))?;
+        let initial = || Group::initial(&cluster.uuid, cluster.ctime);
         Ok(Config {
-            cluster: Arc::new(self.cluster.ok_or(LoadError::Missing(document::CLUSTER))?),
+            group: Arc::new(self.group.unwrap_or_else(initial)),
+            cluster: Arc::new(cluster),
             role: Arc::new(self.role.ok_or(LoadError::Missing(document::ROLE))?),
             nodes,
             ipam,
@@ -195,6 +208,20 @@ mod tests {
         assert_eq!(config.indices[&2], BTreeSet::from([4]));
         assert_eq!(config.nodes.len(), 1);
         assert!(config.ipam.is_some());
+    }
+
+    #[test]
+    fn a_group_that_was_never_changed_has_no_document() {
+        let mut config = load(&documents()).unwrap();
+        assert_eq!(config.group.uuid, config.cluster.uuid);
+        let mut group = config.group.as_ref().clone();
+        group.tags = vec!["rack:blue".to_owned()];
+        let mut all = documents();
+        ConfigChange::Group(group.clone()).apply(&mut config, &mut all);
+        assert_eq!(*load(&all).unwrap().group, group);
+        group.name = "other".to_owned();
+        ConfigChange::Group(group).apply(&mut config, &mut all);
+        assert!(load(&all).unwrap_err().to_string().contains("`config/groups/other`"));
     }
 
     #[test]
