@@ -9,6 +9,7 @@ use luxi::method::Class;
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::Exception;
 use model::error::ExceptionKind;
+use model::tag::TagKind;
 use tokio::sync::Semaphore;
 
 use crate::lu::World;
@@ -121,24 +122,13 @@ impl LuxiService {
 
     fn tags(&self, call: &luxi::method::QueryTags) -> Result<Vec<String>, Exception> {
         let config = self.world.published.snapshot().config;
-        match call.kind.as_str() {
-            "cluster" => Ok(config.cluster.tags.clone()),
-            "node" => {
-                let name = call.name.as_deref().unwrap_or_default();
-                config.node(name).map(|node| node.tags.clone())
-            }
-            "nodegroup" => {
-                config.group(call.name.as_deref().unwrap_or_default()).map(|g| g.tags.clone())
-            }
-            "instance" | "network" => Err(Exception::prereq(
-                format!("there is no {} '{}'", call.kind, call.name.as_deref().unwrap_or_default()),
-                model::error::ErrorCode::UnknownEntity,
-            )),
-            other => Err(Exception::prereq(
-                format!("objects of kind `{other}` have no tags"),
-                model::error::ErrorCode::WrongInput,
-            )),
-        }
+        let kind = TagKind::ALL.into_iter().find(|kind| kind.as_str() == call.kind);
+        let kind = kind.ok_or_else(|| {
+            let text = format!("objects of kind `{}` have no tags", call.kind);
+            Exception::prereq(text, model::error::ErrorCode::WrongInput)
+        })?;
+        let target = crate::lu::tags::Target::find(kind, call.name.as_deref(), &config)?;
+        Ok(target.tags(&config)?.to_vec())
     }
 }
 

@@ -107,13 +107,16 @@ pub fn table<T>(
     Ok(Table { fields: select(wanted, &known), data })
 }
 
+/// Not a `QueryFilterParseError`: Ganeti's clients expect that from their own parser only, with
+/// more than a message.
+///
 /// # Errors
 /// The filter names a field that does not exist.
 fn knows_all(filter: Option<&Filter>, is_known: impl Fn(&str) -> bool) -> Result<(), Exception> {
     match filter.into_iter().flat_map(Filter::fields).find(|name| !is_known(name)) {
         None => Ok(()),
         Some(name) => Err(Exception::new(
-            ExceptionKind::QueryFilterParseError,
+            ExceptionKind::ParameterError,
             format!("the filter names the field `{name}`, which does not exist"),
         )),
     }

@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn numbers_count() {
         let sorted =
-            ["", "1", "02", "2", "10", "n", "n-1", "n1", "n1.a", "n2", "n10", "n10a", "nn"];
+            ["", "1", "02", "2", "10", "n", "n1", "n1.a", "n2", "n10", "n10a", "n-1", "nn"];
         for pair in sorted.windows(2) {
             assert_eq!(compare(pair[0], pair[1]), Ordering::Less, "{pair:?}");
         }

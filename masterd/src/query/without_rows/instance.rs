@@ -244,10 +244,12 @@ pub(super) fn definitions() -> Vec<FieldDefinition> {
         .map(|&(name, title, kind, doc)| FieldDefinition::new(name, title, kind, doc))
         .collect();
     for &(name, title, kind, doc) in OF_DISKS {
-        all.extend((0..DISKS).map(|number| numbered(name, title, kind, doc, "disk", number)));
+        let one = |number| numbered((name, title, kind), &format!("{doc} of disk"), number);
+        all.extend((0..DISKS).map(one));
     }
     for &(name, title, doc) in OF_INTERFACES {
-        let one = |number| numbered(name, title, FieldKind::Text, doc, "interface", number);
+        let field = (name, title, FieldKind::Text);
+        let one = |number| numbered(field, &format!("{doc} of interface"), number);
         all.extend((0..INTERFACES).map(one));
     }
     let backend = BACKEND.iter().map(|&(name, title, kind)| parameter("be", name, title, kind));
@@ -259,19 +261,13 @@ pub(super) fn definitions() -> Vec<FieldDefinition> {
     all
 }
 
-fn numbered(
-    name: &str,
-    title: &str,
-    kind: FieldKind,
-    doc: &str,
-    of: &str,
-    number: usize,
-) -> FieldDefinition {
+fn numbered(field: (&str, &str, FieldKind), doc: &str, number: usize) -> FieldDefinition {
+    let (name, title, kind) = field;
     FieldDefinition {
         name: Cow::Owned(format!("{name}/{number}")),
         title: Cow::Owned(format!("{title}/{number}")),
         kind,
-        doc: Cow::Owned(format!("{doc} of {of} {number}")),
+        doc: Cow::Owned(format!("{doc} {number}")),
     }
 }
 
