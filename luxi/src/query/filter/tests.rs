@@ -189,59 +189,67 @@ fn any_filter() -> impl Strategy<Value = Filter> {
 
 /// What a filter means, from its text alone and without haste.
 fn oracle(filter: &Value, object: &Value) -> bool {
-    let parts = filter.as_array().unwrap();
-    let operator = parts[0].as_str().unwrap();
-    let rest = &parts[1..];
-    match operator {
-        "&" => return !rest.iter().any(|part| !oracle(part, object)),
-        "|" => return rest.iter().any(|part| oracle(part, object)),
-        "!" => return !oracle(&rest[0], object),
-        _ => {}
-    }
-    let value = object.get(rest[0].as_str().unwrap());
-    let Some(value) = value else { return false };
-    let wanted = rest.get(1);
-    let number = |value: &Value| match value {
-        Value::String(text) => text.parse::<f64>().ok(),
-        other => other.as_f64(),
-    };
-    // Text compares with text alone; a number also with the text of one.
-    let order = |value: &Value| match (value, wanted.unwrap()) {
-        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
-        (Value::Number(_), wanted) => number(value)?.partial_cmp(&number(wanted)?),
-        (Value::Array(time), Value::Number(_)) if time.len() == 2 => {
-            let seconds = time[0].as_f64()? + time[1].as_f64()? / 1e6;
-            seconds.partial_cmp(&number(wanted.unwrap())?)
+    let (operator, rest) = filter.as_array().unwrap().split_first().unwrap();
+    match (operator.as_str().unwrap(), rest) {
+        ("&", parts) => !parts.iter().any(|part| !oracle(part, object)),
+        ("|", parts) => parts.iter().any(|part| oracle(part, object)),
+        ("!", [part]) => !oracle(part, object),
+        ("?", [field]) => {
+            let nothing = [json!(null), json!(false), json!(0), json!(""), json!([])];
+            object.get(field.as_str().unwrap()).is_some_and(|value| !nothing.contains(value))
         }
-        _ => None,
-    };
-    let is_short_name = || match (value.as_str(), wanted.and_then(Value::as_str)) {
-        (Some(name), Some(part)) => {
-            rest[0] == "name" && !part.is_empty() && name.starts_with(&format!("{part}."))
+        (operator, [field, wanted]) => {
+            let field = field.as_str().unwrap();
+            object.get(field).is_some_and(|value| relation(operator, field, value, wanted))
+        }
+        _ => panic!("no filter: {filter}"),
+    }
+}
+
+fn relation(operator: &str, field: &str, value: &Value, wanted: &Value) -> bool {
+    let order = ordering(value, wanted);
+    let order_is = |wanted: &[Ordering]| order.is_some_and(|found| wanted.contains(&found));
+    let is_short_name = match (value, wanted) {
+        (Value::String(name), Value::String(part)) => {
+            field == "name" && !part.is_empty() && name.starts_with(&format!("{part}."))
         }
         _ => false,
     };
-    let order_is = |wanted: &[Ordering]| order(value).is_some_and(|found| wanted.contains(&found));
     match operator {
-        "?" => ![json!(null), json!(false), json!(0), json!(""), json!([])].contains(value),
-        "==" => order_is(&[Ordering::Equal]) || is_short_name(),
-        "!=" => !(order_is(&[Ordering::Equal]) || is_short_name()),
+        "==" => order_is(&[Ordering::Equal]) || is_short_name,
+        "!=" => !(order_is(&[Ordering::Equal]) || is_short_name),
         "<" => order_is(&[Ordering::Less]),
         "<=" => order_is(&[Ordering::Less, Ordering::Equal]),
         ">" => order_is(&[Ordering::Greater]),
         ">=" => order_is(&[Ordering::Greater, Ordering::Equal]),
         "=~" => {
-            let pattern = regex::Regex::new(wanted.unwrap().as_str().unwrap()).unwrap();
+            let pattern = regex::Regex::new(wanted.as_str().unwrap()).unwrap();
             match value {
                 Value::String(text) => pattern.is_match(text),
                 Value::Number(number) => pattern.is_match(&number.to_string()),
                 _ => false,
             }
         }
-        "=[]" => value
-            .as_array()
-            .is_some_and(|list| list.iter().any(|element| order(element) == Some(Ordering::Equal))),
+        "=[]" => value.as_array().is_some_and(|list| {
+            list.iter().any(|element| ordering(element, wanted) == Some(Ordering::Equal))
+        }),
         other => panic!("no operator {other}"),
+    }
+}
+
+/// Text compares with text alone, a number also with the text of one, a time with seconds.
+fn ordering(value: &Value, wanted: &Value) -> Option<Ordering> {
+    match (value, wanted) {
+        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+        (Value::Number(a), Value::Number(b)) => a.as_f64()?.partial_cmp(&b.as_f64()?),
+        (Value::Number(a), Value::String(b)) => a.as_f64()?.partial_cmp(&b.parse().ok()?),
+        (Value::Array(time), Value::Number(b)) => match time.as_slice() {
+            [seconds, micros] => {
+                (seconds.as_f64()? + micros.as_f64()? / 1e6).partial_cmp(&b.as_f64()?)
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 
