@@ -80,7 +80,7 @@ fn the_planners_read_the_cluster() {
     let Some(clients) = Clients::begin("Ganeti's planners") else { return };
     let socket = clients.cluster.master.layout().luxi_socket();
     for (program, told) in
-        [("hinfo", "Loaded 1 node"), ("hbal", "Loaded 1 node"), ("hspace", "1 node")]
+        [("hinfo", "Loaded 1 node"), ("hbal", "Cluster is empty"), ("hspace", "1 node")]
     {
         let path = std::path::Path::new("/usr/bin").join(program);
         if !path.exists() {
