@@ -94,6 +94,7 @@ pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Fail
         OpCode::MachineAdd(op) => boxed(op, context).await,
         OpCode::MachineRemove(op) => boxed(op, context).await,
         OpCode::RackPush(op) => boxed(op, context).await,
+        OpCode::InstanceQueryData(op) => boxed(op, context).await,
         OpCode::OsDiagnose(op) => boxed(op, context).await,
         OpCode::ExtStorageDiagnose(op) => boxed(op, context).await,
         OpCode::Query(op) => boxed(op, context).await,

@@ -21,7 +21,9 @@ pub use common::{Common, Dependency, ReasonEntry};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{IpamSet, MachineAdd, MachineRemove, RackPush};
 pub use node::{NodeAdd, NodeRemove, NodeSetParams};
-pub use query::{ClusterConfigQuery, ExtStorageDiagnose, OsDiagnose, Query, QueryFields};
+pub use query::{
+    ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
+};
 pub use tags::{TagsDel, TagsGet, TagsSearch, TagsSet};
 pub use test::{TestDelay, TestJqueue};
 
@@ -111,6 +113,8 @@ opcodes! {
     "OP_MACHINE_REMOVE" MachineRemove -> (), [serial];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, [racks];
+    /// Describe instances; there are none yet.
+    "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, [];
     /// List operating systems for instances; there are none yet.
     "OP_OS_DIAGNOSE" OsDiagnose -> Vec<Vec<serde_json::Value>>, [];
     /// List providers of storage; there are none yet.
@@ -153,6 +157,7 @@ impl OpCode {
             | Self::ClusterConfigQuery(_)
             | Self::ClusterQuery(_)
             | Self::ClusterSetParams(_)
+            | Self::InstanceQueryData(_)
             | Self::OsDiagnose(_)
             | Self::ExtStorageDiagnose(_)
             | Self::Query(_)

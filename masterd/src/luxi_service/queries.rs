@@ -11,7 +11,6 @@ use luxi::method::{
 use luxi::query::filter::Operand;
 use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
-use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::{Job, JobId, NodeName, Timestamp};
 use rpc::calls::NodeFacts;
@@ -68,11 +67,11 @@ impl LuxiService {
             }
             What::Machine => self.table(query::machine::FIELDS, self.machine_rows(), &call).await,
             What::Instance => {
-                none_named("Instance", &named(&call))?;
+                without_rows::none_named("Instance", &named(&call))?;
                 without_rows::empty(&INSTANCE, &call.fields, call.filter.as_ref())
             }
             What::Network => {
-                none_named("Network", &named(&call))?;
+                without_rows::none_named("Network", &named(&call))?;
                 without_rows::empty(NETWORK, &call.fields, call.filter.as_ref())
             }
             What::Export => without_rows::empty(EXPORT, &call.fields, call.filter.as_ref()),
@@ -254,25 +253,15 @@ fn named(call: &Query) -> Vec<String> {
     names.filter_map(Operand::as_text).map(str::to_owned).collect()
 }
 
-/// Kinds without objects: whoever names one is told that it does not exist.
-///
-/// # Errors
-/// Any name was given.
-fn none_named(kind: &str, names: &[String]) -> Result<(), Exception> {
-    names.first().map_or(Ok(()), |name| {
-        Err(Exception::prereq(format!("{kind} '{name}' not known"), ErrorCode::UnknownEntity))
-    })
-}
-
 pub(super) fn query_instances(call: &QueryInstances) -> Result<Vec<Row>, Exception> {
     no_locking(call.use_locking)?;
-    none_named("Instance", &call.names)?;
+    without_rows::none_named("Instance", &call.names)?;
     without_rows::bare(&INSTANCE, &call.fields)
 }
 
 pub(super) fn query_networks(call: &QueryNetworks) -> Result<Vec<Row>, Exception> {
     no_locking(call.use_locking)?;
-    none_named("Network", &call.names)?;
+    without_rows::none_named("Network", &call.names)?;
     without_rows::bare(NETWORK, &call.fields)
 }
 

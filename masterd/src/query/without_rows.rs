@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use luxi::query::{Definitions, FieldDefinition, FieldKind, Filter, Table, select};
 use model::Exception;
+use model::error::ErrorCode;
 
 use super::{exist, knows_all};
 
@@ -106,6 +107,16 @@ pub fn empty(
 ) -> Result<Table, Exception> {
     knows_all(filter, |name| known.iter().any(|field| field.name == name))?;
     Ok(Table { fields: select(wanted, known), data: Vec::new() })
+}
+
+/// Whoever names an object is told that it does not exist.
+///
+/// # Errors
+/// Any name was given.
+pub fn none_named(kind: &str, names: &[String]) -> Result<(), Exception> {
+    names.first().map_or(Ok(()), |name| {
+        Err(Exception::prereq(format!("{kind} '{name}' not known"), ErrorCode::UnknownEntity))
+    })
 }
 
 /// Bare values of no object.

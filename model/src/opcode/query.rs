@@ -38,6 +38,21 @@ pub struct ClusterConfigQuery {
     pub output_fields: Vec<String>,
 }
 
+/// Parameters of `OP_INSTANCE_QUERY_DATA`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceQueryData {
+    /// Which instances; none means all.
+    #[serde(default)]
+    pub instances: Vec<String>,
+    /// Sent by Ganeti's client; this needs no locks.
+    #[serde(default)]
+    pub use_locking: bool,
+    /// Whether to leave out what only nodes know.
+    #[serde(default, rename = "static")]
+    pub only_static: bool,
+}
+
 /// Parameters of `OP_OS_DIAGNOSE`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,7 +3,7 @@
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`]
 //! the rest of it; [`restart`] and
 //! [`kill_loop`] are about ends and beginnings; [`locks`], [`operator`], [`enrol`], [`volume`] and [`bytes`] about use;
-//! [`ganeti`] about the use by Ganeti's clients;
+//! [`ganeti`] and [`bare_values`] about the use by Ganeti's clients;
 //! [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
@@ -13,6 +13,7 @@ mod rack;
 mod kill_loop;
 mod restart;
 
+mod bare_values;
 mod bytes;
 mod enrol;
 mod ganeti;

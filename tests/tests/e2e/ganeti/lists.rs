@@ -114,6 +114,7 @@ fn objects_are_found_by_name_and_by_filter() {
         "gnt-group list nobody",
         "gnt-group info nobody",
         "gnt-instance list nobody",
+        "gnt-instance info nobody",
     ] {
         let told = clients.line(line);
         assert!(told.failed(1).contains("unknown_entity"), "{told:#?}");

@@ -64,6 +64,7 @@ fn of_what_there_is_not_lists_are_empty() {
         "gnt-filter list --no-headers",
         "gnt-os list --no-headers",
         "gnt-os diagnose",
+        "gnt-instance info --all",
         "gnt-os info",
         "gnt-debug locks --no-headers",
     ] {
