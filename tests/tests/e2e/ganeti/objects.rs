@@ -64,13 +64,14 @@ fn of_what_there_is_not_lists_are_empty() {
         "gnt-filter list --no-headers",
         "gnt-os list --no-headers",
         "gnt-os diagnose",
-        "gnt-instance info --all",
         "gnt-os info",
         "gnt-debug locks --no-headers",
     ] {
         assert_eq!(clients.ok(line), "", "{line}");
     }
-    // The client itself takes an empty list of providers for a failure.
+    // These take an empty list for a failure by themselves.
+    let told = clients.line("gnt-instance info --all");
+    assert_eq!((told.code(), told.stdout.as_str()), (1, "No instances.\n"), "{told:#?}");
     let told = clients.line("gnt-storage diagnose");
     assert!(told.failed(1).contains("list of ExtStorage providers"), "{told:#?}");
 }
