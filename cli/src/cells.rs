@@ -128,6 +128,11 @@ pub(crate) fn json(value: &Value, field: &FieldDefinition) -> Value {
     }
 }
 
+/// Whether the field has a time of a job; Ganeti's kind for it is `other`.
+pub(crate) fn is_moment(field: &str) -> bool {
+    matches!(field, "received_ts" | "start_ts" | "end_ts")
+}
+
 /// Whether the field has a time for each opcode of a job.
 pub(crate) fn is_times(field: &str) -> bool {
     matches!(field, "opstart" | "opexec" | "opend")

@@ -119,6 +119,9 @@ impl ListArguments {
             there = chosen.all_in(what, &all);
         }
         table.fields.truncate(columns);
+        for field in table.fields.iter_mut().filter(|field| cells::is_moment(&field.name)) {
+            field.kind = FieldKind::Timestamp;
+        }
         table.data.iter_mut().for_each(|row| row.truncate(columns));
         if self.json {
             say(as_json(&table))?;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-pub use filter::{Filter, FilterError};
+pub use filter::{Filter, FilterError, Pattern};
 
 /// What kind of values a field has, and thereby how they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use model::cluster::{Cluster, Role};
 use model::error::{ErrorCode, Exception};
+use model::group::Group;
 use model::ipam::IpamConfig;
 use model::machine::{Boot, Machine};
 use model::node::Node;
@@ -33,6 +34,8 @@ pub struct Config {
     /// Filter rules of the queue by their ids; shared, so that a change of them is seen by the
     /// reference alone.
     pub filters: Arc<RuleMap>,
+    /// The node group, which holds every node.
+    pub group: Arc<Group>,
     /// Rules of addresses; none before they are set.
     pub ipam: Option<Arc<IpamConfig>>,
     /// Machines by serial.
@@ -67,6 +70,18 @@ impl Config {
                 Err(Exception::prereq(format!("Node '{name}' not known"), ErrorCode::UnknownEntity))
             }
         }
+    }
+
+    /// The node group by its name or UUID.
+    ///
+    /// # Errors
+    /// No such group.
+    pub fn group(&self, name: &str) -> Result<&Arc<Group>, Exception> {
+        let is_meant = self.group.name == name || self.group.uuid == name;
+        is_meant.then_some(&self.group).ok_or_else(|| {
+            let text = format!("Node group '{name}' not found");
+            Exception::prereq(text, ErrorCode::UnknownEntity)
+        })
     }
 
     /// A machine by its serial.

@@ -6,7 +6,9 @@ pub mod context;
 pub mod ipam;
 pub mod machine;
 pub mod node;
+pub mod query;
 pub mod rack;
+pub mod tags;
 pub mod test;
 pub mod verify;
 
@@ -83,6 +85,7 @@ pub(crate) trait LogicalUnit: Verb + Sized {
 pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Failure> {
     match op {
         OpCode::ClusterPostInit(op) => boxed(op, context).await,
+        OpCode::ClusterConfigQuery(op) => boxed(op, context).await,
         OpCode::ClusterQuery(op) => boxed(op, context).await,
         OpCode::ClusterSetParams(op) => boxed(op, context).await,
         OpCode::ClusterRedistConf(op) => boxed(op, context).await,
@@ -98,6 +101,15 @@ pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Fail
         OpCode::MachineAdd(op) => boxed(op, context).await,
         OpCode::MachineRemove(op) => boxed(op, context).await,
         OpCode::RackPush(op) => boxed(op, context).await,
+        OpCode::InstanceQueryData(op) => boxed(op, context).await,
+        OpCode::OsDiagnose(op) => boxed(op, context).await,
+        OpCode::ExtStorageDiagnose(op) => boxed(op, context).await,
+        OpCode::Query(op) => boxed(op, context).await,
+        OpCode::QueryFields(op) => boxed(op, context).await,
+        OpCode::TagsGet(op) => boxed(op, context).await,
+        OpCode::TagsSearch(op) => boxed(op, context).await,
+        OpCode::TagsSet(op) => boxed(op, context).await,
+        OpCode::TagsDel(op) => boxed(op, context).await,
         OpCode::TestDelay(op) => boxed(op, context).await,
         OpCode::TestJqueue(op) => boxed(op, context).await,
     }

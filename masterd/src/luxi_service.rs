@@ -11,6 +11,7 @@ use luxi::method::Class;
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::Exception;
 use model::error::ExceptionKind;
+use model::tag::TagKind;
 use tokio::sync::Semaphore;
 
 use crate::lu::World;
@@ -60,14 +61,12 @@ impl Service for LuxiService {
             Request::QueryNodes(call) => answer(call, |c| self.query_nodes(c)).await,
             Request::QueryGroups(call) => answer(call, async |c| self.query_groups(&c)).await,
             Request::QueryInstances(call) => {
-                answer(call, async |c| no_locking(c.use_locking).map(|()| Vec::new())).await
+                answer(call, async |c| queries::query_instances(&c)).await
             }
             Request::QueryNetworks(call) => {
-                answer(call, async |c| no_locking(c.use_locking).map(|()| Vec::new())).await
+                answer(call, async |c| queries::query_networks(&c)).await
             }
-            Request::QueryExports(call) => {
-                answer(call, async |c| no_locking(c.use_locking).map(|()| Vec::new())).await
-            }
+            Request::QueryExports(call) => answer(call, async |c| self.query_exports(&c)).await,
             Request::QueryFilters(call) => answer(call, async |c| self.query_filters(&c)).await,
             Request::ReplaceFilter(call) => answer(call, |c| self.replace_filter(c)).await,
             Request::DeleteFilter(call) => answer(call, |c| self.delete_filter(c.uuid)).await,
@@ -122,17 +121,13 @@ impl LuxiService {
 
     fn tags(&self, call: &luxi::method::QueryTags) -> Result<Vec<String>, Exception> {
         let config = self.world.published.snapshot().config;
-        match call.kind.as_str() {
-            "cluster" => Ok(config.cluster.tags.clone()),
-            "node" => {
-                let name = call.name.as_deref().unwrap_or_default();
-                config.node(name).map(|node| node.tags.clone())
-            }
-            other => Err(Exception::prereq(
-                format!("there are no objects of kind `{other}` here"),
-                model::error::ErrorCode::UnknownEntity,
-            )),
-        }
+        let kind = TagKind::ALL.into_iter().find(|kind| kind.as_str() == call.kind);
+        let kind = kind.ok_or_else(|| {
+            let text = format!("objects of kind `{}` have no tags", call.kind);
+            Exception::prereq(text, model::error::ErrorCode::WrongInput)
+        })?;
+        let target = crate::lu::tags::Target::find(kind, call.name.as_deref(), &config)?;
+        Ok(target.tags(&config)?.to_vec())
     }
 }
 

@@ -1,12 +1,19 @@
 //! Core: lists of objects: for each kind one table of fields, and what selects rows of it.
+//!
+//! A table has Ganeti's fields first, in the order in which its clients list them; ours follow.
+//! A test compares names, titles and kinds with Ganeti's own.
 
+pub mod cluster;
 pub mod cluster_info;
 pub mod filter;
 pub mod group;
 pub mod job;
 pub mod lock;
 pub mod machine;
+pub mod natural;
 pub mod node;
+pub mod params;
+pub mod without_rows;
 
 use luxi::query::{Cell, CellStatus, Definitions, FieldDefinition, Filter, Table, select};
 use model::Exception;
@@ -18,6 +25,8 @@ use serde_json::Value;
 pub struct Field<T> {
     /// What clients are told of it.
     pub definition: FieldDefinition,
+    /// Whether its text is a host name, which filters also find without its domain.
+    pub is_host_name: bool,
     /// Its value in a row.
     pub value: Getter<T>,
 }
@@ -25,9 +34,12 @@ pub struct Field<T> {
 /// Gives the value of a field in a row.
 pub type Getter<T> = fn(&T) -> Cell;
 
-/// Shorthand of the tables.
+/// Shorthand of the tables; `host` stands before a field whose text is a host name.
 macro_rules! field {
-    ($name:literal, $title:literal, $kind:ident, $doc:literal, $value:expr) => {
+    (host $name:literal, $title:literal, $doc:literal, $value:expr) => {
+        $crate::query::field!(@ true, $name, $title, Text, $doc, $value)
+    };
+    (@ $host:literal, $name:literal, $title:literal, $kind:ident, $doc:literal, $value:expr) => {
         $crate::query::Field {
             definition: luxi::query::FieldDefinition::new(
                 $name,
@@ -35,20 +47,24 @@ macro_rules! field {
                 luxi::query::FieldKind::$kind,
                 $doc,
             ),
+            is_host_name: $host,
             value: $value,
         }
+    };
+    ($name:literal, $title:literal, $kind:ident, $doc:literal, $value:expr) => {
+        $crate::query::field!(@ false, $name, $title, $kind, $doc, $value)
     };
 }
 pub(crate) use field;
 
-/// The definitions of the `wanted` fields, or of all.
+/// The definitions of the `wanted` fields, or of all; none wanted stands for all, too.
 #[must_use]
 pub fn definitions<T>(fields: &[Field<T>], wanted: Option<&[String]>) -> Definitions {
     let known: Vec<FieldDefinition> = fields.iter().map(|f| f.definition.clone()).collect();
     Definitions {
         fields: match wanted {
-            Some(wanted) => select(wanted, &known),
-            None => known,
+            Some(wanted) if !wanted.is_empty() => select(wanted, &known),
+            _ => known,
         },
     }
 }
@@ -71,14 +87,8 @@ pub fn table<T>(
 ) -> Result<Table, Exception> {
     let columns: Vec<Option<Getter<T>>> =
         wanted.iter().map(|name| find(fields, name).map(|f| f.value)).collect();
-    if let Some(name) =
-        filter.into_iter().flat_map(Filter::fields).find(|name| find(fields, name).is_none())
-    {
-        return Err(Exception::new(
-            ExceptionKind::QueryFilterParseError,
-            format!("the filter names the field `{name}`, which does not exist"),
-        ));
-    }
+    knows_all(filter, |name| find(fields, name).is_some())?;
+    let is_host_name = |name: &str| find(fields, name).is_some_and(|field| field.is_host_name);
     let mut data = Vec::new();
     for (number, row) in rows.into_iter().enumerate() {
         if number % ROWS_UNWATCHED == 0 && !goes_on() {
@@ -88,13 +98,29 @@ pub fn table<T>(
             ));
         }
         let value = |name: &str| (find(fields, name)?.value)(&row).value().cloned();
-        if filter.is_some_and(|filter| !filter.holds(value)) {
+        if filter.is_some_and(|filter| !filter.holds_where(value, is_host_name)) {
             continue;
         }
         let unknown = || Cell::without(CellStatus::Unknown);
         data.push(columns.iter().map(|get| get.map_or_else(unknown, |get| get(&row))).collect());
     }
-    Ok(Table { fields: definitions(fields, Some(wanted)).fields, data })
+    let known: Vec<FieldDefinition> = fields.iter().map(|f| f.definition.clone()).collect();
+    Ok(Table { fields: select(wanted, &known), data })
+}
+
+/// Not a `QueryFilterParseError`: Ganeti's clients expect that from their own parser only, with
+/// more than a message.
+///
+/// # Errors
+/// The filter names a field that does not exist.
+fn knows_all(filter: Option<&Filter>, is_known: impl Fn(&str) -> bool) -> Result<(), Exception> {
+    match filter.into_iter().flat_map(Filter::fields).find(|name| !is_known(name)) {
+        None => Ok(()),
+        Some(name) => Err(Exception::new(
+            ExceptionKind::ParameterError,
+            format!("the filter names the field `{name}`, which does not exist"),
+        )),
+    }
 }
 
 /// Bare values of the `wanted` fields.
@@ -106,18 +132,23 @@ pub fn bare<T>(
     rows: impl IntoIterator<Item = T>,
     wanted: &[String],
 ) -> Result<Vec<Vec<Value>>, Exception> {
-    let columns = wanted
-        .iter()
-        .map(|name| find(fields, name).map(|f| f.value).ok_or(name))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|name| {
-            Exception::prereq(
-                format!("Unknown output fields selected: {name}"),
-                ErrorCode::WrongInput,
-            )
-        })?;
+    exist(wanted, |name| find(fields, name).is_some())?;
+    let columns: Vec<Getter<T>> =
+        wanted.iter().filter_map(|name| find(fields, name)).map(|field| field.value).collect();
     let values = |row: T| columns.iter().map(|get| get(&row).into_value()).collect();
     Ok(rows.into_iter().map(values).collect())
+}
+
+/// # Errors
+/// Some of the `wanted` fields do not exist; they are named.
+fn exist(wanted: &[String], is_known: impl Fn(&str) -> bool) -> Result<(), Exception> {
+    let unknown: Vec<&str> =
+        wanted.iter().map(String::as_str).filter(|name| !is_known(name)).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let text = format!("Unknown output fields selected: {}", unknown.join(", "));
+    Err(Exception::prereq(text, ErrorCode::WrongInput))
 }
 
 fn find<'a, T>(fields: &'a [Field<T>], name: &str) -> Option<&'a Field<T>> {
@@ -131,6 +162,9 @@ fn json(value: &impl serde::Serialize) -> Cell {
         Err(_) => Cell::without(CellStatus::Unavailable),
     }
 }
+
+#[cfg(test)]
+mod ganeti_tests;
 
 #[cfg(test)]
 mod tests {

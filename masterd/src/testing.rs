@@ -60,6 +60,7 @@ pub(crate) fn config(further: &[Node]) -> Config {
     let master = node("n1.example", NodeRole::Candidate);
     let role = Role { master: master.name.clone(), term: 2, node: 1, since: NOW };
     let mut config = Config {
+        group: Arc::new(model::group::Group::initial(&cluster.uuid, cluster.ctime)),
         cluster: Arc::new(cluster),
         role: Arc::new(role),
         nodes: std::iter::once(&master)

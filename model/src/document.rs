@@ -21,6 +21,8 @@ pub const ROLE: &str = "config/role";
 pub const NODES: &str = "config/nodes";
 /// Directory of the queue's filter rules.
 pub const FILTERS: &str = "config/filters";
+/// Directory of node groups.
+pub const GROUPS: &str = "config/groups";
 /// Rules of addresses.
 pub const IPAM: &str = "ipam";
 /// Directory of machines.
@@ -45,6 +47,7 @@ pub const TABLE: &[(&str, &str)] = &[
     (ROLE, "who is master, under which epoch"),
     ("config/nodes/NAME", "a node"),
     ("config/filters/UUID", "a filter rule of the queue"),
+    ("config/groups/NAME", "a node group, once it was changed"),
     (IPAM, "rules of addresses"),
     ("machines/SERIAL", "a registered machine"),
     ("node-indices/RACK", "indices in use in a rack"),
@@ -74,6 +77,12 @@ pub fn node(name: &NodeName) -> String {
 #[must_use]
 pub fn filter(uuid: &str) -> String {
     format!("{FILTERS}/{uuid}")
+}
+
+/// Key of a node group.
+#[must_use]
+pub fn group(name: &str) -> String {
+    format!("{GROUPS}/{name}")
 }
 
 /// Key of a machine.

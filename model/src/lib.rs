@@ -2,8 +2,9 @@
 //!
 //! In reading order: [`layout`] says where things live; [`name`], [`time`] and [`secret`] are the
 //! small words; [`error`] is how an operation fails; [`opcode`] is the table of everything that an
-//! operator can ask for, [`job`] what becomes of it; [`cluster`], [`node`], [`machine`], [`ipam`]
-//! and [`rack`] are the objects that jobs change, [`filter`] the rules that hold jobs back; [`document`] says under which key each is stored.
+//! operator can ask for, [`job`] what becomes of it; [`cluster`], [`group`], [`node`], [`tag`],
+//! [`machine`], [`ipam`] and [`rack`] are what jobs change, [`filter`] the rules that hold jobs
+//! back; [`document`] says under which key each is stored.
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
@@ -20,10 +21,12 @@ pub mod opcode;
 pub mod cluster;
 pub mod enrol;
 pub mod filter;
+pub mod group;
 pub mod ipam;
 pub mod machine;
 pub mod node;
 pub mod rack;
+pub mod tag;
 
 pub mod document;
 

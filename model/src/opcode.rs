@@ -9,6 +9,8 @@ pub mod common;
 pub mod input;
 pub mod machine;
 pub mod node;
+pub mod query;
+pub mod tags;
 pub mod test;
 pub mod verify;
 
@@ -20,6 +22,10 @@ pub use common::{Common, Dependency, ReasonEntry};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{IpamSet, MachineAdd, MachineRemove, RackPush};
 pub use node::{NodeAdd, NodeRemove, NodeSetParams};
+pub use query::{
+    ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
+};
+pub use tags::{TagsDel, TagsGet, TagsSearch, TagsSet};
 pub use test::{TestDelay, TestJqueue};
 pub use verify::{
     ClusterRedistConf, ClusterVerify, ClusterVerifyConfig, ClusterVerifyDisks, ClusterVerifyGroup,
@@ -92,6 +98,8 @@ macro_rules! opcodes {
 opcodes! {
     /// Complete the set-up of a new cluster; submitted by the set-up itself.
     "OP_CLUSTER_POST_INIT" ClusterPostInit -> bool, [];
+    /// Give fields of the cluster.
+    "OP_CLUSTER_CONFIG_QUERY" ClusterConfigQuery -> Vec<serde_json::Value>, [];
     /// Describe the cluster.
     "OP_CLUSTER_QUERY" ClusterQuery -> serde_json::Value, [];
     /// Change parameters of the cluster.
@@ -122,6 +130,24 @@ opcodes! {
     "OP_MACHINE_REMOVE" MachineRemove -> (), [serial];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, [racks];
+    /// Describe instances; there are none yet.
+    "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, [];
+    /// List operating systems for instances; there are none yet.
+    "OP_OS_DIAGNOSE" OsDiagnose -> Vec<Vec<serde_json::Value>>, [];
+    /// List providers of storage; there are none yet.
+    "OP_EXT_STORAGE_DIAGNOSE" ExtStorageDiagnose -> Vec<Vec<serde_json::Value>>, [];
+    /// List objects that no LUXI method lists.
+    "OP_QUERY" Query -> serde_json::Value, [what];
+    /// Describe the fields of such objects.
+    "OP_QUERY_FIELDS" QueryFields -> serde_json::Value, [what];
+    /// Tell an object's tags.
+    "OP_TAGS_GET" TagsGet -> Vec<String>, [name];
+    /// Look for tags by a regular expression: pairs of an object's path and a tag.
+    "OP_TAGS_SEARCH" TagsSearch -> Vec<(String, String)>, [pattern];
+    /// Add tags to an object.
+    "OP_TAGS_SET" TagsSet -> (), [];
+    /// Take tags away from an object; all of them must be there.
+    "OP_TAGS_DEL" TagsDel -> (), [];
     /// Sleep, on the master or on nodes; for tests.
     "OP_TEST_DELAY" TestDelay -> (), [duration];
     /// Exercise the job queue; for tests.
@@ -145,12 +171,22 @@ impl OpCode {
         match self {
             Self::TestDelay(op) if op.on_nodes.is_empty() => Reach::Master,
             Self::ClusterPostInit(_)
+            | Self::ClusterConfigQuery(_)
             | Self::ClusterQuery(_)
             | Self::ClusterSetParams(_)
             | Self::ClusterVerify(_)
             | Self::ClusterVerifyConfig(_)
             | Self::ClusterVerifyDisks(_)
             | Self::GroupVerifyDisks(_)
+            | Self::InstanceQueryData(_)
+            | Self::OsDiagnose(_)
+            | Self::ExtStorageDiagnose(_)
+            | Self::Query(_)
+            | Self::QueryFields(_)
+            | Self::TagsGet(_)
+            | Self::TagsSearch(_)
+            | Self::TagsSet(_)
+            | Self::TagsDel(_)
             | Self::TestJqueue(_) => Reach::Master,
             Self::ClusterRedistConf(_) | Self::ClusterVerifyGroup(_) => Reach::Agents,
             Self::NodeAdd(_)

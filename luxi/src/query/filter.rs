@@ -40,7 +40,7 @@ pub enum Filter {
 /// How two values compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// The same; of a host name also the part before a dot.
+    /// The same; of a host name also the part before a dot, in any case.
     Equal,
     /// Not [`Comparison::Equal`].
     Different,
@@ -91,6 +91,22 @@ impl From<u64> for Operand {
 /// A regular expression, compiled, of bounded size.
 #[derive(Debug, Clone)]
 pub struct Pattern(Arc<regex::Regex>);
+
+impl Pattern {
+    /// Compiles a regular expression.
+    ///
+    /// # Errors
+    /// [`FilterError::Pattern`] or [`FilterError::TooMuch`].
+    pub fn new(text: &str) -> Result<Self, FilterError> {
+        read::pattern(text)
+    }
+
+    /// Whether it is found in `text`.
+    #[must_use]
+    pub fn is_match(&self, text: &str) -> bool {
+        self.0.is_match(text)
+    }
+}
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
@@ -156,9 +172,20 @@ impl Filter {
     }
 
     /// Whether the condition holds for the object whose fields `value_of` tells; `None` where a
-    /// field has no value, which makes every condition on it false.
-    pub fn holds(&self, mut value_of: impl FnMut(&str) -> Option<Value>) -> bool {
-        evaluate::holds(self, &mut value_of)
+    /// field has no value, which makes every condition on it false. The field `name` is a host
+    /// name.
+    pub fn holds(&self, value_of: impl FnMut(&str) -> Option<Value>) -> bool {
+        self.holds_where(value_of, |field| field == HOST_NAME_FIELD)
+    }
+
+    /// [`Self::holds`] for objects whose host names are told: these may be given without their
+    /// domain.
+    pub fn holds_where(
+        &self,
+        mut value_of: impl FnMut(&str) -> Option<Value>,
+        is_host_name: impl Fn(&str) -> bool,
+    ) -> bool {
+        evaluate::holds(self, &mut value_of, &is_host_name)
     }
 
     /// The fields that the condition looks at, as often as they occur.

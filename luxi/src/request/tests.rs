@@ -107,8 +107,8 @@ fn what_is_no_request_is_told() {
         assert!(error.contains(told), "{told}: {error}");
         assert!(error.len() < 400, "{error}");
     }
-    let fields = serde_json::to_string(&vec!["x"; 257]).unwrap();
-    assert!(args("QueryFields", &format!(r#"["job",{fields}]"#)).unwrap_err().contains("256"));
+    let fields = serde_json::to_string(&vec!["x"; 513]).unwrap();
+    assert!(args("QueryFields", &format!(r#"["job",{fields}]"#)).unwrap_err().contains("512"));
     assert!(
         Request::parse(b"{\"method\":\"\xff\"}").unwrap_err().to_string().contains("offset 11")
     );

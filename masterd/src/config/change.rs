@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::cluster::{Cluster, Role};
+use model::group::Group;
 use model::ipam::IpamConfig;
 use model::machine::{Boot, Machine};
 use model::node::Node;
@@ -30,6 +31,8 @@ pub enum ConfigChange {
     Filter(Rule),
     /// A filter rule is gone.
     FilterRemoved(String),
+    /// The node group is changed.
+    Group(Group),
     /// The rules of addresses.
     Ipam(IpamConfig),
     /// A machine is new or changed; its index is in use.
@@ -95,6 +98,10 @@ impl ConfigChange {
                 documents.push(Document::delete(document::filter(&uuid)));
                 Arc::make_mut(&mut config.filters).remove(&uuid);
             }
+            Self::Group(group) => {
+                documents.push(Document::put(document::group(&group.name), &group));
+                config.group = Arc::new(group);
+            }
             Self::Ipam(ipam) => {
                 documents.push(Document::put(document::IPAM, &ipam));
                 config.ipam = Some(Arc::new(ipam));
@@ -130,6 +137,7 @@ impl ConfigChange {
             Self::Cluster(_)
             | Self::Role(_)
             | Self::NodeRemoved(_)
+            | Self::Group(_)
             | Self::Filter(_)
             | Self::FilterRemoved(_) => BTreeSet::new(),
             Self::Node(node) => {

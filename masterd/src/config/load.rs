@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use model::cluster::{Cluster, Role};
 use model::document;
+use model::group::{DEFAULT_GROUP, Group};
 use serde::de::DeserializeOwned;
 
 use super::Config;
@@ -65,6 +66,7 @@ pub enum LoadError {
 pub struct Loader {
     cluster: Option<Cluster>,
     role: Option<Role>,
+    group: Option<Group>,
     rest: Rest,
 }
 
@@ -101,6 +103,14 @@ impl Loader {
                 let rule = Rule::new(rule)
                     .map_err(|error| LoadError::Filter { key: key.to_owned(), error })?;
                 self.rest.filters.insert(name.to_owned(), Arc::new(rule));
+            }
+            (document::GROUPS, _) => {
+                let group: Group = parse(key, content)?;
+                named(key, name, &group.name)?;
+                if name != DEFAULT_GROUP {
+                    return Err(LoadError::Unknown(key.to_owned()));
+                }
+                self.group = Some(group);
             }
             (document::MACHINES, _) => {
                 let machine: model::machine::Machine = parse(key, content)?;
@@ -146,8 +156,11 @@ impl Loader {
                 });
             }
         }
+        let cluster = self.cluster.ok_or(LoadError::Missing(document::CLUSTER))?;
+        let initial = || Group::initial(&cluster.uuid, cluster.ctime);
         Ok(Config {
-            cluster: Arc::new(self.cluster.ok_or(LoadError::Missing(document::CLUSTER))?),
+            group: Arc::new(self.group.unwrap_or_else(initial)),
+            cluster: Arc::new(cluster),
             role: Arc::new(self.role.ok_or(LoadError::Missing(document::ROLE))?),
             nodes,
             filters: Arc::new(filters),
@@ -223,6 +236,20 @@ mod tests {
         assert_eq!(config.nodes.len(), 1);
         assert!(config.ipam.is_some());
         assert_eq!(config.filters["f-1"].document, rule("f-1", "id"));
+    }
+
+    #[test]
+    fn a_group_that_was_never_changed_has_no_document() {
+        let mut config = load(&documents()).unwrap();
+        assert_eq!(config.group.uuid, config.cluster.uuid);
+        let mut group = config.group.as_ref().clone();
+        group.tags = vec!["rack:blue".to_owned()];
+        let mut all = documents();
+        ConfigChange::Group(group.clone()).apply(&mut config, &mut all);
+        assert_eq!(*load(&all).unwrap().group, group);
+        group.name = "other".to_owned();
+        ConfigChange::Group(group).apply(&mut config, &mut all);
+        assert!(load(&all).unwrap_err().to_string().contains("`config/groups/other`"));
     }
 
     #[test]

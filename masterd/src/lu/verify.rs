@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::group::DEFAULT_GROUP;
 use model::node::{Node, NodeRole};
 use model::opcode::common::{Dependency, DependsOn};
 use model::opcode::verify::Telling;
@@ -15,17 +16,7 @@ use serde_json::json;
 use super::{Context, Failure, LogicalUnit, Wanted, node, rack};
 use crate::config::Config;
 use crate::locks::{Level, LockName, Mode};
-use crate::query::group::{DEFAULT_GROUP, default_uuid};
 use crate::verify::{self, Code, Finding};
-
-/// Refuses the name of a group that does not exist.
-fn group(config: &Config, name: &str) -> Result<(), Exception> {
-    if name == DEFAULT_GROUP || name == default_uuid(config) {
-        return Ok(());
-    }
-    let text = format!("Node group '{name}' not known; there is `{DEFAULT_GROUP}`");
-    Err(Exception::prereq(text, model::error::ErrorCode::UnknownEntity))
-}
 
 impl LogicalUnit for ClusterVerify {
     type Plan = ();
@@ -36,7 +27,7 @@ impl LogicalUnit for ClusterVerify {
 
     async fn check(&self, context: &mut Context) -> Result<(), Failure> {
         if let Some(name) = &self.group_name {
-            group(&context.config(), name)?;
+            context.config().group(name)?;
         }
         Ok(verify::accept(&self.telling())?)
     }
@@ -116,7 +107,7 @@ impl LogicalUnit for ClusterVerifyGroup {
     async fn check(&self, context: &mut Context) -> Result<Vec<Arc<Node>>, Failure> {
         verify::accept(&self.telling())?;
         let config = context.config();
-        group(&config, &self.group_name)?;
+        config.group(&self.group_name)?;
         Ok(config.nodes.values().cloned().collect())
     }
 
@@ -222,10 +213,10 @@ impl LogicalUnit for ClusterVerifyDisks {
     }
 
     async fn check(&self, context: &mut Context) -> Result<(), Failure> {
-        match &self.group_name {
-            Some(name) => Ok(group(&context.config(), name)?),
-            None => Ok(()),
+        if let Some(name) = &self.group_name {
+            context.config().group(name)?;
         }
+        Ok(())
     }
 
     async fn exec(self, (): (), context: &mut Context) -> Result<SubmittedJobs, Failure> {
@@ -243,7 +234,8 @@ impl LogicalUnit for GroupVerifyDisks {
     }
 
     async fn check(&self, context: &mut Context) -> Result<(), Failure> {
-        Ok(group(&context.config(), &self.group_name)?)
+        context.config().group(&self.group_name)?;
+        Ok(())
     }
 
     /// No instance has a disk before there are instances.

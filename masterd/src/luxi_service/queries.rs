@@ -1,11 +1,15 @@
 //! Methods that list objects.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use luxi::method::{Query, QueryFields, QueryGroups, QueryJobs, QueryNodes, Row, What};
-use luxi::query::{Definitions, FieldDefinition, FieldKind, Table, select};
+use luxi::method::{
+    Query, QueryExports, QueryFields, QueryGroups, QueryInstances, QueryJobs, QueryNetworks,
+    QueryNodes, Row, What,
+};
+use luxi::query::filter::Operand;
+use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
 use model::node::{Node, NodeRole};
 use model::{Job, JobId, NodeName, Timestamp};
@@ -18,7 +22,8 @@ use crate::query::group::GroupRow;
 use crate::query::job::JobRow;
 use crate::query::machine::MachineRow;
 use crate::query::node::NodeRow;
-use crate::query::{self, Field, bare, definitions, table};
+use crate::query::without_rows::{self, EXPORT, INSTANCE, NETWORK};
+use crate::query::{self, Field, bare, definitions, natural, table};
 
 /// How long a list of nodes waits for agents: they answer in milliseconds or are in trouble.
 const FACTS_TIME: Duration = Duration::from_secs(5);
@@ -30,10 +35,6 @@ const LIST_TIME: Duration = Duration::from_secs(25);
 const LONG_LIST: usize = 10_000;
 /// Long lists that are in the making at the same time; others wait for their turn.
 pub(super) const LISTS_MAX: usize = 2;
-/// The name field that every kind has, all that is offered of kinds without objects.
-const NAME_ONLY: &[FieldDefinition] =
-    &[FieldDefinition::new("name", "Name", FieldKind::Text, "Name of the object")];
-
 /// The fields of one kind of object.
 pub(super) fn fields(call: &QueryFields) -> Definitions {
     let wanted = call.fields.as_deref();
@@ -44,9 +45,9 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
         What::Group => definitions(query::group::FIELDS, wanted),
         What::Machine => definitions(query::machine::FIELDS, wanted),
         What::Filter => definitions(query::filter::FIELDS, wanted),
-        What::Instance | What::Network | What::Export => Definitions {
-            fields: wanted.map_or_else(|| NAME_ONLY.to_vec(), |wanted| select(wanted, NAME_ONLY)),
-        },
+        What::Instance => without_rows::describe(&INSTANCE, wanted),
+        What::Network => without_rows::describe(NETWORK, wanted),
+        What::Export => without_rows::describe(EXPORT, wanted),
     }
 }
 
@@ -59,22 +60,29 @@ impl LuxiService {
                 self.table(query::job::FIELDS, rows, &call).await
             }
             What::Node => {
-                let rows = self.node_rows(&call.fields).await;
+                let rows =
+                    self.node_rows(&call.fields, call.filter.as_ref(), &named(&call)).await?;
                 self.table(query::node::FIELDS, rows, &call).await
             }
             What::Lock => self.table(query::lock::FIELDS, self.world.locks.snapshot(), &call).await,
             What::Group => {
-                let row = GroupRow(self.world.published.snapshot().config);
-                self.table(query::group::FIELDS, vec![row], &call).await
+                let rows = self.group_rows(&named(&call))?;
+                self.table(query::group::FIELDS, rows, &call).await
             }
             What::Machine => self.table(query::machine::FIELDS, self.machine_rows(), &call).await,
             What::Filter => {
                 let rows = self.filter_rows(call.filter.as_ref())?;
                 self.table(query::filter::FIELDS, rows, &call).await
             }
-            What::Instance | What::Network | What::Export => {
-                Ok(Table { fields: select(&call.fields, NAME_ONLY), data: Vec::new() })
+            What::Instance => {
+                without_rows::none_named("Instance", &named(&call))?;
+                without_rows::empty(&INSTANCE, &call.fields, call.filter.as_ref())
             }
+            What::Network => {
+                without_rows::none_named("Network", &named(&call))?;
+                without_rows::empty(NETWORK, &call.fields, call.filter.as_ref())
+            }
+            What::Export => without_rows::empty(EXPORT, &call.fields, call.filter.as_ref()),
         }
     }
 
@@ -153,20 +161,28 @@ impl LuxiService {
 
     pub(super) async fn query_nodes(&self, call: QueryNodes) -> Result<Vec<Row>, Exception> {
         no_locking(call.use_locking)?;
-        let mut rows = self.node_rows(&call.fields).await;
-        if !call.names.is_empty() {
-            let config = self.world.published.snapshot().config;
-            let names = call.names.iter().map(|name| config.node(name).map(|n| n.name.clone()));
-            let names: Vec<NodeName> = names.collect::<Result<_, _>>()?;
-            rows.retain(|row| names.contains(&row.node.name));
-        }
+        bare(query::node::FIELDS, [], &call.fields)?;
+        let rows = self.node_rows(&call.fields, None, &call.names).await?;
         bare(query::node::FIELDS, rows, &call.fields)
     }
 
     pub(super) fn query_groups(&self, call: &QueryGroups) -> Result<Vec<Row>, Exception> {
         no_locking(call.use_locking)?;
-        let row = GroupRow(self.world.published.snapshot().config);
-        bare(query::group::FIELDS, [row], &call.fields)
+        bare(query::group::FIELDS, self.group_rows(&call.names)?, &call.fields)
+    }
+
+    /// The group, or those that were named.
+    fn group_rows(&self, names: &[String]) -> Result<Vec<GroupRow>, Exception> {
+        let config = self.world.published.snapshot().config;
+        names.iter().try_for_each(|name| config.group(name).map(|_there| ()))?;
+        Ok(vec![GroupRow(config)])
+    }
+
+    pub(super) fn query_exports(&self, call: &QueryExports) -> Result<Vec<Row>, Exception> {
+        no_locking(call.use_locking)?;
+        let config = self.world.published.snapshot().config;
+        call.nodes.iter().try_for_each(|name| config.node(name).map(|_there| ()))?;
+        Ok(Vec::new())
     }
 
     fn machine_rows(&self) -> Vec<MachineRow> {
@@ -180,17 +196,40 @@ impl LuxiService {
         config.machines.values().map(row).collect()
     }
 
-    async fn node_rows(&self, fields: &[String]) -> Vec<NodeRow> {
+    /// All nodes, or those that were named, in that order; their agents are asked only for what they know.
+    async fn node_rows(
+        &self,
+        fields: &[String],
+        filter: Option<&Filter>,
+        names: &[String],
+    ) -> Result<Vec<NodeRow>, Exception> {
         let config = self.world.published.snapshot().config;
-        let live = fields.iter().any(|name| query::node::LIVE.contains(&name.as_str()));
-        let mut facts = if live { self.facts(config.nodes.values()).await } else { HashMap::new() };
+        let mut nodes: Vec<&Arc<Node>> = Vec::new();
+        let mut seen = HashSet::new();
+        for name in names {
+            let node = config.node(name)?;
+            if seen.insert(&node.name) {
+                nodes.push(node);
+            }
+        }
+        if names.is_empty() {
+            nodes.extend(config.nodes.values());
+            nodes.sort_by(|a, b| natural::compare(a.name.as_str(), b.name.as_str()));
+        }
+        let looked_at = filter.into_iter().flat_map(Filter::fields);
+        let live = fields
+            .iter()
+            .map(String::as_str)
+            .chain(looked_at)
+            .any(|name| query::node::LIVE.contains(&name));
+        let mut facts = if live { self.facts(nodes.iter().copied()).await } else { HashMap::new() };
         let row = |node: &Arc<Node>| NodeRow {
             node: Arc::clone(node),
             facts: facts.remove(&node.name),
             contact: self.world.contacts.get(&node.name),
             config: Arc::clone(&config),
         };
-        config.nodes.values().map(row).collect()
+        Ok(nodes.into_iter().map(row).collect())
     }
 
     /// What agents tell that answer in time.
@@ -212,4 +251,23 @@ impl LuxiService {
         }
         facts
     }
+}
+
+/// Names by which a query asks for objects, if it does nothing else.
+fn named(call: &Query) -> Vec<String> {
+    let names = call.filter.as_ref().and_then(|filter| filter.only_values_of("name"));
+    let names = names.unwrap_or_default().into_iter();
+    names.filter_map(Operand::as_text).map(str::to_owned).collect()
+}
+
+pub(super) fn query_instances(call: &QueryInstances) -> Result<Vec<Row>, Exception> {
+    no_locking(call.use_locking)?;
+    without_rows::none_named("Instance", &call.names)?;
+    without_rows::bare(&INSTANCE, &call.fields)
+}
+
+pub(super) fn query_networks(call: &QueryNetworks) -> Result<Vec<Row>, Exception> {
+    no_locking(call.use_locking)?;
+    without_rows::none_named("Network", &call.names)?;
+    without_rows::bare(NETWORK, &call.fields)
 }

@@ -1,13 +1,33 @@
 //! Core: what `QueryClusterInfo` and `OP_CLUSTER_QUERY` tell, with every key that Ganeti's clients
 //! look for.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::node::seconds;
+use super::params;
 use crate::config::Config;
 
 /// Version of Ganeti's configuration whose shape this is; its clients compare it.
-const CONFIG_VERSION: u64 = 3_000_000;
+pub(super) const CONFIG_VERSION: u64 = 3_000_000;
+/// Version of the interface of scripts that install operating systems.
+pub(super) const OS_API_VERSION: u32 = 20;
+/// Version of exports.
+pub(super) const EXPORT_VERSION: u32 = 0;
+/// Ganeti's data collectors, none of which runs here.
+const COLLECTORS: &[&str] =
+    &["cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load"];
+/// How often they would, in microseconds.
+const COLLECTOR_INTERVAL_US: u32 = 5_000_000;
+
+/// Version of this program in a form that cannot be taken for Ganeti's.
+pub(super) fn vcs_version() -> String {
+    format!("gantry {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Bits and processor of this machine.
+pub(super) fn architecture() -> Value {
+    json!(["64bit", std::env::consts::ARCH])
+}
 
 /// The cluster as a dictionary.
 #[must_use]
@@ -18,10 +38,10 @@ pub fn describe(config: &Config) -> Value {
         "software_version": env!("CARGO_PKG_VERSION"),
         "protocol_version": CONFIG_VERSION,
         "config_version": CONFIG_VERSION,
-        "os_api_version": 20,
-        "export_version": 0,
-        "vcs_version": format!("gantry {}", env!("CARGO_PKG_VERSION")),
-        "architecture": ["64bit", std::env::consts::ARCH],
+        "os_api_version": OS_API_VERSION,
+        "export_version": EXPORT_VERSION,
+        "vcs_version": vcs_version(),
+        "architecture": architecture(),
         "name": cluster.cluster_name,
         "master": config.role.master,
         "candidate_pool_size": cluster.candidate_pool_size,
@@ -46,31 +66,14 @@ fn unused() -> Value {
     json!({
         "default_hypervisor": "kvm",
         "enabled_hypervisors": ["kvm"],
-        "hvparams": {"kvm": {}},
+        "hvparams": params::hypervisors(),
         "os_hvp": {},
-        "beparams": {"default": {
-            "maxmem": 128, "minmem": 128, "vcpus": 1, "auto_balance": true,
-            "always_failover": false, "spindle_use": 1,
-        }},
+        "beparams": {"default": params::backend()},
         "osparams": {},
-        "ipolicy": {
-            "minmax": [{
-                "min": {"memory-size": 128, "disk-size": 1024, "cpu-count": 1, "disk-count": 1,
-                        "nic-count": 1, "spindle-use": 1},
-                "max": {"memory-size": 32_768, "disk-size": 1_048_576, "cpu-count": 8,
-                        "disk-count": 16, "nic-count": 8, "spindle-use": 12},
-            }],
-            "std": {"memory-size": 128, "disk-size": 1024, "cpu-count": 1, "disk-count": 1,
-                    "nic-count": 1, "spindle-use": 1},
-            "disk-templates": ["file"],
-            "vcpu-ratio": 4.0,
-            "spindle-ratio": 32.0,
-        },
+        "ipolicy": params::instance_policy(),
         "nicparams": {"default": {"mode": "bridged", "link": "xen-br0", "vlan": ""}},
-        "ndparams": {"ssh_port": 22, "oob_program": "", "spindle_count": 1,
-                     "exclusive_storage": false, "cpu_speed": 1.0, "ovs": false,
-                     "ovs_name": "switch1", "ovs_link": ""},
-        "diskparams": {},
+        "ndparams": params::node(),
+        "diskparams": params::disks(),
         "use_external_mip_script": false,
         "volume_group_name": null,
         "drbd_usermode_helper": null,
@@ -90,18 +93,50 @@ fn unused() -> Value {
         "install_image": "",
         "instance_communication_network": "",
         "zeroing_image": "",
-        "compression_tools": [],
+        "compression_tools": ["gzip", "gzip-fast", "gzip-slow"],
         "enabled_user_shutdown": false,
-        "enabled_data_collectors": {},
-        "data_collector_interval": {},
+        "enabled_data_collectors": for_each_collector(&json!(false)),
+        "data_collector_interval": for_each_collector(&json!(COLLECTOR_INTERVAL_US)),
         "modify_ssh_setup": false,
         "ssh_key_type": "ecdsa",
         "ssh_key_bits": 256,
     })
 }
 
+fn for_each_collector(value: &Value) -> Value {
+    COLLECTORS.iter().map(|name| ((*name).to_owned(), value.clone())).collect::<Map<_, _>>().into()
+}
+
 #[cfg(test)]
 mod tests {
+    use crate::testing::config;
+
+    /// Every key that Ganeti's clients may look at.
+    const KEYS: &str = "software_version protocol_version config_version os_api_version \
+        export_version vcs_version architecture name master default_hypervisor \
+        enabled_hypervisors hvparams os_hvp beparams osparams ipolicy nicparams ndparams \
+        diskparams candidate_pool_size max_running_jobs max_tracked_jobs mac_prefix \
+        master_netdev master_netmask use_external_mip_script volume_group_name \
+        drbd_usermode_helper file_storage_dir shared_file_storage_dir gluster_storage_dir \
+        maintain_node_health ctime mtime uuid tags uid_pool default_iallocator \
+        default_iallocator_params reserved_lvs primary_ip_version prealloc_wipe_disks hidden_os \
+        blacklisted_os enabled_disk_templates install_image instance_communication_network \
+        zeroing_image compression_tools enabled_user_shutdown enabled_data_collectors \
+        data_collector_interval modify_ssh_setup ssh_key_type ssh_key_bits";
+
+    #[test]
+    fn every_key_is_there_and_no_other() {
+        let info = super::describe(&config(&[]));
+        let mut found: Vec<&str> = info.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut wanted: Vec<&str> = KEYS.split_whitespace().collect();
+        found.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(found, wanted);
+        for hypervisor in info["enabled_hypervisors"].as_array().unwrap() {
+            assert!(info["hvparams"][hypervisor.as_str().unwrap()].is_object(), "{hypervisor}");
+        }
+    }
+
     #[test]
     fn instances_keys_do_not_hide_the_known_ones() {
         let unused = super::unused();

@@ -11,20 +11,20 @@ pub struct FilterRow(pub Arc<Rule>);
 
 /// The table.
 pub const FIELDS: &[Field<FilterRow>] = &[
-    field!("watermark", "Watermark", Number, "Last job id when the rule was made", |r| {
-        Cell::normal(r.0.document.watermark)
+    field!("action", "Action", Other, "What becomes of the jobs", |r| json(&r.0.document.action)),
+    field!("predicates", "Predicates", Other, "Conditions on jobs, which must all hold", |r| {
+        json(&r.0.document.predicates)
     }),
     field!("priority", "Priority", Number, "Place in the order of rules, lowest first", |r| {
         Cell::normal(r.0.document.priority)
     }),
-    field!("predicates", "Predicates", Other, "Conditions on jobs, which must all hold", |r| {
-        json(&r.0.document.predicates)
-    }),
-    field!("action", "Action", Other, "What becomes of the jobs", |r| json(&r.0.document.action)),
     field!("reason_trail", "ReasonTrail", Other, "Who asked for the rule and why", |r| {
         json(&r.0.document.reason_trail)
     }),
     field!("uuid", "UUID", Text, "Identity of the rule", |r| {
         Cell::normal(r.0.document.uuid.as_str())
+    }),
+    field!("watermark", "Watermark", Number, "Last job id when the rule was made", |r| {
+        Cell::normal(r.0.document.watermark)
     }),
 ];

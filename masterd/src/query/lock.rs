@@ -5,19 +5,15 @@ use crate::locks::LockState;
 
 /// The table.
 pub const FIELDS: &[Field<LockState>] = &[
+    field!("mode", "Mode", Other, "How it is held: exclusive or shared", |r| {
+        json(&r.mode.map(|mode| mode.to_string()))
+    }),
     field!("name", "Name", Text, "Lock name", |r| Cell::normal(r.name.to_string())),
-    field!(
-        "mode",
-        "Mode",
-        Other,
-        "Mode in which the lock is currently acquired (exclusive or shared)",
-        |r| { json(&r.mode.map(|mode| mode.to_string())) }
-    ),
-    field!("owner", "Owner", Other, "Current lock owner(s)", |r| {
+    field!("owner", "Owner", Other, "Who holds it", |r| {
         let owners: Vec<String> = r.owners.iter().map(ToString::to_string).collect();
         json(&(!owners.is_empty()).then_some(owners))
     }),
-    field!("pending", "Pending", Other, "Jobs waiting for the lock", |r| {
+    field!("pending", "Pending", Other, "Who waits for it", |r| {
         let pending: Vec<(String, Vec<String>)> = r
             .pending
             .iter()

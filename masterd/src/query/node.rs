@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use model::node::{Node, NodeRole};
 use rpc::calls::NodeFacts;
+use serde_json::Map;
 
-use super::{Cell, CellStatus, Field, field, group, json};
+use super::{Cell, CellStatus, Field, field, json, params};
 use crate::config::Config;
 use crate::exchange::contact::Contact;
 
@@ -24,7 +25,8 @@ pub struct NodeRow {
 
 /// Fields whose values only the agent knows.
 pub const LIVE: &[&str] = &[
-    "bootid", "cnodes", "cnos", "csockets", "ctotal", "dfree", "dtotal", "mfree", "mnode", "mtotal",
+    "bootid", "cnodes", "cnos", "csockets", "ctotal", "dfree", "dtotal", "mfree", "mnode",
+    "mtotal", "spfree", "sptotal",
 ];
 
 impl NodeRow {
@@ -40,6 +42,15 @@ impl NodeRow {
         }
     }
 
+    /// Spindles are not counted here, on no node.
+    fn spindles(&self) -> Cell {
+        match (&self.facts, self.node.role) {
+            (_, NodeRole::Offline) => Cell::without(CellStatus::Offline),
+            (Some(_), _) => Cell::without(CellStatus::Unavailable),
+            (None, _) => Cell::without(CellStatus::NoData),
+        }
+    }
+
     fn live<T: Into<serde_json::Value>>(&self, value: fn(&NodeFacts) -> T) -> Cell {
         match (&self.facts, self.node.role) {
             (_, NodeRole::Offline) => Cell::without(CellStatus::Offline),
@@ -51,49 +62,84 @@ impl NodeRow {
 
 /// The table.
 pub const FIELDS: &[Field<NodeRow>] = &[
-    field!("name", "Node", Text, "Node name", |r| Cell::normal(r.node.name.as_str())),
-    field!("pip", "PrimaryIP", Text, "Primary IP address", |r| json(&r.node.primary_ip)),
-    field!("sip", "SecondaryIP", Text, "Secondary IP address", |r| json(&r.node.secondary_ip)),
-    field!("offline", "Offline", Bool, "Whether node is marked offline", |r| r
-        .is(NodeRole::Offline)),
-    field!("drained", "Drained", Bool, "Whether node is drained", |r| r.is(NodeRole::Drained)),
-    field!("master_candidate", "MasterC", Bool, "Whether node is a master candidate", |r| {
-        r.is(NodeRole::Candidate)
+    field!("bootid", "BootID", Text, "Changes with each boot of the node", |r| {
+        r.live(|f| f.boot_id.clone())
     }),
-    field!(
-        "master_capable",
-        "MasterCapable",
-        Bool,
-        "Whether node can become a master candidate",
-        |r| { Cell::normal(r.node.master_capable) }
-    ),
-    field!("vm_capable", "VMCapable", Bool, "Whether node can host instances", |r| {
-        Cell::normal(r.node.vm_capable)
+    field!("cnodes", "CNodes", Number, "Number of NUMA domains on node", |r| r.live(|_| 1)),
+    field!("cnos", "CNOs", Number, "Number of logical processors used by the node OS", |r| {
+        r.live(|f| f.cpus)
+    }),
+    field!("csockets", "CSockets", Number, "Number of physical CPU sockets", |r| r.live(|_| 1)),
+    field!("ctime", "CTime", Timestamp, "When it was added", |r| json(&seconds(r.node.ctime))),
+    field!("ctotal", "CTotal", Number, "Number of logical processors", |r| r.live(|f| f.cpus)),
+    field!("custom_ndparams", "CustomNodeParameters", Other, "Node parameters of its own", |_| {
+        Cell::normal(Map::new())
+    }),
+    field!("dfree", "DFree", Unit, "Available disk space where instances live", |r| {
+        r.live(|f| f.disk_free_mib)
+    }),
+    field!("disk_state", "DiskState", Other, "State of its disks, where that is set", |_| {
+        Cell::without(CellStatus::Unavailable)
+    }),
+    field!("drained", "Drained", Bool, "Whether node is drained", |r| r.is(NodeRole::Drained)),
+    field!("dtotal", "DTotal", Unit, "Total disk space where instances live", |r| {
+        r.live(|f| f.disk_total_mib)
+    }),
+    field!("group", "Group", Text, "Node group", |r| Cell::normal(r.config.group.name.as_str())),
+    field!("group.uuid", "GroupUUID", Text, "UUID of node group", |r| {
+        Cell::normal(r.config.group.uuid.as_str())
+    }),
+    field!("hv_state", "HypervisorState", Other, "State of hypervisors, where that is set", |_| {
+        Cell::without(CellStatus::Unavailable)
     }),
     field!("master", "IsMaster", Bool, "Whether node is master", |r| {
         Cell::normal(r.config.is_master(&r.node))
     }),
-    field!(
-        "role",
-        "Role",
-        Text,
-        "Node role; \"M\" for master, \"C\" for master candidate, \"R\" for regular, \"D\" for drained, \"O\" for offline",
-        |r| { Cell::normal(r.node.role.letter(r.config.is_master(&r.node))) }
-    ),
-    field!("group", "Group", Text, "Node group", |_| Cell::normal(group::DEFAULT_GROUP)),
-    field!("group.uuid", "GroupUUID", Text, "UUID of node group", |r| {
-        Cell::normal(group::default_uuid(&r.config))
+    field!("master_candidate", "MasterC", Bool, "Whether node is a master candidate", |r| {
+        r.is(NodeRole::Candidate)
+    }),
+    field!("master_capable", "MasterCapable", Bool, "Whether node may become a candidate", |r| {
+        Cell::normal(r.node.master_capable)
+    }),
+    field!("mfree", "MFree", Unit, "Memory available for instances", |r| {
+        r.live(|f| f.memory_free_mib)
+    }),
+    field!("mnode", "MNode", Unit, "Memory used by the node itself", |r| {
+        r.live(|f| f.memory_total_mib.saturating_sub(f.memory_free_mib))
+    }),
+    field!("mtime", "MTime", Timestamp, "When it last changed", |r| json(&seconds(r.node.mtime))),
+    field!("mtotal", "MTotal", Unit, "Total amount of memory", |r| r.live(|f| f.memory_total_mib)),
+    field!(host "name", "Node", "Node name", |r| Cell::normal(r.node.name.as_str())),
+    field!("ndp/cpu_speed", "ndp/cpu_speed", Float, "Relative speed of processors", |_| {
+        params::node_cell("cpu_speed")
+    }),
+    field!("ndp/exclusive_storage", "ExclusiveStorage", Bool, "No shared spindles", |_| {
+        params::node_cell("exclusive_storage")
+    }),
+    field!("ndp/oob_program", "OutOfBandProgram", Other, "Program that switches power", |_| {
+        params::node_cell("oob_program")
+    }),
+    field!("ndp/ovs", "OpenvSwitch", Bool, "Whether Open vSwitch is set up", |_| {
+        params::node_cell("ovs")
+    }),
+    field!("ndp/ovs_link", "OpenvSwitchLink", Other, "Uplink of Open vSwitch", |_| {
+        params::node_cell("ovs_link")
+    }),
+    field!("ndp/ovs_name", "OpenvSwitchName", Other, "Name of the virtual switch", |_| {
+        params::node_cell("ovs_name")
+    }),
+    field!("ndp/spindle_count", "SpindleCount", Number, "Number of spindles", |_| {
+        params::node_cell("spindle_count")
+    }),
+    field!("ndp/ssh_port", "ndp/ssh_port", Number, "Port of SSH", |_| {
+        params::node_cell("ssh_port")
     }),
     field!("ndparams", "NodeParameters", Other, "Merged node parameters", |_| {
-        json(&serde_json::json!({}))
+        json(params::node())
     }),
-    field!("custom_ndparams", "CustomNodeParameters", Other, "Custom node parameters", |_| {
-        json(&serde_json::json!({}))
-    }),
+    field!("offline", "Offline", Bool, "Whether node is marked offline", |r| r
+        .is(NodeRole::Offline)),
     field!("pinst_cnt", "Pinst", Number, "Number of instances with this node as primary", |_| {
-        Cell::normal(0)
-    }),
-    field!("sinst_cnt", "Sinst", Number, "Number of instances with this node as secondary", |_| {
         Cell::normal(0)
     }),
     field!(
@@ -101,41 +147,43 @@ pub const FIELDS: &[Field<NodeRow>] = &[
         "PriInstances",
         Other,
         "List of instances with this node as primary",
-        |_| { json(&Vec::<String>::new()) }
+        |_| { Cell::normal(Vec::<String>::new()) }
     ),
+    field!("pip", "PrimaryIP", Text, "Primary IP address", |r| json(&r.node.primary_ip)),
+    field!("powered", "Powered", Bool, "Whether node is thought to be powered on", |r| {
+        Cell::normal(r.node.powered)
+    }),
+    field!(
+        "role",
+        "Role",
+        Text,
+        "M for master, C for master candidate, R for regular, D for drained, O for offline",
+        |r| { Cell::normal(r.node.role.letter(r.config.is_master(&r.node))) }
+    ),
+    field!("serial_no", "SerialNo", Number, "Number of changes of the node object", |r| {
+        Cell::normal(r.node.serial_no)
+    }),
+    field!("sinst_cnt", "Sinst", Number, "Number of instances with this node as secondary", |_| {
+        Cell::normal(0)
+    }),
     field!(
         "sinst_list",
         "SecInstances",
         Other,
         "List of instances with this node as secondary",
-        |_| { json(&Vec::<String>::new()) }
+        |_| { Cell::normal(Vec::<String>::new()) }
     ),
-    field!("powered", "Powered", Bool, "Whether node is thought to be powered on", |r| {
-        Cell::normal(r.node.powered)
+    field!("sip", "SecondaryIP", Text, "Secondary IP address", |r| json(&r.node.secondary_ip)),
+    field!("spfree", "SpFree", Number, "Available spindles, with exclusive storage", |r| {
+        r.spindles()
     }),
-    field!("bootid", "BootID", Text, "Random UUID renewed for each system reboot", |r| {
-        r.live(|f| f.boot_id.clone())
+    field!("sptotal", "SpTotal", Number, "Total spindles, with exclusive storage", |r| {
+        r.spindles()
     }),
-    field!("ctotal", "CTotal", Number, "Number of logical processors", |r| r.live(|f| f.cpus)),
-    field!("cnos", "CNOs", Number, "Number of logical processors used by the node OS", |r| {
-        r.live(|f| f.cpus)
-    }),
-    field!("cnodes", "CNodes", Number, "Number of NUMA domains on node", |r| r.live(|_| 1)),
-    field!("csockets", "CSockets", Number, "Number of physical CPU sockets", |r| r.live(|_| 1)),
-    field!("mtotal", "MTotal", Unit, "Total amount of memory of physical machine", |r| {
-        r.live(|f| f.memory_total_mib)
-    }),
-    field!("mfree", "MFree", Unit, "Memory available for instance allocations", |r| {
-        r.live(|f| f.memory_free_mib)
-    }),
-    field!("mnode", "MNode", Unit, "Amount of memory used by node", |r| {
-        r.live(|f| f.memory_total_mib.saturating_sub(f.memory_free_mib))
-    }),
-    field!("dtotal", "DTotal", Unit, "Total disk space where instances live", |r| {
-        r.live(|f| f.disk_total_mib)
-    }),
-    field!("dfree", "DFree", Unit, "Available disk space where instances live", |r| {
-        r.live(|f| f.disk_free_mib)
+    field!("tags", "Tags", Other, "Tags", |r| json(&r.node.tags)),
+    field!("uuid", "UUID", Text, "Node UUID", |r| Cell::normal(r.node.uuid.as_str())),
+    field!("vm_capable", "VMCapable", Bool, "Whether node can host instances", |r| {
+        Cell::normal(r.node.vm_capable)
     }),
     field!("rack", "Rack", Number, "Rack that its agent serves", |r| Cell::optional(r.node.rack)),
     field!("agent", "Agent", Text, "Whether its agent is reached, and if not, why", |r| {
@@ -151,17 +199,6 @@ pub const FIELDS: &[Field<NodeRow>] = &[
     field!("fingerprint", "Fingerprint", Text, "SHA-256 of its certificate", |r| {
         Cell::normal(r.node.fingerprint.to_string())
     }),
-    field!("ctime", "CTime", Timestamp, "Creation timestamp", |r| json(&seconds(r.node.ctime))),
-    field!("mtime", "MTime", Timestamp, "Modification timestamp", |r| json(&seconds(r.node.mtime))),
-    field!("uuid", "UUID", Text, "Node UUID", |r| Cell::normal(r.node.uuid.as_str())),
-    field!(
-        "serial_no",
-        "SerialNo",
-        Number,
-        "Node object serial number, incremented on each modification",
-        |r| { Cell::normal(r.node.serial_no) }
-    ),
-    field!("tags", "Tags", Other, "Tags", |r| json(&r.node.tags)),
 ];
 
 /// Ganeti's form of an object's times: seconds as a fraction.

@@ -97,6 +97,12 @@ impl Summary for String {
     }
 }
 
+impl Summary for Option<String> {
+    fn text(&self) -> String {
+        self.clone().unwrap_or_else(|| "None".to_owned())
+    }
+}
+
 impl Summary for f64 {
     fn text(&self) -> String {
         self.to_string()

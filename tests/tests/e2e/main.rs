@@ -2,7 +2,9 @@
 //!
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`]
 //! the rest of it; [`restart`] and
-//! [`kill_loop`] are about ends and beginnings; [`locks`], [`filters`], [`operator`], [`enrol`], [`volume`] and [`bytes`] about use;
+//! [`kill_loop`] are about ends and beginnings; [`locks`], [`filters`], [`operator`], [`enrol`],
+//! [`volume`] and [`bytes`] about use; [`ganeti`] and [`bare_values`] about the use by Ganeti's
+//! clients;
 //! [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
@@ -12,9 +14,11 @@ mod rack;
 mod kill_loop;
 mod restart;
 
+mod bare_values;
 mod bytes;
 mod enrol;
 mod filters;
+mod ganeti;
 mod locks;
 mod operator;
 mod volume;

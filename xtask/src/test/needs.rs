@@ -21,6 +21,7 @@ const NEEDS: &[Need] = &[
     Need { program: "ip", package: "iproute2", purpose: "network namespaces" },
     Need { program: "ps", package: "procps", purpose: "looking at daemons" },
     Need { program: "jq", package: "jq", purpose: "reading answers in scripts" },
+    Need { program: "gnt-job", package: "ganeti", purpose: "real Ganeti clients" },
     Need { program: "systemd-analyze", package: "systemd", purpose: "checking the units" },
 ];
 

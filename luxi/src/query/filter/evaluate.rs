@@ -4,20 +4,26 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-use super::{Comparison, Filter, HOST_NAME_FIELD, Operand};
+use super::{Comparison, Filter, Operand};
 
-pub(super) fn holds(filter: &Filter, value_of: &mut dyn FnMut(&str) -> Option<Value>) -> bool {
+/// Gives the value of a field.
+type ValueOf<'a> = &'a mut dyn FnMut(&str) -> Option<Value>;
+
+pub(super) fn holds(
+    filter: &Filter,
+    value_of: ValueOf<'_>,
+    is_host_name: &dyn Fn(&str) -> bool,
+) -> bool {
     match filter {
-        Filter::And(parts) => parts.iter().all(|part| holds(part, value_of)),
-        Filter::Or(parts) => parts.iter().any(|part| holds(part, value_of)),
-        Filter::Not(inner) => !holds(inner, value_of),
+        Filter::And(parts) => parts.iter().all(|part| holds(part, value_of, is_host_name)),
+        Filter::Or(parts) => parts.iter().any(|part| holds(part, value_of, is_host_name)),
+        Filter::Not(inner) => !holds(inner, value_of, is_host_name),
         Filter::True(field) => value_of(field).is_some_and(|value| is_true(&value)),
-        Filter::Compare(how, field, operand) => {
-            value_of(field).is_some_and(|value| compares(*how, field, &value, operand))
-        }
+        Filter::Compare(how, field, operand) => value_of(field)
+            .is_some_and(|value| compares(*how, &value, operand, is_host_name(field))),
         Filter::Matches(field, pattern) => match value_of(field) {
-            Some(Value::String(text)) => pattern.0.is_match(&text),
-            Some(Value::Number(number)) => pattern.0.is_match(&number.to_string()),
+            Some(Value::String(text)) => pattern.is_match(&text),
+            Some(Value::Number(number)) => pattern.is_match(&number.to_string()),
             _ => false,
         },
         Filter::Contains(field, operand) => match value_of(field) {
@@ -40,11 +46,9 @@ fn is_true(value: &Value) -> bool {
     }
 }
 
-fn compares(how: Comparison, field: &str, value: &Value, operand: &Operand) -> bool {
+fn compares(how: Comparison, value: &Value, operand: &Operand, is_host_name: bool) -> bool {
     let order = order(value, operand);
-    let equal = || {
-        order == Some(Ordering::Equal) || (field == HOST_NAME_FIELD && is_host_of(value, operand))
-    };
+    let equal = || order == Some(Ordering::Equal) || (is_host_name && is_host_of(value, operand));
     match how {
         Comparison::Equal => equal(),
         Comparison::Different => !equal(),
@@ -55,11 +59,15 @@ fn compares(how: Comparison, field: &str, value: &Value, operand: &Operand) -> b
     }
 }
 
-/// Whether `operand` is what stands before one of the dots of the host name.
+/// Whether `operand` is the host name, or what stands before one of its dots, in any case.
 fn is_host_of(value: &Value, operand: &Operand) -> bool {
     let (Value::String(name), Operand::Text(part)) = (value, operand) else { return false };
-    let rest = name.get(..part.len()).filter(|head| head.eq_ignore_ascii_case(part));
-    rest.is_some() && !part.is_empty() && name.get(part.len()..).is_some_and(|r| r.starts_with('.'))
+    let (Some(head), Some(rest)) = (name.get(..part.len()), name.get(part.len()..)) else {
+        return false;
+    };
+    !part.is_empty()
+        && head.eq_ignore_ascii_case(part)
+        && (rest.is_empty() || rest.starts_with('.'))
 }
 
 /// How they compare; `None` for values of kinds that do not.
@@ -70,8 +78,17 @@ fn order(value: &Value, operand: &Operand) -> Option<Ordering> {
         (Value::Number(value), Operand::Text(text)) => {
             numbers(value, &serde_json::from_str(text).ok()?)
         }
+        (Value::Array(pair), Operand::Number(number)) => {
+            moment(pair)?.partial_cmp(&number.as_f64()?)
+        }
         _ => None,
     }
+}
+
+/// A time as seconds and microseconds, in seconds.
+fn moment(pair: &[Value]) -> Option<f64> {
+    let [seconds, micros] = pair else { return None };
+    Some(seconds.as_f64()? + micros.as_f64()? / 1e6)
 }
 
 /// Whole numbers compare exactly, others as floating point.

@@ -1,3 +1,5 @@
+use std::cmp::Ordering;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -15,7 +17,8 @@ fn holds(filter: Value, object: &Value) -> bool {
 #[test]
 fn the_whole_language() {
     let object = json!({"id": 37, "name": "n1.example.com", "offline": false, "rack": 0,
-        "tags": ["a", 5], "status": "running", "load": 1.5, "nothing": null, "empty": ""});
+        "tags": ["a", 5], "status": "running", "load": 1.5, "nothing": null, "empty": "",
+        "host": "n2.example.com", "start": [1_700_000_000, 500_000]});
     for (filter, expected) in [
         (json!(["&"]), true),
         (json!(["|"]), false),
@@ -54,8 +57,34 @@ fn the_whole_language() {
         (json!(["=", "name", ""]), false),
         (json!(["!=", "name", "n1"]), false),
         (json!(["=", "status", "run"]), false),
+        (json!(["=", "host", "n2"]), false),
+        (json!([">", "start", 1_700_000_000]), true),
+        (json!([">=", "start", 1_700_000_001]), false),
+        (json!(["=", "start", 1_700_000_000.5]), true),
+        (json!(["=", "tags", 5]), false),
     ] {
         assert_eq!(holds(filter.clone(), &object), expected, "{filter}");
+    }
+}
+
+#[test]
+fn host_names_are_where_they_are_told() {
+    let object = json!({"name": "n1.example.com", "host": "n2.example.com"});
+    for (field, value, expected) in [
+        ("host", "n2", true),
+        ("host", "N2.Example", true),
+        ("host", "N2.EXAMPLE.COM", true),
+        ("host", "n2.", false),
+        ("host", "n2.exam", false),
+        ("host", "n2.example.com.org", false),
+        ("host", "ñ2", false),
+        ("name", "n1", false),
+        ("name", "n1.example.com", true),
+    ] {
+        let filter = Filter::any_of(field, [value]);
+        let value_of = |field: &str| object.get(field).cloned();
+        let found = filter.holds_where(value_of, |field| field == "host");
+        assert_eq!(found, expected, "{field} {value}");
     }
 }
 
@@ -134,7 +163,7 @@ fn operand() -> impl Strategy<Value = Operand> {
 }
 
 fn any_filter() -> impl Strategy<Value = Filter> {
-    let field = || "[a-d]";
+    let field = || "[a-d]|name";
     let how = prop_oneof![
         Just(Comparison::Equal),
         Just(Comparison::Different),
@@ -158,7 +187,99 @@ fn any_filter() -> impl Strategy<Value = Filter> {
     })
 }
 
+/// What a filter means, from its text alone and without haste.
+fn oracle(filter: &Value, object: &Value) -> bool {
+    let (operator, rest) = filter.as_array().unwrap().split_first().unwrap();
+    match (operator.as_str().unwrap(), rest) {
+        ("&", parts) => !parts.iter().any(|part| !oracle(part, object)),
+        ("|", parts) => parts.iter().any(|part| oracle(part, object)),
+        ("!", [part]) => !oracle(part, object),
+        ("?", [field]) => {
+            let nothing = [json!(null), json!(false), json!(0), json!(""), json!([])];
+            object.get(field.as_str().unwrap()).is_some_and(|value| !nothing.contains(value))
+        }
+        (operator, [field, wanted]) => {
+            let field = field.as_str().unwrap();
+            object.get(field).is_some_and(|value| relation(operator, field, value, wanted))
+        }
+        _ => panic!("no filter: {filter}"),
+    }
+}
+
+fn relation(operator: &str, field: &str, value: &Value, wanted: &Value) -> bool {
+    let order = ordering(value, wanted);
+    let order_is = |wanted: &[Ordering]| order.is_some_and(|found| wanted.contains(&found));
+    let is_short_name = match (value, wanted) {
+        (Value::String(name), Value::String(part)) => {
+            field == "name" && !part.is_empty() && name.starts_with(&format!("{part}."))
+        }
+        _ => false,
+    };
+    match operator {
+        "==" => order_is(&[Ordering::Equal]) || is_short_name,
+        "!=" => !(order_is(&[Ordering::Equal]) || is_short_name),
+        "<" => order_is(&[Ordering::Less]),
+        "<=" => order_is(&[Ordering::Less, Ordering::Equal]),
+        ">" => order_is(&[Ordering::Greater]),
+        ">=" => order_is(&[Ordering::Greater, Ordering::Equal]),
+        "=~" => {
+            let pattern = regex::Regex::new(wanted.as_str().unwrap()).unwrap();
+            match value {
+                Value::String(text) => pattern.is_match(text),
+                Value::Number(number) => pattern.is_match(&number.to_string()),
+                _ => false,
+            }
+        }
+        "=[]" => value.as_array().is_some_and(|list| {
+            list.iter().any(|element| ordering(element, wanted) == Some(Ordering::Equal))
+        }),
+        other => panic!("no operator {other}"),
+    }
+}
+
+/// Text compares with text alone, a number also with the text of one, a time with seconds.
+fn ordering(value: &Value, wanted: &Value) -> Option<Ordering> {
+    match (value, wanted) {
+        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+        (Value::Number(a), Value::Number(b)) => a.as_f64()?.partial_cmp(&b.as_f64()?),
+        (Value::Number(a), Value::String(b)) => a.as_f64()?.partial_cmp(&b.parse().ok()?),
+        (Value::Array(time), Value::Number(b)) => match time.as_slice() {
+            [seconds, micros] => {
+                (seconds.as_f64()? + micros.as_f64()? / 1e6).partial_cmp(&b.as_f64()?)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(Value::from),
+        (-2_i64..4).prop_map(Value::from),
+        "[a-c]{0,2}".prop_map(Value::from),
+        "[ab][.][ab]".prop_map(Value::from),
+        proptest::collection::vec(
+            prop_oneof![(-2_i64..4).prop_map(Value::from), "[a-c]{0,2}".prop_map(Value::from)],
+            0..3,
+        )
+        .prop_map(Value::from),
+    ]
+}
+
 proptest! {
+    #[test]
+    fn filters_mean_what_they_say(
+        filter in any_filter(),
+        object in proptest::collection::btree_map("[a-d]|name", any_value(), 0..5),
+    ) {
+        let text = serde_json::to_value(&filter).unwrap();
+        let object = json!(object);
+        let value_of = |field: &str| object.get(field).cloned();
+        prop_assert_eq!(filter.holds(value_of), oracle(&text, &object), "{} of {}", text, object);
+    }
+
     #[test]
     fn written_filters_read_back(filter in any_filter()) {
         let text = serde_json::to_string(&filter).unwrap();

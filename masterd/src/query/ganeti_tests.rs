@@ -1,0 +1,53 @@
+//! The tables of fields against Ganeti's own, which `tests/tests/e2e/ganeti/fields.py` prints.
+
+use luxi::query::FieldDefinition;
+
+use super::without_rows::{EXPORT, EXT_STORAGE, INSTANCE, NETWORK, OS};
+use super::{Field, cluster, filter, group, job, lock, node};
+
+/// Kind of object, field, title and kind of value of each.
+const GANETI: &str = include_str!("ganeti-fields.txt");
+
+fn own<T>(fields: &[Field<T>]) -> Vec<&FieldDefinition> {
+    fields.iter().map(|field| &field.definition).collect()
+}
+
+fn line(what: &str, field: &FieldDefinition) -> String {
+    let kind = serde_json::to_value(field.kind).unwrap();
+    format!("{what}\t{}\t{}\t{}", field.name, field.title, kind.as_str().unwrap())
+}
+
+/// Every table has Ganeti's fields first, in its order, and none of ours takes one of its names.
+#[test]
+fn fields_are_those_of_ganeti() {
+    let tables: Vec<(&str, Vec<&FieldDefinition>)> = vec![
+        ("node", own(node::FIELDS)),
+        ("group", own(group::FIELDS)),
+        ("job", own(job::FIELDS)),
+        ("lock", own(lock::FIELDS)),
+        ("instance", INSTANCE.iter().collect()),
+        ("network", NETWORK.iter().collect()),
+        ("export", EXPORT.iter().collect()),
+        ("filter", own(filter::FIELDS)),
+        ("cluster", own(cluster::FIELDS)),
+        ("os", OS.iter().collect()),
+        ("extstorage", EXT_STORAGE.iter().collect()),
+    ];
+    let mut compared = 0;
+    for (what, fields) in tables {
+        let begin = format!("{what}\t");
+        let wanted: Vec<&str> = GANETI.lines().filter(|line| line.starts_with(&begin)).collect();
+        let found: Vec<String> = fields.iter().map(|field| line(what, field)).collect();
+        for (found, wanted) in found.iter().zip(&wanted) {
+            assert_eq!(found, wanted);
+        }
+        assert!(found.len() >= wanted.len(), "{what} lacks {:?}", wanted.get(found.len()..));
+        let mut names: Vec<&str> = fields.iter().map(|field| field.name.as_ref()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), fields.len(), "{what} has a name twice");
+        assert!(fields.iter().all(|f| !f.title.is_empty() && !f.doc.is_empty()), "{what}");
+        compared += wanted.len();
+    }
+    assert_eq!(compared, GANETI.lines().count(), "a kind of object was left out");
+}
