@@ -6,7 +6,8 @@
 //! In reading order: `session` is what every command needs to know and to reach the master,
 //! `error` and `hint` say what went wrong and what to do next; `submit`, `watch`, `follow`
 //! and `interrupt` make a job and see it to its end; `list`, `chosen`, `table`, `cells`,
-//! `expression` and `outline` show things; then one module for each kind of object.
+//! `expression` and `outline` show things; then one module for each kind of object. `generate` makes
+//! manual pages and completions of the definition.
 
 mod error;
 mod hint;
@@ -31,6 +32,8 @@ mod job;
 mod machine;
 mod node;
 
+mod generate;
+
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -38,9 +41,12 @@ use std::process::ExitCode;
 
 use clap::{
     ArgMatches, Args, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+    ValueEnum,
 };
+use clap_complete::Shell;
 
 use error::{CliError, Exit};
+pub use generate::{completions, man_pages};
 use session::Session;
 
 /// Where options stand that every command has.
@@ -108,6 +114,19 @@ enum Object {
     /// Look inside, and test.
     #[command(subcommand)]
     Debug(debug::Debug),
+    /// Print completions of gnt for a shell: `source <(gnt completion bash)`.
+    Completion {
+        /// The shell.
+        shell: Completed,
+    },
+}
+
+/// Shells that completions are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Completed {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 /// The definition of the whole command line, for man pages and completions.
@@ -116,10 +135,11 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// The definition of `gnt-job` and its like: the object `object` alone. `None` if there is none.
+/// The definition of `gnt-job` and its like: the object `object` alone. `None` if there is none, or
+/// it has no verbs.
 fn command_of(object: &str) -> Option<clap::Command> {
     let all = command();
-    let only = all.find_subcommand(object)?.clone();
+    let only = all.find_subcommand(object).filter(|found| found.has_subcommands())?.clone();
     let program = format!("gnt-{object}");
     let about = only.get_about().cloned().unwrap_or_default();
     let only = Everywhere::augment_args(only.version(env!("CARGO_PKG_VERSION"))).about(about);
@@ -146,11 +166,21 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Ipam(verb) => ipam::run(verb, &session),
         Object::Machine(verb) => machine::run(verb, &session),
         Object::Debug(verb) => debug::run(verb, &session),
+        Object::Completion { shell } => completion(shell),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error, &session, color),
     }
+}
+
+fn completion(shell: Completed) -> Result<(), CliError> {
+    let text = generate::completion(match shell {
+        Completed::Bash => Shell::Bash,
+        Completed::Zsh => Shell::Zsh,
+        Completed::Fish => Shell::Fish,
+    });
+    Ok(std::io::stdout().lock().write_all(&text)?)
 }
 
 /// A command line that was read.
@@ -265,7 +295,7 @@ mod tests {
 
     #[test]
     fn each_object_is_a_program() {
-        for object in command().get_subcommands() {
+        for object in command().get_subcommands().filter(|object| object.has_subcommands()) {
             let name = object.get_name();
             let definition = command_of(name).unwrap();
             definition.clone().debug_assert();
