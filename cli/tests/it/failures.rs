@@ -114,6 +114,7 @@ impl Script {
             .arg("--socket")
             .arg(self.root.path().join("socket"))
             .args(words)
+            .env("TZ", "UTC")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -161,7 +162,7 @@ fn a_master_that_is_restarted_does_not_end_the_wait() {
     let output = child.wait_with_output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<_> = shown.lines().skip(2).collect();
-    assert_eq!(lines, ["2023-11-14 22:13:20 UTC begins", "2023-11-14 22:13:20 UTC ends"]);
+    assert_eq!(lines, ["Tue Nov 14 22:13:20 2023 begins", "Tue Nov 14 22:13:20 2023 ends"]);
     let told = String::from_utf8(output.stderr).unwrap();
     let lost =
         "The connection to the master is lost while waiting for job 5; trying again for 60 s";
