@@ -3,6 +3,7 @@
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`]
 //! the rest of it; [`restart`] and
 //! [`kill_loop`] are about ends and beginnings; [`locks`], [`operator`], [`enrol`], [`volume`] and [`bytes`] about use;
+//! [`ganeti_cli`] compares with Ganeti's own clients;
 //! [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
@@ -14,6 +15,7 @@ mod restart;
 
 mod bytes;
 mod enrol;
+mod ganeti_cli;
 mod locks;
 mod operator;
 mod volume;
