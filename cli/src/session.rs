@@ -132,10 +132,10 @@ pub(crate) fn read_input(path: &Path) -> Result<String, CliError> {
     }
 }
 
-/// Writes lines to standard output.
+/// Writes lines to standard output, by one write where they fit into it.
 pub(crate) fn say(text: impl std::fmt::Display) -> Result<(), CliError> {
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{text}")?;
+    stdout.write_all(format!("{text}\n").as_bytes())?;
     Ok(stdout.flush()?)
 }
 

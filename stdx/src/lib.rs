@@ -1,8 +1,9 @@
 //! What std lacks and several crates need. No word of the cluster is spoken here.
 //!
 //! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins
-//! what runs in the background, [`atomic`] replaces files whole, [`local_time`] is the wall clock, [`daemon`] is what every daemon
-//! does at its start and end, [`net`] holds the sockets that know their interface.
+//! what runs in the background, [`atomic`] replaces files whole, [`local_time`] is the wall clock
+//! here, [`daemon`] is what every daemon does at its start and end, [`net`] holds the sockets that
+//! know their interface.
 #![warn(missing_docs)]
 
 pub mod atomic;

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use model::layout::Layout;
 
+use crate::script::Script;
 use crate::toy::{gnt, start};
 
 fn role(root: &std::path::Path, master: &str) {
@@ -92,54 +93,6 @@ fn a_closed_pipe_is_no_panic() {
     let mut told = String::new();
     child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
     assert_eq!((status.code(), told.as_str()), (Some(141), ""));
-}
-
-/// A master that answers what it is told to, one connection after the other.
-struct Script {
-    root: tempfile::TempDir,
-    listener: UnixListener,
-}
-
-impl Script {
-    fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let listener = UnixListener::bind(root.path().join("socket")).unwrap();
-        Self { root, listener }
-    }
-
-    fn gnt(&self, words: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_gnt"))
-            .arg("--root")
-            .arg(self.root.path())
-            .arg("--socket")
-            .arg(self.root.path().join("socket"))
-            .args(words)
-            .env("TZ", "UTC")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-    }
-
-    /// Takes a connection, gives each of the answers to a question, and hangs up; the questions.
-    fn answer(&self, answers: &[&str]) -> Vec<String> {
-        let (mut stream, _) = self.listener.accept().unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut question = move || {
-            let mut question = Vec::new();
-            reader.read_until(3, &mut question).unwrap();
-            String::from_utf8(question).unwrap()
-        };
-        let mut asked = Vec::new();
-        for answer in answers {
-            asked.push(question());
-            stream.write_all(format!("{answer}\u{3}").as_bytes()).unwrap();
-        }
-        // The client sends no further question before it has read the last answer.
-        asked.push(question());
-        asked
-    }
 }
 
 const BEGINS: &str = r#"{"success":true,"result":[["running",["running"],[null]],[[1,[1700000000,0],"message","begins"]]]}"#;
