@@ -3,6 +3,8 @@
 mod add;
 mod info;
 
+use std::net::IpAddr;
+
 use clap::{Args, Subcommand, ValueEnum};
 use luxi::method::What;
 use model::OpCode;
@@ -95,6 +97,12 @@ pub(crate) struct ModifyArguments {
     /// Allow it to run instances, or no longer.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     vm_capable: Option<YesNo>,
+    /// Its address for replication traffic.
+    #[arg(short, long, value_name = "IP")]
+    secondary_ip: Option<IpAddr>,
+    /// Record that it is powered, or not.
+    #[arg(long, value_name = "yes|no", hide_possible_values = true)]
+    node_powered: Option<YesNo>,
     /// The rack that its agent serves, or none.
     #[arg(long, value_name = "NUMBER|none", value_parser = rack)]
     rack: Option<i64>,
@@ -151,10 +159,10 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         auto_promote: arguments.auto_promote,
         master_capable: truth(arguments.master_capable),
         vm_capable: truth(arguments.vm_capable),
-        secondary_ip: None,
+        secondary_ip: arguments.secondary_ip,
         rack: arguments.rack,
         ndparams: None,
-        powered: None,
+        powered: truth(arguments.node_powered),
         hv_state: None,
         disk_state: None,
     };
@@ -164,8 +172,9 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         params.drained,
         params.master_capable,
         params.vm_capable,
+        params.powered,
     ];
-    if flags.iter().all(Option::is_none) && params.rack.is_none() {
+    if flags.iter().all(Option::is_none) && params.rack.is_none() && params.secondary_ip.is_none() {
         warn("Please give at least one of the parameters.")?;
         return Err(CliError::Told);
     }

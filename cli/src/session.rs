@@ -150,7 +150,7 @@ pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), CliError> {
         return Ok(());
     }
     if !io::stdin().is_terminal() {
-        let told = format!("Not done: \"{question}\" needs a terminal to confirm it, or --force");
+        let told = format!("Not done: \"{question}\" needs a terminal to confirm it, or --yes");
         return Err(CliError::NotConfirmed(told));
     }
     let mut stderr = io::stderr().lock();
