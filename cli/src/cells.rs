@@ -1,9 +1,15 @@
-//! Core: how the values of lists look.
+//! How the values of lists look: those of Ganeti's objects as its clients print them, byte for
+//! byte, since scripts read them; ours for readers.
 
 use clap::ValueEnum;
+use luxi::method::What;
 use luxi::query::{Cell, CellStatus, FieldDefinition, FieldKind};
-use model::Timestamp;
 use serde_json::Value;
+
+use crate::{moment, python};
+
+/// What stands for a moment that is none.
+const NO_TIME: &str = "N/A";
 
 /// In which unit sizes are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -21,6 +27,8 @@ pub(crate) enum Units {
 /// How one list is shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
+    /// The objects that it shows.
+    pub(crate) what: What,
     /// The unit of sizes.
     pub(crate) units: Units,
     /// Whether missing values are shown in words.
@@ -28,22 +36,73 @@ pub(crate) struct Look {
 }
 
 /// The text of a cell.
-pub(crate) fn text(cell: &Cell, kind: FieldKind, look: Look) -> String {
-    match cell.value() {
-        Some(value) => match kind {
-            FieldKind::Bool => bool_text(value),
-            FieldKind::Unit => {
-                value.as_f64().map_or_else(|| plain(value), |mib| size(mib, look.units))
-            }
-            FieldKind::Timestamp => time(value),
-            FieldKind::Text
-            | FieldKind::Number
-            | FieldKind::Float
-            | FieldKind::Other
-            | FieldKind::Unknown => plain(value),
-        },
-        None => missing(cell.status(), look.verbose).to_owned(),
+pub(crate) fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
+    let Some(value) = cell.value() else {
+        return missing(cell.status(), look.verbose).to_owned();
+    };
+    if let Some(text) = special(value, &field.name, look.what) {
+        return text;
     }
+    let is_ours = look.what == What::Machine;
+    let other = |value: &Value| if is_ours { plain(value) } else { python::text(value) };
+    match field.kind {
+        FieldKind::Bool => if python::is_true(value) { "Y" } else { "N" }.to_owned(),
+        FieldKind::Unit => value.as_f64().map_or_else(|| other(value), |mib| size(mib, look.units)),
+        FieldKind::Timestamp => moment::date(value)
+            .unwrap_or_else(|| if is_ours { other(value) } else { NO_TIME.to_owned() }),
+        FieldKind::Text
+        | FieldKind::Number
+        | FieldKind::Float
+        | FieldKind::Other
+        | FieldKind::Unknown => other(value),
+    }
+}
+
+/// Fields that Ganeti's clients show in a form of their own.
+fn special(value: &Value, field: &str, what: What) -> Option<String> {
+    Some(match (what, field) {
+        (What::Job, "summary")
+        | (What::Node, "pinst_list" | "sinst_list" | "tags")
+        | (What::Group, "node_list" | "pinst_list") => joined(value.as_array()?, ","),
+        (What::Job, field) if is_times(field) => {
+            let time = |time: &Value| moment::precise(time).unwrap_or_else(|| "?".to_owned());
+            python::repr(&value.as_array()?.iter().map(time).collect())
+        }
+        (What::Job, "waits_for") if *value == Value::Array(Vec::new()) => "-".to_owned(),
+        (What::Lock, "mode" | "owner" | "pending") if !python::is_true(value) => "-".to_owned(),
+        (What::Lock, "owner") => joined(value.as_array()?, ","),
+        (What::Lock, "pending") => {
+            let request = |request: &Value| {
+                let owners = joined(request.get(1)?.as_array()?, ",");
+                Some(format!("{}:{owners}", python::text(request.get(0)?)))
+            };
+            value.as_array()?.iter().map(request).collect::<Option<Vec<_>>>()?.join(", ")
+        }
+        (What::Group, "ndparams") => match value {
+            Value::Object(map) if !map.is_empty() => {
+                let entry =
+                    |(key, value): (&String, &Value)| format!("{key}={}", python::text(value));
+                map.iter().map(entry).collect::<Vec<_>>().join(", ")
+            }
+            _ => "(empty)".to_owned(),
+        },
+        _ => return None,
+    })
+}
+
+/// Whether the field is shown in a form of its own, and so begins at the left.
+pub(crate) fn has_own_form(what: What, field: &str) -> bool {
+    match what {
+        What::Job => field == "summary" || is_times(field),
+        What::Node => matches!(field, "pinst_list" | "sinst_list" | "tags"),
+        What::Group => matches!(field, "node_list" | "pinst_list" | "ndparams"),
+        What::Lock => matches!(field, "mode" | "owner" | "pending"),
+        What::Instance | What::Network | What::Export | What::Filter | What::Machine => false,
+    }
+}
+
+fn joined(list: &[Value], separator: &str) -> String {
+    list.iter().map(python::text).collect::<Vec<_>>().join(separator)
 }
 
 const fn missing(status: CellStatus, verbose: bool) -> &'static str {
@@ -60,11 +119,7 @@ const fn missing(status: CellStatus, verbose: bool) -> &'static str {
     }
 }
 
-fn bool_text(value: &Value) -> String {
-    value.as_bool().map_or_else(|| plain(value), |yes| if yes { "Y" } else { "N" }.to_owned())
-}
-
-/// A value without quotes; lists with commas, what lies deeper as JSON.
+/// A value of our own objects, without quotes; lists with commas, what lies deeper as JSON.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -98,23 +153,6 @@ fn size(mib: f64, units: Units) -> String {
     }
 }
 
-/// A moment: seconds since the epoch, or a pair of seconds and microseconds.
-pub(crate) fn time(value: &Value) -> String {
-    let seconds = value.as_i64().or_else(|| value.get(0)?.as_i64());
-    // Ganeti's configuration has times with a fraction; tables show whole seconds.
-    let seconds = seconds.or_else(|| value.to_string().split('.').next()?.parse().ok());
-    match seconds {
-        Some(seconds) => Timestamp::default().plus_seconds(seconds).to_string(),
-        None => plain(value),
-    }
-}
-
-/// A pair of seconds and microseconds since the epoch in microseconds.
-pub(crate) fn micros(time: &Value) -> Option<i64> {
-    let (seconds, micros) = (time.get(0)?.as_i64()?, time.get(1)?.as_i64()?);
-    seconds.checked_mul(1_000_000)?.checked_add(micros)
-}
-
 /// A value for other programs: each pair of seconds and microseconds that is a time is a number of
 /// seconds since the epoch with its fraction.
 pub(crate) fn json(value: &Value, field: &FieldDefinition) -> Value {
@@ -122,6 +160,7 @@ pub(crate) fn json(value: &Value, field: &FieldDefinition) -> Value {
         return seconds(value);
     }
     match (field.name.as_ref(), value) {
+        ("received_ts" | "start_ts" | "end_ts", time) => seconds(time),
         (name, Value::Array(times)) if is_times(name) => times.iter().map(seconds).collect(),
         ("oplog", Value::Array(logs)) => logs.iter().map(log_json).collect(),
         _ => value.clone(),
@@ -134,7 +173,7 @@ pub(crate) fn is_moment(field: &str) -> bool {
 }
 
 /// Whether the field has a time for each opcode of a job.
-pub(crate) fn is_times(field: &str) -> bool {
+fn is_times(field: &str) -> bool {
     matches!(field, "opstart" | "opexec" | "opend")
 }
 
@@ -148,7 +187,8 @@ fn log_json(log: &Value) -> Value {
 
 fn seconds(time: &Value) -> Value {
     const MICROS_PER_SECOND: f64 = 1e6;
-    micros(time).map_or_else(|| time.clone(), |micros| (micros as f64 / MICROS_PER_SECOND).into())
+    let micros = moment::micros(time);
+    micros.map_or_else(|| time.clone(), |micros| (micros as f64 / MICROS_PER_SECOND).into())
 }
 
 #[cfg(test)]
@@ -157,32 +197,58 @@ mod tests {
 
     use super::*;
 
-    const LOOK: Look = Look { units: Units::H, verbose: false };
+    fn shown(what: What, name: &'static str, kind: FieldKind, value: Value) -> String {
+        let look = Look { what, units: Units::H, verbose: false };
+        text(&Cell::normal(value), &FieldDefinition::new(name, "A", kind, ""), look)
+    }
 
     #[test]
     fn values() {
-        for (value, kind, expected) in [
-            (json!("x"), FieldKind::Text, "x"),
-            (json!(null), FieldKind::Text, "-"),
-            (json!(true), FieldKind::Bool, "Y"),
-            (json!(false), FieldKind::Bool, "N"),
-            (json!(512), FieldKind::Unit, "512M"),
-            (json!(100_045), FieldKind::Unit, "97.7G"),
-            (json!(3_145_728), FieldKind::Unit, "3.0T"),
-            (json!(1_700_000_000), FieldKind::Timestamp, "2023-11-14 22:13:20 UTC"),
-            (json!(1_700_000_000.5), FieldKind::Timestamp, "2023-11-14 22:13:20 UTC"),
-            (json!([1_700_000_000, 5]), FieldKind::Timestamp, "2023-11-14 22:13:20 UTC"),
-            (json!(null), FieldKind::Timestamp, "-"),
-            (json!(["a", 5, [1]]), FieldKind::Other, "a,5,[1]"),
-            (json!([]), FieldKind::Other, "-"),
+        for (value, kind, ours, ganetis) in [
+            (json!("x"), FieldKind::Text, "x", "x"),
+            (json!(null), FieldKind::Text, "-", "None"),
+            (json!(true), FieldKind::Bool, "Y", "Y"),
+            (json!(false), FieldKind::Bool, "N", "N"),
+            (json!(512), FieldKind::Unit, "512M", "512M"),
+            (json!(100_045), FieldKind::Unit, "97.7G", "97.7G"),
+            (json!(3_145_728), FieldKind::Unit, "3.0T", "3.0T"),
+            (json!(null), FieldKind::Timestamp, "-", "N/A"),
+            (json!(["a", 5, [1]]), FieldKind::Other, "a,5,[1]", "['a', 5, [1]]"),
+            (json!([]), FieldKind::Other, "-", "[]"),
         ] {
-            assert_eq!(text(&Cell::normal(value.clone()), kind, LOOK), expected, "{value}");
+            assert_eq!(shown(What::Machine, "a", kind, value.clone()), ours, "{value}");
+            assert_eq!(shown(What::Job, "a", kind, value.clone()), ganetis, "{value}");
         }
         assert_eq!(size(100_045.0, Units::M), "100045");
         assert_eq!(size(100_045.0, Units::G), "97.7");
         let offline = Cell::without(CellStatus::Offline);
-        assert_eq!(text(&offline, FieldKind::Text, LOOK), "*");
-        assert_eq!(text(&offline, FieldKind::Text, Look { verbose: true, ..LOOK }), "(offline)");
+        let look = Look { what: What::Node, units: Units::H, verbose: false };
+        let field = FieldDefinition::new("a", "A", FieldKind::Text, "");
+        assert_eq!(text(&offline, &field, look), "*");
+        assert_eq!(text(&offline, &field, Look { verbose: true, ..look }), "(offline)");
+    }
+
+    #[test]
+    fn forms_of_their_own() {
+        for (what, name, value, expected) in [
+            (What::Job, "summary", json!(["A", "B(1)"]), "A,B(1)"),
+            (What::Job, "opstart", json!([null]), "['?']"),
+            (What::Node, "tags", json!(["a", "b"]), "a,b"),
+            (What::Node, "tags", json!([]), ""),
+            (What::Lock, "mode", json!(null), "-"),
+            (What::Lock, "owner", json!(["job/1", "job/2"]), "job/1,job/2"),
+            (What::Lock, "pending", json!([]), "-"),
+            (
+                What::Lock,
+                "pending",
+                json!([["shared", ["job/1", "job/2"]], ["exclusive", ["job/3"]]]),
+                "shared:job/1,job/2, exclusive:job/3",
+            ),
+            (What::Group, "ndparams", json!({}), "(empty)"),
+            (What::Group, "ndparams", json!({"a": 1, "b": true}), "a=1, b=True"),
+        ] {
+            assert_eq!(shown(what, name, FieldKind::Other, value.clone()), expected, "{value}");
+        }
     }
 
     #[test]
@@ -193,6 +259,7 @@ mod tests {
             ("a", FieldKind::Timestamp, "1700000000.5", "1700000000.5"),
             ("a", FieldKind::Timestamp, "null", "null"),
             ("a", FieldKind::Other, "[1700000000,5]", "[1700000000,5]"),
+            ("end_ts", FieldKind::Other, "[1700000000,5]", "1700000000.000005"),
             ("opend", FieldKind::Other, "[[1700000000,250000],null]", "[1700000000.25,null]"),
             (
                 "oplog",

@@ -5,13 +5,17 @@ use std::collections::HashSet;
 use luxi::method::What;
 use luxi::query::filter::Operand;
 use luxi::query::{Cell, Filter, Table};
-use model::JobId;
+use model::error::ErrorCode;
+use model::{Exception, JobId};
 use serde_json::Value;
 
 use crate::error::CliError;
+use crate::expression;
 
 /// The field whose values are host names, for filters and so here.
 const HOST_NAME: &str = "name";
+/// A lone argument with one of these is an expression, as in Ganeti.
+const EXPRESSION_MARKS: &str = "\t\n\u{b}\u{c}\r !\"'()/<=>\\~";
 
 /// The objects that are meant; none named means all there are.
 #[derive(Debug)]
@@ -22,6 +26,38 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
+    /// The objects whose field `key` has one of these names. A name with `*` or `?` is a pattern
+    /// for each part of a host name, and a lone argument that can only be an expression is one.
+    pub(crate) fn by_arguments(key: &'static str, arguments: &[String]) -> Result<Self, CliError> {
+        if let [lone] = arguments
+            && lone.contains(|c| EXPRESSION_MARKS.contains(c))
+        {
+            return Ok(Self::all().limited(vec![expression_of(lone)?]));
+        }
+        let (patterns, names): (Vec<String>, Vec<String>) =
+            arguments.iter().cloned().partition(|name| name.contains(['*', '?']));
+        if patterns.is_empty() {
+            return Ok(Self::named(key, &names));
+        }
+        let matching = patterns.iter().map(|pattern| {
+            Filter::matching(key, &name_pattern(pattern))
+                .map_err(|error| CliError::Usage(error.to_string()))
+        });
+        let mut any = matching.collect::<Result<Vec<_>, _>>()?;
+        any.extend(Self::named(key, &names).filter());
+        Ok(Self::all().limited(vec![Filter::Or(any)]))
+    }
+
+    /// The jobs with these numbers, or a lone expression.
+    pub(crate) fn jobs_by_arguments(arguments: &[String]) -> Result<Self, CliError> {
+        if let [lone] = arguments
+            && lone.contains(|c| EXPRESSION_MARKS.contains(c))
+        {
+            return Ok(Self::all().limited(vec![expression_of(lone)?]));
+        }
+        Ok(Self::jobs(&job_ids(arguments)?))
+    }
+
     /// The objects whose field `key` has one of these names.
     pub(crate) fn named(key: &'static str, names: &[String]) -> Self {
         Self {
@@ -42,8 +78,9 @@ impl Chosen {
     }
 
     /// Only those for which these conditions hold, too.
-    pub(crate) fn limited(self, others: Vec<Filter>) -> Self {
-        Self { others, ..self }
+    pub(crate) fn limited(mut self, others: Vec<Filter>) -> Self {
+        self.others.extend(others);
+        self
     }
 
     /// The further conditions.
@@ -92,6 +129,43 @@ impl Chosen {
     }
 }
 
+/// Reads numbers of jobs.
+pub(crate) fn job_ids(arguments: &[String]) -> Result<Vec<JobId>, CliError> {
+    arguments.iter().map(|text| job_id(text)).collect()
+}
+
+/// Reads the number of a job.
+pub(crate) fn job_id(text: &str) -> Result<JobId, CliError> {
+    let number = text.trim().parse().map_err(|_no_number| {
+        // Python's words, which Ganeti's clients show.
+        let told = format!(
+            "Invalid job ID passed: invalid literal for int() with base 10: {}",
+            crate::python::repr(&Value::from(text))
+        );
+        CliError::Refused(Exception::prereq(told, ErrorCode::WrongInput))
+    })?;
+    Ok(JobId(number))
+}
+
+fn expression_of(text: &str) -> Result<Filter, CliError> {
+    let wrong = |error| CliError::Filter { text: text.to_owned(), error };
+    expression::read(text).map_err(wrong)
+}
+
+/// A pattern of `*` and `?` for parts of a host name as a regular expression; what is beyond the
+/// parts that it gives may be anything.
+fn name_pattern(pattern: &str) -> String {
+    let body: String = pattern
+        .chars()
+        .map(|c| match c {
+            '*' => "[^.]*".to_owned(),
+            '?' => "[^.]".to_owned(),
+            other => regex::escape(other.encode_utf8(&mut [0; 4])),
+        })
+        .collect();
+    format!(r"^{body}(\..*)?$")
+}
+
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -128,5 +202,26 @@ mod tests {
         assert_eq!(Chosen::jobs(&ids).missing(&table("id", &[Value::from(7)])), ["8"]);
         assert!(Chosen::all().missing(&table("id", &[])).is_empty());
         assert!(Chosen::all().filter().is_none());
+    }
+
+    #[test]
+    fn arguments() {
+        let wire = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
+            let chosen = Chosen::by_arguments("name", &arguments).unwrap();
+            let all: Vec<_> = chosen.filter().into_iter().chain(chosen.others.clone()).collect();
+            serde_json::to_string(&all).unwrap()
+        };
+        assert_eq!(wire(&[]), "[]");
+        assert_eq!(
+            wire(&["n1"]),
+            serde_json::to_string(&[Filter::any_of("name", ["n1"])]).unwrap()
+        );
+        assert_eq!(wire(&["offline = 1"]), r#"[["==","offline",1]]"#);
+        assert_eq!(
+            wire(&["n?.a*", "m"]),
+            r#"[["|",["=~","name","^n[^.]\\.a[^.]*(\\..*)?$"],["|",["==","name","m"]]]]"#
+        );
+        assert!(job_ids(&["5".to_owned(), "x".to_owned()]).is_err());
     }
 }

@@ -1,5 +1,9 @@
 //! `gnt cluster`.
 
+mod info;
+mod verify;
+mod watcher;
+
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -8,16 +12,14 @@ use clap::{Args, Subcommand};
 use luxi::method::{QueryClusterInfo, QueryConfigValues, SetDrainFlag};
 use model::opcode::ClusterSetParams;
 use model::{NodeName, OpCode};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::cells;
 use crate::error::CliError;
-use crate::outline::Outline;
-use crate::session::{Session, say};
-use crate::submit::JobArguments;
+use crate::session::{Session, say, warn};
+use crate::submit::{JobArguments, Priority, opcode};
+use crate::tags::{self, ClusterTagsArguments, Tagged};
+use crate::{params, python};
 
-/// The value that tells whether the queue is drained.
-const DRAIN_FLAG: &str = "drain_flag";
 /// The variable that tells `masterd` under which name to speak of itself; its verb follows.
 const CALLED_AS: &str = "GANTRY_CALLED_AS";
 
@@ -33,8 +35,11 @@ pub(crate) enum Cluster {
     #[command(visible_alias = "show")]
     Info {
         /// Print them all as JSON.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "roman")]
         json: bool,
+        /// Take roman numerals where Ganeti does.
+        #[arg(long)]
+        roman: bool,
     },
     /// Print the name of the master node.
     Getmaster,
@@ -42,9 +47,43 @@ pub(crate) enum Cluster {
     Version,
     /// Change parameters of the cluster; what is not given stays as it is.
     Modify(ModifyArguments),
-    /// Stop taking new jobs, or take them again.
-    #[command(subcommand)]
-    Queue(Queue),
+    /// Stop taking new jobs, or take them again: drain, undrain, info.
+    Queue {
+        /// drain takes no new jobs, while those that are queued still run; undrain takes them
+        /// again; info tells whether they are taken.
+        #[arg(value_name = "drain|undrain|info")]
+        command: String,
+    },
+    /// Pause the watcher, or let it go on: pause SPAN, continue, info.
+    Watcher(watcher::WatcherArguments),
+    /// Check the configuration, and each node group.
+    Verify(verify::VerifyArguments),
+    /// Send the configuration to all nodes again.
+    RedistConf {
+        /// Even if the queue is drained.
+        #[arg(long)]
+        yes_do_it: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Tell by the exit status whether the master answers.
+    MasterPing,
+    /// Print the command that would make the limits of instances.
+    ShowIspecsCmd,
+    /// List the tags of the cluster.
+    ListTags,
+    /// Add tags to the cluster.
+    AddTags(ClusterTagsArguments),
+    /// Remove tags of the cluster.
+    RemoveTags(ClusterTagsArguments),
+    /// Search the tags of all objects.
+    SearchTags {
+        /// A regular expression.
+        pattern: String,
+        /// How urgent the job is; as usual without it.
+        #[arg(long, value_name = "PRIORITY")]
+        priority: Option<Priority>,
+    },
 }
 
 /// Arguments of `init`.
@@ -90,26 +129,36 @@ pub(crate) struct ModifyArguments {
     job: JobArguments,
 }
 
-/// What can be done with the queue as a whole.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Queue {
-    /// Take no new jobs; those that are queued still run.
-    Drain,
-    /// Take new jobs again.
-    Undrain,
-    /// Tell whether new jobs are taken.
-    Info,
-}
-
 /// Carries out one verb.
 pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
     match verb {
         Cluster::Init(arguments) => Err(init(arguments, session)),
-        Cluster::Info { json } => info(json, session),
+        Cluster::Info { json, roman } => info::run(json, roman, session),
         Cluster::Getmaster => getmaster(session),
         Cluster::Version => version(session),
         Cluster::Modify(arguments) => modify(arguments, session),
-        Cluster::Queue(verb) => queue(&verb, session),
+        Cluster::Queue { command } => queue(&command, session),
+        Cluster::Watcher(arguments) => watcher::run(&arguments, session),
+        Cluster::Verify(arguments) => verify::run(arguments, session),
+        Cluster::RedistConf { yes_do_it, job } => {
+            let op = opcode("OP_CLUSTER_REDIST_CONF", json!({}));
+            let run =
+                if yes_do_it { JobArguments::run_though_drained } else { JobArguments::run_raw };
+            run(&job, op, session).map(drop)
+        }
+        Cluster::MasterPing => {
+            session.ask(&QueryClusterInfo {}).map(drop).map_err(|_away| CliError::Told)
+        }
+        Cluster::ShowIspecsCmd => {
+            let info = session.ask(&QueryClusterInfo {})?;
+            let get = |key: &str| info.get(key).unwrap_or(&Value::Null);
+            let options = params::specs_options(get("ipolicy"), true);
+            say(format_args!("gnt-cluster init{options} {}", python::text(get("name"))))
+        }
+        Cluster::ListTags => tags::list(Tagged::Cluster, "", session),
+        Cluster::AddTags(arguments) => tags::add(Tagged::Cluster, arguments.into(), session),
+        Cluster::RemoveTags(arguments) => tags::remove(Tagged::Cluster, arguments.into(), session),
+        Cluster::SearchTags { pattern, priority } => search_tags(&pattern, priority, session),
     }
 }
 
@@ -122,47 +171,6 @@ fn init(arguments: InitArguments, session: &Session) -> CliError {
     command.arg("--root").arg(session.layout().root()).arg("init").args(arguments.passed_on);
     let error = command.exec();
     CliError::Start { program, error }
-}
-
-fn info(json: bool, session: &Session) -> Result<(), CliError> {
-    let mut client = session.connect()?;
-    let mut info = client.call(&QueryClusterInfo {})?;
-    let values = client.call(&QueryConfigValues { names: [DRAIN_FLAG].into() })?;
-    let drain_flag = values.first().cloned().unwrap_or_default();
-    if json {
-        if let Value::Object(map) = &mut info {
-            map.insert(DRAIN_FLAG.to_owned(), drain_flag);
-        }
-        return say(format_args!("{info:#}"));
-    }
-    let get = |key: &str| info.get(key).unwrap_or(&Value::Null);
-    let mut outline = Outline::default();
-    for (title, key) in [("Cluster name", "name"), ("Cluster UUID", "uuid")] {
-        outline.value(title, get(key));
-    }
-    outline.entry("Creation time", cells::time(get("ctime")));
-    outline.entry("Modification time", cells::time(get("mtime")));
-    outline.value("Master node", get("master"));
-    let queue = match drain_flag.as_bool() {
-        Some(true) => "drained, takes no new jobs",
-        Some(false) => "takes new jobs",
-        None => "unknown",
-    };
-    outline.entry("Job queue", queue);
-    outline.value("Architecture (this node)", get("architecture"));
-    outline.value("Tags", get("tags"));
-    outline.section("Cluster parameters");
-    for (title, key) in [
-        ("candidate pool size", "candidate_pool_size"),
-        ("maximal number of jobs that call agents at the same time", "max_running_jobs"),
-        ("maximal number of jobs simultaneously tracked by the scheduler", "max_tracked_jobs"),
-        ("mac prefix", "mac_prefix"),
-        ("master netdev", "master_netdev"),
-        ("master netmask", "master_netmask"),
-    ] {
-        outline.value(title, get(key));
-    }
-    say(outline.into_text())
 }
 
 fn getmaster(session: &Session) -> Result<(), CliError> {
@@ -187,7 +195,7 @@ fn version(session: &Session) -> Result<(), CliError> {
         ("Export interface", "export_version"),
         ("VCS version", "vcs_version"),
     ] {
-        say(format_args!("{title}: {}", cells::plain(info.get(key).unwrap_or(&Value::Null))))?;
+        say(format_args!("{title}: {}", python::text(info.get(key).unwrap_or(&Value::Null))))?;
     }
     Ok(())
 }
@@ -204,21 +212,46 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         ..ClusterSetParams::default()
     };
     if params == (ClusterSetParams { force: arguments.force, ..ClusterSetParams::default() }) {
-        return Err(CliError::Usage("Please give at least one of the parameters.".to_owned()));
+        warn("Please give at least one of the parameters.")?;
+        return Err(CliError::Told);
     }
     arguments.job.run(OpCode::ClusterSetParams(params), session).map(drop)
 }
 
-fn queue(verb: &Queue, session: &Session) -> Result<(), CliError> {
-    match verb {
-        Queue::Drain => session.ask(&SetDrainFlag { drained: true }).map(drop),
-        Queue::Undrain => session.ask(&SetDrainFlag { drained: false }).map(drop),
-        Queue::Info => {
-            let values = session.ask(&QueryConfigValues { names: [DRAIN_FLAG].into() })?;
+fn queue(command: &str, session: &Session) -> Result<(), CliError> {
+    match command {
+        "drain" => session.ask(&SetDrainFlag { drained: true }).map(drop),
+        "undrain" => session.ask(&SetDrainFlag { drained: false }).map(drop),
+        "info" => {
+            let values = session.ask(&QueryConfigValues { names: ["drain_flag"].into() })?;
             let drained = values.first().and_then(Value::as_bool).unwrap_or(false);
             say(format_args!("The drain flag is {}", if drained { "set" } else { "unset" }))
         }
+        other => Err(CliError::wrong_input(format!("Command '{other}' is not valid."))),
     }
+}
+
+fn search_tags(
+    pattern: &str,
+    priority: Option<Priority>,
+    session: &Session,
+) -> Result<(), CliError> {
+    let job = JobArguments { priority, ..JobArguments::default() };
+    let op = opcode("OP_TAGS_SEARCH", json!({"pattern": pattern}));
+    let found = job.run_raw(op, session)?.unwrap_or_default();
+    let mut found: Vec<(String, String)> = found
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|pair| {
+            Some((pair.get(0)?.as_str()?.to_owned(), pair.get(1)?.as_str()?.to_owned()))
+        })
+        .collect();
+    if found.is_empty() {
+        return Err(CliError::Told);
+    }
+    found.sort();
+    found.iter().try_for_each(|(path, tag)| say(format_args!("{path} {tag}")))
 }
 
 /// Checks a node's name where it enters.

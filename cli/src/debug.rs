@@ -1,6 +1,7 @@
 //! `gnt debug`.
 
 mod submit_job;
+mod test_jobqueue;
 
 use clap::{Args, Subcommand};
 use luxi::method::What;
@@ -10,8 +11,8 @@ use model::opcode::TestDelay;
 use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::list::ListArguments;
-use crate::session::Session;
-use crate::submit::JobArguments;
+use crate::session::{Session, say};
+use crate::submit::{JobArguments, Priority};
 
 /// What `locks` shows unless told otherwise.
 const USUAL: [&str; 4] = ["name", "mode", "owner", "pending"];
@@ -24,10 +25,16 @@ pub(crate) enum Debug {
     /// List the locks that are held or waited for.
     Locks {
         /// Print the list again after so many seconds, until interrupted.
-        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
         interval: Option<u64>,
         #[command(flatten)]
         list: ListArguments,
+    },
+    /// Try whether the queue keeps its promises, by jobs that do nothing.
+    TestJobqueue {
+        /// How urgent the jobs are; as usual without it.
+        #[arg(long, value_name = "PRIORITY")]
+        priority: Option<Priority>,
     },
     /// Submit jobs from files and wait for them.
     SubmitJob(submit_job::SubmitJobArguments),
@@ -62,6 +69,7 @@ pub(crate) fn run(verb: Debug, session: &Session) -> Result<(), CliError> {
     match verb {
         Debug::Delay(arguments) => delay(arguments, session),
         Debug::Locks { interval, list } => locks(interval, &list, session),
+        Debug::TestJobqueue { priority } => test_jobqueue::run(priority, session),
         Debug::SubmitJob(arguments) => submit_job::run(&arguments, session),
     }
 }
@@ -82,7 +90,8 @@ fn delay(arguments: DelayArguments, session: &Session) -> Result<(), CliError> {
 fn locks(interval: Option<u64>, list: &ListArguments, session: &Session) -> Result<(), CliError> {
     loop {
         list.print(What::Lock, list.fields(&USUAL), &Chosen::all(), session)?;
-        let Some(seconds) = interval else { return Ok(()) };
+        let Some(seconds) = interval.filter(|seconds| *seconds > 0) else { return Ok(()) };
+        say("")?;
         #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
         std::thread::sleep(std::time::Duration::from_secs(seconds));
     }

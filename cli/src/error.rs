@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use luxi::ClientError;
 use luxi::method::What;
 use model::enrol::TokenError;
-use model::error::ExceptionKind;
+use model::error::{ErrorCode, ExceptionKind};
 use model::{Exception, JobId};
 
 use crate::expression::ExpressionError;
@@ -101,21 +101,29 @@ pub(crate) enum CliError {
     /// The operator did not confirm.
     #[error("{0}")]
     NotConfirmed(String),
-    /// The output has unknown fields.
-    #[error("Unknown fields: {0}; `list-fields` shows those that exist")]
-    UnknownFields(String),
+    /// The request makes no sense, which Ganeti's clients find out as well.
+    #[error(transparent)]
+    Refused(Exception),
     /// Objects that were named do not exist; those that do have been shown.
     #[error("there is no {what} {names}")]
     Missing { what: What, names: String },
     /// What failed has been said already.
     #[error("")]
     Told,
+    /// All has been said, and this is the exit status.
+    #[error("")]
+    Ended(Exit),
     /// A failure with nothing behind it.
     #[error("{0}")]
     Failed(String),
 }
 
 impl CliError {
+    /// Arguments that Ganeti's clients refuse as an operation that cannot be begun.
+    pub(crate) fn wrong_input(told: impl Into<String>) -> Self {
+        Self::Refused(Exception::prereq(told, ErrorCode::WrongInput))
+    }
+
     /// The end of a wait for the job `id` that was not answered.
     pub(crate) fn waiting(id: JobId, error: ClientError) -> Self {
         match error {
@@ -142,19 +150,25 @@ impl CliError {
                 (String::new(), Exit::CLOSED_PIPE)
             }
             Self::NotConfirmed(_) => (self.to_string(), Exit::NOT_CONFIRMED),
-            Self::UnknownFields(_) => (self.to_string(), Exit::UNKNOWN_FIELD),
+            Self::Refused(exception) => exception_words(exception),
+            Self::Ended(exit) => (String::new(), *exit),
             Self::Usage(_) => (format!("error: {self}"), Exit::CONFIGURATION),
             Self::Told => (String::new(), Exit::FAILURE),
-            // As filters that the master refuses.
-            Self::Filter { .. } => (
+            Self::Filter { text, error } => (
                 format!(
-                    "Failure: {}\n`gnt job list --help` describes filters.",
-                    stdx::daemon::chain(self)
+                    "Error while parsing query filter: Failed to parse query filter '{text}': \
+                     {error}\n`gnt job list --help` describes filters."
                 ),
                 Exit::FAILURE,
             ),
-            Self::Missing { .. }
-            | Self::Failed(_)
+            Self::Missing { what: What::Job, .. } => (self.to_string(), Exit::FAILURE),
+            Self::Missing { what, names } => {
+                let what = what.to_string();
+                let (first, rest) = what.split_at(1);
+                let told = format!("{}{rest} '{names}' not known", first.to_uppercase());
+                exception_words(&Exception::prereq(told, ErrorCode::UnknownEntity))
+            }
+            Self::Failed(_)
             | Self::Output(_)
             | Self::Read { .. }
             | Self::Content { .. }
@@ -167,7 +181,7 @@ impl CliError {
 }
 
 /// Ganeti's headings, which scripts look for, and what to do next where that is known.
-fn exception_words(exception: &Exception) -> (String, Exit) {
+pub(crate) fn exception_words(exception: &Exception) -> (String, Exit) {
     let message = exception.to_string();
     let text = match exception.kind {
         ExceptionKind::OpPrereqError => {
@@ -178,19 +192,28 @@ fn exception_words(exception: &Exception) -> (String, Exit) {
         }
         ExceptionKind::OpExecError => format!("Failure: command execution error:\n{message}"),
         ExceptionKind::ConfigurationError => {
-            return (format!("Corrupt configuration: {message}"), Exit::CONFIGURATION);
+            let told = format!("Corrupt configuration file: {message}\nAborting.");
+            return (told, Exit::CONFIGURATION);
         }
         ExceptionKind::JobQueueDrainError => format!(
-            "Failure: the job queue is drained and takes no new jobs ({message}).\n\
-             `gnt cluster queue undrain` opens it again."
+            "Failure: the job queue is marked for drain and doesn't accept new requests\n\
+             The master says: {message}\n`gnt cluster queue undrain` opens it again."
         ),
         ExceptionKind::JobQueueFull => format!(
-            "Failure: the job queue is full ({message}).\n\
-             `gnt job autoarchive all` makes room."
+            "Failure: the job queue is full and doesn't accept new job submissions until old jobs \
+             are archived\nThe master says: {message}\n`gnt job autoarchive all` makes room."
         ),
+        ExceptionKind::TagError => format!("Failure: invalid tag(s) given:\n{message}"),
+        ExceptionKind::TypeEnforcementError => format!("Parameter Error: {message}"),
+        ExceptionKind::ParameterError => {
+            format!("Failure: unknown/wrong parameter name '{message}'")
+        }
         ExceptionKind::JobCanceled => format!("Failure: {message}"),
         ExceptionKind::JobLost => {
-            format!("Failure: {message}\n`gnt job list --archived` also lists archived jobs.")
+            format!(
+                "Error checking job status: {message}\n\
+                 `gnt job list --archived` also lists archived jobs."
+            )
         }
         ExceptionKind::ProgrammerError => format!(
             "Failure: {message}\nThis is a fault of the master; its log says more: \

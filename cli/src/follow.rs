@@ -12,6 +12,8 @@ use serde_json::Value;
 
 use crate::error::CliError;
 use crate::interrupt;
+use crate::moment;
+use crate::python;
 use crate::session::{Session, say, warn};
 use crate::watch::{News, OUTAGE_PAUSE, Unanswered, Watch};
 
@@ -35,6 +37,18 @@ pub(crate) fn follow(
     if let Some(line) = &screen.line {
         line.finish_and_clear();
     }
+    screen.output?;
+    outcome
+}
+
+/// Follows the job to its end as plain text, as one of several: nothing holds Ctrl-C back.
+pub(crate) fn listen(
+    session: &Session,
+    client: &mut Client,
+    id: JobId,
+) -> Result<JobOutcome, CliError> {
+    let mut screen = Screen { line: None, output: Ok(()) };
+    let outcome = see(session, client, Watch::new(id, true), &mut |news| screen.show(news));
     screen.output?;
     outcome
 }
@@ -110,7 +124,8 @@ struct Screen {
 impl Screen {
     fn show(&mut self, news: News) {
         for entry in news.log {
-            self.write(|| say(format_args!("{} {}", entry.1, message(&entry.3))));
+            let time = moment::spoken(entry.1.seconds()).unwrap_or_default();
+            self.write(|| say(format_args!("{time} {}", message(&entry.3))));
         }
         if let Some(notice) = &news.notice {
             self.write(|| warn(notice));
@@ -130,14 +145,18 @@ impl Screen {
     }
 }
 
-/// A log message as text.
+/// A log message as one line of text that does nothing to a terminal.
 pub(crate) fn message(message: &Value) -> String {
-    match message {
-        Value::String(text) => text.clone(),
-        Value::Array(lines) if lines.iter().all(Value::is_string) => {
-            let lines: Vec<_> = lines.iter().filter_map(Value::as_str).collect();
-            lines.join("\n")
+    let text = python::text(message);
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => safe.push_str("\\n"),
+            '\t' => safe.push_str("\\t"),
+            '\r' => safe.push_str("\\r"),
+            c if c.is_control() => safe.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c => safe.push(c),
         }
-        other => other.to_string(),
     }
+    safe
 }

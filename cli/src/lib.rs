@@ -4,32 +4,51 @@
 //! It reaches the master only by LUXI, and starts no runtime: it is to be gone in milliseconds.
 //!
 //! In reading order: `session` is what every command needs to know and to reach the master,
-//! `error` and `hint` say what went wrong and what to do next; `submit`, `watch`, `follow`
-//! and `interrupt` make a job and see it to its end; `list`, `chosen`, `table`, `cells`,
-//! `expression` and `outline` show things; then one module for each kind of object.
+//! `error`, `hint` and `absent` say what went wrong and what to do next; `submit`, `batch`,
+//! `watch`, `follow` and `interrupt` make jobs and see them to their ends; `list`, `chosen`,
+//! `table`, `cells`, `expression`, `board` and `screen` show lists, `details` and `params` what
+//! there is to know about one object, by `python`, `moment`, `span` and `natural`; then one module
+//! for each kind of object, and `tags`, which several have. `generate` makes manual pages and
+//! completions of the definition.
 
+mod absent;
 mod error;
 mod hint;
 mod session;
 
+mod batch;
 mod follow;
 mod interrupt;
 mod submit;
 mod watch;
 
+mod board;
 mod cells;
 mod chosen;
 mod expression;
 mod list;
-mod outline;
+mod screen;
 mod table;
+
+mod details;
+mod params;
+
+mod moment;
+mod natural;
+mod python;
+mod span;
 
 mod cluster;
 mod debug;
+mod filter;
+mod group;
 mod ipam;
 mod job;
 mod machine;
 mod node;
+mod tags;
+
+mod generate;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
@@ -38,10 +57,13 @@ use std::process::ExitCode;
 
 use clap::{
     ArgMatches, Args, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+    ValueEnum,
 };
+use clap_complete::Shell;
 
 use error::{CliError, Exit};
-use session::Session;
+pub use generate::{completions, man_pages};
+use session::{Session, Words};
 
 /// Where options stand that every command has.
 const GLOBAL: &str = "Everywhere";
@@ -55,8 +77,8 @@ const GLOBAL: &str = "Everywhere";
     name = "gnt",
     version,
     propagate_version = false,
-    after_help = "Exit status: 0 success, 1 failure, 2 wrong usage or broken configuration, \
-                  5 no cluster here, 11 not the master, 13 not confirmed, 14 unknown field, \
+    after_help = "Exit status: 0 success, 1 failure or words that are missing or too many, 2 wrong \
+                  options or broken configuration, 5 no cluster here, 11 not the master, 13 not confirmed, 14 unknown field, \
                   130 interrupted.\n\
                   Called as gnt-job, gnt-node, …, the first word is taken from that name."
 )]
@@ -86,6 +108,19 @@ struct Everywhere {
         display_order = 902
     )]
     color: ColorChoice,
+    /// Why it is done; kept with the jobs and filter rules that it makes.
+    #[arg(long, value_name = "TEXT", global = true, help_heading = GLOBAL, display_order = 903)]
+    reason: Option<String>,
+    /// Taken for Ganeti's scripts; kept with the jobs, and of no effect.
+    #[arg(
+        short,
+        long,
+        action = clap::ArgAction::Count,
+        global = true,
+        help_heading = GLOBAL,
+        display_order = 904
+    )]
+    debug: u8,
 }
 
 #[derive(Debug, Subcommand)]
@@ -99,6 +134,12 @@ enum Object {
     /// Jobs of the queue.
     #[command(subcommand)]
     Job(job::Job),
+    /// Rules that hold jobs back, refuse them or let them pass.
+    #[command(subcommand)]
+    Filter(filter::Filter),
+    /// Node groups.
+    #[command(subcommand)]
+    Group(group::Group),
     /// The rules by which machines get addresses.
     #[command(subcommand)]
     Ipam(ipam::Ipam),
@@ -108,6 +149,19 @@ enum Object {
     /// Look inside, and test.
     #[command(subcommand)]
     Debug(debug::Debug),
+    /// Print completions of gnt for a shell: `source <(gnt completion bash)`.
+    Completion {
+        /// The shell.
+        shell: Completed,
+    },
+}
+
+/// Shells that completions are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Completed {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 /// The definition of the whole command line, for man pages and completions.
@@ -116,10 +170,11 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// The definition of `gnt-job` and its like: the object `object` alone. `None` if there is none.
+/// The definition of `gnt-job` and its like: the object `object` alone. `None` if there is none, or
+/// it has no verbs.
 fn command_of(object: &str) -> Option<clap::Command> {
     let all = command();
-    let only = all.find_subcommand(object)?.clone();
+    let only = all.find_subcommand(object).filter(|found| found.has_subcommands())?.clone();
     let program = format!("gnt-{object}");
     let about = only.get_about().cloned().unwrap_or_default();
     let only = Everywhere::augment_args(only.version(env!("CARGO_PKG_VERSION"))).about(about);
@@ -132,24 +187,77 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let color = color_choice(&arguments);
     let parsed = match read(&arguments, color) {
         Ok(parsed) => parsed,
-        Err(error) => {
-            let status = u8::try_from(error.exit_code()).unwrap_or(Exit::FAILURE.0);
-            return if error.print().is_ok() { status } else { Exit::CLOSED_PIPE.0 }.into();
-        }
+        Err(error) => return refuse(&error, &arguments).into(),
     };
     let Parsed { everywhere, object, words } = parsed;
+    let (object_name, verb) = words;
+    let words = Words {
+        object: object_name,
+        verb,
+        reason: everywhere.reason,
+        debug_level: everywhere.debug,
+        color,
+    };
     let session = Session::new(&root(everywhere.root), everywhere.socket, words);
     let done = match object {
         Object::Cluster(verb) => cluster::run(verb, &session),
         Object::Node(verb) => node::run(verb, &session),
         Object::Job(verb) => job::run(verb, &session),
+        Object::Filter(verb) => filter::run(verb, &session),
+        Object::Group(verb) => group::run(verb, &session),
         Object::Ipam(verb) => ipam::run(verb, &session),
         Object::Machine(verb) => machine::run(verb, &session),
         Object::Debug(verb) => debug::run(verb, &session),
+        Object::Completion { shell } => completion(shell),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => report(&error, &session, color),
+        Err(error) => report(&error, &session),
+    }
+}
+
+fn completion(shell: Completed) -> Result<(), CliError> {
+    let text = generate::completion(match shell {
+        Completed::Bash => Shell::Bash,
+        Completed::Zsh => Shell::Zsh,
+        Completed::Fish => Shell::Fish,
+    });
+    Ok(std::io::stdout().lock().write_all(&text)?)
+}
+
+/// Tells what is wrong with the command line, or shows the help that was asked for.
+fn refuse(error: &clap::Error, arguments: &[OsString]) -> u8 {
+    use clap::error::ErrorKind;
+    let mut words = object_in_name(arguments).into_iter();
+    let given = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let mut words = words.by_ref().chain(given.filter(|word| !word.starts_with('-')));
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(object) = words.next()
+        && let Some(why) = absent::why(object, words.next().unwrap_or_default())
+    {
+        let told = writeln!(std::io::stderr(), "Not in Gantry: {why}.");
+        return if told.is_ok() { Exit::FAILURE } else { Exit::CLOSED_PIPE }.0;
+    }
+    if error.print().is_err() {
+        return Exit::CLOSED_PIPE.0;
+    }
+    // As Ganeti's tools: what is wrong with an option is 2, and with other words 1.
+    let of_option = matches!(
+        error.get(clap::error::ContextKind::InvalidArg),
+        Some(clap::error::ContextValue::String(argument)) if argument.starts_with('-')
+    );
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => 0,
+        ErrorKind::InvalidSubcommand
+        | ErrorKind::MissingSubcommand
+        | ErrorKind::MissingRequiredArgument
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Exit::FAILURE.0,
+        ErrorKind::UnknownArgument | ErrorKind::InvalidValue | ErrorKind::ValueValidation
+            if !of_option =>
+        {
+            Exit::FAILURE.0
+        }
+        _ => Exit::CONFIGURATION.0,
     }
 }
 
@@ -190,6 +298,8 @@ impl Object {
             "cluster" => Self::Cluster(cluster::Cluster::from_arg_matches(matches)?),
             "node" => Self::Node(node::Node::from_arg_matches(matches)?),
             "job" => Self::Job(job::Job::from_arg_matches(matches)?),
+            "filter" => Self::Filter(filter::Filter::from_arg_matches(matches)?),
+            "group" => Self::Group(group::Group::from_arg_matches(matches)?),
             "ipam" => Self::Ipam(ipam::Ipam::from_arg_matches(matches)?),
             "machine" => Self::Machine(machine::Machine::from_arg_matches(matches)?),
             "debug" => Self::Debug(debug::Debug::from_arg_matches(matches)?),
@@ -205,16 +315,12 @@ fn root(given: Option<PathBuf>) -> PathBuf {
     given.or_else(|| set().map(PathBuf::from)).unwrap_or("/".into())
 }
 
-fn report(error: &CliError, session: &Session, color: ColorChoice) -> ExitCode {
+fn report(error: &CliError, session: &Session) -> ExitCode {
     let (message, exit) = error.explain(session);
     if !message.is_empty() {
         let mut stderr = std::io::stderr().lock();
-        let red = match color {
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-            ColorChoice::Auto => stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
-        };
-        let written = if red {
+        let on_terminal = stderr.is_terminal();
+        let written = if session.is_colored(on_terminal) {
             writeln!(stderr, "\x1b[31m{message}\x1b[0m")
         } else {
             writeln!(stderr, "{message}")
@@ -265,7 +371,7 @@ mod tests {
 
     #[test]
     fn each_object_is_a_program() {
-        for object in command().get_subcommands() {
+        for object in command().get_subcommands().filter(|object| object.has_subcommands()) {
             let name = object.get_name();
             let definition = command_of(name).unwrap();
             definition.clone().debug_assert();

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::cells::{self, Look, Units};
 use crate::chosen::Chosen;
 use crate::error::CliError;
+use crate::error::Exit;
 use crate::expression;
 use crate::session::{Session, say, warn};
 use crate::table::{self, Column};
@@ -28,7 +29,7 @@ const FILTER_HELP: &str = r#"Show only what this holds for, as 'status == "error
 A VALUE is a number, or text in single or double quotes. The field `name` equals its beginning up to a dot: n1 is n1.example.com. A condition on a field that has no value does not hold."#;
 
 /// How a list is printed.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Format {
     /// Do not print titles.
@@ -59,8 +60,24 @@ pub(crate) struct ListArguments {
     #[arg(long)]
     json: bool,
     /// Show only what this holds for, as 'status == "error" and not archived'.
-    #[arg(short = 'F', long, value_name = "EXPRESSION", long_help = FILTER_HELP)]
+    #[arg(
+        short = 'F',
+        long,
+        value_name = "EXPRESSION",
+        num_args = 0..=1,
+        default_missing_value = "",
+        long_help = FILTER_HELP
+    )]
     filter: Option<String>,
+}
+
+/// How the lone arguments of a list are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Named {
+    /// As values of the field, or patterns of it.
+    By(&'static str),
+    /// As numbers of jobs.
+    Jobs,
 }
 
 impl ListArguments {
@@ -77,11 +94,28 @@ impl ListArguments {
         }
     }
 
+    /// The objects that the arguments name. Behind a `-F` without an expression the only argument
+    /// is one, as in Ganeti.
+    pub(crate) fn chosen(&self, arguments: &[String], named: Named) -> Result<Chosen, CliError> {
+        if self.filter.as_deref() == Some("") {
+            let [text] = arguments else {
+                let told = "Exactly one argument must be given as a filter";
+                return Err(CliError::wrong_input(told));
+            };
+            let wrong = |error| CliError::Filter { text: text.clone(), error };
+            return Ok(Chosen::all().limited(vec![expression::read(text).map_err(wrong)?]));
+        }
+        match named {
+            Named::By(key) => Chosen::by_arguments(key, arguments),
+            Named::Jobs => Chosen::jobs_by_arguments(arguments),
+        }
+    }
+
     /// The condition that `-F` gives and those that other arguments give, together.
-    fn condition(&self, chosen: &Chosen) -> Result<Option<Filter>, CliError> {
+    pub(crate) fn condition(&self, chosen: &Chosen) -> Result<Option<Filter>, CliError> {
         let mut all: Vec<Filter> =
             chosen.filter().into_iter().chain(chosen.others().iter().cloned()).collect();
-        if let Some(text) = &self.filter {
+        if let Some(text) = self.filter.as_ref().filter(|text| !text.is_empty()) {
             let wrong = |error| CliError::Filter { text: text.clone(), error };
             all.push(expression::read(text).map_err(wrong)?);
         }
@@ -123,37 +157,57 @@ impl ListArguments {
             field.kind = FieldKind::Timestamp;
         }
         table.data.iter_mut().for_each(|row| row.truncate(columns));
+        // Ganeti's clients take a job that is not there for no failure.
+        if let (What::Job, Err(missing)) = (what, &there) {
+            warn(missing)?;
+            there = Ok(());
+        }
+        let known = warn_of_unknown(&table.fields)?;
         if self.json {
             say(as_json(&table))?;
         } else {
-            say_all(&self.lines(&table))?;
+            say_all(&self.lines(what, &table))?;
         }
-        let unknown = unknown(&table.fields);
         match there {
-            there if unknown.is_empty() => there,
-            Ok(()) => Err(CliError::UnknownFields(unknown)),
+            there if known => there,
+            Ok(()) => Err(CliError::Ended(Exit::UNKNOWN_FIELD)),
             Err(missing) => {
-                warn(missing)?;
-                Err(CliError::UnknownFields(unknown))
+                warn(missing.explain(session).0)?;
+                Err(CliError::Ended(Exit::UNKNOWN_FIELD))
             }
         }
     }
 
-    fn lines(&self, table: &Table) -> Vec<String> {
-        let usual = if self.format.separator.is_some() { Units::M } else { Units::H };
-        let look = Look { units: self.units.unwrap_or(usual), verbose: self.verbose };
-        let columns: Vec<Column> = table.fields.iter().map(column).collect();
-        let rows: Vec<Vec<String>> = table
-            .data
-            .iter()
-            .map(|row| {
-                let cells = row.iter().zip(&table.fields);
-                cells.map(|(cell, field)| text(cell, field, look)).collect()
-            })
-            .collect();
-        let separator = self.format.separator.as_deref();
-        table::lines(&columns, &rows, !self.format.no_headers, separator)
+    /// Whether the list is for a program, or asks for fields of its own: then nothing is added.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.json || self.output.is_some() || self.format.separator.is_some()
     }
+
+    /// Whether titles are printed.
+    pub(crate) fn has_headers(&self) -> bool {
+        !self.format.no_headers
+    }
+
+    fn lines(&self, what: What, table: &Table) -> Vec<String> {
+        let usual = if self.format.separator.is_some() { Units::M } else { Units::H };
+        let look = Look { what, units: self.units.unwrap_or(usual), verbose: self.verbose };
+        lines(table, look, &self.format)
+    }
+}
+
+/// The table as lines, in the usual look.
+pub(crate) fn table_lines(what: What, table: &Table, format: &Format) -> Vec<String> {
+    lines(table, Look { what, units: Units::H, verbose: false }, format)
+}
+
+fn lines(table: &Table, look: Look, format: &Format) -> Vec<String> {
+    let columns: Vec<Column> = table.fields.iter().map(|field| column(look.what, field)).collect();
+    let cells = |row: &Vec<Cell>| {
+        let cells = row.iter().zip(&table.fields);
+        cells.map(|(cell, field)| cells::text(cell, field, look)).collect()
+    };
+    let rows: Vec<Vec<String>> = table.data.iter().map(cells).collect();
+    table::lines(&columns, &rows, !format.no_headers, format.separator.as_deref())
 }
 
 /// Writes a table at once: one write is cheaper than one for each row.
@@ -161,29 +215,10 @@ fn say_all(lines: &[String]) -> Result<(), CliError> {
     if lines.is_empty() { Ok(()) } else { say(lines.join("\n")) }
 }
 
-fn column(field: &FieldDefinition) -> Column {
-    let right = matches!(field.kind, FieldKind::Number | FieldKind::Unit | FieldKind::Float);
+fn column(what: What, field: &FieldDefinition) -> Column {
+    let is_number = matches!(field.kind, FieldKind::Number | FieldKind::Unit | FieldKind::Float);
+    let right = is_number && !cells::has_own_form(what, &field.name);
     Column { title: field.title.clone().into_owned(), right }
-}
-
-/// Waiting requests of a lock are pairs of mode and owners, and read better so; times of opcodes
-/// come as lists.
-fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
-    if field.name == "pending"
-        && let Some(Value::Array(requests)) = cell.value()
-    {
-        let request = |request: &Value| match (request.get(0), request.get(1)) {
-            (Some(Value::String(mode)), Some(owners)) => format!("{mode}:{}", cells::plain(owners)),
-            _ => request.to_string(),
-        };
-        return requests.iter().map(request).collect::<Vec<_>>().join(" ");
-    }
-    if cells::is_times(&field.name)
-        && let Some(Value::Array(times)) = cell.value()
-    {
-        return times.iter().map(cells::time).collect::<Vec<_>>().join(",");
-    }
-    cells::text(cell, field.kind, look)
 }
 
 fn as_json(table: &Table) -> String {
@@ -218,19 +253,38 @@ impl ListFieldsArguments {
             .fields
             .iter()
             .map(|field| {
-                let kind = format!("{:?}", field.kind);
+                let kind = kind_title(field.kind).to_owned();
                 vec![field.name.to_string(), kind, field.title.to_string(), field.doc.to_string()]
             })
             .collect();
+        let known = warn_of_unknown(&definitions.fields)?;
         let separator = self.format.separator.as_deref();
         say_all(&table::lines(&columns, &rows, !self.format.no_headers, separator))?;
-        let unknown = unknown(&definitions.fields);
-        if unknown.is_empty() { Ok(()) } else { Err(CliError::UnknownFields(unknown)) }
+        if known { Ok(()) } else { Err(CliError::Ended(Exit::UNKNOWN_FIELD)) }
     }
 }
 
-/// The names of the fields that do not exist, with commas.
-fn unknown(fields: &[FieldDefinition]) -> String {
+/// Ganeti's words for the kinds of fields.
+const fn kind_title(kind: FieldKind) -> &'static str {
+    match kind {
+        FieldKind::Text => "Text",
+        FieldKind::Bool => "Boolean",
+        FieldKind::Number => "Number",
+        FieldKind::Float => "Floating-point number",
+        FieldKind::Unit => "Storage size",
+        FieldKind::Timestamp => "Timestamp",
+        FieldKind::Other => "Custom",
+        FieldKind::Unknown => "Unknown",
+    }
+}
+
+/// Tells which fields do not exist; whether all do.
+fn warn_of_unknown(fields: &[FieldDefinition]) -> Result<bool, CliError> {
     let unknown = fields.iter().filter(|field| field.kind == FieldKind::Unknown);
-    unknown.map(|field| field.name.as_ref()).collect::<Vec<&str>>().join(", ")
+    let unknown: Vec<&str> = unknown.map(|field| field.name.as_ref()).collect();
+    if unknown.is_empty() {
+        return Ok(true);
+    }
+    warn(format_args!("Warning: Queried for unknown fields {}", unknown.join(", ")))?;
+    Ok(false)
 }

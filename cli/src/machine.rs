@@ -10,9 +10,9 @@ use model::{MacAddress, OpCode, Serial};
 
 use crate::cells::{self, Look, Units};
 use crate::chosen::Chosen;
+use crate::details::{self, Entry};
 use crate::error::CliError;
-use crate::list::{ListArguments, ListFieldsArguments};
-use crate::outline::Outline;
+use crate::list::{ListArguments, ListFieldsArguments, Named};
 use crate::session::{Session, confirm, read_input, say};
 use crate::submit::JobArguments;
 
@@ -92,7 +92,7 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
     match verb {
         Machine::Add(arguments) => add(arguments, session),
         Machine::List { serials, list } => {
-            let chosen = Chosen::named("serial", &serials);
+            let chosen = list.chosen(&serials, Named::By("serial"))?;
             list.print(What::Machine, list.fields(&USUAL), &chosen, session)
         }
         Machine::ListFields(arguments) => arguments.print(What::Machine, session),
@@ -142,17 +142,16 @@ fn info(serials: &[String], session: &Session) -> Result<(), CliError> {
     let fields = std::iter::once("serial").chain(others).collect();
     let chosen = Chosen::named("serial", serials);
     let table = client.call(&Query { what: What::Machine, fields, filter: chosen.filter() })?;
-    let look = Look { units: Units::H, verbose: true };
-    let mut outline = Outline::default();
-    for row in &table.data {
-        for (at, (cell, field)) in row.iter().zip(&table.fields).enumerate() {
-            let text = cells::text(cell, field.kind, look);
-            if at == 0 { outline.object("Serial", text) } else { outline.entry(&field.title, text) }
-        }
-        outline.end();
-    }
+    let look = Look { what: What::Machine, units: Units::H, verbose: true };
+    let machines = table.data.iter().map(|row| {
+        let titles = std::iter::once("Serial")
+            .chain(table.fields.iter().skip(1).map(|field| field.title.as_ref()));
+        let cells =
+            row.iter().zip(&table.fields).map(|(cell, field)| cells::text(cell, field, look));
+        titles.zip(cells).map(|(title, text)| Entry::new(title, text)).collect()
+    });
     if !table.data.is_empty() {
-        say(outline.into_text())?;
+        say(details::lines(machines.collect()))?;
     }
     chosen.all_in(What::Machine, &table)
 }

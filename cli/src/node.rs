@@ -1,53 +1,26 @@
 //! `gnt node`.
 
 mod add;
+mod info;
+
+use std::net::IpAddr;
 
 use clap::{Args, Subcommand, ValueEnum};
-use luxi::method::{Fields, Query, What};
-use luxi::query::FieldKind;
+use luxi::method::What;
 use model::OpCode;
 use model::opcode::{NodeRemove, NodeSetParams};
 use serde_json::Value;
 
-use crate::cells::{self, Look, Units};
-use crate::chosen::Chosen;
 use crate::error::CliError;
-use crate::list::{ListArguments, ListFieldsArguments};
-use crate::outline::Outline;
-use crate::session::{Session, say};
+use crate::list::{ListArguments, ListFieldsArguments, Named};
+use crate::python;
+use crate::session::{Session, say, warn};
 use crate::submit::JobArguments;
+use crate::tags::{self, Tagged, TagsArguments};
 
 /// What `list` shows unless told otherwise.
 const USUAL: [&str; 8] =
     ["name", "dtotal", "dfree", "mtotal", "mnode", "mfree", "pinst_cnt", "sinst_cnt"];
-/// What `info` shows.
-const DETAILS: [&str; 25] = [
-    "name",
-    "uuid",
-    "pip",
-    "rpc_port",
-    "sip",
-    "role",
-    "master_candidate",
-    "drained",
-    "offline",
-    "master_capable",
-    "vm_capable",
-    "rack",
-    "agent",
-    "agent_since",
-    "bootid",
-    "ctotal",
-    "mtotal",
-    "mfree",
-    "dtotal",
-    "dfree",
-    "group",
-    "fingerprint",
-    "tags",
-    "ctime",
-    "mtime",
-];
 /// What takes a node's rack away, in the opcode.
 const NO_RACK: i64 = -1;
 
@@ -76,6 +49,15 @@ pub(crate) enum Node {
     },
     /// Change the role or the rack of a node; what is not given stays as it is.
     Modify(ModifyArguments),
+    /// List the tags of a node.
+    ListTags {
+        /// Its name.
+        name: String,
+    },
+    /// Add tags to a node.
+    AddTags(TagsArguments),
+    /// Remove tags of a node.
+    RemoveTags(TagsArguments),
     /// Remove a node from the cluster.
     Remove {
         /// Its name.
@@ -115,6 +97,12 @@ pub(crate) struct ModifyArguments {
     /// Allow it to run instances, or no longer.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     vm_capable: Option<YesNo>,
+    /// Its address for replication traffic.
+    #[arg(short, long, value_name = "IP")]
+    secondary_ip: Option<IpAddr>,
+    /// Record that it is powered, or not.
+    #[arg(long, value_name = "yes|no", hide_possible_values = true)]
+    node_powered: Option<YesNo>,
     /// The rack that its agent serves, or none.
     #[arg(long, value_name = "NUMBER|none", value_parser = rack)]
     rack: Option<i64>,
@@ -144,53 +132,19 @@ pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
     match verb {
         Node::Add(arguments) => add::run(arguments, session),
         Node::List { names, list } => {
-            let chosen = Chosen::named("name", &names);
+            let chosen = list.chosen(&names, Named::By("name"))?;
             list.print(What::Node, list.fields(&USUAL), &chosen, session)
         }
         Node::ListFields(arguments) => arguments.print(What::Node, session),
-        Node::Info { names } => info(&names, session),
+        Node::Info { names } => info::run(&names, session),
+        Node::ListTags { name } => tags::list(Tagged::Node, &name, session),
+        Node::AddTags(arguments) => tags::add(Tagged::Node, arguments, session),
+        Node::RemoveTags(arguments) => tags::remove(Tagged::Node, arguments, session),
         Node::Modify(arguments) => modify(arguments, session),
         Node::Remove { name, job } => {
             let op = NodeRemove { node_name: name, node_uuid: None };
             job.run(OpCode::NodeRemove(op), session).map(drop)
         }
-    }
-}
-
-fn info(names: &[String], session: &Session) -> Result<(), CliError> {
-    let (what, fields) = (What::Node, Fields::from(DETAILS));
-    let chosen = Chosen::named("name", names);
-    let table = session.ask(&Query { what, fields, filter: chosen.filter() })?;
-    let look = Look { units: Units::H, verbose: true };
-    let mut outline = Outline::default();
-    for row in &table.data {
-        for (at, (cell, field)) in row.iter().zip(&table.fields).enumerate() {
-            let text = match (cell.value(), field.name.as_ref()) {
-                (Some(Value::String(letter)), "role") => role(letter).to_owned(),
-                _ => cells::text(cell, field.kind, look),
-            };
-            match at {
-                0 => outline.object("Node name", text),
-                _ if field.kind == FieldKind::Unknown => {}
-                _ => outline.entry(&field.name, text),
-            }
-        }
-        outline.end();
-    }
-    if !table.data.is_empty() {
-        say(outline.into_text())?;
-    }
-    chosen.all_in(what, &table)
-}
-
-fn role(letter: &str) -> &str {
-    match letter {
-        "M" => "master",
-        "C" => "master candidate",
-        "R" => "regular",
-        "D" => "drained",
-        "O" => "offline",
-        other => other,
     }
 }
 
@@ -205,10 +159,10 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         auto_promote: arguments.auto_promote,
         master_capable: truth(arguments.master_capable),
         vm_capable: truth(arguments.vm_capable),
-        secondary_ip: None,
+        secondary_ip: arguments.secondary_ip,
         rack: arguments.rack,
         ndparams: None,
-        powered: None,
+        powered: truth(arguments.node_powered),
         hv_state: None,
         disk_state: None,
     };
@@ -218,20 +172,22 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         params.drained,
         params.master_capable,
         params.vm_capable,
+        params.powered,
     ];
-    if flags.iter().all(Option::is_none) && params.rack.is_none() {
-        return Err(CliError::Usage("Please pass at least one of the modifications.".to_owned()));
+    if flags.iter().all(Option::is_none) && params.rack.is_none() && params.secondary_ip.is_none() {
+        warn("Please give at least one of the parameters.")?;
+        return Err(CliError::Told);
     }
     let name = params.node_name.clone();
     if let Some(Value::Array(changes)) =
         arguments.job.run(OpCode::NodeSetParams(params), session)?
     {
         if changes.is_empty() {
-            return say(format_args!("Node {name} is so already: nothing was changed"));
+            return warn(format_args!("Node {name} is so already: nothing was changed"));
         }
         say(format_args!("Modified node {name}"))?;
         for change in &changes {
-            let part = |at| change.get(at).map(cells::plain).unwrap_or_default();
+            let part = |at| change.get(at).map(python::text).unwrap_or_default();
             say(format_args!(" - {:<5} -> {}", part(0), part(1)))?;
         }
     }

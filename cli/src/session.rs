@@ -3,6 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use clap::ColorChoice;
 use luxi::{Client, ClientError, Method};
 use model::layout::Layout;
 use model::opcode::ReasonEntry;
@@ -20,22 +21,32 @@ pub(crate) struct Session {
     socket: PathBuf,
     /// Whether the operator named another socket than the root's.
     own_socket: bool,
-    object: String,
-    verb: String,
+    words: Words,
     clock: Clock,
 }
 
+/// What the command line says about why something is done, for the jobs that it makes.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    /// The kind of object.
+    pub(crate) object: String,
+    /// What is done with it.
+    pub(crate) verb: String,
+    /// Free text.
+    pub(crate) reason: Option<String>,
+    /// Kept with the opcodes and of no effect.
+    pub(crate) debug_level: u8,
+    /// Whether to use colours.
+    pub(crate) color: ColorChoice,
+}
+
 impl Session {
-    pub(crate) fn new(
-        root: &Path,
-        socket: Option<PathBuf>,
-        (object, verb): (String, String),
-    ) -> Self {
+    pub(crate) fn new(root: &Path, socket: Option<PathBuf>, words: Words) -> Self {
         let layout = Layout::new(root);
         let usual = layout.luxi_socket();
         let socket = socket.unwrap_or_else(|| usual.clone());
         let own_socket = socket != usual;
-        Self { layout, socket, own_socket, object, verb, clock: Clock::system() }
+        Self { layout, socket, own_socket, words, clock: Clock::system() }
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -67,12 +78,38 @@ impl Session {
         self.clock.now_micros()
     }
 
+    /// Whether colours are used on an output that is a terminal, or is none.
+    pub(crate) fn is_colored(&self, is_terminal: bool) -> bool {
+        match self.words.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none(),
+        }
+    }
+
+    /// How much the operator wants to be kept for whoever looks for errors.
+    pub(crate) fn debug_level(&self) -> u8 {
+        self.words.debug_level
+    }
+
     /// Who asks and why, as every opcode carries it.
-    pub(crate) fn reason(&self, text: Option<&str>) -> Vec<ReasonEntry> {
-        let now = self.clock.now_micros().saturating_mul(1_000);
-        let user = text.map(|text| ReasonEntry("gnt:user".to_owned(), text.to_owned(), now));
-        let client = format!("gnt:client:gnt-{}", self.object);
-        user.into_iter().chain([ReasonEntry(client, self.verb.clone(), now)]).collect()
+    pub(crate) fn reason(&self) -> Vec<ReasonEntry> {
+        let Words { object, verb, .. } = &self.words;
+        let client = format!("gnt:client:gnt-{object}");
+        self.users_reason()
+            .into_iter()
+            .chain([ReasonEntry(client, verb.clone(), self.nanos())])
+            .collect()
+    }
+
+    /// The reason that the operator gave, if any.
+    pub(crate) fn users_reason(&self) -> Option<ReasonEntry> {
+        let text = self.words.reason.clone()?;
+        Some(ReasonEntry("gnt:user".to_owned(), text, self.nanos()))
+    }
+
+    fn nanos(&self) -> i64 {
+        self.clock.now_micros().saturating_mul(1_000)
     }
 }
 
@@ -95,10 +132,10 @@ pub(crate) fn read_input(path: &Path) -> Result<String, CliError> {
     }
 }
 
-/// Writes lines to standard output.
+/// Writes lines to standard output, by one write where they fit into it.
 pub(crate) fn say(text: impl std::fmt::Display) -> Result<(), CliError> {
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{text}")?;
+    stdout.write_all(format!("{text}\n").as_bytes())?;
     Ok(stdout.flush()?)
 }
 
@@ -117,7 +154,7 @@ pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), CliError> {
         return Err(CliError::NotConfirmed(told));
     }
     let mut stderr = io::stderr().lock();
-    write!(stderr, "{question} y/[n]: ")?;
+    write!(stderr, "{question}\ny/[n]: ")?;
     stderr.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

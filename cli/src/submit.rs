@@ -1,16 +1,65 @@
 //! From an opcode to a job that has ended, or was just submitted.
+//!
+//! Opcodes are submitted as the JSON that they are on the wire: what they may contain is the
+//! master's to judge, which may know more of them than this program.
 
 use clap::{Args, ValueEnum};
-use luxi::method::SubmitJob;
+use luxi::method::Class;
 use luxi::response::Failure;
 use luxi::{Client, ClientError, Method};
-use model::{OpCode, OpInput};
-use serde_json::Value;
+use model::{JobId, OpCode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::follow::follow;
-use crate::session::{Session, say};
+use crate::session::{Session, say, warn};
 use crate::watch::is_loss;
+
+/// `SubmitJob` with opcodes as they come.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RawJob((Vec<Value>,));
+
+impl Method for RawJob {
+    const NAME: &'static str = "SubmitJob";
+    const ARGUMENTS: &'static str = "[ops]";
+    const CLASS: Class = Class::Change;
+    type Reply = JobId;
+}
+
+/// `SubmitJobToDrainedQueue` with opcodes as they come.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RawDrainedJob((Vec<Value>,));
+
+impl Method for RawDrainedJob {
+    const NAME: &'static str = "SubmitJobToDrainedQueue";
+    const ARGUMENTS: &'static str = "[ops]";
+    const CLASS: Class = Class::Change;
+    type Reply = JobId;
+}
+
+/// `SubmitManyJobs` with opcodes as they come.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RawJobs((Vec<Vec<Value>>,));
+
+impl Method for RawJobs {
+    const NAME: &'static str = "SubmitManyJobs";
+    const ARGUMENTS: &'static str = "[jobs]";
+    const CLASS: Class = Class::Change;
+    type Reply = Vec<luxi::method::Submission>;
+}
+
+impl RawJob {
+    pub(crate) const fn new(ops: Vec<Value>) -> Self {
+        Self((ops,))
+    }
+}
+
+impl RawJobs {
+    pub(crate) const fn new(jobs: Vec<Vec<Value>>) -> Self {
+        Self((jobs,))
+    }
+}
 
 /// Submits, once: a submission that was sent twice would be two jobs.
 pub(crate) fn submit<M: Method>(client: &mut Client, call: &M) -> Result<M::Reply, CliError> {
@@ -43,52 +92,100 @@ impl Priority {
 }
 
 /// What every command that makes a job takes.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Job")]
 pub(crate) struct JobArguments {
-    /// Submit the job, print `JobID: N` and do not wait for it.
+    /// Submit the job, print `JobID: N` on standard error and do not wait for it.
     #[arg(long)]
     pub(crate) submit: bool,
     /// Print the job's number before waiting for it.
     #[arg(long)]
     pub(crate) print_jobid: bool,
-    /// How urgent the job is.
-    #[arg(long, value_name = "PRIORITY", default_value = "normal")]
-    pub(crate) priority: Priority,
-    /// Why it is done; kept with the job.
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: Option<String>,
+    /// How urgent the job is; as usual without it.
+    #[arg(long, value_name = "PRIORITY")]
+    pub(crate) priority: Option<Priority>,
     /// Check everything, change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-impl JobArguments {
-    /// The opcode with what all opcodes carry.
-    pub(crate) fn input(&self, op: OpCode, session: &Session) -> OpInput {
-        let mut input = OpInput::new(op);
-        input.common.priority = self.priority.number();
-        input.common.dry_run = self.dry_run;
-        input.common.reason = session.reason(self.reason.as_deref());
-        input
+/// Sets what all opcodes have, where the command line says something about it.
+pub(crate) fn complete(
+    op: &mut Value,
+    priority: Option<Priority>,
+    dry_run: bool,
+    session: &Session,
+) {
+    let Value::Object(params) = op else { return };
+    let mut set = |key: &str, value: Value| params.insert(key.to_owned(), value);
+    set("debug_level", session.debug_level().into());
+    set("dry_run", dry_run.into());
+    set("reason", json!(session.reason()));
+    if let Some(priority) = priority {
+        set("priority", priority.number().into());
     }
+}
 
+/// The opcode `id` with its parameters, which are a map.
+pub(crate) fn opcode(id: &str, params: Value) -> Value {
+    let mut op = params;
+    if let Value::Object(params) = &mut op {
+        params.insert("OP_ID".to_owned(), id.into());
+    }
+    op
+}
+
+impl JobArguments {
     /// Submits one opcode as a job and follows it; gives its result, or `None` if nothing was done
     /// yet or at all: it was only submitted, or a dry run.
     pub(crate) fn run(&self, op: OpCode, session: &Session) -> Result<Option<Value>, CliError> {
+        let op = serde_json::to_value(op).expect("opcodes are maps of plain values");
+        self.run_raw(op, session)
+    }
+
+    /// The same of an opcode as it is on the wire.
+    pub(crate) fn run_raw(&self, op: Value, session: &Session) -> Result<Option<Value>, CliError> {
+        let op = self.completed(op, session);
         let mut client = session.connect()?;
-        let id = submit(&mut client, &SubmitJob { ops: vec![self.input(op, session)] })?;
-        if self.submit {
-            say(format_args!("JobID: {id}"))?;
-            return Ok(None);
-        }
+        let id = submit(&mut client, &RawJob((vec![op],)))?;
+        self.end(id, &mut client, session)
+    }
+
+    /// The same, even if the queue is drained.
+    pub(crate) fn run_though_drained(
+        &self,
+        op: Value,
+        session: &Session,
+    ) -> Result<Option<Value>, CliError> {
+        let op = self.completed(op, session);
+        let mut client = session.connect()?;
+        let id = submit(&mut client, &RawDrainedJob((vec![op],)))?;
+        self.end(id, &mut client, session)
+    }
+
+    fn completed(&self, mut op: Value, session: &Session) -> Value {
+        complete(&mut op, self.priority, self.dry_run, session);
+        op
+    }
+
+    fn end(
+        &self,
+        id: JobId,
+        client: &mut Client,
+        session: &Session,
+    ) -> Result<Option<Value>, CliError> {
         if self.print_jobid {
             say(id)?;
         }
-        let outcome = follow(session, &mut client, id)?;
+        if self.submit {
+            warn(format_args!("JobID: {id}"))?;
+            return Ok(None);
+        }
+        let outcome = follow(session, client, id)?;
         let results = outcome.into_result().map_err(|exception| CliError::Job { id, exception })?;
         if self.dry_run {
-            say(format_args!("Dry run: job {id} checked what it would do; nothing was changed"))?;
+            let told = "checked what it would do; nothing was changed";
+            warn(format_args!("Dry run: job {id} {told}"))?;
             return Ok(None);
         }
         Ok(results.into_iter().next())

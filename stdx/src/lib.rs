@@ -1,16 +1,19 @@
 //! What std lacks and several crates need. No word of the cluster is spoken here.
 //!
 //! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins
-//! what runs in the background, [`atomic`] replaces files whole, [`daemon`] is what every daemon
-//! does at its start and end, [`net`] holds the sockets that know their interface.
+//! what runs in the background, [`atomic`] replaces files whole, [`local_time`] is the wall clock
+//! here, [`daemon`] is what every daemon does at its start and end, [`net`] holds the sockets that
+//! know their interface.
 #![warn(missing_docs)]
 
 pub mod atomic;
 pub mod clock;
 pub mod daemon;
+pub mod local_time;
 pub mod net;
 pub mod owner;
 pub mod tasks;
 
 pub use clock::Clock;
+pub use local_time::local_time;
 pub use tasks::{Tasks, aside};

@@ -245,7 +245,8 @@ impl Cluster {
     #[must_use]
     pub fn submit(&self, line: &str) -> u64 {
         let ended = self.gnt(&format!("{line} --submit"));
-        let told = ended.ok().trim();
+        let _nothing_else = ended.ok();
+        let told = ended.stderr.trim();
         let id = told.strip_prefix("JobID: ").and_then(|id| id.parse().ok());
         id.unwrap_or_else(|| panic!("no job number in {told:?}"))
     }

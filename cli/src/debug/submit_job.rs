@@ -3,18 +3,20 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use luxi::method::{Submission, SubmitManyJobs};
-use model::{JobId, OpInput};
+use luxi::Client;
+use luxi::method::Submission;
+use serde_json::Value;
 
+use crate::batch::Batch;
 use crate::error::CliError;
-use crate::follow::wait;
 use crate::session::{Session, read_input, say, warn};
-use crate::submit::{Priority, submit};
+use crate::submit::{Priority, RawJob, RawJobs, complete, submit};
 
 /// Opcodes in one request: their text stays below what the master takes.
 const OPCODES_PER_REQUEST: usize = 5_000;
 /// Jobs of one call: more would only be a typing error.
 const JOBS_MAX: usize = 1_000_000;
+const MICROS_PER_SECOND: f64 = 1e6;
 
 /// Arguments of `submit-job`.
 #[derive(Debug, Args)]
@@ -31,6 +33,9 @@ pub(crate) struct SubmitJobArguments {
     /// Print how long it took.
     #[arg(long)]
     timing_stats: bool,
+    /// Submit each job by a request of its own.
+    #[arg(long)]
+    each: bool,
     /// Print the jobs' numbers.
     #[arg(short, long)]
     verbose: bool,
@@ -42,84 +47,84 @@ pub(crate) struct SubmitJobArguments {
     priority: Option<Priority>,
 }
 
+/// A job and what it is told of as.
+type Named = (String, Vec<Value>);
+
 /// Submits all jobs, then waits for each.
 pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(), CliError> {
-    let begin = session.now_micros();
+    let stage = |name: &str| if arguments.timing_stats { say(name) } else { Ok(()) };
+    stage("Loading...")?;
     let jobs = jobs(arguments, session)?;
+    let opcodes: usize = jobs.iter().map(|(_name, ops)| ops.len()).sum();
+    let count = jobs.len();
     let loaded = session.now_micros();
+    stage("Submitting...")?;
     let mut client = session.connect()?;
-    let mut ids: Vec<JobId> = Vec::new();
-    let mut failures = 0_usize;
-    for part in parts(&jobs) {
-        for submission in submit(&mut client, &SubmitManyJobs { jobs: part.to_vec() })? {
-            match submission {
-                Submission::Accepted(id) => ids.push(id),
-                Submission::Refused(why) => {
-                    failures += 1;
-                    warn(format_args!("A job was not taken: {why}"))?;
-                }
-            }
-        }
-    }
+    let batch = submitted(jobs, arguments.each, &mut client)?;
     let submitted = session.now_micros();
-    if arguments.verbose {
-        let ids: Vec<String> = ids.iter().map(JobId::to_string).collect();
-        say(format_args!("Submitted jobs {}", ids.join(", ")))?;
-    }
-    for &id in &ids {
-        if let Err(exception) = wait(session, &mut client, id)?.into_result() {
-            failures += 1;
-            warn(format_args!("Job {id} failed: {exception}"))?;
-        }
-    }
+    stage("Executing...")?;
+    let outcome = batch.wait(session, &mut client, arguments.verbose)?;
     let ended = session.now_micros();
     if arguments.timing_stats {
-        let opcodes: usize = jobs.iter().map(Vec::len).sum();
-        say(format_args!("Jobs:     {}, with {opcodes} opcodes", jobs.len()))?;
-        for (title, span) in [
-            ("Loading: ", loaded - begin),
-            ("Submit:  ", submitted - loaded),
-            ("Waiting: ", ended - submitted),
-            ("Total:   ", ended - begin),
-        ] {
-            say(format_args!("{title} {}.{:06} s", span / 1_000_000, span % 1_000_000))?;
-        }
+        let span = |begin: i64, end: i64| (end - begin) as f64 / MICROS_PER_SECOND;
+        say(format_args!("C:op     {opcodes:4}"))?;
+        say(format_args!("C:job    {count:4}"))?;
+        say(format_args!("T:submit {:.4}", span(loaded, submitted)))?;
+        say(format_args!("T:exec   {:.4}", span(submitted, ended)))?;
+        say(format_args!("T:total  {:.4}", span(loaded, ended)))?;
     }
-    match failures {
+    match outcome.failed {
         0 if arguments.dry_run => {
-            say("Dry run: the jobs checked what they would do; nothing was changed")
+            warn("Dry run: the jobs checked what they would do; nothing was changed")
         }
         0 => Ok(()),
-        n => Err(CliError::Failed(format!("{n} of {} jobs", jobs.len()))),
+        n => Err(CliError::Failed(format!("{n} of {count} jobs"))),
     }
 }
 
-fn jobs(arguments: &SubmitJobArguments, session: &Session) -> Result<Vec<Vec<OpInput>>, CliError> {
-    let mut jobs = Vec::new();
+fn submitted(jobs: Vec<Named>, each: bool, client: &mut Client) -> Result<Batch, CliError> {
+    let mut batch = Batch::default();
+    if each {
+        for (name, ops) in jobs {
+            let id = submit(client, &RawJob::new(ops))?;
+            batch.add(Some(name), Submission::Accepted(id));
+        }
+        return Ok(batch);
+    }
+    let most = jobs.iter().map(|(_name, ops)| ops.len()).max().unwrap_or(1).max(1);
+    let mut rest = jobs.into_iter();
+    loop {
+        let part = rest.by_ref().take((OPCODES_PER_REQUEST / most).max(1));
+        let (names, ops): (Vec<_>, Vec<_>) = part.unzip();
+        if names.is_empty() {
+            return Ok(batch);
+        }
+        let answers = submit(client, &RawJobs::new(ops))?;
+        for (name, submission) in names.into_iter().zip(answers) {
+            batch.add(Some(name), submission);
+        }
+    }
+}
+
+fn jobs(arguments: &SubmitJobArguments, session: &Session) -> Result<Vec<Named>, CliError> {
+    let mut files = Vec::new();
     for file in &arguments.files {
         let text = read_input(file)?;
-        let mut ops: Vec<OpInput> = serde_json::from_str(&text).map_err(|error| {
+        let mut ops: Vec<Value> = serde_json::from_str(&text).map_err(|error| {
             CliError::Content { path: file.clone(), wanted: "a list of opcodes", error }
         })?;
         for op in &mut ops {
-            op.common.dry_run |= arguments.dry_run;
-            if let Some(priority) = arguments.priority {
-                op.common.priority = priority.number();
-            }
-            op.common.reason.extend(session.reason(None));
+            complete(op, arguments.priority, arguments.dry_run, session);
         }
-        let job: Vec<OpInput> =
-            ops.iter().cycle().take(ops.len() * arguments.op_repeat).cloned().collect();
-        if jobs.len() + arguments.job_repeat > JOBS_MAX {
-            return Err(CliError::Usage(format!("at most {JOBS_MAX} jobs")));
-        }
-        jobs.resize(jobs.len() + arguments.job_repeat, job);
+        let repeated = ops.len().saturating_mul(arguments.op_repeat);
+        files.push((file, ops.iter().cycle().take(repeated).cloned().collect::<Vec<_>>()));
     }
-    Ok(jobs)
-}
-
-/// Cuts the jobs into requests of bounded size.
-fn parts(jobs: &[Vec<OpInput>]) -> impl Iterator<Item = &[Vec<OpInput>]> {
-    let most = jobs.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    jobs.chunks((OPCODES_PER_REQUEST / most).max(1))
+    if files.len().saturating_mul(arguments.job_repeat) > JOBS_MAX {
+        return Err(CliError::Usage(format!("at most {JOBS_MAX} jobs")));
+    }
+    let named = |round: usize| {
+        let name = move |file: &PathBuf| format!("file {}/{round}", file.display());
+        files.iter().map(move |(file, ops)| (name(file), ops.clone()))
+    };
+    Ok((0..arguments.job_repeat).flat_map(named).collect())
 }

@@ -1,59 +1,78 @@
 //! `gnt job cancel`, `archive`, `autoarchive` and `change-priority`.
 
 use clap::Args;
-use luxi::Client;
 use luxi::limits::WAIT_SECONDS_MAX;
 use luxi::method::{
     ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, Query, QueryJobs, What,
 };
 use luxi::query::Filter;
-use model::JobId;
+use luxi::{Client, query::Table};
+use model::error::ErrorCode;
+use model::{Exception, JobId};
 use serde_json::Value;
 
 use super::{FINISHED, PENDING};
-use crate::error::CliError;
+use crate::chosen::job_ids;
+use crate::error::{CliError, Exit};
+use crate::list::{Format, table_lines};
 use crate::session::{Session, confirm, say, warn};
+use crate::span::seconds;
 
 /// Which jobs are meant.
 #[derive(Debug, Args)]
 pub(crate) struct Chosen {
     /// Their numbers.
-    #[arg(required_unless_present_any = ["pending", "queued", "waiting"])]
-    ids: Vec<JobId>,
+    ids: Vec<String>,
     /// All jobs that have not begun.
-    #[arg(long, conflicts_with = "ids")]
+    #[arg(long)]
     pending: bool,
     /// All jobs that are queued.
-    #[arg(long, conflicts_with = "ids")]
+    #[arg(long)]
     queued: bool,
     /// All jobs that wait for locks.
-    #[arg(long, conflicts_with = "ids")]
+    #[arg(long)]
     waiting: bool,
     /// Do not ask.
-    #[arg(short = 'f', long = "yes", visible_alias = "force")]
-    yes: bool,
+    #[arg(short = 'f', long, visible_alias = "yes")]
+    force: bool,
 }
 
 impl Chosen {
     /// The jobs, after the operator confirmed those that were not named one by one.
-    fn ids(&self, client: &mut Client, verb: &str) -> Result<Vec<JobId>, CliError> {
+    fn ids(&self, client: &mut Client, question: &str) -> Result<Vec<JobId>, CliError> {
         let words: &[&str] = match self {
             Self { pending: true, .. } => PENDING,
             Self { queued: true, waiting: true, .. } => &["queued", "waiting"],
             Self { queued: true, .. } => &["queued"],
             Self { waiting: true, .. } => &["waiting"],
-            _ => return Ok(self.ids.clone()),
+            _ => &[],
         };
-        let filter = Some(Filter::any_of("status", words.iter().copied()));
-        let table = client.call(&Query { what: What::Job, fields: ["id"].into(), filter })?;
-        let id = |row: &Vec<luxi::query::Cell>| row.first()?.value().and_then(Value::as_u64);
-        let ids: Vec<JobId> = table.data.iter().filter_map(id).map(JobId).collect();
-        if !ids.is_empty() {
-            let list: Vec<String> = ids.iter().map(JobId::to_string).collect();
-            confirm(&format!("{verb} job(s) {}?", list.join(", ")), self.yes)?;
+        if words.is_empty() == self.ids.is_empty() {
+            let told = "Either a status filter or job ID(s) must be specified and never both";
+            return Err(CliError::wrong_input(told));
         }
-        Ok(ids)
+        if words.is_empty() {
+            return job_ids(&self.ids);
+        }
+        let filter = Some(Filter::any_of("status", words.iter().copied()));
+        let fields = ["id", "status", "summary"].into();
+        let table = client.call(&Query { what: What::Job, fields, filter })?;
+        if table.data.is_empty() {
+            let told = "No jobs with the requested status have been found";
+            return Err(CliError::Refused(Exception::prereq(told, ErrorCode::WrongState)));
+        }
+        if !self.force {
+            let lines = table_lines(What::Job, &table, &Format::default());
+            say(lines.join("\n"))?;
+            confirm(question, false)?;
+        }
+        Ok(ids(&table))
     }
+}
+
+fn ids(table: &Table) -> Vec<JobId> {
+    let id = |row: &Vec<luxi::query::Cell>| row.first()?.value().and_then(Value::as_u64);
+    table.data.iter().filter_map(id).map(JobId).collect()
 }
 
 /// Arguments of `cancel`.
@@ -62,18 +81,24 @@ pub(crate) struct CancelArguments {
     #[command(flatten)]
     chosen: Chosen,
     /// Kill jobs that cannot be canceled; what they were doing is left as it is.
-    #[arg(long, requires = "yes_do_it")]
+    #[arg(long)]
     kill: bool,
     /// Say that --kill is meant.
-    #[arg(long, visible_alias = "ya-rly", requires = "kill")]
+    #[arg(long, visible_alias = "ya-rly")]
     yes_do_it: bool,
 }
 
 /// Cancels jobs.
 pub(super) fn cancel(arguments: &CancelArguments, session: &Session) -> Result<(), CliError> {
+    let kill = arguments.kill;
+    if kill && !arguments.yes_do_it {
+        let told = "The --kill option must be confirmed with --yes-do-it";
+        return Err(CliError::wrong_input(told));
+    }
     let mut client = session.connect()?;
-    let ids = arguments.chosen.ids(&mut client, "Cancel")?;
-    each(&ids, |&job_id| Ok(client.call(&CancelJob { job_id, kill: arguments.kill })?))
+    let action = if kill { "KILL" } else { "Cancel" };
+    let ids = arguments.chosen.ids(&mut client, &format!("{action} job(s) listed above?"))?;
+    each(&ids, |&job_id| Ok(client.call(&CancelJob { job_id, kill })?))
 }
 
 /// Arguments of `change-priority`.
@@ -81,7 +106,7 @@ pub(super) fn cancel(arguments: &CancelArguments, session: &Session) -> Result<(
 pub(crate) struct PriorityArguments {
     /// low, normal, high, or a number from -20 (first) to 19 (last).
     #[arg(long, value_name = "PRIORITY", allow_hyphen_values = true, value_parser = priority_number)]
-    priority: i32,
+    priority: Option<i32>,
     #[command(flatten)]
     chosen: Chosen,
 }
@@ -97,9 +122,12 @@ fn priority_number(text: &str) -> Result<i32, String> {
 
 /// Changes the priority of jobs.
 pub(super) fn priority(arguments: &PriorityArguments, session: &Session) -> Result<(), CliError> {
+    let Some(priority) = arguments.priority else {
+        warn("--priority option must be given.")?;
+        return Err(CliError::Told);
+    };
     let mut client = session.connect()?;
-    let ids = arguments.chosen.ids(&mut client, "Change the priority of")?;
-    let priority = arguments.priority;
+    let ids = arguments.chosen.ids(&mut client, "Change priority of job(s) listed above?")?;
     each(&ids, |&job_id| Ok(client.call(&ChangeJobPriority { job_id, priority })?))
 }
 
@@ -111,21 +139,21 @@ fn each(
     let mut all_well = true;
     for id in ids {
         let (well, message) = change(id)?;
-        let told = if well { say(message) } else { warn(message) };
-        told?;
+        say(message)?;
         all_well &= well;
     }
-    if all_well { Ok(()) } else { Err(CliError::Told) }
+    if all_well { Ok(()) } else { Err(CliError::Ended(Exit::FAILURE)) }
 }
 
 /// Archives jobs.
-pub(super) fn archive(ids: &[JobId], session: &Session) -> Result<(), CliError> {
+pub(super) fn archive(ids: &[String], session: &Session) -> Result<(), CliError> {
+    let ids = job_ids(ids)?;
     let mut client = session.connect()?;
     let mut all_well = true;
-    for &job_id in ids {
+    for job_id in ids {
         if !client.call(&ArchiveJob { job_id })? {
             let why = unarchived(&mut client, job_id)?;
-            warn(format_args!("Failed to archive job with ID '{job_id}': {why}"))?;
+            warn(format_args!("Failed to archive job with ID '{job_id}'\n{why}"))?;
             all_well = false;
         }
     }
@@ -140,62 +168,27 @@ fn unarchived(client: &mut Client, id: JobId) -> Result<String, CliError> {
     let status = job.first().and_then(Value::as_str);
     let archived = job.get(1).and_then(Value::as_bool).unwrap_or_default();
     Ok(match status {
-        None => format!("job {id} does not exist"),
-        Some(_) if archived => format!("job {id} is archived already"),
+        None => format!("Job {id} does not exist."),
+        Some(_) if archived => format!("Job {id} is archived already."),
         // It may have ended since.
         Some(status) if FINISHED.contains(&status) => {
-            format!("job {id} had not ended, or was just archived; try again")
+            format!("Job {id} had not ended, or was just archived; try again.")
         }
-        Some(status) => format!("job {id} is {status}, and only jobs that ended are archived"),
+        Some(status) => format!("Job {id} is {status}, and only jobs that ended are archived."),
     })
 }
 
 /// Archives jobs by age.
-pub(super) fn autoarchive(age: i64, session: &Session) -> Result<(), CliError> {
+pub(super) fn autoarchive(age: &str, session: &Session) -> Result<(), CliError> {
+    let age = if age == "all" { -1 } else { seconds(age)? };
     let call = AutoArchiveJobs { age, timeout: WAIT_SECONDS_MAX };
     let (archived, unchecked) = session.ask(&call)?;
     say(format_args!("Archived {archived} jobs, {unchecked} unchecked left"))
 }
 
-/// An age in seconds: a number with a unit; −1 for `all`.
-pub(super) fn age(text: &str) -> Result<i64, String> {
-    if text == "all" {
-        return Ok(-1);
-    }
-    let (number, factor) = match text.char_indices().last() {
-        Some((at, unit)) if unit.is_ascii_alphabetic() => {
-            let factor = match unit {
-                's' => 1,
-                'm' => 60,
-                'h' => 3_600,
-                'd' => 86_400,
-                'w' => 604_800,
-                _ => 0,
-            };
-            (&text[..at], factor)
-        }
-        _ => (text, 1),
-    };
-    let number: Option<i64> = number.parse().ok().filter(|number| *number >= 0);
-    let seconds = number.filter(|_| factor > 0).and_then(|number| number.checked_mul(factor));
-    seconds.ok_or_else(|| "it must be `all`, or a number with s, m, h, d or w".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ages() {
-        for (text, seconds) in
-            [("all", Some(-1)), ("90", Some(90)), ("30m", Some(1_800)), ("2w", Some(1_209_600))]
-        {
-            assert_eq!(age(text).ok(), seconds, "{text}");
-        }
-        for wrong in ["", "-1", "x", "1y", "h", "99999999999999999w", "5é"] {
-            assert!(age(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn priorities() {

@@ -1,18 +1,19 @@
-//! `gnt job info`.
+//! `gnt job info`, in the form of Ganeti's; what a job waits for and whose it is are ours.
 
-use luxi::method::QueryJobs;
-use model::JobId;
-use model::opcode::ReasonEntry;
+use luxi::method::{Query, What};
+use luxi::query::{Cell, FieldKind};
+use model::job::Wait;
 use serde_json::Value;
 
-use crate::cells;
+use crate::chosen::{Chosen, job_ids};
+use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
 use crate::follow::message;
-use crate::outline::Outline;
-use crate::session::{Session, say, warn};
+use crate::session::{Session, say};
+use crate::{moment, python};
 
-/// What is asked, in this order.
-const FIELDS: [&str; 12] = [
+/// What is asked, in this order; a master that does not know the last two says so of each.
+const FIELDS: [&str; 14] = [
     "id",
     "status",
     "received_ts",
@@ -25,33 +26,32 @@ const FIELDS: [&str; 12] = [
     "opexec",
     "opend",
     "oplog",
-];
-
-/// Parameters that every opcode has and that say nothing when they are as usual.
-const USUAL: [(&str, &str); 6] = [
-    ("dry_run", "false"),
-    ("debug_level", "0"),
-    ("depends", "null"),
-    ("comment", "null"),
-    ("OP_ID", ""),
-    ("reason", ""),
+    "waits_for",
+    "owner",
 ];
 
 /// Prints all about the jobs.
-pub(super) fn run(ids: &[JobId], session: &Session) -> Result<(), CliError> {
-    let question = QueryJobs { job_ids: Some(ids.to_vec()), fields: FIELDS.into() };
-    let jobs = session.ask(&question)?;
-    let mut all_found = true;
-    for (id, job) in ids.iter().zip(jobs) {
-        match job.filter(|job| job.get(1).is_some_and(Value::is_string)) {
-            Some(job) => say(describe(&Job(job)))?,
-            None => {
-                warn(format_args!("Job ID {id} not found"))?;
-                all_found = false;
-            }
+pub(super) fn run(ids: &[String], session: &Session) -> Result<(), CliError> {
+    let ids = job_ids(ids)?;
+    let chosen = Chosen::jobs(&ids);
+    let question = Query { what: What::Job, fields: FIELDS.into(), filter: chosen.filter() };
+    let table = session.ask(&question)?;
+    let fields = &table.fields;
+    let known = |at: usize| fields.get(at).is_some_and(|field| field.kind != FieldKind::Unknown);
+    let mut shown = Vec::new();
+    for row in &table.data {
+        let mut values: Vec<Value> = Vec::new();
+        for (at, cell) in row.iter().enumerate() {
+            values.push(cell.value().filter(|_| known(at)).cloned().unwrap_or_default());
         }
+        let job = Job(values);
+        shown.push(match row.get(1).and_then(Cell::value) {
+            Some(_status) => Detail::Map(job.details()),
+            None => format!("Job ID {} not found", python::text(job.get("id"))).into(),
+        });
     }
-    if all_found { Ok(()) } else { Err(CliError::Told) }
+    shown.extend(chosen.missing(&table).iter().map(|id| format!("Job ID {id} not found").into()));
+    say(details::render(&Detail::List(shown)))
 }
 
 /// A row of [`FIELDS`].
@@ -67,108 +67,126 @@ impl Job {
     fn of_op(&self, field: &str, at: usize) -> &Value {
         self.get(field).get(at).unwrap_or(&Value::Null)
     }
-}
 
-fn describe(job: &Job) -> String {
-    let mut outline = Outline::default();
-    outline.object("Job ID", cells::plain(job.get("id")));
-    outline.value("Status", job.get("status"));
-    for (title, field) in [
-        ("Received", "received_ts"),
-        ("Processing start", "start_ts"),
-        ("Processing end", "end_ts"),
-    ] {
-        outline.entry(title, precise(job.get(field)));
-    }
-    if let (Some(begin), Some(end)) =
-        (cells::micros(job.get("received_ts")), cells::micros(job.get("end_ts")))
-    {
-        outline.entry("Total processing time", span(end - begin));
-    }
-    outline.section("Opcodes");
-    let count = job.get("ops").as_array().map_or(0, Vec::len);
-    for at in 0..count {
-        opcode(&mut outline, job, at);
-    }
-    outline.into_text()
-}
-
-fn opcode(outline: &mut Outline, job: &Job, at: usize) {
-    let op = job.of_op("ops", at);
-    outline.object("Opcode", op.get("OP_ID").map(cells::plain).unwrap_or_default());
-    outline.value("Status", job.of_op("opstatus", at));
-    for (title, field) in [
-        ("Processing start", "opstart"),
-        ("Execution start", "opexec"),
-        ("Processing end", "opend"),
-    ] {
-        outline.entry(title, precise(job.of_op(field, at)));
-    }
-    outline.section("Input fields");
-    for (key, value) in op.as_object().into_iter().flatten() {
-        let usual = |(name, plain): &(&str, &str)| {
-            name == key && (plain.is_empty() || *value.to_string() == **plain)
+    fn details(&self) -> Vec<Entry> {
+        let status = self.get("status");
+        let mut entries = vec![
+            Entry::new("Job ID", self.get("id")),
+            Entry::new("Status", status),
+            self.moment("Received", "received_ts", None),
+            self.moment("Processing start", "start_ts", Some("received_ts")),
+            self.moment("Processing end", "end_ts", Some("start_ts")),
+        ];
+        let total = match (self.micros("received_ts"), self.micros("end_ts")) {
+            (Some(begin), Some(end)) => format!("{} seconds", fraction(end - begin)),
+            _ => "N/A".to_owned(),
         };
-        if !USUAL.iter().any(usual) {
-            outline.value(key, value);
+        entries.push(Entry::new("Total processing time", total));
+        if let Some(owner) = self.get("owner").as_str() {
+            entries.push(Entry::new("Owner", owner));
         }
-    }
-    outline.end();
-    let reason = op.get("reason").cloned().unwrap_or_default();
-    let reason: Vec<ReasonEntry> = serde_json::from_value(reason).unwrap_or_default();
-    if !reason.is_empty() {
-        outline.section("Reason");
-        for ReasonEntry(source, text, _when) in &reason {
-            outline.entry(source, text);
+        let waits: Vec<Detail> =
+            self.get("waits_for").as_array().into_iter().flatten().map(wait).collect();
+        if !waits.is_empty() {
+            entries.push(Entry::new("Waits for", Detail::List(waits)));
         }
-        outline.end();
+        let count = self.get("ops").as_array().map_or(0, Vec::len);
+        let ops = (0..count).map(|at| Detail::Map(self.opcode(at))).collect();
+        entries.push(Entry::new("Opcodes", Detail::List(ops)));
+        entries
     }
-    match failure(job.of_op("opstatus", at), job.of_op("opresult", at)) {
-        Some(told) => outline.entry("Result", told),
-        None => outline.value("Result", job.of_op("opresult", at)),
+
+    fn micros(&self, field: &str) -> Option<i64> {
+        moment::micros(self.get(field))
     }
-    let log = job.of_op("oplog", at).as_array().map(Vec::as_slice).unwrap_or_default();
-    if !log.is_empty() {
-        outline.section("Execution log");
-        for entry in log {
-            let text = entry.get(3).map(message).unwrap_or_default();
-            outline.entry(&entry.get(1).map(precise).unwrap_or_default(), text);
-        }
-        outline.end();
+
+    fn moment(&self, title: &str, field: &str, since: Option<&str>) -> Entry {
+        let told = match moment::precise(self.get(field)) {
+            None => "unknown (None)".to_owned(),
+            Some(time) => {
+                let before = since.and_then(|since| self.micros(since));
+                let delta = self.micros(field).zip(before).map(|(at, before)| at - before);
+                let delta =
+                    delta.map(|delta| format!(" (delta {}s)", fraction(delta))).unwrap_or_default();
+                format!("{time}{delta}")
+            }
+        };
+        Entry::aligned(title, told)
     }
-    outline.end();
+
+    fn opcode(&self, at: usize) -> Vec<Entry> {
+        let op = self.of_op("ops", at);
+        let time = |title: &str, field: &str| {
+            let time = moment::precise(self.of_op(field, at));
+            Entry::aligned(title, time.unwrap_or_else(|| "N/A".to_owned()))
+        };
+        let log = self.of_op("oplog", at).as_array().map(Vec::as_slice).unwrap_or_default();
+        vec![
+            Entry::new("Opcode", op.get("OP_ID").map(python::text).unwrap_or_default()),
+            Entry::new("Status", self.of_op("opstatus", at)),
+            time("Processing start", "opstart"),
+            time("Execution start", "opexec"),
+            time("Processing end", "opend"),
+            Entry::new("Input fields", op),
+            Entry::new("Result", self.of_op("opresult", at)),
+            Entry::new("Execution log", Detail::List(log.iter().map(log_entry).collect())),
+        ]
+    }
 }
 
-/// The exception of an opcode that did not succeed: `Error: text (class, code)`. A class that is
-/// not known here is shown as well.
-fn failure(status: &Value, result: &Value) -> Option<String> {
-    if status == "success" {
-        return None;
-    }
-    let [Value::String(class), Value::Array(arguments)] = result.as_array()?.as_slice() else {
-        return None;
+fn log_entry(entry: &Value) -> Detail {
+    let get = |at: usize| entry.get(at).unwrap_or(&Value::Null);
+    let time = moment::precise(get(1)).unwrap_or_else(|| "?".to_owned());
+    let content = vec![python::text(get(0)), python::text(get(2)), message(get(3))];
+    Detail::Map(vec![Entry::new("Time", time), Entry::new("Content", Detail::Inline(content))])
+}
+
+/// Microseconds as seconds with all their digits.
+fn fraction(micros: i64) -> String {
+    let sign = if micros < 0 { "-" } else { "" };
+    let micros = micros.unsigned_abs();
+    format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+/// One reason to wait. One that this program does not know is shown as it came.
+fn wait(value: &Value) -> Detail {
+    let Ok(wait) = serde_json::from_value::<Wait>(value.clone()) else {
+        return value.into();
     };
-    let (text, more) = match arguments.as_slice() {
-        [] => ("no reason given".to_owned(), &[][..]),
-        [text, more @ ..] => (message(text), more),
-    };
-    let classes = std::iter::once(class.clone()).chain(more.iter().map(cells::plain));
-    Some(format!("Error: {text} ({})", classes.collect::<Vec<_>>().join(", ")))
-}
-
-/// A pair of seconds and microseconds with all its digits.
-fn precise(time: &Value) -> String {
-    match time.get(1).and_then(Value::as_i64) {
-        Some(micros) => {
-            let whole = cells::time(time);
-            format!("{}.{micros:06} UTC", whole.trim_end_matches(" UTC"))
+    let jobs = |ids: Vec<String>| if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
+    match wait {
+        Wait::Lock { lock, mode, at, owners, ahead } => {
+            let owner = |(id, mode): &(model::JobId, String)| format!("{id} ({mode})");
+            let mut entries = vec![Entry::new("Lock", format!("{lock} ({mode})"))];
+            if at != lock {
+                entries.push(Entry::new("Stopped at", at));
+            }
+            entries.push(Entry::new("Held by jobs", jobs(owners.iter().map(owner).collect())));
+            let ahead = ahead.iter().map(model::JobId::to_string).collect();
+            entries.push(Entry::new("Jobs ahead", jobs(ahead)));
+            Detail::Map(entries)
         }
-        None => cells::plain(time),
+        Wait::Jobs { jobs: others } => {
+            let other = |(id, good): &(model::JobId, Vec<model::JobStatus>)| {
+                let good: Vec<&str> = good.iter().map(|status| status.as_str()).collect();
+                let good = if good.is_empty() { "any end".to_owned() } else { good.join(" or ") };
+                format!("{id} ({good})")
+            };
+            Detail::Map(vec![Entry::new("End of jobs", jobs(others.iter().map(other).collect()))])
+        }
+        Wait::Turn { limit, ahead } => Detail::Map(vec![
+            Entry::new("Turn", format!("{limit} jobs run, and no more may")),
+            Entry::new("Jobs ahead", ahead.to_string()),
+        ]),
+        Wait::Filter { uuid, action, running } => {
+            let rule = uuid.unwrap_or_else(|| "of the job's own reason".to_owned());
+            Detail::Map(vec![
+                Entry::new("Filter rule", rule),
+                Entry::new("Action", action),
+                Entry::new("Jobs that run under it", running.to_string()),
+            ])
+        }
     }
-}
-
-fn span(micros: i64) -> String {
-    format!("{}.{:06} seconds", micros / 1_000_000, (micros % 1_000_000).abs())
 }
 
 #[cfg(test)]
@@ -178,22 +196,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures() {
-        for (status, result, told) in [
-            ("error", json!(["OpExecError", ["on fire"]]), Some("Error: on fire (OpExecError)")),
-            (
-                "error",
-                json!(["OpPrereqError", ["no node `n9`", "unknown_entity"]]),
-                Some("Error: no node `n9` (OpPrereqError, unknown_entity)"),
-            ),
-            ("canceled", json!(["JobCanceled", []]), Some("Error: no reason given (JobCanceled)")),
-            ("error", json!(["NewError", ["a", 5, ["b"]]]), Some("Error: a (NewError, 5, b)")),
-            ("success", json!(["OpExecError", ["on fire"]]), None),
-            ("canceled", json!("Job canceled by request"), None),
-            ("error", json!(["x", "y"]), None),
-            ("queued", json!(null), None),
-        ] {
-            assert_eq!(failure(&json!(status), &result).as_deref(), told, "{status} {result}");
+    fn reasons_to_wait() {
+        let shown = [
+            json!({"reason": "lock", "lock": "node/n1", "mode": "shared", "at": "node/n1",
+                "owners": [[5, "exclusive"]], "ahead": [6, 7]}),
+            json!({"reason": "lock", "lock": "node/*", "mode": "exclusive", "at": "node/n1",
+                "owners": [], "ahead": []}),
+            json!({"reason": "jobs", "jobs": [[5, ["success", "error"]], [6, []]]}),
+            json!({"reason": "turn", "limit": 20, "ahead": 3}),
+            json!({"reason": "filter", "uuid": null, "action": "RATE_LIMIT 2", "running": 2}),
+            json!({"reason": "weather", "is": "bad"}),
+        ];
+        let list = Detail::List(shown.iter().map(wait).collect());
+        assert_eq!(
+            details::render(&list),
+            "\
+- Lock: node/n1 (shared)
+  Held by jobs: 5 (exclusive)
+  Jobs ahead: 6, 7
+- Lock: node/* (exclusive)
+  Stopped at: node/n1
+  Held by jobs: none
+  Jobs ahead: none
+- End of jobs: 5 (success or error), 6 (any end)
+- Turn: 20 jobs run, and no more may
+  Jobs ahead: 3
+- Filter rule: of the job's own reason
+  Action: RATE_LIMIT 2
+  Jobs that run under it: 2
+- is: bad
+  reason: weather"
+        );
+    }
+
+    #[test]
+    fn spans() {
+        for (micros, text) in [(5, "0.000005"), (1_500_000, "1.500000"), (-250_000, "-0.250000")] {
+            assert_eq!(fraction(micros), text);
         }
     }
 }

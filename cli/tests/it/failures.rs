@@ -5,10 +5,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use model::layout::Layout;
 
+use crate::script::Script;
 use crate::toy::{gnt, start};
 
 fn role(root: &std::path::Path, master: &str) {
@@ -94,53 +95,6 @@ fn a_closed_pipe_is_no_panic() {
     assert_eq!((status.code(), told.as_str()), (Some(141), ""));
 }
 
-/// A master that answers what it is told to, one connection after the other.
-struct Script {
-    root: tempfile::TempDir,
-    listener: UnixListener,
-}
-
-impl Script {
-    fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let listener = UnixListener::bind(root.path().join("socket")).unwrap();
-        Self { root, listener }
-    }
-
-    fn gnt(&self, words: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_gnt"))
-            .arg("--root")
-            .arg(self.root.path())
-            .arg("--socket")
-            .arg(self.root.path().join("socket"))
-            .args(words)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-    }
-
-    /// Takes a connection, gives each of the answers to a question, and hangs up; the questions.
-    fn answer(&self, answers: &[&str]) -> Vec<String> {
-        let (mut stream, _) = self.listener.accept().unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut question = move || {
-            let mut question = Vec::new();
-            reader.read_until(3, &mut question).unwrap();
-            String::from_utf8(question).unwrap()
-        };
-        let mut asked = Vec::new();
-        for answer in answers {
-            asked.push(question());
-            stream.write_all(format!("{answer}\u{3}").as_bytes()).unwrap();
-        }
-        // The client sends no further question before it has read the last answer.
-        asked.push(question());
-        asked
-    }
-}
-
 const BEGINS: &str = r#"{"success":true,"result":[["running",["running"],[null]],[[1,[1700000000,0],"message","begins"]]]}"#;
 const ENDS: &str = r#"{"success":true,"result":[["success",["success"],[null]],[[2,[1700000000,0],"message","ends"]]]}"#;
 const ENDING: &str =
@@ -161,7 +115,7 @@ fn a_master_that_is_restarted_does_not_end_the_wait() {
     let output = child.wait_with_output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<_> = shown.lines().skip(2).collect();
-    assert_eq!(lines, ["2023-11-14 22:13:20 UTC begins", "2023-11-14 22:13:20 UTC ends"]);
+    assert_eq!(lines, ["Tue Nov 14 22:13:20 2023 begins", "Tue Nov 14 22:13:20 2023 ends"]);
     let told = String::from_utf8(output.stderr).unwrap();
     let lost =
         "The connection to the master is lost while waiting for job 5; trying again for 60 s";

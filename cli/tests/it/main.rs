@@ -4,5 +4,7 @@
 mod commands;
 mod failures;
 mod help;
+mod script;
 mod terminal;
 mod toy;
+mod wire;

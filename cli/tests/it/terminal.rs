@@ -33,6 +33,60 @@ fn rest(terminal: &mut File) -> String {
     String::from_utf8(shown).unwrap()
 }
 
+const JOBS: &str = concat!(
+    r#"{"success":true,"result":{"fields":["#,
+    r#"{"name":"id","title":"ID","kind":"number","doc":"d"},"#,
+    r#"{"name":"status","title":"Status","kind":"text","doc":"d"},"#,
+    r#"{"name":"received_ts","title":"R","kind":"other","doc":"d"},"#,
+    r#"{"name":"start_ts","title":"S","kind":"other","doc":"d"},"#,
+    r#"{"name":"end_ts","title":"E","kind":"other","doc":"d"},"#,
+    r#"{"name":"owner","title":"O","kind":"text","doc":"d"},"#,
+    r#"{"name":"summary","title":"S","kind":"other","doc":"d"}],"#,
+    r#""data":[[[0,7],[0,"success"],[0,[1,0]],[0,[1,0]],[0,[4,0]],[0,"root"],[0,["A(1)"]]]]}}"#,
+);
+
+/// Runs `gnt` on a terminal; gives the connection to it, with its first question answered.
+fn list(words: &[&str]) -> (std::process::Child, File, std::os::unix::net::UnixStream) {
+    let root = tempfile::tempdir().unwrap();
+    let socket = root.path().join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(&size, None).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gnt"));
+    command.arg("--root").arg(root.path()).arg("--socket").arg(&socket);
+    command.args(words).env("TERM", "xterm").env_remove("NO_COLOR");
+    command.stdin(pty.slave.try_clone().unwrap());
+    command.stdout(pty.slave.try_clone().unwrap()).stderr(pty.slave);
+    let child = command.spawn().unwrap();
+    drop(command);
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut request = Vec::new();
+    BufReader::new(stream.try_clone().unwrap()).read_until(3, &mut request).unwrap();
+    stream.write_all(format!("{JOBS}\u{3}").as_bytes()).unwrap();
+    (child, File::from(pty.master), stream)
+}
+
+#[test]
+fn a_list_on_a_terminal_is_for_a_reader() {
+    let (mut child, mut terminal, _stream) = list(&["job", "list"]);
+    let shown = rest(&mut terminal);
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{shown:?}");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].contains("ID Status ") && lines[0].contains("Duration Owner Summary"));
+    assert!(lines[1].starts_with(" 7 \x1b[32msuccess\x1b[0m "), "{shown:?}");
+    assert!(lines[1].ends_with("     3 s root  A(1)"), "{shown:?}");
+}
+
+#[test]
+fn a_watched_list_leaves_the_terminal_as_it_was() {
+    let (mut child, mut terminal, _stream) = list(&["job", "list", "--watch"]);
+    read_until(&mut terminal, "A(1)");
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    let shown = rest(&mut terminal);
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{shown:?}");
+    assert!(shown.ends_with("\x1b[?25h\x1b[?1049l"), "{shown:?}");
+}
+
 /// The live line has a thread, and no thread but the one for it may take the signal.
 #[test]
 fn an_interrupted_live_line_is_cleared_and_the_job_goes_on() {

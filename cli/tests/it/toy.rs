@@ -356,6 +356,7 @@ pub(crate) fn gnt(program: &str, root: PathBuf, line: &str, input: &str) -> Stri
         .args(words(line))
         .env("GANTRY_ROOT", &root)
         .env("NO_COLOR", "1")
+        .env("TZ", "UTC")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

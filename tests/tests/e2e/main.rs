@@ -3,8 +3,8 @@
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`]
 //! the rest of it; [`restart`] and
 //! [`kill_loop`] are about ends and beginnings; [`locks`], [`filters`], [`operator`], [`enrol`],
-//! [`volume`] and [`bytes`] about use; [`ganeti`] and [`bare_values`] about the use by Ganeti's
-//! clients;
+//! [`volume`] and [`bytes`] about use; [`ganeti`], [`bare_values`] and [`ganeti_cli`] about the use
+//! by Ganeti's clients;
 //! [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
@@ -19,6 +19,7 @@ mod bytes;
 mod enrol;
 mod filters;
 mod ganeti;
+mod ganeti_cli;
 mod locks;
 mod operator;
 mod volume;

@@ -1,0 +1,83 @@
+//! Core: what Ganeti's tools have and this one has not, and why.
+
+/// Kinds of objects that do not exist.
+const OBJECTS: [(&str, &str); 5] = [
+    ("instance", INSTANCES),
+    ("backup", INSTANCES),
+    ("os", INSTANCES),
+    ("storage", INSTANCES),
+    ("network", "networks of instances come with instances, which there are none of yet"),
+];
+
+const INSTANCES: &str = "there are no instances yet";
+const GROUPS: &str = "there is one node group, which cannot be changed yet";
+const STORAGE: &str = "nodes have no storage for instances yet";
+const CONSOLE: &str = "use ssh, or what you manage hosts with; gnt runs nothing on nodes";
+const POWER: &str = "nodes are not switched by gnt yet";
+const MASTER_IP: &str = "there is no address that moves with the master yet";
+
+/// Verbs that do not exist: object, verb, why.
+const VERBS: [(&str, &str, &str); 36] = [
+    ("cluster", "activate-master-ip", MASTER_IP),
+    ("cluster", "deactivate-master-ip", MASTER_IP),
+    ("cluster", "command", CONSOLE),
+    ("cluster", "copyfile", CONSOLE),
+    ("cluster", "destroy", "remove the packages and the data directory of each node instead"),
+    ("cluster", "epo", POWER),
+    ("cluster", "master-failover", "the master role cannot be moved yet"),
+    ("cluster", "masterfailover", "the master role cannot be moved yet"),
+    ("cluster", "rename", "a cluster keeps the name that it was begun with"),
+    ("cluster", "renew-crypto", "each node has a key of its own, which `noded enroll` makes anew"),
+    ("cluster", "repair-disk-sizes", INSTANCES),
+    ("cluster", "upgrade", "packages are upgraded by the package manager; see docs/install.md"),
+    ("cluster", "verify-disks", INSTANCES),
+    ("node", "evacuate", INSTANCES),
+    ("node", "failover", INSTANCES),
+    ("node", "migrate", INSTANCES),
+    ("node", "health", POWER),
+    ("node", "power", POWER),
+    ("node", "powercycle", POWER),
+    ("node", "list-drbd", STORAGE),
+    ("node", "list-storage", STORAGE),
+    ("node", "modify-storage", STORAGE),
+    ("node", "repair-storage", STORAGE),
+    ("node", "volumes", STORAGE),
+    ("node", "restricted-command", CONSOLE),
+    ("group", "add", GROUPS),
+    ("group", "assign-nodes", GROUPS),
+    ("group", "evacuate", INSTANCES),
+    ("group", "modify", GROUPS),
+    ("group", "remove", GROUPS),
+    ("group", "rename", GROUPS),
+    ("debug", "iallocator", "instances are placed by the master itself, when there are some"),
+    ("debug", "allocator", "instances are placed by the master itself, when there are some"),
+    ("debug", "wconfd", "the configuration has no daemon of its own: masterd keeps it"),
+    ("debug", "metad", "there is no metadata daemon: machines are served by noded"),
+    ("debug", "test-osparams", INSTANCES),
+];
+
+/// Why Gantry has no such object, or no such verb of it; `None` for what Ganeti has not either.
+pub(crate) fn why(object: &str, verb: &str) -> Option<&'static str> {
+    let verbs = VERBS.iter().find(|known| known.0 == object && known.1 == verb);
+    let objects = || OBJECTS.iter().find(|known| known.0 == object).map(|known| known.1);
+    verbs.map(|known| known.2).or_else(objects)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_absent_that_is_there() {
+        let all = crate::command();
+        for (object, verb, _why) in VERBS {
+            let object = all.find_subcommand(object).unwrap();
+            assert!(object.find_subcommand(verb).is_none(), "{verb}");
+        }
+        for (object, _why) in OBJECTS {
+            assert!(all.find_subcommand(object).is_none(), "{object}");
+        }
+        assert!(why("instance", "list").is_some() && why("debug", "metad").is_some());
+        assert!(why("job", "list").is_none() && why("nothing", "list").is_none());
+    }
+}

@@ -1,0 +1,78 @@
+//! `gnt cluster verify`.
+
+use clap::Args;
+use luxi::method::Submission;
+use serde_json::{Value, json};
+
+use crate::batch::Batch;
+use crate::error::CliError;
+use crate::python;
+use crate::session::{Session, say};
+use crate::submit::{JobArguments, Priority, opcode};
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// Say more.
+    #[arg(short, long)]
+    verbose: bool,
+    /// Have every check find an error, to see what it would say.
+    #[arg(long)]
+    debug_simulate_errors: bool,
+    /// Name errors by codes, for programs.
+    #[arg(long)]
+    error_codes: bool,
+    /// Do not check whether the memory suffices when a node fails.
+    #[arg(long)]
+    no_nplus1_mem: bool,
+    /// Check this node group only.
+    #[arg(short = 'g', long, value_name = "GROUP")]
+    node_group: Option<String>,
+    /// Take errors of this code for warnings; may be given several times.
+    #[arg(short = 'I', long, value_name = "CODE")]
+    ignore_errors: Vec<String>,
+    /// Look for keys of nodes that are none.
+    #[arg(long)]
+    verify_ssh_clutter: bool,
+    /// How urgent the job is; as usual without it.
+    #[arg(long, value_name = "PRIORITY")]
+    priority: Option<Priority>,
+    /// Check everything, change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Submits the check, which makes further jobs, and waits for all of them.
+pub(super) fn run(arguments: VerifyArguments, session: &Session) -> Result<(), CliError> {
+    let skip: &[&str] = if arguments.no_nplus1_mem { &["nplusone_mem"] } else { &[] };
+    let op = opcode(
+        "OP_CLUSTER_VERIFY",
+        json!({
+            "verbose": arguments.verbose,
+            "error_codes": arguments.error_codes,
+            "debug_simulate_errors": arguments.debug_simulate_errors,
+            "skip_checks": skip,
+            "ignore_errors": arguments.ignore_errors,
+            "group_name": arguments.node_group,
+            "verify_clutter": arguments.verify_ssh_clutter,
+        }),
+    );
+    let (priority, dry_run) = (arguments.priority, arguments.dry_run);
+    let job = JobArguments { priority, dry_run, ..JobArguments::default() };
+    let Some(result) = job.run_raw(op, session)? else { return Ok(()) };
+    let mut batch = Batch::default();
+    let jobs = result.get("jobs").and_then(Value::as_array);
+    for job in jobs.into_iter().flatten() {
+        let submission = serde_json::from_value(job.clone());
+        let unread = |_error| Submission::Refused(python::repr(job));
+        batch.add(None, submission.unwrap_or_else(unread));
+    }
+    let outcome = batch.wait(session, &mut session.connect()?, true)?;
+    let is_good = |results: &Vec<Value>| results.first().is_some_and(python::is_true);
+    let all_good = outcome.results.iter().all(|(_place, results)| is_good(results));
+    if outcome.failed > 0 {
+        let count = outcome.failed;
+        say(format_args!("{count} job(s) failed while verifying the cluster."))?;
+    }
+    if all_good && outcome.failed == 0 { Ok(()) } else { Err(CliError::Told) }
+}

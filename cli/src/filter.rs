@@ -1,0 +1,134 @@
+//! `gnt filter`: rules that hold jobs back, refuse them or let them pass.
+
+use clap::{Args, Subcommand};
+use luxi::method::{DeleteFilter, QueryFilters, ReplaceFilter, What};
+use serde_json::{Value, json};
+
+use crate::error::CliError;
+use crate::list::{ListArguments, ListFieldsArguments, Named};
+use crate::python;
+use crate::session::{Session, say};
+
+/// What `list` and `info` show unless told otherwise.
+const USUAL: [&str; 6] = ["uuid", "watermark", "priority", "predicates", "action", "reason_trail"];
+/// The titles of [`USUAL`] in `info`.
+const TITLES: [&str; 6] = ["UUID", "Watermark", "Priority", "Predicates", "Action", "Reason trail"];
+
+/// What can be done with filter rules.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Filter {
+    /// Add a rule; prints its id.
+    Add(RuleArguments),
+    /// Replace a rule, or add it under this id; prints its id.
+    Replace {
+        /// The rule's id.
+        uuid: String,
+        #[command(flatten)]
+        rule: RuleArguments,
+    },
+    /// Delete a rule.
+    Delete {
+        /// The rule's id.
+        uuid: String,
+    },
+    /// List rules.
+    List {
+        /// Only those with these ids.
+        uuids: Vec<String>,
+        #[command(flatten)]
+        list: ListArguments,
+    },
+    /// Describe the fields that `list` can show.
+    ListFields(ListFieldsArguments),
+    /// Show all there is to know about rules.
+    #[command(visible_alias = "show")]
+    Info {
+        /// Only those with these ids.
+        uuids: Vec<String>,
+    },
+}
+
+/// What a rule says.
+#[derive(Debug, Args)]
+pub(crate) struct RuleArguments {
+    /// Rules with lower numbers come first.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    priority: u32,
+    /// Which jobs it is for: a JSON list of predicates, as '[["jobid", [">", "id", "watermark"]]]';
+    /// all without it.
+    #[arg(long, value_name = "JSON", default_value = "[]", value_parser = predicates)]
+    predicates: Value,
+    /// What becomes of them: ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT N'.
+    #[arg(long, value_name = "ACTION", default_value = "CONTINUE", value_parser = action)]
+    action: Value,
+}
+
+fn predicates(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("it must be a JSON list: {error}"))
+}
+
+/// `RATE_LIMIT 5` is a list on the wire; everything else is for the master to judge.
+#[expect(clippy::unnecessary_wraps, reason = "parsers of arguments may fail")]
+fn action(text: &str) -> Result<Value, String> {
+    let limit =
+        text.strip_prefix("RATE_LIMIT").filter(|rest| rest.starts_with(char::is_whitespace));
+    let limit = limit.and_then(|limit| limit.trim().parse::<u64>().ok());
+    Ok(limit.map_or_else(|| text.into(), |limit| json!(["RATE_LIMIT", limit])))
+}
+
+/// Carries out one verb.
+pub(crate) fn run(verb: Filter, session: &Session) -> Result<(), CliError> {
+    match verb {
+        Filter::Add(rule) => replace(None, rule, session),
+        Filter::Replace { uuid, rule } => replace(Some(uuid), rule, session),
+        Filter::Delete { uuid } => session.ask(&DeleteFilter { uuid }),
+        Filter::List { uuids, list } => {
+            let chosen = list.chosen(&uuids, Named::By("uuid"))?;
+            list.print(What::Filter, list.fields(&USUAL), &chosen, session)
+        }
+        Filter::ListFields(arguments) => arguments.print(What::Filter, session),
+        Filter::Info { uuids } => info(uuids, session),
+    }
+}
+
+fn replace(uuid: Option<String>, rule: RuleArguments, session: &Session) -> Result<(), CliError> {
+    let Value::Array(predicates) = rule.predicates else {
+        return Err(CliError::wrong_input("--predicates must be a JSON list"));
+    };
+    say(session.ask(&ReplaceFilter {
+        uuid,
+        priority: rule.priority,
+        predicates,
+        action: rule.action,
+        reason: session.users_reason().into_iter().collect(),
+    })?)
+}
+
+fn info(uuids: Vec<String>, session: &Session) -> Result<(), CliError> {
+    let rows = session.ask(&QueryFilters { uuids: Some(uuids), fields: USUAL.into() })?;
+    for row in rows {
+        for (at, (title, value)) in TITLES.iter().zip(&row).enumerate() {
+            let indent = if at == 0 { "" } else { "  " };
+            say(format_args!("{indent}{title}: {}", python::text(value)))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions() {
+        for (text, wire) in [
+            ("ACCEPT", json!("ACCEPT")),
+            ("RATE_LIMIT 5", json!(["RATE_LIMIT", 5])),
+            ("RATE_LIMIT  12", json!(["RATE_LIMIT", 12])),
+            ("RATE_LIMIT", json!("RATE_LIMIT")),
+            ("RATE_LIMIT x", json!("RATE_LIMIT x")),
+        ] {
+            assert_eq!(action(text).unwrap(), wire, "{text}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Manual pages and completions, generated from the definition of the command line.
+
+use std::io;
+
+use clap::Command;
+use clap_complete::{Shell, generate};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+use crate::{command, command_of};
+
+/// The section of the manual for what administrators use.
+const SECTION: &str = "8";
+/// What stands at the top of every page.
+const MANUAL: &str = "Gantry";
+/// How the preamble of each piece of a page begins, of which one is enough.
+const PREAMBLE: [&str; 2] = [".ie ", ".el "];
+
+/// The pages of the manual: file name, as `gnt-job.8`, and content. `gnt` has one, and each of its
+/// objects has one with all its verbs.
+///
+/// # Errors
+/// None that depends on anything outside: writing to memory.
+pub fn man_pages() -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut all = command().disable_help_subcommand(true);
+    all.build();
+    let source = concat!("gantry ", env!("CARGO_PKG_VERSION"));
+    let man = |command: Command| Man::new(command).section(SECTION).manual(MANUAL).source(source);
+    let mut page = Vec::new();
+    man(all.clone()).render(&mut page)?;
+    let mut pages = vec![(format!("gnt.{SECTION}"), page)];
+    for definition in all.get_subcommands().filter_map(|object| command_of(object.get_name())) {
+        let definition = definition.disable_help_subcommand(true).subcommand_value_name("VERB");
+        let program = definition.get_bin_name().unwrap_or_default().to_owned();
+        let mut page = Vec::new();
+        let head = man(definition.clone());
+        head.render_title(&mut page)?;
+        head.render_name_section(&mut page)?;
+        head.render_synopsis_section(&mut page)?;
+        head.render_description_section(&mut page)?;
+        heading(&mut page, "SH", "VERBS")?;
+        for verb in definition.get_subcommands() {
+            describe(&mut page, &program, verb)?;
+        }
+        head.render_options_section(&mut page)?;
+        heading(&mut page, "SH", "SEE ALSO")?;
+        let mut also = Roff::new();
+        also.text([bold("gnt"), roman(format!("({SECTION}), which tells the exit statuses."))]);
+        also.to_writer(&mut page)?;
+        pages.push((format!("{program}.{SECTION}"), once(&page)));
+    }
+    Ok(pages)
+}
+
+/// Completions for bash, zsh and fish, for `gnt` and each `gnt-OBJECT`: path below `/usr/share` and
+/// content.
+#[must_use]
+pub fn completions() -> Vec<(String, Vec<u8>)> {
+    let all = command();
+    let own = all.get_subcommands().filter_map(|object| command_of(object.get_name()));
+    let mut files = Vec::new();
+    for mut definition in std::iter::once(command()).chain(own) {
+        let program = definition.get_bin_name().unwrap_or("gnt").to_owned();
+        for (shell, directory, prefix, suffix) in [
+            (Shell::Bash, "bash-completion/completions", "", ""),
+            (Shell::Zsh, "zsh/vendor-completions", "_", ""),
+            (Shell::Fish, "fish/vendor_completions.d", "", ".fish"),
+        ] {
+            let mut text = Vec::new();
+            generate(shell, &mut definition, &program, &mut text);
+            files.push((format!("{directory}/{prefix}{program}{suffix}"), text));
+        }
+    }
+    files
+}
+
+/// The completion of all of `gnt` for one shell.
+pub(crate) fn completion(shell: Shell) -> Vec<u8> {
+    let mut text = Vec::new();
+    generate(shell, &mut command(), "gnt", &mut text);
+    text
+}
+
+/// One verb and those below it, as a section of the page.
+fn describe(page: &mut Vec<u8>, program: &str, verb: &Command) -> io::Result<()> {
+    if verb.is_hide_set() {
+        return Ok(());
+    }
+    let name = format!("{program} {}", verb.get_name());
+    let verb = verb.clone().disable_help_flag(true).disable_help_subcommand(true).bin_name(&name);
+    let man = Man::new(verb.clone()).section(SECTION);
+    heading(page, "SS", &name)?;
+    let mut piece = Vec::new();
+    man.render_synopsis_section(&mut piece)?;
+    piece.extend(b".PP\n");
+    man.render_description_section(&mut piece)?;
+    let aliases: Vec<&str> = verb.get_visible_aliases().collect();
+    if !aliases.is_empty() {
+        let mut also = Roff::new();
+        also.control("PP", []).text([roman(format!("Also called {}.", aliases.join(", ")))]);
+        also.to_writer(&mut piece)?;
+    }
+    man.render_options_section(&mut piece)?;
+    // Each verb is one section: its parts need no headings.
+    let lines = piece.split_inclusive(|byte| *byte == b'\n');
+    page.extend(lines.filter(|line| !line.starts_with(b".SH")).flatten());
+    for below in verb.get_subcommands() {
+        describe(page, &name, below)?;
+    }
+    Ok(())
+}
+
+fn heading(page: &mut Vec<u8>, level: &str, text: &str) -> io::Result<()> {
+    let mut heading = Roff::new();
+    heading.control(level, [text]);
+    heading.to_writer(page)
+}
+
+/// The page with its first preamble only.
+fn once(page: &[u8]) -> Vec<u8> {
+    let is_preamble = |line: &[u8]| PREAMBLE.iter().any(|begin| line.starts_with(begin.as_bytes()));
+    let mut seen = 0;
+    let lines = page.split_inclusive(|byte| *byte == b'\n').filter(|line| {
+        seen += usize::from(is_preamble(line));
+        !is_preamble(line) || seen <= PREAMBLE.len()
+    });
+    lines.flatten().copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn objects() -> Vec<String> {
+        let all = command();
+        let objects = all.get_subcommands().filter(|object| object.has_subcommands());
+        objects.map(|object| format!("gnt-{}", object.get_name())).collect()
+    }
+
+    #[test]
+    fn every_program_has_a_page_with_its_verbs() {
+        let pages = man_pages().unwrap();
+        assert_eq!(pages[0].0, "gnt.8");
+        assert_eq!(pages.len(), objects().len() + 1);
+        for (name, page) in pages {
+            let text = String::from_utf8(page).unwrap();
+            assert_eq!(text.matches("\n.TH").count() + text.matches("\n.el").count(), 2, "{name}");
+            let program = name.trim_end_matches(".8");
+            let Some(definition) = program.strip_prefix("gnt-").and_then(command_of) else {
+                continue;
+            };
+            for verb in definition.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+                let heading = format!(".SS \"{program} {}\"\n", verb.get_name());
+                assert!(text.contains(&heading), "{name} has no {heading}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_program_is_completed_in_every_shell() {
+        let files = completions();
+        let paths: BTreeSet<&str> = files.iter().map(|(path, _text)| path.as_str()).collect();
+        assert_eq!(paths.len(), files.len());
+        for program in objects().into_iter().chain(["gnt".to_owned()]) {
+            for path in [
+                format!("bash-completion/completions/{program}"),
+                format!("zsh/vendor-completions/_{program}"),
+                format!("fish/vendor_completions.d/{program}.fish"),
+            ] {
+                assert!(paths.contains(path.as_str()), "{path}");
+            }
+        }
+        for (path, text) in files {
+            let text = String::from_utf8(text).unwrap();
+            let name = path.rsplit('/').next().unwrap().trim_start_matches('_');
+            let program = name.trim_end_matches(".fish");
+            let definition = program
+                .strip_prefix("gnt-")
+                .map_or_else(command, |object| command_of(object).unwrap());
+            for below in definition.get_subcommands() {
+                assert!(text.contains(below.get_name()), "{path}: {}", below.get_name());
+            }
+        }
+    }
+}

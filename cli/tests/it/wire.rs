@@ -1,0 +1,225 @@
+//! What `gnt` sends for objects and opcodes that a master need not know, and what it makes of
+//! answers.
+
+use crate::script::Script;
+
+const SUBMITTED: &str = r#"{"success":true,"result":5}"#;
+
+fn success(result: &str) -> String {
+    format!(r#"{{"success":true,"result":{result}}}"#)
+}
+
+/// The end of a one-opcode job.
+fn ended(status: &str, result: &str) -> String {
+    success(&format!(r#"[["{status}",["{status}"],[{result}]],[]]"#))
+}
+
+/// Runs `gnt` against one answer after the other, each list of them on a connection of its own:
+/// what it asked, what it printed, its exit status.
+fn run(words: &[&str], connections: &[Vec<String>]) -> (Vec<String>, String, i32) {
+    let script = Script::new();
+    let child = script.gnt(words);
+    let mut asked = Vec::new();
+    for answers in connections {
+        let answers: Vec<&str> = answers.iter().map(String::as_str).collect();
+        let mut questions = script.answer(&answers);
+        // The last question is the end of the connection.
+        assert_eq!(questions.pop().as_deref(), Some(""), "{words:?}");
+        asked.extend(questions);
+    }
+    let output = child.wait_with_output().unwrap();
+    let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (asked, printed, output.status.code().unwrap())
+}
+
+fn job(end: &str, result: &str) -> Vec<Vec<String>> {
+    vec![vec![SUBMITTED.to_owned(), ended(end, result)]]
+}
+
+#[test]
+fn opcodes() {
+    for (words, sent) in [
+        (
+            "cluster add-tags a b",
+            r#""OP_ID":"OP_TAGS_SET","debug_level":0,"dry_run":false,"kind":"cluster","name":"","reason""#,
+        ),
+        ("cluster remove-tags a b", r#""OP_ID":"OP_TAGS_DEL""#),
+        ("node add-tags n1 a b", r#""kind":"node","name":"n1""#),
+        ("group remove-tags default a b", r#""kind":"nodegroup","name":"default""#),
+        ("group add-tags default -d a -d b", r#""debug_level":2"#),
+        ("cluster add-tags a b --priority low", r#""priority":10"#),
+        ("cluster add-tags a b --reason why", r#""reason":[["gnt:user","why","#),
+        ("cluster redist-conf", r#""SubmitJob""#),
+        ("cluster redist-conf --yes-do-it", r#""SubmitJobToDrainedQueue""#),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let (asked, printed, status) = run(&words, &job("success", "null"));
+        assert!(asked[0].contains(sent), "{words:?}: {}", asked[0]);
+        let tagged = asked[0].contains(r#""tags":["a","b"]"#);
+        assert_eq!(tagged, !words.contains(&"redist-conf"), "{words:?}: {}", asked[0]);
+        assert_eq!((printed.as_str(), status), ("", 0), "{words:?}");
+    }
+}
+
+#[test]
+fn found_tags() {
+    let found = r#"[["/nodes/n2","b"],["/cluster","a"]]"#;
+    let words = ["cluster", "search-tags", "^[ab]$"];
+    let (asked, printed, status) = run(&words, &job("success", found));
+    assert!(asked[0].contains(r#""OP_ID":"OP_TAGS_SEARCH""#) && asked[0].contains("^[ab]$"));
+    assert_eq!((printed.as_str(), status), ("/cluster a\n/nodes/n2 b\n", 0));
+    let (_asked, printed, status) = run(&words, &job("success", "[]"));
+    assert_eq!((printed.as_str(), status), ("", 1));
+}
+
+#[test]
+fn tags_that_are_wrong() {
+    let wrong = r#"["TagError",["Tag contains invalid characters"]]"#;
+    let (_asked, printed, status) = run(&["cluster", "add-tags", "a b"], &job("error", wrong));
+    assert!(printed.starts_with("Failure: invalid tag(s) given:\nTag contains"), "{printed}");
+    assert_eq!(status, 1);
+}
+
+#[test]
+fn rules() {
+    let added = [vec![success(r#""0d0b""#)]];
+    let words = [
+        "filter",
+        "add",
+        "--priority",
+        "3",
+        "--action",
+        "RATE_LIMIT 5",
+        "--predicates",
+        r#"[["opcode",["=","OP_ID","OP_TEST_DELAY"]]]"#,
+        "--reason",
+        "why",
+    ];
+    let (asked, printed, status) = run(&words, &added);
+    let sent = r#"[null,3,[["opcode",["=","OP_ID","OP_TEST_DELAY"]]],["RATE_LIMIT",5],[["gnt:user","why","#;
+    assert!(asked[0].contains("ReplaceFilter") && asked[0].contains(sent), "{}", asked[0]);
+    assert_eq!((printed.as_str(), status), ("0d0b\n", 0));
+    let (asked, _printed, _status) = run(&["filter", "replace", "0d0b"], &added);
+    assert!(asked[0].contains(r#"["0d0b",0,[],"CONTINUE",[]]"#), "{}", asked[0]);
+    let (asked, printed, status) = run(&["filter", "delete", "0d0b"], &[vec![success("null")]]);
+    assert!(asked[0].contains(r#""DeleteFilter""#) && asked[0].contains(r#"["0d0b"]"#));
+    assert_eq!((printed.as_str(), status), ("", 0));
+    let row = success(r#"[["0d0b",7,3,[["jobid",[">","id",5]]],"PAUSE",[]]]"#);
+    let (_asked, printed, _status) = run(&["filter", "info", "0d0b"], &[vec![row]]);
+    let expected = "UUID: 0d0b\n  Watermark: 7\n  Priority: 3\n  \
+                    Predicates: [['jobid', ['>', 'id', 5]]]\n  Action: PAUSE\n  Reason trail: []\n";
+    assert_eq!(printed, expected);
+}
+
+#[test]
+fn the_watcher() {
+    let told = |command: &[&str], answer: &str| {
+        let words = [&["cluster", "watcher"], command].concat();
+        run(&words, &[vec![success(answer)]])
+    };
+    let (asked, printed, status) = told(&["continue"], "null");
+    assert!(asked[0].contains(r#""SetWatcherPause""#) && asked[0].contains("[null]"));
+    assert_eq!((printed.as_str(), status), ("The watcher is no longer paused.\n", 0));
+    let (asked, printed, _status) = told(&["pause", "4h"], "4000000000.25");
+    assert!(asked[0].contains(r#""SetWatcherPause""#) && !asked[0].contains("null"));
+    assert_eq!(printed, "The watcher is paused until Tue Oct  2 07:06:40 2096.\n");
+    for over in ["[null]", "[1000000000.5]"] {
+        let (asked, printed, _status) = told(&["info"], over);
+        assert!(asked[0].contains("watcher_pause"), "{}", asked[0]);
+        assert_eq!(printed, "The watcher is not paused.\n");
+    }
+}
+
+#[test]
+fn verification() {
+    let spawned = r#"{"jobs":[[true,6],[true,7],[false,"no room"]]}"#;
+    let verify = vec![SUBMITTED.to_owned(), ended("success", spawned)];
+    let lost = r#"{"success":false,"result":["JobLost",["Job 6 is not there"]]}"#;
+    let jobs =
+        vec![success(r#"[["waiting"],["running"]]"#), ended("success", "true"), lost.to_owned()];
+    let (asked, printed, status) =
+        run(&["cluster", "verify", "--error-codes", "-I", "ENODEVERSION"], &[verify, jobs]);
+    assert!(asked[0].contains(r#""OP_ID":"OP_CLUSTER_VERIFY""#), "{}", asked[0]);
+    assert!(asked[0].contains(r#""ignore_errors":["ENODEVERSION"]"#), "{}", asked[0]);
+    let expected = "Submitted jobs 6, 7\nWaiting for job 7 ...\nWaiting for job 6 ...\n\
+                    2 job(s) failed while verifying the cluster.\n\
+                    Failed to submit job: no room\n\
+                    Job 6 has been archived, cannot check its result\n";
+    assert_eq!((printed.as_str(), status), (expected, 1));
+    for (result, expected) in [("true", 0), ("false", 1)] {
+        let verify = vec![SUBMITTED.to_owned(), ended("success", r#"{"jobs":[[true,6]]}"#)];
+        let jobs = vec![ended("success", result)];
+        let (_asked, printed, status) = run(&["cluster", "verify"], &[verify, jobs]);
+        let told = "Submitted jobs 6\nWaiting for job 6 ...\n";
+        assert_eq!((printed.as_str(), status), (told, expected));
+    }
+}
+
+#[test]
+fn whether_the_master_answers() {
+    let ping = ["cluster", "master-ping"];
+    assert_eq!(run(&ping, &[vec![success("{}")]]).2, 0);
+    let root = tempfile::tempdir().unwrap();
+    let gone = crate::toy::gnt("gnt-cluster", root.path().to_owned(), "master-ping", "");
+    assert_eq!(gone, "$ gnt-cluster master-ping\n(exit 1)\n");
+}
+
+#[test]
+fn what_is_not_in_gantry_is_refused_with_the_reason() {
+    for (program, line) in [
+        ("gnt", "instance list --no-headers"),
+        ("gnt-instance", "start web"),
+        ("gnt-debug", "wconfd echo x"),
+        ("gnt", "debug allocator x"),
+        ("gnt-cluster", "masterfailover --no-voting"),
+    ] {
+        let told = crate::toy::gnt(program, "/nonexistent".into(), line, "");
+        assert!(
+            told.contains("(stderr) Not in Gantry: ") && told.ends_with("(exit 1)\n"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn what_a_job_waits_for() {
+    let field = |name: &str, kind: &str| {
+        format!(r#"{{"name":"{name}","title":"T","kind":"{kind}","doc":"d"}}"#)
+    };
+    let names = "id status received_ts start_ts end_ts ops opstatus opresult opstart opexec opend \
+                 oplog waits_for owner";
+    let answer = |known: bool, waits: &str, owner: &str| {
+        let fields: Vec<String> = names
+            .split(' ')
+            .map(|name| {
+                let ours = matches!(name, "waits_for" | "owner");
+                field(name, if ours && !known { "unknown" } else { "other" })
+            })
+            .collect();
+        let row = format!(
+            r#"[[0,5],[0,"waiting"],[0,[1700000000,5]],[0,null],[0,null],[0,[{{"OP_ID":"OP_X"}}]],
+            [0,["waiting"]],[0,[null]],[0,[null]],[0,[null]],[0,[null]],
+            [0,[[[1,[1700000001,7],"message","a\nb"]]]],{waits},{owner}]"#
+        );
+        success(&format!(r#"{{"fields":[{}],"data":[{row}]}}"#, fields.join(",")).replace('\n', ""))
+    };
+    let wait = r#"[0,[{"reason":"lock","lock":"node/n1","mode":"exclusive","at":"node/n1",
+        "owners":[[3,"shared"]],"ahead":[4]}]]"#;
+    let head = "- Job ID: 5\n  Status: waiting\n  \
+                Received:         2023-11-14 22:13:20.000005\n  \
+                Processing start: unknown (None)\n  \
+                Processing end:   unknown (None)\n  \
+                Total processing time: N/A\n";
+    let tail = "  Opcodes: \n    - Opcode: OP_X\n      Status: waiting\n      \
+                Processing start: N/A\n      Execution start:  N/A\n      Processing end:   N/A\n      \
+                Input fields: \n        OP_ID: OP_X\n      Result: None\n      Execution log: \n        \
+                - Time: 2023-11-14 22:13:21.000007\n          Content: [1, message, a\\nb]\n";
+    let known = answer(true, wait, r#"[0,"root"]"#);
+    let (_asked, printed, status) = run(&["job", "info", "5"], &[vec![known]]);
+    let ours = "  Owner: root\n  Waits for: \n    - Lock: node/n1 (exclusive)\n      \
+                Held by jobs: 3 (shared)\n      Jobs ahead: 4\n";
+    assert_eq!((printed, status), (format!("{head}{ours}{tail}"), 0));
+    let unknown = answer(false, "[1,null]", "[1,null]");
+    let (_asked, printed, status) = run(&["job", "info", "5"], &[vec![unknown]]);
+    assert_eq!((printed, status), (format!("{head}{tail}"), 0));
+}
