@@ -11,6 +11,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use model::Exception;
+use model::job::RequestDigest;
 use stdx::Tasks;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
@@ -39,8 +40,14 @@ pub struct Caller {
 /// The future is dropped when its deadline passes or its client vanishes; what it has begun to
 /// change must not depend on it any more.
 pub trait Service: Send + Sync + 'static {
-    /// Answers one request: an exhaustive match of [`answer`].
-    fn call(&self, request: Request, caller: Caller) -> impl Future<Output = Answer> + Send;
+    /// Answers one request: an exhaustive match of [`answer`]. `digest` tells a submission from
+    /// all others, if it can be told ([`Request::digest`]).
+    fn call(
+        &self,
+        request: Request,
+        caller: Caller,
+        digest: Option<RequestDigest>,
+    ) -> impl Future<Output = Answer> + Send;
 }
 
 /// Answers a call with what `handler` makes of it.

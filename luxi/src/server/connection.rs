@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use model::Exception;
 use model::error::ExceptionKind;
+use model::job::RequestDigest;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::UnixStream;
 use tokio::sync::{SemaphorePermit, watch};
@@ -94,13 +95,14 @@ impl<S: Service> Connection<S> {
     async fn exchange(&mut self) -> Result<(), End> {
         let shared = Arc::clone(&self.shared);
         let (message, permit) = self.receive(&shared).await?;
-        let answer = match Request::parse(&message) {
-            Ok(request) => {
+        let answer = match Request::parse_with_arguments(&message) {
+            Ok((request, arguments)) => {
+                let digest = request.digest(self.caller.uid, arguments);
                 // A wait lasts, and what it keeps of its message is what the client saw last.
                 let waits = request.class() == Class::Wait && message.len() <= WAIT_MESSAGE_BYTES;
                 let permit = permit.filter(|_| !waits);
                 drop(message);
-                let answer = self.perform(request).await?;
+                let answer = self.perform(request, digest).await?;
                 // What was read from a large message is as large, and is held up to here.
                 drop(permit);
                 answer
@@ -167,10 +169,15 @@ impl<S: Service> Connection<S> {
     }
 
     /// Lets the service answer, within the deadline of the method and as long as the client waits.
-    async fn perform(&self, request: Request) -> Result<Answer, End> {
+    async fn perform(
+        &self,
+        request: Request,
+        digest: Option<RequestDigest>,
+    ) -> Result<Answer, End> {
         let (name, class) = (request.name(), request.class());
         let deadline = class.deadline(&self.shared.limits);
-        let work = timeout(deadline, caught(self.shared.service.call(request, self.caller)));
+        let service = &self.shared.service;
+        let work = timeout(deadline, caught(service.call(request, self.caller, digest)));
         tokio::select! {
             biased;
             done = work => Ok(match done {
