@@ -241,6 +241,7 @@ async fn take_role(
 ) -> Result<Master, DaemonError> {
     let Found { mut config, jobs, serial, drained, archived } = found;
     let now = Timestamp::from_micros(clock.now_micros());
+    let requests = load::requests(&store.reader(), &jobs, serial, now)?;
     let epoch = Epoch { term: config.role.term + 1, node: id };
     let begun_at = store.recovered().position.index + 1;
     let mut changed = Vec::new();
@@ -269,7 +270,9 @@ async fn take_role(
     let running_max = config.cluster.max_running_jobs;
     let (writer, commands) = Writer::channel();
     let bytes = JobBytes::within(committer.submission_bytes_max());
-    let state = State { queue: Queue::new(jobs, serial, drained, running_max, bytes), config };
+    let mut queue = Queue::new(jobs, serial, drained, running_max, bytes);
+    queue.recall(requests, now);
+    let state = State { queue, config };
     Ok(Master { state, commands, writer, committer, published, epoch, archived })
 }
 

@@ -2,11 +2,13 @@
 //!
 //! [`state`] is the core: one [`Event`] in, [`Effects`] out. The single writer (`crate::writer`)
 //! feeds it and performs the effects; [`view`] holds what is committed, which is all that clients
-//! and waiters ever see; [`desk`] submits jobs, [`worker`] runs one opcode.
+//! and waiters ever see; [`desk`] submits jobs, [`repeat`] knows those that are sent again,
+//! [`worker`] runs one opcode.
 
 pub mod depend;
 pub mod desk;
 pub mod recover;
+pub mod repeat;
 pub mod schedule;
 pub mod state;
 pub mod submit;
@@ -16,7 +18,7 @@ pub mod worker;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use model::job::{LogType, Op};
+use model::job::{LogType, Op, RequestId};
 use model::{Exception, Job, JobId, JobStatus, OpInput, Timestamp};
 use serde_json::Value;
 
@@ -63,6 +65,19 @@ const JOB_KEY_BYTES: usize = 256;
 pub struct Submission {
     ops: Vec<OpInput>,
     bytes: usize,
+    submitter: Option<u32>,
+    request: Option<RequestId>,
+}
+
+impl Submission {
+    /// The job as one of a client's: the user, and what its request is known by if it is sent
+    /// again.
+    #[must_use]
+    pub fn sent_by(mut self, uid: u32, request: Option<RequestId>) -> Self {
+        self.submitter = Some(uid);
+        self.request = request;
+        self
+    }
 }
 
 /// What happens to the queue. `R` is where an answer goes: a channel, or a number in tests.

@@ -18,6 +18,7 @@ use model::{Exception, Job, JobId, JobStatus, Timestamp};
 use serde_json::Value;
 
 use super::depend::{Dependencies, Verdict};
+use super::repeat::{self, REQUESTS_REMEMBERED_MAX, Remembered, Requests};
 use super::schedule::Schedule;
 use super::{Answer, Effects, Event, JobBytes, Start, submit};
 
@@ -32,6 +33,7 @@ pub struct Queue<R> {
     jobs: BTreeMap<JobId, Live<R>>,
     schedule: Schedule,
     dependencies: Dependencies,
+    requests: Requests,
     bytes: JobBytes,
     /// Bytes of all jobs here.
     live_bytes: usize,
@@ -84,6 +86,7 @@ impl<R> Queue<R> {
             jobs: BTreeMap::new(),
             schedule: Schedule::new(running_max),
             dependencies: Dependencies::default(),
+            requests: Requests::new(REQUESTS_REMEMBERED_MAX),
             bytes,
             live_bytes: 0,
             woken: Vec::new(),
@@ -97,6 +100,17 @@ impl<R> Queue<R> {
             queue.jobs.insert(job.id, Live::new(job, bytes));
         }
         queue
+    }
+
+    /// Takes up what stored jobs say of the requests that they came of; once, before the first
+    /// event.
+    pub fn recall(&mut self, mut found: Vec<Remembered>, now: Timestamp) {
+        let before = repeat::forgotten_before(now);
+        found.retain(|found| found.at >= before);
+        found.sort_unstable_by_key(|found| (found.at, found.job));
+        for found in found {
+            self.requests.note(found);
+        }
     }
 
     /// Puts the jobs that a store held to work; once, before the first event.

@@ -1,12 +1,14 @@
-//! Core: fields of jobs.
+//! Fields of jobs.
 
 use std::sync::Arc;
 
+use luxi::query::CellStatus;
 use model::Job;
 use model::job::Op;
 use serde::Serialize;
 
 use super::{Cell, Field, field, json};
+use crate::users;
 
 /// A job with where it was found.
 #[derive(Debug, Clone)]
@@ -67,6 +69,10 @@ pub const FIELDS: &[Field<JobRow>] = &[
         json(&r.job.start_timestamp)
     }),
     field!("end_ts", "End", Timestamp, "Timestamp of job end", |r| json(&r.job.end_timestamp)),
+    field!("owner", "Owner", Text, "User who submitted the job", |r| match r.job.submitter {
+        Some(uid) => Cell::normal(users::name(uid).as_ref()),
+        None => Cell::without(CellStatus::Unavailable),
+    }),
 ];
 
 fn each<T: Serialize>(row: &JobRow, value: impl Fn(&Op) -> T) -> Cell {

@@ -6,6 +6,7 @@ use model::opcode::OpInput;
 use super::*;
 use crate::jobs::{ARCHIVED_PER_COMMIT_MAX, Outcome};
 
+mod resent;
 mod steps;
 
 /// Drives a queue as the writer would, and keeps what a store and clients would have.
