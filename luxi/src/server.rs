@@ -4,6 +4,7 @@
 //! ([`Limits`]), and a panic in one request is answered with an internal error and ends there.
 
 mod connection;
+mod listen;
 mod panic;
 mod seats;
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use model::Exception;
 use model::job::RequestDigest;
 use stdx::Tasks;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 use tracing::Instrument as _;
 
@@ -22,6 +23,7 @@ use crate::method::{Class, Method};
 use crate::request::Request;
 use crate::response::Answer;
 use connection::Connection;
+pub use listen::{Doors, listen};
 use seats::Seats;
 
 /// Who sent a request, as the kernel tells it.
@@ -74,14 +76,15 @@ struct Shared<S> {
     large_messages: Semaphore,
 }
 
-/// Serves `listener` until `stop` turns true, or its sender is gone. Then idle connections end at
+/// Serves `doors` until `stop` turns true, or its sender is gone. Then idle connections end at
 /// once and busy ones get the time that `limits` leaves them.
 pub async fn serve<S: Service>(
-    listener: UnixListener,
+    doors: impl Into<Doors>,
     service: Arc<S>,
     limits: Limits,
     mut stop: watch::Receiver<bool>,
 ) {
+    let mut doors = doors.into();
     let tasks = Tasks::new();
     let seats = Seats::new(limits.connections, limits.connections_per_user);
     let stop_time = limits.stop_time;
@@ -91,17 +94,17 @@ pub async fn serve<S: Service>(
         let accepted = tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => break,
-            accepted = listener.accept() => accepted,
+            accepted = doors.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _address)) => welcome(stream, &seats, &shared, (&tasks, &stop)),
+            Ok(stream) => welcome(stream, &seats, &shared, (&tasks, &stop)),
             Err(error) => {
                 tracing::warn!(%error, "connection cannot be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
-    drop(listener);
+    drop(doors);
     if tokio::time::timeout(stop_time, tasks.join()).await.is_err() {
         tracing::warn!("requests were still running and are cut off");
     }

@@ -158,9 +158,8 @@ fn secrets_never_print() {
 
 #[test]
 fn only_what_is_stamped_can_be_told_from_another_request() {
-    let op = |reason: &str| {
-        format!(r#"{{"OP_ID":"OP_TEST_DELAY","duration":0,"reason":[{reason}]}}"#)
-    };
+    let op =
+        |reason: &str| format!(r#"{{"OP_ID":"OP_TEST_DELAY","duration":0,"reason":[{reason}]}}"#);
     let (plain, zero) = (op(""), op(r#"["gnt:client","",0]"#));
     let stamped = op(r#"["gnt:client","",0],["me","why",1700000000000000001]"#);
     let digest = |uid, method: &str, args: &str| {

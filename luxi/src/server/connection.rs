@@ -128,7 +128,7 @@ impl<S: Service> Connection<S> {
             }
             let limits = &shared.limits;
             if due.is_none() && self.splitter.is_between() {
-                self.read_idle(limits.idle).await?;
+                self.read_idle().await?;
             } else {
                 let due = *due.get_or_insert_with(|| Instant::now() + limits.message_time);
                 if permit.is_none() && self.splitter.held() > SMALL_MESSAGE_BYTES {
@@ -145,13 +145,27 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Waits for the first bytes of a request.
-    async fn read_idle(&mut self, idle: Duration) -> Result<(), End> {
+    /// Waits for the first bytes of a request; holds no memory for them when that takes long.
+    async fn read_idle(&mut self) -> Result<(), End> {
         let mut stop = self.stop.clone();
+        let (buffer_time, idle) = (self.shared.limits.buffer_time, self.shared.limits.idle);
+        let stopped = async { stop.wait_for(|stop| *stop).await.map_or((), |_stopped| ()) };
+        let read = async {
+            let soon = timeout(buffer_time.min(idle), self.stream.readable()).await;
+            if soon.is_err() {
+                self.splitter.release();
+                let later = timeout(idle.saturating_sub(buffer_time), self.stream.readable());
+                later.await.map_err(|_elapsed| End::Idle)?.map_err(End::Io)?;
+            }
+            match timeout(idle, self.read()).await {
+                Ok(read) => read,
+                Err(_elapsed) => Err(End::Idle),
+            }
+        };
         tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop) => Err(End::Stopped),
-            read = timeout(idle, self.read()) => read.unwrap_or(Err(End::Idle)),
+            () = stopped => Err(End::Stopped),
+            read = read => read,
         }
     }
 

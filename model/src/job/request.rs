@@ -118,7 +118,10 @@ mod tests {
         assert_eq!(text.len(), "\"\"".len() + 32 + ":42".len());
         assert_eq!(serde_json::from_str::<RequestId>(&text).unwrap(), id);
         let hex = "0123456789abcdef0123456789abcdef";
-        assert_eq!(format!("{hex}:7").parse::<RequestId>().unwrap().to_string(), format!("{hex}:7"));
+        assert_eq!(
+            format!("{hex}:7").parse::<RequestId>().unwrap().to_string(),
+            format!("{hex}:7")
+        );
         for bad in ["", ":", "00:1", "xx:1", &format!("{hex}:"), &format!("{hex}:+1"), hex] {
             assert!(bad.parse::<RequestId>().is_err(), "{bad}");
         }
