@@ -102,6 +102,13 @@ pub enum Event<R> {
         /// Gets [`Answer::Told`].
         reply: R,
     },
+    /// A client wants a job to end at once, wherever it stands.
+    Kill {
+        /// Which.
+        job: JobId,
+        /// Gets [`Answer::Told`] when it has ended.
+        reply: R,
+    },
     /// A client changes a job's priority.
     ChangePriority {
         /// Which.
@@ -219,6 +226,8 @@ pub struct Effects<R> {
     pub start: Vec<Start>,
     /// Jobs whose worker is to end at its next safe point.
     pub interrupt: Vec<JobId>,
+    /// Jobs whose worker is to end at once.
+    pub kill: Vec<JobId>,
     /// Jobs whose waiting lock request has a new priority.
     pub reprioritize: Vec<(JobId, i32)>,
 }
@@ -235,6 +244,7 @@ impl<R> Default for Effects<R> {
             replies: Vec::new(),
             start: Vec::new(),
             interrupt: Vec::new(),
+            kill: Vec::new(),
             reprioritize: Vec::new(),
         }
     }

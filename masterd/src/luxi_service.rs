@@ -51,7 +51,7 @@ impl Service for LuxiService {
                 answer(call, |c| self.submit_many(c.jobs, sender)).await
             }
             Request::WaitForJobChange(call) => answer(call, |c| self.wait_for_change(c)).await,
-            Request::CancelJob(call) => answer(call, |c| self.cancel(c.job_id)).await,
+            Request::CancelJob(call) => answer(call, |c| self.cancel(c.job_id, c.kill)).await,
             Request::ChangeJobPriority(call) => {
                 answer(call, |c| self.change_priority(c.job_id, c.priority)).await
             }

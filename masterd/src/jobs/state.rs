@@ -58,6 +58,8 @@ struct Live<R> {
     canceling: bool,
     /// Told when a job that was waiting for locks has left.
     cancelers: Vec<R>,
+    /// Told when a job that was killed has ended.
+    killers: Vec<R>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,6 +160,7 @@ impl<R> Queue<R> {
                 effects.replies.push((reply, answer));
             }
             Event::Cancel { job, reply } => self.cancel(job, reply, effects),
+            Event::Kill { job, reply } => self.kill(job, reply, effects),
             Event::ChangePriority { job, priority, reply } => {
                 let (done, text) = self.change_priority(job, priority, effects);
                 effects.replies.push((reply, Answer::Told(done, text)));
@@ -279,6 +282,7 @@ impl<R> Live<R> {
             log_ended: None,
             canceling: false,
             cancelers: Vec::new(),
+            killers: Vec::new(),
             job,
         }
     }

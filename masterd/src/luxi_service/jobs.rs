@@ -62,8 +62,12 @@ impl LuxiService {
         }
     }
 
-    pub(super) async fn cancel(&self, job: JobId) -> Result<(bool, String), Exception> {
-        told(self.ask(|reply| Event::Cancel { job, reply }).await?)
+    pub(super) async fn cancel(&self, job: JobId, kill: bool) -> Result<(bool, String), Exception> {
+        let make = |reply| match kill {
+            true => Event::Kill { job, reply },
+            false => Event::Cancel { job, reply },
+        };
+        told(self.ask(make).await?)
     }
 
     pub(super) async fn change_priority(

@@ -2,7 +2,7 @@
 //!
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`]
 //! the rest of it; [`restart`] and
-//! [`kill_loop`] are about ends and beginnings, [`resent`] about submissions across them; [`locks`], [`operator`], [`enrol`], [`volume`] and [`bytes`] about use;
+//! [`kill_loop`] are about ends and beginnings, [`resent`] about submissions across them, [`killed`] about jobs that are killed; [`locks`], [`operator`], [`enrol`], [`volume`] and [`bytes`] about use;
 //! [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
@@ -10,6 +10,7 @@ mod main_job;
 mod rack;
 
 mod kill_loop;
+mod killed;
 mod resent;
 mod restart;
 

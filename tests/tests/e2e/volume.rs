@@ -103,6 +103,7 @@ fn a_test_that_may_be_interrupted_ends_when_someone_connects() {
         log.split('"').find(|part| part.ends_with(".sock")).map(str::to_owned)
     });
     let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
     // It closes the connection when it has ended.
     let mut rest = Vec::new();
     drop(stream.read_to_end(&mut rest));

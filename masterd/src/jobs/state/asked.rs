@@ -133,6 +133,19 @@ impl<R> Queue<R> {
         }
     }
 
+    /// A job that has a worker ends with it; any other one is canceled.
+    pub(super) fn kill(&mut self, id: JobId, reply: R, effects: &mut Effects<R>) {
+        match self.jobs.get_mut(&id) {
+            Some(live) if live.phase == Phase::Started => {
+                // Nothing of it is to begin, should the opcode end by itself before it is killed.
+                live.canceling = true;
+                live.killers.push(reply);
+                effects.kill.push(id);
+            }
+            _ => self.cancel(id, reply, effects),
+        }
+    }
+
     pub(super) fn change_priority(
         &mut self,
         id: JobId,
