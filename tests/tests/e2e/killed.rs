@@ -14,7 +14,8 @@ fn a_running_job_is_killed_and_its_locks_are_free() {
     cluster.wait_for_status(waiter, "waiting");
     let next = cluster.submit("debug delay 0");
     for (job, agents) in [(waiter, false), (holder, false), (on_agent, true)] {
-        let told = cluster.gnt(&format!("job cancel --kill --yes-do-it {job}")).ok();
+        let killed = cluster.gnt(&format!("job cancel --kill --yes-do-it {job}"));
+        let told = killed.ok();
         assert!(told.contains(&format!("Job {job} killed")), "{told}");
         let job = cluster.job(job, "status,opresult");
         assert_eq!(job["status"], "error");
