@@ -30,6 +30,13 @@ pub const IDLE_TIME: Duration = Duration::from_secs(300);
 pub const MESSAGE_TIME: Duration = Duration::from_secs(30);
 /// How long a client may take to read an answer; the time that its own end waits is 180 s.
 pub const ANSWER_TIME: Duration = Duration::from_secs(60);
+/// Answers up to this many bytes are not counted; most fit the buffer of their socket.
+pub const SMALL_ANSWER_BYTES: usize = 64 << 10;
+/// Bytes of longer answers that are not read yet, of all clients together: two of the longest.
+pub const UNREAD_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
+/// How long a client has to read a long answer before it may be cut off where others need room. A
+/// local one reads a hundred megabytes in a tenth of that.
+pub const UNREAD_TIME: Duration = Duration::from_secs(2);
 /// How long requests may go on after the server was asked to stop.
 pub const STOP_TIME: Duration = Duration::from_secs(5);
 /// How long to wait after a connection could not be accepted: the reason, as a rule too many open
@@ -81,6 +88,10 @@ pub struct Limits {
     pub message_time: Duration,
     /// [`ANSWER_TIME`].
     pub answer_time: Duration,
+    /// [`UNREAD_BYTES_MAX`].
+    pub unread_bytes: usize,
+    /// [`UNREAD_TIME`].
+    pub unread_time: Duration,
     /// [`STOP_TIME`].
     pub stop_time: Duration,
     /// [`QUERY_DEADLINE`].
@@ -113,6 +124,8 @@ impl Default for Limits {
             idle: IDLE_TIME,
             message_time: MESSAGE_TIME,
             answer_time: ANSWER_TIME,
+            unread_bytes: UNREAD_BYTES_MAX,
+            unread_time: UNREAD_TIME,
             stop_time: STOP_TIME,
             query: QUERY_DEADLINE,
             change: CHANGE_DEADLINE,

@@ -7,6 +7,7 @@ mod connection;
 mod listen;
 mod panic;
 mod seats;
+mod unread;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::response::Answer;
 use connection::Connection;
 pub use listen::{Doors, listen};
 use seats::Seats;
+use unread::Unread;
 
 /// Who sent a request, as the kernel tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,7 @@ struct Shared<S> {
     service: Arc<S>,
     limits: Limits,
     large_messages: Semaphore,
+    unread: Unread,
 }
 
 /// Serves `doors` until `stop` turns true, or its sender is gone. Then idle connections end at
@@ -89,7 +92,8 @@ pub async fn serve<S: Service>(
     let seats = Seats::new(limits.connections, limits.connections_per_user);
     let stop_time = limits.stop_time;
     let large_messages = Semaphore::new(LARGE_MESSAGES_MAX);
-    let shared = Arc::new(Shared { service, limits, large_messages });
+    let unread = Unread::new(limits.unread_bytes, limits.unread_time);
+    let shared = Arc::new(Shared { service, limits, large_messages, unread });
     loop {
         let accepted = tokio::select! {
             biased;

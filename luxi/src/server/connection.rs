@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::panic::caught;
 use super::{Caller, Service, Shared};
 use crate::frame::{FrameError, Splitter};
-use crate::limits::SMALL_MESSAGE_BYTES;
+use crate::limits::{SMALL_ANSWER_BYTES, SMALL_MESSAGE_BYTES};
 use crate::method::Class;
 use crate::request::Request;
 use crate::response::Answer;
@@ -86,7 +86,7 @@ impl<S: Service> Connection<S> {
             _ => return tracing::trace!(reason = %end, "connection ends"),
         };
         tracing::info!(reason = %end, "connection is closed");
-        if let Err(End::Io(error)) = self.send(&words).await {
+        if let Err(End::Io(error)) = self.send(words).await {
             tracing::debug!(%error, "client was not told why");
         }
     }
@@ -112,7 +112,7 @@ impl<S: Service> Connection<S> {
                 Answer::malformed(&error)
             }
         };
-        self.send(&answer).await
+        self.send(answer).await
     }
 
     /// The next message, with the permit for it if it is a large one.
@@ -191,7 +191,9 @@ impl<S: Service> Connection<S> {
         let (name, class) = (request.name(), request.class());
         let deadline = class.deadline(&self.shared.limits);
         let service = &self.shared.service;
-        let work = timeout(deadline, caught(service.call(request, self.caller, digest)));
+        // An idle connection is not to have room for the largest call.
+        let call = Box::pin(service.call(request, self.caller, digest));
+        let work = timeout(deadline, caught(call));
         tokio::select! {
             biased;
             done = work => Ok(match done {
@@ -219,13 +221,36 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    async fn send(&mut self, answer: &Answer) -> Result<(), End> {
-        let sent = self.stream.write_all(answer.as_bytes());
-        match timeout(self.shared.limits.answer_time, sent).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(End::Io(error)),
-            Err(_elapsed) => Err(End::SlowReader),
+    async fn send(&mut self, answer: Answer) -> Result<(), End> {
+        let bytes = answer.as_bytes().len();
+        if bytes <= SMALL_ANSWER_BYTES {
+            return write(&mut self.stream, &answer, self.shared.limits.answer_time).await;
         }
+        let room = match self.shared.unread.hold(bytes, Instant::now()) {
+            Ok(room) => room,
+            Err(no_room) => {
+                drop(answer);
+                tracing::warn!(uid = self.caller.uid, bytes, "there is no room for an answer");
+                let refusal = Answer::failure(&no_room.into());
+                return write(&mut self.stream, &refusal, self.shared.limits.answer_time).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = room.cut_off() => {
+                tracing::warn!(uid = self.caller.uid, bytes, "client reads too slowly");
+                Err(End::SlowReader)
+            }
+            sent = write(&mut self.stream, &answer, self.shared.limits.answer_time) => sent,
+        }
+    }
+}
+
+async fn write(stream: &mut UnixStream, answer: &Answer, within: Duration) -> Result<(), End> {
+    match timeout(within, stream.write_all(answer.as_bytes())).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(End::Io(error)),
+        Err(_elapsed) => Err(End::SlowReader),
     }
 }
 

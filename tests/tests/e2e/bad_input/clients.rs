@@ -15,6 +15,12 @@ const IDLE: usize = 300;
 const FILES: &str = "512";
 /// Above what one user may have then.
 const TOO_MANY: usize = 420;
+/// Clients that do nothing, all at once.
+const CROWD: usize = 10_000;
+/// Files that a test needs for them.
+const FILES_FOR_CROWD: u64 = 12_000;
+/// What one of them may cost the master.
+const IDLE_KIB_MAX: usize = 12;
 /// Clients that come and go.
 const VANISHING: usize = 400;
 /// How long a connection is looked at that may be refused.
@@ -56,6 +62,41 @@ fn idle_and_vanishing_clients_harm_nobody() {
     drop(idle);
     one_job(&socket);
     assert_eq!(cluster.status(job), "running");
+}
+
+#[test]
+fn ten_thousand_idle_clients_cost_little_memory() {
+    if stdx::daemon::allow_files(FILES_FOR_CROWD) < FILES_FOR_CROWD {
+        tests::skip("ten thousand clients", "this process may not open so many files");
+        return;
+    }
+    let cluster = Cluster::begin();
+    let socket = cluster.master.layout().luxi_socket();
+    let pid = cluster.master_pid().unwrap();
+    let good = GoodClient::start(socket.clone());
+    let before = resident_kib(pid);
+    let mut crowd: Vec<UnixStream> =
+        (0..CROWD).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    for stream in crowd.iter_mut().step_by(10) {
+        stream.write_all(b"{\"method\": \"QueryConfigValues\", \"args\": [[]]}\x03").unwrap();
+        let mut answer = [0; 64];
+        assert!(stream.read(&mut answer).unwrap() > 0);
+    }
+    one_job(&socket);
+    let grown = resident_kib(pid).saturating_sub(before);
+    let each = grown / CROWD;
+    println!("{grown} KiB for {CROWD} idle clients");
+    assert!(each < IDLE_KIB_MAX, "{each} KiB for each idle client");
+    good.end();
+    drop(crowd);
+    one_job(&socket);
+}
+
+/// Memory of a process, in KiB.
+fn resident_kib(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 #[test]
