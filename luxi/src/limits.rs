@@ -15,7 +15,7 @@ pub const LARGE_MESSAGES_MAX: usize = 8;
 /// Clients that wait to be accepted: hundreds of commands started by one loop come at once. The
 /// system takes the smaller of this and `net.core.somaxconn`, 4,096 as a rule.
 pub const BACKLOG: i32 = 1_024;
-/// Connections at the same time, most of them idle; one costs about two KiB then. Where a process
+/// Connections at the same time, most of them idle; one costs less than ten KiB then. Where a process
 /// may open fewer files than these and [`OTHER_FILES`], what is left of them, and half at least.
 pub const CONNECTIONS_MAX: usize = 16_384;
 /// Files that a process keeps for everything but these connections.

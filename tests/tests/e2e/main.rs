@@ -3,7 +3,7 @@
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`] the rest of it;
 //! [`restart`] and [`kill_loop`] are about ends and beginnings, [`resent`] about submissions across
 //! them, [`killed`] about jobs that are killed; [`locks`], [`operator`], [`enrol`], [`volume`],
-//! [`ganeti_socket`] and [`bytes`] about use; [`bad_input`] about what should never happen.
+//! [`waiting`], [`ganeti_socket`] and [`bytes`] about use; [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod main_job;
@@ -20,5 +20,6 @@ mod ganeti_socket;
 mod locks;
 mod operator;
 mod volume;
+mod waiting;
 
 mod bad_input;
