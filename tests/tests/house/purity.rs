@@ -42,6 +42,7 @@ const CORES: &[&str] = &[
     "rpc/src/fence/table.rs",
     "masterd/src/config.rs",
     "masterd/src/jobs/depend.rs",
+    "masterd/src/jobs/repeat.rs",
     "masterd/src/jobs/schedule.rs",
     "masterd/src/jobs/state.rs",
     "masterd/src/locks/table.rs",
