@@ -3,7 +3,8 @@
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`] the rest of it;
 //! [`restart`] and [`kill_loop`] are about ends and beginnings, [`resent`] about submissions across
 //! them, [`killed`] about jobs that are killed; [`locks`], [`operator`], [`enrol`], [`volume`],
-//! [`waiting`], [`ganeti_socket`] and [`bytes`] about use; [`bad_input`] about what should never happen.
+//! [`waiting`], [`delay`], [`ganeti_socket`] and [`bytes`] about use; [`bad_input`] about what
+//! should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod main_job;
@@ -15,6 +16,7 @@ mod resent;
 mod restart;
 
 mod bytes;
+mod delay;
 mod enrol;
 mod ganeti_socket;
 mod locks;
