@@ -51,6 +51,13 @@ impl Splitter {
         self.buffer.len()
     }
 
+    /// Gives the memory back, if nothing is held.
+    pub fn release(&mut self) {
+        if self.buffer.is_empty() {
+            self.buffer = BytesMut::new();
+        }
+    }
+
     /// Whether the stream stands between two messages; white space does not count.
     #[must_use]
     pub fn is_between(&self) -> bool {

@@ -12,17 +12,31 @@ pub const SMALL_MESSAGE_BYTES: usize = 64 << 10;
 /// Requests above [`SMALL_MESSAGE_BYTES`] that are read and worked on at the same time: with
 /// [`MESSAGE_BYTES_MAX`] this bounds what all clients together can make the master hold.
 pub const LARGE_MESSAGES_MAX: usize = 8;
-/// Connections at the same time: below half of the 1,024 files that a process may open unless
-/// its unit says otherwise.
-pub const CONNECTIONS_MAX: usize = 480;
+/// Clients that wait to be accepted: hundreds of commands started by one loop come at once. The
+/// system takes the smaller of this and `net.core.somaxconn`, 4,096 as a rule.
+pub const BACKLOG: i32 = 1_024;
+/// Connections at the same time, most of them idle; one costs less than ten KiB then. Where a process
+/// may open fewer files than these and [`OTHER_FILES`], what is left of them, and half at least.
+pub const CONNECTIONS_MAX: usize = 16_384;
+/// Files that a process keeps for everything but these connections.
+pub const OTHER_FILES: u64 = 2_048;
 /// Connections of one user: three quarters, so that no single user locks out all others.
-pub const CONNECTIONS_PER_USER_MAX: usize = 360;
+pub const CONNECTIONS_PER_USER_MAX: usize = CONNECTIONS_MAX / 4 * 3;
+/// How long an idle connection keeps the memory of its last request.
+pub const BUFFER_TIME: Duration = Duration::from_secs(1);
 /// How long a connection may do nothing between requests. Clients reconnect by themselves.
 pub const IDLE_TIME: Duration = Duration::from_secs(300);
 /// How long a request may take from its first byte to its ETX. Local clients write at once.
 pub const MESSAGE_TIME: Duration = Duration::from_secs(30);
 /// How long a client may take to read an answer; the time that its own end waits is 180 s.
 pub const ANSWER_TIME: Duration = Duration::from_secs(60);
+/// Answers up to this many bytes are not counted; most fit the buffer of their socket.
+pub const SMALL_ANSWER_BYTES: usize = 64 << 10;
+/// Bytes of longer answers that are not read yet, of all clients together: two of the longest.
+pub const UNREAD_BYTES_MAX: usize = 2 * ANSWER_BYTES_MAX;
+/// How long a client has to read a long answer before it may be cut off where others need room. A
+/// local one reads a hundred megabytes in a tenth of that.
+pub const UNREAD_TIME: Duration = Duration::from_secs(2);
 /// How long requests may go on after the server was asked to stop.
 pub const STOP_TIME: Duration = Duration::from_secs(5);
 /// How long to wait after a connection could not be accepted: the reason, as a rule too many open
@@ -66,12 +80,18 @@ pub struct Limits {
     pub connections: usize,
     /// [`CONNECTIONS_PER_USER_MAX`].
     pub connections_per_user: usize,
+    /// [`BUFFER_TIME`].
+    pub buffer_time: Duration,
     /// [`IDLE_TIME`].
     pub idle: Duration,
     /// [`MESSAGE_TIME`].
     pub message_time: Duration,
     /// [`ANSWER_TIME`].
     pub answer_time: Duration,
+    /// [`UNREAD_BYTES_MAX`].
+    pub unread_bytes: usize,
+    /// [`UNREAD_TIME`].
+    pub unread_time: Duration,
     /// [`STOP_TIME`].
     pub stop_time: Duration,
     /// [`QUERY_DEADLINE`].
@@ -82,15 +102,30 @@ pub struct Limits {
     pub wait: Duration,
 }
 
+impl Limits {
+    /// These limits where the process may open so many `files`.
+    #[must_use]
+    pub fn within_files(mut self, files: u64) -> Self {
+        let free = files.saturating_sub(OTHER_FILES).max(files / 2);
+        let free = usize::try_from(free).unwrap_or(usize::MAX);
+        self.connections = self.connections.min(free);
+        self.connections_per_user = self.connections_per_user.min(self.connections / 4 * 3);
+        self
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             message_bytes: MESSAGE_BYTES_MAX,
             connections: CONNECTIONS_MAX,
             connections_per_user: CONNECTIONS_PER_USER_MAX,
+            buffer_time: BUFFER_TIME,
             idle: IDLE_TIME,
             message_time: MESSAGE_TIME,
             answer_time: ANSWER_TIME,
+            unread_bytes: UNREAD_BYTES_MAX,
+            unread_time: UNREAD_TIME,
             stop_time: STOP_TIME,
             query: QUERY_DEADLINE,
             change: CHANGE_DEADLINE,

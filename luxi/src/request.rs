@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use model::OpInput;
+use model::job::RequestDigest;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -61,12 +63,20 @@ impl Request {
     /// # Errors
     /// [`ParseError`], which says what is wrong with it and where.
     pub fn parse(message: &[u8]) -> Result<Self, ParseError> {
+        Self::parse_with_arguments(message).map(|(request, _arguments)| request)
+    }
+
+    /// As [`Request::parse`]; gives the text of the arguments too, as it was sent.
+    ///
+    /// # Errors
+    /// [`ParseError`], which says what is wrong with it and where.
+    pub fn parse_with_arguments(message: &[u8]) -> Result<(Self, &str), ParseError> {
         let text = std::str::from_utf8(message)
             .map_err(|error| ParseError::Utf8 { at: error.valid_up_to() })?;
         let envelope: Envelope<'_> =
             serde_json::from_str(text).map_err(|error| ParseError::Envelope { error })?;
         match Self::read(&envelope.method, envelope.args.get()) {
-            Some(Ok(request)) => Ok(request),
+            Some(Ok(request)) => Ok((request, envelope.args.get())),
             Some(Err(error)) => Err(ParseError::Arguments {
                 arguments: arguments_of(&envelope.method),
                 method: envelope.method.into_owned(),
@@ -77,6 +87,22 @@ impl Request {
                 Err(ParseError::Method { name })
             }
         }
+    }
+
+    /// What this request of the user `uid` is known by when it is sent again, with `arguments` as
+    /// they were sent. None if it submits no job, or if another request may well have the same
+    /// bytes: only an opcode that says at which nanosecond it was asked for differs from all others.
+    #[must_use]
+    pub fn digest(&self, uid: u32, arguments: &str) -> Option<RequestDigest> {
+        let stamped =
+            |ops: &[OpInput]| !ops.is_empty() && ops.iter().all(|op| op.common.is_stamped());
+        let known = match self {
+            Self::SubmitJob(call) => stamped(&call.ops),
+            Self::SubmitJobToDrainedQueue(call) => stamped(&call.ops),
+            Self::SubmitManyJobs(call) => call.jobs.iter().all(|ops| stamped(ops)),
+            _ => false,
+        };
+        known.then(|| RequestDigest::of(self.name(), uid, arguments.as_bytes()))
     }
 }
 

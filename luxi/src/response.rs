@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::frame::ETX;
-use crate::limits::ANSWER_BYTES_MAX;
+use crate::limits::{ANSWER_BYTES_MAX, SMALL_ANSWER_BYTES};
 use crate::method::Method;
 use crate::request::ParseError;
 
@@ -81,6 +81,10 @@ impl Answer {
 
 fn close(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend([b'}', ETX]);
+    if bytes.len() > SMALL_ANSWER_BYTES {
+        // It may be held for a while, and half of a long vector may be room to grow.
+        bytes.shrink_to_fit();
+    }
     bytes
 }
 

@@ -4,15 +4,18 @@
 //! ([`Limits`]), and a panic in one request is answered with an internal error and ends there.
 
 mod connection;
+mod listen;
 mod panic;
 mod seats;
+mod unread;
 
 use std::future::Future;
 use std::sync::Arc;
 
 use model::Exception;
+use model::job::RequestDigest;
 use stdx::Tasks;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 use tracing::Instrument as _;
 
@@ -21,7 +24,9 @@ use crate::method::{Class, Method};
 use crate::request::Request;
 use crate::response::Answer;
 use connection::Connection;
+pub use listen::{Doors, listen};
 use seats::Seats;
+use unread::Unread;
 
 /// Who sent a request, as the kernel tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +44,14 @@ pub struct Caller {
 /// The future is dropped when its deadline passes or its client vanishes; what it has begun to
 /// change must not depend on it any more.
 pub trait Service: Send + Sync + 'static {
-    /// Answers one request: an exhaustive match of [`answer`].
-    fn call(&self, request: Request, caller: Caller) -> impl Future<Output = Answer> + Send;
+    /// Answers one request: an exhaustive match of [`answer`]. `digest` tells a submission from
+    /// all others, if it can be told ([`Request::digest`]).
+    fn call(
+        &self,
+        request: Request,
+        caller: Caller,
+        digest: Option<RequestDigest>,
+    ) -> impl Future<Output = Answer> + Send;
 }
 
 /// Answers a call with what `handler` makes of it.
@@ -65,36 +76,39 @@ struct Shared<S> {
     service: Arc<S>,
     limits: Limits,
     large_messages: Semaphore,
+    unread: Unread,
 }
 
-/// Serves `listener` until `stop` turns true, or its sender is gone. Then idle connections end at
+/// Serves `doors` until `stop` turns true, or its sender is gone. Then idle connections end at
 /// once and busy ones get the time that `limits` leaves them.
 pub async fn serve<S: Service>(
-    listener: UnixListener,
+    doors: impl Into<Doors>,
     service: Arc<S>,
     limits: Limits,
     mut stop: watch::Receiver<bool>,
 ) {
+    let mut doors = doors.into();
     let tasks = Tasks::new();
     let seats = Seats::new(limits.connections, limits.connections_per_user);
     let stop_time = limits.stop_time;
     let large_messages = Semaphore::new(LARGE_MESSAGES_MAX);
-    let shared = Arc::new(Shared { service, limits, large_messages });
+    let unread = Unread::new(limits.unread_bytes, limits.unread_time);
+    let shared = Arc::new(Shared { service, limits, large_messages, unread });
     loop {
         let accepted = tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => break,
-            accepted = listener.accept() => accepted,
+            accepted = doors.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _address)) => welcome(stream, &seats, &shared, (&tasks, &stop)),
+            Ok(stream) => welcome(stream, &seats, &shared, (&tasks, &stop)),
             Err(error) => {
                 tracing::warn!(%error, "connection cannot be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
-    drop(listener);
+    drop(doors);
     if tokio::time::timeout(stop_time, tasks.join()).await.is_err() {
         tracing::warn!("requests were still running and are cut off");
     }

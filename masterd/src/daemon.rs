@@ -36,11 +36,14 @@ use crate::secrets::StagedSecrets;
 use crate::writer::publish::{After, Published};
 use crate::writer::{self, State, Tools, Writer};
 use load::{Found, FoundError};
-use socket::Socket;
 
 /// How long running jobs may go on after the daemon was asked to end; what runs longer is failed
 /// by the next start.
 const END_TIME: Duration = Duration::from_secs(10);
+
+/// Files that the process asks to be allowed to open: a socket for each client, and as many for
+/// everything else.
+const FILES_WANTED: u64 = 32_768;
 
 /// How the daemon is to run.
 #[derive(Debug, Clone)]
@@ -51,6 +54,8 @@ pub struct Options {
     pub durability: Durability,
     /// Size of the journal's segments.
     pub segment_bytes: Option<u64>,
+    /// A directory where Ganeti's tools look for the socket, to listen there as well.
+    pub ganeti_socket: Option<PathBuf>,
 }
 
 /// A daemon that cannot go on.
@@ -118,9 +123,9 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let store = open(&options)?;
     let found = load::load(&store).map_err(DaemonError::Found)?;
     let me = check_role(&found.config, identity.name())?;
-    let socket = Socket::bind(layout.luxi_socket())?;
+    let sockets = socket::bind(layout.luxi_socket(), options.ganeti_socket.as_deref())?;
     let master = take_role(store, found, me, &clock).await?;
-    let (listener, socket) = socket.publish()?;
+    let (listeners, sockets) = socket::publish(sockets)?;
     let epoch = master.epoch;
     let world = world(&master, &layout, (identity, membership, authority), &clock);
     let stop = CancellationToken::new();
@@ -145,9 +150,11 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let (end_luxi, luxi_ends) = watch::channel(false);
     let service = Arc::new(LuxiService::new(Arc::clone(&world)));
     let luxi = Tasks::new();
-    let serve = luxi::serve(listener, service, luxi::Limits::default(), luxi_ends);
+    let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
+    let serve = luxi::serve(listeners, service, limits, luxi_ends);
     luxi.spawn("luxi", vital(serve, broken.clone()));
-    tracing::info!(node = %me_name(&world), term = epoch.term, socket = %socket.display(), "master serves");
+    let paths: Vec<_> = sockets.iter().map(socket::Published::path).collect();
+    tracing::info!(node = %me_name(&world), term = epoch.term, ?paths, "master serves");
     stdx::daemon::notify_ready("serving");
 
     let asked = tokio::select! {
@@ -170,7 +177,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         tracing::warn!("changes still wait for the disk; whether they are made is not known");
     }
     world.agents.close().await;
-    socket::remove(&socket);
+    sockets.iter().for_each(socket::Published::remove);
     let committer = Arc::clone(&master.committer);
     tokio::task::spawn_blocking(move || committer.close())
         .await
@@ -241,6 +248,7 @@ async fn take_role(
 ) -> Result<Master, DaemonError> {
     let Found { mut config, jobs, serial, drained, archived } = found;
     let now = Timestamp::from_micros(clock.now_micros());
+    let requests = load::requests(&store.reader(), &jobs, serial, now)?;
     let epoch = Epoch { term: config.role.term + 1, node: id };
     let begun_at = store.recovered().position.index + 1;
     let mut changed = Vec::new();
@@ -270,7 +278,8 @@ async fn take_role(
     let (writer, commands) = Writer::channel();
     let bytes = JobBytes::within(committer.submission_bytes_max());
     let queue = Queue::new(jobs, serial, drained, running_max, bytes);
-    let queue = queue.with_rules(Arc::clone(&config.filters));
+    let mut queue = queue.with_rules(Arc::clone(&config.filters));
+    queue.recall(requests, now);
     let state = State { queue, config };
     Ok(Master { state, commands, writer, committer, published, epoch, archived })
 }

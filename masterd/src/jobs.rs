@@ -3,12 +3,14 @@
 //! [`state`] is the core: one [`Event`] in, [`Effects`] out. The single writer (`crate::writer`)
 //! feeds it and performs the effects; [`view`] holds what is committed, which is all that clients
 //! and waiters ever see; [`filter`] and [`schedule`] say which jobs start; [`desk`] submits jobs,
+//! [`repeat`] knows those that are sent again,
 //! [`worker`] runs one opcode.
 
 pub mod depend;
 pub mod desk;
 pub mod filter;
 pub mod recover;
+pub mod repeat;
 pub mod schedule;
 pub mod state;
 pub mod submit;
@@ -18,7 +20,7 @@ pub mod worker;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use model::job::{LogType, Op};
+use model::job::{LogType, Op, RequestId};
 use model::{Exception, Job, JobId, JobStatus, OpInput, Timestamp};
 use serde_json::Value;
 
@@ -71,6 +73,19 @@ const JOB_KEY_BYTES: usize = 256;
 pub struct Submission {
     ops: Vec<OpInput>,
     bytes: usize,
+    submitter: Option<u32>,
+    request: Option<RequestId>,
+}
+
+impl Submission {
+    /// The job as one of a client's: the user, and what its request is known by if it is sent
+    /// again.
+    #[must_use]
+    pub fn sent_by(mut self, uid: u32, request: Option<RequestId>) -> Self {
+        self.submitter = Some(uid);
+        self.request = request;
+        self
+    }
 }
 
 /// What happens to the queue. `R` is where an answer goes: a channel, or a number in tests.
@@ -93,6 +108,13 @@ pub enum Event<R> {
         /// Which.
         job: JobId,
         /// Gets [`Answer::Told`].
+        reply: R,
+    },
+    /// A client wants a job to end at once, wherever it stands.
+    Kill {
+        /// Which.
+        job: JobId,
+        /// Gets [`Answer::Told`] when it has ended.
         reply: R,
     },
     /// A client changes a job's priority.
@@ -216,6 +238,8 @@ pub struct Effects<R> {
     pub start: Vec<Start>,
     /// Jobs whose worker is to end at its next safe point.
     pub interrupt: Vec<JobId>,
+    /// Jobs whose worker is to end at once.
+    pub kill: Vec<JobId>,
     /// Jobs whose waiting lock request has a new priority.
     pub reprioritize: Vec<(JobId, i32)>,
 }
@@ -232,6 +256,7 @@ impl<R> Default for Effects<R> {
             replies: Vec::new(),
             start: Vec::new(),
             interrupt: Vec::new(),
+            kill: Vec::new(),
             reprioritize: Vec::new(),
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! The path of a job, in reading order: [`luxi_service`] takes a request; [`writer`] is the one
 //! writer of [`jobs`] and [`config`]; a worker ([`jobs::worker`]) takes [`locks`] and runs a logical
-//! unit ([`lu`]), which calls [`agents`]; [`verify`] is what one looks for in a check. Beside it: [`query`] lists what is committed,
-//! [`exchange`] takes what agents saw, [`secrets`] holds what must not be in a job, [`bootstrap`]
-//! begins a cluster and [`daemon`] is the life of the process.
+//! unit ([`lu`]), which calls [`agents`]; [`verify`] is what one looks for in a check. Beside it:
+//! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`secrets`] holds what must
+//! not be in a job, [`users`] knows names, [`bootstrap`] begins a cluster and [`daemon`] is the life
+//! of the process.
 
 pub mod luxi_service;
 
@@ -20,6 +21,7 @@ pub mod verify;
 pub mod exchange;
 pub mod query;
 pub mod secrets;
+pub mod users;
 
 pub mod archive;
 pub mod bootstrap;

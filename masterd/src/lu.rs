@@ -14,15 +14,21 @@ pub mod verify;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use model::Exception;
 use model::opcode::{OpCode, Verb};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::config::Config;
 use crate::locks::{Level, LockName, Mode};
 
 pub use context::{Context, World};
+
+/// How long an opcode may hold its locks: nothing that it does may take longer than what waits for
+/// those locks has patience ([`context`]). An operator who knows earlier kills its job.
+pub(crate) const OP_DEADLINE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Locks that an opcode wants at one level.
 pub type Wanted = Vec<(LockName, Mode)>;
@@ -135,14 +141,32 @@ async fn run_one<U: LogicalUnit + Sync>(unit: U, context: &mut Context) -> Resul
         }
     }
     context.granted().await?;
-    let plan = unit.check(context).await?;
-    if context.dry_run() {
-        return Ok(Value::Null);
-    }
-    context.safe_point()?;
-    let output = unit.exec(plan, context).await?;
+    let output = match timeout(OP_DEADLINE, check_and_exec(unit, context)).await {
+        Ok(done) => done?,
+        Err(_elapsed) => return Err(overdue(U::ID, context.has_called()).into()),
+    };
+    let Some(output) = output else { return Ok(Value::Null) };
     let output = serde_json::to_value(output).map_err(|error| {
         Exception::exec(format!("the result of {} cannot be written: {error}", U::ID))
     })?;
     Ok(output)
+}
+
+/// What the unit does with its locks; none if it was only to check.
+async fn check_and_exec<U: LogicalUnit + Sync>(
+    unit: U,
+    context: &mut Context,
+) -> Result<Option<U::Output>, Failure> {
+    let plan = unit.check(context).await?;
+    if context.dry_run() {
+        return Ok(None);
+    }
+    context.safe_point()?;
+    unit.exec(plan, context).await.map(Some)
+}
+
+fn overdue(id: &str, has_called: bool) -> Exception {
+    let hours = OP_DEADLINE.as_secs() / 3_600;
+    let agents = if has_called { "; what it had asked of agents may still be done" } else { "" };
+    Exception::exec(format!("{id} did not end within {hours} hours and was given up{agents}"))
 }

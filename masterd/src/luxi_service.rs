@@ -11,9 +11,11 @@ use luxi::method::Class;
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::Exception;
 use model::error::ExceptionKind;
+use model::job::RequestDigest;
 use model::tag::TagKind;
 use tokio::sync::Semaphore;
 
+use crate::jobs::desk::Sender;
 use crate::lu::World;
 
 /// Answers LUXI requests.
@@ -33,20 +35,26 @@ impl LuxiService {
 }
 
 impl Service for LuxiService {
-    async fn call(&self, request: Request, caller: Caller) -> Answer {
+    async fn call(
+        &self,
+        request: Request,
+        caller: Caller,
+        digest: Option<RequestDigest>,
+    ) -> Answer {
         record(&request, caller);
+        let sender = Sender { uid: caller.uid, digest };
         match request {
             Request::SubmitJob(call) => {
-                answer(call, |c| self.submit_job(c.ops, false, caller)).await
+                answer(call, |c| self.submit_job(c.ops, false, sender)).await
             }
             Request::SubmitJobToDrainedQueue(call) => {
-                answer(call, |c| self.submit_job(c.ops, true, caller)).await
+                answer(call, |c| self.submit_job(c.ops, true, sender)).await
             }
             Request::SubmitManyJobs(call) => {
-                answer(call, |c| self.submit_many(c.jobs, caller)).await
+                answer(call, |c| self.submit_many(c.jobs, sender)).await
             }
             Request::WaitForJobChange(call) => answer(call, |c| self.wait_for_change(c)).await,
-            Request::CancelJob(call) => answer(call, |c| self.cancel(c.job_id)).await,
+            Request::CancelJob(call) => answer(call, |c| self.cancel(c.job_id, c.kill)).await,
             Request::ChangeJobPriority(call) => {
                 answer(call, |c| self.change_priority(c.job_id, c.priority)).await
             }

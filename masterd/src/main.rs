@@ -56,6 +56,10 @@ struct Serve {
     /// What an answer rests on: `journal` (fast), or `file` (each file durable, slow).
     #[arg(long, value_name = "KIND", default_value = "journal")]
     durability: Durability,
+    /// Listen on `DIR/ganeti-query` as well, which is where Ganeti's tools look for the socket:
+    /// /run/ganeti/socket as a rule.
+    #[arg(long, value_name = "DIR")]
+    ganeti_socket: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -166,7 +170,12 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
     if let Err(error) = log.install() {
         return fail(ME, &chain(&error), EXIT_CONFIGURATION);
     }
-    let options = Options { layout, durability: serve.durability, segment_bytes };
+    let options = Options {
+        layout,
+        durability: serve.durability,
+        segment_bytes,
+        ganeti_socket: serve.ganeti_socket.clone(),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(ME, &format!("cannot start the runtime: {error}"), 1),

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigChange};
 use crate::jobs::state::Queue;
-use crate::jobs::worker::Workers;
+use crate::jobs::worker::{Leash, Workers};
 use crate::jobs::{Answer, Event, Start};
 use commit::{Prepared, Round};
 use publish::{After, Published};
@@ -264,7 +264,7 @@ struct Desk {
     state: State,
     tools: Tools,
     closing: CancellationToken,
-    running: HashMap<JobId, CancellationToken>,
+    running: HashMap<JobId, Leash>,
     round: Round,
     bytes_max: usize,
 }
@@ -370,9 +370,9 @@ impl Desk {
         }
         let any = !start.is_empty();
         for start in start {
-            let cancel = CancellationToken::new();
-            self.running.insert(start.job, cancel.clone());
-            self.tools.workers.start(start, cancel);
+            let leash = Leash::default();
+            self.running.insert(start.job, leash.clone());
+            self.tools.workers.start(start, leash);
         }
         any
     }
@@ -383,6 +383,7 @@ impl Desk {
         self.start();
         let mut round = std::mem::take(&mut self.round);
         let interrupt = std::mem::take(&mut round.effects.interrupt);
+        let kill = std::mem::take(&mut round.effects.kill);
         let reprioritize = std::mem::take(&mut round.effects.reprioritize);
         for (reply, refusal) in round.refusals.drain(..) {
             // A client that left does not need its answer.
@@ -392,8 +393,13 @@ impl Desk {
             commit::submit(&self.tools.committer, round, lone).await;
         }
         for job in interrupt {
-            if let Some(cancel) = self.running.get(&job) {
-                cancel.cancel();
+            if let Some(leash) = self.running.get(&job) {
+                leash.cancel.cancel();
+            }
+        }
+        for job in kill {
+            if let Some(leash) = self.running.get(&job) {
+                leash.kill.cancel();
             }
         }
         for (job, priority) in reprioritize {

@@ -1,8 +1,9 @@
 //! Core: a job as the queue keeps it, in the JSON of Ganeti's job files.
 //!
 //! [`status`] is the table of an opcode's states; the status of a job is derived from it. [`wait`]
-//! says why one does not go on.
+//! says why one does not go on, [`request`] which request brought it.
 
+pub mod request;
 pub mod status;
 pub mod wait;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+pub use request::{RequestDigest, RequestId};
 pub use status::{Illegal, JobStatus, OpEvent, OpStatus};
 pub use wait::Wait;
 
@@ -87,6 +89,12 @@ pub struct Job {
     pub start_timestamp: Option<Timestamp>,
     /// When its last opcode ended.
     pub end_timestamp: Option<Timestamp>,
+    /// The user (uid) who submitted it; none if the master did, or a version before this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitter: Option<u32>,
+    /// What a request that is sent again is known by; none if it could not be told from another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestId>,
 }
 
 /// One opcode of a job, with what became of it.
@@ -146,7 +154,15 @@ impl Job {
     #[must_use]
     pub fn new(id: JobId, inputs: impl IntoIterator<Item = Arc<Input>>, now: Timestamp) -> Self {
         let ops = inputs.into_iter().map(Op::new).collect();
-        Self { id, ops, received_timestamp: Some(now), start_timestamp: None, end_timestamp: None }
+        Self {
+            id,
+            ops,
+            received_timestamp: Some(now),
+            start_timestamp: None,
+            end_timestamp: None,
+            submitter: None,
+            request: None,
+        }
     }
 
     /// Its status, derived from its opcodes.

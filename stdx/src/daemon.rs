@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -162,6 +163,26 @@ pub async fn asked_to_end() -> io::Result<&'static str> {
             _ = term.recv() => return Ok("SIGTERM"),
             _ = int.recv() => return Ok("SIGINT"),
             _ = hangup.recv() => reopen_log(),
+        }
+    }
+}
+
+/// Lets the process open `wanted` files, or as many as the system lets it; gives how many.
+#[must_use]
+pub fn allow_files(wanted: u64) -> u64 {
+    let mut limit = getrlimit(Resource::Nofile);
+    // No number means no limit.
+    let (now, most) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
+    let next = wanted.min(most);
+    if now >= next {
+        return now;
+    }
+    limit.current = Some(next);
+    match setrlimit(Resource::Nofile, limit) {
+        Ok(()) => next,
+        Err(error) => {
+            tracing::warn!(%error, now, next, "the number of open files cannot be raised");
+            now
         }
     }
 }

@@ -158,7 +158,22 @@ impl Cluster {
 
     /// Starts the master and waits until it answers.
     pub fn start_master(&self) {
-        self.stage.start("masterd", self.masterd()).unwrap();
+        self.start_master_by(self.masterd());
+    }
+
+    /// As [`Cluster::start_master`]; the master may open no more than so many files.
+    pub fn start_master_with_files(&self, files: &str) {
+        let master = self.masterd();
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", files]);
+        command.arg(master.get_program()).args(master.get_args());
+        command.env_remove("GANTRY_ROOT");
+        self.start_master_by(command);
+    }
+
+    /// Starts the master by a command of one's own and waits until it answers.
+    pub fn start_master_by(&self, command: Command) {
+        self.stage.start("masterd", command).unwrap();
         wait_for("an answer of the master", PATIENCE, || {
             let mut client = Client::connect(&self.master.layout().luxi_socket()).ok()?;
             client.call(&QueryClusterInfo {}).ok()

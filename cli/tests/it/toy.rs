@@ -235,7 +235,12 @@ fn slow(call: &WaitForJobChange) -> Option<JobChange> {
 }
 
 impl Service for Toy {
-    async fn call(&self, request: Request, _caller: Caller) -> Answer {
+    async fn call(
+        &self,
+        request: Request,
+        _caller: Caller,
+        _digest: Option<model::job::RequestDigest>,
+    ) -> Answer {
         match request {
             Request::SubmitJob(call) => {
                 answer(call, async |call: SubmitJob| Ok(self.submit(&call.ops))).await

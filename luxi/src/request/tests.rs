@@ -155,3 +155,32 @@ fn secrets_never_print() {
     write(&call, &mut buffer).unwrap();
     assert!(String::from_utf8(buffer).unwrap().contains("hunter2"));
 }
+
+#[test]
+fn only_what_is_stamped_can_be_told_from_another_request() {
+    let op =
+        |reason: &str| format!(r#"{{"OP_ID":"OP_TEST_DELAY","duration":0,"reason":[{reason}]}}"#);
+    let (plain, zero) = (op(""), op(r#"["gnt:client","",0]"#));
+    let stamped = op(r#"["gnt:client","",0],["me","why",1700000000000000001]"#);
+    let digest = |uid, method: &str, args: &str| {
+        let message = format!(r#"{{"args":{args},"method":"{method}"}}"#);
+        let (request, arguments) = Request::parse_with_arguments(message.as_bytes()).unwrap();
+        assert_eq!(arguments, args);
+        request.digest(uid, arguments)
+    };
+    for method in ["SubmitJob", "SubmitJobToDrainedQueue"] {
+        assert!(digest(0, method, &format!("[[{stamped},{stamped}]]")).is_some());
+        for ops in [plain.clone(), zero.clone(), format!("{stamped},{plain}"), String::new()] {
+            assert_eq!(digest(0, method, &format!("[[{ops}]]")), None, "{ops}");
+        }
+    }
+    let many = format!("[[[{stamped}],[{stamped}]]]");
+    let one = digest(7, "SubmitManyJobs", &many);
+    assert!(one.is_some());
+    assert_eq!(one, digest(7, "SubmitManyJobs", &many));
+    assert_ne!(one, digest(8, "SubmitManyJobs", &many));
+    assert_ne!(one, digest(7, "SubmitManyJobs", &many.replace("],[", "], [")));
+    assert_eq!(digest(7, "SubmitManyJobs", &format!("[[[{stamped}],[{plain}]]]")), None);
+    assert_eq!(digest(7, "SubmitManyJobs", &format!("[[[{stamped}],[]]]")), None);
+    assert_eq!(digest(7, "ArchiveJob", "[1]"), None);
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use model::Exception;
 use model::error::ExceptionKind;
+use model::job::RequestDigest;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::UnixStream;
 use tokio::sync::{SemaphorePermit, watch};
@@ -15,7 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::panic::caught;
 use super::{Caller, Service, Shared};
 use crate::frame::{FrameError, Splitter};
-use crate::limits::SMALL_MESSAGE_BYTES;
+use crate::limits::{SMALL_ANSWER_BYTES, SMALL_MESSAGE_BYTES};
 use crate::method::Class;
 use crate::request::Request;
 use crate::response::Answer;
@@ -85,7 +86,7 @@ impl<S: Service> Connection<S> {
             _ => return tracing::trace!(reason = %end, "connection ends"),
         };
         tracing::info!(reason = %end, "connection is closed");
-        if let Err(End::Io(error)) = self.send(&words).await {
+        if let Err(End::Io(error)) = self.send(words).await {
             tracing::debug!(%error, "client was not told why");
         }
     }
@@ -94,13 +95,14 @@ impl<S: Service> Connection<S> {
     async fn exchange(&mut self) -> Result<(), End> {
         let shared = Arc::clone(&self.shared);
         let (message, permit) = self.receive(&shared).await?;
-        let answer = match Request::parse(&message) {
-            Ok(request) => {
+        let answer = match Request::parse_with_arguments(&message) {
+            Ok((request, arguments)) => {
+                let digest = request.digest(self.caller.uid, arguments);
                 // A wait lasts, and what it keeps of its message is what the client saw last.
                 let waits = request.class() == Class::Wait && message.len() <= WAIT_MESSAGE_BYTES;
                 let permit = permit.filter(|_| !waits);
                 drop(message);
-                let answer = self.perform(request).await?;
+                let answer = self.perform(request, digest).await?;
                 // What was read from a large message is as large, and is held up to here.
                 drop(permit);
                 answer
@@ -110,7 +112,7 @@ impl<S: Service> Connection<S> {
                 Answer::malformed(&error)
             }
         };
-        self.send(&answer).await
+        self.send(answer).await
     }
 
     /// The next message, with the permit for it if it is a large one.
@@ -126,7 +128,7 @@ impl<S: Service> Connection<S> {
             }
             let limits = &shared.limits;
             if due.is_none() && self.splitter.is_between() {
-                self.read_idle(limits.idle).await?;
+                self.read_idle().await?;
             } else {
                 let due = *due.get_or_insert_with(|| Instant::now() + limits.message_time);
                 if permit.is_none() && self.splitter.held() > SMALL_MESSAGE_BYTES {
@@ -143,13 +145,27 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Waits for the first bytes of a request.
-    async fn read_idle(&mut self, idle: Duration) -> Result<(), End> {
+    /// Waits for the first bytes of a request; holds no memory for them when that takes long.
+    async fn read_idle(&mut self) -> Result<(), End> {
         let mut stop = self.stop.clone();
+        let (buffer_time, idle) = (self.shared.limits.buffer_time, self.shared.limits.idle);
+        let stopped = async { stop.wait_for(|stop| *stop).await.map_or((), |_stopped| ()) };
+        let read = async {
+            let soon = timeout(buffer_time.min(idle), self.stream.readable()).await;
+            if soon.is_err() {
+                self.splitter.release();
+                let later = timeout(idle.saturating_sub(buffer_time), self.stream.readable());
+                later.await.map_err(|_elapsed| End::Idle)?.map_err(End::Io)?;
+            }
+            match timeout(idle, self.read()).await {
+                Ok(read) => read,
+                Err(_elapsed) => Err(End::Idle),
+            }
+        };
         tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop) => Err(End::Stopped),
-            read = timeout(idle, self.read()) => read.unwrap_or(Err(End::Idle)),
+            () = stopped => Err(End::Stopped),
+            read = read => read,
         }
     }
 
@@ -167,10 +183,17 @@ impl<S: Service> Connection<S> {
     }
 
     /// Lets the service answer, within the deadline of the method and as long as the client waits.
-    async fn perform(&self, request: Request) -> Result<Answer, End> {
+    async fn perform(
+        &self,
+        request: Request,
+        digest: Option<RequestDigest>,
+    ) -> Result<Answer, End> {
         let (name, class) = (request.name(), request.class());
         let deadline = class.deadline(&self.shared.limits);
-        let work = timeout(deadline, caught(self.shared.service.call(request, self.caller)));
+        let service = &self.shared.service;
+        // An idle connection is not to have room for the largest call.
+        let call = Box::pin(service.call(request, self.caller, digest));
+        let work = timeout(deadline, caught(call));
         tokio::select! {
             biased;
             done = work => Ok(match done {
@@ -198,13 +221,36 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    async fn send(&mut self, answer: &Answer) -> Result<(), End> {
-        let sent = self.stream.write_all(answer.as_bytes());
-        match timeout(self.shared.limits.answer_time, sent).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(End::Io(error)),
-            Err(_elapsed) => Err(End::SlowReader),
+    async fn send(&mut self, answer: Answer) -> Result<(), End> {
+        let bytes = answer.as_bytes().len();
+        if bytes <= SMALL_ANSWER_BYTES {
+            return write(&mut self.stream, &answer, self.shared.limits.answer_time).await;
         }
+        let room = match self.shared.unread.hold(bytes, Instant::now()) {
+            Ok(room) => room,
+            Err(no_room) => {
+                drop(answer);
+                tracing::warn!(uid = self.caller.uid, bytes, "there is no room for an answer");
+                let refusal = Answer::failure(&no_room.into());
+                return write(&mut self.stream, &refusal, self.shared.limits.answer_time).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = room.cut_off() => {
+                tracing::warn!(uid = self.caller.uid, bytes, "client reads too slowly");
+                Err(End::SlowReader)
+            }
+            sent = write(&mut self.stream, &answer, self.shared.limits.answer_time) => sent,
+        }
+    }
+}
+
+async fn write(stream: &mut UnixStream, answer: &Answer, within: Duration) -> Result<(), End> {
+    match timeout(within, stream.write_all(answer.as_bytes())).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(End::Io(error)),
+        Err(_elapsed) => Err(End::SlowReader),
     }
 }
 

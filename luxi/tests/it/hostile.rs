@@ -1,6 +1,6 @@
 //! Clients that break the rules: each gets a clear end, and others notice nothing.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use luxi::Limits;
@@ -100,6 +100,113 @@ fn an_answer_that_is_not_read() {
     while stream.write_all(b" ").is_ok() {}
     let got = drain(&mut stream);
     assert!(got.len() < 50_000_000 && !got.ends_with('\u{3}'));
+}
+
+#[test]
+fn answers_that_nobody_reads_make_room_for_those_that_are_read() {
+    const ANSWER: usize = 1_000_000;
+    let limits =
+        Limits { unread_bytes: 2_500_000, unread_time: Duration::ZERO, ..Limits::default() };
+    let server = start(limits);
+    let request = format!("{{\"method\":\"QueryTags\",\"args\":[\"{ANSWER}\",null]}}\x03");
+    let mut slow: Vec<_> = (0..30).map(|_| server.raw()).collect();
+    for stream in &mut slow {
+        stream.write_all(request.as_bytes()).unwrap();
+        // Its answer has begun.
+        stream.read_exact(&mut [0]).unwrap();
+        server.assert_others_are_served();
+    }
+    let mut good = server.raw();
+    good.write_all(request.as_bytes()).unwrap();
+    good.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(drain(&mut good).len() > ANSWER);
+    let rest = slow.iter_mut().map(|stream| {
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        drain(stream)
+    });
+    let whole = rest.filter(|rest| rest.len() >= ANSWER).count();
+    assert!(whole <= 2, "{whole} answers were held at the same time");
+}
+
+#[test]
+fn where_nobody_reads_slowly_a_large_answer_is_refused_with_a_sentence() {
+    let limits = Limits { unread_bytes: 1_000_000, ..Limits::default() };
+    let server = start(limits);
+    let mut stream = server.raw();
+    let told = ask(&mut stream, r#"{"method":"QueryTags","args":["2000000",null]}"#);
+    assert!(told.contains("GenericError") && told.contains("no room"), "{told}");
+    assert!(ask(&mut stream, r#"{"method":"ArchiveJob","args":[1]}"#).contains("true"));
+}
+
+/// One client's mischief, by number; none of it is answered with anything but a refusal.
+fn mischief(server: &crate::toy::Server, number: usize) {
+    let mut stream = server.raw();
+    let sent = match number % 8 {
+        0 => stream.write_all(br#"{"method":"Archi"#),
+        1 => stream.write_all(b"\x03\x03\x03 \xff\x00\x03"),
+        2 => stream.write_all(&b"[".repeat(100_000)),
+        3 => stream.write_all(b"{\"method\":\"QueryTags\",\"args\":[\"300000\",null]}\x03"),
+        4 => stream.write_all(b"{\"method\":\"CancelJob\",\"args\":[\"x\",7,7,7]}\x03"),
+        5 => stream.write_all(b"{\"method\":\"SubmitJob\",\"args\":[[{\"OP_ID\":7}]]}\x03"),
+        6 if number.is_multiple_of(50) => {
+            stream.write_all(b"{\"method\":\"ArchiveJob\",\"args\":[13]}\x03")
+        }
+        _ => stream.shutdown(std::net::Shutdown::Both),
+    };
+    // Who has too many connections is turned away before all of it is sent.
+    drop(sent);
+    if number.is_multiple_of(3) {
+        let mut some = [0; 100];
+        drop(stream.shutdown(std::net::Shutdown::Write));
+        drop(stream.read(&mut some));
+    }
+}
+
+#[test]
+fn thousands_of_broken_clients_and_one_good_one() {
+    let server = start(Limits { message_bytes: 50_000, ..Limits::default() });
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let server = &server;
+    std::thread::scope(|scope| {
+        let good = scope.spawn(|| {
+            let mut stream = server.raw();
+            let mut served = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) || served == 0 {
+                let answer = ask(&mut stream, r#"{"method":"ArchiveJob","args":[1]}"#);
+                assert_eq!(answer, r#"{"success":true,"result":true}"#);
+                served += 1;
+            }
+        });
+        let bad: Vec<_> = (0..4)
+            .map(|thread| {
+                scope.spawn(move || (0..1_000).for_each(|n| mischief(server, 4 * n + thread)))
+            })
+            .collect();
+        bad.into_iter().for_each(|thread| thread.join().unwrap());
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        good.join().unwrap();
+    });
+    server.assert_others_are_served();
+}
+
+#[test]
+fn thousands_of_idle_connections_are_there_when_they_have_something_to_ask() {
+    const IDLE: usize = 4_000;
+    if stdx::daemon::allow_files(3 * IDLE as u64) < 3 * IDLE as u64 {
+        println!("skipped: this process may not open {} files", 3 * IDLE);
+        return;
+    }
+    let limits = Limits { buffer_time: Duration::from_millis(1), ..Limits::default() };
+    let server = start(limits);
+    let mut idle: Vec<_> = (0..IDLE).map(|_| server.raw()).collect();
+    for stream in &mut idle {
+        assert!(ask(stream, r#"{"method":"ArchiveJob","args":[1]}"#).contains("true"));
+    }
+    server.assert_others_are_served();
+    // Each of them is still there.
+    for stream in &mut idle {
+        assert!(ask(stream, r#"{"method":"ArchiveJob","args":[1]}"#).contains("true"));
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use luxi::method::{
 use luxi::query::{Cell, CellStatus, FieldDefinition, FieldKind, Table, select};
 use luxi::{Answer, Caller, Limits, Request, Service, answer, serve};
 use model::error::{ErrorCode, ExceptionKind};
-use model::job::{LogEntry, LogType};
+use model::job::{LogEntry, LogType, RequestDigest};
 use model::{Exception, JobId, Timestamp};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
@@ -134,7 +134,12 @@ impl Toy {
 }
 
 impl Service for Toy {
-    async fn call(&self, request: Request, caller: Caller) -> Answer {
+    async fn call(
+        &self,
+        request: Request,
+        caller: Caller,
+        _digest: Option<RequestDigest>,
+    ) -> Answer {
         match request {
             Request::SubmitJob(call) => answer(call, async |call| self.submit(call)).await,
             Request::SubmitManyJobs(call) => {

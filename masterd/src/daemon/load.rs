@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use model::{Job, JobId, JobStatus, document};
+use model::{Job, JobId, JobStatus, Timestamp, document};
 use queue_format::{Key, OpenError, Store};
 
 use crate::config::Config;
 use crate::config::load::{LoadError, Loader};
 use crate::jobs::depend::named;
+use crate::jobs::repeat::{self, Remembered};
 
 /// A store that cannot be gone on with.
 #[derive(Debug, thiserror::Error)]
@@ -130,6 +131,50 @@ pub fn archived_job(
     let Some(content) = reader.read(&key(&name))? else { return Ok(None) };
     let job = serde_json::from_slice(&content);
     job.map(|job| Some(Arc::new(job))).map_err(|error| FoundError::Job { key: name, error })
+}
+
+/// Archived jobs that are read for the requests that they came of: a quarter of a second at the
+/// most. Older ones are read by nobody, and a request of theirs that is sent again is a new one.
+const ARCHIVED_READ_MAX: usize = 10_000;
+
+/// What the jobs of the last hour say of their requests: the live `jobs`, in the order of their
+/// ids, and the newest archived ones of up to `serial`.
+///
+/// # Errors
+/// The store cannot be read. An archived job that does not parse is told of in the log.
+pub fn requests(
+    reader: &queue_format::Reader,
+    jobs: &[Job],
+    serial: u64,
+    now: Timestamp,
+) -> Result<Vec<Remembered>, FoundError> {
+    let before = repeat::forgotten_before(now);
+    let is_old = |job: &Job| job.received_timestamp.is_some_and(|at| at < before);
+    let mut found: Vec<Remembered> = jobs.iter().filter_map(Remembered::of).collect();
+    let mut reads = 0;
+    // The newest first, up to one that is old: ids grow with time.
+    for id in (1..=serial).rev().map(JobId) {
+        if let Ok(place) = jobs.binary_search_by_key(&id, |job| job.id) {
+            if jobs.get(place).is_some_and(is_old) {
+                break;
+            }
+            continue;
+        }
+        if reads == ARCHIVED_READ_MAX {
+            tracing::info!(reads, "requests of older archived jobs are not known again");
+            break;
+        }
+        reads += 1;
+        match archived_job(reader, id) {
+            Ok(Some(job)) if is_old(&job) => break,
+            Ok(job) => found.extend(job.as_deref().and_then(Remembered::of)),
+            Err(FoundError::Job { key, error }) => {
+                tracing::warn!(key, %error, "archived job does not read");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
 }
 
 fn check_version(store: &Store) -> Result<(), FoundError> {

@@ -1,6 +1,9 @@
-//! The LUXI socket on disk: under a name of its own until the master has its role, so that clients
+//! A LUXI socket on disk: under a name of its own until the master has its role, so that clients
 //! find either nobody or a master that answers, and a failed start leaves nothing behind.
 
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use model::layout;
@@ -11,8 +14,32 @@ use super::DaemonError;
 /// What is added to the socket's name before the master has its role.
 const UNPUBLISHED: &str = "new";
 
+/// The name under which Ganeti's tools look for the socket, in a directory of their own.
+const GANETI_NAME: &str = "ganeti-query";
+
 /// Longest path of a socket (unix(7): 108 bytes with the one that ends it).
 const PATH_BYTES_MAX: usize = 107;
+
+/// The sockets of a master that is to be: its own, and one for Ganeti's tools where that is wanted.
+///
+/// # Errors
+/// One cannot be made, or another process listens where Ganeti's tools look.
+pub(super) fn bind(own: PathBuf, ganeti: Option<&Path>) -> Result<Vec<Socket>, DaemonError> {
+    let own = Socket::bind(own)?;
+    let ganeti = ganeti.map(Socket::bind_for_ganeti).transpose()?;
+    Ok(std::iter::once(own).chain(ganeti).collect())
+}
+
+/// Lets clients find the sockets.
+///
+/// # Errors
+/// The directory takes no change.
+pub(super) fn publish(
+    sockets: Vec<Socket>,
+) -> Result<(Vec<UnixListener>, Vec<Published>), DaemonError> {
+    let published: Result<Vec<_>, _> = sockets.into_iter().map(Socket::publish).collect();
+    Ok(published?.into_iter().unzip())
+}
 
 /// A socket that listens and that no client knows.
 #[derive(Debug)]
@@ -22,24 +49,46 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Makes the socket for `path`. The store's lock is held, so what is there is a leftover.
+    /// Makes the socket in a directory where Ganeti's tools look for it. No lock tells whose a
+    /// socket there is, so it is asked whether anybody listens.
+    pub(super) fn bind_for_ganeti(directory: &Path) -> Result<Self, DaemonError> {
+        let path = directory.join(GANETI_NAME);
+        let failed = |error| DaemonError::Listen { path: path.clone(), error };
+        match std::fs::symlink_metadata(&path) {
+            Ok(found) if !found.file_type().is_socket() => {
+                let text = "there is something else of this name; move it away";
+                return Err(failed(io::Error::new(ErrorKind::AlreadyExists, text)));
+            }
+            Ok(_) if is_in_use(&path).map_err(failed)? => {
+                let text = "another process listens there; end it, or leave --ganeti-socket out";
+                return Err(failed(io::Error::new(ErrorKind::AddrInUse, text)));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+        Self::bind(path)
+    }
+
+    /// Makes the socket for `path`, where what is there is a leftover: of the master's own socket
+    /// that is known since the store's lock is held.
     pub(super) fn bind(path: PathBuf) -> Result<Self, DaemonError> {
         let failed = |error| DaemonError::Listen { path: path.clone(), error };
         let unpublished = unpublished(&path);
         if path.as_os_str().len() > PATH_BYTES_MAX {
             let text =
-                format!("its path is longer than {PATH_BYTES_MAX} bytes; use a shorter --root");
-            return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, text)));
+                format!("its path is longer than {PATH_BYTES_MAX} bytes; use a shorter directory");
+            return Err(failed(io::Error::new(ErrorKind::InvalidInput, text)));
         }
         match std::fs::remove_file(&unpublished) {
             Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
         }
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(failed)?;
         }
-        let listener = UnixListener::bind(&unpublished).map_err(failed)?;
+        let listener = luxi::listen(&unpublished).map_err(failed)?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(layout::SOCKET_MODE);
         std::fs::set_permissions(&unpublished, mode).map_err(failed)?;
         // Only root and members of the group may give the socket to it; others keep their own.
@@ -53,12 +102,55 @@ impl Socket {
     }
 
     /// Gives the socket the name under which clients look for it, in place of a leftover.
-    pub(super) fn publish(mut self) -> Result<(UnixListener, PathBuf), DaemonError> {
+    pub(super) fn publish(mut self) -> Result<(UnixListener, Published), DaemonError> {
         let path = self.path.clone();
         let failed = |error| DaemonError::Listen { path: path.clone(), error };
         stdx::atomic::rename(&unpublished(&path), &path).map_err(failed)?;
         let listener = self.listener.take().expect("a socket is published once");
-        Ok((listener, path))
+        let file = file_of(&path).map_err(failed)?;
+        Ok((listener, Published { path, file }))
+    }
+}
+
+/// A socket that clients can find.
+#[derive(Debug)]
+pub(super) struct Published {
+    path: PathBuf,
+    /// Device and inode.
+    file: (u64, u64),
+}
+
+impl Published {
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it, unless another one has taken its place.
+    pub(super) fn remove(&self) {
+        if file_of(&self.path).ok() == Some(self.file) {
+            remove(&self.path);
+        } else {
+            tracing::warn!(path = %self.path.display(), "socket is not this master's any more");
+        }
+    }
+}
+
+fn file_of(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+/// Whether somebody listens on a socket.
+fn is_in_use(path: &Path) -> io::Result<bool> {
+    match UnixStream::connect(path) {
+        Ok(_) => Ok(true),
+        // Gone by now, or left behind.
+        Err(error)
+            if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&error.kind()) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -74,8 +166,7 @@ fn unpublished(path: &Path) -> PathBuf {
     path.with_extension(UNPUBLISHED)
 }
 
-/// Removes a socket.
-pub(super) fn remove(path: &Path) {
+fn remove(path: &Path) {
     if let Err(error) = std::fs::remove_file(path) {
         tracing::warn!(path = %path.display(), %error, "socket cannot be removed");
     }
@@ -83,8 +174,6 @@ pub(super) fn remove(path: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixStream;
-
     use super::*;
 
     #[tokio::test]
@@ -97,11 +186,36 @@ mod tests {
         let socket = Socket::bind(path.clone()).unwrap();
         assert!(UnixStream::connect(&path).is_err());
         let (listener, published) = socket.publish().unwrap();
-        assert_eq!(published, path);
+        assert_eq!(published.path(), path);
         let client = UnixStream::connect(&path).unwrap();
         listener.accept().await.unwrap();
         drop(client);
-        remove(&path);
+        published.remove();
         assert_eq!(std::fs::read_dir(dir.path().join("run")).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_place_of_ganeti_is_taken_only_where_nobody_listens() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = dir.path().join("ganeti/socket");
+        let path = directory.join("ganeti-query");
+        let other = Socket::bind_for_ganeti(&directory).unwrap().publish().unwrap();
+        let refused = Socket::bind_for_ganeti(&directory).unwrap_err();
+        assert!(stdx::daemon::chain(&refused).contains("another process listens"), "{refused:?}");
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "the other's is untouched");
+        drop(other.0);
+        let (_listener, published) =
+            Socket::bind_for_ganeti(&directory).unwrap().publish().unwrap();
+        assert!(UnixStream::connect(&path).is_ok(), "a leftover is replaced");
+        let mode = std::fs::metadata(&path).unwrap().mode();
+        assert_eq!(mode & 0o777, layout::SOCKET_MODE);
+        other.1.remove();
+        assert!(path.exists(), "it is not the other's any more");
+        published.remove();
+        assert!(!path.exists());
+        stdx::atomic::write(&path, b"precious", 0o600).unwrap();
+        let refused = Socket::bind_for_ganeti(&directory).unwrap_err();
+        assert!(stdx::daemon::chain(&refused).contains("move it away"), "{refused:?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     }
 }

@@ -4,18 +4,28 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use model::error::ExceptionKind;
+use model::job::RequestDigest;
 use model::{Exception, JobId, OpInput};
 use queue_format::{Health, Refusal};
 use tokio::time::Instant;
 
-use super::{Answer, Event, JobBytes, submit};
+use super::{Answer, Event, JobBytes, Submission, submit};
 use crate::lu::World;
 
 /// Looks into the archive for one submission. Each answers for at least one job that is depended on,
 /// so more than one means that jobs are archived at this very moment.
 const LOOK_UPS_MAX: usize = 100;
 
-/// Submits jobs; gives for each its id, or why it was refused, when all that is durable.
+/// Who submits: the user, and what the request is known by if it is sent again.
+#[derive(Debug, Clone, Copy)]
+pub struct Sender {
+    /// The user.
+    pub uid: u32,
+    /// None if it cannot be told from another request.
+    pub digest: Option<RequestDigest>,
+}
+
+/// Submits jobs of the master's own; gives for each its id, or why it was refused, when all that is durable.
 ///
 /// # Errors
 /// The whole submission is refused, there is no room for new work, or the master is ending.
@@ -24,9 +34,29 @@ pub async fn submit(
     jobs: Vec<Vec<OpInput>>,
     to_drained: bool,
 ) -> Result<Vec<Result<JobId, Exception>>, Exception> {
+    submit_for(world, jobs, to_drained, None).await
+}
+
+/// As [`submit`], on behalf of `sender`. A job that came of the same request before is answered
+/// with its id, and is not made again.
+///
+/// # Errors
+/// As [`submit`].
+pub async fn submit_for(
+    world: &World,
+    jobs: Vec<Vec<OpInput>>,
+    to_drained: bool,
+    sender: Option<Sender>,
+) -> Result<Vec<Result<JobId, Exception>>, Exception> {
     world.committer.admit().map_err(|refusal| no_room(&refusal))?;
     let limits = JobBytes::within(world.committer.submission_bytes_max());
     let mut jobs = submit::check(jobs, limits)?;
+    if let Some(Sender { uid, digest }) = sender {
+        let sent = |(index, job): (u32, Submission)| {
+            job.sent_by(uid, digest.map(|digest| digest.at(index)))
+        };
+        jobs = (0..).zip(jobs).map(sent).collect();
+    }
     let mut looked_up = HashMap::new();
     for _ in 0..LOOK_UPS_MAX {
         let archived = looked_up.clone();

@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use super::depend::{Dependencies, Verdict};
 use super::filter::{Rule, RuleMap, Rules};
+use super::repeat::{self, REQUESTS_REMEMBERED_MAX, Remembered, Requests};
 use super::schedule::Schedule;
 use super::schedule::gate::{Gate, Limit, asked};
 use super::{Answer, Effects, Event, JobBytes, Start, submit};
@@ -37,6 +38,7 @@ pub struct Queue<R> {
     schedule: Schedule,
     rules: Rules,
     dependencies: Dependencies,
+    requests: Requests,
     bytes: JobBytes,
     /// Bytes of all jobs here.
     live_bytes: usize,
@@ -69,6 +71,8 @@ struct Live<R> {
     canceling: bool,
     /// Told when a job that was waiting for locks has left.
     cancelers: Vec<R>,
+    /// Told when a job that was killed has ended.
+    killers: Vec<R>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +102,7 @@ impl<R> Queue<R> {
             schedule: Schedule::new(running_max),
             rules: Rules::default(),
             dependencies: Dependencies::default(),
+            requests: Requests::new(REQUESTS_REMEMBERED_MAX),
             bytes,
             live_bytes: 0,
             woken: Vec::new(),
@@ -119,6 +124,17 @@ impl<R> Queue<R> {
     pub fn with_rules(mut self, rules: Arc<RuleMap>) -> Self {
         self.rules.set(rules);
         self
+    }
+
+    /// Takes up what stored jobs say of the requests that they came of; once, before the first
+    /// event.
+    pub fn recall(&mut self, mut found: Vec<Remembered>, now: Timestamp) {
+        let before = repeat::forgotten_before(now);
+        found.retain(|found| found.at >= before);
+        found.sort_unstable_by_key(|found| (found.at, found.job));
+        for found in found {
+            self.requests.note(found);
+        }
     }
 
     /// Puts the jobs that a store held to work; once, before the first event.
@@ -172,6 +188,7 @@ impl<R> Queue<R> {
                 effects.replies.push((reply, answer));
             }
             Event::Cancel { job, reply } => self.cancel(job, reply, effects),
+            Event::Kill { job, reply } => self.kill(job, reply, effects),
             Event::ChangePriority { job, priority, reply } => {
                 let (done, text) = self.change_priority(job, priority, effects);
                 effects.replies.push((reply, Answer::Told(done, text)));
@@ -302,6 +319,7 @@ impl<R> Live<R> {
             log_ended: None,
             canceling: false,
             cancelers: Vec::new(),
+            killers: Vec::new(),
             job,
         }
     }

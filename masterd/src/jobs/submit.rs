@@ -48,14 +48,15 @@ fn check_job(ops: Vec<OpInput>, limits: JobBytes) -> Result<Submission, Exceptio
             limits.accepted
         )));
     }
-    Ok(Submission { ops, bytes })
+    Ok(Submission { ops, bytes, submitter: None, request: None })
 }
 
 fn refused(message: String) -> Exception {
     Exception::prereq(message, ErrorCode::WrongInput)
 }
 
-/// What a job's file holds besides its opcodes: id, times, and the reason why one opcode failed.
+/// What a job's file holds besides its opcodes: id, times, submitter and request, and the reason
+/// why one opcode failed.
 const JOB_BYTES: usize = 1_024;
 /// What a job's file holds of an opcode besides its parameters, its log and its result: status,
 /// times, the queue's entry in the reason trail, what follows from another opcode's failure, and

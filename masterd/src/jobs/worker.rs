@@ -16,6 +16,18 @@ use super::{Event, Outcome, Start};
 use crate::locks::Owner;
 use crate::lu::{self, Context, Failure, World};
 
+/// Why an opcode has failed that was killed.
+const KILLED: &str = "Job killed by request";
+
+/// What ends an opcode before it has done its work.
+#[derive(Debug, Clone, Default)]
+pub struct Leash {
+    /// Asks it to end at its next safe point.
+    pub cancel: CancellationToken,
+    /// Ends it where it waits next, whatever it is at.
+    pub kill: CancellationToken,
+}
+
 /// Starts opcodes in the background.
 #[derive(Debug, Clone)]
 pub struct Workers {
@@ -30,15 +42,15 @@ impl Workers {
         Self { world, tasks }
     }
 
-    /// Runs one opcode; `cancel` asks it to end at its next safe point.
+    /// Runs one opcode, as long as `leash` lets it.
     ///
     /// One that stays on the master is taken as far as it comes without waiting before this
     /// returns, since most have ended by then; whatever it waits for, it goes on by itself.
-    pub fn start(&self, start: Start, cancel: CancellationToken) {
+    pub fn start(&self, start: Start, leash: Leash) {
         let world = Arc::clone(&self.world);
         let span = tracing::info_span!("op", job = start.job.0, op = start.op);
         let near = start.input.reach() == Reach::Master;
-        let mut work = Box::pin(run(start, world, cancel).instrument(span));
+        let mut work = Box::pin(run(start, world, leash).instrument(span));
         // Its task polls it again and thereby takes over its wake-ups.
         let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
         if !near || work.as_mut().poll(&mut nobody).is_pending() {
@@ -52,11 +64,11 @@ impl Workers {
     }
 }
 
-async fn run(start: Start, world: Arc<World>, cancel: CancellationToken) {
+async fn run(start: Start, world: Arc<World>, leash: Leash) {
     let (job, op) = (start.job, start.op);
     let writer = world.writer.clone();
     let summary = start.input.summary();
-    let body = AssertUnwindSafe(outcome(start, world, cancel)).catch_unwind().await;
+    let body = AssertUnwindSafe(outcome(start, world, leash)).catch_unwind().await;
     let outcome = body.unwrap_or_else(|_panic| {
         tracing::error!("logical unit panicked");
         Outcome::Failure(Exception::new(
@@ -83,19 +95,80 @@ fn record(summary: &str, outcome: &Outcome) {
     }
 }
 
-async fn outcome(start: Start, world: Arc<World>, cancel: CancellationToken) -> Outcome {
+async fn outcome(start: Start, world: Arc<World>, leash: Leash) -> Outcome {
     let Some(input) = start.input.known() else {
         return Outcome::Failure(Exception::new(
             ExceptionKind::OpCodeUnknown,
             "This version knows no such opcode",
         ));
     };
-    let mut context = Context::new(world, &start, &input.common, cancel);
+    let mut context = Context::new(world, &start, &input.common, leash.cancel);
     // The locks go with the context, before the end is reported: what follows in the log may rely
     // on them being free, and nothing that they protect is visible before the end is.
-    match lu::run(input.op.clone(), &mut context).await {
-        Ok(result) => Outcome::Success(result),
-        Err(Failure::Canceled) => Outcome::Canceled,
-        Err(Failure::Exception(failure)) => Outcome::Failure(failure),
+    match unless_killed(lu::run(input.op.clone(), &mut context), &leash.kill).await {
+        Some(Ok(result)) => Outcome::Success(result),
+        Some(Err(Failure::Canceled)) => Outcome::Canceled,
+        Some(Err(Failure::Exception(failure))) => Outcome::Failure(failure),
+        None => Outcome::Failure(killed(context.has_called())),
+    }
+}
+
+/// What `work` comes to; none if it is killed, and dropped, at the point where it waits. Its locks
+/// are free when the context is dropped behind it.
+async fn unless_killed<T>(work: impl Future<Output = T>, kill: &CancellationToken) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = kill.cancelled() => None,
+    }
+}
+
+fn killed(has_called: bool) -> Exception {
+    Exception::exec(if has_called {
+        format!(
+            "{KILLED}; what it had asked of agents by then may have been done, or still be done"
+        )
+    } else {
+        KILLED.to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_never_ends_is_killed_and_dropped() {
+        let kill = CancellationToken::new();
+        let held = Arc::new(());
+        let mut work = Box::pin(unless_killed(
+            {
+                let held = Arc::clone(&held);
+                async move {
+                    std::future::pending::<()>().await;
+                    drop(held);
+                }
+            },
+            &kill,
+        ));
+        let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(work.as_mut().poll(&mut nobody).is_pending());
+        kill.cancel();
+        assert_eq!(work.await, None);
+        assert_eq!(Arc::strong_count(&held), 1, "what it held is free");
+    }
+
+    #[tokio::test]
+    async fn work_that_is_done_is_not_killed() {
+        let kill = CancellationToken::new();
+        kill.cancel();
+        assert_eq!(unless_killed(async { 7 }, &kill).await, Some(7));
+    }
+
+    #[test]
+    fn what_agents_were_told_is_said() {
+        assert_eq!(killed(false).message(), KILLED);
+        let told = killed(true).message().to_owned();
+        assert!(told.starts_with(KILLED) && told.contains("agents"), "{told}");
     }
 }

@@ -67,6 +67,8 @@ pub struct Context {
     reach: Reach,
     cancel: CancellationToken,
     grant: Option<Grant>,
+    /// Whether agents may have been called.
+    called: bool,
     /// Told when "running" is durable; nothing is done to the outside before.
     running: Option<oneshot::Receiver<Answer>>,
 }
@@ -88,6 +90,7 @@ impl Context {
             reach: start.input.reach(),
             cancel,
             grant: None,
+            called: false,
             running: None,
         }
     }
@@ -186,6 +189,13 @@ impl Context {
         Ok(self.world.writer.tell(event).await?)
     }
 
+    /// Whether agents may have been called: what they were told stands, whatever becomes of the
+    /// opcode.
+    #[must_use]
+    pub fn has_called(&self) -> bool {
+        self.called
+    }
+
     /// Ends here if the job was canceled.
     ///
     /// # Errors
@@ -269,6 +279,7 @@ impl Context {
                 Exception::exec("The master daemon ends before this job became durable")
             })?;
         }
+        self.called = true;
         Ok(&self.world.agents)
     }
 }

@@ -10,14 +10,15 @@ use model::opcode::{TestDelay, TestJqueue};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixListener;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Context, Failure, LogicalUnit, Wanted};
+use super::{Context, Failure, LogicalUnit, OP_DEADLINE, Wanted};
+use crate::agents::Agents;
 use crate::config::Config;
 use crate::locks::{Level, LockName, Mode};
 
-/// Longest sleep of a test: a week.
-const DURATION_MAX: f64 = 604_800.0;
+/// Longest sleep of a test: what an opcode may take at all.
+const DURATION_MAX: f64 = OP_DEADLINE.as_secs_f64();
 /// Most repetitions of a test's sleep.
 const REPEAT_MAX: u32 = 100_000;
 /// How long a client may take to connect to a test's socket (Ganeti's).
@@ -70,26 +71,62 @@ impl LogicalUnit for TestDelay {
     }
 
     async fn exec(self, plan: DelayPlan, context: &mut Context) -> Result<(), Failure> {
-        let interrupt = if self.interruptible {
-            let socket = TestSocket::bind(context)?;
-            context.show(LogType::DelayTest, json!([socket.path])).await?;
-            Some(socket)
-        } else {
-            None
-        };
-        for turn in 1..=self.repeat.max(1) {
-            if self.repeat > 0 {
-                context.say(format!("Test delay iteration {turn}/{}", self.repeat)).await;
-            }
-            if self.on_master && sleep(plan.duration, interrupt.as_ref(), context).await? {
-                return Ok(());
-            }
-            if !plan.nodes.is_empty() {
-                sleep_on_nodes(&plan, context).await?;
+        if self.repeat == 0 {
+            sleep(&self, &plan, context).await?;
+            return Ok(());
+        }
+        let last = self.repeat - 1;
+        for turn in 0..self.repeat {
+            context.say(format!(" - INFO: Test delay iteration {turn}/{last}")).await;
+            if sleep(&self, &plan, context).await? == Slept::Interrupted {
+                break;
             }
             context.safe_point()?;
         }
         Ok(())
+    }
+}
+
+/// How a sleep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slept {
+    /// When its time was over.
+    Through,
+    /// When a client wished.
+    Interrupted,
+}
+
+/// Sleeps once, everywhere at the same time. A sleep that may be interrupted is on the master alone
+/// (Ganeti's).
+async fn sleep(op: &TestDelay, plan: &DelayPlan, context: &mut Context) -> Result<Slept, Failure> {
+    if op.interruptible {
+        return sleep_unless_interrupted(plan.duration, context).await;
+    }
+    let agents = match plan.nodes.is_empty() {
+        true => None,
+        false => Some(context.agents().await?.clone()),
+    };
+    let here = op.on_master || agents.is_none();
+    let here = async {
+        if here {
+            sleep_here(plan.duration).await;
+        }
+    };
+    let there = async {
+        match agents {
+            Some(agents) => sleep_on_nodes(plan, agents, context).await,
+            None => Ok(()),
+        }
+    };
+    let everywhere = async { tokio::join!(here, there).1 };
+    context.until_canceled(everywhere).await??;
+    Ok(Slept::Through)
+}
+
+async fn sleep_here(duration: Duration) {
+    // A timer wakes a millisecond later at least.
+    if !duration.is_zero() {
+        tokio::time::sleep(duration).await;
     }
 }
 
@@ -103,53 +140,56 @@ impl OnNodes for TestDelay {
     }
 }
 
-/// Sleeps; true if a client ended it early.
-async fn sleep(
-    duration: Duration,
-    interrupt: Option<&TestSocket>,
-    context: &Context,
-) -> Result<bool, Failure> {
-    if duration.is_zero() {
-        return Ok(false);
-    }
+/// Sleeps until the time is over, or until a client that has connected to the socket which the log
+/// names sends something or leaves.
+async fn sleep_unless_interrupted(duration: Duration, context: &Context) -> Result<Slept, Failure> {
+    let socket = TestSocket::bind(context)?;
+    context.show(LogType::DelayTest, json!([socket.path])).await?;
+    let begun = Instant::now();
+    let due = begun + duration;
     let interrupted = async {
-        match interrupt {
-            Some(socket) => socket.listener.accept().await.is_ok(),
-            None => std::future::pending().await,
-        }
+        let (mut client, _) = timeout_at(due, socket.listener.accept()).await.ok()?.ok()?;
+        let left = due.saturating_duration_since(Instant::now()).as_secs();
+        context.say(format!("Received connection, time to go is {left}")).await;
+        let mut byte = [0];
+        let _sent_or_gone = timeout_at(due, client.read(&mut byte)).await.ok()?;
+        Some(())
     };
-    let slept = async {
-        tokio::select! {
-            () = tokio::time::sleep(duration) => false,
-            ended = interrupted => ended,
-        }
-    };
-    context.until_canceled(slept).await
+    if context.until_canceled(interrupted).await?.is_none() {
+        return Ok(Slept::Through);
+    }
+    let seconds = begun.elapsed().as_secs();
+    context.say(format!("Interrupted, time spent waiting: {seconds}")).await;
+    Ok(Slept::Interrupted)
 }
 
-async fn sleep_on_nodes(plan: &DelayPlan, context: &mut Context) -> Result<(), Failure> {
+async fn sleep_on_nodes(
+    plan: &DelayPlan,
+    agents: Agents,
+    context: &Context,
+) -> Result<(), Exception> {
     let config = context.config();
     let (job, op) = (context.job(), context.op());
-    let agents = context.agents().await?.clone();
     let mut calls = tokio::task::JoinSet::new();
     for name in &plan.nodes {
         let node = config.node(name.as_str())?.clone();
         let (agents, duration) = (agents.clone(), plan.duration);
-        calls.spawn(async move { agents.test_delay(&node, duration, (job, op)).await });
+        calls.spawn(async move {
+            let called = agents.test_delay(&node, duration, (job, op)).await;
+            called.map_err(|error| {
+                let why = stdx::daemon::chain(&error);
+                format!("Failure during rpc call to node {}: {why}", node.name)
+            })
+        });
     }
-    let ended = async {
-        let mut failed = Vec::new();
-        while let Some(call) = calls.join_next().await {
-            match call {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => failed.push(stdx::daemon::chain(&error)),
-                Err(error) => failed.push(stdx::daemon::chain(&error)),
-            }
+    let mut failed = Vec::new();
+    while let Some(call) = calls.join_next().await {
+        match call {
+            Ok(called) => failed.extend(called.err()),
+            Err(error) => failed.push(stdx::daemon::chain(&error)),
         }
-        failed
-    };
-    let failed = context.until_canceled(ended).await?;
-    if failed.is_empty() { Ok(()) } else { Err(Exception::exec(failed.join("; ")).into()) }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(Exception::exec(failed.join("; "))) }
 }
 
 impl LogicalUnit for TestJqueue {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use luxi::Caller;
 use luxi::limits::WAIT_SECONDS_MAX;
 use luxi::method::{JobChange, Row, Submission, WaitForJobChange};
 use model::error::{ErrorCode, Exception, ExceptionKind};
@@ -11,9 +10,11 @@ use model::{Job, JobId, OpInput, Timestamp};
 use tokio::time::Instant;
 
 use super::LuxiService;
-use crate::jobs::{Answer, Event, desk};
+use crate::jobs::desk::{self, Sender};
+use crate::jobs::{Answer, Event};
 use crate::query::job::JobRow;
 use crate::query::{self, bare};
+use crate::users;
 use crate::writer::Reply;
 
 impl LuxiService {
@@ -21,18 +22,18 @@ impl LuxiService {
         &self,
         ops: Vec<OpInput>,
         to_drained: bool,
-        caller: Caller,
+        sender: Sender,
     ) -> Result<JobId, Exception> {
-        let answers = self.submit(vec![ops], to_drained, caller).await?;
+        let answers = self.submit(vec![ops], to_drained, sender).await?;
         answers.into_iter().next().unwrap_or_else(|| Err(unexpected()))
     }
 
     pub(super) async fn submit_many(
         &self,
         jobs: Vec<Vec<OpInput>>,
-        caller: Caller,
+        sender: Sender,
     ) -> Result<Vec<Submission>, Exception> {
-        let answers = self.submit(jobs, false, caller).await?;
+        let answers = self.submit(jobs, false, sender).await?;
         Ok(answers
             .into_iter()
             .map(|answer| match answer {
@@ -46,11 +47,11 @@ impl LuxiService {
         &self,
         jobs: Vec<Vec<OpInput>>,
         to_drained: bool,
-        caller: Caller,
+        sender: Sender,
     ) -> Result<Vec<Result<JobId, Exception>>, Exception> {
         let first = jobs.first().and_then(|ops| ops.first()).map(|op| op.op.id());
-        let answers = desk::submit(&self.world, jobs, to_drained).await?;
-        record(first.unwrap_or_default(), &answers, caller);
+        let answers = desk::submit_for(&self.world, jobs, to_drained, Some(sender)).await?;
+        record(first.unwrap_or_default(), &answers, sender.uid);
         Ok(answers)
     }
 
@@ -62,8 +63,12 @@ impl LuxiService {
         }
     }
 
-    pub(super) async fn cancel(&self, job: JobId) -> Result<(bool, String), Exception> {
-        told(self.ask(|reply| Event::Cancel { job, reply }).await?)
+    pub(super) async fn cancel(&self, job: JobId, kill: bool) -> Result<(bool, String), Exception> {
+        let make = |reply| match kill {
+            true => Event::Kill { job, reply },
+            false => Event::Cancel { job, reply },
+        };
+        told(self.ask(make).await?)
     }
 
     pub(super) async fn change_priority(
@@ -147,14 +152,14 @@ impl LuxiService {
 }
 
 /// The log's word on a submission. Tests of the queue are told of at `debug`.
-fn record(first: &str, answers: &[Result<JobId, Exception>], caller: Caller) {
+fn record(first: &str, answers: &[Result<JobId, Exception>], uid: u32) {
     let ids = answers.iter().flatten().map(|id| id.0);
     let (low, high) = (ids.clone().min().unwrap_or(0), ids.max().unwrap_or(0));
     let jobs = answers.len();
     if first.starts_with("OP_TEST_") {
-        tracing::debug!(first, jobs, low, high, uid = caller.uid, "submitted");
+        tracing::debug!(first, jobs, low, high, uid, "submitted");
     } else {
-        tracing::info!(first, jobs, low, high, uid = caller.uid, "submitted");
+        tracing::info!(first, jobs, low, high, uid, "submitted");
     }
 }
 
@@ -168,7 +173,7 @@ fn news(
     let is_final = job.status().is_final();
     let logs: Vec<_> =
         job.ops.iter().flat_map(|op| &op.log).filter(|entry| entry.0 > known).cloned().collect();
-    let rows = bare(query::job::FIELDS, [JobRow::new(job, archived)], &call.fields)?;
+    let rows = bare(query::job::FIELDS, [JobRow::new(job, archived, users::name)], &call.fields)?;
     let values: Row = rows.into_iter().next().unwrap_or_default();
     let same = logs.is_empty() && call.previous.as_ref() == Some(&values);
     Ok((is_final || !same).then_some(JobChange::Changed(values, logs)))

@@ -24,6 +24,7 @@ use crate::query::machine::MachineRow;
 use crate::query::node::NodeRow;
 use crate::query::without_rows::{self, EXPORT, INSTANCE, NETWORK};
 use crate::query::{self, Field, bare, definitions, natural, table};
+use crate::users;
 
 /// How long a list of nodes waits for agents: they answer in milliseconds or are in trouble.
 const FACTS_TIME: Duration = Duration::from_secs(5);
@@ -115,11 +116,11 @@ impl LuxiService {
             ids.dedup();
             return Ok(self.found(&ids).await?.into_iter().flatten().collect());
         }
-        let live = |job: Arc<Job>| JobRow::new(job, false);
+        let live = |job: Arc<Job>| JobRow::new(job, false, users::name);
         let mut rows: Vec<JobRow> = jobs.all().into_iter().map(live).collect();
         if call.fields.iter().any(|field| field == "archived") {
             let archived = self.world.archive.all().await?;
-            rows.extend(archived.into_iter().map(|job| JobRow::new(job, true)));
+            rows.extend(archived.into_iter().map(|job| JobRow::new(job, true, users::name)));
             // A job that was archived in between is in both lists; the stable sort keeps it as it
             // was when it was still live.
             rows.sort_by_key(|row| row.job.id);
@@ -131,14 +132,16 @@ impl LuxiService {
     /// Each of these jobs, live or archived.
     async fn found(&self, ids: &[JobId]) -> Result<Vec<Option<JobRow>>, Exception> {
         let jobs = &self.world.published.jobs;
-        let mut rows: Vec<Option<JobRow>> =
-            ids.iter().map(|&id| jobs.get(id).map(|job| JobRow::new(job, false))).collect();
+        let mut rows: Vec<Option<JobRow>> = ids
+            .iter()
+            .map(|&id| jobs.get(id).map(|job| JobRow::new(job, false, users::name)))
+            .collect();
         let missing = rows.iter().zip(ids).filter(|(row, _)| row.is_none()).map(|(_, &id)| id);
         let archived = self.world.archive.jobs(missing.collect()).await?;
         for (row, id) in rows.iter_mut().zip(ids) {
             if row.is_none() {
                 let job = archived.get(id).cloned();
-                *row = job.map(|job| JobRow::new(job, true));
+                *row = job.map(|job| JobRow::new(job, true, users::name));
             }
         }
         Ok(rows)
@@ -152,7 +155,9 @@ impl LuxiService {
         let Some(ids) = &call.job_ids else {
             let _turn = self.lists.acquire().await.expect("the semaphore is never closed");
             let jobs = self.world.published.jobs.all().into_iter();
-            return stdx::aside(|| jobs.map(|job| row(JobRow::new(job, false))).collect());
+            return stdx::aside(|| {
+                jobs.map(|job| row(JobRow::new(job, false, users::name))).collect()
+            });
         };
         bare(query::job::FIELDS, [], &call.fields)?;
         let found = self.found(ids).await?;

@@ -17,13 +17,15 @@ pub struct JobRow {
     pub archived: bool,
     /// Why it waits; none if nobody asked.
     pub waits: Option<Vec<Wait>>,
+    /// Gives the name of a user.
+    pub user_name: fn(u32) -> Arc<str>,
 }
 
 impl JobRow {
     /// A job of which nobody asked why it waits.
     #[must_use]
-    pub fn new(job: Arc<Job>, archived: bool) -> Self {
-        Self { job, archived, waits: None }
+    pub fn new(job: Arc<Job>, archived: bool, user_name: fn(u32) -> Arc<str>) -> Self {
+        Self { job, archived, waits: None, user_name }
     }
 }
 
@@ -76,6 +78,10 @@ pub const FIELDS: &[Field<JobRow>] = &[
     }),
     field!("waits_for", "WaitsFor", Other, "Why the job does not go on", |r| {
         r.waits.as_ref().map_or(Cell::without(CellStatus::NoData), json)
+    }),
+    field!("owner", "Owner", Text, "User who submitted the job", |r| match r.job.submitter {
+        Some(uid) => Cell::normal((r.user_name)(uid).as_ref()),
+        None => Cell::without(CellStatus::Unavailable),
     }),
 ];
 

@@ -24,6 +24,15 @@ pub struct Common {
     pub reason: Vec<ReasonEntry>,
 }
 
+impl Common {
+    /// Whether a reason of the submitter tells this opcode from every other of its kind: an entry
+    /// with the nanosecond at which it was asked for.
+    #[must_use]
+    pub fn is_stamped(&self) -> bool {
+        self.reason.iter().any(|entry| entry.2 > 0)
+    }
+}
+
 /// Source, text and nanoseconds since the epoch; on the wire a list of three.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReasonEntry(

@@ -1,27 +1,32 @@
 //! The real programs as an operator has them: started, used, killed and started again.
 //!
-//! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`]
-//! the rest of it; [`restart`] and
-//! [`kill_loop`] are about ends and beginnings; [`locks`], [`filters`], [`operator`], [`enrol`],
-//! [`volume`] and [`bytes`] about use; [`ganeti`], [`bare_values`] and [`ganeti_cli`] about the use
-//! by Ganeti's clients;
-//! [`bad_input`] about what should never happen.
+//! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`] the rest of it;
+//! [`restart`] and [`kill_loop`] are about ends and beginnings, [`resent`] about submissions across
+//! them, [`killed`] about jobs that are killed; [`locks`], [`filters`], [`operator`], [`enrol`],
+//! [`volume`], [`waiting`], [`delay`] and [`bytes`] about use; [`ganeti`], [`ganeti_cli`],
+//! [`ganeti_socket`] and [`bare_values`] about the use by Ganeti's clients; [`bad_input`] about what
+//! should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod main_job;
 mod rack;
 
 mod kill_loop;
+mod killed;
+mod resent;
 mod restart;
 
 mod bare_values;
 mod bytes;
+mod delay;
 mod enrol;
 mod filters;
 mod ganeti;
 mod ganeti_cli;
+mod ganeti_socket;
 mod locks;
 mod operator;
 mod volume;
+mod waiting;
 
 mod bad_input;

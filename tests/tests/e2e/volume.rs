@@ -1,8 +1,6 @@
 //! Many jobs at once: all there, each once, at every moment.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
-use std::os::unix::net::UnixStream;
 
 use luxi::Client;
 use luxi::method::{ArchiveJob, Query, Submission, SubmitManyJobs, What};
@@ -92,20 +90,4 @@ fn a_job_is_in_sight_while_it_is_archived() {
     archive.join().unwrap();
     assert_eq!(listed(&mut client, "archived"), ids);
     assert!(listed(&mut client, "status").is_empty());
-}
-
-#[test]
-fn a_test_that_may_be_interrupted_ends_when_someone_connects() {
-    let cluster = Cluster::begin();
-    let id = cluster.submit("debug delay 1000 --interruptible");
-    let socket = wait_for("the socket of the test", PATIENCE, || {
-        let log = cluster.job(id, "oplog").to_string();
-        log.split('"').find(|part| part.ends_with(".sock")).map(str::to_owned)
-    });
-    let mut stream = UnixStream::connect(&socket).unwrap();
-    // It closes the connection when it has ended.
-    let mut rest = Vec::new();
-    drop(stream.read_to_end(&mut rest));
-    cluster.wait_for_status(id, "success");
-    assert!(!std::path::Path::new(&socket).exists());
 }

@@ -43,6 +43,7 @@ const CORES: &[&str] = &[
     "masterd/src/config.rs",
     "masterd/src/jobs/depend.rs",
     "masterd/src/jobs/filter.rs",
+    "masterd/src/jobs/repeat.rs",
     "masterd/src/jobs/schedule.rs",
     "masterd/src/jobs/schedule/gate.rs",
     "masterd/src/jobs/state.rs",

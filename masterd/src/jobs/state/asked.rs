@@ -10,6 +10,7 @@ use model::opcode::common::DependsOn;
 use model::{Exception, Job, JobId, JobStatus, Timestamp};
 
 use super::{Live, Phase, Queue, canceled};
+use crate::jobs::repeat::Remembered;
 use crate::jobs::{
     ARCHIVED_PER_COMMIT_MAX, Answer, Effects, LIVE_BYTES_MAX, LIVE_JOBS_MAX, Submission, submit,
 };
@@ -27,14 +28,20 @@ impl<R> Queue<R> {
         if !missing.is_empty() {
             return Answer::LookUp(jobs, missing);
         }
+        self.requests.expire(effects.now);
         let mut batch: Vec<Option<JobId>> = Vec::with_capacity(jobs.len());
         let mut answers = Vec::with_capacity(jobs.len());
+        let mut new = Vec::with_capacity(jobs.len());
         for job in jobs {
-            let answer = self.accept(job, to_drained, &batch, effects);
+            let known = job.request.and_then(|request| self.requests.find(request));
+            let answer = known.map_or_else(
+                || self.accept(job, to_drained, &batch, effects).inspect(|&id| new.push(id)),
+                Ok,
+            );
             batch.push(answer.as_ref().ok().copied());
             answers.push(answer);
         }
-        for &id in batch.iter().flatten() {
+        for id in new {
             self.note_dependencies(id, |id| archived.get(&id).copied().flatten());
             self.judge(id);
             self.settle(id, effects);
@@ -63,7 +70,7 @@ impl<R> Queue<R> {
 
     fn accept(
         &mut self,
-        Submission { mut ops, bytes }: Submission,
+        Submission { mut ops, bytes, submitter, request }: Submission,
         to_drained: bool,
         batch: &[Option<JobId>],
         effects: &mut Effects<R>,
@@ -83,7 +90,12 @@ impl<R> Queue<R> {
         let id = JobId(self.serial);
         submit::add_reason(&mut ops, id, effects.now);
         let inputs = ops.into_iter().map(|op| Arc::new(Input::Known(Box::new(op))));
-        let job = Arc::new(Job::new(id, inputs, effects.now));
+        let mut job = Job::new(id, inputs, effects.now);
+        (job.submitter, job.request) = (submitter, request);
+        if let Some(remembered) = Remembered::of(&job) {
+            self.requests.note(remembered);
+        }
+        let job = Arc::new(job);
         effects.change(&job, bytes);
         self.live_bytes += bytes;
         self.jobs.insert(id, Live::new(job, bytes));
@@ -119,6 +131,19 @@ impl<R> Queue<R> {
                     effects.replies.push((reply, told(true, text)));
                 }
             }
+        }
+    }
+
+    /// A job that has a worker ends with it; any other one is canceled.
+    pub(super) fn kill(&mut self, id: JobId, reply: R, effects: &mut Effects<R>) {
+        match self.jobs.get_mut(&id) {
+            Some(live) if live.phase == Phase::Started => {
+                // Nothing of it is to begin, should the opcode end by itself before it is killed.
+                live.canceling = true;
+                live.killers.push(reply);
+                effects.kill.push(id);
+            }
+            _ => self.cancel(id, reply, effects),
         }
     }
 

@@ -148,6 +148,15 @@ impl<R> Queue<R> {
             };
             effects.replies.push((reply, Answer::Told(done, text)));
         }
+        for reply in live.killers.drain(..) {
+            let done = status != JobStatus::Success;
+            let text = if done {
+                format!("Job {id} killed")
+            } else {
+                format!("Job {id} ended as {status} before it could be killed")
+            };
+            effects.replies.push((reply, Answer::Told(done, text)));
+        }
         let on: Vec<JobId> = live.job.ops.iter().flat_map(|op| named(op.input.depends())).collect();
         self.dependencies.forget(id, on);
         self.woken.extend(self.dependencies.ended(id, status));

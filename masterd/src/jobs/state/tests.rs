@@ -6,6 +6,8 @@ use model::opcode::OpInput;
 use super::*;
 use crate::jobs::{ARCHIVED_PER_COMMIT_MAX, Outcome};
 
+mod killed;
+mod resent;
 mod ruled;
 mod steps;
 

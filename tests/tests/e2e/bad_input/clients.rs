@@ -9,10 +9,18 @@ use tests::run::wait_for;
 
 use super::{GoodClient, one_job};
 
-/// Below what one user may have, with room for the good client.
+/// Clients that do nothing: few enough for a test that is allowed 1,024 files.
 const IDLE: usize = 300;
-/// Above what one user may have.
+/// Files that a master may open at all, in the test that takes all connections.
+const FILES: &str = "512";
+/// Above what one user may have then.
 const TOO_MANY: usize = 420;
+/// Clients that do nothing, all at once.
+const CROWD: usize = 10_000;
+/// Files that a test needs for them.
+const FILES_FOR_CROWD: u64 = 12_000;
+/// What one of them may cost the master.
+const IDLE_KIB_MAX: usize = 12;
 /// Clients that come and go.
 const VANISHING: usize = 400;
 /// How long a connection is looked at that may be refused.
@@ -57,8 +65,46 @@ fn idle_and_vanishing_clients_harm_nobody() {
 }
 
 #[test]
-fn one_user_cannot_take_all_connections() {
+fn ten_thousand_idle_clients_cost_little_memory() {
+    if stdx::daemon::allow_files(FILES_FOR_CROWD) < FILES_FOR_CROWD {
+        tests::skip("ten thousand clients", "this process may not open so many files");
+        return;
+    }
     let cluster = Cluster::begin();
+    let socket = cluster.master.layout().luxi_socket();
+    let pid = cluster.master_pid().unwrap();
+    let before = resident_kib(pid);
+    let mut crowd: Vec<UnixStream> =
+        (0..CROWD).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    for stream in crowd.iter_mut().step_by(10) {
+        stream.write_all(b"{\"method\": \"QueryConfigValues\", \"args\": [[]]}\x03").unwrap();
+        let mut answer = [0; 64];
+        assert!(stream.read(&mut answer).unwrap() > 0);
+    }
+    let grown = resident_kib(pid).saturating_sub(before);
+    let each = grown / CROWD;
+    println!("{grown} KiB for {CROWD} idle clients");
+    assert!(each < IDLE_KIB_MAX, "{each} KiB for each idle client");
+    let good = GoodClient::start(socket.clone());
+    for stream in &mut crowd {
+        drop(stream.write_all(b"{"));
+    }
+    good.end();
+    drop(crowd);
+    one_job(&socket);
+}
+
+/// Memory of a process, in KiB.
+fn resident_kib(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn one_user_cannot_take_all_connections() {
+    let cluster = Cluster::init();
+    cluster.start_master_with_files(FILES);
     let socket = cluster.master.layout().luxi_socket();
     let mut taken: Vec<UnixStream> = Vec::new();
     for _ in 0..TOO_MANY {

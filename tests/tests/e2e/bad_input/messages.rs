@@ -13,7 +13,7 @@ use super::GoodClient;
 /// The end of a message.
 const ETX: u8 = 3;
 /// Longer than any request may be.
-const OVERSIZED: usize = 9 << 20;
+const OVERSIZED: usize = 16 << 20;
 /// The answer to a wrong message comes at once; only a failing test waits so long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -164,11 +164,11 @@ fn wrong_arguments_are_named() {
 #[test]
 fn absurd_durations_fail_their_jobs() {
     let cluster = Cluster::begin();
-    for (at, duration) in ["1e308", "-1", "604801", "-1e-300"].into_iter().enumerate() {
+    for (at, duration) in ["1e308", "-1", "86401", "-1e-300"].into_iter().enumerate() {
         let op = format!(r#"[{{"OP_ID": "OP_TEST_DELAY", "duration": {duration}}}]"#);
         let file = cluster.write("job.json", &op);
         let told = cluster.gnt(&format!("debug submit-job {}", file.display()));
-        assert!(told.failed(1).contains("not within 0 to 604800"), "{told:?}");
+        assert!(told.failed(1).contains("not within 0 to 86400"), "{told:?}");
         assert_eq!(cluster.status(u64::try_from(at).unwrap() + 1), "error");
     }
     // Waiting for ever is waiting for as long as one may.
@@ -176,6 +176,30 @@ fn absurd_durations_fail_their_jobs() {
     let args = json!([1, ["status"], ["queued"], null, 1e308]);
     stream.write_all(&[call("WaitForJobChange", &args), vec![ETX]].concat()).unwrap();
     assert_eq!(answer(&mut stream).unwrap()["success"], true);
+}
+
+#[test]
+fn a_reason_of_a_megabyte_is_taken_or_refused_like_any_job_of_its_size() {
+    let cluster = Cluster::begin();
+    let socket = cluster.master.layout().luxi_socket();
+    let good = GoodClient::start(socket.clone());
+    let submit = |reason: Value| {
+        let op = json!({"OP_ID": "OP_TEST_DELAY", "duration": 0, "reason": reason});
+        send(&socket, &call("SubmitJob", &json!([[op]])))
+    };
+    let long = |bytes| json!([["gnt:user", "x".repeat(bytes), 1]]);
+    let many = |count| Value::from(vec![json!(["gnt:user", "why", 1]); count]);
+    for reason in [long(1 << 20), many(60_000)] {
+        let told = submit(reason);
+        let text = told["result"].to_string();
+        assert!(told["success"] == false && text.contains("at most"), "{told:.300}");
+    }
+    for reason in [long(900_000), many(30_000)] {
+        let taken = submit(reason);
+        let job = taken["result"].as_u64().unwrap_or_else(|| panic!("{taken:.300}"));
+        cluster.wait_for_status(job, "success");
+    }
+    good.end();
 }
 
 #[test]

@@ -1,0 +1,149 @@
+//! Core: which job came of which request, so that a request that is sent again makes no second one.
+//!
+//! Clients send a submission anew when the connection is lost before the answer, and cannot know
+//! whether it was taken. What is remembered here is asked before anything else of a submission is
+//! looked at, also one whose first sending is not durable yet: answers leave in the order of
+//! commits, so the repeat is answered behind the first.
+
+use std::collections::{HashMap, VecDeque};
+
+use model::job::RequestId;
+use model::{Job, JobId, Timestamp};
+
+/// How long a request is remembered. Ganeti's clients send again up to fifteen times within nine
+/// minutes, and a master may be away for a while in between.
+pub const REMEMBERED_SECONDS: i64 = 3_600;
+/// Jobs whose requests are remembered, some 100 MB. Remembering all of an hour at 20,000 a second
+/// would take gigabytes; beyond this the oldest are forgotten first. What that means: who submits
+/// more than 270 jobs a second for an hour has the last million known, and a request that is sent
+/// again later than that is taken as a new one.
+pub const REQUESTS_REMEMBERED_MAX: usize = 1_000_000;
+
+/// A job, and the request that it came of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remembered {
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// What its request is known by.
+    pub request: RequestId,
+    /// Its number.
+    pub job: JobId,
+}
+
+impl Remembered {
+    /// What a stored job says of its request; none if that is not known again.
+    #[must_use]
+    pub fn of(job: &Job) -> Option<Self> {
+        Some(Self { at: job.received_timestamp?, request: job.request?, job: job.id })
+    }
+}
+
+/// The moment before which requests are forgotten.
+#[must_use]
+pub fn forgotten_before(now: Timestamp) -> Timestamp {
+    now.plus_seconds(-REMEMBERED_SECONDS)
+}
+
+/// The requests of the last hour.
+#[derive(Debug)]
+pub struct Requests {
+    jobs: HashMap<RequestId, JobId>,
+    /// The same, oldest first.
+    order: VecDeque<(Timestamp, RequestId)>,
+    max: usize,
+}
+
+impl Requests {
+    /// Remembers nothing yet, and at most `max` jobs.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self { jobs: HashMap::new(), order: VecDeque::new(), max }
+    }
+
+    /// The job that came of this request, if it was sent before.
+    #[must_use]
+    pub fn find(&self, request: RequestId) -> Option<JobId> {
+        self.jobs.get(&request).copied()
+    }
+
+    /// Remembers a job that was accepted just now.
+    pub fn note(&mut self, new: Remembered) {
+        // One that was forgotten and sent again is in two job files; the first is as good.
+        if self.jobs.contains_key(&new.request) {
+            return;
+        }
+        while self.order.len() >= self.max.max(1) {
+            self.forget_oldest();
+        }
+        self.jobs.insert(new.request, new.job);
+        self.order.push_back((new.at, new.request));
+    }
+
+    /// Forgets what is older than an hour.
+    pub fn expire(&mut self, now: Timestamp) {
+        let before = forgotten_before(now);
+        while self.order.front().is_some_and(|oldest| oldest.0 < before) {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, request)) = self.order.pop_front() {
+            self.jobs.remove(&request);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::job::RequestDigest;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(number: u8) -> RequestId {
+        RequestDigest::of("SubmitJob", 0, &[number]).at(0)
+    }
+
+    proptest! {
+        /// The model is the whole history.
+        #[test]
+        fn the_newest_of_the_last_hour_are_known(
+            max in 1usize..6,
+            steps in proptest::collection::vec((0u8..12, 0i64..2_000), 1..80),
+        ) {
+            let mut requests = Requests::new(max);
+            let mut history: Vec<Remembered> = Vec::new();
+            let (mut now, mut job) = (Timestamp::from_micros(1 << 50), 0);
+            for (number, seconds) in steps {
+                now = now.plus_seconds(seconds);
+                requests.expire(now);
+                history.retain(|old| old.at >= forgotten_before(now));
+                let request = request(number);
+                let known = history.iter().find(|old| old.request == request).map(|old| old.job);
+                prop_assert_eq!(requests.find(request), known);
+                if known.is_none() {
+                    job += 1;
+                    let new = Remembered { at: now, request, job: JobId(job) };
+                    requests.note(new);
+                    history.push(new);
+                    if history.len() > max {
+                        history.remove(0);
+                    }
+                }
+                prop_assert!(requests.jobs.len() <= max);
+                prop_assert_eq!(requests.jobs.len(), requests.order.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_job_of_a_request_stays_its_job() {
+        let mut requests = Requests::new(2);
+        let at = Timestamp::from_micros(1);
+        requests.note(Remembered { at, request: request(1), job: JobId(1) });
+        requests.note(Remembered { at, request: request(1), job: JobId(2) });
+        assert_eq!(requests.find(request(1)), Some(JobId(1)));
+        assert_eq!(requests.order.len(), 1);
+    }
+}
