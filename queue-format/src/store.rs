@@ -44,7 +44,7 @@ use crate::position::Position;
 pub use admission::{
     Backlog, CloseError, Health, Refusal, Refused, SUBMISSION_CHANGES_MAX, SUBMISSION_MOVES_MAX,
 };
-pub use callbacks::Callbacks;
+pub use callbacks::{Callbacks, Flushed};
 pub use commit::FatalError;
 pub use committer::{Committer, StartError};
 pub use files::{FileError, LAG_BYTES_HARD, LAG_BYTES_SOFT};
