@@ -14,6 +14,7 @@ use queue_format::{Callbacks, Committer, Durability, Epoch, Refusal, Store, Stor
 use rpc::Client;
 use rpc::calls::Membership;
 use rpc::identity::{Authority, IdentityError, NodeIdentity};
+use stdx::metrics::Endpoint;
 use stdx::{Clock, Tasks};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +33,7 @@ use crate::jobs::worker::Workers;
 use crate::locks::Locks;
 use crate::lu::World;
 use crate::luxi_service::LuxiService;
+use crate::metrics::{self, Metered, Metrics};
 use crate::secrets::StagedSecrets;
 use crate::writer::publish::{After, Published};
 use crate::writer::{self, State, Tools, Writer};
@@ -51,6 +53,8 @@ pub struct Options {
     pub durability: Durability,
     /// Size of the journal's segments.
     pub segment_bytes: Option<u64>,
+    /// Where numbers are served.
+    pub metrics: Endpoint,
 }
 
 /// A daemon that cannot go on.
@@ -143,8 +147,10 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         vital(exchange::run(Arc::clone(&world), exchanges.clone()), broken.clone()),
     );
     let (end_luxi, luxi_ends) = watch::channel(false);
-    let service = Arc::new(LuxiService::new(Arc::clone(&world)));
+    let service = LuxiService::new(Arc::clone(&world));
+    let service = Arc::new(Metered::new(service, Arc::clone(&world.metrics)));
     let luxi = Tasks::new();
+    luxi.spawn("metrics", metrics::run(Arc::clone(&world), options.metrics, luxi_ends.clone()));
     let serve = luxi::serve(listener, service, luxi::Limits::default(), luxi_ends);
     luxi.spawn("luxi", vital(serve, broken.clone()));
     tracing::info!(node = %me_name(&world), term = epoch.term, socket = %socket.display(), "master serves");
@@ -229,6 +235,7 @@ struct Master {
     committer: Arc<Committer<After>>,
     published: Arc<Published>,
     epoch: Epoch,
+    metrics: Arc<Metrics>,
     archived: std::collections::HashMap<model::JobId, model::JobStatus>,
 }
 
@@ -262,15 +269,19 @@ async fn take_role(
     let published =
         Arc::new(Published::new(Arc::clone(&view), Arc::clone(&config), drained, begun_at));
     let publisher = Arc::clone(&published);
-    let callbacks = Callbacks::new(move |group, position| publisher.publish(group, position));
+    let metrics = Arc::new(Metrics::default());
+    let counted = Arc::clone(&metrics);
+    let callbacks = Callbacks::new(move |group, position| publisher.publish(group, position))
+        .on_flushed(move |flushed| counted.flushed(flushed));
     let committer = Arc::new(store.start(epoch, callbacks)?);
     commit_role(&committer, &jobs, &changed, &documents).await?;
+    published.jobs.tally().forget_found();
     tracing::info!(jobs = jobs.len(), changed = changed.len(), term = epoch.term, "role is taken");
     let running_max = config.cluster.max_running_jobs;
     let (writer, commands) = Writer::channel();
     let bytes = JobBytes::within(committer.submission_bytes_max());
     let state = State { queue: Queue::new(jobs, serial, drained, running_max, bytes), config };
-    Ok(Master { state, commands, writer, committer, published, epoch, archived })
+    Ok(Master { state, commands, writer, committer, published, epoch, metrics, archived })
 }
 
 async fn commit_role(
@@ -303,6 +314,7 @@ fn world(
         cluster_name: membership.cluster_name,
         me: identity.name().clone(),
         clock: clock.clone(),
+        metrics: Arc::clone(&master.metrics),
     };
     let client = Client::new(Arc::new(identity), Tasks::new());
     Arc::new(World {
@@ -312,6 +324,7 @@ fn world(
         agents: Agents::new(client, Tasks::new(), caller),
         contacts: Contacts::default(),
         secrets: StagedSecrets::default(),
+        metrics: Arc::clone(&master.metrics),
         clock: clock.clone(),
         layout: layout.clone(),
         archive: Archive::new(master.committer.reader()),

@@ -10,6 +10,7 @@ pub mod recover;
 pub mod schedule;
 pub mod state;
 pub mod submit;
+pub mod tally;
 pub mod view;
 pub mod worker;
 

@@ -3,8 +3,8 @@
 //! The path of a job, in reading order: [`luxi_service`] takes a request; [`writer`] is the one
 //! writer of [`jobs`] and [`config`]; a worker ([`jobs::worker`]) takes [`locks`] and runs a logical
 //! unit ([`lu`]), which calls [`agents`]. Beside it: [`query`] lists what is committed,
-//! [`exchange`] takes what agents saw, [`secrets`] holds what must not be in a job, [`bootstrap`]
-//! begins a cluster and [`daemon`] is the life of the process.
+//! [`exchange`] takes what agents saw, [`secrets`] holds what must not be in a job, [`metrics`]
+//! counts, [`bootstrap`] begins a cluster and [`daemon`] is the life of the process.
 
 pub mod luxi_service;
 
@@ -17,6 +17,7 @@ pub mod locks;
 pub mod lu;
 
 pub mod exchange;
+pub mod metrics;
 pub mod query;
 pub mod secrets;
 

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use masterd::bootstrap::{self, Init};
 use masterd::daemon::{self, Options};
-use model::layout::{Layout, RPC_PORT};
+use model::layout::{Layout, MASTER_METRICS_PORT, RPC_PORT};
 use model::{NodeName, Timestamp};
 use queue_format::Durability;
 use stdx::Clock;
 use stdx::daemon::{Log, LogFormat, chain};
+use stdx::metrics::Endpoint;
 
 /// This program, in what it says of itself.
 const ME: &str = "masterd";
@@ -56,6 +57,10 @@ struct Serve {
     /// What an answer rests on: `journal` (fast), or `file` (each file durable, slow).
     #[arg(long, value_name = "KIND", default_value = "journal")]
     durability: Durability,
+    /// Address and port where metrics are served by HTTP, or `none` [default: 127.0.0.1:1815 if the
+    /// root is `/`, else none]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<Endpoint>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -166,7 +171,8 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
     if let Err(error) = log.install() {
         return fail(ME, &chain(&error), EXIT_CONFIGURATION);
     }
-    let options = Options { layout, durability: serve.durability, segment_bytes };
+    let metrics = serve.metrics.unwrap_or_else(|| default_metrics(&layout));
+    let options = Options { layout, durability: serve.durability, segment_bytes, metrics };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(ME, &format!("cannot start the runtime: {error}"), 1),
@@ -180,6 +186,15 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
             let not_master = matches!(error, daemon::DaemonError::NotMaster { .. });
             fail(ME, &why, if not_master { EXIT_NOT_MASTER } else { EXIT_CONFIGURATION })
         }
+    }
+}
+
+/// A fixed port can be had once on a machine: below another root it is left to who asks for it.
+fn default_metrics(layout: &Layout) -> Endpoint {
+    if layout.is_installed() {
+        Endpoint::At((Ipv4Addr::LOCALHOST, MASTER_METRICS_PORT).into())
+    } else {
+        Endpoint::Nowhere
     }
 }
 
