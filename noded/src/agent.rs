@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
@@ -21,6 +21,7 @@ use stdx::daemon::chain;
 
 use crate::facts;
 use crate::ledger::Ledger;
+use crate::metrics::Calls;
 use crate::rack::Racks;
 
 mod exchange;
@@ -34,6 +35,7 @@ pub struct Agent {
     racks: Arc<Racks>,
     allowed: AllowedCallers,
     epoch: watch::Sender<Epoch>,
+    calls: Arc<Calls>,
     /// Counts exchanges: a newer one ends the older.
     exchanges: watch::Sender<u64>,
     next_exchange: AtomicU64,
@@ -55,6 +57,8 @@ pub struct Parts {
     pub allowed: AllowedCallers,
     /// The epoch that it obeys.
     pub epoch: Epoch,
+    /// Counts calls.
+    pub calls: Arc<Calls>,
 }
 
 /// Makes epochs durable for the fence.
@@ -73,7 +77,7 @@ impl Agent {
     /// An agent.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { layout, membership, ledger, racks, allowed, epoch } = parts;
+        let Parts { layout, membership, ledger, racks, allowed, epoch, calls } = parts;
         Self {
             layout,
             membership,
@@ -81,6 +85,7 @@ impl Agent {
             racks,
             allowed,
             epoch: watch::channel(epoch).0,
+            calls,
             exchanges: watch::channel(0).0,
             next_exchange: AtomicU64::new(1),
             left: Notify::new(),
@@ -201,6 +206,16 @@ impl Agent {
 
 impl Answers for Agent {
     async fn call(&self, request: Request, context: CallContext) -> Answer {
+        let (name, begun) = (request.name(), Instant::now());
+        let answer = self.answer(request, context).await;
+        let failure = answer.as_ref().err().map(|failure| failure.kind);
+        self.calls.answered(name, begun.elapsed(), failure);
+        answer
+    }
+}
+
+impl Agent {
+    async fn answer(&self, request: Request, context: CallContext) -> Answer {
         let interrupt = context.interrupt;
         match request {
             Request::Version(call) => {
