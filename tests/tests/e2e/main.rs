@@ -2,7 +2,7 @@
 //!
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`]
 //! the rest of it; [`restart`] and
-//! [`kill_loop`] are about ends and beginnings; [`locks`], [`operator`], [`enrol`], [`volume`] and [`bytes`] about use;
+//! [`kill_loop`] are about ends and beginnings; [`locks`], [`operator`], [`enrol`], [`volume`], [`bytes`] and [`metrics`] about use;
 //! [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
@@ -15,6 +15,7 @@ mod restart;
 mod bytes;
 mod enrol;
 mod locks;
+mod metrics;
 mod operator;
 mod volume;
 
