@@ -208,6 +208,14 @@ fn open(options: &Options) -> Result<Store, DaemonError> {
     let opened = Store::open(&path, store);
     let store = opened.map_err(|error| FoundError::Open { path, error })?;
     let recovered = store.recovered();
+    if let Some(found) = recovered.upgraded_from {
+        tracing::warn!(
+            from = found,
+            to = queue_format::store::FORMAT,
+            "the store was of an older format and is of this version's from here on; an older \
+             version needs a copy from before"
+        );
+    }
     tracing::info!(
         position = recovered.position.index,
         batches = recovered.replayed_batches,

@@ -4,7 +4,8 @@
 //! writer of [`jobs`] and [`config`]; a worker ([`jobs::worker`]) takes [`locks`] and runs a logical
 //! unit ([`lu`]), which calls [`agents`]. Beside it: [`query`] lists what is committed,
 //! [`exchange`] takes what agents saw, [`secrets`] holds what must not be in a job, [`metrics`]
-//! counts, [`bootstrap`] begins a cluster and [`daemon`] is the life of the process.
+//! counts, [`bootstrap`] begins a cluster, [`daemon`] is the life of the process, and [`upgrade`] tells
+//! whether it may be replaced.
 
 pub mod luxi_service;
 
@@ -24,6 +25,7 @@ pub mod secrets;
 pub mod archive;
 pub mod bootstrap;
 pub mod daemon;
+pub mod upgrade;
 
 #[cfg(test)]
 mod testing;

@@ -67,6 +67,9 @@ struct Serve {
 enum Action {
     /// Begin a new cluster with this machine as its master.
     Init(InitArguments),
+    /// Say whether this moment is a good one to replace the programs: the queue is drained and no
+    /// job is left, or no master runs.
+    CheckUpgrade,
 }
 
 #[derive(Debug, Args)]
@@ -108,6 +111,10 @@ fn main() -> ExitCode {
     let segment_bytes = command.journal_segment.map(|mib| u64::from(mib) << 20);
     match command.action {
         Some(Action::Init(arguments)) => init(&layout, arguments, segment_bytes),
+        Some(Action::CheckUpgrade) => match masterd::upgrade::check(&layout.luxi_socket()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(blocked) => fail(ME, &chain(&blocked), 1),
+        },
         None => serve(layout, &command.serve, segment_bytes),
     }
 }
