@@ -36,6 +36,7 @@ pub struct Agent {
     allowed: AllowedCallers,
     epoch: watch::Sender<Epoch>,
     calls: Arc<Calls>,
+    versions: Versions,
     /// Counts exchanges: a newer one ends the older.
     exchanges: watch::Sender<u64>,
     next_exchange: AtomicU64,
@@ -59,6 +60,8 @@ pub struct Parts {
     pub epoch: Epoch,
     /// Counts calls.
     pub calls: Arc<Calls>,
+    /// Versions of the protocol that it understands.
+    pub versions: Versions,
 }
 
 /// Makes epochs durable for the fence.
@@ -77,7 +80,7 @@ impl Agent {
     /// An agent.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { layout, membership, ledger, racks, allowed, epoch, calls } = parts;
+        let Parts { layout, membership, ledger, racks, allowed, epoch, calls, versions } = parts;
         Self {
             layout,
             membership,
@@ -86,6 +89,7 @@ impl Agent {
             allowed,
             epoch: watch::channel(epoch).0,
             calls,
+            versions,
             exchanges: watch::channel(0).0,
             next_exchange: AtomicU64::new(1),
             left: Notify::new(),
@@ -103,7 +107,7 @@ impl Agent {
             node_id: self.membership.node_id,
             cluster_uuid: self.membership.cluster_uuid,
             software: env!("CARGO_PKG_VERSION").to_owned(),
-            protocol: Versions::OURS,
+            protocol: self.versions,
             incarnation: self.ledger.incarnation(),
             epoch: *self.epoch.borrow(),
         }

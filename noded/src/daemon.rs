@@ -14,6 +14,7 @@ use rpc::identity::{IdentityError, NodeIdentity};
 use rpc::server::{Limits, Server};
 use rpc::service::AgentService;
 use rpc::tls::{AllowedCallers, server_config};
+use rpc::wire::Versions;
 use stdx::daemon::chain;
 use stdx::metrics::Endpoint;
 use stdx::{Clock, Tasks};
@@ -40,6 +41,9 @@ pub struct Settings {
     pub leasing: Leasing,
     /// Where numbers are served.
     pub metrics: Endpoint,
+    /// Versions of the node protocol that it understands; a program's own, but in tests of
+    /// upgrades.
+    pub versions: Versions,
     /// The time.
     pub clock: Clock,
 }
@@ -107,10 +111,12 @@ impl Daemon {
             allowed: allowed.clone(),
             epoch,
             calls: Arc::clone(&calls),
+            versions: settings.versions,
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), epoch);
         let tls = server_config(&identity, allowed.clone())?;
         let service = AgentService::new(Arc::clone(&agent), fence, allowed);
+        let service = service.with_versions(settings.versions);
         let failed = |error| listen_error(settings.rpc, "the node protocol", error);
         let rpc = Server::start(rpc_listener, tls, service, Limits::default()).map_err(failed)?;
         let failed = |error| listen_error(settings.boot, "the boot side", error);

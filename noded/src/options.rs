@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use model::layout::{
     BOOT_PORT, BOOT_PORT_ALIAS, DHCP_SERVER_PORT, Layout, NODE_METRICS_PORT, RPC_PORT,
 };
+use rpc::wire::Versions;
 use stdx::Clock;
 use stdx::daemon::LogFormat;
 use stdx::metrics::Endpoint;
@@ -122,6 +123,7 @@ impl AgentOptions {
                 counters: Arc::default(),
             },
             metrics: self.metrics.unwrap_or_else(|| default_metrics(&self.layout())),
+            versions: Versions::OURS,
             clock: Clock::system(),
         }
     }

@@ -56,6 +56,7 @@ impl Scene {
             boot: local,
             boot_alias: None,
             metrics: stdx::metrics::Endpoint::Nowhere,
+            versions: rpc::wire::Versions::OURS,
             leasing: Leasing {
                 port: 1,
                 relays_only: Vec::new(),

@@ -78,6 +78,7 @@ async fn a_machine_becomes_a_node_and_serves_on_the_same_port() {
         boot: LOCAL,
         boot_alias: None,
         metrics: stdx::metrics::Endpoint::Nowhere,
+        versions: rpc::wire::Versions::OURS,
         leasing: Leasing {
             port: 1,
             relays_only: Vec::new(),

@@ -45,6 +45,7 @@ impl Rig {
             boot,
             boot_alias: None,
             metrics: stdx::metrics::Endpoint::Nowhere,
+            versions: rpc::wire::Versions::OURS,
             leasing: Leasing { port: 67, relays_only: Vec::new(), boot, counters: Arc::default() },
             clock: Clock::system(),
         };
