@@ -1,17 +1,17 @@
 //! Stores that earlier versions left are read by this one (`docs/upgrade.md`).
 //!
 //! For each format that is promised to be read there is a directory below `tests/golden`: `clean`
-//! is what a master left that was stopped, `crashed` one whose journal holds what the files lack.
+//! is what a master left that was stopped, made by hand by what the test of it expects; `crashed` is
+//! one whose journal holds what the files lack, made by the example `golden_store`.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
 use masterd::daemon::load::{archived_job, load};
 use model::{JobId, JobStatus};
 use queue_format::store::{FORMAT, FORMAT_OLDEST};
-use queue_format::{Callbacks, Change, Epoch, Key, Store, StoreOptions};
+use queue_format::{Key, Store, StoreOptions};
 use tests::cluster::{Cluster, PATIENCE};
 use tests::run::{run, wait_for};
 
@@ -86,40 +86,6 @@ fn what_a_crashed_master_left_is_recovered() {
             assert_eq!(read.as_deref(), content.map(str::as_bytes), "{key}");
         }
     }
-}
-
-/// Run once for each new format: `cargo test -p tests --test golden -- --ignored`. The directory
-/// `clean` is made by hand, of a master that did what the test of it expects.
-#[test]
-#[ignore = "makes the directory that others read"]
-fn make_what_a_crashed_master_left() {
-    let dir = tempfile::tempdir().unwrap();
-    // Nothing reaches the files but by a checkpoint, of which none is due.
-    let options = StoreOptions { write_behind: PATIENCE, ..options() };
-    let store = Store::open(dir.path(), options).unwrap();
-    let (tell, told) = std::sync::mpsc::sync_channel(16);
-    let callbacks = Callbacks::new(move |_tags: Vec<()>, _position| tell.send(()).unwrap());
-    let committer = store.start(Epoch { term: 1, node: 1 }, callbacks).unwrap();
-    let key = |text| Key::parse(text).unwrap();
-    let put = |name, content: &'static str| Change::Put {
-        key: key(name),
-        content: Bytes::from_static(content.as_bytes()),
-    };
-    for changes in [
-        vec![put("queue/job-1", "{\"id\":1}"), put("queue/serial", "1\n")],
-        vec![put("queue/job-2", "{\"id\":2}"), put("queue/serial", "2\n"), put("queue/drain", "")],
-        vec![put("queue/job-2", "{\"id\":2,\"state\":\"newest\"}")],
-        vec![Change::Move { from: key("queue/job-1"), to: key("queue/archive/0/job-1") }],
-        vec![Change::Delete { key: key("queue/drain") }],
-    ] {
-        committer.submit(changes, ()).unwrap();
-        told.recv().unwrap();
-    }
-    let to = golden(FORMAT).join("crashed");
-    assert!(!to.exists(), "`{}` is there; a golden store is never changed", to.display());
-    copy(dir.path(), &to);
-    fs::remove_file(to.join("queue/lock")).unwrap();
-    committer.close().unwrap();
 }
 
 #[test]
