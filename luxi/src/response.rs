@@ -72,6 +72,12 @@ impl Answer {
         Self(close(bytes))
     }
 
+    /// Whether it gives what was asked for.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.as_bytes().starts_with(br#"{"success":true"#)
+    }
+
     /// The bytes to send.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -174,8 +180,10 @@ mod tests {
     fn shapes() {
         let answer = Answer::success(&JobId(37));
         assert_eq!(text(&answer), "{\"success\":true,\"result\":37}\u{3}");
+        assert!(answer.is_success());
         assert_eq!(reread::<SubmitJob>(&answer).unwrap(), JobId(37));
         let answer = Answer::failure(&Exception::prereq("no", ErrorCode::WrongState));
+        assert!(!answer.is_success());
         assert_eq!(
             text(&answer),
             "{\"success\":false,\"result\":[\"OpPrereqError\",[\"no\",\"wrong_state\"]]}\u{3}"

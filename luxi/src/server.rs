@@ -52,6 +52,15 @@ pub trait Service: Send + Sync + 'static {
         caller: Caller,
         digest: Option<RequestDigest>,
     ) -> impl Future<Output = Answer> + Send;
+
+    /// Is told that a client has a connection, for who counts them.
+    fn connected(&self) {}
+
+    /// Is told that a connection is over.
+    fn disconnected(&self) {}
+
+    /// Is told that a client found no place.
+    fn turned_away(&self) {}
 }
 
 /// Answers a call with what `handler` makes of it.
@@ -77,6 +86,22 @@ struct Shared<S> {
     limits: Limits,
     large_messages: Semaphore,
     unread: Unread,
+}
+
+/// A connection that the service was told of.
+struct Told<S: Service>(Arc<Shared<S>>);
+
+impl<S: Service> Told<S> {
+    fn new(shared: &Arc<Shared<S>>) -> Self {
+        shared.service.connected();
+        Self(Arc::clone(shared))
+    }
+}
+
+impl<S: Service> Drop for Told<S> {
+    fn drop(&mut self) {
+        self.0.service.disconnected();
+    }
 }
 
 /// Serves `doors` until `stop` turns true, or its sender is gone. Then idle connections end at
@@ -131,14 +156,16 @@ fn welcome<S: Service>(
         Ok(seat) => {
             let connection = Connection::new(stream, caller, Arc::clone(shared), stop.clone());
             let span = tracing::debug_span!("client", uid = caller.uid, pid = caller.pid);
+            let told = Told::new(shared);
             let conversation = async move {
                 connection.run().await;
-                drop(seat);
+                drop((seat, told));
             };
             tasks.spawn("luxi connection", conversation.instrument(span));
         }
         Err(full) => {
             tracing::warn!(uid = caller.uid, reason = %full, "client is turned away");
+            shared.service.turned_away();
             let refusal = Answer::failure(&full.into());
             // The socket is new and its buffer empty: this does not block, or else it is lost.
             if let Err(error) = stream.try_write(refusal.as_bytes()) {

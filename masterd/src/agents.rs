@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::enrol::{EnrolSecret, Fingerprint};
 use model::node::Node;
@@ -21,6 +21,8 @@ use rustls_pki_types::pem::PemObject;
 use stdx::{Clock, Tasks};
 use uuid::Uuid;
 
+use crate::metrics::Metrics;
+
 /// A job and the place of the opcode in it, on whose behalf a call is made.
 pub type Behalf = (JobId, usize);
 
@@ -38,6 +40,7 @@ struct Inner {
     cluster_name: NodeName,
     me: NodeName,
     clock: Clock,
+    metrics: Arc<Metrics>,
 }
 
 /// As whom the master calls.
@@ -55,13 +58,15 @@ pub struct Caller {
     pub me: NodeName,
     /// Gives the time.
     pub clock: Clock,
+    /// Counts calls.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Agents {
     /// Agents that are called through `client`; `tasks` carries the connections of enrolments.
     #[must_use]
     pub fn new(client: Client, tasks: Tasks, caller: Caller) -> Self {
-        let Caller { authority, epoch, cluster_uuid, cluster_name, me, clock } = caller;
+        let Caller { authority, epoch, cluster_uuid, cluster_name, me, clock, metrics } = caller;
         Self(Arc::new(Inner {
             client,
             tasks,
@@ -71,6 +76,7 @@ impl Agents {
             cluster_name,
             me,
             clock,
+            metrics,
         }))
     }
 
@@ -82,7 +88,10 @@ impl Agents {
     ) -> Result<C::Reply, RpcError> {
         let job = behalf.map(|(id, op)| JobRef { id, op: u32::try_from(op).unwrap_or(u32::MAX) });
         let meta = Meta { epoch: self.0.epoch, job };
-        self.0.client.call(&NodeTarget::from(node), call, meta).await
+        let begun = Instant::now();
+        let reply = self.0.client.call(&NodeTarget::from(node), call, meta).await;
+        self.0.metrics.called(C::TRAITS.name, begun.elapsed(), reply.as_ref().err());
+        reply
     }
 
     /// Version of the agent's software and protocol.

@@ -14,6 +14,7 @@ use queue_format::{Callbacks, Committer, Durability, Epoch, Refusal, Store, Stor
 use rpc::Client;
 use rpc::calls::Membership;
 use rpc::identity::{Authority, IdentityError, NodeIdentity};
+use stdx::metrics::Endpoint;
 use stdx::{Clock, Tasks};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +33,7 @@ use crate::jobs::worker::Workers;
 use crate::locks::Locks;
 use crate::lu::World;
 use crate::luxi_service::LuxiService;
+use crate::metrics::{self, Metered, Metrics};
 use crate::secrets::StagedSecrets;
 use crate::writer::publish::{After, Published};
 use crate::writer::{self, State, Tools, Writer};
@@ -56,6 +58,8 @@ pub struct Options {
     pub segment_bytes: Option<u64>,
     /// A directory where Ganeti's tools look for the socket, to listen there as well.
     pub ganeti_socket: Option<PathBuf>,
+    /// Where numbers are served.
+    pub metrics: Endpoint,
 }
 
 /// A daemon that cannot go on.
@@ -148,8 +152,10 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         vital(exchange::run(Arc::clone(&world), exchanges.clone()), broken.clone()),
     );
     let (end_luxi, luxi_ends) = watch::channel(false);
-    let service = Arc::new(LuxiService::new(Arc::clone(&world)));
+    let service = LuxiService::new(Arc::clone(&world));
+    let service = Arc::new(Metered::new(service, Arc::clone(&world.metrics)));
     let luxi = Tasks::new();
+    luxi.spawn("metrics", metrics::run(Arc::clone(&world), options.metrics, luxi_ends.clone()));
     let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
     let serve = luxi::serve(listeners, service, limits, luxi_ends);
     luxi.spawn("luxi", vital(serve, broken.clone()));
@@ -157,13 +163,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     tracing::info!(node = %me_name(&world), term = epoch.term, ?paths, "master serves");
     stdx::daemon::notify_ready("serving");
 
-    let asked = tokio::select! {
-        signal = stdx::daemon::asked_to_end() => {
-            tracing::info!(signal = signal.map_err(DaemonError::Signals)?, "asked to end");
-            Ok(())
-        }
-        () = broken.cancelled() => Err(DaemonError::PartEnded),
-    };
+    let asked = until_the_end(&broken).await;
     stdx::daemon::notify_stopping();
     closing.cancel();
     end_luxi.send_replace(true);
@@ -184,6 +184,17 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         .map_err(|_panicked| DaemonError::RoleLost)??;
     tracing::info!("ended");
     asked
+}
+
+/// Waits until the daemon is asked to end, or a vital part of it has ended.
+async fn until_the_end(broken: &CancellationToken) -> Result<(), DaemonError> {
+    tokio::select! {
+        signal = stdx::daemon::asked_to_end() => {
+            tracing::info!(signal = signal.map_err(DaemonError::Signals)?, "asked to end");
+            Ok(())
+        }
+        () = broken.cancelled() => Err(DaemonError::PartEnded),
+    }
 }
 
 /// A part without which the daemon is none: its end, be it by a panic, ends the daemon, and who
@@ -209,6 +220,14 @@ fn open(options: &Options) -> Result<Store, DaemonError> {
     let opened = Store::open(&path, store);
     let store = opened.map_err(|error| FoundError::Open { path, error })?;
     let recovered = store.recovered();
+    if let Some(found) = recovered.upgraded_from {
+        tracing::warn!(
+            from = found,
+            to = queue_format::store::FORMAT,
+            "the store was of an older format and is of this version's from here on; an older \
+             version needs a copy from before"
+        );
+    }
     tracing::info!(
         position = recovered.position.index,
         batches = recovered.replayed_batches,
@@ -236,6 +255,7 @@ struct Master {
     committer: Arc<Committer<After>>,
     published: Arc<Published>,
     epoch: Epoch,
+    metrics: Arc<Metrics>,
     archived: std::collections::HashMap<model::JobId, model::JobStatus>,
 }
 
@@ -270,9 +290,13 @@ async fn take_role(
     let published =
         Arc::new(Published::new(Arc::clone(&view), Arc::clone(&config), drained, begun_at));
     let publisher = Arc::clone(&published);
-    let callbacks = Callbacks::new(move |group, position| publisher.publish(group, position));
+    let metrics = Arc::new(Metrics::default());
+    let counted = Arc::clone(&metrics);
+    let callbacks = Callbacks::new(move |group, position| publisher.publish(group, position))
+        .on_flushed(move |flushed| counted.flushed(flushed));
     let committer = Arc::new(store.start(epoch, callbacks)?);
     commit_role(&committer, &jobs, &changed, &documents).await?;
+    published.jobs.tally().forget_found();
     tracing::info!(jobs = jobs.len(), changed = changed.len(), term = epoch.term, "role is taken");
     let running_max = config.cluster.max_running_jobs;
     let (writer, commands) = Writer::channel();
@@ -281,7 +305,7 @@ async fn take_role(
     let mut queue = queue.with_rules(Arc::clone(&config.filters));
     queue.recall(requests, now);
     let state = State { queue, config };
-    Ok(Master { state, commands, writer, committer, published, epoch, archived })
+    Ok(Master { state, commands, writer, committer, published, epoch, metrics, archived })
 }
 
 async fn commit_role(
@@ -314,6 +338,7 @@ fn world(
         cluster_name: membership.cluster_name,
         me: identity.name().clone(),
         clock: clock.clone(),
+        metrics: Arc::clone(&master.metrics),
     };
     let client = Client::new(Arc::new(identity), Tasks::new());
     Arc::new(World {
@@ -323,6 +348,7 @@ fn world(
         agents: Agents::new(client, Tasks::new(), caller),
         contacts: Contacts::default(),
         secrets: StagedSecrets::default(),
+        metrics: Arc::clone(&master.metrics),
         clock: clock.clone(),
         layout: layout.clone(),
         archive: Archive::new(master.committer.reader()),

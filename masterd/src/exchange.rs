@@ -158,6 +158,7 @@ async fn take(world: &World, node: &Node, talk: &mut Conversation, exchanged: Ex
     }
     if let Some(last) = events.last().map(|event| event.number) {
         let name = node.name.clone();
+        let number = u64::try_from(events.len()).unwrap_or(u64::MAX);
         let (tell, told) = tokio::sync::oneshot::channel();
         let decide = move |config: &_| {
             let Observed { changes, learnt, refused } = observe::observed(config, &name, &events);
@@ -168,6 +169,7 @@ async fn take(world: &World, node: &Node, talk: &mut Conversation, exchanged: Ex
         match world.writer.transact(Box::new(decide)).await {
             Ok(()) => {
                 talk.acknowledged = last;
+                world.metrics.agent_events.add_many(number);
                 if let Ok((learnt, refused)) = told.await {
                     log_observed(node, talk, learnt, refused);
                 }

@@ -14,6 +14,7 @@ pub mod repeat;
 pub mod schedule;
 pub mod state;
 pub mod submit;
+pub mod tally;
 pub mod view;
 pub mod worker;
 

@@ -4,8 +4,8 @@
 //! writer of [`jobs`] and [`config`]; a worker ([`jobs::worker`]) takes [`locks`] and runs a logical
 //! unit ([`lu`]), which calls [`agents`]; [`verify`] is what one looks for in a check. Beside it:
 //! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`secrets`] holds what must
-//! not be in a job, [`users`] knows names, [`bootstrap`] begins a cluster and [`daemon`] is the life
-//! of the process.
+//! not be in a job, [`users`] knows names, [`metrics`] counts, [`bootstrap`] begins a cluster,
+//! [`daemon`] is the life of the process, and [`upgrade`] tells whether it may be replaced.
 
 pub mod luxi_service;
 
@@ -19,6 +19,7 @@ pub mod lu;
 pub mod verify;
 
 pub mod exchange;
+pub mod metrics;
 pub mod query;
 pub mod secrets;
 pub mod users;
@@ -26,6 +27,7 @@ pub mod users;
 pub mod archive;
 pub mod bootstrap;
 pub mod daemon;
+pub mod upgrade;
 
 #[cfg(test)]
 mod testing;

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use masterd::bootstrap::{self, Init};
 use masterd::daemon::{self, Options};
-use model::layout::{Layout, RPC_PORT};
+use model::layout::{Layout, MASTER_METRICS_PORT, RPC_PORT};
 use model::{NodeName, Timestamp};
 use queue_format::Durability;
 use stdx::Clock;
 use stdx::daemon::{Log, LogFormat, chain};
+use stdx::metrics::Endpoint;
 
 /// This program, in what it says of itself.
 const ME: &str = "masterd";
@@ -60,12 +61,19 @@ struct Serve {
     /// /run/ganeti/socket as a rule.
     #[arg(long, value_name = "DIR")]
     ganeti_socket: Option<PathBuf>,
+    /// Address and port where metrics are served by HTTP, or `none` [default: 127.0.0.1:1815 if the
+    /// root is `/`, else none]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<Endpoint>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Begin a new cluster with this machine as its master.
     Init(InitArguments),
+    /// Say whether this moment is a good one to replace the programs: the queue is drained and no
+    /// job is left, or no master runs.
+    CheckUpgrade,
 }
 
 #[derive(Debug, Args)]
@@ -107,6 +115,10 @@ fn main() -> ExitCode {
     let segment_bytes = command.journal_segment.map(|mib| u64::from(mib) << 20);
     match command.action {
         Some(Action::Init(arguments)) => init(&layout, arguments, segment_bytes),
+        Some(Action::CheckUpgrade) => match masterd::upgrade::check(&layout.luxi_socket()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(blocked) => fail(ME, &chain(&blocked), 1),
+        },
         None => serve(layout, &command.serve, segment_bytes),
     }
 }
@@ -170,11 +182,13 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
     if let Err(error) = log.install() {
         return fail(ME, &chain(&error), EXIT_CONFIGURATION);
     }
+    let metrics = serve.metrics.unwrap_or_else(|| default_metrics(&layout));
     let options = Options {
         layout,
         durability: serve.durability,
         segment_bytes,
         ganeti_socket: serve.ganeti_socket.clone(),
+        metrics,
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -189,6 +203,15 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
             let not_master = matches!(error, daemon::DaemonError::NotMaster { .. });
             fail(ME, &why, if not_master { EXIT_NOT_MASTER } else { EXIT_CONFIGURATION })
         }
+    }
+}
+
+/// A fixed port can be had once on a machine: below another root it is left to who asks for it.
+fn default_metrics(layout: &Layout) -> Endpoint {
+    if layout.is_installed() {
+        Endpoint::At((Ipv4Addr::LOCALHOST, MASTER_METRICS_PORT).into())
+    } else {
+        Endpoint::Nowhere
     }
 }
 

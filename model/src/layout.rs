@@ -14,6 +14,11 @@ pub const BOOT_PORT_ALIAS: u16 = 8_888;
 /// Port of DHCP servers, RFC 2131 section 4.1.
 pub const DHCP_SERVER_PORT: u16 = 67;
 
+/// Port of the master's metrics, on loopback (Ganeti's monitoring daemon has it).
+pub const MASTER_METRICS_PORT: u16 = 1815;
+/// Port of the agent's metrics, on loopback.
+pub const NODE_METRICS_PORT: u16 = 1816;
+
 /// User that `masterd` runs as.
 pub const MASTER_USER: &str = "gantry-master";
 /// User that `noded` runs as.
@@ -98,6 +103,12 @@ impl Layout {
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
+    }
+
+    /// Whether this is the layout of an installed machine, of which there is one.
+    #[must_use]
+    pub fn is_installed(&self) -> bool {
+        self.root == Path::new("/")
     }
 
     /// The root itself.

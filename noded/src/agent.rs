@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
@@ -24,6 +24,7 @@ use stdx::daemon::chain;
 
 use crate::facts;
 use crate::ledger::Ledger;
+use crate::metrics::Calls;
 use crate::rack::Racks;
 
 mod exchange;
@@ -39,6 +40,8 @@ pub struct Agent {
     epoch: watch::Sender<Epoch>,
     certificate: Certificate,
     clock: Clock,
+    calls: Arc<Calls>,
+    versions: Versions,
     /// Counts exchanges: a newer one ends the older.
     exchanges: watch::Sender<u64>,
     next_exchange: AtomicU64,
@@ -64,6 +67,10 @@ pub struct Parts {
     pub certificate: Certificate,
     /// Gives the time.
     pub clock: Clock,
+    /// Counts calls.
+    pub calls: Arc<Calls>,
+    /// Versions of the protocol that it understands.
+    pub versions: Versions,
 }
 
 /// What a node proves itself by.
@@ -91,7 +98,18 @@ impl Agent {
     /// An agent.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { layout, membership, ledger, racks, allowed, epoch, certificate, clock } = parts;
+        let Parts {
+            layout,
+            membership,
+            ledger,
+            racks,
+            allowed,
+            epoch,
+            certificate,
+            clock,
+            calls,
+            versions,
+        } = parts;
         Self {
             layout,
             membership,
@@ -101,6 +119,8 @@ impl Agent {
             epoch: watch::channel(epoch).0,
             certificate,
             clock,
+            calls,
+            versions,
             exchanges: watch::channel(0).0,
             next_exchange: AtomicU64::new(1),
             left: Notify::new(),
@@ -118,7 +138,7 @@ impl Agent {
             node_id: self.membership.node_id,
             cluster_uuid: self.membership.cluster_uuid,
             software: env!("CARGO_PKG_VERSION").to_owned(),
-            protocol: Versions::OURS,
+            protocol: self.versions,
             incarnation: self.ledger.incarnation(),
             epoch: *self.epoch.borrow(),
         }
@@ -235,6 +255,16 @@ impl Agent {
 
 impl Answers for Agent {
     async fn call(&self, request: Request, context: CallContext) -> Answer {
+        let (name, begun) = (request.name(), Instant::now());
+        let answer = self.answer(request, context).await;
+        let failure = answer.as_ref().err().map(|failure| failure.kind);
+        self.calls.answered(name, begun.elapsed(), failure);
+        answer
+    }
+}
+
+impl Agent {
+    async fn answer(&self, request: Request, context: CallContext) -> Answer {
         let interrupt = context.interrupt;
         match request {
             Request::Version(call) => {

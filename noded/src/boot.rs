@@ -22,6 +22,7 @@ use tower::Service as _;
 use stdx::{Clock, Tasks};
 
 use crate::ledger::Ledger;
+use crate::metrics::BootAnswers;
 use crate::rack::Racks;
 
 mod routes;
@@ -49,6 +50,8 @@ pub struct Rack {
     pub ledger: Arc<Ledger>,
     /// The time.
     pub clock: Clock,
+    /// Counts answers.
+    pub answers: Arc<BootAnswers>,
 }
 
 /// Both ends of a connection.

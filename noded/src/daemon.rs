@@ -14,13 +14,16 @@ use rpc::identity::{IdentityError, NodeIdentity};
 use rpc::server::{Limits, Server};
 use rpc::service::AgentService;
 use rpc::tls::{AllowedCallers, server_config};
+use rpc::wire::Versions;
 use stdx::daemon::chain;
+use stdx::metrics::Endpoint;
 use stdx::{Clock, Tasks};
 
 use crate::agent::{Agent, Certificate, LedgerEpochs, Parts};
 use crate::boot;
 use crate::leasing::{self, Leasing};
 use crate::ledger::{Ledger, LedgerError, Restored};
+use crate::metrics::{self, BootAnswers, Calls, Sources};
 use crate::rack::Racks;
 
 /// What an agent is started with.
@@ -36,6 +39,11 @@ pub struct Settings {
     pub boot_alias: Option<SocketAddr>,
     /// How DHCP is served.
     pub leasing: Leasing,
+    /// Where numbers are served.
+    pub metrics: Endpoint,
+    /// Versions of the node protocol that it understands; a program's own, but in tests of
+    /// upgrades.
+    pub versions: Versions,
     /// The time.
     pub clock: Clock,
 }
@@ -94,6 +102,7 @@ impl Daemon {
         let racks = Arc::new(Racks::new(restored.racks.clone()));
         let allowed = AllowedCallers::new(allow_list(&membership, &restored));
         let epoch = restored.epoch.max(membership.epoch);
+        let calls = Arc::new(Calls::default());
         let agent = Arc::new(Agent::new(Parts {
             layout: settings.layout.clone(),
             membership,
@@ -106,30 +115,50 @@ impl Daemon {
                 ends: identity.ends()?,
             },
             clock: settings.clock.clone(),
+            calls: Arc::clone(&calls),
+            versions: settings.versions,
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), epoch);
         let tls = server_config(&identity, allowed.clone())?;
         let service = AgentService::new(Arc::clone(&agent), fence, allowed);
+        let service = service.with_versions(settings.versions);
         let failed = |error| listen_error(settings.rpc, "the node protocol", error);
         let rpc = Server::start(rpc_listener, tls, service, Limits::default()).map_err(failed)?;
         let failed = |error| listen_error(settings.boot, "the boot side", error);
         let boot = boot_listener.local_addr().map_err(failed)?;
         let (stop, _) = watch::channel(false);
         let daemon = Self { agent, ledger, rpc, boot, stop, tasks: Tasks::new() };
-        daemon.serve(settings, boot_listener, racks).await;
+        daemon.serve(settings, boot_listener, racks, calls).await;
         let node = identity.name();
         tracing::info!(%node, %epoch, rpc = %daemon.rpc.address(), %boot, "agent serves");
         Ok(daemon)
     }
 
-    /// Starts the boot side and DHCP.
-    async fn serve(&self, settings: Settings, boot_listener: TcpListener, racks: Arc<Racks>) {
-        let Settings { boot_alias, leasing, clock, .. } = settings;
+    /// Starts the boot side, DHCP and metrics.
+    async fn serve(
+        &self,
+        settings: Settings,
+        boot_listener: TcpListener,
+        racks: Arc<Racks>,
+        calls: Arc<Calls>,
+    ) {
+        let Settings { boot_alias, leasing, metrics, clock, .. } = settings;
+        let sources = Sources {
+            calls,
+            boot: Arc::<BootAnswers>::default(),
+            dhcp: Arc::clone(&leasing.counters),
+            ledger: Arc::clone(&self.ledger),
+            racks: Arc::clone(&racks),
+            clock: clock.clone(),
+        };
         let rack = boot::Rack {
             racks: Arc::clone(&racks),
             ledger: Arc::clone(&self.ledger),
             clock: clock.clone(),
+            answers: Arc::clone(&sources.boot),
         };
+        let numbers = metrics::run(sources, metrics, self.stop.subscribe());
+        self.tasks.spawn("metrics", numbers);
         let mut listeners = vec![boot_listener];
         if let Some(address) = boot_alias {
             match listen(address, "the boot side, too").await {

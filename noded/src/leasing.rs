@@ -16,7 +16,7 @@ use stdx::net::interfaces;
 use stdx::{Clock, Tasks};
 
 use crate::dhcp::boot::Stage;
-use crate::dhcp::server::{self, Handle, LeaseStore, Link, Parts, PersistError};
+use crate::dhcp::server::{self, Counters, Handle, LeaseStore, Link, Parts, PersistError};
 use crate::dhcp::{self, Engine, LeaseRecord, LeaseState};
 use crate::ledger::Ledger;
 use crate::rack::Racks;
@@ -36,6 +36,8 @@ pub struct Leasing {
     pub relays_only: Vec<Ipv4Addr>,
     /// Where the boot side listens.
     pub boot: SocketAddr,
+    /// Where DHCP counts.
+    pub counters: Arc<Counters>,
 }
 
 /// Keeps leases in the ledger, and with them, in the same commit, what is to be told of them.
@@ -112,7 +114,7 @@ pub async fn serve(
                 racks: Arc::clone(&racks),
                 clock: clock.clone(),
             };
-            running = follow(running, &wanted, leasing.port, world, anew).await;
+            running = follow(running, &wanted, &leasing, world, anew).await;
             last = Some(wanted);
         }
         tokio::select! {
@@ -142,7 +144,7 @@ fn wanted(leasing: &Leasing, racks: &Racks) -> Compiled {
 async fn follow(
     running: Option<Running>,
     wanted: &Compiled,
-    port: u16,
+    leasing: &Leasing,
     world: LedgerLeases,
     loud: bool,
 ) -> Option<Running> {
@@ -165,7 +167,7 @@ async fn follow(
     if wanted.places.is_empty() {
         return None;
     }
-    match begin(wanted, port, world) {
+    match begin(wanted, leasing, world) {
         Ok(running) => {
             tracing::info!(places = ?running.places, "dhcp is served");
             Some(running)
@@ -196,13 +198,13 @@ enum BeginError {
     Config(#[from] dhcp::ConfigError),
 }
 
-fn begin(wanted: &Compiled, port: u16, world: LedgerLeases) -> Result<Running, BeginError> {
+fn begin(wanted: &Compiled, leasing: &Leasing, world: LedgerLeases) -> Result<Running, BeginError> {
     let engine = Engine::new(wanted.config.clone(), world.ledger.leases())?;
     let mut links = Vec::with_capacity(wanted.places.len());
     for place in &wanted.places {
         links.push(match place {
             Place::Interface { name, address } => Link::interface(name, *address)?,
-            Place::Address(address) => Link::address(*address, port)?,
+            Place::Address(address) => Link::address(*address, leasing.port)?,
         });
     }
     let (observations, mut observed) = mpsc::channel(OBSERVATIONS_MAX);
@@ -213,7 +215,8 @@ fn begin(wanted: &Compiled, port: u16, world: LedgerLeases) -> Result<Running, B
         }
     });
     let clock = world.clock.clone();
-    let parts = Parts { engine, links, store: world, observations, clock };
+    let counters = Arc::clone(&leasing.counters);
+    let parts = Parts { engine, links, store: world, observations, clock, counters };
     let handle = server::start(parts, &tasks);
     Ok(Running { places: wanted.places.clone(), handle, tasks })
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -15,8 +16,9 @@ use uuid::Uuid;
 
 use model::Timestamp;
 use model::rack::{Event, Observation, RackDocument};
-use queue_format::{Callbacks, Change, Committer, Epoch, Key, Store, StoreOptions};
+use queue_format::{Callbacks, Change, Committer, Epoch, Fill, Health, Key, Store, StoreOptions};
 use rpc::calls::{AllowList, Membership};
+use stdx::metrics::{Histogram, LATENCY};
 
 use crate::dhcp::LeaseRecord;
 use crate::outbox::Outbox;
@@ -54,6 +56,7 @@ pub struct Ledger {
     /// The last event that is durable.
     durable: watch::Sender<u64>,
     incarnation: Uuid,
+    commit_seconds: Arc<Histogram>,
 }
 
 /// What the ledger keeps in memory.
@@ -110,9 +113,13 @@ impl Ledger {
                 done.send(()).unwrap_or(());
             }
         });
+        let commit_seconds = Arc::new(Histogram::new(LATENCY));
+        let counted = Arc::clone(&commit_seconds);
+        let callbacks = callbacks.on_flushed(move |flushed| counted.observe_time(flushed.took));
         let committer = store.start(Epoch::default(), callbacks)?;
         let state = State { outbox: found.outbox, leases: found.leases };
-        let ledger = Self { committer, state: Mutex::new(state), durable, incarnation };
+        let state = Mutex::new(state);
+        let ledger = Self { committer, state, durable, incarnation, commit_seconds };
         ledger.begin(&owner, found.foreign)?;
         Ok((ledger, found.restored))
     }
@@ -267,6 +274,31 @@ impl Ledger {
         let durable = *self.durable.borrow();
         let state = self.state.lock();
         (state.outbox.pending(durable, most), state.outbox.numbers().dropped)
+    }
+
+    /// How many events wait, and how many were given up.
+    #[must_use]
+    pub fn outbox_len(&self) -> (usize, u64) {
+        let state = self.state.lock();
+        (state.outbox.len(), state.outbox.numbers().dropped)
+    }
+
+    /// How long commits took.
+    #[must_use]
+    pub fn commit_seconds(&self) -> &Histogram {
+        &self.commit_seconds
+    }
+
+    /// How full the journal is.
+    #[must_use]
+    pub fn journal_fill(&self) -> Fill {
+        self.committer.journal_fill()
+    }
+
+    /// How the store is.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.committer.health()
     }
 
     /// Changes when an event has become durable.

@@ -3,7 +3,7 @@
 //! In reading order: [`options`] is the command line, [`run`] what becomes of it, [`enroll`] how a
 //! machine joins; [`daemon`] puts the agent together: [`agent`] answers the master's calls,
 //! [`ledger`] is what the agent remembers and [`outbox`] what it has to tell, [`rack`] what it
-//! serves from; [`leasing`] runs [`dhcp`] by it, [`boot`] serves the scripts.
+//! serves from; [`leasing`] runs [`dhcp`] by it, [`boot`] serves the scripts, [`metrics`] counts.
 #![warn(missing_docs)]
 
 pub mod options;
@@ -23,6 +23,7 @@ pub mod dhcp;
 pub mod leasing;
 
 pub mod boot;
+pub mod metrics;
 
 #[cfg(test)]
 mod testing;

@@ -2,12 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 
-use model::layout::{BOOT_PORT, BOOT_PORT_ALIAS, DHCP_SERVER_PORT, Layout, RPC_PORT};
+use model::layout::{
+    BOOT_PORT, BOOT_PORT_ALIAS, DHCP_SERVER_PORT, Layout, NODE_METRICS_PORT, RPC_PORT,
+};
+use rpc::wire::Versions;
 use stdx::Clock;
 use stdx::daemon::LogFormat;
+use stdx::metrics::Endpoint;
 
 use crate::daemon::Settings;
 use crate::leasing::Leasing;
@@ -78,6 +83,10 @@ pub struct AgentOptions {
     /// be repeated. Needs no privilege on ports above 1023.
     #[arg(long, global = true, value_name = "IP")]
     pub dhcp_address: Vec<Ipv4Addr>,
+    /// Address and port where metrics are served by HTTP, or `none` [default: 127.0.0.1:1816 if the
+    /// root is `/`, else none]
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    pub metrics: Option<Endpoint>,
     /// Look of the log: text or json.
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
@@ -107,9 +116,25 @@ impl AgentOptions {
             rpc: SocketAddr::new(self.rpc_address, self.rpc_port),
             boot,
             boot_alias: alias.map(|port| SocketAddr::new(self.boot_address, port)),
-            leasing: Leasing { port: self.dhcp_port, relays_only: self.dhcp_address.clone(), boot },
+            leasing: Leasing {
+                port: self.dhcp_port,
+                relays_only: self.dhcp_address.clone(),
+                boot,
+                counters: Arc::default(),
+            },
+            metrics: self.metrics.unwrap_or_else(|| default_metrics(&self.layout())),
+            versions: Versions::OURS,
             clock: Clock::system(),
         }
+    }
+}
+
+/// A fixed port can be had once on a machine: below another root it is left to who asks for it.
+fn default_metrics(layout: &Layout) -> Endpoint {
+    if layout.is_installed() {
+        Endpoint::At((Ipv4Addr::LOCALHOST, NODE_METRICS_PORT).into())
+    } else {
+        Endpoint::Nowhere
     }
 }
 
@@ -137,6 +162,15 @@ mod tests {
         let options = Options::try_parse_from(enroll.split(' ')).unwrap();
         assert_eq!(options.agent.root, PathBuf::from("/tmp/x"));
         assert!(matches!(options.command, Some(Command::Enroll(EnrollOptions { exit: true, .. }))));
+    }
+
+    #[test]
+    fn metrics_have_a_port_on_an_installed_machine() {
+        let address = |line| settings(line).metrics.address().map(|address| address.to_string());
+        assert_eq!(address("noded --root /"), Some("127.0.0.1:1816".to_owned()));
+        assert_eq!(address("noded --root /tmp/x"), None);
+        assert_eq!(address("noded --root / --metrics none"), None);
+        assert_eq!(address("noded --metrics [::1]:9"), Some("[::1]:9".to_owned()));
     }
 
     #[test]

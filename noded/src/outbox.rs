@@ -92,6 +92,18 @@ impl Outbox {
         self.numbers
     }
 
+    /// How many events are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether there is nothing to tell.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
     /// What adding `observations`, seen at `at`, would do.
     #[must_use]
     pub fn plan(&self, at: Timestamp, observations: Vec<Observation>) -> Plan {

@@ -17,7 +17,7 @@ pub mod ring;
 
 pub use live::{Damage, Live};
 pub use record::{Entry, Payload, Record};
-pub use ring::{AppendError, Journal};
+pub use ring::{AppendError, Fill, Journal};
 
 /// Directory of the segments below the data directory.
 pub const DIRECTORY: &str = "journal";

@@ -20,10 +20,11 @@ mod disk;
 
 pub use change::codec::DecodeError;
 pub use change::{Batch, Change};
+pub use journal::Fill;
 pub use key::{Key, KeyError};
 pub use position::{Epoch, Position};
 pub use store::{
-    Backlog, Callbacks, CloseError, Committer, Durability, FatalError, FileError, Health,
+    Backlog, Callbacks, CloseError, Committer, Durability, FatalError, FileError, Flushed, Health,
     OpenError, Reader, Recorder, Recovered, RecoveredLog, Refusal, Refused, ReplicatedStore,
     SUBMISSION_MOVES_MAX, Scan, StartError, Store, StoreOptions,
 };

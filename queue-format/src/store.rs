@@ -44,11 +44,11 @@ use crate::position::Position;
 pub use admission::{
     Backlog, CloseError, Health, Refusal, Refused, SUBMISSION_CHANGES_MAX, SUBMISSION_MOVES_MAX,
 };
-pub use callbacks::Callbacks;
+pub use callbacks::{Callbacks, Flushed};
 pub use commit::FatalError;
 pub use committer::{Committer, StartError};
 pub use files::{FileError, LAG_BYTES_HARD, LAG_BYTES_SOFT};
-pub use header::{FORMAT, HeaderError};
+pub use header::{FORMAT, FORMAT_OLDEST, HeaderError};
 pub use open::OpenError;
 pub use queue::{
     BACKLOG_BYTES_HARD, BACKLOG_BYTES_SOFT, BACKLOG_CHANGES_HARD, BACKLOG_CHANGES_SOFT,
@@ -137,6 +137,9 @@ pub struct Recovered {
     pub created: bool,
     /// Which history this is: made when the store was created.
     pub incarnation: Uuid,
+    /// The older format that it was of, which only the programs of that version can read; none if
+    /// it was of [`FORMAT`] already.
+    pub upgraded_from: Option<u32>,
 }
 
 /// An open store: locked, recovered, its files durable and up to date.

@@ -166,6 +166,12 @@ macro_rules! calls {
             /// Every call, in the order of the table.
             pub const TABLE: &[Traits] = &[$($call::TRAITS,)+];
 
+            /// The name of the call.
+            #[must_use]
+            pub const fn name(&self) -> &'static str {
+                match self { $(Self::$call(_) => $name,)+ }
+            }
+
             /// The line of the call `name`.
             #[must_use]
             pub fn traits(name: &str) -> Option<&'static Traits> {
@@ -246,7 +252,8 @@ mod tests {
 
     #[test]
     fn decoding_tells_what_is_wrong() {
-        assert!(matches!(Request::decode("version", "{}"), Ok(Request::Version(_))));
+        let version = Request::decode("version", "{}").unwrap();
+        assert!(matches!(version, Request::Version(_)) && version.name() == "version");
         assert!(matches!(
             Request::decode("version", r#"{"x":1}"#),
             Err(DecodeError::Parameters { name: "version", .. })

@@ -2,14 +2,16 @@
 //!
 //! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins
 //! what runs in the background, [`atomic`] replaces files whole, [`local_time`] is the wall clock
-//! here, [`daemon`] is what every daemon does at its start and end, [`net`] holds the sockets that
-//! know their interface.
+//! here, [`daemon`] is what every daemon does at its start and end, `metrics` (a feature) counts for
+//! Prometheus, [`net`] holds the sockets that know their interface.
 #![warn(missing_docs)]
 
 pub mod atomic;
 pub mod clock;
 pub mod daemon;
 pub mod local_time;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod net;
 pub mod owner;
 pub mod tasks;

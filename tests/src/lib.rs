@@ -3,7 +3,7 @@
 //! In reading order: [`cluster`] is a temporary root with a master and agents on loopback
 //! addresses of their own, so that tests run side by side; [`run`] runs a command and tells what
 //! came of it; [`place`] gives the addresses and finds the programs; [`wire`] is a pair of network
-//! namespaces with a cable; [`inspect`] reads what lies on the disk; [`seed`] is a source of
+//! namespaces with a cable; [`inspect`] reads what lies on the disk, [`page`] a page of metrics; [`seed`] is a source of
 //! numbers that can be repeated.
 #![expect(
     clippy::unwrap_used,
@@ -13,6 +13,7 @@
 
 pub mod cluster;
 pub mod inspect;
+pub mod page;
 pub mod place;
 pub mod run;
 pub mod seed;

@@ -1,13 +1,14 @@
 //! The commands of this repository.
 //!
 //! In reading order: [`mod@test`] runs everything that must hold; [`demo`] shows a cluster at work on
-//! this machine; [`mod@bench`] measures it against the disk under it. [`programs`] and [`stage`] are
+//! this machine; [`mod@bench`] measures it against the disk under it; [`dist`] packs it. [`programs`] and [`stage`] are
 //! what demo and bench stand on: the built programs, and a temporary root with daemons that ends
 //! with its owner.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]
 
 pub mod bench;
 pub mod demo;
+pub mod dist;
 pub mod test;
 
 pub mod programs;
@@ -34,6 +35,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Measure the disk and the queue on it
     Bench(bench::Arguments),
+    /// Make Debian packages in target/dist
+    Dist(dist::Arguments),
     /// Be a client of a bench
     #[command(hide = true)]
     BenchClient(bench::client::Arguments),
@@ -48,6 +51,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::BenchClient(arguments) => {
             bench::client::run(&arguments).map_err(|error| chain(&error))
         }
+        Command::Dist(arguments) => dist::run(&arguments).map_err(|error| chain(&error)),
         Command::Bench(arguments) => bench::run(&arguments).map_err(|error| chain(&error)),
     };
     match ended {

@@ -1,11 +1,13 @@
 //! Runs everything that must hold, and says at the end what failed and what was not tested.
 //!
 //! In reading order: [`steps`] is the table of what is run; [`needs`] is what the tests want of the
-//! machine; [`skips`] finds tests that passed without testing; [`units`] checks the service files.
+//! machine; [`skips`] finds tests that passed without testing; [`units`] checks the service files,
+//! [`package`] installs the packages on a machine of its own.
 
 pub mod steps;
 
 pub mod needs;
+pub mod package;
 pub mod skips;
 pub mod units;
 

@@ -25,6 +25,14 @@ impl Contacts {
         self.0.read().get(node).cloned()
     }
 
+    /// How many agents were reached at the last attempt, and how many were not.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let contacts = self.0.read();
+        let reached = contacts.values().filter(|contact| contact.failure.is_none()).count();
+        (reached, contacts.len() - reached)
+    }
+
     /// Notes the outcome of an attempt: the newest reason counts, and the time when it began to be
     /// so.
     pub(super) fn set(&self, node: &NodeName, now: Timestamp, failure: Option<String>) {
@@ -58,6 +66,7 @@ mod tests {
         assert_eq!(contacts.get(&node), found(2, Some("refused")));
         contacts.set(&node, at(4), None);
         assert_eq!(contacts.get(&node), found(4, None));
+        assert_eq!(contacts.counts(), (1, 0));
         contacts.forget(&node);
         assert_eq!(contacts.get(&node), None);
     }

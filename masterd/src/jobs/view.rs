@@ -7,11 +7,14 @@ use model::{Job, JobId};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
+use super::tally::Tally;
+
 /// The committed jobs, and those who wait for one of them to change.
 #[derive(Debug, Default)]
 pub struct View {
     jobs: RwLock<BTreeMap<JobId, Arc<Job>>>,
     watched: Mutex<HashMap<JobId, Watched>>,
+    tally: Tally,
 }
 
 #[derive(Debug, Default)]
@@ -51,16 +54,26 @@ impl View {
         self.len() == 0
     }
 
+    /// How many jobs there are in each status.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
     /// Shows jobs as they were committed, takes archived ones away, and wakes who waited.
     pub fn publish(&self, changed: Vec<Arc<Job>>, archived: &[JobId]) {
         let ids: Vec<JobId> = changed.iter().map(|job| job.id).collect();
         {
             let mut jobs = self.jobs.write();
             for job in changed {
-                jobs.insert(job.id, job);
+                let after = job.status();
+                let before = jobs.insert(job.id, job);
+                self.tally.changed(before.map(|before| before.status()), after);
             }
             for id in archived {
-                jobs.remove(id);
+                if let Some(before) = jobs.remove(id) {
+                    self.tally.gone(before.status());
+                }
             }
         }
         let watched = self.watched.lock();

@@ -207,6 +207,12 @@ impl Locks {
         waits
     }
 
+    /// How many requests wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.state().wakers.len()
+    }
+
     /// Why `owner` waits; none if it does not.
     #[must_use]
     pub fn explain(&self, owner: Owner) -> Option<Wait> {

@@ -22,6 +22,7 @@ use crate::config::{Config, ConfigChange};
 use crate::exchange::contact::Contacts;
 use crate::jobs::{Answer, Event, Start, desk};
 use crate::locks::{Grant, LockError, LockName, Locks, Owner};
+use crate::metrics::Metrics;
 use crate::secrets::StagedSecrets;
 use crate::writer::publish::{After, Published, Snapshot};
 use crate::writer::{Reply, Writer};
@@ -45,6 +46,8 @@ pub struct World {
     pub contacts: Contacts,
     /// One-time secrets of nodes that are about to be added.
     pub secrets: StagedSecrets,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// Gives the time.
     pub clock: Clock,
     /// Where things live.
@@ -144,6 +147,7 @@ impl Context {
     pub async fn acquire(&mut self, wanted: Wanted) -> Result<(), Failure> {
         let deadline = tokio::time::Instant::now() + LOCK_DEADLINE;
         let owner = Owner(self.job.0);
+        let begun = tokio::time::Instant::now();
         let granted = tokio::select! {
             biased;
             () = self.cancel.cancelled() => return Err(Failure::Canceled),
@@ -159,6 +163,7 @@ impl Context {
                 }
             } => granted,
         };
+        self.world.metrics.lock_wait_seconds.observe_time(begun.elapsed());
         granted.map_err(|refused| lock_failure(&refused))
     }
 

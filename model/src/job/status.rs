@@ -142,6 +142,17 @@ impl JobStatus {
     /// An opcode failed, and with it all that followed.
     pub const Error: Self = Self(OpStatus::Error);
 
+    /// Every status, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::Waiting,
+        Self::Canceling,
+        Self::Running,
+        Self::Canceled,
+        Self::Success,
+        Self::Error,
+    ];
+
     /// The status of a job whose opcodes stand as given, in order.
     ///
     /// The first opcode that failed or was canceled decides; otherwise the last one that waits or

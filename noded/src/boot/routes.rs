@@ -39,7 +39,8 @@ fn text(status: StatusCode, text: String) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }
 
-async fn first(Extension(ends): Extension<Ends>, uri: Uri) -> Response {
+async fn first(State(rack): State<Rack>, Extension(ends): Extension<Ends>, uri: Uri) -> Response {
+    rack.answers.first.add();
     // The path as it was asked for, without what might follow it.
     let path = if uri.path().starts_with(PATH_ALIAS) { PATH_ALIAS } else { PATH };
     text(StatusCode::OK, script::chain(ends.ours, path))
@@ -52,12 +53,17 @@ async fn of_machine(
 ) -> Response {
     let serial: Serial = match serial.parse() {
         Ok(serial) => serial,
-        Err(error) => return text(StatusCode::BAD_REQUEST, format!("{}\n", causes(&error))),
+        Err(error) => {
+            rack.answers.refused.add();
+            return text(StatusCode::BAD_REQUEST, format!("{}\n", causes(&error)));
+        }
     };
     let Some((number, machine)) = rack.racks.machine(&serial) else {
         tracing::info!(%serial, from = %ends.theirs, "unknown machine asked for its script");
+        rack.answers.unknown.add();
         return text(StatusCode::NOT_FOUND, script::unknown(&serial));
     };
+    rack.answers.script.add();
     note(&rack, number, serial, ends.theirs.ip());
     text(StatusCode::OK, script::boot(&machine))
 }
@@ -99,7 +105,8 @@ async fn version() -> Response {
     Json(json!({ "version": env!("CARGO_PKG_VERSION") })).into_response()
 }
 
-async fn nothing(uri: Uri) -> Response {
+async fn nothing(State(rack): State<Rack>, uri: Uri) -> Response {
+    rack.answers.refused.add();
     let path: String = uri.path().chars().take(100).collect();
     text(StatusCode::NOT_FOUND, format!("there is nothing at {path}\n"))
 }

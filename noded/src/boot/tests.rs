@@ -26,7 +26,7 @@ async fn scene() -> Scene {
     let (stop, stopped) = watch::channel(false);
     let tasks = Tasks::new();
     let clock = Clock::manual(now().micros());
-    let served = Rack { racks, ledger: Arc::clone(&ledger), clock };
+    let served = Rack { racks, ledger: Arc::clone(&ledger), clock, answers: Arc::default() };
     tasks.spawn("boot", serve(listener, served, stopped));
     Scene { address, ledger, stop, tasks, _dir: dir }
 }

@@ -55,7 +55,14 @@ impl Scene {
             rpc: local,
             boot: local,
             boot_alias: None,
-            leasing: Leasing { port: 1, relays_only: Vec::new(), boot: local },
+            metrics: stdx::metrics::Endpoint::Nowhere,
+            versions: rpc::wire::Versions::OURS,
+            leasing: Leasing {
+                port: 1,
+                relays_only: Vec::new(),
+                boot: local,
+                counters: Arc::default(),
+            },
             clock: Clock::system(),
         }
     }

@@ -57,9 +57,11 @@ pub struct Parts<S> {
     pub observations: mpsc::Sender<Observation>,
     /// The time.
     pub clock: Clock,
+    /// Where it counts; a server that follows another one goes on with its numbers.
+    pub counters: Arc<Counters>,
 }
 
-/// Numbers since the start.
+/// Numbers since the start of the agent.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Packets received.
@@ -78,11 +80,34 @@ pub struct Counters {
     pub observations_dropped: AtomicU64,
     /// Messages over which the engine panicked.
     pub panicked: AtomicU64,
+    /// Leases given or renewed.
+    pub leased: AtomicU64,
+    /// Leases given back.
+    pub released: AtomicU64,
+    /// Addresses that a client found in use by another host.
+    pub declined: AtomicU64,
+    /// Clients that were told to begin again.
+    pub refused: AtomicU64,
+    /// Clients that want to boot in a way that is not served; once an hour for each.
+    pub stranded: AtomicU64,
+    /// Times that no address was left; once a minute at most.
+    pub full: AtomicU64,
 }
 
 impl Counters {
     fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn add_observed(&self, observation: &Observation) {
+        Self::add(match observation {
+            Observation::Leased { .. } => &self.leased,
+            Observation::Released(_) => &self.released,
+            Observation::Declined(_) => &self.declined,
+            Observation::Refused { .. } => &self.refused,
+            Observation::Stranded { .. } => &self.stranded,
+            Observation::Full { .. } => &self.full,
+        });
     }
 }
 
@@ -113,7 +138,7 @@ pub fn start<S: LeaseStore>(parts: Parts<S>, tasks: &Tasks) -> Handle {
     for (at, link) in links.iter().enumerate() {
         tasks.spawn("dhcp receive", link::receive(Arc::clone(link), at, received.clone()));
     }
-    let counters = Arc::new(Counters::default());
+    let counters = parts.counters;
     let turns = Turns::new(
         turn::World {
             links,

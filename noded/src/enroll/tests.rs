@@ -77,7 +77,14 @@ async fn a_machine_becomes_a_node_and_serves_on_the_same_port() {
         rpc: address,
         boot: LOCAL,
         boot_alias: None,
-        leasing: Leasing { port: 1, relays_only: Vec::new(), boot: LOCAL },
+        metrics: stdx::metrics::Endpoint::Nowhere,
+        versions: rpc::wire::Versions::OURS,
+        leasing: Leasing {
+            port: 1,
+            relays_only: Vec::new(),
+            boot: LOCAL,
+            counters: Arc::default(),
+        },
         clock: clock.clone(),
     };
     let daemon = Daemon::start(settings).await.unwrap();

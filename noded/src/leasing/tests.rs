@@ -48,8 +48,12 @@ async fn the_server_comes_and_goes_with_the_rack_document() {
     document.ranges[0].gateway = "127.77.0.1".parse().unwrap();
     let address = Ipv4Addr::new(127, 77, 0, 3);
     let port = UdpSocket::bind((address, 0)).await.unwrap().local_addr().unwrap().port();
-    let leasing =
-        Leasing { port, relays_only: vec![address], boot: "127.77.0.3:10080".parse().unwrap() };
+    let leasing = Leasing {
+        port,
+        relays_only: vec![address],
+        boot: "127.77.0.3:10080".parse().unwrap(),
+        counters: Arc::default(),
+    };
     let at = SocketAddrV4::new(address, port);
     let (stop, stopped) = watch::channel(false);
     let tasks = Tasks::new();

@@ -44,7 +44,9 @@ impl Rig {
             rpc: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             boot,
             boot_alias: None,
-            leasing: Leasing { port: 67, relays_only: Vec::new(), boot },
+            metrics: stdx::metrics::Endpoint::Nowhere,
+            versions: rpc::wire::Versions::OURS,
+            leasing: Leasing { port: 67, relays_only: Vec::new(), boot, counters: Arc::default() },
             clock: Clock::system(),
         };
         let daemon = Daemon::start(settings).await.unwrap();

@@ -65,6 +65,7 @@ impl Rig {
             store: store.clone(),
             observations,
             clock: Clock::system(),
+            counters: Arc::default(),
         };
         let handle = server::start(parts, &tasks);
         Self { tasks, handle, store, observed }

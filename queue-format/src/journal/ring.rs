@@ -122,6 +122,15 @@ impl Journal {
         (self.segments.len(), self.free().count())
     }
 
+    /// How much of the ring is in use.
+    #[must_use]
+    pub fn fill(&self) -> Fill {
+        let bytes = self.segments.iter().map(|segment| segment.bytes).sum();
+        let active = self.segments.get(self.active).map_or(0, |segment| segment.bytes);
+        let free: u64 = self.free().map(|index| self.segments[index].bytes).sum();
+        Fill { used_bytes: bytes - free - (active - self.offset), bytes }
+    }
+
     /// Writes these records as one frame and makes it durable; gives its number.
     ///
     /// `committed` is the index of the last entry known to be committed once the frame is durable;
@@ -226,6 +235,15 @@ fn frame_bytes(records: &[Record]) -> u64 {
     u64::try_from(frame::padded_bytes(records)).expect("a frame fits the memory")
 }
 
+/// How full a journal is. When nothing is left, commits wait for a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fill {
+    /// Bytes up to the next one to be written, of segments that cannot be written anew yet.
+    pub used_bytes: u64,
+    /// Bytes of all segments.
+    pub bytes: u64,
+}
+
 /// Where a journal goes on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Start {
@@ -288,10 +306,13 @@ mod tests {
                 }
             };
             assert!(matches!(refused, AppendError::Full), "round {round}: {refused}");
+            let Fill { used_bytes, bytes } = journal.fill();
+            assert!(bytes == 3 * SEGMENT && used_bytes > bytes - 8_192, "{used_bytes} of {bytes}");
             let covered = journal.last_lsn();
             journal.append_checkpoint(&[], covered).unwrap();
             assert_eq!(journal.checkpoint(), covered);
             assert_eq!(journal.segments(), (3, 2));
+            assert!(journal.fill().used_bytes <= SEGMENT);
         }
         let frames: Vec<_> = (0..3)
             .flat_map(|number| {

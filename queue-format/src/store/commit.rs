@@ -10,7 +10,7 @@ use super::naive::{Naive, NaiveError};
 use super::pending::Entangled;
 use super::resolve::resolve;
 use crate::change::{Batch, Change};
-use crate::journal::ring::NewSegment;
+use crate::journal::ring::{Fill, NewSegment};
 use crate::journal::{AppendError, Entry, Journal, Payload, Record};
 use crate::position::{Epoch, Position};
 
@@ -142,6 +142,14 @@ impl Commit {
         match &self.log {
             Log::Journal(journal) => journal.written_bytes(),
             Log::Files(_) => 0,
+        }
+    }
+
+    /// How full the journal is; nothing of nothing where there is none.
+    pub(crate) fn fill(&self) -> Fill {
+        match &self.log {
+            Log::Journal(journal) => journal.fill(),
+            Log::Files(_) => Fill::default(),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Taking changes from any thread, and the threads that commit them.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use super::Store;
 use super::admission::{Backlog, CloseError, Health, Refusal, Refused, group_bytes_max, weigh};
-use super::callbacks::{Callbacks, OnCommitted};
+use super::callbacks::{Callbacks, Flushed, OnCommitted, OnFlushed};
 use super::checkpoint::{Bell, Checkpoint};
 use super::commit::{Commit, CommitError, FatalError, Log};
 use super::files::Reach;
@@ -17,7 +18,8 @@ use super::queue::{PushError, Queue, Submission};
 use super::scan::Reader;
 use super::threads::{Closing, EndState, Shared, Status, spawn_all};
 use crate::change::Change;
-use crate::journal::ring::NewSegment;
+use crate::journal::Journal;
+use crate::journal::ring::{Fill, NewSegment};
 use crate::position::{Epoch, Position};
 
 /// A committer that cannot be started.
@@ -63,11 +65,12 @@ impl Store {
         let Parts { disk, root, options, files, header, position, journal, missing_segments, lock } =
             self.parts;
         let group_bytes_max = group_bytes_max(journal.as_ref(), &missing_segments, &options);
+        let fill = journal.as_ref().map(Journal::fill).unwrap_or_default();
         let shared = Arc::new(Shared {
             queue: Queue::new(group_bytes_max),
             files: files.clone(),
             bell: Bell::default(),
-            status: Mutex::new(Status { position, ..Status::default() }),
+            status: Mutex::new(Status { position, fill, ..Status::default() }),
             on_fatal: callbacks.on_fatal,
         });
         let log = match journal {
@@ -79,6 +82,7 @@ impl Store {
             commit: Commit { log, files, epoch, position },
             shared: shared.clone(),
             on_committed: callbacks.on_committed,
+            on_flushed: callbacks.on_flushed,
         };
         let threads = spawn_all(
             &shared,
@@ -173,6 +177,12 @@ impl<T: Send + 'static> Committer<T> {
         Backlog { changes: queue.changes(), bytes: queue.bytes(), file_lag_keys, file_lag_bytes }
     }
 
+    /// How full the journal is; nothing of nothing where there is none.
+    #[must_use]
+    pub fn journal_fill(&self) -> Fill {
+        self.shared.status.lock().fill
+    }
+
     /// How the store is.
     #[must_use]
     pub fn health(&self) -> Health {
@@ -236,6 +246,13 @@ struct CommitSteps<T> {
     shared: Arc<Shared<T>>,
     commit: Commit,
     on_committed: OnCommitted<T>,
+    on_flushed: OnFlushed,
+}
+
+impl<T> CommitSteps<T> {
+    fn tell_fill(&self) {
+        self.shared.status.lock().fill = self.commit.fill();
+    }
 }
 
 /// The tags and the changes of several submissions.
@@ -262,8 +279,13 @@ impl<T: Send> LogSteps<T> for CommitSteps<T> {
         group: &mut CommitGroup<T>,
         after_checkpoint: bool,
     ) -> Result<bool, FatalError> {
+        let (begun, changes) = (Instant::now(), group.changes.len());
         match self.commit.commit(std::mem::take(&mut group.changes), after_checkpoint) {
-            Ok(_position) => Ok(true),
+            Ok(_position) => {
+                let (took, submissions) = (begun.elapsed(), group.tags.len());
+                (self.on_flushed)(Flushed { took, submissions, changes });
+                Ok(true)
+            }
             Err(CommitError::Fatal(error)) => Err(error),
             Err(CommitError::Full(batch)) => {
                 group.changes = batch.0;
@@ -274,7 +296,11 @@ impl<T: Send> LogSteps<T> for CommitSteps<T> {
 
     fn finish(&mut self, group: CommitGroup<T>) {
         let position = self.commit.position;
-        self.shared.status.lock().position = position;
+        {
+            let mut status = self.shared.status.lock();
+            status.position = position;
+            status.fill = self.commit.fill();
+        }
         (self.on_committed)(group.tags, position);
         self.shared.files.nudge_writer();
     }
@@ -285,11 +311,14 @@ impl<T: Send> LogSteps<T> for CommitSteps<T> {
     }
 
     fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError> {
-        self.commit.note_checkpoint(reach)
+        self.commit.note_checkpoint(reach)?;
+        self.tell_fill();
+        Ok(())
     }
 
     fn add_segment(&mut self, segment: NewSegment) {
         self.commit.add_segment(segment);
+        self.tell_fill();
     }
 
     fn written_bytes(&self) -> u64 {

@@ -15,6 +15,10 @@ pub(crate) const NAME: &str = "store.json";
 /// The version of everything below the data directory that this program writes.
 pub const FORMAT: u32 = 1;
 
+/// The oldest version that it reads, journal included; opening such a store makes it one of
+/// [`FORMAT`]. Two versions at least, as soon as there are two: so no upgrade has to stop between.
+pub const FORMAT_OLDEST: u32 = 1;
+
 /// The content of `store.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
@@ -90,6 +94,17 @@ pub enum HeaderError {
         /// Its version.
         found: u32,
     },
+    /// Written by a program that is too old.
+    #[error(
+        "`{path}` has format {found}, but this program reads formats from {FORMAT_OLDEST} to \
+         {FORMAT}: install a version in between first, start it once and stop it"
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
     /// It cannot be replaced.
     #[error("cannot replace `{path}`")]
     Write {
@@ -133,6 +148,9 @@ impl Header {
         if version.format > FORMAT {
             return Err(HeaderError::Newer { path, found: version.format });
         }
+        if version.format < FORMAT_OLDEST {
+            return Err(HeaderError::Older { path, found: version.format });
+        }
         serde_json::from_slice(&bytes).map(Some).map_err(parse)
     }
 
@@ -175,6 +193,10 @@ mod tests {
         let error = Header::read(&disk, &root).unwrap_err();
         assert!(matches!(error, HeaderError::Newer { found: 2, .. }));
         assert!(error.to_string().contains("install the version that wrote it"));
+        disk.replace(&root.join(NAME), br#"{"format":0,"shape":"other"}"#).unwrap();
+        let error = Header::read(&disk, &root).unwrap_err();
+        assert!(matches!(error, HeaderError::Older { found: 0, .. }));
+        assert!(error.to_string().contains("a version in between"), "{error}");
         disk.replace(&root.join(NAME), b"{").unwrap();
         assert!(matches!(Header::read(&disk, &root), Err(HeaderError::Parse { .. })));
     }

@@ -12,7 +12,7 @@ use self::segments::{Read, continue_journal, list_segments, read_segments, write
 use super::checkpoint::Checkpoint;
 use super::commit::FatalError;
 use super::files::{FileError, Files, Reach};
-use super::header::{Header, HeaderError, Note};
+use super::header::{FORMAT, Header, HeaderError, Note};
 use super::scan::Reader;
 use super::{Durability, Recovered, StoreOptions};
 use crate::change::Batch;
@@ -195,7 +195,10 @@ pub(crate) fn open(
         return Err(OpenError::Options);
     }
     let lock = prepare(disk.as_ref(), root)?;
-    let (header, created) = find_header(disk.as_ref(), root)?;
+    let (mut header, created) = find_header(disk.as_ref(), root)?;
+    // The next header that is written, before anything is answered, says so.
+    let found = std::mem::replace(&mut header.format, FORMAT);
+    let upgraded_from = (found != FORMAT).then_some(found);
     let Read { mut live, segments } = read_segments(disk.as_ref(), root, &header)?;
     // What the files hold is committed, also when the frame that said so is no longer needed.
     live.committed = live.committed.max(header.position.index).max(header.committed);
@@ -252,7 +255,14 @@ pub(crate) fn open(
     let incarnation = header.incarnation;
     let parts =
         Parts { disk, root, options, files, header, position, journal, missing_segments, lock };
-    let recovered = Recovered { position, replayed_batches, replayed_keys, created, incarnation };
+    let recovered = Recovered {
+        position,
+        replayed_batches,
+        replayed_keys,
+        created,
+        incarnation,
+        upgraded_from,
+    };
     let tail = tail.into_values().map(|(_lsn, entry)| entry).collect();
     Ok(Opened { parts, recovered, tail, note })
 }

@@ -46,6 +46,28 @@ fn content(dir: &Path, name: &str) -> Option<String> {
 }
 
 #[test]
+fn who_measures_is_told_of_each_group_and_how_full_the_journal_is() {
+    for durability in [Durability::Journal, Durability::File] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), StoreOptions { durability, ..options() }).unwrap();
+        let (send, flushed) = sync_channel(8);
+        let (tell, told) = sync_channel(8);
+        let callbacks = Callbacks::new(move |tags: Vec<u64>, _position| tell.send(tags).unwrap())
+            .on_flushed(move |group| send.send((group.submissions, group.changes)).unwrap());
+        let committer = store.start(EPOCH, callbacks).unwrap();
+        let before = committer.journal_fill();
+        committer.submit(vec![put("queue/job-1", "one"), put("queue/serial", "1\n")], 7).unwrap();
+        assert_eq!(told.recv().unwrap(), [7]);
+        assert_eq!(flushed.recv().unwrap(), (1, 2));
+        let fill = committer.journal_fill();
+        let with_journal = durability == Durability::Journal;
+        assert_eq!(fill.used_bytes > before.used_bytes, with_journal);
+        assert_eq!(fill.bytes > 0, with_journal);
+        committer.close().unwrap();
+    }
+}
+
+#[test]
 fn what_is_committed_is_read_at_once_and_in_the_files_after_closing() {
     for durability in [Durability::Journal, Durability::File] {
         let dir = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ use super::log_writer::{LogSteps, LogWriter};
 use super::queue::Queue;
 use super::{Durability, StoreOptions};
 use crate::disk::Locked;
-use crate::journal::ring::NewSegment;
+use crate::journal::ring::{Fill, NewSegment};
 use crate::position::Position;
 
 /// What closing needs once.
@@ -27,6 +27,7 @@ pub(super) struct Closing {
 #[derive(Debug, Default)]
 pub(super) struct Status {
     pub(super) position: Position,
+    pub(super) fill: Fill,
     pub(super) failed: Option<String>,
     pub(super) clean: bool,
 }

@@ -95,6 +95,35 @@ pub enum RpcError {
     },
 }
 
+impl RpcError {
+    /// Every word of [`Self::word`].
+    pub const WORDS: [&str; 8] = [
+        "offline",
+        "unreachable",
+        "lost",
+        "refused",
+        "timed-out",
+        "failed",
+        "malformed",
+        "too-large",
+    ];
+
+    /// The kind of failure in one word, for who counts.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Offline { .. } => "offline",
+            Self::Unreachable { .. } => "unreachable",
+            Self::Lost { .. } => "lost",
+            Self::Refused { .. } => "refused",
+            Self::TimedOut { .. } => "timed-out",
+            Self::Failed { .. } => "failed",
+            Self::Malformed { .. } => "malformed",
+            Self::AnswerTooLarge { .. } => "too-large",
+        }
+    }
+}
+
 /// Why one side does not accept the other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

@@ -1,11 +1,11 @@
 //! The real programs as an operator has them: started, used, killed and started again.
 //!
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`] the rest of it;
-//! [`restart`] and [`kill_loop`] are about ends and beginnings, [`resent`] about submissions across
-//! them, [`killed`] about jobs that are killed; [`locks`], [`filters`], [`operator`], [`enrol`],
-//! [`volume`], [`waiting`], [`delay`] and [`bytes`] about use; [`ganeti`], [`ganeti_cli`],
-//! [`ganeti_socket`] and [`bare_values`] about the use by Ganeti's clients; [`bad_input`] about what
-//! should never happen.
+//! [`restart`], [`kill_loop`] and [`upgrade`] are about ends and beginnings, [`resent`] about
+//! submissions across them, [`killed`] about jobs that are killed; [`locks`], [`filters`],
+//! [`operator`], [`enrol`], [`volume`], [`waiting`], [`delay`], [`bytes`] and [`metrics`] about use;
+//! [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by Ganeti's
+//! clients; [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod main_job;
@@ -15,6 +15,7 @@ mod kill_loop;
 mod killed;
 mod resent;
 mod restart;
+mod upgrade;
 
 mod bare_values;
 mod bytes;
@@ -25,6 +26,7 @@ mod ganeti;
 mod ganeti_cli;
 mod ganeti_socket;
 mod locks;
+mod metrics;
 mod operator;
 mod volume;
 mod waiting;

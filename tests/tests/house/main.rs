@@ -2,12 +2,14 @@
 //!
 //! [`source`] reads the tree; each other module is one set of rules: which crate may use which
 //! ([`direction`]), what a core must not contain ([`purity`]), how files look ([`tidiness`]),
-//! what the documents must agree with ([`documents`]) and what the packages must ([`packaging`]).
+//! what the documents must agree with ([`documents`], [`metrics`]) and what the packages must
+//! ([`packaging`]).
 
 mod source;
 
 mod direction;
 mod documents;
+mod metrics;
 mod packaging;
 mod purity;
 mod tidiness;

@@ -23,6 +23,9 @@ const NEEDS: &[Need] = &[
     Need { program: "jq", package: "jq", purpose: "reading answers in scripts" },
     Need { program: "gnt-job", package: "ganeti", purpose: "real Ganeti clients" },
     Need { program: "systemd-analyze", package: "systemd", purpose: "checking the units" },
+    Need { program: "debootstrap", package: "debootstrap", purpose: "a Debian to install on" },
+    Need { program: "systemd-nspawn", package: "systemd-container", purpose: "starting it" },
+    Need { program: "script", package: "bsdutils", purpose: "its terminal" },
 ];
 
 /// Where programs are besides `PATH`, which lacks these for ordinary users.

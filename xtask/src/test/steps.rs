@@ -5,7 +5,7 @@ use std::io;
 use std::process::Command;
 
 use super::skips;
-use super::{Outcome, Round, needs, units};
+use super::{Outcome, Round, needs, package, units};
 use crate::{cargo, root, target_dir};
 
 /// Cases of each property test with `--quick`, where the test does not set its own number.
@@ -38,6 +38,12 @@ pub const STEPS: &[Step] = &[
         about: "service files, by systemd's own word",
         quick: true,
         run: units::verify,
+    },
+    Step {
+        name: "package",
+        about: "the packages: installed, used, upgraded and removed on a fresh Debian",
+        quick: false,
+        run: package::install,
     },
 ];
 

@@ -57,6 +57,7 @@ impl Rig {
             store: store.clone(),
             observations,
             clock: Clock::manual(7),
+            counters: Arc::default(),
         };
         let handle = start(parts, &tasks);
         let relay = UdpSocket::bind(&Binding::Address(LOCAL), 0).unwrap();

@@ -176,6 +176,7 @@ impl<S: LeaseStore> Turns<S> {
     }
 
     fn observe(&self, observation: Observation) {
+        self.world.counters.add_observed(&observation);
         if self.world.observations.try_send(observation).is_err() {
             Counters::add(&self.world.counters.observations_dropped);
         }

@@ -1,0 +1,139 @@
+//! The master's numbers, for Prometheus.
+//!
+//! `table` names them; this module counts what is not counted elsewhere, `luxi` counts requests,
+//! `page` puts all of it together when it is asked for.
+
+mod luxi;
+mod page;
+mod table;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ::luxi::Request;
+use queue_format::Flushed;
+use rpc::RpcError;
+use stdx::metrics::{Counter, Endpoint, Histogram, LATENCY, SIZE, serve};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::lu::World;
+
+pub use luxi::Metered;
+pub use table::FAMILIES;
+
+/// What is counted where it happens; each is a few additions to atomics.
+#[derive(Debug)]
+pub struct Metrics {
+    commit_seconds: Histogram,
+    commit_submissions: Histogram,
+    commit_changes: Histogram,
+    /// How long opcodes waited for locks, those too that had them at once.
+    pub lock_wait_seconds: Histogram,
+    /// Events of agents that were committed.
+    pub agent_events: Counter,
+    /// In the order of the table of calls.
+    calls: Vec<CallMeter>,
+    luxi: LuxiMeter,
+}
+
+/// One call to agents.
+#[derive(Debug)]
+struct CallMeter {
+    name: &'static str,
+    seconds: Histogram,
+    /// In the order of [`RpcError::WORDS`].
+    failures: [Counter; RpcError::WORDS.len()],
+}
+
+/// The clients' side.
+#[derive(Debug)]
+struct LuxiMeter {
+    opened: Counter,
+    closed: Counter,
+    turned_away: Counter,
+    /// In the order of the table of methods.
+    methods: Vec<MethodMeter>,
+}
+
+/// One method.
+#[derive(Debug)]
+struct MethodMeter {
+    name: &'static str,
+    seconds: Histogram,
+    failures: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let call = |name| CallMeter {
+            name,
+            seconds: Histogram::new(LATENCY),
+            failures: std::array::from_fn(|_| Counter::default()),
+        };
+        let method = |name| MethodMeter {
+            name,
+            seconds: Histogram::new(LATENCY),
+            failures: Counter::default(),
+        };
+        Self {
+            commit_seconds: Histogram::new(LATENCY),
+            commit_submissions: Histogram::new(SIZE),
+            commit_changes: Histogram::new(SIZE),
+            lock_wait_seconds: Histogram::new(LATENCY),
+            agent_events: Counter::default(),
+            calls: rpc::Request::TABLE.iter().map(|traits| call(traits.name)).collect(),
+            luxi: LuxiMeter {
+                opened: Counter::default(),
+                closed: Counter::default(),
+                turned_away: Counter::default(),
+                methods: Request::TABLE.iter().map(|line| method(line.0)).collect(),
+            },
+        }
+    }
+}
+
+impl Metrics {
+    /// Counts a group that became durable.
+    pub fn flushed(&self, flushed: Flushed) {
+        let number = |count| u64::try_from(count).unwrap_or(u64::MAX);
+        self.commit_seconds.observe_time(flushed.took);
+        self.commit_submissions.observe(number(flushed.submissions));
+        self.commit_changes.observe(number(flushed.changes));
+    }
+
+    /// Counts a call to an agent that ended, after so long.
+    pub fn called(&self, name: &str, took: std::time::Duration, failure: Option<&RpcError>) {
+        let Some(meter) = self.calls.iter().find(|meter| meter.name == name) else { return };
+        meter.seconds.observe_time(took);
+        let at = failure.and_then(|why| RpcError::WORDS.iter().position(|w| *w == why.word()));
+        if let Some(at) = at {
+            meter.failures[at].add();
+        }
+    }
+}
+
+/// Serves the numbers of `world` until `stopped`, if the address can be had: a master without
+/// numbers is better than none.
+pub async fn run(world: Arc<World>, endpoint: Endpoint, stopped: watch::Receiver<bool>) {
+    let Some(address) = endpoint.address() else { return };
+    let bound = TcpListener::bind(address).await;
+    match bound.and_then(|listener| Ok((listener.local_addr()?, listener))) {
+        Ok((address, listener)) => {
+            tracing::info!(%address, "metrics are served");
+            warn_if_open(address);
+            serve(listener, move || page::page(&world).text(), stopped).await;
+        }
+        Err(error) => tracing::warn!(
+            %address,
+            %error,
+            "metrics are not served: another program has the port? `--metrics` sets another one"
+        ),
+    }
+}
+
+fn warn_if_open(address: SocketAddr) {
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "metrics are open to everybody who reaches this address");
+    }
+}

@@ -1,0 +1,109 @@
+//! The agent's numbers, for Prometheus.
+//!
+//! `table` names them, `page` puts them together when they are asked for. DHCP counts for itself
+//! ([`crate::dhcp::server::Counters`]), as does the store; the rest is counted here.
+
+mod page;
+mod table;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rpc::{FailureKind, Request};
+use stdx::metrics::{Counter, Endpoint, Histogram, LATENCY, serve};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::dhcp::server::Counters;
+use crate::ledger::Ledger;
+use crate::rack::Racks;
+
+pub use table::FAMILIES;
+
+/// What a boot request was answered with.
+#[derive(Debug, Default)]
+pub struct BootAnswers {
+    /// The script that asks again with the machine's serial.
+    pub first: Counter,
+    /// The script of a machine.
+    pub script: Counter,
+    /// That the machine is not known.
+    pub unknown: Counter,
+    /// That the serial is none, or that nothing is there.
+    pub refused: Counter,
+}
+
+/// Calls of the master.
+#[derive(Debug)]
+pub struct Calls(Vec<CallMeter>);
+
+#[derive(Debug)]
+struct CallMeter {
+    name: &'static str,
+    seconds: Histogram,
+    /// In the order of [`FailureKind::TABLE`].
+    failures: Vec<Counter>,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        let meter = |name| CallMeter {
+            name,
+            seconds: Histogram::new(LATENCY),
+            failures: FailureKind::TABLE.iter().map(|_| Counter::default()).collect(),
+        };
+        Self(Request::TABLE.iter().map(|traits| meter(traits.name)).collect())
+    }
+}
+
+impl Calls {
+    /// Counts a call that was answered, after so long.
+    pub fn answered(&self, name: &str, took: Duration, failure: Option<FailureKind>) {
+        let Some(meter) = self.0.iter().find(|meter| meter.name == name) else { return };
+        meter.seconds.observe_time(took);
+        let place = |kind: FailureKind| {
+            FailureKind::TABLE.iter().position(|(name, ..)| *name == kind.name())
+        };
+        if let Some(at) = failure.and_then(place) {
+            meter.failures[at].add();
+        }
+    }
+}
+
+/// Everything that numbers are taken from.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// Calls of the master.
+    pub calls: Arc<Calls>,
+    /// Boot requests.
+    pub boot: Arc<BootAnswers>,
+    /// DHCP.
+    pub dhcp: Arc<Counters>,
+    /// Leases, and what is to be told.
+    pub ledger: Arc<Ledger>,
+    /// Rack documents.
+    pub racks: Arc<Racks>,
+    /// The time.
+    pub clock: stdx::Clock,
+}
+
+/// Serves the numbers until `stopped`, if the address can be had: an agent without numbers is
+/// better than none.
+pub async fn run(sources: Sources, endpoint: Endpoint, stopped: watch::Receiver<bool>) {
+    let Some(address) = endpoint.address() else { return };
+    let bound = TcpListener::bind(address).await;
+    match bound.and_then(|listener| Ok((listener.local_addr()?, listener))) {
+        Ok((address, listener)) => {
+            tracing::info!(%address, "metrics are served");
+            if !address.ip().is_loopback() {
+                tracing::warn!(%address, "metrics are open to everybody who reaches this address");
+            }
+            serve(listener, move || page::page(&sources).text(), stopped).await;
+        }
+        Err(error) => tracing::warn!(
+            %address,
+            %error,
+            "metrics are not served: another program has the port? `--metrics` sets another one"
+        ),
+    }
+}

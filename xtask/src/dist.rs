@@ -1,0 +1,195 @@
+//! Makes the Debian packages.
+//!
+//! In reading order: [`contents`] says what lies where in each package; [`generated`] makes pages
+//! and completions; [`licences`] collects what the dependencies want told; [`control`] is what dpkg
+//! is told; [`tree`] writes all of it into a directory, which `dpkg-deb` packs.
+//!
+//! Two runs on the same source with the same compiler give the same bytes: times come from
+//! `SOURCE_DATE_EPOCH`, or else from the last commit, and owners are root.
+
+pub mod contents;
+pub mod control;
+pub mod generated;
+pub mod licences;
+pub mod tree;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use crate::programs::{BuildError, Profile, Programs};
+use crate::{root, target_dir};
+use contents::Package;
+use tree::Tree;
+
+/// The packages whose programs are installed. `rapi` is not among them: it serves nothing yet.
+const PROGRAMS: &[&str] = &["masterd", "noded", "cli"];
+/// How `dpkg-deb` compresses what is released; every dpkg since 2009 reads it.
+const SMALL: &[&str] = &["-Zxz"];
+/// And what is only tested: a tenth of the time.
+const QUICK: &[&str] = &["-Zgzip", "-z1"];
+
+/// How packages are made.
+#[derive(Debug, Clone, Args)]
+pub struct Arguments {
+    /// Pack the programs of this profile: release, or dev for tests
+    #[arg(long, value_name = "PROFILE", default_value = "release", value_parser = profile)]
+    pub profile: Profile,
+    /// Where the packages go [default: target/dist]
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+fn profile(word: &str) -> Result<Profile, String> {
+    match word {
+        "release" => Ok(Profile::Release),
+        "dev" => Ok(Profile::Debug),
+        other => Err(format!("`{other}` is neither `release` nor `dev`")),
+    }
+}
+
+/// Packages that could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DistError {
+    /// The programs do not build.
+    #[error("cannot build the programs")]
+    Build(#[from] BuildError),
+    /// A file cannot be read or written.
+    #[error("cannot {action} `{path}`")]
+    File {
+        /// What was attempted.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// A program of the system does not start.
+    #[error("cannot run `{program}`; on Debian it is in the package `{package}`")]
+    Start {
+        /// The program.
+        program: &'static str,
+        /// Where it comes from.
+        package: &'static str,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// A program of the system failed.
+    #[error("`{program}` failed: {why}")]
+    Failed {
+        /// The program.
+        program: &'static str,
+        /// Its own words.
+        why: String,
+    },
+    /// Pages cannot be generated.
+    #[error("cannot generate the manual pages")]
+    Pages(#[source] io::Error),
+    /// Something that was read makes no sense.
+    #[error("cannot make sense of {what}")]
+    Sense {
+        /// What was read.
+        what: String,
+    },
+}
+
+impl DistError {
+    pub(crate) fn file(action: &'static str, path: &Path, error: io::Error) -> Self {
+        Self::File { action, path: path.to_owned(), error }
+    }
+}
+
+/// Makes all packages and gives their paths.
+///
+/// # Errors
+/// See [`DistError`].
+pub fn make(arguments: &Arguments) -> Result<Vec<PathBuf>, DistError> {
+    let programs = Programs::build(arguments.profile, PROGRAMS)?;
+    let output = arguments.output.clone().unwrap_or_else(|| target_dir().join("dist"));
+    std::fs::create_dir_all(&output)
+        .map_err(|error| DistError::file("make the directory", &output, error))?;
+    let source_date = source_date()?;
+    let version = env!("CARGO_PKG_VERSION");
+    let architecture = said(Command::new("dpkg").arg("--print-architecture"), ("dpkg", "dpkg"))?;
+    let mut made = Vec::new();
+    for package in contents::packages(&programs, architecture.trim())? {
+        let compression = if arguments.profile == Profile::Release { SMALL } else { QUICK };
+        made.push(pack(&package, version, source_date, (compression, &output))?);
+    }
+    Ok(made)
+}
+
+/// The command of the tool.
+///
+/// # Errors
+/// See [`DistError`].
+pub fn run(arguments: &Arguments) -> Result<(), DistError> {
+    for path in make(arguments)? {
+        let bytes = path.metadata().map_or(0, |found| found.len());
+        println!("{} ({:.1} MiB)", path.display(), mib(bytes));
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn pack(
+    package: &Package,
+    version: &str,
+    source_date: u64,
+    (compression, output): (&[&str], &Path),
+) -> Result<PathBuf, DistError> {
+    let staged = tempfile::tempdir_in(output)
+        .map_err(|error| DistError::file("make a directory in", output, error))?;
+    // A temporary directory is closed to others, and it becomes the root of the package.
+    let staged = staged.path().join(package.name);
+    package.tree.write(&staged)?;
+    let control = control::files(package, version);
+    let mut tree = Tree::default();
+    for (name, mode, text) in control {
+        tree.text(&format!("DEBIAN/{name}"), mode, text);
+    }
+    tree.write(&staged)?;
+    let name = format!("{}_{version}_{}.deb", package.name, package.architecture);
+    let path = output.join(name);
+    let mut command = Command::new("dpkg-deb");
+    command.env("SOURCE_DATE_EPOCH", source_date.to_string());
+    command.arg("--root-owner-group").args(compression).arg("--build").arg(&staged).arg(&path);
+    said(&mut command, ("dpkg-deb", "dpkg"))?;
+    Ok(path)
+}
+
+/// Seconds since the epoch that all files get.
+fn source_date() -> Result<u64, DistError> {
+    let text = match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(text) => text,
+        Err(_unset) => {
+            let mut git = Command::new("git");
+            said(git.current_dir(root()).args(["log", "-1", "--format=%ct"]), ("git", "git"))?
+        }
+    };
+    let seconds = text.trim().parse();
+    seconds.map_err(|_no_number| DistError::Sense {
+        what: format!("the time of the source, `{}`: give SOURCE_DATE_EPOCH", text.trim()),
+    })
+}
+
+/// What a program of the system prints.
+pub(crate) fn said(
+    command: &mut Command,
+    (program, package): (&'static str, &'static str),
+) -> Result<String, DistError> {
+    let output = command.output().map_err(|error| DistError::Start { program, package, error })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(DistError::Failed { program, why })
+}

@@ -1,0 +1,247 @@
+//! What lies where in each package.
+
+use std::path::Path;
+
+use super::DistError;
+use super::generated;
+use super::licences::{self, Library};
+use super::tree::{Content, READABLE, RUNNABLE, Tree};
+use crate::programs::Programs;
+use crate::root;
+
+/// One package.
+#[derive(Debug)]
+pub struct Package {
+    /// Its name.
+    pub name: &'static str,
+    /// Where it runs, in Debian's words.
+    pub architecture: String,
+    /// Fields about other packages; `@VERSION@` is this one's version.
+    pub relations: Vec<(&'static str, String)>,
+    /// What it is, in a line.
+    pub summary: &'static str,
+    /// And in some more.
+    pub description: &'static str,
+    /// Its files.
+    pub tree: Tree,
+    /// What dpkg runs: name, text.
+    pub scripts: Vec<(&'static str, String)>,
+}
+
+/// Programs with where they go.
+const PROGRAMS: &[(&str, &str)] =
+    &[("masterd", "usr/sbin"), ("noded", "usr/sbin"), ("gnt", "usr/bin")];
+
+/// Files of `packaging/` with where they go. The unit of `rapi` stays out with its program.
+const SYSTEM: &[(&str, &str)] = &[
+    ("gantry-masterd.service", "usr/lib/systemd/system/gantry-masterd.service"),
+    ("gantry-noded.service", "usr/lib/systemd/system/gantry-noded.service"),
+    ("gantry.sysusers", "usr/lib/sysusers.d/gantry.conf"),
+    ("gantry.tmpfiles", "usr/lib/tmpfiles.d/gantry.conf"),
+    ("gantry.logrotate", "etc/logrotate.d/gantry"),
+];
+
+/// Documents for operators.
+const DOCUMENTS: &[&str] = &[
+    "gnt.md",
+    "grafana/gantry.json",
+    "install.md",
+    "locking.md",
+    "luxi.md",
+    "metrics.md",
+    "node-rpc.md",
+    "performance.md",
+    "queue-format.md",
+    "upgrade.md",
+];
+
+/// Scripts that dpkg runs.
+const SCRIPTS: &[&str] = &["preinst", "postinst", "prerm", "postrm"];
+
+/// Both packages, from programs that are built.
+///
+/// # Errors
+/// A file cannot be read, or pages cannot be generated.
+pub fn packages(programs: &Programs, architecture: &str) -> Result<Vec<Package>, DistError> {
+    let pages = generated::man_pages(programs).map_err(DistError::Pages)?;
+    let completions = generated::completions();
+    let libraries = licences::libraries()?;
+    let (names, own): (Vec<_>, Vec<_>) = pages.into_iter().partition(|(file, _)| alias(file));
+    let (name_words, own_words): (Vec<_>, Vec<_>) =
+        completions.into_iter().partition(|(path, _)| alias(base(path)));
+    let main = main(programs, architecture, &libraries, (own, own_words))?;
+    Ok(vec![main, aliases(names, name_words)?])
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Whether a page or completion is of one of Ganeti's names, as `gnt-job.8`, `_gnt-job`.
+fn alias(file: &str) -> bool {
+    file.trim_start_matches('_').starts_with("gnt-")
+}
+
+type Generated = Vec<(String, Vec<u8>)>;
+
+fn main(
+    programs: &Programs,
+    architecture: &str,
+    libraries: &[Library],
+    (pages, completions): (Generated, Generated),
+) -> Result<Package, DistError> {
+    let mut tree = Tree::default();
+    let mut glibc = (2, 0);
+    for (program, directory) in PROGRAMS {
+        let from = programs.dir().join(program);
+        let bytes = std::fs::read(&from).map_err(|error| DistError::file("read", &from, error))?;
+        glibc = glibc.max(glibc_needed(&bytes));
+        tree.add(&format!("{directory}/{program}"), RUNNABLE, Content::File(from));
+    }
+    for (from, to) in SYSTEM {
+        tree.add(to, READABLE, Content::File(root().join("packaging").join(from)));
+    }
+    for document in DOCUMENTS {
+        let from = root().join("docs").join(document);
+        tree.add(&format!("usr/share/doc/gantry/{document}"), READABLE, Content::File(from));
+    }
+    add_generated(&mut tree, pages, completions);
+    let texts = licences::texts(libraries)?;
+    let told = Content::Gzip(texts.into_bytes());
+    tree.add("usr/share/doc/gantry/licences.txt.gz", READABLE, told);
+    add_legal(&mut tree, "gantry", libraries)?;
+    let scripts = SCRIPTS.iter().map(|name| Ok((*name, script(name)?)));
+    let libc = format!("libc6 (>= {}.{}), libgcc-s1", glibc.0, glibc.1);
+    Ok(Package {
+        name: "gantry",
+        architecture: architecture.to_owned(),
+        relations: vec![
+            ("Depends", format!("{libc}, systemd (>= 247), init-system-helpers (>= 1.54)")),
+            ("Recommends", "logrotate".to_owned()),
+            ("Suggests", "gantry-ganeti-names, prometheus".to_owned()),
+        ],
+        summary: "cluster manager: bare machines to running work by one durable job queue",
+        description: "Master daemon, agent and command line. A machine is master or node only after\n\
+                      `gnt cluster init` or `noded enroll`; until then nothing runs.",
+        tree,
+        scripts: scripts.collect::<Result<_, DistError>>()?,
+    })
+}
+
+/// Ganeti's own names for what `gnt` does. A package apart: on a machine that still has Ganeti they
+/// are Ganeti's, in files of the same names.
+fn aliases(pages: Generated, completions: Generated) -> Result<Package, DistError> {
+    let mut tree = Tree::default();
+    for (page, _) in &pages {
+        let name = page.split('.').next().unwrap_or(page);
+        tree.add(&format!("usr/bin/{name}"), RUNNABLE, Content::Link("gnt".to_owned()));
+    }
+    add_generated(&mut tree, pages, completions);
+    add_legal(&mut tree, "gantry-ganeti-names", &[])?;
+    Ok(Package {
+        name: "gantry-ganeti-names",
+        architecture: "all".to_owned(),
+        relations: vec![
+            ("Depends", "gantry (>= @VERSION@)".to_owned()),
+            ("Conflicts", "ganeti".to_owned()),
+        ],
+        summary: "Gantry's command line under the names of Ganeti's",
+        description: "Links gnt-job, gnt-node, … to gnt, with manual pages and completions, for\n\
+                      scripts that were written for Ganeti.",
+        tree,
+        scripts: Vec::new(),
+    })
+}
+
+fn add_generated(tree: &mut Tree, pages: Generated, completions: Generated) {
+    for (page, text) in pages {
+        let to = format!("usr/share/man/man8/{page}.gz");
+        tree.add(&to, READABLE, Content::Gzip(text));
+    }
+    for (path, text) in completions {
+        tree.add(&format!("usr/share/{path}"), READABLE, Content::Bytes(text));
+    }
+}
+
+/// What policy asks of every package: who may do what with it, and what changed.
+fn add_legal(tree: &mut Tree, name: &str, libraries: &[Library]) -> Result<(), DistError> {
+    let mut copyright = String::from(
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\
+         Upstream-Name: Gantry\n\n\
+         Files: *\n\
+         Copyright: The Gantry developers\n\
+         License: MIT or Apache-2.0\n",
+    );
+    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let text = read(&root().join(file))?;
+        for line in text.lines() {
+            let line = line.trim_end();
+            copyright.push_str(&format!(" {}\n", if line.is_empty() { "." } else { line }));
+        }
+        copyright.push_str(" .\n");
+    }
+    if !libraries.is_empty() {
+        copyright.push_str("\nComment:\n");
+        copyright.push_str(" The programs have these libraries built in; the texts of their\n");
+        copyright.push_str(&format!(" licences are in /usr/share/doc/{name}/licences.txt.gz.\n"));
+        for Library { name, licence, .. } in libraries {
+            copyright.push_str(&format!("  {name}: {licence}\n"));
+        }
+    }
+    tree.text(&format!("usr/share/doc/{name}/copyright"), READABLE, copyright);
+    let changes = read(&root().join("CHANGELOG.md"))?.into_bytes();
+    let to = format!("usr/share/doc/{name}/changelog.gz");
+    tree.add(&to, READABLE, Content::Gzip(changes));
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, DistError> {
+    std::fs::read_to_string(path).map_err(|error| DistError::file("read", path, error))
+}
+
+fn script(name: &str) -> Result<String, DistError> {
+    let text = read(&root().join(format!("packaging/debian/gantry.{name}")))?;
+    Ok(text.replace("@FORMAT@", &queue_format::store::FORMAT.to_string()))
+}
+
+/// The newest version of the C library whose symbols a program names.
+fn glibc_needed(program: &[u8]) -> (u32, u32) {
+    const MARK: &[u8] = b"GLIBC_";
+    let found = program.windows(MARK.len()).enumerate().filter(|(_, window)| *window == MARK);
+    let versions = found.filter_map(|(at, _)| {
+        let rest = &program[at + MARK.len()..];
+        let end = rest.iter().position(|b| !b.is_ascii_digit() && *b != b'.')?;
+        let mut numbers = std::str::from_utf8(&rest[..end]).ok()?.split('.').map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    });
+    versions.max().unwrap_or((2, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_symbol_counts() {
+        let program = b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_PRIVATE\0GLIBC_2.9\0GLIBCXX_3.4\0";
+        assert_eq!(glibc_needed(program), (2, 34));
+        assert_eq!(glibc_needed(b"static"), (2, 0));
+    }
+
+    #[test]
+    fn scripts_know_the_format_of_the_store() {
+        for name in SCRIPTS {
+            let text = script(name).unwrap();
+            assert!(text.starts_with("#!/bin/sh\n") && text.contains("\nset -e\n"), "{name}");
+            assert!(!text.contains("@"), "{name} has a place that nobody filled");
+        }
+        assert!(script("preinst").unwrap().contains("FORMAT=1\n"));
+    }
+
+    #[test]
+    fn names_of_ganeti_are_told_from_our_own() {
+        let ganetis = ["gnt-job.8", "_gnt-job", "gnt-job", "gnt-job.fish"];
+        assert!(ganetis.iter().all(|file| alias(file)));
+        assert!(!["gnt.8", "_gnt", "gnt", "noded.8"].iter().any(|file| alias(file)));
+    }
+}

@@ -1,0 +1,162 @@
+//! Installs the packages on a machine of its own: a fresh Debian with its own systemd, in a
+//! container without a network.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use model::layout::{ADMIN_GROUP, DAEMON_GROUP, Layout};
+
+use super::{Outcome, Round, needs};
+use crate::dist::{self, Arguments, tree::RUNNABLE};
+use crate::programs::Profile;
+use crate::target_dir;
+
+/// The Debian that is installed; the one that the units were made for.
+const SUITE: &str = "bookworm";
+/// What it needs besides the least.
+const INCLUDED: &str = "--include=systemd,systemd-sysv,logrotate";
+/// How long all may take inside, in seconds: ten times what it does on two busy cores.
+const PATIENCE: &str = "300";
+/// What runs inside.
+const TRIAL: &str = include_str!("package.sh");
+/// The unit that runs it, and ends the machine.
+const UNIT: &str = "\
+[Unit]
+Description=Trial of the packages
+Wants=basic.target
+After=basic.target
+SuccessAction=poweroff-force
+FailureAction=poweroff-force
+
+[Service]
+Type=oneshot
+ExecStart=/bin/bash /root/trial
+StandardOutput=file:/root/told
+StandardError=file:/root/told
+TimeoutStartSec=infinity
+";
+/// What the script says last.
+const WELL: &str = "+ : all is well";
+/// How much of what it said is shown where it failed.
+const LINES_SHOWN: usize = 40;
+/// Programs that make and run the machine.
+const PROGRAMS: &[&str] = &["debootstrap", "systemd-nspawn", "script", "dpkg-deb", "timeout"];
+
+/// The step.
+pub(super) fn install(_round: &mut Round) -> Outcome {
+    if !nix::unistd::geteuid().is_root() {
+        return Outcome::Skipped("only root may make a machine to install on".to_owned());
+    }
+    let missing: Vec<&str> =
+        PROGRAMS.iter().copied().filter(|program| needs::find(program).is_none()).collect();
+    if !missing.is_empty() {
+        return Outcome::Skipped(format!("{} missing", missing.join(", ")));
+    }
+    let fresh = match debian() {
+        Ok(fresh) => fresh,
+        Err(why) => return Outcome::Skipped(why),
+    };
+    let packed = Arguments { profile: Profile::Debug, output: None };
+    let packages = match dist::make(&packed) {
+        Ok(packages) => packages,
+        Err(error) => return Outcome::Failed(crate::chain(&error)),
+    };
+    match try_out(&fresh, &packages) {
+        Ok(told) if told.lines().any(|line| line == WELL) => Outcome::Passed,
+        Ok(told) => {
+            let lines: Vec<&str> = told.lines().collect();
+            println!("{}", lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n"));
+            Outcome::Failed("the packages do not do what they should, see above".to_owned())
+        }
+        Err(error) => Outcome::Failed(format!("cannot make the machine: {error}")),
+    }
+}
+
+/// A Debian that nothing was done to: made once, and copied for each trial.
+fn debian() -> Result<PathBuf, String> {
+    let made = target_dir().join(format!("debian-{SUITE}"));
+    if made.exists() {
+        return Ok(made);
+    }
+    // Under another name until it is whole.
+    let making = target_dir().join(format!("debian-{SUITE}.new"));
+    drop(fs::remove_dir_all(&making));
+    println!("$ debootstrap {SUITE}, which takes a minute, once");
+    let mut command = Command::new("debootstrap");
+    command.args(["--variant=minbase", INCLUDED, SUITE]).arg(&making);
+    let output = command.output().map_err(|error| format!("debootstrap: {error}"))?;
+    if !output.status.success() {
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        let last = told.lines().last().unwrap_or_default();
+        return Err(format!("no Debian to install on, debootstrap says: {last}"));
+    }
+    stdx::atomic::rename(&making, &made).map_err(|error| format!("{}: {error}", made.display()))?;
+    Ok(made)
+}
+
+/// Starts a copy of `fresh` with the packages in it, and gives what the trial said.
+fn try_out(fresh: &Path, packages: &[PathBuf]) -> io::Result<String> {
+    let place = tempfile::tempdir_in(target_dir())?;
+    let machine = place.path().join("root");
+    let copied = Command::new("cp").arg("-a").arg(fresh).arg(&machine).status()?;
+    if !copied.success() {
+        return Err(io::Error::other("cp failed"));
+    }
+    let home = machine.join("root");
+    for package in packages {
+        fs::copy(package, home.join(package.file_name().unwrap_or_default()))?;
+    }
+    stdx::atomic::write(&home.join("trial"), TRIAL.as_bytes(), RUNNABLE)?;
+    stdx::atomic::write(&home.join("directories"), directories().as_bytes(), 0o644)?;
+    let units = machine.join("etc/systemd/system");
+    stdx::atomic::write(&units.join("trial.service"), UNIT.as_bytes(), 0o644)?;
+    let name = format!("gantry-{}", std::process::id());
+    let boot = format!(
+        "systemd-nspawn --quiet --boot --directory='{}' --register=no --keep-unit \
+         --private-network --machine={name} systemd.unit=trial.service",
+        machine.display()
+    );
+    // It needs a terminal, and hangs without its own control groups.
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=10", PATIENCE, "script", "-qec", &boot, "/dev/null"]);
+    command.env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1").stdin(std::process::Stdio::null());
+    let output = command.output()?;
+    let told = fs::read_to_string(home.join("told"));
+    told.or_else(|_never_ran| Ok(String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// The directories of the layout with owner, group and mode, a line for each.
+fn directories() -> String {
+    let group = |path: &str| match path {
+        "etc/gantry" => "root",
+        "run/gantry" => ADMIN_GROUP,
+        _ => DAEMON_GROUP,
+    };
+    let is_directory = |path: &&str| !path.rsplit('/').next().unwrap_or_default().contains('.');
+    let rows = Layout::TABLE.iter().filter(|(path, ..)| is_directory(path));
+    rows.map(|(path, owner, mode, _)| {
+        format!("/{path} {owner} {} {}\n", group(path), mode.trim_start_matches('0'))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_listed_without_the_files_in_them() {
+        let lines = directories();
+        assert!(lines.contains("/var/lib/gantry/node gantry-node gantry-daemons 750\n"), "{lines}");
+        assert!(lines.contains("/etc/gantry root root 755\n"), "{lines}");
+        assert!(!lines.contains(".pem") && !lines.contains(".log"), "{lines}");
+    }
+
+    #[test]
+    fn the_trial_says_at_the_end_that_all_is_well() {
+        assert!(TRIAL.ends_with(&format!("\n{}\n", WELL.trim_start_matches("+ "))));
+        assert!(TRIAL.contains("\nset -euxo pipefail\n"));
+    }
+}
