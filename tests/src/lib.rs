@@ -3,7 +3,8 @@
 //! In reading order: [`cluster`] is a temporary root with a master and agents on loopback
 //! addresses of their own, so that tests run side by side; [`run`] runs a command and tells what
 //! came of it; [`place`] gives the addresses and finds the programs; [`wire`] is a pair of network
-//! namespaces with a cable; [`loop_fs`] a file system that can end; [`inspect`] reads what lies on the disk; [`seed`] is a source of
+//! namespaces with a cable; [`loop_fs`] a file system that can end; [`load`] clients
+//! that are busy; [`inspect`] reads what lies on the disk; [`seed`] is a source of
 //! numbers that can be repeated.
 #![expect(
     clippy::unwrap_used,
@@ -13,6 +14,7 @@
 
 pub mod cluster;
 pub mod inspect;
+pub mod load;
 pub mod loop_fs;
 pub mod place;
 pub mod run;

@@ -6,4 +6,5 @@
 //! that is not counted, since a file system that has ended answers some requests as if it lived.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test says what it saw")]
 
+mod master;
 mod store;
