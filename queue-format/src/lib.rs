@@ -18,6 +18,9 @@ pub mod store;
 
 mod disk;
 
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
+
 pub use change::codec::DecodeError;
 pub use change::{Batch, Change};
 pub use key::{Key, KeyError};

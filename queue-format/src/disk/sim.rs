@@ -4,6 +4,7 @@
 //! they changed, as in file systems with a journal; contents only by their own fsync, sector by
 //! sector in any order. [`SimDisk::stop_after`] lets the world end between any two operations,
 //! [`SimDisk::crash`] gives the disk as one possible next boot finds it.
+#![expect(clippy::unwrap_used, reason = "a simulation that is wrong ends")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -19,14 +20,17 @@ const SECTOR: usize = 512;
 
 /// A repeatable source of chance.
 #[derive(Debug, Clone)]
-pub(crate) struct Chance(u64);
+pub struct Chance(u64);
 
 impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The chances of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
+    /// A number below `limit`, zero if that is zero.
+    pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -36,7 +40,7 @@ impl Chance {
 
 /// How a stop looks to the operation that meets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub enum Stop {
     /// It was not begun.
     Before,
     /// It was done, but its caller never learns.
@@ -45,7 +49,7 @@ pub(crate) enum Stop {
 
 /// What the next boot finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Loss {
+pub enum Loss {
     /// All that was written: only the process died. What was not durable still is not.
     Nothing,
     /// Whatever was not durable may be lost or torn.
@@ -80,8 +84,9 @@ struct World {
     full: bool,
 }
 
+/// A disk; clones are the same one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SimDisk(Arc<Mutex<World>>);
+pub struct SimDisk(Arc<Mutex<World>>);
 
 fn stopped() -> io::Error {
     io::Error::other("the world ended")
@@ -105,30 +110,33 @@ impl SimDisk {
     }
 
     /// Changing operations so far.
-    pub(crate) fn operations(&self) -> usize {
+    #[must_use]
+    pub fn operations(&self) -> usize {
         self.0.lock().operations
     }
 
     /// Lets `operations` more changing operations happen; the next one meets the stop and
     /// everything after it fails.
-    pub(crate) fn stop_after(&self, operations: usize, stop: Stop) {
+    pub fn stop_after(&self, operations: usize, stop: Stop) {
         let mut world = self.0.lock();
         world.stop = Some((world.operations + operations, stop));
     }
 
     /// Whether the stop was met.
-    pub(crate) fn is_stopped(&self) -> bool {
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
         let world = self.0.lock();
         world.stop.is_some_and(|(at, _stop)| world.operations > at)
     }
 
     /// No room for new files until set back.
-    pub(crate) fn set_full(&self, full: bool) {
+    pub fn set_full(&self, full: bool) {
         self.0.lock().full = full;
     }
 
     /// The disk as the next boot finds it.
-    pub(crate) fn crash(&self, loss: Loss, chance: &mut Chance) -> Self {
+    #[must_use]
+    pub fn crash(&self, loss: Loss, chance: &mut Chance) -> Self {
         let mut world = self.0.lock().clone();
         world.stop = None;
         if loss == Loss::PowerCut {
@@ -152,7 +160,10 @@ impl SimDisk {
     }
 
     /// Changes bytes behind everyone's back.
-    pub(crate) fn tamper(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn tamper(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut world = self.0.lock();
         let Some(Node::File(file)) = world.names.get(path).copied() else {
             panic!("{} is no file", path.display());

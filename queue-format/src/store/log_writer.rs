@@ -63,6 +63,8 @@ struct Log<T, S: LogSteps<T>> {
     left_over: Option<S::Group>,
     /// How long a group takes, as a running mean.
     usual: Duration,
+    /// How long it may take for submitters to write by themselves.
+    quick: Duration,
     /// Journal bytes between requests for a checkpoint.
     request_bytes: u64,
     /// Journal bytes at the last request.
@@ -76,6 +78,7 @@ impl<T, S: LogSteps<T>> LogWriter<T, S> {
             steps,
             left_over: None,
             usual: Duration::ZERO,
+            quick: QUICK,
             request_bytes,
             requested_at: 0,
         };
@@ -108,6 +111,44 @@ impl<T, S: LogSteps<T>> LogWriter<T, S> {
             self.shared.fail(&error);
         }
         self.shared.queue.call();
+    }
+}
+
+#[cfg(any(test, feature = "simulation"))]
+impl<T, S: LogSteps<T>> LogWriter<T, S> {
+    /// Lets submitters write by themselves whatever the time that it takes.
+    pub(super) fn forget_time(&self) {
+        self.log.lock().quick = Duration::MAX;
+    }
+
+    /// Writes what waits, as the thread does, but comes back where that would wait for room: then
+    /// this is false, and the next call is to follow a checkpoint, and to say so.
+    pub(super) fn write_unless_full(&self, after_checkpoint: bool) -> Result<bool, FatalError> {
+        let mut log = self.log.lock();
+        loop {
+            if let Some(work) = self.shared.queue.take_room() {
+                if !log.make_room(work)? {
+                    return Ok(true);
+                }
+                continue;
+            }
+            let mut group = match log.left_over.take() {
+                Some(group) => group,
+                None => match self.shared.queue.next() {
+                    Some(Work::Group(group)) => log.steps.prepare(group),
+                    Some(Work::End) | None => return Ok(true),
+                    Some(work) => {
+                        log.make_room(work)?;
+                        continue;
+                    }
+                },
+            };
+            if !log.attempt(&mut group, after_checkpoint)? {
+                log.left_over = Some(group);
+                return Ok(false);
+            }
+            log.finish(group);
+        }
     }
 }
 
@@ -169,7 +210,7 @@ impl<T, S: LogSteps<T>> Log<T, S> {
 
     /// Writes a group if one waits, the disk is quick, and nothing has to be waited for.
     fn write_one(&mut self) -> Result<(), FatalError> {
-        if self.usual > QUICK || self.left_over.is_some() || self.shared.files.is_lagging() {
+        if self.usual > self.quick || self.left_over.is_some() || self.shared.files.is_lagging() {
             return Ok(());
         }
         let Some(group) = self.shared.queue.next_group() else { return Ok(()) };

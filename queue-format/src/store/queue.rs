@@ -244,6 +244,12 @@ impl<T> Queue<T> {
         if first { None } else { Some(self.take_group(&mut state)) }
     }
 
+    /// What makes room, if there is any.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn take_room(&self) -> Option<Work<T>> {
+        self.state.lock().room()
+    }
+
     /// Waits for a checkpoint, a segment or the end; submissions stay where they are.
     pub(crate) fn next_room(&self) -> Work<T> {
         let mut state = self.state.lock();
