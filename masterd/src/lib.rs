@@ -25,4 +25,6 @@ pub mod bootstrap;
 pub mod daemon;
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod testing;

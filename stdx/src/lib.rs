@@ -15,4 +15,4 @@ pub mod owner;
 pub mod tasks;
 
 pub use clock::Clock;
-pub use tasks::{Tasks, aside};
+pub use tasks::{Tasks, apart, aside};
