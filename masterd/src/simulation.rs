@@ -10,16 +10,18 @@ mod client;
 mod oracle;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use model::Timestamp;
 use model::layout::Layout;
 use parking_lot::Mutex;
 use queue_format::simulation::{Chance, Hand, Loss, SimDisk, Step, Stop};
-use queue_format::{Callbacks, Change, Committer, Epoch, Store, StoreOptions};
+use queue_format::{Callbacks, Change, Committer, Epoch, Key, Store, StoreOptions};
 use rpc::calls::Membership;
 use rpc::identity::{Authority, NodeIdentity};
 use stdx::{Clock, Tasks};
@@ -123,7 +125,8 @@ impl History {
         Self { disk, clock, chance: Chance::new(seed), oracle: Arc::default() }
     }
 
-    fn run(&mut self) {
+    /// Runs to the end of the last life, and gives all that is stored then.
+    fn run(&mut self) -> BTreeMap<Key, Bytes> {
         for _ in 0..=self.chance.below(LIVES_MAX) {
             let ending = if self.chance.below(6) == 0 { Ending::Asked } else { Ending::Crash };
             if ending == Ending::Crash {
@@ -142,6 +145,7 @@ impl History {
         let found = load::load(&store).unwrap();
         self.oracle.lock().check(&found, &store);
         self.oracle.lock().check_ended(&found, &store);
+        store.scan("").unwrap().map(Result::unwrap).collect()
     }
 
     /// A source of chance that follows from this one.
@@ -334,8 +338,8 @@ impl Daemon {
 async fn turn(chance: &mut Chance) {
     match chance.below(4) {
         0 => {
-            tokio::time::sleep(Duration::from_micros(u64::try_from(chance.below(20_000)).unwrap()))
-                .await
+            let micros = u64::try_from(chance.below(20_000)).unwrap();
+            tokio::time::sleep(Duration::from_micros(micros)).await;
         }
         _ => tokio::task::yield_now().await,
     }
@@ -376,9 +380,9 @@ thread_local! {
     static SEED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-fn run_one(seed: u64) {
+fn run_one(seed: u64) -> BTreeMap<Key, Bytes> {
     SEED.set(seed);
-    History::new(seed).run();
+    History::new(seed).run()
 }
 
 /// A panic says how to repeat it at once: the end of the writer in it ends the process.
@@ -392,10 +396,18 @@ fn tell_seed_of_panics() {
 }
 
 #[test]
+fn simulation_repeats_with_its_seed() {
+    for seed in 0..20 {
+        assert!(run_one(seed) == run_one(seed), "seed {seed} gave two histories");
+    }
+}
+
+#[test]
 fn simulation_of_lives_and_power_cuts() {
     tell_seed_of_panics();
     if let Some(seed) = std::env::var("SEED").ok().and_then(|text| text.parse().ok()) {
-        return run_one(seed);
+        run_one(seed);
+        return;
     }
     let begin = Clock::system().now_micros().unsigned_abs() / 1_000 % 1_000_000_000;
     let count = histories();

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crate::disk::sim::{Chance, Loss, SimDisk, Stop};
+pub use crate::disk::sim::{Chance, Fault, Loss, SimDisk, Stop};
 pub use crate::store::committer::by_hand::{Hand, Step};
 use crate::store::open::{Writer, open};
 use crate::store::{OpenError, Store, StoreOptions};

@@ -47,6 +47,17 @@ pub enum Stop {
     After,
 }
 
+/// An error that operations meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// What the system says, as `EIO` or `ENOSPC`.
+    pub errno: rustix::io::Errno,
+    /// Whether the operation was done all the same.
+    pub done: bool,
+    /// So many operations meet it, one after the other.
+    pub times: usize,
+}
+
 /// What the next boot finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
@@ -60,6 +71,16 @@ pub enum Loss {
 struct Content {
     now: Vec<u8>,
     durable: Vec<u8>,
+    /// A flush has failed: what was written is taken for clean, and no later flush writes it.
+    forgotten: bool,
+}
+
+impl Content {
+    fn flush(&mut self) {
+        if !self.forgotten {
+            self.durable = self.now.clone();
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +102,7 @@ struct World {
     next_temporary: u64,
     operations: usize,
     stop: Option<(usize, Stop)>,
+    fault: Option<(usize, Fault)>,
     full: bool,
 }
 
@@ -122,6 +144,19 @@ impl SimDisk {
         world.stop = Some((world.operations + operations, stop));
     }
 
+    /// Lets `operations` more changing operations happen; the next ones meet the fault.
+    pub fn fail_after(&self, operations: usize, fault: Fault) {
+        let mut world = self.0.lock();
+        world.fault = Some((world.operations + operations, fault));
+    }
+
+    /// Whether an operation met the fault.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        let world = self.0.lock();
+        world.fault.is_some_and(|(at, _fault)| world.operations > at)
+    }
+
     /// Whether the stop was met.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -139,6 +174,10 @@ impl SimDisk {
     pub fn crash(&self, loss: Loss, chance: &mut Chance) -> Self {
         let mut world = self.0.lock().clone();
         world.stop = None;
+        world.fault = None;
+        for content in world.contents.values_mut() {
+            content.forgotten = false;
+        }
         if loss == Loss::PowerCut {
             let kept = chance.below(world.unsynced.len() + 1);
             for change in world.unsynced.drain(..).take(kept) {
@@ -178,6 +217,14 @@ impl SimDisk {
         let mut world = self.0.lock();
         let at = world.operations;
         world.operations += 1;
+        if let Some((first, fault)) = world.fault
+            && (first..first.saturating_add(fault.times)).contains(&at)
+        {
+            if fault.done {
+                drop(operation(&mut world));
+            }
+            return Err(fault.errno.into());
+        }
         match world.stop {
             Some((stop, Stop::After)) if stop == at => {
                 drop(operation(&mut world));
@@ -186,6 +233,17 @@ impl SimDisk {
             Some((stop, _)) if stop <= at => Err(stopped()),
             _ => operation(&mut world),
         }
+    }
+
+    fn flush(&self, file: u64) -> io::Result<()> {
+        let flushed = self.change(|world| {
+            world.contents.get_mut(&file).unwrap().flush();
+            Ok(())
+        });
+        if flushed.is_err() {
+            self.0.lock().contents.get_mut(&file).unwrap().forgotten = true;
+        }
+        flushed
     }
 
     fn look<T>(&self, operation: impl FnOnce(&World) -> io::Result<T>) -> io::Result<T> {
@@ -268,7 +326,7 @@ impl World {
         self.check_directory(path)?;
         let file = self.next_file;
         self.next_file += 1;
-        self.contents.insert(file, Content { now: content.to_vec(), durable: Vec::new() });
+        self.contents.insert(file, Content { now: content.to_vec(), ..Content::default() });
         self.rename(vec![(path.to_owned(), Some(Node::File(file)))]);
         Ok(())
     }
@@ -362,13 +420,10 @@ impl Disk for SimDisk {
 
     fn sync_files(&self, paths: &[PathBuf]) -> io::Result<()> {
         for path in paths {
-            self.change(|world| {
-                if let Ok(file) = world.file(path) {
-                    let content = world.contents.get_mut(&file).unwrap();
-                    content.durable = content.now.clone();
-                }
-                Ok(())
-            })?;
+            let file = self.0.lock().file(path);
+            if let Ok(file) = file {
+                self.flush(file)?;
+            }
         }
         Ok(())
     }
@@ -413,10 +468,6 @@ impl SegmentFile for Segment {
             content.now[start..start + bytes.len()].copy_from_slice(bytes);
             Ok(())
         })?;
-        self.disk.change(|world| {
-            let content = world.contents.get_mut(&self.file).unwrap();
-            content.durable = content.now.clone();
-            Ok(())
-        })
+        self.disk.flush(self.file)
     }
 }
