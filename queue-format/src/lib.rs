@@ -17,6 +17,7 @@ pub mod position;
 pub mod store;
 
 mod disk;
+mod sync;
 
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulation;

@@ -28,6 +28,9 @@ mod threads;
 
 #[cfg(test)]
 mod crash_tests;
+#[cfg(feature = "shuttle")]
+#[cfg(test)]
+mod orders;
 #[cfg(test)]
 mod tests;
 

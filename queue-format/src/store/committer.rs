@@ -1,8 +1,7 @@
 //! Taking changes from any thread, and the threads that commit them.
 
+use crate::sync::Mutex;
 use std::sync::Arc;
-
-use parking_lot::Mutex;
 
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) mod by_hand;

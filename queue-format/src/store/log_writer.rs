@@ -4,13 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use super::commit::FatalError;
 use super::files::Reach;
 use super::queue::{Submission, Work};
 use super::threads::Shared;
 use crate::journal::ring::NewSegment;
+use crate::sync::Mutex;
 
 /// A submitter writes by itself only on a disk that has been faster than this: on a slower one it
 /// would be held up for long, and a thread's wake-up is nothing beside a flush.

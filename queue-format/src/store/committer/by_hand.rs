@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::{Assembled, CommitSteps, Committer, StartError};
 use crate::position::Epoch;
 use crate::store::callbacks::Callbacks;
@@ -13,6 +11,7 @@ use crate::store::files::Reach;
 use crate::store::log_writer::LogWriter;
 use crate::store::threads::{Closing, Shared};
 use crate::store::{Durability, Store};
+use crate::sync::Mutex;
 
 /// What one of the threads does between two points where others come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
