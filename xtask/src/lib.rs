@@ -1,13 +1,15 @@
 //! The commands of this repository.
 //!
 //! In reading order: [`mod@test`] runs everything that must hold; [`demo`] shows a cluster at work on
-//! this machine; [`mod@bench`] measures it against the disk under it. [`programs`] and [`stage`] are
+//! this machine; [`mod@bench`] measures it against the disk under it; [`fuzz`] looks for bytes that
+//! break a rule. [`programs`] and [`stage`] are
 //! what demo and bench stand on: the built programs, and a temporary root with daemons that ends
 //! with its owner.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]
 
 pub mod bench;
 pub mod demo;
+pub mod fuzz;
 pub mod test;
 
 pub mod programs;
@@ -34,6 +36,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Measure the disk and the queue on it
     Bench(bench::Arguments),
+    /// Look for bytes that break a rule
+    Fuzz(fuzz::Arguments),
     /// Be a client of a bench
     #[command(hide = true)]
     BenchClient(bench::client::Arguments),
@@ -45,6 +49,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
     let ended = match arguments.command {
         Command::Test(arguments) => return test::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments).map_err(|error| chain(&error)),
+        Command::Fuzz(arguments) => fuzz::run(&arguments).map_err(|error| chain(&error)),
         Command::BenchClient(arguments) => {
             bench::client::run(&arguments).map_err(|error| chain(&error))
         }
