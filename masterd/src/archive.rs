@@ -106,7 +106,7 @@ impl Archive {
             drop(permit);
             done
         };
-        let done = tokio::task::spawn_blocking(read).await;
+        let done = stdx::apart(read).await;
         done.unwrap_or_else(|ended| Err(corrupted(format!("reading the archive failed: {ended}"))))
     }
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use model::cluster::Role;
 use model::layout::{self, Layout};
 use model::{Job, NodeName, Timestamp};
-use queue_format::{Callbacks, Committer, Durability, Epoch, Refusal, Store, StoreOptions};
+use queue_format::{
+    Callbacks, Committer, Durability, Epoch, Refusal, StartError, Store, StoreOptions,
+};
 use rpc::Client;
 use rpc::calls::Membership;
 use rpc::identity::{Authority, IdentityError, NodeIdentity};
@@ -86,7 +88,7 @@ pub enum DaemonError {
     },
     /// The store does not start.
     #[error("cannot start the store")]
-    Start(#[from] queue_format::StartError),
+    Start(#[from] StartError),
     /// The store did not take the role entry.
     #[error("the store refused the role entry: {0}")]
     Refused(String),
@@ -128,7 +130,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let found = load::load(&store).map_err(DaemonError::Found)?;
     let me = check_role(&found.config, identity.name())?;
     let sockets = socket::bind(layout.luxi_socket(), options.ganeti_socket.as_deref())?;
-    let master = take_role(store, found, me, &clock).await?;
+    let master = take_role(store, found, me, &clock, Store::start).await?;
     let (listeners, sockets) = socket::publish(sockets)?;
     let epoch = master.epoch;
     let world = world(&master, &layout, (identity, membership, authority), &clock);
@@ -238,7 +240,7 @@ fn open(options: &Options) -> Result<Store, DaemonError> {
 }
 
 /// Id and name of this node, if it is the master.
-fn check_role(config: &Config, me: &NodeName) -> Result<(u64, NodeName), DaemonError> {
+pub(crate) fn check_role(config: &Config, me: &NodeName) -> Result<(u64, NodeName), DaemonError> {
     let node = config.nodes.get(me).ok_or_else(|| DaemonError::Stranger(me.clone()))?;
     if config.role.master != *me {
         let master = config.role.master.clone();
@@ -248,23 +250,25 @@ fn check_role(config: &Config, me: &NodeName) -> Result<(u64, NodeName), DaemonE
 }
 
 /// A master that has its role, and serves nobody yet.
-struct Master {
-    state: State,
-    commands: tokio::sync::mpsc::Receiver<writer::Command>,
+pub(crate) struct Master {
+    pub(crate) state: State,
+    pub(crate) commands: tokio::sync::mpsc::Receiver<writer::Command>,
     writer: Writer,
-    committer: Arc<Committer<After>>,
-    published: Arc<Published>,
+    pub(crate) committer: Arc<Committer<After>>,
+    pub(crate) published: Arc<Published>,
     epoch: Epoch,
     metrics: Arc<Metrics>,
-    archived: std::collections::HashMap<model::JobId, model::JobStatus>,
+    pub(crate) archived: std::collections::HashMap<model::JobId, model::JobStatus>,
 }
 
-/// Commits the role entry: the new epoch, and what becomes of the jobs that were found.
-async fn take_role(
+/// Commits the role entry: the new epoch, and what becomes of the jobs that were found. `start` is
+/// [`Store::start`], or what a simulation has in its place.
+pub(crate) async fn take_role(
     store: Store,
     found: Found,
     (id, me): (u64, NodeName),
     clock: &Clock,
+    start: impl FnOnce(Store, Epoch, Callbacks<After>) -> Result<Committer<After>, StartError>,
 ) -> Result<Master, DaemonError> {
     let Found { mut config, jobs, serial, drained, archived } = found;
     let now = Timestamp::from_micros(clock.now_micros());
@@ -294,7 +298,7 @@ async fn take_role(
     let counted = Arc::clone(&metrics);
     let callbacks = Callbacks::new(move |group, position| publisher.publish(group, position))
         .on_flushed(move |flushed| counted.flushed(flushed));
-    let committer = Arc::new(store.start(epoch, callbacks)?);
+    let committer = Arc::new(start(store, epoch, callbacks)?);
     commit_role(&committer, &jobs, &changed, &documents).await?;
     published.jobs.tally().forget_found();
     tracing::info!(jobs = jobs.len(), changed = changed.len(), term = epoch.term, "role is taken");
@@ -325,7 +329,7 @@ async fn commit_role(
         .map_err(|_refusal| DaemonError::RoleLost)
 }
 
-fn world(
+pub(crate) fn world(
     master: &Master,
     layout: &Layout,
     (identity, membership, authority): (NodeIdentity, Membership, Authority),

@@ -30,4 +30,6 @@ pub mod daemon;
 pub mod upgrade;
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod testing;

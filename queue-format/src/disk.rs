@@ -4,7 +4,7 @@
 //! durable, stops between any two operations and loses what a power cut may lose.
 
 pub(crate) mod real;
-#[cfg(test)]
+#[cfg(any(test, feature = "simulation"))]
 pub(crate) mod sim;
 
 use std::fmt::Debug;

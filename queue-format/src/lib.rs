@@ -17,6 +17,10 @@ pub mod position;
 pub mod store;
 
 mod disk;
+mod sync;
+
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
 
 pub use change::codec::DecodeError;
 pub use change::{Batch, Change};

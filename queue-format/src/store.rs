@@ -12,13 +12,13 @@ mod admission;
 mod callbacks;
 mod checkpoint;
 mod commit;
-mod committer;
+pub(crate) mod committer;
 mod dirty;
 mod files;
 mod header;
 mod log_writer;
 mod naive;
-mod open;
+pub(crate) mod open;
 mod pending;
 mod queue;
 mod replicated;
@@ -28,6 +28,9 @@ mod threads;
 
 #[cfg(test)]
 mod crash_tests;
+#[cfg(feature = "shuttle")]
+#[cfg(test)]
+mod orders;
 #[cfg(test)]
 mod tests;
 

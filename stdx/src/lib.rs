@@ -3,12 +3,14 @@
 //! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins
 //! what runs in the background, [`atomic`] replaces files whole, [`local_time`] is the wall clock
 //! here, [`daemon`] is what every daemon does at its start and end, `metrics` (a feature) counts for
-//! Prometheus, [`net`] holds the sockets that know their interface.
+//! Prometheus, [`net`] holds the sockets that know their interface; [`file_system`] ends one, for
+//! tests.
 #![warn(missing_docs)]
 
 pub mod atomic;
 pub mod clock;
 pub mod daemon;
+pub mod file_system;
 pub mod local_time;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -18,4 +20,4 @@ pub mod tasks;
 
 pub use clock::Clock;
 pub use local_time::local_time;
-pub use tasks::{Tasks, aside};
+pub use tasks::{Tasks, apart, aside};

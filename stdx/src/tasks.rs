@@ -16,6 +16,20 @@ pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Does work that waits for the disk on a thread of its own; on a runtime with a single thread,
+/// where everything is to happen in one order, at once.
+///
+/// # Errors
+/// It panicked.
+pub async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, tokio::task::JoinError> {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::spawn_blocking(work).await,
+        _ => Ok(work()),
+    }
+}
+
 /// A set of tasks which ends together.
 ///
 /// A clone refers to the same set. A task that panics is logged with its name and ends alone.

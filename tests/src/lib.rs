@@ -3,7 +3,9 @@
 //! In reading order: [`cluster`] is a temporary root with a master and agents on loopback
 //! addresses of their own, so that tests run side by side; [`run`] runs a command and tells what
 //! came of it; [`place`] gives the addresses and finds the programs; [`wire`] is a pair of network
-//! namespaces with a cable; [`inspect`] reads what lies on the disk, [`page`] a page of metrics; [`seed`] is a source of
+//! namespaces with a cable; [`loop_fs`] a file system that can end; [`load`] clients
+//! that are busy; [`inspect`] reads what lies on the disk, [`page`] a page of metrics; [`seed`] is a
+//! source of
 //! numbers that can be repeated.
 #![expect(
     clippy::unwrap_used,
@@ -13,6 +15,8 @@
 
 pub mod cluster;
 pub mod inspect;
+pub mod load;
+pub mod loop_fs;
 pub mod page;
 pub mod place;
 pub mod run;
@@ -28,4 +32,13 @@ pub fn is_root() -> bool {
 /// Says loudly that a test did not run; tools look for the word.
 pub fn skip(what: &str, why: &str) {
     eprintln!("skipped: {what}: {why}");
+}
+
+/// The environment variable by which `cargo xtask test --quick` asks for less.
+const QUICK: &str = "GANTRY_TEST_QUICK";
+
+/// How often something random is tried: `all` times, or `few` where a quick answer is asked for.
+#[must_use]
+pub fn many(all: u64, few: u64) -> u64 {
+    if std::env::var_os(QUICK).is_some() { few } else { all }
 }

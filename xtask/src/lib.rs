@@ -1,7 +1,8 @@
 //! The commands of this repository.
 //!
 //! In reading order: [`mod@test`] runs everything that must hold; [`demo`] shows a cluster at work on
-//! this machine; [`mod@bench`] measures it against the disk under it; [`dist`] packs it. [`programs`] and [`stage`] are
+//! this machine; [`mod@bench`] measures it against the disk under it; [`dist`] packs it; [`fuzz`]
+//! looks for bytes that break a rule. [`programs`] and [`stage`] are
 //! what demo and bench stand on: the built programs, and a temporary root with daemons that ends
 //! with its owner.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]
@@ -9,6 +10,7 @@
 pub mod bench;
 pub mod demo;
 pub mod dist;
+pub mod fuzz;
 pub mod test;
 
 pub mod programs;
@@ -37,6 +39,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Make Debian packages in target/dist
     Dist(dist::Arguments),
+    /// Look for bytes that break a rule
+    Fuzz(fuzz::Arguments),
     /// Be a client of a bench
     #[command(hide = true)]
     BenchClient(bench::client::Arguments),
@@ -48,6 +52,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
     let ended = match arguments.command {
         Command::Test(arguments) => return test::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments).map_err(|error| chain(&error)),
+        Command::Fuzz(arguments) => fuzz::run(&arguments).map_err(|error| chain(&error)),
         Command::BenchClient(arguments) => {
             bench::client::run(&arguments).map_err(|error| chain(&error))
         }

@@ -25,7 +25,8 @@ pub struct Arguments {
     /// Steps to run, and parts of names of tests to run; everything when none is named
     #[arg(value_name = "FILTER", long_help = steps::help())]
     pub filters: Vec<String>,
-    /// Leave out what takes long: documents, installation, and most cases of property tests
+    /// Leave out what takes long: documents, installation, most cases of property tests, most
+    /// power cuts and simulated lives
     #[arg(long)]
     pub quick: bool,
 }

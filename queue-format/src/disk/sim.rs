@@ -4,6 +4,7 @@
 //! they changed, as in file systems with a journal; contents only by their own fsync, sector by
 //! sector in any order. [`SimDisk::stop_after`] lets the world end between any two operations,
 //! [`SimDisk::crash`] gives the disk as one possible next boot finds it.
+#![expect(clippy::unwrap_used, reason = "a simulation that is wrong ends")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -19,14 +20,17 @@ const SECTOR: usize = 512;
 
 /// A repeatable source of chance.
 #[derive(Debug, Clone)]
-pub(crate) struct Chance(u64);
+pub struct Chance(u64);
 
 impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The chances of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
+    /// A number below `limit`, zero if that is zero.
+    pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -36,16 +40,27 @@ impl Chance {
 
 /// How a stop looks to the operation that meets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub enum Stop {
     /// It was not begun.
     Before,
     /// It was done, but its caller never learns.
     After,
 }
 
+/// An error that operations meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// What the system says, as `EIO` or `ENOSPC`.
+    pub errno: rustix::io::Errno,
+    /// Whether the operation was done all the same.
+    pub done: bool,
+    /// So many operations meet it, one after the other.
+    pub times: usize,
+}
+
 /// What the next boot finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Loss {
+pub enum Loss {
     /// All that was written: only the process died. What was not durable still is not.
     Nothing,
     /// Whatever was not durable may be lost or torn.
@@ -56,6 +71,16 @@ pub(crate) enum Loss {
 struct Content {
     now: Vec<u8>,
     durable: Vec<u8>,
+    /// A flush has failed: what was written is taken for clean, and no later flush writes it.
+    forgotten: bool,
+}
+
+impl Content {
+    fn flush(&mut self) {
+        if !self.forgotten {
+            self.durable = self.now.clone();
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +102,13 @@ struct World {
     next_temporary: u64,
     operations: usize,
     stop: Option<(usize, Stop)>,
+    fault: Option<(usize, Fault)>,
     full: bool,
 }
 
+/// A disk; clones are the same one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SimDisk(Arc<Mutex<World>>);
+pub struct SimDisk(Arc<Mutex<World>>);
 
 fn stopped() -> io::Error {
     io::Error::other("the world ended")
@@ -105,32 +132,52 @@ impl SimDisk {
     }
 
     /// Changing operations so far.
-    pub(crate) fn operations(&self) -> usize {
+    #[must_use]
+    pub fn operations(&self) -> usize {
         self.0.lock().operations
     }
 
     /// Lets `operations` more changing operations happen; the next one meets the stop and
     /// everything after it fails.
-    pub(crate) fn stop_after(&self, operations: usize, stop: Stop) {
+    pub fn stop_after(&self, operations: usize, stop: Stop) {
         let mut world = self.0.lock();
         world.stop = Some((world.operations + operations, stop));
     }
 
+    /// Lets `operations` more changing operations happen; the next ones meet the fault.
+    pub fn fail_after(&self, operations: usize, fault: Fault) {
+        let mut world = self.0.lock();
+        world.fault = Some((world.operations + operations, fault));
+    }
+
+    /// Whether an operation met the fault.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        let world = self.0.lock();
+        world.fault.is_some_and(|(at, _fault)| world.operations > at)
+    }
+
     /// Whether the stop was met.
-    pub(crate) fn is_stopped(&self) -> bool {
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
         let world = self.0.lock();
         world.stop.is_some_and(|(at, _stop)| world.operations > at)
     }
 
     /// No room for new files until set back.
-    pub(crate) fn set_full(&self, full: bool) {
+    pub fn set_full(&self, full: bool) {
         self.0.lock().full = full;
     }
 
     /// The disk as the next boot finds it.
-    pub(crate) fn crash(&self, loss: Loss, chance: &mut Chance) -> Self {
+    #[must_use]
+    pub fn crash(&self, loss: Loss, chance: &mut Chance) -> Self {
         let mut world = self.0.lock().clone();
         world.stop = None;
+        world.fault = None;
+        for content in world.contents.values_mut() {
+            content.forgotten = false;
+        }
         if loss == Loss::PowerCut {
             let kept = chance.below(world.unsynced.len() + 1);
             for change in world.unsynced.drain(..).take(kept) {
@@ -152,7 +199,10 @@ impl SimDisk {
     }
 
     /// Changes bytes behind everyone's back.
-    pub(crate) fn tamper(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn tamper(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut world = self.0.lock();
         let Some(Node::File(file)) = world.names.get(path).copied() else {
             panic!("{} is no file", path.display());
@@ -167,6 +217,14 @@ impl SimDisk {
         let mut world = self.0.lock();
         let at = world.operations;
         world.operations += 1;
+        if let Some((first, fault)) = world.fault
+            && (first..first.saturating_add(fault.times)).contains(&at)
+        {
+            if fault.done {
+                drop(operation(&mut world));
+            }
+            return Err(fault.errno.into());
+        }
         match world.stop {
             Some((stop, Stop::After)) if stop == at => {
                 drop(operation(&mut world));
@@ -175,6 +233,17 @@ impl SimDisk {
             Some((stop, _)) if stop <= at => Err(stopped()),
             _ => operation(&mut world),
         }
+    }
+
+    fn flush(&self, file: u64) -> io::Result<()> {
+        let flushed = self.change(|world| {
+            world.contents.get_mut(&file).unwrap().flush();
+            Ok(())
+        });
+        if flushed.is_err() {
+            self.0.lock().contents.get_mut(&file).unwrap().forgotten = true;
+        }
+        flushed
     }
 
     fn look<T>(&self, operation: impl FnOnce(&World) -> io::Result<T>) -> io::Result<T> {
@@ -257,7 +326,7 @@ impl World {
         self.check_directory(path)?;
         let file = self.next_file;
         self.next_file += 1;
-        self.contents.insert(file, Content { now: content.to_vec(), durable: Vec::new() });
+        self.contents.insert(file, Content { now: content.to_vec(), ..Content::default() });
         self.rename(vec![(path.to_owned(), Some(Node::File(file)))]);
         Ok(())
     }
@@ -351,13 +420,10 @@ impl Disk for SimDisk {
 
     fn sync_files(&self, paths: &[PathBuf]) -> io::Result<()> {
         for path in paths {
-            self.change(|world| {
-                if let Ok(file) = world.file(path) {
-                    let content = world.contents.get_mut(&file).unwrap();
-                    content.durable = content.now.clone();
-                }
-                Ok(())
-            })?;
+            let file = self.0.lock().file(path);
+            if let Ok(file) = file {
+                self.flush(file)?;
+            }
         }
         Ok(())
     }
@@ -402,10 +468,6 @@ impl SegmentFile for Segment {
             content.now[start..start + bytes.len()].copy_from_slice(bytes);
             Ok(())
         })?;
-        self.disk.change(|world| {
-            let content = world.contents.get_mut(&self.file).unwrap();
-            content.durable = content.now.clone();
-            Ok(())
-        })
+        self.disk.flush(self.file)
     }
 }

@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
 use super::commit::FatalError;
 use super::files::{Files, Reach};
 use super::header::{self, Header, HeaderError};
 use crate::disk::{self, Disk};
+use crate::sync::{Condvar, Mutex};
 
 /// How long to wait before trying again to replace the header on a disk that takes nothing.
 const FULL_RETRY: Duration = Duration::from_millis(500);

@@ -1,11 +1,12 @@
 //! Taking changes from any thread, and the threads that commit them.
 
+use crate::sync::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) mod by_hand;
 
-use super::Store;
 use super::admission::{Backlog, CloseError, Health, Refusal, Refused, group_bytes_max, weigh};
 use super::callbacks::{Callbacks, Flushed, OnCommitted, OnFlushed};
 use super::checkpoint::{Bell, Checkpoint};
@@ -17,7 +18,9 @@ use super::open::Parts;
 use super::queue::{PushError, Queue, Submission};
 use super::scan::Reader;
 use super::threads::{Closing, EndState, Shared, Status, spawn_all};
+use super::{Store, StoreOptions};
 use crate::change::Change;
+use crate::disk::Locked;
 use crate::journal::Journal;
 use crate::journal::ring::{Fill, NewSegment};
 use crate::position::{Epoch, Position};
@@ -57,6 +60,35 @@ impl Store {
         epoch: Epoch,
         callbacks: Callbacks<T>,
     ) -> Result<Committer<T>, StartError> {
+        let assembled = self.assemble(epoch, callbacks)?;
+        let Assembled { shared, steps, checkpoint, missing_segments, options, .. } = assembled;
+        let threads = spawn_all(
+            &shared,
+            steps,
+            checkpoint,
+            missing_segments,
+            (options, EndState::FilesAlone),
+        );
+        let (threads, log) = threads.map_err(|error| {
+            shared.end();
+            StartError::Thread(error)
+        })?;
+        let closing = Closing { threads, lock: assembled.lock };
+        Ok(Committer {
+            shared,
+            reader: assembled.reader,
+            closing: Mutex::new(Some(closing)),
+            log,
+            submission_bytes_max: assembled.submission_bytes_max,
+        })
+    }
+
+    /// All that the threads work with, and nothing that runs.
+    fn assemble<T: Send + 'static>(
+        self,
+        epoch: Epoch,
+        callbacks: Callbacks<T>,
+    ) -> Result<Assembled<T>, StartError> {
         let found = self.recovered.position.epoch;
         if epoch < found {
             return Err(StartError::Epoch { found, asked: epoch });
@@ -84,25 +116,29 @@ impl Store {
             on_committed: callbacks.on_committed,
             on_flushed: callbacks.on_flushed,
         };
-        let threads = spawn_all(
-            &shared,
+        let submission_bytes_max = group_bytes_max * 2;
+        Ok(Assembled {
+            shared,
             steps,
             checkpoint,
             missing_segments,
-            (options, EndState::FilesAlone),
-        );
-        let (threads, log) = threads.map_err(|error| {
-            shared.end();
-            StartError::Thread(error)
-        })?;
-        Ok(Committer {
-            shared,
+            options,
             reader,
-            closing: Mutex::new(Some(Closing { threads, lock })),
-            log,
-            submission_bytes_max: group_bytes_max * 2,
+            lock,
+            submission_bytes_max,
         })
     }
+}
+
+struct Assembled<T> {
+    shared: Arc<Shared<T>>,
+    steps: CommitSteps<T>,
+    checkpoint: Checkpoint,
+    missing_segments: Vec<usize>,
+    options: StoreOptions,
+    reader: Reader,
+    lock: Box<dyn Locked>,
+    submission_bytes_max: usize,
 }
 
 impl<T: Send + 'static> Committer<T> {

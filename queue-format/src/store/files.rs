@@ -15,7 +15,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use parking_lot::{Condvar, Mutex};
 
 use super::dirty::Dirty;
 use super::header::Note;
@@ -24,6 +23,7 @@ use crate::change::Batch;
 use crate::disk::Disk;
 use crate::key::Key;
 use crate::position::Position;
+use crate::sync::{Condvar, Mutex};
 
 /// Content that may wait for the file writer before new work is refused.
 pub const LAG_BYTES_SOFT: usize = 64 << 20;

@@ -4,13 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use super::commit::FatalError;
 use super::files::Reach;
 use super::queue::{Submission, Work};
 use super::threads::Shared;
 use crate::journal::ring::NewSegment;
+use crate::sync::Mutex;
 
 /// A submitter writes by itself only on a disk that has been faster than this: on a slower one it
 /// would be held up for long, and a thread's wake-up is nothing beside a flush.
@@ -63,6 +62,8 @@ struct Log<T, S: LogSteps<T>> {
     left_over: Option<S::Group>,
     /// How long a group takes, as a running mean.
     usual: Duration,
+    /// How long it may take for submitters to write by themselves.
+    quick: Duration,
     /// Journal bytes between requests for a checkpoint.
     request_bytes: u64,
     /// Journal bytes at the last request.
@@ -76,6 +77,7 @@ impl<T, S: LogSteps<T>> LogWriter<T, S> {
             steps,
             left_over: None,
             usual: Duration::ZERO,
+            quick: QUICK,
             request_bytes,
             requested_at: 0,
         };
@@ -108,6 +110,44 @@ impl<T, S: LogSteps<T>> LogWriter<T, S> {
             self.shared.fail(&error);
         }
         self.shared.queue.call();
+    }
+}
+
+#[cfg(any(test, feature = "simulation"))]
+impl<T, S: LogSteps<T>> LogWriter<T, S> {
+    /// Lets submitters write by themselves whatever the time that it takes.
+    pub(super) fn forget_time(&self) {
+        self.log.lock().quick = Duration::MAX;
+    }
+
+    /// Writes what waits, as the thread does, but comes back where that would wait for room: then
+    /// this is false, and the next call is to follow a checkpoint, and to say so.
+    pub(super) fn write_unless_full(&self, after_checkpoint: bool) -> Result<bool, FatalError> {
+        let mut log = self.log.lock();
+        loop {
+            if let Some(work) = self.shared.queue.take_room() {
+                if !log.make_room(work)? {
+                    return Ok(true);
+                }
+                continue;
+            }
+            let mut group = match log.left_over.take() {
+                Some(group) => group,
+                None => match self.shared.queue.next() {
+                    Some(Work::Group(group)) => log.steps.prepare(group),
+                    Some(Work::End) | None => return Ok(true),
+                    Some(work) => {
+                        log.make_room(work)?;
+                        continue;
+                    }
+                },
+            };
+            if !log.attempt(&mut group, after_checkpoint)? {
+                log.left_over = Some(group);
+                return Ok(false);
+            }
+            log.finish(group);
+        }
     }
 }
 
@@ -169,7 +209,7 @@ impl<T, S: LogSteps<T>> Log<T, S> {
 
     /// Writes a group if one waits, the disk is quick, and nothing has to be waited for.
     fn write_one(&mut self) -> Result<(), FatalError> {
-        if self.usual > QUICK || self.left_over.is_some() || self.shared.files.is_lagging() {
+        if self.usual > self.quick || self.left_over.is_some() || self.shared.files.is_lagging() {
             return Ok(());
         }
         let Some(group) = self.shared.queue.next_group() else { return Ok(()) };

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::files::Reach;
 use crate::change::Change;
 use crate::journal::ring::NewSegment;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Changes that may wait before new work is refused: at 25,000 commits a second, over two seconds.
 pub const BACKLOG_CHANGES_SOFT: usize = 65_536;
@@ -92,8 +91,9 @@ impl<T> State<T> {
         if self.ended {
             return Some(Work::End);
         }
-        let checkpoint = self.checkpoint.take().map(Work::Checkpoint);
-        checkpoint.or_else(|| self.segments.pop().map(Work::Segment))
+        // Segments first: they are few, while each try that lacks one asks for a checkpoint anew.
+        let segment = self.segments.pop().map(Work::Segment);
+        segment.or_else(|| self.checkpoint.take().map(Work::Checkpoint))
     }
 }
 
@@ -187,7 +187,7 @@ impl<T> Queue<T> {
         self.wake_if_waiting(state);
     }
 
-    fn wake_if_waiting(&self, state: parking_lot::MutexGuard<'_, State<T>>) {
+    fn wake_if_waiting(&self, state: MutexGuard<'_, State<T>>) {
         let waiting = state.waiting;
         drop(state);
         if waiting {
@@ -242,6 +242,12 @@ impl<T> Queue<T> {
             || !state.segments.is_empty()
             || state.submissions.is_empty();
         if first { None } else { Some(self.take_group(&mut state)) }
+    }
+
+    /// What makes room, if there is any.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn take_room(&self) -> Option<Work<T>> {
+        self.state.lock().room()
     }
 
     /// Waits for a checkpoint, a segment or the end; submissions stay where they are.

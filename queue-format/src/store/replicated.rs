@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use self::steps::{Progress, RecordSteps, Recorded};
 use super::admission::{CloseError, Health, group_bytes_max};
@@ -31,6 +30,7 @@ use crate::change::Batch;
 use crate::journal::{Entry, Record};
 use crate::key::Key;
 use crate::position::Position;
+use crate::sync::Mutex;
 
 /// A store opened for a replication engine: locked, recovered up to what is known to be committed.
 #[derive(Debug)]

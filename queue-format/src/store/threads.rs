@@ -1,10 +1,7 @@
 //! The threads of a committer: thin loops over the steps of `commit`, `files` and `checkpoint`.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 use super::admission::{CloseError, Health};
 use super::callbacks::{OnFatal, chain};
@@ -17,6 +14,8 @@ use super::{Durability, StoreOptions};
 use crate::disk::Locked;
 use crate::journal::ring::{Fill, NewSegment};
 use crate::position::Position;
+use crate::sync::Mutex;
+use crate::sync::thread::{self, JoinHandle};
 
 /// What closing needs once.
 pub(super) struct Closing {
@@ -113,7 +112,7 @@ pub(super) fn spawn_all<T: Send + 'static, S: LogSteps<T> + 'static>(
 ) -> std::io::Result<Spawned<T, S>> {
     let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
         let guard = PanicGuard(shared.clone());
-        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
             let _guard = guard;
             body();
         })

@@ -20,6 +20,8 @@ const NEEDS: &[Need] = &[
     Need { program: "curl", package: "curl", purpose: "a real HTTP client" },
     Need { program: "ip", package: "iproute2", purpose: "network namespaces" },
     Need { program: "ps", package: "procps", purpose: "looking at daemons" },
+    Need { program: "mkfs.ext4", package: "e2fsprogs", purpose: "power cuts on ext4" },
+    Need { program: "mkfs.xfs", package: "xfsprogs", purpose: "power cuts on XFS" },
     Need { program: "jq", package: "jq", purpose: "reading answers in scripts" },
     Need { program: "gnt-job", package: "ganeti", purpose: "real Ganeti clients" },
     Need { program: "systemd-analyze", package: "systemd", purpose: "checking the units" },

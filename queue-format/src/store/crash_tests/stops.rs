@@ -4,19 +4,19 @@
 use super::*;
 use crate::disk::sim::{Loss, Stop};
 
-fn new_disk() -> SimDisk {
+pub(super) fn new_disk() -> SimDisk {
     SimDisk::with_root(Path::new(ROOT))
 }
 
 /// Runs the steps until they end or the world does.
-fn run(disk: &SimDisk, steps: &[Step], history: &mut History) -> Result<(), Ended> {
+pub(super) fn run(disk: &SimDisk, steps: &[Step], history: &mut History) -> Result<(), Ended> {
     let store = open_on(disk).map_err(|_error| Ended)?;
     let mut machine = Machine::try_start(store)?;
     take_all(&mut machine, steps, history)
 }
 
 /// Boots until a boot gets through; each earlier one is stopped somewhere, too.
-fn boot(disk: SimDisk, chance: &mut Chance, what: &str) -> (SimDisk, Store) {
+pub(super) fn boot(disk: SimDisk, chance: &mut Chance, what: &str) -> (SimDisk, Store) {
     let mut disk = disk;
     for _ in 0..chance.below(4) {
         disk.stop_after(chance.below(40), [Stop::Before, Stop::After][chance.below(2)]);
@@ -51,7 +51,7 @@ fn stop_at(steps: &[Step], at: usize, stop: Stop, loss: Loss, seed: u64) {
     history.check(&store, &what);
 }
 
-fn operations(steps: &[Step]) -> usize {
+pub(super) fn operations(steps: &[Step]) -> usize {
     let disk = new_disk();
     run(&disk, steps, &mut History::new()).expect("nothing stops this");
     disk.operations()

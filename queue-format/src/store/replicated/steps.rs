@@ -4,14 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::journal::ring::NewSegment;
 use crate::journal::{AppendError, Entry, Journal, Record};
 use crate::store::commit::FatalError;
 use crate::store::files::{Files, Reach};
 use crate::store::log_writer::LogSteps;
 use crate::store::queue::Submission;
+use crate::sync::Mutex;
 
 /// Records on their way to the journal.
 pub(in crate::store) struct Recorded<T> {

@@ -1,0 +1,430 @@
+//! Whole lives of a master in one process: it runs on a disk in memory, with a clock that jumps and
+//! clients that do anything, and ends in the middle of an operation on the disk. What the clients
+//! were told before that must hold in every later life.
+//!
+//! A seed decides everything: what the clients do, in which order all steps are taken, where the
+//! world ends and what the power cut leaves. `SEED=n cargo xtask test simulation` repeats one.
+//! [`client`] is what the clients do, [`oracle`] what they were told.
+
+mod client;
+mod oracle;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::Timestamp;
+use model::layout::Layout;
+use parking_lot::Mutex;
+use queue_format::simulation::{Chance, Hand, Loss, SimDisk, Step, Stop};
+use queue_format::{Callbacks, Change, Committer, Epoch, Key, Store, StoreOptions};
+use rpc::calls::Membership;
+use rpc::identity::{Authority, NodeIdentity};
+use stdx::{Clock, Tasks};
+use tokio_util::sync::CancellationToken;
+
+use crate::bootstrap;
+use crate::daemon::load::{self, Found};
+use crate::daemon::{self, Master};
+use crate::jobs::worker::Workers;
+use crate::luxi_service::LuxiService;
+use crate::writer::publish::After;
+use crate::writer::{self, Tools};
+use oracle::Oracle;
+
+/// Simulated histories in a usual run, and in a quick one.
+const HISTORIES: u64 = 2_000;
+const HISTORIES_QUICK: u64 = 100;
+/// Lives of a master in one history, besides the last one, which no crash ends.
+const LIVES_MAX: usize = 4;
+/// Clients at the same time.
+const CLIENTS: usize = 3;
+/// A life ends at latest after so many changing operations on the disk.
+const OPERATIONS_MAX: usize = 400;
+/// Turns of the last life until its jobs must have ended; hundreds suffice.
+const LAST_TURNS_MAX: usize = 100_000;
+/// When the first life begins.
+const BEGIN: i64 = 1_700_000_000_000_000;
+/// The clock jumps by at most so much, in both directions: some 12 years.
+const JUMP_SECONDS_MAX: usize = 1 << 28;
+
+/// What every history begins with: a new cluster, made by the code that makes real ones.
+struct Ground {
+    layout: Layout,
+    documents: Vec<Change>,
+    _dir: tempfile::TempDir,
+}
+
+fn ground() -> &'static Ground {
+    static GROUND: OnceLock<Ground> = OnceLock::new();
+    GROUND.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        let init = bootstrap::Init {
+            cluster: "demo.example".parse().unwrap(),
+            node: "n1.example".parse().unwrap(),
+            primary_ip: [127, 0, 0, 1].into(),
+            rpc_port: 1811,
+            rack: None,
+            segment_bytes: Some(1 << 20),
+        };
+        bootstrap::init(&layout, &init, Timestamp::from_micros(BEGIN)).unwrap();
+        let store = Store::open(&layout.data(), StoreOptions::default()).unwrap();
+        let put = |(key, content)| Change::Put { key, content };
+        let documents = store.scan("").unwrap().map(|entry| put(entry.unwrap())).collect();
+        Ground { layout, documents, _dir: dir }
+    })
+}
+
+fn options() -> StoreOptions {
+    StoreOptions {
+        segment_bytes: 64 << 10,
+        segments: 2,
+        write_behind: Duration::ZERO,
+        ..StoreOptions::default()
+    }
+}
+
+/// How a life is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// In the middle of things.
+    Crash,
+    /// When the clients have done what they wanted; asked to.
+    Asked,
+    /// When every job has ended.
+    Last,
+}
+
+/// The world ended.
+#[derive(Debug)]
+struct Ended;
+
+struct History {
+    disk: SimDisk,
+    clock: Clock,
+    chance: Chance,
+    oracle: Arc<Mutex<Oracle>>,
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let disk = SimDisk::empty();
+        let store = Store::open_simulated(&disk, options()).unwrap();
+        let epoch = Epoch { term: 1, node: 1 };
+        let (committer, mut hand) =
+            store.start_by_hand(epoch, Callbacks::new(|_: Vec<()>, _| {})).unwrap();
+        committer.submit(ground().documents.clone(), ()).unwrap();
+        hand.take(Step::Log).unwrap();
+        hand.finish().unwrap();
+        let clock = Clock::manual(BEGIN);
+        Self { disk, clock, chance: Chance::new(seed), oracle: Arc::default() }
+    }
+
+    /// Runs to the end of the last life, and gives all that is stored then.
+    fn run(&mut self) -> BTreeMap<Key, Bytes> {
+        for _ in 0..=self.chance.below(LIVES_MAX) {
+            let ending = if self.chance.below(6) == 0 { Ending::Asked } else { Ending::Crash };
+            if ending == Ending::Crash {
+                let stop = [Stop::Before, Stop::After][self.chance.below(2)];
+                self.disk.stop_after(self.chance.below(OPERATIONS_MAX), stop);
+            }
+            let ended = self.live(ending);
+            let loss = match ended {
+                Ok(()) => Loss::Nothing,
+                Err(Ended) => [Loss::Nothing, Loss::PowerCut][self.chance.below(2)],
+            };
+            self.disk = self.disk.crash(loss, &mut self.chance);
+        }
+        self.live(Ending::Last).expect("nothing ends the last life but its own end");
+        let store = Store::open_simulated(&self.disk, options()).unwrap();
+        let found = load::load(&store).unwrap();
+        self.oracle.lock().check(&found, &store);
+        self.oracle.lock().check_ended(&found, &store);
+        store.scan("").unwrap().map(Result::unwrap).collect()
+    }
+
+    /// A source of chance that follows from this one.
+    fn branch(&mut self) -> Chance {
+        Chance::new(u64::try_from(self.chance.below(usize::MAX)).unwrap())
+    }
+
+    /// One life on a runtime of its own, which is dropped with everything that runs in it.
+    fn live(&mut self, ending: Ending) -> Result<(), Ended> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.unwrap().block_on(self.life(ending))
+    }
+
+    async fn life(&mut self, ending: Ending) -> Result<(), Ended> {
+        let store = match Store::open_simulated(&self.disk, options()) {
+            Ok(store) => store,
+            Err(_) if self.disk.is_stopped() => return Err(Ended),
+            Err(error) => panic!("the store does not open: {error:?}"),
+        };
+        let found = load::load(&store).unwrap();
+        self.oracle.lock().check(&found, &store);
+        let begin = Start {
+            store,
+            found,
+            clock: self.clock.clone(),
+            told: (Arc::clone(&self.oracle), self.disk.clone()),
+            clients: (0..CLIENTS).map(|_| self.branch()).collect(),
+            ending,
+        };
+        let hand = Rc::new(RefCell::new(None));
+        let mut chance = self.branch();
+        let lived = serve(begin, Rc::clone(&hand));
+        tokio::pin!(lived);
+        let _dropped_first = Release(Rc::clone(&hand));
+        let (clock, disk) = (self.clock.clone(), self.disk.clone());
+        loop {
+            tokio::select! {
+                biased;
+                () = turn(&mut chance) => {
+                    if disk.is_stopped() {
+                        return Err(Ended);
+                    }
+                    maybe_jump(&clock, &mut chance);
+                    if let Some(hand) = hand.borrow_mut().as_mut()
+                        && step(hand, &mut chance).is_err()
+                    {
+                        assert!(disk.is_stopped(), "the store failed by itself");
+                        return Err(Ended);
+                    }
+                }
+                lived = &mut lived => {
+                    // Its end waits for the steps that are still to be taken.
+                    let committer = lived?;
+                    let hand = hand.borrow_mut().take();
+                    let ended = hand.map_or(Ok(()), Hand::finish);
+                    drop(committer);
+                    return ended.map_err(|_error| Ended);
+                }
+            }
+        }
+    }
+}
+
+/// Lets the hand go before all that may wait for its steps.
+struct Release(Rc<RefCell<Option<Hand<After>>>>);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        drop(self.0.borrow_mut().take());
+    }
+}
+
+/// Where clients put down what they are told, and the disk that may have ended.
+type Told = (Arc<Mutex<Oracle>>, SimDisk);
+
+/// What a life begins with.
+struct Start {
+    store: Store,
+    found: Found,
+    clock: Clock,
+    told: Told,
+    clients: Vec<Chance>,
+    ending: Ending,
+}
+
+/// The daemon with its clients, until these have done what they wanted.
+async fn serve(
+    begin: Start,
+    hand: Rc<RefCell<Option<Hand<After>>>>,
+) -> Result<Arc<Committer<After>>, Ended> {
+    let Start { store, found, clock, told, clients, ending } = begin;
+    let layout = &ground().layout;
+    let (identity, membership) = NodeIdentity::load(layout).unwrap();
+    let me = daemon::check_role(&found.config, identity.name()).unwrap();
+    let start = |store: Store, epoch, callbacks: Callbacks<After>| {
+        let (committer, taker) = store.start_by_hand(epoch, callbacks)?;
+        *hand.borrow_mut() = Some(taker);
+        Ok(committer)
+    };
+    // Nothing but the end of the disk keeps a master from its role.
+    let master =
+        daemon::take_role(store, found, me, &clock, start).await.map_err(|_error| Ended)?;
+    let keys = (identity, membership, Authority::load(layout).unwrap());
+    let committer = Arc::clone(&master.committer);
+    let daemon = Daemon::start(master, layout, keys, &clock);
+    if ending == Ending::Last {
+        daemon.undrain(&told).await;
+        daemon.all_jobs_end().await;
+    } else {
+        daemon.clients(clients, &told).await;
+    }
+    daemon.stop().await;
+    Ok(committer)
+}
+
+/// A master that serves.
+struct Daemon {
+    service: Arc<LuxiService>,
+    published: Arc<crate::writer::publish::Published>,
+    closing: CancellationToken,
+    stop: CancellationToken,
+    background: Tasks,
+    opcodes: Tasks,
+}
+
+impl Daemon {
+    fn start(
+        master: Master,
+        layout: &Layout,
+        keys: (NodeIdentity, Membership, Authority),
+        clock: &Clock,
+    ) -> Self {
+        let world = daemon::world(&master, layout, keys, clock);
+        let (background, opcodes) = (Tasks::new(), Tasks::new());
+        let (closing, stop) = (CancellationToken::new(), CancellationToken::new());
+        let tools = Tools {
+            clock: clock.clone(),
+            committer: Arc::clone(&master.committer),
+            published: Arc::clone(&master.published),
+            workers: Workers::new(Arc::clone(&world), opcodes.clone()),
+        };
+        let published = Arc::clone(&master.published);
+        let job =
+            writer::Run { archived: master.archived, closing: closing.clone(), stop: stop.clone() };
+        background.spawn("writer", writer::run(master.state, tools, master.commands, job));
+        let service = Arc::new(LuxiService::new(world));
+        Self { service, published, closing, stop, background, opcodes }
+    }
+
+    async fn clients(&self, seeds: Vec<Chance>, told: &Told) {
+        let mut clients = tokio::task::JoinSet::new();
+        for (number, chance) in seeds.into_iter().enumerate() {
+            let service = Arc::clone(&self.service);
+            let client = client::Client::new(number, service, chance, told.clone());
+            clients.spawn(client.run());
+        }
+        while let Some(ended) = clients.join_next().await {
+            if let Err(panic) = ended {
+                std::panic::resume_unwind(panic.into_panic());
+            }
+        }
+    }
+
+    async fn undrain(&self, told: &Told) {
+        let service = Arc::clone(&self.service);
+        client::Client::new(0, service, Chance::new(0), told.clone()).drain(false).await;
+    }
+
+    async fn all_jobs_end(&self) {
+        for _ in 0..LAST_TURNS_MAX {
+            if !self.published.jobs.any(|job| !job.status().is_final()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("a job stays without an end");
+    }
+
+    async fn stop(self) {
+        self.closing.cancel();
+        // What still runs is failed by the next start.
+        drop(tokio::time::timeout(Duration::from_secs(1), self.opcodes.join()).await);
+        self.stop.cancel();
+        self.background.join().await;
+    }
+}
+
+/// Lets the others go on, or lets time pass if they all wait for it.
+async fn turn(chance: &mut Chance) {
+    match chance.below(4) {
+        0 => {
+            let micros = u64::try_from(chance.below(20_000)).unwrap();
+            tokio::time::sleep(Duration::from_micros(micros)).await;
+        }
+        _ => tokio::task::yield_now().await,
+    }
+}
+
+fn step(hand: &mut Hand<After>, chance: &mut Chance) -> Result<(), queue_format::FatalError> {
+    match chance.below(16) {
+        0..=5 => hand.take(Step::Log),
+        6..=8 => hand.take(Step::Files),
+        9 => hand.take(Step::Checkpoint),
+        _ => Ok(()),
+    }
+}
+
+/// Now and then the clock is set, by a little or by years; mostly it just goes on.
+fn maybe_jump(clock: &Clock, chance: &mut Chance) {
+    let forward = i64::try_from(chance.below(10_000)).unwrap();
+    let jump = match chance.below(100) {
+        0 => i64::try_from(chance.below(JUMP_SECONDS_MAX)).unwrap() * 1_000_000,
+        1 => -i64::try_from(chance.below(JUMP_SECONDS_MAX)).unwrap() * 1_000_000,
+        2 => -forward * 1_000,
+        _ => forward,
+    };
+    clock.set(clock.now_micros().saturating_add(jump).max(0));
+}
+
+/// `HISTORIES` asks for another number, for a long run by hand.
+fn histories() -> u64 {
+    let usual = match std::env::var_os("GANTRY_TEST_QUICK") {
+        Some(_) => HISTORIES_QUICK,
+        None => HISTORIES,
+    };
+    std::env::var("HISTORIES").map_or(usual, |text| text.parse().unwrap())
+}
+
+thread_local! {
+    /// What this thread simulates.
+    static SEED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+fn run_one(seed: u64) -> BTreeMap<Key, Bytes> {
+    SEED.set(seed);
+    History::new(seed).run()
+}
+
+/// A panic says how to repeat it at once: the end of the writer in it ends the process.
+fn tell_seed_of_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let seed = SEED.get();
+        eprintln!("this is SEED={seed}; `SEED={seed} cargo xtask test simulation` repeats it");
+        usual(panic);
+    }));
+}
+
+#[test]
+fn simulation_repeats_with_its_seed() {
+    for seed in 0..20 {
+        assert!(run_one(seed) == run_one(seed), "seed {seed} gave two histories");
+    }
+}
+
+#[test]
+fn simulation_of_lives_and_power_cuts() {
+    tell_seed_of_panics();
+    if let Some(seed) = std::env::var("SEED").ok().and_then(|text| text.parse().ok()) {
+        run_one(seed);
+        return;
+    }
+    let begin = Clock::system().now_micros().unsigned_abs() / 1_000 % 1_000_000_000;
+    let count = histories();
+    eprintln!("seeds {begin} to {}", begin + count - 1);
+    let next = AtomicU64::new(begin);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= begin + count {
+                        break;
+                    }
+                    run_one(seed);
+                }
+            });
+        }
+    });
+}

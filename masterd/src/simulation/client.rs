@@ -1,0 +1,219 @@
+//! A client that does anything, below the socket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use luxi::method::{
+    ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, Method, QueryJobs, SetDrainFlag,
+    Submission, SubmitJob, SubmitManyJobs, WaitForJobChange,
+};
+use luxi::{Caller, Request, Service, request};
+use model::job::OpStatus;
+use model::{JobId, OpInput};
+use parking_lot::Mutex;
+use queue_format::simulation::{Chance, SimDisk};
+use serde_json::{Value, json};
+
+use super::oracle::Oracle;
+use crate::luxi_service::LuxiService;
+
+/// What one client wants, in steps.
+const STEPS_MAX: usize = 25;
+/// Jobs in one submission of many.
+const MANY: usize = 6;
+/// The client that alone changes the drain flag, so that it knows how it stands.
+const DRAINER: usize = 0;
+
+pub(super) struct Client {
+    number: usize,
+    service: Arc<LuxiService>,
+    chance: Chance,
+    oracle: Arc<Mutex<Oracle>>,
+    disk: SimDisk,
+    /// Jobs that only this client gives priorities.
+    mine: Vec<JobId>,
+}
+
+impl Client {
+    pub(super) fn new(
+        number: usize,
+        service: Arc<LuxiService>,
+        chance: Chance,
+        (oracle, disk): (Arc<Mutex<Oracle>>, SimDisk),
+    ) -> Self {
+        Self { number, service, chance, oracle, disk, mine: Vec::new() }
+    }
+
+    pub(super) async fn run(mut self) {
+        for _ in 0..self.chance.below(STEPS_MAX) {
+            self.step().await;
+            if self.chance.below(3) == 0 {
+                let micros = u64::try_from(self.chance.below(100_000)).unwrap();
+                tokio::time::sleep(Duration::from_micros(micros)).await;
+            }
+        }
+    }
+
+    async fn step(&mut self) {
+        match self.chance.below(20) {
+            0..=6 => self.submit().await,
+            7 | 8 => self.submit_many().await,
+            9..=11 => self.look().await,
+            12 | 13 => self.wait().await,
+            14 => self.cancel().await,
+            15 => self.change_priority().await,
+            16 | 17 => self.archive().await,
+            18 => self.auto_archive().await,
+            _ if self.number == DRAINER => {
+                let drained = self.chance.below(2) == 0;
+                self.drain(drained).await;
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks as a client does, through the bytes of request and answer.
+    async fn ask<M: Method>(&self, call: M) -> Result<M::Reply, Value> {
+        let mut message = Vec::new();
+        request::write(&call, &mut message).unwrap();
+        let request = Request::parse(&message[..message.len() - 1]).unwrap();
+        let answer = self.service.call(request, Caller { uid: 0, gid: 0, pid: None }, None).await;
+        let bytes = answer.as_bytes();
+        let mut answer: Value = serde_json::from_slice(&bytes[..bytes.len() - 1]).unwrap();
+        let result = answer["result"].take();
+        match answer["success"].as_bool().unwrap() {
+            true => Ok(serde_json::from_value(result).unwrap()),
+            false => Err(result),
+        }
+    }
+
+    /// Asks what only the end of the world leaves without an answer.
+    async fn must<M: Method>(&self, call: M) -> Option<M::Reply> {
+        match self.ask(call).await {
+            Ok(reply) => Some(reply),
+            Err(_) if self.disk.is_stopped() => None,
+            Err(error) => panic!("{} failed: {error}", M::NAME),
+        }
+    }
+
+    /// One or two opcodes, some of which fail, wait for locks or for other jobs.
+    fn job(&mut self, mark: &str, place: usize) -> Vec<OpInput> {
+        let count = 1 + self.chance.below(2);
+        (0..count).map(|_| self.opcode(mark, place)).collect()
+    }
+
+    fn opcode(&mut self, mark: &str, place: usize) -> OpInput {
+        let duration = [0.0, 0.0, 0.001, 0.05, 2.0][self.chance.below(5)];
+        let mut op = json!({
+            "OP_ID": "OP_TEST_DELAY", "duration": duration, "comment": mark,
+            "no_locks": self.chance.below(3) > 0, "priority": self.chance.below(20),
+            "repeat": self.chance.below(3),
+        });
+        if self.chance.below(8) == 0 {
+            op["on_nodes"] = json!(["nobody"]);
+        }
+        let statuses = [json!([]), json!(["success"]), json!(["error", "canceled"])];
+        let statuses = statuses[self.chance.below(3)].clone();
+        let any = self.chance.below(usize::MAX);
+        match self.chance.below(4) {
+            0 if place > 0 => {
+                let back = i64::try_from(1 + self.chance.below(place)).unwrap();
+                op["depends"] = json!([[-back, statuses]]);
+            }
+            1 => {
+                let other = self.oracle.lock().job(any);
+                op["depends"] = other.map_or(Value::Null, |id| json!([[id, statuses]]));
+            }
+            _ => {}
+        }
+        OpInput::parse(&op.to_string()).unwrap()
+    }
+
+    async fn submit(&mut self) {
+        let mark = self.oracle.lock().mark();
+        let ops = self.job(&mark, 0);
+        if let Ok(id) = self.ask(SubmitJob { ops }).await {
+            self.oracle.lock().accepted(id, mark);
+            self.mine.push(id);
+        }
+    }
+
+    async fn submit_many(&mut self) {
+        let count = 1 + self.chance.below(MANY);
+        let marks: Vec<String> = (0..count).map(|_| self.oracle.lock().mark()).collect();
+        let jobs = marks.iter().enumerate().map(|(at, mark)| self.job(mark, at)).collect();
+        let Ok(answers) = self.ask(SubmitManyJobs { jobs }).await else { return };
+        assert_eq!(answers.len(), count);
+        for (mark, answer) in marks.into_iter().zip(answers) {
+            if let Submission::Accepted(id) = answer {
+                self.oracle.lock().accepted(id, mark);
+                self.mine.push(id);
+            }
+        }
+    }
+
+    fn any_job(&mut self) -> Option<JobId> {
+        let any = self.chance.below(usize::MAX);
+        self.oracle.lock().job(any)
+    }
+
+    async fn look(&mut self) {
+        let Some(id) = self.any_job() else { return };
+        let fields = ["opstatus", "opresult", "archived"].into();
+        let call = QueryJobs { job_ids: Some(vec![id]), fields };
+        let Some(rows) = self.must(call).await else { return };
+        let row = rows.into_iter().next().unwrap();
+        let row = row.unwrap_or_else(|| panic!("job {id} was accepted and is not there"));
+        let statuses: Vec<OpStatus> = serde_json::from_value(row[0].clone()).unwrap();
+        let results = row[1].as_array().unwrap().clone();
+        self.oracle.lock().seen(id, statuses.into_iter().zip(results).collect());
+    }
+
+    async fn wait(&mut self) {
+        let Some(job_id) = self.any_job() else { return };
+        let timeout = [0.0, 0.01, 1.0, 30.0][self.chance.below(4)];
+        let fields = ["status"].into();
+        let previous = [None, Some(vec![json!("queued")])][self.chance.below(2)].clone();
+        let call = WaitForJobChange { job_id, fields, previous, previous_log: None, timeout };
+        let _change = self.must(call).await;
+    }
+
+    async fn cancel(&mut self) {
+        let Some(job_id) = self.any_job() else { return };
+        let Ok((done, text)) = self.ask(CancelJob { job_id, kill: false }).await else { return };
+        if done && text.starts_with("Dequeued") {
+            self.oracle.lock().canceled(job_id);
+        }
+    }
+
+    async fn change_priority(&mut self) {
+        if self.mine.is_empty() {
+            return;
+        }
+        let job_id = self.mine[self.chance.below(self.mine.len())];
+        let priority = i32::try_from(self.chance.below(40)).unwrap() - 20;
+        self.oracle.lock().set_priority(job_id, None);
+        if let Ok((true, _text)) = self.ask(ChangeJobPriority { job_id, priority }).await {
+            self.oracle.lock().set_priority(job_id, Some(priority));
+        }
+    }
+
+    async fn archive(&mut self) {
+        let Some(job_id) = self.any_job() else { return };
+        if let Ok(true) = self.ask(ArchiveJob { job_id }).await {
+            self.oracle.lock().archived(job_id);
+        }
+    }
+
+    async fn auto_archive(&mut self) {
+        let age = [-1, 0, 60, i64::MAX][self.chance.below(4)];
+        let _counts = self.must(AutoArchiveJobs { age, timeout: 1.0 }).await;
+    }
+
+    pub(super) async fn drain(&self, drained: bool) {
+        self.oracle.lock().set_drained(None);
+        if self.ask(SetDrainFlag { drained }).await.is_ok() {
+            self.oracle.lock().set_drained(Some(drained));
+        }
+    }
+}
