@@ -1,15 +1,14 @@
 //! Makes the Debian packages.
 //!
-//! In reading order: [`contents`] says what lies where in each package; [`generated`] makes pages
-//! and completions; [`licences`] collects what the dependencies want told; [`control`] is what dpkg
-//! is told; [`tree`] writes all of it into a directory, which `dpkg-deb` packs.
+//! In reading order: [`contents`] says what lies where in each package; [`licences`] collects what
+//! the dependencies want told; [`control`] is what dpkg is told; [`tree`] writes all of it into a
+//! directory, which `dpkg-deb` packs.
 //!
 //! Two runs on the same source with the same compiler give the same bytes: times come from
 //! `SOURCE_DATE_EPOCH`, or else from the last commit, and owners are root.
 
 pub mod contents;
 pub mod control;
-pub mod generated;
 pub mod licences;
 pub mod tree;
 

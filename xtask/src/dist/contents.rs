@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::DistError;
-use super::generated;
 use super::licences::{self, Library};
 use super::tree::{Content, READABLE, RUNNABLE, Tree};
 use crate::programs::Programs;
@@ -63,8 +62,8 @@ const SCRIPTS: &[&str] = &["preinst", "postinst", "prerm", "postrm"];
 /// # Errors
 /// A file cannot be read, or pages cannot be generated.
 pub fn packages(programs: &Programs, architecture: &str) -> Result<Vec<Package>, DistError> {
-    let pages = generated::man_pages(programs).map_err(DistError::Pages)?;
-    let completions = generated::completions();
+    let pages = cli::man_pages().map_err(DistError::Pages)?;
+    let completions = cli::completions();
     let libraries = licences::libraries()?;
     let (names, own): (Vec<_>, Vec<_>) = pages.into_iter().partition(|(file, _)| alias(file));
     let (name_words, own_words): (Vec<_>, Vec<_>) =
