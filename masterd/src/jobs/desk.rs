@@ -41,7 +41,7 @@ pub async fn submit(
 /// with its id, and is not made again.
 ///
 /// # Errors
-/// As [`submit`].
+/// As [`submit()`].
 pub async fn submit_for(
     world: &World,
     jobs: Vec<Vec<OpInput>>,

@@ -150,17 +150,21 @@ impl Client {
     /// What the client's script was told at `event`.
     async fn event(&self, event: &str) -> BTreeMap<String, String> {
         let path: PathBuf = self.directory.path().join(event);
-        let text = tokio::time::timeout(PATIENCE, async {
-            loop {
-                if let Ok(text) = std::fs::read_to_string(&path) {
-                    return text;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        });
-        let text = text.await.unwrap_or_else(|_| panic!("udhcpc had no `{event}`"));
+        self.waits_for(event, || path.exists()).await;
+        let text = std::fs::read_to_string(&path).unwrap();
         let pair = |line: &str| line.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()));
         text.lines().filter_map(pair).collect()
+    }
+
+    /// Waits until something is seen of what the client does.
+    async fn waits_for(&self, what: &str, seen: impl Fn() -> bool) {
+        let seen = async {
+            while !seen() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, seen).await;
+        assert!(waited.is_ok(), "the client had no `{what}`");
     }
 
     fn signal(&self, name: &str) {
@@ -259,6 +263,13 @@ fn dhclient_leases_and_reboots() {
             assert_eq!(told["new_subnet_mask"], "255.255.255.192");
             assert_eq!(told["new_routers"], "10.69.0.1");
             assert_eq!(rig.leased().await.address, FIRST);
+            // It writes down its lease behind the run of its script.
+            client
+                .waits_for("the lease", || {
+                    let noted = std::fs::read_to_string(&leases);
+                    noted.is_ok_and(|text| text.contains("fixed-address 10.69.0.32"))
+                })
+                .await;
         }
         rig.stop().await;
     });
