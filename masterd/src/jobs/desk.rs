@@ -37,7 +37,7 @@ pub async fn submit(
     submit_for(world, jobs, to_drained, None).await
 }
 
-/// As [`submit`], on behalf of `sender`. A job that came of the same request before is answered
+/// As [`submit()`], on behalf of `sender`. A job that came of the same request before is answered
 /// with its id, and is not made again.
 ///
 /// # Errors
