@@ -1,7 +1,7 @@
 //! What std lacks and several crates need. No word of the cluster is spoken here.
 //!
 //! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins
-//! what runs in the background, [`atomic`] replaces files whole, [`local_time`] is the wall clock
+//! what runs in the background, [`atomic`] replaces files whole, [`mod@local_time`] is the wall clock
 //! here, [`daemon`] is what every daemon does at its start and end, `metrics` (a feature) counts for
 //! Prometheus, [`net`] holds the sockets that know their interface; [`file_system`] ends one, for
 //! tests.
