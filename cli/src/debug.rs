@@ -60,6 +60,9 @@ pub(crate) struct DelayArguments {
     /// Take no locks.
     #[arg(short = 'l', long)]
     no_locks: bool,
+    /// Sleep only on those nodes whose locks are free, at least one.
+    #[arg(long, conflicts_with = "no_locks")]
+    opportunistic_locking: bool,
     #[command(flatten)]
     job: JobArguments,
 }
@@ -83,6 +86,7 @@ fn delay(arguments: DelayArguments, session: &Session) -> Result<(), CliError> {
         repeat: arguments.repeat,
         interruptible: arguments.interruptible,
         no_locks: arguments.no_locks,
+        opportunistic_locking: arguments.opportunistic_locking,
     };
     arguments.job.run(OpCode::TestDelay(op), session).map(drop)
 }

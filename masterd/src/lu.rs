@@ -70,6 +70,12 @@ pub(crate) trait LogicalUnit: Verb + Sized {
     /// A parameter names what is not there.
     fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception>;
 
+    /// How many locks of a level are enough, where those that are free at the moment will do
+    /// (opportunistic locking); none where all of them are needed, as by most units.
+    fn enough(&self, _level: Level) -> Option<usize> {
+        None
+    }
+
     /// Checks what must hold, changing nothing; the locks are held.
     fn check(
         &self,
@@ -136,8 +142,10 @@ async fn run_one<U: LogicalUnit + Sync>(unit: U, context: &mut Context) -> Resul
     }
     for level in Level::ALL {
         let wanted = unit.locks(level, &context.config())?;
-        if !wanted.is_empty() {
-            context.acquire(wanted).await?;
+        match unit.enough(level) {
+            _ if wanted.is_empty() => {}
+            Some(count) => context.acquire_some(wanted, count).await?,
+            None => context.acquire(wanted).await?,
         }
     }
     context.granted().await?;

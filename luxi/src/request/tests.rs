@@ -124,6 +124,7 @@ fn what_a_client_writes_is_what_the_server_reads() {
         repeat: 2,
         interruptible: false,
         no_locks: true,
+        opportunistic_locking: false,
     });
     let mut buffer = b"left over".to_vec();
     let call = SubmitJob { ops: vec![OpInput::new(op)] };

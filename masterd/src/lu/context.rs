@@ -21,7 +21,7 @@ use crate::archive::Archive;
 use crate::config::{Config, ConfigChange};
 use crate::exchange::contact::Contacts;
 use crate::jobs::{Answer, Event, Start, desk};
-use crate::locks::{Grant, LockError, LockName, Locks, Owner};
+use crate::locks::{Grant, LockError, LockName, Locks, Owner, Refused};
 use crate::metrics::Metrics;
 use crate::secrets::StagedSecrets;
 use crate::writer::publish::{After, Published, Snapshot};
@@ -30,6 +30,9 @@ use crate::writer::{Reply, Writer};
 /// How long an opcode waits for its locks before it fails and says who holds them: a day, since an
 /// operator may well queue a night's work behind a long one.
 const LOCK_DEADLINE: Duration = Duration::from_secs(24 * 3_600);
+
+/// Between two looks for locks that are free, where some are enough (Ganeti's).
+const SOME_LOCKS_AGAIN: Duration = Duration::from_secs(2);
 
 /// What all logical units share.
 #[derive(Debug)]
@@ -165,6 +168,39 @@ impl Context {
         };
         self.world.metrics.lock_wait_seconds.observe_time(begun.elapsed());
         granted.map_err(|refused| lock_failure(&refused))
+    }
+
+    /// Takes those of `wanted` that are free; while fewer than `count` are, tries again after a
+    /// while.
+    ///
+    /// # Errors
+    /// Canceled; or the lock manager's refusal.
+    pub async fn acquire_some(&mut self, wanted: Wanted, count: usize) -> Result<(), Failure> {
+        let deadline = tokio::time::Instant::now() + LOCK_DEADLINE;
+        loop {
+            let taken = match &mut self.grant {
+                Some(grant) => grant.try_add(wanted.clone(), count, self.priority).map(drop),
+                None => {
+                    let (locks, owner) = (&self.world.locks, Owner(self.job.0));
+                    let grant = locks.try_acquire(owner, wanted.clone(), count, self.priority);
+                    grant.map(|grant| self.grant = Some(grant))
+                }
+            };
+            match taken {
+                Err(LockError::Refused(Refused::TooFew { .. }))
+                    if tokio::time::Instant::now() < deadline =>
+                {
+                    self.until_canceled(tokio::time::sleep(SOME_LOCKS_AGAIN)).await?;
+                }
+                taken => return taken.map_err(|refused| lock_failure(&refused)),
+            }
+        }
+    }
+
+    /// Whether the opcode has this lock.
+    #[must_use]
+    pub fn holds(&self, name: &LockName) -> bool {
+        self.grant.as_ref().is_some_and(|grant| grant.held().iter().any(|(held, _)| held == name))
     }
 
     /// Takes the lock of a removed object out of use; who waits for it fails.

@@ -51,8 +51,11 @@ impl LogicalUnit for TestDelay {
         }
         names.sort();
         names.dedup();
-        let lock = |name: model::NodeName| LockName::member(Level::Node, name.as_str());
-        Ok(names.into_iter().map(|name| (lock(name), Mode::Exclusive)).collect())
+        Ok(names.iter().map(|name| (lock(name), Mode::Exclusive)).collect())
+    }
+
+    fn enough(&self, _level: Level) -> Option<usize> {
+        self.opportunistic_locking.then_some(1)
     }
 
     async fn check(&self, context: &mut Context) -> Result<DelayPlan, Failure> {
@@ -66,7 +69,12 @@ impl LogicalUnit for TestDelay {
         if self.repeat > REPEAT_MAX {
             return wrong(format!("repeat {} is above {REPEAT_MAX}", self.repeat));
         }
-        let nodes = self.nodes(&context.config())?;
+        let mut nodes = self.nodes(&context.config())?;
+        if self.opportunistic_locking && !self.no_locks {
+            nodes.retain(|name| context.holds(&lock(name)));
+            let had: Vec<&str> = nodes.iter().map(model::NodeName::as_str).collect();
+            context.say(format!("Locks that were free: {}", had.join(", "))).await;
+        }
         Ok(DelayPlan { duration: Duration::from_secs_f64(self.duration), nodes })
     }
 
@@ -85,6 +93,10 @@ impl LogicalUnit for TestDelay {
         }
         Ok(())
     }
+}
+
+fn lock(node: &model::NodeName) -> LockName {
+    LockName::member(Level::Node, node.as_str())
 }
 
 /// How a sleep ended.

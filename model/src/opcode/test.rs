@@ -26,6 +26,10 @@ pub struct TestDelay {
     /// Take no locks.
     #[serde(default = "yes")]
     pub no_locks: bool,
+    /// Sleep only on those nodes whose locks are free; one of them at least. Not Ganeti's, whose
+    /// only opcodes with this are about instances.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opportunistic_locking: bool,
 }
 
 /// Parameters of `OP_TEST_JQUEUE`.

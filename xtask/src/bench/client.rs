@@ -133,6 +133,7 @@ fn delay(seconds: f64) -> OpInput {
         repeat: 0,
         interruptible: false,
         no_locks: true,
+        opportunistic_locking: false,
     }))
 }
 
