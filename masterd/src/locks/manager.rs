@@ -281,4 +281,6 @@ impl Drop for Asked {
 }
 
 #[cfg(test)]
+mod orders;
+#[cfg(test)]
 mod tests;
