@@ -86,8 +86,11 @@ fn run(locks: &Locks, order: &[usize], asked: &[Wanted; OWNERS], gives_up: usize
             2 if gives_up & (1 << me) == 0 => poll(&mut all[me]),
             _ => all[me] = Stands::Outside,
         }
-        let holders: Vec<usize> =
-            (0..OWNERS).filter(|&o| matches!(all[o], Stands::Holds(_))).collect();
+        let holds = |&me: &usize| match &all[me] {
+            Stands::Holds(grant) => grant.held() == asked[me],
+            Stands::Outside | Stands::Waits(_) => false,
+        };
+        let holders: Vec<usize> = (0..OWNERS).filter(holds).collect();
         for (at, &one) in holders.iter().enumerate() {
             for &other in &holders[at + 1..] {
                 assert!(!excludes(&asked[one], &asked[other]), "{order:?} {gives_up} {asked:?}");
