@@ -287,4 +287,6 @@ impl Drop for Asked {
 }
 
 #[cfg(test)]
+mod orders;
+#[cfg(test)]
 mod tests;

@@ -191,6 +191,10 @@ impl<T: Send + 'static> Committer<T> {
     /// Why not.
     pub fn admit(&self) -> Result<(), Refusal> {
         if let Some(full) = self.shared.files.full() {
+            if matches!(self.shared.health(), Health::Failed { .. }) {
+                // Room on the disk would not bring it back.
+                return Err(Refusal::Stopped);
+            }
             return Err(Refusal::DiskFull { path: full.path, reason: full.reason });
         }
         if self.shared.queue.is_busy() || self.shared.files.is_lagging() {
