@@ -3,9 +3,9 @@
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`] the rest of it;
 //! [`restart`], [`kill_loop`] and [`upgrade`] are about ends and beginnings, [`resent`] about
 //! submissions across them, [`killed`] about jobs that are killed; [`locks`], [`filters`],
-//! [`operator`], [`enrol`], [`volume`], [`waiting`], [`delay`], [`bytes`] and [`metrics`] about use;
-//! [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by Ganeti's
-//! clients; [`bad_input`] about what should never happen.
+//! [`operator`], [`enrol`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`] and [`metrics`]
+//! about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
+//! Ganeti's clients; [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod main_job;
@@ -19,6 +19,7 @@ mod upgrade;
 
 mod bare_values;
 mod bytes;
+mod checks;
 mod delay;
 mod enrol;
 mod filters;

@@ -1,0 +1,56 @@
+//! `gnt cluster verify` and `redist-conf`: what is found, and what is set right.
+
+use tests::cluster::{Cluster, MASTER};
+
+#[test]
+fn a_check_finds_an_agent_that_is_gone() {
+    let cluster = Cluster::begin_with_agent();
+    let well = cluster.gnt("cluster verify --verbose");
+    for line in [
+        "Submitted jobs 2, 3",
+        "* Verifying cluster config",
+        "* Verifying group 'default'",
+        "* Gathering data (1 nodes)",
+        &format!("* Verifying node {MASTER} (master)"),
+    ] {
+        assert!(well.ok().contains(line), "{line}: {well:?}");
+    }
+    assert!(!well.ok().contains("ERROR"), "{well:?}");
+
+    cluster.kill_agent(&cluster.host("n1"));
+    let ill = cluster.gnt("cluster verify");
+    let found = format!("  - ERROR: node {MASTER}: while contacting node: cannot reach the agent");
+    assert_eq!(ill.code(), 1, "{ill:?}");
+    assert!(ill.stdout.contains(&found), "{ill:?}");
+    let coded = cluster.gnt("cluster verify --error-codes");
+    assert!(coded.stdout.contains(&format!("ERROR:ENODERPC:node:{MASTER}:while")), "{coded:?}");
+    let warned = cluster.gnt("cluster verify --ignore-errors ENODERPC");
+    assert!(warned.ok().contains(&format!("WARNING: node {MASTER}: while")), "{warned:?}");
+    let none = cluster.gnt("cluster verify --node-group nothing");
+    assert!(none.failed(1).contains("nothing"), "{none:?}");
+}
+
+#[test]
+fn configuration_is_sent_to_every_agent_that_is_there() {
+    let cluster = Cluster::begin_with_agent();
+    let _done = cluster.gnt("cluster redist-conf").ok();
+    cluster.kill_agent(&cluster.host("n1"));
+    let id = cluster.submit("cluster redist-conf");
+    cluster.wait_for_status(id, "success");
+    let log = cluster.job(id, "oplog").to_string();
+    assert!(log.contains("was not told who may call it"), "{log}");
+}
+
+#[test]
+fn a_delay_takes_the_locks_that_are_free() {
+    let cluster = Cluster::begin_with_agent();
+    let holds = cluster.submit("debug delay 1000");
+    cluster.wait_for_status(holds, "running");
+    let some = format!("debug delay 0 --no-master -n {MASTER} --opportunistic-locking");
+    let waits = cluster.submit(&some);
+    cluster.wait_for_status(waits, "waiting");
+    let _canceled = cluster.gnt(&format!("job cancel {holds}")).ok();
+    cluster.wait_for_status(waits, "success");
+    let log = cluster.job(waits, "oplog").to_string();
+    assert!(log.contains(&format!("Locks that were free: {MASTER}")), "{log}");
+}
