@@ -106,7 +106,12 @@ impl LockQueue {
                 self.may_wait(owner, &plan, at)?;
                 self.enter(rank, plan);
                 self.settle();
-                Ok(Answer::Waiting)
+                if self.waiting.contains_key(&owner) {
+                    return Ok(Answer::Waiting);
+                }
+                // Its upgrade pushed back who was in its way further on. It is answered, not woken.
+                self.woken.retain(|woken| woken.owner != owner);
+                Ok(Answer::Granted)
             }
         }
     }

@@ -180,6 +180,21 @@ fn upgrade_goes_before_others_and_never_races() {
 }
 
 #[test]
+fn an_upgrade_that_pushes_back_who_was_in_the_way_is_answered_at_once() {
+    let machines = LockName::set(super::super::name::Level::Machine);
+    let mut desk = Desk::default();
+    desk.has(A, &[(machines.clone(), S)]);
+    // It has passed all nodes.
+    desk.waits(B, &[(nodes(), S), (machines, X)]);
+    desk.has(C, &[(node("n1"), S)]);
+    // At n2 B is ahead, until the upgrade of n1 sends it back there.
+    desk.has(C, &[(node("n1"), X), (node("n2"), X)]);
+    assert_eq!(desk.granted(), Vec::<u64>::new(), "who is answered is not woken as well");
+    assert_eq!(desk.end(A), Vec::<u64>::new());
+    assert_eq!(desk.end(C), [2]);
+}
+
+#[test]
 fn set_is_upgraded_at_once_or_not_at_all() {
     let mut desk = Desk::default();
     desk.has(A, &[(nodes(), S)]);
