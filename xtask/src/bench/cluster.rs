@@ -111,6 +111,11 @@ impl Cluster {
         self.serve()
     }
 
+    /// Ends the master without waiting for jobs that run for long.
+    pub fn abandon(&self) {
+        self.stage.kill("masterd");
+    }
+
     fn connect(&self) -> Result<Client, ClientError> {
         let mut client = Client::connect(&self.socket())?;
         let names = luxi::method::Fields::from(["cluster_name"]);

@@ -61,6 +61,7 @@ fn look(
     empty_kib: u64,
     report: &mut Report,
 ) -> Result<(), BenchError> {
+    cluster.wait_for_files(LIVE)?;
     let json_kib = queue_kib(cluster).map_err(ClusterError::Pipe)?;
     let busy = cluster.memory_kib().map_err(ClusterError::Pipe)?;
     report.add(format!("{name}.start"), median(STARTS, || cluster.restart())?, "ms");

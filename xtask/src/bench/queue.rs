@@ -44,6 +44,7 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     let beside = in_slices(&cluster, one, setting, &mut appender)?;
     beside.report("queue.1x1_beside_1000", report);
     report.aim("queue.1x1_beside_1000.finish.p99", Target::ValueBelow(10_000.0));
+    cluster.abandon();
     Ok(())
 }
 
