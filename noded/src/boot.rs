@@ -16,9 +16,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tower::Service as _;
 
+use stdx::net::Places;
 use stdx::{Clock, Tasks};
 
 use crate::ledger::Ledger;
@@ -36,8 +37,6 @@ const HEAD: Duration = Duration::from_secs(10);
 const CONNECTION: Duration = Duration::from_secs(300);
 /// Bytes of the head of a request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Pause after a failed accept, which as a rule means that file descriptors ran out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long connections may take to end when the agent stops.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -64,25 +63,9 @@ struct Ends {
 /// Serves on `listener` until `stopped`.
 pub async fn serve(listener: TcpListener, rack: Rack, mut stopped: watch::Receiver<bool>) {
     let router = routes::router(rack);
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::new(listener, "boot", CONNECTIONS_MAX);
     let connections = Tasks::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stopped.wait_for(|stop| *stop) => break,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "connection was not accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            tracing::warn!(limit = CONNECTIONS_MAX, "too many connections");
-            continue;
-        };
+    while let Some((stream, place)) = places.accept(&mut stopped).await {
         let (router, stopped) = (router.clone(), stopped.clone());
         connections.spawn("boot connection", async move {
             if let Err(error) = connection(stream, router, stopped).await {

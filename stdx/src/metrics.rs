@@ -53,6 +53,17 @@ pub struct Family {
 }
 
 impl Family {
+    /// A line of a table.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        kind: Kind,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) -> Self {
+        Self { name, kind, labels, help }
+    }
+
     /// Its row in a document: `| name | kind | labels | meaning |`.
     #[must_use]
     pub fn row(&self) -> String {

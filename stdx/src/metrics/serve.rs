@@ -12,9 +12,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::Tasks;
+use crate::net::Places;
 
 /// What the answer is, in the words of HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -27,9 +28,6 @@ const HEAD: Duration = Duration::from_secs(10);
 const CONNECTION: Duration = Duration::from_secs(3_600);
 /// Bytes of the head of a request; hyper takes no less.
 const HEAD_BYTES_MAX: usize = 8 * 1_024;
-/// Pause after a failed accept, which as a rule means that file descriptors ran out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 /// Makes the text of a page.
 type MakePage = Arc<dyn Fn() -> String + Send + Sync>;
 
@@ -40,25 +38,9 @@ pub async fn serve(
     mut stopped: watch::Receiver<bool>,
 ) {
     let page: MakePage = Arc::new(page);
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::new(listener, "metrics", CONNECTIONS_MAX);
     let connections = Tasks::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stopped.wait_for(|stop| *stop) => break,
-        };
-        let stream = match accepted {
-            Ok((stream, _from)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "connection for metrics was not accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            tracing::warn!(limit = CONNECTIONS_MAX, "too many connections for metrics");
-            continue;
-        };
+    while let Some((stream, place)) = places.accept(&mut stopped).await {
         let page = Arc::clone(&page);
         connections.spawn("metrics connection", async move {
             connection(stream, page).await;

@@ -40,17 +40,3 @@ fn configuration_is_sent_to_every_agent_that_is_there() {
     let log = cluster.job(id, "oplog").to_string();
     assert!(log.contains("was not told who may call it"), "{log}");
 }
-
-#[test]
-fn a_delay_takes_the_locks_that_are_free() {
-    let cluster = Cluster::begin_with_agent();
-    let holds = cluster.submit("debug delay 1000");
-    cluster.wait_for_status(holds, "running");
-    let some = format!("debug delay 0 --no-master -n {MASTER} --opportunistic-locking");
-    let waits = cluster.submit(&some);
-    cluster.wait_for_status(waits, "waiting");
-    let _canceled = cluster.gnt(&format!("job cancel {holds}")).ok();
-    cluster.wait_for_status(waits, "success");
-    let log = cluster.job(waits, "oplog").to_string();
-    assert!(log.contains(&format!("Locks that were free: {MASTER}")), "{log}");
-}

@@ -53,6 +53,21 @@ fn three_nodes_work_together() {
 }
 
 #[test]
+fn a_delay_takes_those_locks_that_are_free() {
+    let (cluster, [second, third]) = three();
+    let on_both = format!("debug delay 0 --no-master -n {} -n {}", second.name, third.name);
+    let holds = cluster.submit(&format!("debug delay 1000 --no-master -n {}", second.name));
+    cluster.wait_for_status(holds, "running");
+    let all = cluster.submit(&on_both);
+    cluster.wait_for_status(all, "waiting");
+    let some = cluster.submit(&format!("{on_both} --opportunistic-locking"));
+    cluster.wait_for_status(some, "success");
+    let log = cluster.job(some, "oplog").to_string();
+    assert!(log.contains(&format!("Locks that were free: {}\"", third.name)), "{log}");
+    assert_eq!(cluster.status(all), "waiting");
+}
+
+#[test]
 fn tokens_are_for_one_node_and_once() {
     let cluster = Cluster::begin_with_agent();
     let [first, second] = ["n2", "n3"].map(|short| cluster.host(short));
