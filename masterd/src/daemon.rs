@@ -29,6 +29,7 @@ use crate::exchange;
 use crate::exchange::contact::Contacts;
 use crate::jobs::JobBytes;
 use crate::jobs::recover::recover;
+use crate::jobs::room::Turnstile;
 use crate::jobs::state::Queue;
 use crate::jobs::view::View;
 use crate::jobs::worker::Workers;
@@ -357,5 +358,6 @@ pub(crate) fn world(
         layout: layout.clone(),
         archive: Archive::new(master.committer.reader()),
         committer: Arc::clone(&master.committer),
+        turnstile: Turnstile::default(),
     })
 }

@@ -11,6 +11,7 @@ pub mod desk;
 pub mod filter;
 pub mod recover;
 pub mod repeat;
+pub mod room;
 pub mod schedule;
 pub mod state;
 pub mod submit;

@@ -10,8 +10,10 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,8 +81,8 @@ impl Log {
     /// A file that cannot be opened, a filter that does not parse, or a log set up before.
     pub fn install(&self) -> Result<(), LogError> {
         let text = if self.filter.is_empty() { "info" } else { &self.filter };
-        let filter = EnvFilter::try_new(text)
-            .map_err(|error| LogError::Filter { filter: text.to_owned(), error })?;
+        let filter: Targets =
+            text.parse().map_err(|error| LogError::Filter { filter: text.to_owned(), error })?;
         let writer = match &self.file {
             Some(path) => {
                 let file = Arc::new(LogFile::open(path)?);
@@ -89,11 +91,13 @@ impl Log {
             }
             None => BoxMakeWriter::new(io::stderr),
         };
-        let builder =
-            tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false);
+        let builder = tracing_subscriber::fmt()
+            .with_max_level(LevelFilter::TRACE)
+            .with_writer(writer)
+            .with_ansi(false);
         match self.format {
-            LogFormat::Text => builder.try_init(),
-            LogFormat::Json => builder.json().try_init(),
+            LogFormat::Text => builder.finish().with(filter).try_init(),
+            LogFormat::Json => builder.json().finish().with(filter).try_init(),
         }
         .map_err(|_already| LogError::Twice)
     }

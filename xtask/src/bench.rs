@@ -124,15 +124,16 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let time = if arguments.quick { MEASURED_FOR_QUICK } else { MEASURED_FOR };
     let setting = Setting { dir: dir.path().to_owned(), time, quick: arguments.quick };
     let mut report = Report::default();
-    for bench in chosen {
+    let done = chosen.into_iter().try_for_each(|bench| {
         println!("{}: {}", bench.name, bench.about);
-        (bench.run)(&setting, &mut report)?;
-    }
+        (bench.run)(&setting, &mut report)
+    });
+    // What was found before something failed took its time, too.
     print!("\n{report}");
     if let Some(file) = &arguments.json {
         report.write(file)?;
     }
-    Ok(())
+    done
 }
 
 /// Asks the file system to put what is made in `dir` in places of its own: ext4 is slow to make

@@ -48,7 +48,8 @@ pub async fn submit_for(
     to_drained: bool,
     sender: Option<Sender>,
 ) -> Result<Vec<Result<JobId, Exception>>, Exception> {
-    world.committer.admit().map_err(|refusal| no_room(&refusal))?;
+    let admit = || world.committer.admit();
+    world.turnstile.pass(admit).await.map_err(|refusal| no_room(&refusal))?;
     let limits = JobBytes::within(world.committer.submission_bytes_max());
     let mut jobs = submit::check(jobs, limits)?;
     if let Some(Sender { uid, digest }) = sender {

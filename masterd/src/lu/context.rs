@@ -20,6 +20,7 @@ use crate::agents::Agents;
 use crate::archive::Archive;
 use crate::config::{Config, ConfigChange};
 use crate::exchange::contact::Contacts;
+use crate::jobs::room::Turnstile;
 use crate::jobs::{Answer, Event, Start, desk};
 use crate::locks::{Grant, LockError, LockName, Locks, Owner, Refused};
 use crate::metrics::Metrics;
@@ -59,6 +60,8 @@ pub struct World {
     pub archive: Archive,
     /// Tells whether there is room for new work.
     pub committer: Arc<Committer<After>>,
+    /// Where new work waits for room.
+    pub turnstile: Turnstile,
 }
 
 /// One opcode's view of the world.
