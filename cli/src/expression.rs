@@ -7,6 +7,9 @@ use luxi::query::filter::{Comparison, FilterError, Operand};
 /// Nesting of parentheses and `not`; far from what anyone writes, and safe for the stack.
 const DEPTH_MAX: usize = luxi::limits::FILTER_DEPTH_MAX;
 
+/// What may stand around a regular expression.
+const PATTERN_MARKS: &str = "/#^|";
+
 /// An expression that does not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExpressionError {
@@ -64,7 +67,7 @@ impl<'a> Reader<'a> {
             let inner = self.any(depth + 1)?;
             return if self.take(")") { Ok(inner) } else { Err(self.expected("`)`")) };
         }
-        if self.rest.starts_with(['"', '\'']) {
+        if self.rest.starts_with(|c: char| "\"'+-".contains(c) || c.is_ascii_digit()) {
             return self.membership();
         }
         let field = self.name()?;
@@ -120,9 +123,9 @@ impl<'a> Reader<'a> {
         if let Some(quote) = self.rest.chars().next().filter(|c| "\"'".contains(*c)) {
             return self.quoted(quote, "the text in quotes").map(Operand::Text);
         }
-        let end = self.rest.find(|c: char| !(c.is_ascii_digit() || "-.".contains(c)));
+        let end = self.rest.find(|c: char| !(c.is_ascii_digit() || "+-.".contains(c)));
         let (number, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
-        match serde_json::from_str(number) {
+        match serde_json::from_str(number.strip_prefix('+').unwrap_or(number)) {
             Ok(number) => {
                 self.rest = rest.trim_start();
                 Ok(Operand::Number(number))
@@ -131,29 +134,36 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `m/…/`, with any mark in place of the slash and the flags `i` and `s` behind it.
+    /// `m/…/` or `/…/`, with one of [`PATTERN_MARKS`] in place of the slash and the flags `i` and
+    /// `s` behind it. A backslash makes the mark part of the pattern.
     fn pattern(&mut self) -> Result<String, ExpressionError> {
-        let mark = self.rest.strip_prefix('m').and_then(|rest| rest.chars().next());
-        let Some(mark) = mark.filter(char::is_ascii_punctuation) else {
+        let behind = self.rest.strip_prefix('m').unwrap_or(self.rest).trim_start();
+        let Some(mark) = behind.chars().next().filter(|mark| PATTERN_MARKS.contains(*mark)) else {
             return Err(self.expected("a regular expression as m/…/"));
         };
-        self.rest = self.rest.get(1..).unwrap_or_default();
-        let body = self.quoted(mark, "the regular expression")?;
+        let inner = behind.get(1..).unwrap_or_default();
+        let mut escaped = false;
+        let end = inner.find(|c| {
+            let ends = c == mark && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        let (body, rest) = inner
+            .split_at_checked(end.unwrap_or(usize::MAX))
+            .ok_or(ExpressionError::Open { what: "the regular expression" })?;
+        let body = body.replace(&format!("\\{mark}"), mark.encode_utf8(&mut [0; 4]));
+        self.rest = rest.get(1..).unwrap_or_default();
         let end = self.rest.find(|c| !"is".contains(c)).unwrap_or(self.rest.len());
         let (flags, rest) = self.rest.split_at(end);
         self.rest = rest.trim_start();
         Ok(if flags.is_empty() { body } else { format!("(?{flags}){body}") })
     }
 
-    /// What stands up to the next `mark`; the first one is skipped. What follows is not trimmed if
-    /// it could be flags.
+    /// What stands up to the next `mark`; the first one is skipped.
     fn quoted(&mut self, mark: char, what: &'static str) -> Result<String, ExpressionError> {
         let inner = self.rest.strip_prefix(mark).unwrap_or(self.rest);
         let (text, rest) = inner.split_once(mark).ok_or(ExpressionError::Open { what })?;
-        self.rest = rest;
-        if matches!(mark, '"' | '\'') {
-            self.rest = rest.trim_start();
-        }
+        self.rest = rest.trim_start();
         Ok(text.to_owned())
     }
 
@@ -214,17 +224,18 @@ fn matching(field: &str, pattern: &str, negative: bool) -> Result<Filter, Expres
     Ok(if negative { Filter::Not(Box::new(matches)) } else { matches })
 }
 
-/// A shell pattern as a regular expression: `*` is any text, `?` any one character.
+/// A pattern of host names as Ganeti reads it: `*` is any text within one part of the name, `?` any
+/// one character but the dot, and parts may follow.
 fn glob_pattern(glob: &str) -> String {
     let body: String = glob
         .chars()
         .map(|c| match c {
-            '*' => ".*".to_owned(),
-            '?' => ".".to_owned(),
+            '*' => "[^.]*".to_owned(),
+            '?' => "[^.]".to_owned(),
             other => regex::escape(other.encode_utf8(&mut [0; 4])),
         })
         .collect();
-    format!("(?s)^{body}$")
+    format!("^{body}(\\..*)?$")
 }
 
 #[cfg(test)]
@@ -252,8 +263,14 @@ mod tests {
             ("'x' not in tags", r#"["!",["=[]","tags","x"]]"#),
             ("name =~ m/^web-\\d+$/", r#"["=~","name","^web-\\d+$"]"#),
             ("name !~ m#a/b#i and x", r#"["&",["!",["=~","name","(?i)a/b"]],["?","x"]]"#),
-            ("name =* 'n?.*'", r#"["=~","name","(?s)^n.\\..*$"]"#),
-            ("name !* 'a'", r#"["!",["=~","name","(?s)^a$"]]"#),
+            (r"name =~ m/a\/b\./", r#"["=~","name","a/b\\."]"#),
+            ("name =~ /n1/", r#"["=~","name","n1"]"#),
+            ("name =~ m ^n1^s and x", r#"["&",["=~","name","(?s)n1"],["?","x"]]"#),
+            ("name =* 'n?.*'", r#"["=~","name","^n[^.]\\.[^.]*(\\..*)?$"]"#),
+            ("name !* 'a'", r#"["!",["=~","name","^a(\\..*)?$"]]"#),
+            ("10 in oppriority", r#"["=[]","oppriority",10]"#),
+            ("-1 not in oppriority", r#"["!",["=[]","oppriority",-1]]"#),
+            ("pinst_cnt > +1", r#"[">","pinst_cnt",1]"#),
         ] {
             assert_eq!(wire(text), expected, "{text}");
         }

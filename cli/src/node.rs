@@ -107,8 +107,7 @@ pub(crate) struct ModifyArguments {
     #[arg(long, value_name = "NUMBER|none", value_parser = rack)]
     rack: Option<i64>,
     /// Promote another node where this one leaves a gap.
-    // The master refuses it: known to Ganeti's scripts, and not offered.
-    #[arg(long, hide = true)]
+    #[arg(long)]
     auto_promote: bool,
     /// Go on where a check only warns.
     #[arg(short, long)]

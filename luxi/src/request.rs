@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use model::OpInput;
 use model::job::RequestDigest;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -57,6 +58,16 @@ struct Envelope<'a> {
     args: &'a RawValue,
 }
 
+impl<'a> Envelope<'a> {
+    fn read(text: &'a str) -> Result<Self, serde_json::Error> {
+        // The derived reader would take a list of the values, too.
+        if text.trim_ascii_start().starts_with('[') {
+            return Err(serde_json::Error::custom("it is a list"));
+        }
+        serde_json::from_str(text)
+    }
+}
+
 impl Request {
     /// Reads a message, without its ETX.
     ///
@@ -73,8 +84,7 @@ impl Request {
     pub fn parse_with_arguments(message: &[u8]) -> Result<(Self, &str), ParseError> {
         let text = std::str::from_utf8(message)
             .map_err(|error| ParseError::Utf8 { at: error.valid_up_to() })?;
-        let envelope: Envelope<'_> =
-            serde_json::from_str(text).map_err(|error| ParseError::Envelope { error })?;
+        let envelope = Envelope::read(text).map_err(|error| ParseError::Envelope { error })?;
         match Self::read(&envelope.method, envelope.args.get()) {
             Some(Ok(request)) => Ok((request, envelope.args.get())),
             Some(Err(error)) => Err(ParseError::Arguments {

@@ -14,7 +14,7 @@ use model::node::{Node, NodeRole};
 use model::{NodeName, Timestamp, document};
 use queue_format::{Callbacks, Change, Epoch, Key, Store, StoreOptions};
 use rpc::calls::{AllowList, Caller, Membership};
-use rpc::identity::{Authority, IdentityError};
+use rpc::identity::{Authority, IdentityError, load_membership, membership_path};
 use uuid::Uuid;
 
 /// Id of the first node; zero is nobody.
@@ -41,8 +41,21 @@ pub struct Init {
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
     /// There is one already.
-    #[error("`{0}` exists: this machine belongs to a cluster already")]
+    #[error("`{0}` exists: this machine belongs to a cluster already; start `masterd`")]
     Exists(PathBuf),
+    /// The machine is a node of another cluster.
+    #[error(
+        "`{path}` exists: this machine is the node {node} of the cluster {cluster}; to begin \
+         another cluster here, end its agent, `gnt node remove` it there, and remove `{path}`"
+    )]
+    Member {
+        /// The file that says so.
+        path: PathBuf,
+        /// The node's name.
+        node: NodeName,
+        /// The cluster's name.
+        cluster: NodeName,
+    },
     /// A directory cannot be made.
     #[error("cannot make the directory `{path}`")]
     Directory {
@@ -59,8 +72,16 @@ pub enum InitError {
     #[error("cannot make the cluster's certificates")]
     Identity(#[from] IdentityError),
     /// The store cannot be opened.
-    #[error("cannot make the store")]
-    Open(#[from] queue_format::OpenError),
+    #[error(
+        "cannot make the store; its journal takes {mib} MiB, and less with `--journal-segment MIB`"
+    )]
+    Open {
+        /// Size of the journal, in MiB.
+        mib: u64,
+        /// What went wrong.
+        #[source]
+        error: queue_format::OpenError,
+    },
     /// The store cannot be started.
     #[error("cannot start the store")]
     Start(#[from] queue_format::StartError),
@@ -75,13 +96,42 @@ pub enum InitError {
 /// Begins a cluster.
 ///
 /// # Errors
-/// There is one already, or something cannot be written; what was written by then stays.
+/// There is one already, or something cannot be written. Then it can be tried again.
 pub fn init(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitError> {
     for path in [layout.data().join(document::CLUSTER), layout.ca_key()] {
         if path.exists() {
             return Err(InitError::Exists(path));
         }
     }
+    match load_membership(layout) {
+        Err(IdentityError::NotEnrolled { .. }) => {}
+        Err(error) => return Err(error.into()),
+        Ok(Membership { node, cluster_name, .. }) => {
+            let path = membership_path(layout);
+            return Err(InitError::Member { path, node, cluster: cluster_name });
+        }
+    }
+    let begun = begin(layout, wanted, now);
+    if begun.is_err() {
+        undo(layout);
+    }
+    begun
+}
+
+/// Removes the identity of a cluster that was not begun, so that it can be tried again.
+fn undo(layout: &Layout) {
+    let gone = rpc::identity::forget(layout).map_err(|error| error.to_string());
+    let key = layout.ca_key();
+    let gone = gone.and_then(|()| match std::fs::remove_file(&key) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.to_string()),
+        Ok(()) | Err(_) => Ok(()),
+    });
+    if let Err(why) = gone {
+        tracing::warn!(why, pki = %layout.pki().display(), "remove this before you try again");
+    }
+}
+
+fn begin(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitError> {
     make_directories(layout)?;
     let uuid = Uuid::new_v4();
     let authority = Authority::create(&wanted.cluster, now)?;
@@ -154,7 +204,10 @@ fn store_documents(
     ];
     let mut options = StoreOptions::default();
     options.segment_bytes = wanted.segment_bytes.unwrap_or(options.segment_bytes);
-    let store = Store::open(&layout.data(), options)?;
+    let segments = u64::try_from(options.segments).unwrap_or(u64::MAX);
+    let mib = options.segment_bytes.saturating_mul(segments) >> 20;
+    let store =
+        Store::open(&layout.data(), options).map_err(|error| InitError::Open { mib, error })?;
     let epoch = Epoch { term: 1, node: FIRST_NODE_ID };
     let committer = store.start(epoch, Callbacks::new(|_: Vec<()>, _| {}))?;
     let taken = committer.submit(changes, ());
@@ -209,4 +262,54 @@ fn give_to_users(layout: &Layout) -> Result<(), InitError> {
     }
     stdx::owner::give(&node_data, layout::NODE_USER, layout::DAEMON_GROUP, None)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted() -> Init {
+        Init {
+            cluster: "c1.example".parse().unwrap(),
+            node: "n1.example".parse().unwrap(),
+            primary_ip: [127, 0, 0, 1].into(),
+            rpc_port: 1,
+            rack: None,
+            segment_bytes: Some(1 << 20),
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_could_not_be_begun_can_be_begun_later() {
+        let root = tempfile::tempdir().unwrap();
+        let layout = Layout::new(root.path());
+        // What is no directory stands in the way of the journal.
+        std::fs::create_dir_all(layout.data()).unwrap();
+        let obstacle = layout.data().join("journal");
+        std::fs::write(&obstacle, "").unwrap();
+        let told = init(&layout, &wanted(), Timestamp::from_micros(1_700_000_000_000_000))
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains("its journal takes 4 MiB"), "{told}");
+        std::fs::remove_file(&obstacle).unwrap();
+        init(&layout, &wanted(), Timestamp::from_micros(1_700_000_000_000_000)).unwrap();
+        let twice =
+            init(&layout, &wanted(), Timestamp::from_micros(1_700_000_000_000_000)).unwrap_err();
+        assert!(matches!(twice, InitError::Exists(_)), "{twice}");
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_begins_no_other() {
+        let (here, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (member, layout) = (Layout::new(here.path()), Layout::new(root.path()));
+        init(&layout, &wanted(), Timestamp::from_micros(1_700_000_000_000_000)).unwrap();
+        std::fs::create_dir_all(member.pki()).unwrap();
+        let before = std::fs::read(membership_path(&layout)).unwrap();
+        std::fs::write(membership_path(&member), &before).unwrap();
+        let told = init(&member, &wanted(), Timestamp::from_micros(1_700_000_000_000_000))
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains("the node n1.example of the cluster c1.example"), "{told}");
+        assert_eq!(std::fs::read(membership_path(&member)).unwrap(), before);
+    }
 }

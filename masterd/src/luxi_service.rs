@@ -153,8 +153,29 @@ fn record(request: &Request, caller: Caller) {
             tracing::debug!(method = request.name(), uid = caller.uid, "request");
         }
         (_, Class::Change) => {
-            tracing::info!(method = request.name(), uid = caller.uid, "change asked for");
+            let (method, of, uid) = (request.name(), object(request), caller.uid);
+            tracing::info!(method, of, uid, "change asked for");
         }
+    }
+}
+
+/// What a change is about, for the log.
+fn object(request: &Request) -> String {
+    match request {
+        Request::CancelJob(call) if call.kill => format!("job {} killed", call.job_id),
+        Request::CancelJob(call) => format!("job {}", call.job_id),
+        Request::ChangeJobPriority(call) => format!("job {} to {}", call.job_id, call.priority),
+        Request::ArchiveJob(call) => format!("job {}", call.job_id),
+        Request::AutoArchiveJobs(call) => format!("jobs older than {} s", call.age),
+        Request::ReplaceFilter(call) => format!("rule {}", call.uuid.as_deref().unwrap_or("new")),
+        Request::DeleteFilter(call) => format!("rule {}", call.uuid),
+        Request::SetDrainFlag(call) if call.drained => "drained".to_owned(),
+        Request::SetDrainFlag(_) => "not drained".to_owned(),
+        Request::SetWatcherPause(call) => {
+            call.until.map_or("no pause".to_owned(), |until| format!("pause until {until}"))
+        }
+        Request::GantryStageSecret(call) => format!("node {}", call.node_name),
+        _ => String::new(),
     }
 }
 

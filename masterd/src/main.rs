@@ -10,6 +10,7 @@ use masterd::daemon::{self, Options};
 use model::layout::{Layout, MASTER_METRICS_PORT, RPC_PORT};
 use model::{NodeName, Timestamp};
 use queue_format::Durability;
+use rpc::identity::IdentityError;
 use stdx::Clock;
 use stdx::daemon::{Log, LogFormat, chain};
 use stdx::metrics::Endpoint;
@@ -171,13 +172,25 @@ fn host_name() -> Result<NodeName, String> {
 }
 
 fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode {
-    if !rpc::identity::is_enrolled(&layout) {
-        let why = format!(
-            "this machine belongs to no cluster (there is no `{}`); `gnt cluster init NAME` begins \
-             one here",
-            rpc::identity::membership_path(&layout).display()
-        );
-        return fail(ME, &why, EXIT_NO_CLUSTER);
+    match rpc::identity::load_membership(&layout) {
+        Err(IdentityError::NotEnrolled { path }) => {
+            let why = format!(
+                "this machine belongs to no cluster (there is no `{}`); `gnt cluster init NAME` \
+                 begins one here",
+                path.display()
+            );
+            return fail(ME, &why, EXIT_NO_CLUSTER);
+        }
+        Err(error) => return fail(ME, &chain(&error), EXIT_CONFIGURATION),
+        Ok(member) if !layout.ca_key().exists() => {
+            let why = format!(
+                "this machine is the node {} of the cluster {} and not its master, where `masterd` \
+                 runs; here it is `noded`",
+                member.node, member.cluster_name
+            );
+            return fail(ME, &why, EXIT_NOT_MASTER);
+        }
+        Ok(_) => {}
     }
     let log = Log {
         file: (!serve.log_stderr).then(|| layout.master_log()),

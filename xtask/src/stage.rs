@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Most daemons of one stage: a demonstration has a handful, more is a loop gone wrong.
 pub const DAEMONS_MAX: usize = 64;
 /// How long a daemon may take to end by itself: a checkpoint of a busy store, and some.
-const END_WAIT: Duration = Duration::from_secs(10);
+const END_WAIT: Duration = Duration::from_secs(90);
 /// How often a state that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Exit status after Ctrl-C, as shells have it: 128 and the signal's number.

@@ -178,13 +178,12 @@ fn wait(value: &Value) -> Detail {
             Entry::new("Turn", format!("{limit} jobs run, and no more may")),
             Entry::new("Jobs ahead", ahead.to_string()),
         ]),
-        Wait::Filter { uuid, action, running } => {
+        Wait::Filter { uuid, action, running, why } => {
             let rule = uuid.unwrap_or_else(|| "of the job's own reason".to_owned());
-            Detail::Map(vec![
-                Entry::new("Filter rule", rule),
-                Entry::new("Action", action),
-                Entry::new("Jobs that run under it", running.to_string()),
-            ])
+            let mut entries = vec![Entry::new("Filter rule", rule), Entry::new("Action", action)];
+            entries.extend(why.map(|why| Entry::new("Reason", why)));
+            entries.push(Entry::new("Jobs that run under it", running.to_string()));
+            Detail::Map(entries)
         }
     }
 }

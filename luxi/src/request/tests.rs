@@ -82,6 +82,10 @@ fn what_is_no_request_is_told() {
         (parse(""), "no JSON object with `method` and `args`"),
         (parse("null"), "no JSON object"),
         (parse("{}"), "missing field `method`"),
+        (
+            parse(r#" ["QueryClusterInfo",[]]"#),
+            "no JSON object with `method` and `args`: it is a list",
+        ),
         (parse(r#"{"method":"ArchiveJob"}"#), "missing field `args`"),
         (parse(r#"{"method":5,"args":[]}"#), "invalid type"),
         (parse(r#"{"method":"ArchiveJob","args":[5]}x"#), "trailing characters"),

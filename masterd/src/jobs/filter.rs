@@ -127,6 +127,13 @@ impl Rule {
         Ok(Self { document, conditions, size })
     }
 
+    /// What was said when the rule was made, if anything.
+    #[must_use]
+    pub fn why(&self) -> Option<&str> {
+        let said = self.document.reason_trail.iter().map(|entry| entry.1.as_str());
+        said.rev().find(|text| !text.is_empty())
+    }
+
     /// The same rule as it is made or replaced when `watermark` is the last job id given out.
     ///
     /// # Errors

@@ -34,6 +34,13 @@ impl LuxiService {
         sender: Sender,
     ) -> Result<Vec<Submission>, Exception> {
         let answers = self.submit(jobs, false, sender).await?;
+        // Clients of the whole call would take a list of refusals for a success (Ganeti fails it).
+        if let Some(Err(drained)) = answers.first()
+            && answers.iter().all(|answer| answer.as_ref().err() == Some(drained))
+            && drained.kind == ExceptionKind::JobQueueDrainError
+        {
+            return Err(drained.clone());
+        }
         Ok(answers
             .into_iter()
             .map(|answer| match answer {

@@ -110,15 +110,20 @@ impl LuxiService {
 
     /// Live jobs; archived ones too where they are asked for by id, or by the field `archived`.
     async fn job_rows(&self, call: &Query) -> Result<Vec<JobRow>, Exception> {
-        let jobs = &self.world.published.jobs;
         if let Some(mut ids) = call.filter.as_ref().and_then(luxi::query::Filter::only_job_ids) {
             ids.sort_unstable();
             ids.dedup();
             return Ok(self.found(&ids).await?.into_iter().flatten().collect());
         }
+        self.every_job(&call.fields).await
+    }
+
+    /// All live jobs; archived ones too where the field `archived` is among the `wanted`.
+    async fn every_job(&self, wanted: &[String]) -> Result<Vec<JobRow>, Exception> {
+        let jobs = &self.world.published.jobs;
         let live = |job: Arc<Job>| JobRow::new(job, false, users::name);
         let mut rows: Vec<JobRow> = jobs.all().into_iter().map(live).collect();
-        if call.fields.iter().any(|field| field == "archived") {
+        if wanted.iter().any(|field| field == "archived") {
             let archived = self.world.archive.all().await?;
             rows.extend(archived.into_iter().map(|job| JobRow::new(job, true, users::name)));
             // A job that was archived in between is in both lists; the stable sort keeps it as it
@@ -154,10 +159,8 @@ impl LuxiService {
         };
         let Some(ids) = &call.job_ids else {
             let _turn = self.lists.acquire().await.expect("the semaphore is never closed");
-            let jobs = self.world.published.jobs.all().into_iter();
-            return stdx::aside(|| {
-                jobs.map(|job| row(JobRow::new(job, false, users::name))).collect()
-            });
+            let jobs = self.every_job(&call.fields).await?.into_iter();
+            return stdx::aside(|| jobs.map(row).collect());
         };
         bare(query::job::FIELDS, [], &call.fields)?;
         let found = self.found(ids).await?;

@@ -41,5 +41,8 @@ pub enum Wait {
         action: String,
         /// Jobs that run and count against a rate limit.
         running: u64,
+        /// What the operator who made the rule said of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
     },
 }

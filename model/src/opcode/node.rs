@@ -49,10 +49,10 @@ pub struct NodeAdd {
     /// Sent by Ganeti's client; nothing to do here.
     #[serde(default)]
     pub node_setup: bool,
-    /// Sent by Ganeti's client; must be null.
+    /// Sent by Ganeti's client; must be null or empty.
     #[serde(default)]
     pub hv_state: Option<Value>,
-    /// Sent by Ganeti's client; must be null.
+    /// Sent by Ganeti's client; must be null or empty.
     #[serde(default)]
     pub disk_state: Option<Value>,
 }

@@ -10,6 +10,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Refusal;
 use super::connect::refusal;
 
+/// What an end of the connection without TLS's own farewell means.
+const CUT_OFF: &str = "the agent ended, or the network broke";
+
 /// A connection that remembers why it was refused. With TLS 1.3 the caller learns only behind the
 /// handshake, at its first read, that its certificate is not accepted.
 #[derive(Debug)]
@@ -36,9 +39,14 @@ impl<T> Watched<T> {
     }
 
     fn listen<R>(&self, result: io::Result<R>) -> io::Result<R> {
-        result.inspect_err(|error| {
-            if let Some(refusal) = refusal(error) {
+        result.map_err(|error| {
+            if let Some(refusal) = refusal(&error) {
                 self.word.0.get_or_init(|| refusal);
+            }
+            match error.kind() {
+                // The TLS library tells of its own documentation here.
+                io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), CUT_OFF),
+                _ => error,
             }
         })
     }

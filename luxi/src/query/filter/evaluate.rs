@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-use super::{Comparison, Filter, Operand};
+use super::{Comparison, Filter, Operand, Pattern};
 
 /// Gives the value of a field.
 type ValueOf<'a> = &'a mut dyn FnMut(&str) -> Option<Value>;
@@ -22,9 +22,8 @@ pub(super) fn holds(
         Filter::Compare(how, field, operand) => value_of(field)
             .is_some_and(|value| compares(*how, &value, operand, is_host_name(field))),
         Filter::Matches(field, pattern) => match value_of(field) {
-            Some(Value::String(text)) => pattern.is_match(&text),
-            Some(Value::Number(number)) => pattern.is_match(&number.to_string()),
-            _ => false,
+            Some(Value::Array(list)) => list.iter().any(|value| matches(pattern, value)),
+            value => value.is_some_and(|value| matches(pattern, &value)),
         },
         Filter::Contains(field, operand) => match value_of(field) {
             Some(Value::Array(list)) => {
@@ -32,6 +31,14 @@ pub(super) fn holds(
             }
             _ => false,
         },
+    }
+}
+
+fn matches(pattern: &Pattern, value: &Value) -> bool {
+    match value {
+        Value::String(text) => pattern.is_match(text),
+        Value::Number(number) => pattern.is_match(&number.to_string()),
+        _ => false,
     }
 }
 

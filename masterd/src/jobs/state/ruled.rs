@@ -98,8 +98,11 @@ impl<R> Live<R> {
     /// Why the job is canceled by a rule, if it is.
     pub(super) fn rejection(&self) -> Option<Value> {
         let rule = self.rule.as_ref().filter(|rule| rule.action() == FilterAction::Reject)?;
-        let why = || Value::from(format!("Job rejected by filter rule {}", rule.document.uuid));
-        (!self.has_begun()).then(why)
+        let told = || {
+            let why = rule.why().map(|why| format!(" ({why})")).unwrap_or_default();
+            Value::from(format!("Job rejected by filter rule {}{why}", rule.document.uuid))
+        };
+        (!self.has_begun()).then(told)
     }
 
     /// What the job must pass as the rules are.

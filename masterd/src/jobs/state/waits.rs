@@ -57,6 +57,7 @@ impl<R> Live<R> {
             uuid: rule.map(|rule| rule.document.uuid.clone()),
             action: rule.map(|rule| rule.action().to_string()).unwrap_or_default(),
             running: 0,
+            why: rule.and_then(|rule| rule.why()).map(str::to_owned),
         }
     }
 
@@ -70,6 +71,7 @@ impl<R> Live<R> {
                 },
                 action: format!("RATE_LIMIT {}", limit.max),
                 running,
+                why: None,
             },
             Obstacle::Turn { max, ahead } => {
                 let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);

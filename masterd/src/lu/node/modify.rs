@@ -6,7 +6,7 @@ use model::node::{Node, NodeRole};
 use model::opcode::NodeSetParams;
 use serde_json::{Value, json};
 
-use super::{candidates, tell_callers};
+use super::{candidates, pool_has_room, tell_callers};
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
@@ -19,6 +19,9 @@ impl LogicalUnit for NodeSetParams {
     fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
         if level != Level::Node {
             return Ok(Vec::new());
+        }
+        if self.auto_promote {
+            return Ok(vec![(LockName::set(Level::Node), Mode::Exclusive)]);
         }
         let node = config.node(&self.node_name)?;
         Ok(vec![(LockName::member(Level::Node, node.name.as_str()), Mode::Exclusive)])
@@ -55,12 +58,24 @@ impl LogicalUnit for NodeSetParams {
                 if changes.is_empty() {
                     return Ok(Vec::new());
                 }
+                let followers = successors(&asked, &node, config).into_iter().map(promoted);
+                let mut nodes: Vec<Node> = followers.collect();
                 node.serial_no += 1;
-                node.mtime = now;
-                Ok(vec![ConfigChange::Node(node)])
+                nodes.push(node);
+                let touched = nodes.into_iter().map(|node| Node { mtime: now, ..node });
+                Ok(touched.map(ConfigChange::Node).collect())
             })
             .await?;
-        let (_, changes) = modified(&self, &before)?;
+        let (changed, changes) = modified(&self, &before)?;
+        if changed.role == NodeRole::Candidate
+            && self.master_candidate.is_none()
+            && old.role != changed.role
+        {
+            context.say("Auto-promoting node to master candidate").await;
+        }
+        for follower in successors(&self, &changed, &before) {
+            context.say(format!("Promoted node {} to master candidate", follower.name)).await;
+        }
         let after = context.config();
         let node = after.node(&self.node_name)?;
         let was_caller = old.role == NodeRole::Candidate;
@@ -85,15 +100,13 @@ fn modified(asked: &NodeSetParams, config: &Config) -> Result<(Node, Changes), E
     let old = config.node(&asked.node_name)?;
     let mut node = old.as_ref().clone();
     let mut changes = Changes::new();
-    if [&asked.ndparams, &asked.hv_state, &asked.disk_state].iter().any(|p| p.is_some()) {
+    // Ganeti's client sends empty ones when none is given.
+    let given = |p: &&Option<Value>| p.as_ref().is_some_and(|p| *p != json!({}));
+    if [&asked.ndparams, &asked.hv_state, &asked.disk_state].iter().any(given) {
         let text = "this version cannot set ndparams, hv_state or disk_state; leave them out";
         return refuse(text.to_owned(), ErrorCode::WrongInput);
     }
-    if asked.auto_promote {
-        let text = "this version cannot promote another node by itself; leave auto_promote out";
-        return refuse(text.to_owned(), ErrorCode::WrongInput);
-    }
-    if let Some(role) = asked_role(asked, old)? {
+    if let Some(role) = asked_role(asked, old, config)? {
         if config.is_master(old) {
             let text =
                 "The master role can be changed only via master-failover, which is not part of \
@@ -171,8 +184,34 @@ fn set(field: &mut bool, asked: Option<bool>, name: &str, changes: &mut Changes)
     }
 }
 
-/// The role that the three flags ask for; at most one of them may be set (Ganeti's rule).
-fn asked_role(asked: &NodeSetParams, old: &Node) -> Result<Option<NodeRole>, Exception> {
+fn promoted(mut node: Node) -> Node {
+    node.role = NodeRole::Candidate;
+    node.serial_no += 1;
+    node
+}
+
+/// The nodes that become candidates in place of `node`, as it will be: as many as the pool lacks, in
+/// the order of their names.
+fn successors(asked: &NodeSetParams, node: &Node, config: &Config) -> Vec<Node> {
+    let was = config.nodes.get(&node.name).map(|old| old.role);
+    if !asked.auto_promote || was != Some(NodeRole::Candidate) || node.role == NodeRole::Candidate {
+        return Vec::new();
+    }
+    let pool = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
+    let lacks = pool.saturating_sub(candidates(config) - 1);
+    let able = |other: &&std::sync::Arc<Node>| {
+        other.role == NodeRole::Regular && other.master_capable && other.name != node.name
+    };
+    config.nodes.values().filter(able).take(lacks).map(|other| other.as_ref().clone()).collect()
+}
+
+/// The role that the three flags ask for; at most one of them may be set (Ganeti's rule). A node that
+/// comes back takes a place in the pool of candidates that is free, unless that is excluded.
+fn asked_role(
+    asked: &NodeSetParams,
+    old: &Node,
+    config: &Config,
+) -> Result<Option<NodeRole>, Exception> {
     let flags = [
         (asked.master_candidate, NodeRole::Candidate),
         (asked.drained, NodeRole::Drained),
@@ -187,7 +226,11 @@ fn asked_role(asked: &NodeSetParams, old: &Node) -> Result<Option<NodeRole>, Exc
         (Some(role), None) => Ok(Some(role)),
         (None, _) => {
             let leaves = flags.iter().any(|(flag, role)| *flag == Some(false) && old.role == *role);
-            Ok(leaves.then_some(NodeRole::Regular))
+            let may = asked.master_candidate.is_none()
+                && asked.master_capable.unwrap_or(old.master_capable)
+                && pool_has_room(config);
+            let role = if may { NodeRole::Candidate } else { NodeRole::Regular };
+            Ok(leaves.then_some(role))
         }
     }
 }
@@ -198,7 +241,8 @@ fn leaves_enough(
     role: NodeRole,
     config: &Config,
 ) -> Result<(), Exception> {
-    if old.role != NodeRole::Candidate || role == NodeRole::Candidate || asked.force {
+    let makes_up = asked.force || asked.auto_promote;
+    if old.role != NodeRole::Candidate || role == NodeRole::Candidate || makes_up {
         return Ok(());
     }
     let wanted = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
@@ -214,8 +258,8 @@ fn leaves_enough(
     }
     Err(Exception::prereq(
         format!(
-            "{left} master candidates would remain where {possible} are wanted; make another node a \
-             candidate first (`gnt node modify -C yes NODE`), or use --force"
+            "{left} master candidates would remain where {possible} are wanted; let other nodes take \
+             its place (--auto-promote), or use --force"
         ),
         ErrorCode::WrongState,
     ))
@@ -223,6 +267,8 @@ fn leaves_enough(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::testing::{config, node};
 
@@ -235,17 +281,20 @@ mod tests {
         use NodeRole::{Candidate, Drained, Offline, Regular};
         for (before, fields, after) in [
             (Regular, r#", "offline": true"#, Ok(Offline)),
-            (Offline, r#", "offline": false"#, Ok(Regular)),
+            (Offline, r#", "offline": false"#, Ok(Candidate)),
+            (Offline, r#", "offline": false, "master_candidate": false"#, Ok(Regular)),
+            (Offline, r#", "offline": false, "master_capable": false"#, Ok(Regular)),
             (Regular, r#", "offline": false"#, Ok(Regular)),
             (Regular, r#", "drained": true"#, Ok(Drained)),
-            (Drained, r#", "drained": false"#, Ok(Regular)),
+            (Drained, r#", "drained": false"#, Ok(Candidate)),
             (Drained, r#", "offline": true"#, Ok(Offline)),
             (Regular, r#", "master_candidate": true"#, Ok(Candidate)),
             (Candidate, r#", "master_candidate": false, "force": true"#, Ok(Regular)),
             (Candidate, r#", "master_candidate": false"#, Err("would remain")),
             (Regular, r#", "offline": true, "drained": true"#, Err("more than one state")),
-            (Regular, r#", "ndparams": {}"#, Err("cannot set ndparams")),
-            (Regular, r#", "auto_promote": true"#, Err("auto_promote")),
+            (Regular, r#", "ndparams": {"ovs": true}"#, Err("cannot set ndparams")),
+            (Regular, r#", "hv_state": {}, "disk_state": {}, "ndparams": {}"#, Ok(Regular)),
+            (Candidate, r#", "offline": true, "auto_promote": true"#, Ok(Offline)),
             (Regular, r#", "rack": -2"#, Err("is no rack")),
             (Regular, r#", "rack": 341"#, Err("beyond")),
         ] {
@@ -258,6 +307,39 @@ mod tests {
                 (found, _) => panic!("{before:?} {fields}: {found:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_full_pool_takes_nobody_back() {
+        let mut config = config(&[node("n2.example", NodeRole::Drained)]);
+        Arc::make_mut(&mut config.cluster).candidate_pool_size = 1;
+        let (node, _) = modified(&asked("n2", r#", "drained": false"#), &config).unwrap();
+        assert_eq!(node.role, NodeRole::Regular);
+    }
+
+    #[test]
+    fn others_take_the_place_of_a_candidate() {
+        let mut incapable = node("n3.example", NodeRole::Regular);
+        incapable.master_capable = false;
+        let mut config = config(&[
+            node("n2.example", NodeRole::Candidate),
+            incapable,
+            node("n4.example", NodeRole::Regular),
+            node("n5.example", NodeRole::Regular),
+            node("n6.example", NodeRole::Drained),
+        ]);
+        let names = |config: &Config, fields: &str| {
+            let asked = asked("n2", fields);
+            let (node, _) = modified(&asked, config).unwrap();
+            let nodes = successors(&asked, &node, config).into_iter();
+            nodes.map(|node| node.name.to_string()).collect::<Vec<_>>()
+        };
+        let drained = r#", "drained": true, "auto_promote": true"#;
+        assert_eq!(names(&config, drained), ["n4.example", "n5.example"]);
+        assert_eq!(names(&config, r#", "rack": 1, "auto_promote": true"#), [""; 0]);
+        assert_eq!(names(&config, r#", "drained": true, "force": true"#), [""; 0]);
+        Arc::make_mut(&mut config.cluster).candidate_pool_size = 2;
+        assert_eq!(names(&config, drained), ["n4.example"]);
     }
 
     #[test]

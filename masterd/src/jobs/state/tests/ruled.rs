@@ -36,7 +36,7 @@ fn reason(text: &str) -> OpInput {
 }
 
 fn held(uuid: Option<&str>, action: &str, running: u64) -> Wait {
-    Wait::Filter { uuid: uuid.map(str::to_owned), action: action.to_owned(), running }
+    Wait::Filter { uuid: uuid.map(str::to_owned), action: action.to_owned(), running, why: None }
 }
 
 #[test]
