@@ -68,8 +68,8 @@ pub enum Blocked {
     NotDrained,
     /// Jobs would fail.
     #[error(
-        "the queue is drained, but {count} jobs are not finished, the first of them job {first} \
-         ({status}): wait for them (`gnt job watch {first}`) or cancel them"
+        "the queue is drained, but not empty: jobs that are not finished: {count}, the first of \
+         them job {first} ({status}); wait for them (`gnt job watch {first}`) or cancel them"
     )]
     Unfinished {
         /// How many.
@@ -81,9 +81,9 @@ pub enum Blocked {
     },
     /// Another version would run the jobs of this one.
     #[error(
-        "no master runs, and {count} jobs of the stopped one are not finished, the first of them job \
-         {first} ({status}): start it (`systemctl start gantry-masterd`), then `gnt cluster queue \
-         drain`, and let them end or cancel them"
+        "no master runs, and the stopped one has jobs that are not finished: {count}, the first of \
+         them job {first} ({status}); start it (`systemctl start gantry-masterd`), then `gnt cluster \
+         queue drain`, and let them end or cancel them"
     )]
     Left {
         /// How many.

@@ -118,7 +118,11 @@ fn queue(drained: bool, mut jobs: Vec<(JobId, JobStatus)>) -> Queue {
 
 /// Reads the files of a store that nobody has open.
 fn at_rest(data: &Path) -> Result<Found, LookError> {
-    let Some(AtRest { format, clean }) = AtRest::read(data)? else { return Ok(Found::NoStore) };
+    let header = AtRest::read(data).map_err(|error| match error {
+        HeaderError::Read { path, error } => LookError::Read { path, error },
+        other => other.into(),
+    })?;
+    let Some(AtRest { format, clean }) = header else { return Ok(Found::NoStore) };
     if !clean {
         return Ok(Found::NotClosed { format });
     }

@@ -19,10 +19,10 @@ fn only_a_drained_and_empty_queue_is_left() {
         (running(true, &[]), None),
         (running(false, &[]), Some("gnt cluster queue drain")),
         (running(false, &jobs), Some("gnt cluster queue drain")),
-        (running(true, &jobs), Some("2 jobs are not finished, the first of them job 3 (running)")),
+        (running(true, &jobs), Some("not finished: 2, the first of them job 3 (running)")),
         // Nothing begins where no master runs.
         (stopped(false, &[]), None),
-        (stopped(true, &jobs[1..]), Some("job 9 (queued): start it")),
+        (stopped(true, &jobs[1..]), Some("job 9 (queued); start it")),
         (Found::NotClosed { format: 1 }, Some("did not close its store")),
     ] {
         let told = blocked(&found).map(|why| why.to_string());

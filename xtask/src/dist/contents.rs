@@ -96,15 +96,12 @@ pub fn packages(
         completions.into_iter().partition(|(path, _)| alias(base(path)));
     let split = |(program, _): &(&str, _)| symbols::split(&programs.dir().join(program), directory);
     let programs = PROGRAMS.iter().map(split).collect::<Result<Vec<_>, _>>()?;
-    let mut packages = [
-        main(&programs, architecture, &libraries, (own, own_words))?,
-        aliases(names, name_words)?,
-        symbols_of(&programs, architecture),
-    ];
-    for package in &mut packages {
+    let mut main = main(&programs, architecture, &libraries, (own, own_words))?;
+    let mut names = aliases(names, name_words)?;
+    for package in [&mut main, &mut names] {
         add_legal(package, release, &libraries)?;
     }
-    Ok(packages.into())
+    Ok(vec![main, names, symbols_of(&programs, architecture)])
 }
 
 fn base(path: &str) -> &str {
@@ -169,6 +166,9 @@ fn symbols_of(programs: &[Split], architecture: &str) -> Package {
     for Split { symbols, place, .. } in programs {
         tree.add(place, READABLE, Content::File(symbols.clone()));
     }
+    // It is installed with `gantry` only, of the same version, whose papers are its own.
+    let papers = Content::Link(SOURCE.to_owned());
+    tree.add("usr/share/doc/gantry-dbgsym", RUNNABLE, papers);
     let ids: Vec<&str> = programs.iter().map(|program| program.build_id.as_str()).collect();
     Package {
         name: "gantry-dbgsym",
@@ -240,14 +240,14 @@ fn add_legal(
          Copyright: The Gantry developers\n\
          License: MIT or Apache-2.0\n",
     );
-    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        let text = read(&root().join(file))?;
-        for line in text.lines() {
-            let line = line.trim_end();
-            copyright.push_str(&format!(" {}\n", if line.is_empty() { "." } else { line }));
-        }
-        copyright.push_str(" .\n");
+    for line in read(&root().join("LICENSE-MIT"))?.lines() {
+        let line = line.trim_end();
+        copyright.push_str(&format!(" {}\n", if line.is_empty() { "." } else { line }));
     }
+    copyright.push_str(
+        " .\n On Debian, the text of the Apache License, version 2.0, is in\n \
+         /usr/share/common-licenses/Apache-2.0.\n",
+    );
     if *name == SOURCE {
         copyright.push_str("\nComment:\n");
         copyright.push_str(" The programs have these libraries built in; the texts of their\n");

@@ -58,7 +58,9 @@ pub(super) fn install(_round: &mut Round) -> Outcome {
         Ok(fresh) => fresh,
         Err(why) => return Outcome::Skipped(why),
     };
-    let packed = Arguments { profile: Profile::Debug, output: None };
+    // Not where packages of a release lie.
+    let output = Some(target_dir().join("dist-trial"));
+    let packed = Arguments { profile: Profile::Debug, output };
     let packages = match dist::make(&packed) {
         Ok(packages) => packages,
         Err(error) => return Outcome::Failed(crate::chain(&error)),
@@ -108,13 +110,20 @@ fn try_out(fresh: &Path, packages: &[PathBuf]) -> io::Result<String> {
     for package in packages {
         fs::copy(package, home.join(package.file_name().unwrap_or_default()))?;
     }
+    let golden = crate::root().join("tests/golden");
+    let copied = Command::new("cp").arg("-a").arg(golden).arg(&home).status()?;
+    if !copied.success() {
+        return Err(io::Error::other("cp failed"));
+    }
     stdx::atomic::write(&home.join("trial"), TRIAL.as_bytes(), RUNNABLE)?;
     stdx::atomic::write(&home.join("directories"), directories().as_bytes(), 0o644)?;
     let units = machine.join("etc/systemd/system");
     stdx::atomic::write(&units.join("trial.service"), UNIT.as_bytes(), 0o644)?;
     let name = format!("gantry-{}", std::process::id());
+    // Ganeti's own clients are used where they are installed, on the disk of this machine.
+    let host = if needs::find("gnt-job").is_some() { "--bind-ro=/:/host:norbind" } else { "" };
     let boot = format!(
-        "systemd-nspawn --quiet --boot --directory='{}' --register=no --keep-unit \
+        "systemd-nspawn --quiet --boot --directory='{}' --register=no --keep-unit {host} \
          --private-network --machine={name} systemd.unit=trial.service",
         machine.display()
     );
