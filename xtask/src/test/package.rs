@@ -8,6 +8,7 @@ use std::process::Command;
 
 use model::layout::{ADMIN_GROUP, DAEMON_GROUP, Layout};
 
+use super::skips::Skip;
 use super::{Outcome, Round, needs};
 use crate::dist::{self, Arguments, tree::RUNNABLE};
 use crate::programs::Profile;
@@ -44,8 +45,11 @@ const LINES_SHOWN: usize = 40;
 /// Programs that make and run the machine.
 const PROGRAMS: &[&str] = &["debootstrap", "systemd-nspawn", "script", "dpkg-deb", "timeout"];
 
+/// One of Ganeti's own clients, by which it is known whether they are installed.
+const GANETI_CLIENT: &str = "gnt-job";
+
 /// The step.
-pub(super) fn install(_round: &mut Round) -> Outcome {
+pub(super) fn install(round: &mut Round) -> Outcome {
     if !nix::unistd::geteuid().is_root() {
         return Outcome::Skipped("only root may make a machine to install on".to_owned());
     }
@@ -65,6 +69,10 @@ pub(super) fn install(_round: &mut Round) -> Outcome {
         Ok(packages) => packages,
         Err(error) => return Outcome::Failed(crate::chain(&error)),
     };
+    if needs::find(GANETI_CLIENT).is_none() {
+        let test = "Ganeti's own clients at an installed master".to_owned();
+        round.skips.push(Skip { test, why: "they are not installed".to_owned() });
+    }
     match try_out(&fresh, &packages) {
         Ok(told) if told.lines().any(|line| line == WELL) => Outcome::Passed,
         Ok(told) => {
@@ -121,7 +129,7 @@ fn try_out(fresh: &Path, packages: &[PathBuf]) -> io::Result<String> {
     stdx::atomic::write(&units.join("trial.service"), UNIT.as_bytes(), 0o644)?;
     let name = format!("gantry-{}", std::process::id());
     // Ganeti's own clients are used where they are installed, on the disk of this machine.
-    let host = if needs::find("gnt-job").is_some() { "--bind-ro=/:/host:norbind" } else { "" };
+    let host = if needs::find(GANETI_CLIENT).is_some() { "--bind-ro=/:/host:norbind" } else { "" };
     let boot = format!(
         "systemd-nspawn --quiet --boot --directory='{}' --register=no --keep-unit {host} \
          --private-network --machine={name} systemd.unit=trial.service",
