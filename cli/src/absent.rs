@@ -16,6 +16,9 @@ const CONSOLE: &str = "use ssh, or what you manage hosts with; gnt runs nothing 
 const POWER: &str = "nodes are not switched by gnt yet";
 const MASTER_IP: &str = "there is no address that moves with the master yet";
 
+const UPGRADE: &str =
+    "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
+
 /// Verbs that do not exist: object, verb, why.
 const VERBS: [(&str, &str, &str); 36] = [
     ("cluster", "activate-master-ip", MASTER_IP),
@@ -29,7 +32,7 @@ const VERBS: [(&str, &str, &str); 36] = [
     ("cluster", "rename", "a cluster keeps the name that it was begun with"),
     ("cluster", "renew-crypto", "each node has a key of its own, which `noded enroll` makes anew"),
     ("cluster", "repair-disk-sizes", INSTANCES),
-    ("cluster", "upgrade", "packages are upgraded by the package manager; see docs/install.md"),
+    ("cluster", "upgrade", UPGRADE),
     ("cluster", "verify-disks", INSTANCES),
     ("node", "evacuate", INSTANCES),
     ("node", "failover", INSTANCES),

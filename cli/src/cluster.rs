@@ -6,7 +6,7 @@ mod watcher;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use luxi::method::{QueryClusterInfo, QueryConfigValues, SetDrainFlag};
@@ -31,6 +31,11 @@ pub(crate) enum Cluster {
     /// Runs `masterd init`, which must be installed here and takes all further options.
     #[command(disable_help_flag = true)]
     Init(InitArguments),
+    /// Say whether this moment is a good one to upgrade, and what to do next.
+    ///
+    /// Asks the master for its queue and agents, or reads the files of a stopped one, which root
+    /// may. Exit status 1 if something is in the way.
+    CheckUpgrade,
     /// Show the parameters of the cluster.
     #[command(visible_alias = "show")]
     Info {
@@ -132,7 +137,8 @@ pub(crate) struct ModifyArguments {
 /// Carries out one verb.
 pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
     match verb {
-        Cluster::Init(arguments) => Err(init(arguments, session)),
+        Cluster::Init(arguments) => Err(become_masterd("init", arguments.passed_on, session)),
+        Cluster::CheckUpgrade => Err(become_masterd("check-upgrade", Vec::new(), session)),
         Cluster::Info { json, roman } => info::run(json, roman, session),
         Cluster::Getmaster => getmaster(session),
         Cluster::Version => version(session),
@@ -162,13 +168,17 @@ pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
     }
 }
 
-/// Becomes `masterd init`; comes back only if that fails.
-fn init(arguments: InitArguments, session: &Session) -> CliError {
-    let beside = std::env::current_exe().ok().map(|gnt| gnt.with_file_name("masterd"));
-    let program = beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("masterd"));
+/// Becomes `masterd VERB`; comes back only if that fails.
+fn become_masterd(verb: &str, arguments: Vec<OsString>, session: &Session) -> CliError {
+    let gnt = std::env::current_exe().unwrap_or_default();
+    let beside = gnt.with_file_name("masterd");
+    // Where packages put it; operators need not have that directory in their PATH.
+    let installed = gnt.parent().and_then(Path::parent).map(|usr| usr.join("sbin/masterd"));
+    let program = [Some(beside), installed].into_iter().flatten().find(|path| path.is_file());
+    let program = program.unwrap_or_else(|| PathBuf::from("masterd"));
     let mut command = std::process::Command::new(&program);
     command.env(CALLED_AS, "gnt cluster");
-    command.arg("--root").arg(session.layout().root()).arg("init").args(arguments.passed_on);
+    command.arg("--root").arg(session.layout().root()).arg(verb).args(arguments);
     let error = command.exec();
     CliError::Start { program, error }
 }

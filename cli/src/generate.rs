@@ -24,8 +24,6 @@ const PREAMBLE: [&str; 2] = [".ie ", ".el "];
 pub fn man_pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut all = command().disable_help_subcommand(true);
     all.build();
-    let source = concat!("gantry ", env!("CARGO_PKG_VERSION"));
-    let man = |command: Command| Man::new(command).section(SECTION).manual(MANUAL).source(source);
     let mut page = Vec::new();
     man(all.clone()).render(&mut page)?;
     let mut pages = vec![(format!("gnt.{SECTION}"), page)];
@@ -33,16 +31,7 @@ pub fn man_pages() -> io::Result<Vec<(String, Vec<u8>)>> {
         let definition = definition.disable_help_subcommand(true).subcommand_value_name("VERB");
         let program = definition.get_bin_name().unwrap_or_default().to_owned();
         let mut page = Vec::new();
-        let head = man(definition.clone());
-        head.render_title(&mut page)?;
-        head.render_name_section(&mut page)?;
-        head.render_synopsis_section(&mut page)?;
-        head.render_description_section(&mut page)?;
-        heading(&mut page, "SH", "VERBS")?;
-        for verb in definition.get_subcommands() {
-            describe(&mut page, &program, verb)?;
-        }
-        head.render_options_section(&mut page)?;
+        render(&mut page, definition, &program, "VERBS")?;
         heading(&mut page, "SH", "SEE ALSO")?;
         let mut also = Roff::new();
         also.text([bold("gnt"), roman(format!("({SECTION}), which tells the exit statuses."))]);
@@ -52,26 +41,82 @@ pub fn man_pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     Ok(pages)
 }
 
+/// The page of another program, as a daemon, in the same form: file name and content. `sections`
+/// are titles with their paragraphs, each a term and what is to be said of it; they follow what the
+/// definition gives.
+///
+/// # Errors
+/// None that depends on anything outside: writing to memory.
+pub fn man_page_of(
+    definition: Command,
+    sections: &[(&str, Vec<(String, String)>)],
+) -> io::Result<(String, Vec<u8>)> {
+    let program = definition.get_name().to_owned();
+    let definition = definition.disable_help_subcommand(true).bin_name(&program);
+    let after = definition.get_after_help().map(ToString::to_string);
+    let mut page = Vec::new();
+    render(&mut page, definition, &program, "COMMANDS")?;
+    if let Some(text) = after {
+        let (title, text) = text.split_once(": ").unwrap_or(("NOTES", &text));
+        heading(&mut page, "SH", &title.to_uppercase())?;
+        let mut told = Roff::new();
+        told.text([roman(text)]);
+        told.to_writer(&mut page)?;
+    }
+    for (title, paragraphs) in sections {
+        heading(&mut page, "SH", title)?;
+        let mut told = Roff::new();
+        for (term, text) in paragraphs {
+            told.control("TP", []).text([bold(term)]).text([roman(text)]);
+        }
+        told.to_writer(&mut page)?;
+    }
+    Ok((format!("{program}.{SECTION}"), once(&page)))
+}
+
+fn man(command: Command) -> Man {
+    let source = concat!("gantry ", env!("CARGO_PKG_VERSION"));
+    Man::new(command).section(SECTION).manual(MANUAL).source(source)
+}
+
+/// What a definition says: name, synopsis, description, each verb, options.
+fn render(page: &mut Vec<u8>, definition: Command, program: &str, verbs: &str) -> io::Result<()> {
+    let head = man(definition.clone());
+    head.render_title(page)?;
+    head.render_name_section(page)?;
+    head.render_synopsis_section(page)?;
+    head.render_description_section(page)?;
+    heading(page, "SH", verbs)?;
+    for verb in definition.get_subcommands() {
+        describe(page, program, verb)?;
+    }
+    head.render_options_section(page)
+}
+
 /// Completions for bash, zsh and fish, for `gnt` and each `gnt-OBJECT`: path below `/usr/share` and
 /// content.
 #[must_use]
 pub fn completions() -> Vec<(String, Vec<u8>)> {
     let all = command();
     let own = all.get_subcommands().filter_map(|object| command_of(object.get_name()));
-    let mut files = Vec::new();
-    for mut definition in std::iter::once(command()).chain(own) {
-        let program = definition.get_bin_name().unwrap_or("gnt").to_owned();
-        for (shell, directory, prefix, suffix) in [
-            (Shell::Bash, "bash-completion/completions", "", ""),
-            (Shell::Zsh, "zsh/vendor-completions", "_", ""),
-            (Shell::Fish, "fish/vendor_completions.d", "", ".fish"),
-        ] {
-            let mut text = Vec::new();
-            generate(shell, &mut definition, &program, &mut text);
-            files.push((format!("{directory}/{prefix}{program}{suffix}"), text));
-        }
-    }
-    files
+    std::iter::once(command()).chain(own).flat_map(completions_of).collect()
+}
+
+/// The same for another program.
+#[must_use]
+pub fn completions_of(mut definition: Command) -> Vec<(String, Vec<u8>)> {
+    let program = definition.get_bin_name().unwrap_or(definition.get_name()).to_owned();
+    let files = [
+        (Shell::Bash, "bash-completion/completions", "", ""),
+        (Shell::Zsh, "zsh/vendor-completions", "_", ""),
+        (Shell::Fish, "fish/vendor_completions.d", "", ".fish"),
+    ];
+    let file = |(shell, directory, prefix, suffix)| {
+        let mut text = Vec::new();
+        generate(shell, &mut definition, &program, &mut text);
+        (format!("{directory}/{prefix}{program}{suffix}"), text)
+    };
+    files.map(file).to_vec()
 }
 
 /// The completion of all of `gnt` for one shell.

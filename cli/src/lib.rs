@@ -62,7 +62,7 @@ use clap::{
 use clap_complete::Shell;
 
 use error::{CliError, Exit};
-pub use generate::{completions, man_pages};
+pub use generate::{completions, completions_of, man_page_of, man_pages};
 use session::{Session, Words};
 
 /// Where options stand that every command has.

@@ -5,7 +5,8 @@
 //! unit ([`lu`]), which calls [`agents`]; [`verify`] is what one looks for in a check. Beside it:
 //! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`secrets`] holds what must
 //! not be in a job, [`users`] knows names, [`metrics`] counts, [`bootstrap`] begins a cluster,
-//! [`daemon`] is the life of the process, and [`upgrade`] tells whether it may be replaced.
+//! [`daemon`] is the life of the process, [`options`] its command line, and [`upgrade`] tells whether
+//! it may be replaced.
 
 pub mod luxi_service;
 
@@ -27,6 +28,7 @@ pub mod users;
 pub mod archive;
 pub mod bootstrap;
 pub mod daemon;
+pub mod options;
 pub mod upgrade;
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
 //! `masterd`: the master daemon.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _};
 use masterd::bootstrap::{self, Init};
 use masterd::daemon::{self, Options};
-use model::layout::{Layout, MASTER_METRICS_PORT, RPC_PORT};
+use masterd::options::{Action, Command, InitArguments, Serve};
+use masterd::upgrade::{self, Report};
+use model::layout::{Layout, MASTER_METRICS_PORT};
 use model::{NodeName, Timestamp};
-use queue_format::Durability;
 use rpc::identity::IdentityError;
 use stdx::Clock;
-use stdx::daemon::{Log, LogFormat, chain};
+use stdx::daemon::{Log, chain};
 use stdx::metrics::Endpoint;
 
 /// A job is some eighty small allocations on several threads; this allocator spends a quarter less
@@ -31,74 +31,6 @@ const EXIT_NOT_MASTER: u8 = 11;
 /// The variable by which a program that runs this one for its operator, as `gnt cluster` does for
 /// its `init`, says under which name to speak of itself: in usage and errors.
 const CALLED_AS: &str = "GANTRY_CALLED_AS";
-
-/// The master daemon of Gantry: takes jobs over its LUXI socket and runs them.
-#[derive(Debug, Parser)]
-#[command(version)]
-struct Command {
-    /// Directory below which all paths lie; the variable GANTRY_ROOT sets it too.
-    #[arg(long, value_name = "DIR", default_value_os_t = default_root(), global = true)]
-    root: PathBuf,
-    /// Size of a journal segment in MiB, for segments that are yet to be made; there are four
-    /// [default: 64]
-    #[arg(long, value_name = "MIB", global = true, value_parser = clap::value_parser!(u32).range(1..=4_096))]
-    journal_segment: Option<u32>,
-    #[command(subcommand)]
-    action: Option<Action>,
-    #[command(flatten)]
-    serve: Serve,
-}
-
-#[derive(Debug, Args)]
-struct Serve {
-    /// Log format: text or json.
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    log_format: LogFormat,
-    /// What to log, as `info`, `debug` or `info,masterd::jobs=debug`.
-    #[arg(long, value_name = "FILTER", default_value = "info")]
-    log_filter: String,
-    /// Log to standard error instead of the log file.
-    #[arg(long)]
-    log_stderr: bool,
-    /// What an answer rests on: `journal` (fast), or `file` (each file durable, slow).
-    #[arg(long, value_name = "KIND", default_value = "journal")]
-    durability: Durability,
-    /// Listen on `DIR/ganeti-query` as well, which is where Ganeti's tools look for the socket:
-    /// /run/ganeti/socket as a rule.
-    #[arg(long, value_name = "DIR")]
-    ganeti_socket: Option<PathBuf>,
-    /// Address and port where metrics are served by HTTP, or `none` [default: 127.0.0.1:1815 if the
-    /// root is `/`, else none]
-    #[arg(long, value_name = "ADDRESS")]
-    metrics: Option<Endpoint>,
-}
-
-#[derive(Debug, Subcommand)]
-enum Action {
-    /// Begin a new cluster with this machine as its master.
-    Init(InitArguments),
-    /// Say whether this moment is a good one to replace the programs: the queue is drained and no
-    /// job is left, or no master runs.
-    CheckUpgrade,
-}
-
-#[derive(Debug, Args)]
-struct InitArguments {
-    /// Name of the cluster.
-    name: NodeName,
-    /// Name of this node; the host name where it is not given.
-    #[arg(long, value_name = "NAME")]
-    node_name: Option<NodeName>,
-    /// Address of this node's agent.
-    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
-    primary_ip: IpAddr,
-    /// Port of this node's agent.
-    #[arg(long, value_name = "PORT", default_value_t = RPC_PORT)]
-    rpc_port: u16,
-    /// Rack that this node's agent serves.
-    #[arg(long, value_name = "NUMBER")]
-    rack: Option<u32>,
-}
 
 /// The command line; ends the program where it cannot be read.
 fn read() -> Command {
@@ -121,19 +53,25 @@ fn main() -> ExitCode {
     let segment_bytes = command.journal_segment.map(|mib| u64::from(mib) << 20);
     match command.action {
         Some(Action::Init(arguments)) => init(&layout, arguments, segment_bytes),
-        Some(Action::CheckUpgrade) => match masterd::upgrade::check(&layout.luxi_socket()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(blocked) => fail(ME, &chain(&blocked), 1),
-        },
+        Some(Action::CheckUpgrade) => check_upgrade(&layout),
         None => serve(layout, &command.serve, segment_bytes),
     }
 }
 
-/// The root of the environment, where set to nothing is as not set, or that of an installed
-/// machine.
-fn default_root() -> PathBuf {
-    let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
-    set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
+/// What there is to know goes to standard output, what is in the way to standard error.
+fn check_upgrade(layout: &Layout) -> ExitCode {
+    let who = called_as().map_or_else(|| ME.to_owned(), |name| format!("{name} check-upgrade"));
+    let found = match upgrade::look::look(layout) {
+        Ok(found) => found,
+        Err(error) => return fail(&who, &chain(&error), 1),
+    };
+    let software = env!("CARGO_PKG_VERSION");
+    let formats = (queue_format::store::FORMAT_OLDEST, queue_format::store::FORMAT);
+    say(&Report { found: &found, software, formats }.to_string());
+    match upgrade::blocked(&found) {
+        None => ExitCode::SUCCESS,
+        Some(why) => fail(&who, &chain(&why), 1),
+    }
 }
 
 fn init(layout: &Layout, arguments: InitArguments, segment_bytes: Option<u64>) -> ExitCode {

@@ -1,26 +1,75 @@
-//! Whether this moment is a good one to replace the master's programs.
+//! Core: whether this moment is a good one to replace the programs, and what to do next.
+//!
+//! [`look`] finds out how things stand; here is what that means.
 
-use std::io;
-use std::path::Path;
+pub mod look;
 
-use luxi::Client;
-use luxi::method::{QueryConfigValues, QueryJobs};
+use std::fmt;
+
 use model::{JobId, JobStatus};
-use serde_json::Value;
 
-/// Why not.
-#[derive(Debug, thiserror::Error)]
+/// How things stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// There is no store: this machine never was a master.
+    NoStore,
+    /// A master runs and told.
+    Running {
+        /// The queue.
+        queue: Queue,
+        /// Each node with its agent, in the order of their names.
+        agents: Vec<(String, Agent)>,
+    },
+    /// No master runs, and the one before ended in order: this is what its files say.
+    Stopped {
+        /// Format of the store.
+        format: u32,
+        /// The queue.
+        queue: Queue,
+    },
+    /// No master listens, and the store was not closed: what its journal holds is known to who
+    /// opens it.
+    NotClosed {
+        /// Format of the store.
+        format: u32,
+    },
+}
+
+/// What counts of a queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Whether new jobs are refused.
+    pub drained: bool,
+    /// Jobs that have not ended, in the order of their ids.
+    pub unfinished: Vec<(JobId, JobStatus)>,
+}
+
+/// An agent, as its master knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Agent {
+    /// It answers, in a version of the protocol that both understand.
+    Reached,
+    /// It is not called: the node is marked offline.
+    Offline,
+    /// It was not called yet.
+    NotTried,
+    /// It is not reached, for this reason.
+    Away(String),
+}
+
+/// Why the programs should not be replaced yet, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Blocked {
     /// New jobs would begin meanwhile.
     #[error(
         "the queue takes jobs, and those that run would fail: `gnt cluster queue drain`, then wait \
-         until none is left (`gnt job list --running`)"
+         until none is left (`gnt job list --pending --running`)"
     )]
     NotDrained,
     /// Jobs would fail.
     #[error(
-        "the queue is drained, but {count} jobs are not finished, the first of them job {first} \
-         ({status}): wait for them (`gnt job watch {first}`) or cancel them"
+        "the queue is drained, but not empty: jobs that are not finished: {count}, the first of \
+         them job {first} ({status}); wait for them (`gnt job watch {first}`) or cancel them"
     )]
     Unfinished {
         /// How many.
@@ -30,88 +79,168 @@ pub enum Blocked {
         /// How it stands.
         status: JobStatus,
     },
-    /// A master runs and does not tell.
-    #[error("the master on `{socket}` runs, but cannot be asked whether its queue is drained")]
-    Silent {
-        /// Where it listens.
-        socket: String,
-        /// What came instead.
-        #[source]
-        error: luxi::ClientError,
+    /// Another version would run the jobs of this one.
+    #[error(
+        "no master runs, and the stopped one has jobs that are not finished: {count}, the first of \
+         them job {first} ({status}); start it (`systemctl start gantry-masterd`), then `gnt cluster \
+         queue drain`, and let them end or cancel them"
+    )]
+    Left {
+        /// How many.
+        count: usize,
+        /// The one with the lowest id.
+        first: JobId,
+        /// How it stands.
+        status: JobStatus,
     },
-    /// A master runs and told something else.
-    #[error("the master told something else than the status of its jobs")]
-    Strange,
+    /// It is not known what would fail.
+    #[error(
+        "no master answers, and the last one did not close its store, so that only a start tells \
+         what its journal holds: `systemctl start gantry-masterd`, then look again"
+    )]
+    NotClosed,
 }
 
-/// Asks the master that listens on `socket`. Where none does, nothing is in the way: the files and
-/// the journal of this version are read by the next one.
-///
-/// # Errors
-/// Why the programs should not be replaced yet, and what to do.
-pub fn check(socket: &Path) -> Result<(), Blocked> {
-    match std::os::unix::net::UnixStream::connect(socket) {
-        Err(error) if nobody_listens(&error) => return Ok(()),
-        // Another failure is told by the client.
-        Err(_) | Ok(_) => {}
-    }
-    let silent = |error| Blocked::Silent { socket: socket.display().to_string(), error };
-    let mut client = Client::connect(socket).map_err(silent)?;
-    let names = ["drain_flag"].into_iter().collect();
-    let flags = client.call(&QueryConfigValues { names }).map_err(silent)?;
-    let fields = ["id", "status"].into_iter().collect();
-    let rows = client.call(&QueryJobs { job_ids: None, fields }).map_err(silent)?;
-    let unfinished: Option<Vec<(JobId, JobStatus)>> = rows.iter().flatten().map(job).collect();
-    judge(flags.first() == Some(&Value::Bool(true)), &unfinished.ok_or(Blocked::Strange)?)
-}
-
-fn nobody_listens(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
-}
-
-fn job(row: &Vec<Value>) -> Option<(JobId, JobStatus)> {
-    let [id, status] = row.as_slice() else { return None };
-    Some((JobId(id.as_u64()?), status.as_str()?.parse().ok()?))
-}
-
-fn judge(drained: bool, jobs: &[(JobId, JobStatus)]) -> Result<(), Blocked> {
-    if !drained {
-        return Err(Blocked::NotDrained);
-    }
-    let unfinished = || jobs.iter().filter(|(_, status)| !status.is_final());
-    match unfinished().min_by_key(|(id, _)| *id) {
-        Some(&(first, status)) => {
-            Err(Blocked::Unfinished { count: unfinished().count(), first, status })
+/// What is in the way; none if nothing is.
+#[must_use]
+pub fn blocked(found: &Found) -> Option<Blocked> {
+    match found {
+        Found::NoStore => None,
+        Found::NotClosed { .. } => Some(Blocked::NotClosed),
+        Found::Running { queue: Queue { drained: false, .. }, .. } => Some(Blocked::NotDrained),
+        Found::Running { queue, .. } => {
+            let (first, status) = *queue.unfinished.first()?;
+            Some(Blocked::Unfinished { count: queue.unfinished.len(), first, status })
         }
-        None => Ok(()),
+        Found::Stopped { queue, .. } => {
+            let (first, status) = *queue.unfinished.first()?;
+            Some(Blocked::Left { count: queue.unfinished.len(), first, status })
+        }
     }
+}
+
+/// What was found and what to do next, for the operator to read.
+#[derive(Debug)]
+pub struct Report<'f> {
+    /// How things stand.
+    pub found: &'f Found,
+    /// Version of this program.
+    pub software: &'f str,
+    /// Formats of the store that it reads, the oldest and the newest.
+    pub formats: (u32, u32),
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Gantry {}, asked before it is replaced:", self.software)?;
+        writeln!(f, "  queue:  {}", self.queue())?;
+        for (at, line) in self.agents().iter().enumerate() {
+            let title = if at == 0 { "agents:" } else { "" };
+            writeln!(f, "  {title:7} {line}")?;
+        }
+        writeln!(f, "  store:  {}", self.store())?;
+        writeln!(f, "\nWhat to do next, in this order:")?;
+        let steps = self.steps();
+        let numbered = steps.iter().enumerate();
+        let lines: Vec<String> =
+            numbered.map(|(at, step)| format!("  {}. {step}", at + 1)).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl Report<'_> {
+    fn queue(&self) -> String {
+        let told = |queue: &Queue| {
+            let left = match queue.unfinished.len() {
+                0 => "no job is left".to_owned(),
+                1 => "1 job is left".to_owned(),
+                more => format!("{more} jobs are left"),
+            };
+            format!("{}, {left}", if queue.drained { "drained" } else { "not drained" })
+        };
+        match self.found {
+            Found::NoStore => "there is none on this machine".to_owned(),
+            Found::Running { queue, .. } => told(queue),
+            Found::Stopped { queue, .. } => format!("of the stopped master: {}", told(queue)),
+            Found::NotClosed { .. } => "not known, the store was not closed".to_owned(),
+        }
+    }
+
+    fn agents(&self) -> Vec<String> {
+        let Found::Running { agents, .. } = self.found else {
+            return vec!["not known, no master runs here".to_owned()];
+        };
+        let reached = agents.iter().filter(|(_, agent)| *agent == Agent::Reached).count();
+        let mut lines = vec![format!("{reached} of {} reached", agents.len())];
+        lines.extend(agents.iter().filter_map(|(node, agent)| match agent {
+            Agent::Reached => None,
+            Agent::Offline => Some(format!("{node} is marked offline")),
+            Agent::NotTried => Some(format!("{node} was not called yet")),
+            Agent::Away(why) => Some(format!("{node} is {why}")),
+        }));
+        lines
+    }
+
+    fn store(&self) -> String {
+        let (oldest, newest) = self.formats;
+        let read = if oldest == newest {
+            format!("this version reads format {newest}")
+        } else {
+            format!("this version reads formats {oldest} to {newest}")
+        };
+        match self.found {
+            Found::NoStore => read,
+            Found::Running { .. } => format!("format {newest}; {read}"),
+            Found::Stopped { format, .. } | Found::NotClosed { format } => {
+                format!("format {format}; {read}")
+            }
+        }
+    }
+
+    fn steps(&self) -> Vec<String> {
+        let install = "install the packages: `dpkg -i gantry_VERSION_amd64.deb`";
+        let copy = "copy store and keys, see Backup in /usr/share/doc/gantry/install.md";
+        let start = "`systemctl start gantry-masterd`";
+        let steps: Vec<String> = match self.found {
+            Found::NoStore => vec![install.to_owned()],
+            Found::NotClosed { .. } => {
+                vec![start.to_owned(), "`gnt cluster check-upgrade` again".to_owned()]
+            }
+            Found::Stopped { queue, .. } if !queue.unfinished.is_empty() => {
+                vec![start.to_owned(), "`gnt cluster check-upgrade` again".to_owned()]
+            }
+            Found::Stopped { queue, .. } => {
+                let undrain = queue.drained.then_some("`gnt cluster queue undrain`");
+                let steps = [copy, install, start].into_iter().chain(undrain);
+                steps.map(str::to_owned).collect()
+            }
+            Found::Running { queue, agents } => {
+                let drain = (!queue.drained).then_some("`gnt cluster queue drain`");
+                let wait = "wait until `gnt job list --pending --running` shows no job";
+                let wait = (!queue.unfinished.is_empty()).then_some(wait);
+                let before = drain.into_iter().chain(wait).chain([copy]).map(str::to_owned);
+                let after = ["`gnt cluster queue undrain`", "`gnt cluster verify`"];
+                before
+                    .chain([everywhere(install, agents)])
+                    .chain(after.map(str::to_owned))
+                    .collect()
+            }
+        };
+        steps
+    }
+}
+
+/// The installation on all nodes, with those that have to wait for it.
+fn everywhere(install: &str, agents: &[(String, Agent)]) -> String {
+    let away = agents.iter().filter(|(_, agent)| *agent != Agent::Reached);
+    let away: Vec<&str> = away.map(|(node, _)| node.as_str()).collect();
+    let later = if away.is_empty() {
+        String::new()
+    } else {
+        format!("; when they are back on {}", away.join(", "))
+    };
+    format!("on each node, in any order, {install}{later}")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_drained_and_empty_queue_is_left() {
-        let jobs = [
-            (JobId(9), JobStatus::Queued),
-            (JobId(3), JobStatus::Running),
-            (JobId(1), JobStatus::Success),
-        ];
-        let told = |drained, jobs| judge(drained, jobs).unwrap_err().to_string();
-        assert!(told(false, &jobs).contains("gnt cluster queue drain"));
-        assert!(told(false, &[]).contains("gnt cluster queue drain"));
-        let text = told(true, &jobs);
-        assert!(text.contains("2 jobs") && text.contains("job 3 (running)"), "{text}");
-        judge(true, &jobs[2..]).unwrap();
-    }
-
-    #[test]
-    fn where_nobody_listens_nothing_is_in_the_way() {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("luxi.sock");
-        check(&socket).unwrap();
-        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
-        check(&socket).unwrap();
-    }
-}
+mod tests;

@@ -19,7 +19,11 @@ use crate::leasing::Leasing;
 
 /// The agent of a node: answers the master's calls, gives DHCP leases and serves boot scripts.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "noded", version)]
+#[command(
+    name = "noded",
+    version,
+    after_help = "Exit status: 0 success, 1 failure, 2 wrong options."
+)]
 pub struct Options {
     /// What applies to the agent however it is started.
     #[command(flatten)]

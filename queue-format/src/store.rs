@@ -51,7 +51,7 @@ pub use callbacks::{Callbacks, Flushed};
 pub use commit::FatalError;
 pub use committer::{Committer, StartError};
 pub use files::{FileError, LAG_BYTES_HARD, LAG_BYTES_SOFT};
-pub use header::{FORMAT, FORMAT_OLDEST, HeaderError};
+pub use header::{AtRest, FORMAT, FORMAT_OLDEST, HeaderError};
 pub use open::OpenError;
 pub use queue::{
     BACKLOG_BYTES_HARD, BACKLOG_BYTES_SOFT, BACKLOG_CHANGES_HARD, BACKLOG_CHANGES_SOFT,

@@ -1,7 +1,8 @@
 //! Makes the Debian packages.
 //!
-//! In reading order: [`contents`] says what lies where in each package; [`licences`] collects what
-//! the dependencies want told; [`control`] is what dpkg is told; [`tree`] writes all of it into a
+//! In reading order: [`contents`] says what lies where in each package; [`pages`] makes manual pages
+//! and completions; [`symbols`] parts the programs from what only a debugger reads; [`licences`]
+//! collects what the dependencies want told; [`control`] is what dpkg is told; [`tree`] writes all of it into a
 //! directory, which `dpkg-deb` packs.
 //!
 //! Two runs on the same source with the same compiler give the same bytes: times come from
@@ -10,6 +11,8 @@
 pub mod contents;
 pub mod control;
 pub mod licences;
+pub mod pages;
+pub mod symbols;
 pub mod tree;
 
 use std::io;
@@ -25,6 +28,8 @@ use tree::Tree;
 
 /// The packages whose programs are installed. `rapi` is not among them: it serves nothing yet.
 const PROGRAMS: &[&str] = &["masterd", "noded", "cli"];
+/// Debian's own part of the version: counts packages that are made anew of the same source.
+const REVISION: u32 = 1;
 /// How `dpkg-deb` compresses what is released; every dpkg since 2009 reads it.
 const SMALL: &[&str] = &["-Zxz"];
 /// And what is only tested: a tenth of the time.
@@ -111,13 +116,14 @@ pub fn make(arguments: &Arguments) -> Result<Vec<PathBuf>, DistError> {
     let output = arguments.output.clone().unwrap_or_else(|| target_dir().join("dist"));
     std::fs::create_dir_all(&output)
         .map_err(|error| DistError::file("make the directory", &output, error))?;
-    let source_date = source_date()?;
-    let version = env!("CARGO_PKG_VERSION");
+    let release = Release::now()?;
+    let split = tempfile::tempdir_in(&output)
+        .map_err(|error| DistError::file("make a directory in", &output, error))?;
     let architecture = said(Command::new("dpkg").arg("--print-architecture"), ("dpkg", "dpkg"))?;
     let mut made = Vec::new();
-    for package in contents::packages(&programs, architecture.trim())? {
+    for package in contents::packages(&programs, architecture.trim(), &release, split.path())? {
         let compression = if arguments.profile == Profile::Release { SMALL } else { QUICK };
-        made.push(pack(&package, version, source_date, (compression, &output))?);
+        made.push(pack(&package, &release, (compression, &output))?);
     }
     Ok(made)
 }
@@ -139,10 +145,39 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
+/// What all packages of one run have in common.
+#[derive(Debug, Clone)]
+pub struct Release {
+    /// Version of the packages.
+    pub version: String,
+    /// Who answers for them: `DEBFULLNAME` and `DEBEMAIL`, as with Debian's own tools.
+    pub maintainer: String,
+    /// Seconds since the epoch that all files get.
+    pub source_date: u64,
+    /// The same as changelogs have it.
+    pub source_date_words: String,
+}
+
+impl Release {
+    fn now() -> Result<Self, DistError> {
+        let source_date = source_date()?;
+        let mut date = Command::new("date");
+        date.env("LC_ALL", "C")
+            .args(["--utc", "--rfc-email"])
+            .arg(format!("--date=@{source_date}"));
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Ok(Self {
+            version: format!("{}-{REVISION}", env!("CARGO_PKG_VERSION")),
+            maintainer: control::maintainer(set("DEBFULLNAME"), set("DEBEMAIL")),
+            source_date,
+            source_date_words: said(&mut date, ("date", "coreutils"))?.trim().to_owned(),
+        })
+    }
+}
+
 fn pack(
     package: &Package,
-    version: &str,
-    source_date: u64,
+    release: &Release,
     (compression, output): (&[&str], &Path),
 ) -> Result<PathBuf, DistError> {
     let staged = tempfile::tempdir_in(output)
@@ -150,16 +185,16 @@ fn pack(
     // A temporary directory is closed to others, and it becomes the root of the package.
     let staged = staged.path().join(package.name);
     package.tree.write(&staged)?;
-    let control = control::files(package, version);
+    let control = control::files(package, release, &staged)?;
     let mut tree = Tree::default();
     for (name, mode, text) in control {
         tree.text(&format!("DEBIAN/{name}"), mode, text);
     }
     tree.write(&staged)?;
-    let name = format!("{}_{version}_{}.deb", package.name, package.architecture);
+    let name = format!("{}_{}_{}.deb", package.name, release.version, package.architecture);
     let path = output.join(name);
     let mut command = Command::new("dpkg-deb");
-    command.env("SOURCE_DATE_EPOCH", source_date.to_string());
+    command.env("SOURCE_DATE_EPOCH", release.source_date.to_string());
     command.arg("--root-owner-group").args(compression).arg("--build").arg(&staged).arg(&path);
     said(&mut command, ("dpkg-deb", "dpkg"))?;
     Ok(path)

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::disk::Disk;
+use crate::disk::real::RealDisk;
 use crate::position::Position;
 
 /// Name of the file in the data directory.
@@ -60,6 +61,28 @@ impl Note {
 #[derive(Deserialize)]
 struct Version {
     format: u32,
+}
+
+/// What can be told of a store without opening it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtRest {
+    /// Version of everything below the data directory.
+    pub format: u32,
+    /// Whether the files alone are the store. Otherwise somebody has it open, or did not close it,
+    /// and the journal holds more.
+    pub clean: bool,
+}
+
+impl AtRest {
+    /// Reads it below `root` and changes nothing; none where there is no store.
+    ///
+    /// # Errors
+    /// The header does not read, or is of a version that this program cannot read.
+    pub fn read(root: &Path) -> Result<Option<Self>, HeaderError> {
+        let disk = RealDisk::new(root.to_owned(), 0, 0);
+        let header = Header::read(&disk, root)?;
+        Ok(header.map(|Header { format, clean, .. }| Self { format, clean }))
+    }
 }
 
 /// A header that cannot be used.

@@ -83,7 +83,11 @@ fn units_run_as_the_layout_says() {
         let one = |key: &str| unit.get(key).map(|values| values.join(" ")).unwrap_or_default();
         assert_eq!(one("Type"), "notify", "{path}");
         assert_eq!(one("Restart"), "on-failure", "{path}");
-        assert_eq!(one("ExecStart"), format!("/usr/sbin/{program}"), "{path}");
+        let program = format!("/usr/sbin/{program}");
+        let started = one("ExecStart");
+        let mut words = started.split(' ');
+        assert_eq!(words.next(), Some(program.as_str()), "{path}");
+        assert!(words.all(|word| word.starts_with('$')), "{path}: options are the operator's");
         assert_eq!(one("User"), *user, "{path}");
         assert_eq!(one("Group"), DAEMON_GROUP, "{path}");
         for strict in ["NoNewPrivileges", "ProtectHome", "PrivateTmp"] {

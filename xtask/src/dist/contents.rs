@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use super::DistError;
 use super::licences::{self, Library};
+use super::pages::{self, Generated};
+use super::symbols::{self, Split};
 use super::tree::{Content, READABLE, RUNNABLE, Tree};
+use super::{DistError, Release};
 use crate::programs::Programs;
 use crate::root;
 
@@ -15,6 +17,8 @@ pub struct Package {
     pub name: &'static str,
     /// Where it runs, in Debian's words.
     pub architecture: String,
+    /// What it belongs to, in Debian's words.
+    pub section: &'static str,
     /// Fields about other packages; `@VERSION@` is this one's version.
     pub relations: Vec<(&'static str, String)>,
     /// What it is, in a line.
@@ -27,6 +31,12 @@ pub struct Package {
     pub scripts: Vec<(&'static str, String)>,
 }
 
+/// The source that all packages come from.
+pub const SOURCE: &str = "gantry";
+
+/// The package of Ganeti's names.
+const NAMES: &str = "gantry-ganeti-names";
+
 /// Programs with where they go.
 const PROGRAMS: &[(&str, &str)] =
     &[("masterd", "usr/sbin"), ("noded", "usr/sbin"), ("gnt", "usr/bin")];
@@ -38,7 +48,18 @@ const SYSTEM: &[(&str, &str)] = &[
     ("gantry.sysusers", "usr/lib/sysusers.d/gantry.conf"),
     ("gantry.tmpfiles", "usr/lib/tmpfiles.d/gantry.conf"),
     ("gantry.logrotate", "etc/logrotate.d/gantry"),
+    ("gantry-masterd.default", "etc/default/gantry-masterd"),
+    ("gantry-noded.default", "etc/default/gantry-noded"),
+    // For machines that have Ganeti's own clients, and so not the package that installs it.
+    ("ganeti-socket.conf", "usr/share/doc/gantry/examples/ganeti-socket.conf"),
 ];
+
+/// Has the master listen where Ganeti's tools look.
+const GANETI_SOCKET: (&str, &str) =
+    ("ganeti-socket.conf", "usr/lib/systemd/system/gantry-masterd.service.d/ganeti-socket.conf");
+
+/// Where Ganeti has its programs, and where an ordinary user finds them.
+const NAMES_LIE: &[(&str, &str)] = &[("usr/sbin", "../bin/gnt"), ("usr/bin", "gnt")];
 
 /// Documents for operators.
 const DOCUMENTS: &[&str] = &[
@@ -57,19 +78,30 @@ const DOCUMENTS: &[&str] = &[
 /// Scripts that dpkg runs.
 const SCRIPTS: &[&str] = &["preinst", "postinst", "prerm", "postrm"];
 
-/// Both packages, from programs that are built.
+/// All packages, from programs that are built and are split into `directory`.
 ///
 /// # Errors
 /// A file cannot be read, or pages cannot be generated.
-pub fn packages(programs: &Programs, architecture: &str) -> Result<Vec<Package>, DistError> {
-    let pages = cli::man_pages().map_err(DistError::Pages)?;
-    let completions = cli::completions();
+pub fn packages(
+    programs: &Programs,
+    architecture: &str,
+    release: &Release,
+    directory: &Path,
+) -> Result<Vec<Package>, DistError> {
+    let pages = pages::man_pages().map_err(DistError::Pages)?;
+    let completions = pages::completions();
     let libraries = licences::libraries()?;
     let (names, own): (Vec<_>, Vec<_>) = pages.into_iter().partition(|(file, _)| alias(file));
     let (name_words, own_words): (Vec<_>, Vec<_>) =
         completions.into_iter().partition(|(path, _)| alias(base(path)));
-    let main = main(programs, architecture, &libraries, (own, own_words))?;
-    Ok(vec![main, aliases(names, name_words)?])
+    let split = |(program, _): &(&str, _)| symbols::split(&programs.dir().join(program), directory);
+    let programs = PROGRAMS.iter().map(split).collect::<Result<Vec<_>, _>>()?;
+    let mut main = main(&programs, architecture, &libraries, (own, own_words))?;
+    let mut names = aliases(names, name_words)?;
+    for package in [&mut main, &mut names] {
+        add_legal(package, release, &libraries)?;
+    }
+    Ok(vec![main, names, symbols_of(&programs, architecture)])
 }
 
 fn base(path: &str) -> &str {
@@ -81,24 +113,22 @@ fn alias(file: &str) -> bool {
     file.trim_start_matches('_').starts_with("gnt-")
 }
 
-type Generated = Vec<(String, Vec<u8>)>;
-
 fn main(
-    programs: &Programs,
+    programs: &[Split],
     architecture: &str,
     libraries: &[Library],
     (pages, completions): (Generated, Generated),
 ) -> Result<Package, DistError> {
     let mut tree = Tree::default();
     let mut glibc = (2, 0);
-    for (program, directory) in PROGRAMS {
-        let from = programs.dir().join(program);
-        let bytes = std::fs::read(&from).map_err(|error| DistError::file("read", &from, error))?;
+    for ((name, directory), Split { program, .. }) in PROGRAMS.iter().zip(programs) {
+        let read = std::fs::read(program);
+        let bytes = read.map_err(|error| DistError::file("read", program, error))?;
         glibc = glibc.max(glibc_needed(&bytes));
-        tree.add(&format!("{directory}/{program}"), RUNNABLE, Content::File(from));
+        tree.add(&format!("{directory}/{name}"), RUNNABLE, Content::File(program.clone()));
     }
-    for (from, to) in SYSTEM {
-        tree.add(to, READABLE, Content::File(root().join("packaging").join(from)));
+    for file in SYSTEM {
+        add_packaging(&mut tree, *file);
     }
     for document in DOCUMENTS {
         let from = root().join("docs").join(document);
@@ -108,12 +138,11 @@ fn main(
     let texts = licences::texts(libraries)?;
     let told = Content::Gzip(texts.into_bytes());
     tree.add("usr/share/doc/gantry/licences.txt.gz", READABLE, told);
-    add_legal(&mut tree, "gantry", libraries)?;
-    let scripts = SCRIPTS.iter().map(|name| Ok((*name, script(name)?)));
     let libc = format!("libc6 (>= {}.{}), libgcc-s1", glibc.0, glibc.1);
     Ok(Package {
-        name: "gantry",
+        name: SOURCE,
         architecture: architecture.to_owned(),
+        section: "admin",
         relations: vec![
             ("Depends", format!("{libc}, systemd (>= 247), init-system-helpers (>= 1.54)")),
             ("Recommends", "logrotate".to_owned()),
@@ -123,8 +152,38 @@ fn main(
         description: "Master daemon, agent and command line. A machine is master or node only after\n\
                       `gnt cluster init` or `noded enroll`; until then nothing runs.",
         tree,
-        scripts: scripts.collect::<Result<_, DistError>>()?,
+        scripts: scripts(SOURCE, SCRIPTS)?,
     })
+}
+
+fn add_packaging(tree: &mut Tree, (from, to): (&str, &str)) {
+    tree.add(to, READABLE, Content::File(root().join("packaging").join(from)));
+}
+
+/// Names and lines of the programs, for who looks into a crash.
+fn symbols_of(programs: &[Split], architecture: &str) -> Package {
+    let mut tree = Tree::default();
+    for Split { symbols, place, .. } in programs {
+        tree.add(place, READABLE, Content::File(symbols.clone()));
+    }
+    // It is installed with `gantry` only, of the same version, whose papers are its own.
+    let papers = Content::Link(SOURCE.to_owned());
+    tree.add("usr/share/doc/gantry-dbgsym", RUNNABLE, papers);
+    let ids: Vec<&str> = programs.iter().map(|program| program.build_id.as_str()).collect();
+    Package {
+        name: "gantry-dbgsym",
+        architecture: architecture.to_owned(),
+        section: "debug",
+        relations: vec![
+            ("Depends", "gantry (= @VERSION@)".to_owned()),
+            ("Auto-Built-Package", "debug-symbols".to_owned()),
+            ("Build-Ids", ids.join(" ")),
+        ],
+        summary: "debug symbols for gantry",
+        description: "With them, debuggers and the backtraces of panics have names and lines.",
+        tree,
+        scripts: Vec::new(),
+    }
 }
 
 /// Ganeti's own names for what `gnt` does. A package apart: on a machine that still has Ganeti they
@@ -133,22 +192,27 @@ fn aliases(pages: Generated, completions: Generated) -> Result<Package, DistErro
     let mut tree = Tree::default();
     for (page, _) in &pages {
         let name = page.split('.').next().unwrap_or(page);
-        tree.add(&format!("usr/bin/{name}"), RUNNABLE, Content::Link("gnt".to_owned()));
+        for (directory, target) in NAMES_LIE {
+            let link = Content::Link((*target).to_owned());
+            tree.add(&format!("{directory}/{name}"), RUNNABLE, link);
+        }
     }
     add_generated(&mut tree, pages, completions);
-    add_legal(&mut tree, "gantry-ganeti-names", &[])?;
+    add_packaging(&mut tree, GANETI_SOCKET);
     Ok(Package {
-        name: "gantry-ganeti-names",
+        name: NAMES,
         architecture: "all".to_owned(),
+        section: "admin",
         relations: vec![
             ("Depends", "gantry (>= @VERSION@)".to_owned()),
             ("Conflicts", "ganeti".to_owned()),
         ],
         summary: "Gantry's command line under the names of Ganeti's",
         description: "Links gnt-job, gnt-node, … to gnt, with manual pages and completions, for\n\
-                      scripts that were written for Ganeti.",
+                      scripts that were written for Ganeti, and the master's socket where Ganeti's\n\
+                      clients look for it.",
         tree,
-        scripts: Vec::new(),
+        scripts: scripts(NAMES, &["postinst", "postrm"])?,
     })
 }
 
@@ -163,7 +227,12 @@ fn add_generated(tree: &mut Tree, pages: Generated, completions: Generated) {
 }
 
 /// What policy asks of every package: who may do what with it, and what changed.
-fn add_legal(tree: &mut Tree, name: &str, libraries: &[Library]) -> Result<(), DistError> {
+fn add_legal(
+    package: &mut Package,
+    release: &Release,
+    libraries: &[Library],
+) -> Result<(), DistError> {
+    let Package { name, tree, .. } = package;
     let mut copyright = String::from(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\
          Upstream-Name: Gantry\n\n\
@@ -171,15 +240,15 @@ fn add_legal(tree: &mut Tree, name: &str, libraries: &[Library]) -> Result<(), D
          Copyright: The Gantry developers\n\
          License: MIT or Apache-2.0\n",
     );
-    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        let text = read(&root().join(file))?;
-        for line in text.lines() {
-            let line = line.trim_end();
-            copyright.push_str(&format!(" {}\n", if line.is_empty() { "." } else { line }));
-        }
-        copyright.push_str(" .\n");
+    for line in read(&root().join("LICENSE-MIT"))?.lines() {
+        let line = line.trim_end();
+        copyright.push_str(&format!(" {}\n", if line.is_empty() { "." } else { line }));
     }
-    if !libraries.is_empty() {
+    copyright.push_str(
+        " .\n On Debian, the text of the Apache License, version 2.0, is in\n \
+         /usr/share/common-licenses/Apache-2.0.\n",
+    );
+    if *name == SOURCE {
         copyright.push_str("\nComment:\n");
         copyright.push_str(" The programs have these libraries built in; the texts of their\n");
         copyright.push_str(&format!(" licences are in /usr/share/doc/{name}/licences.txt.gz.\n"));
@@ -191,6 +260,13 @@ fn add_legal(tree: &mut Tree, name: &str, libraries: &[Library]) -> Result<(), D
     let changes = read(&root().join("CHANGELOG.md"))?.into_bytes();
     let to = format!("usr/share/doc/{name}/changelog.gz");
     tree.add(&to, READABLE, Content::Gzip(changes));
+    let Release { version, maintainer, source_date_words, .. } = release;
+    let entry = format!(
+        "{SOURCE} ({version}) unstable; urgency=medium\n\n  * What changed is in changelog.gz.\n\n -- \
+         {maintainer}  {source_date_words}\n"
+    );
+    let to = format!("usr/share/doc/{name}/changelog.Debian.gz");
+    tree.add(&to, READABLE, Content::Gzip(entry.into_bytes()));
     Ok(())
 }
 
@@ -198,9 +274,18 @@ fn read(path: &Path) -> Result<String, DistError> {
     std::fs::read_to_string(path).map_err(|error| DistError::file("read", path, error))
 }
 
-fn script(name: &str) -> Result<String, DistError> {
-    let text = read(&root().join(format!("packaging/debian/gantry.{name}")))?;
-    Ok(text.replace("@FORMAT@", &queue_format::store::FORMAT.to_string()))
+/// What dpkg runs of a package.
+fn scripts(
+    package: &str,
+    names: &[&'static str],
+) -> Result<Vec<(&'static str, String)>, DistError> {
+    let script = |name: &&'static str| {
+        let text = read(&root().join(format!("packaging/debian/{package}.{name}")))?;
+        let text = text.replace("@FORMAT@", &queue_format::store::FORMAT.to_string());
+        let text = text.replace("@OLDEST@", &queue_format::store::FORMAT_OLDEST.to_string());
+        Ok((*name, text))
+    };
+    names.iter().map(script).collect()
 }
 
 /// The newest version of the C library whose symbols a program names.
@@ -229,12 +314,13 @@ mod tests {
 
     #[test]
     fn scripts_know_the_format_of_the_store() {
-        for name in SCRIPTS {
-            let text = script(name).unwrap();
+        let names = scripts(NAMES, &["postinst", "postrm"]).unwrap();
+        for (name, text) in scripts(SOURCE, SCRIPTS).unwrap().into_iter().chain(names) {
             assert!(text.starts_with("#!/bin/sh\n") && text.contains("\nset -e\n"), "{name}");
             assert!(!text.contains("@"), "{name} has a place that nobody filled");
         }
-        assert!(script("preinst").unwrap().contains("FORMAT=1\n"));
+        let preinst = scripts(SOURCE, &["preinst"]).unwrap().remove(0).1;
+        assert!(preinst.contains("FORMAT=1\n") && preinst.contains("OLDEST=1\n"), "{preinst}");
     }
 
     #[test]

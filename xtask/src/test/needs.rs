@@ -102,7 +102,7 @@ fn apt(arguments: &[&str]) {
 }
 
 /// The file of a program.
-pub(super) fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).chain(SYSTEM_DIRS.iter().map(PathBuf::from));
     find_in(program, dirs)

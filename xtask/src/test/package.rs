@@ -8,6 +8,7 @@ use std::process::Command;
 
 use model::layout::{ADMIN_GROUP, DAEMON_GROUP, Layout};
 
+use super::skips::Skip;
 use super::{Outcome, Round, needs};
 use crate::dist::{self, Arguments, tree::RUNNABLE};
 use crate::programs::Profile;
@@ -44,8 +45,11 @@ const LINES_SHOWN: usize = 40;
 /// Programs that make and run the machine.
 const PROGRAMS: &[&str] = &["debootstrap", "systemd-nspawn", "script", "dpkg-deb", "timeout"];
 
+/// One of Ganeti's own clients, by which it is known whether they are installed.
+const GANETI_CLIENT: &str = "gnt-job";
+
 /// The step.
-pub(super) fn install(_round: &mut Round) -> Outcome {
+pub(super) fn install(round: &mut Round) -> Outcome {
     if !nix::unistd::geteuid().is_root() {
         return Outcome::Skipped("only root may make a machine to install on".to_owned());
     }
@@ -58,11 +62,17 @@ pub(super) fn install(_round: &mut Round) -> Outcome {
         Ok(fresh) => fresh,
         Err(why) => return Outcome::Skipped(why),
     };
-    let packed = Arguments { profile: Profile::Debug, output: None };
+    // Not where packages of a release lie.
+    let output = Some(target_dir().join("dist-trial"));
+    let packed = Arguments { profile: Profile::Debug, output };
     let packages = match dist::make(&packed) {
         Ok(packages) => packages,
         Err(error) => return Outcome::Failed(crate::chain(&error)),
     };
+    if needs::find(GANETI_CLIENT).is_none() {
+        let test = "Ganeti's own clients at an installed master".to_owned();
+        round.skips.push(Skip { test, why: "they are not installed".to_owned() });
+    }
     match try_out(&fresh, &packages) {
         Ok(told) if told.lines().any(|line| line == WELL) => Outcome::Passed,
         Ok(told) => {
@@ -108,13 +118,20 @@ fn try_out(fresh: &Path, packages: &[PathBuf]) -> io::Result<String> {
     for package in packages {
         fs::copy(package, home.join(package.file_name().unwrap_or_default()))?;
     }
+    let golden = crate::root().join("tests/golden");
+    let copied = Command::new("cp").arg("-a").arg(golden).arg(&home).status()?;
+    if !copied.success() {
+        return Err(io::Error::other("cp failed"));
+    }
     stdx::atomic::write(&home.join("trial"), TRIAL.as_bytes(), RUNNABLE)?;
     stdx::atomic::write(&home.join("directories"), directories().as_bytes(), 0o644)?;
     let units = machine.join("etc/systemd/system");
     stdx::atomic::write(&units.join("trial.service"), UNIT.as_bytes(), 0o644)?;
     let name = format!("gantry-{}", std::process::id());
+    // Ganeti's own clients are used where they are installed, on the disk of this machine.
+    let host = if needs::find(GANETI_CLIENT).is_some() { "--bind-ro=/:/host:norbind" } else { "" };
     let boot = format!(
-        "systemd-nspawn --quiet --boot --directory='{}' --register=no --keep-unit \
+        "systemd-nspawn --quiet --boot --directory='{}' --register=no --keep-unit {host} \
          --private-network --machine={name} systemd.unit=trial.service",
         machine.display()
     );

@@ -1,0 +1,113 @@
+//! The command line.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use model::NodeName;
+use model::layout::RPC_PORT;
+use queue_format::Durability;
+use stdx::daemon::LogFormat;
+use stdx::metrics::Endpoint;
+
+/// The master daemon of Gantry: takes jobs over its LUXI socket and runs them.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit status: 0 success, 1 failure or not the moment for an upgrade, 2 wrong \
+                  options, or configuration or state that cannot be used, 5 no cluster here, \
+                  11 not the master."
+)]
+pub struct Command {
+    /// Directory below which all paths lie; the variable GANTRY_ROOT sets it too.
+    #[arg(long, value_name = "DIR", default_value_os_t = default_root(), global = true)]
+    pub root: PathBuf,
+    /// Size of a journal segment in MiB, for segments that are yet to be made; there are four
+    /// [default: 64]
+    #[arg(long, value_name = "MIB", global = true, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub journal_segment: Option<u32>,
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub action: Option<Action>,
+    /// What applies to serving alone.
+    #[command(flatten)]
+    pub serve: Serve,
+}
+
+/// Options of the daemon.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Log format: text or json.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    /// What to log, as `info`, `debug` or `info,masterd::jobs=debug`.
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    pub log_filter: String,
+    /// Log to standard error instead of the log file.
+    #[arg(long)]
+    pub log_stderr: bool,
+    /// What an answer rests on: `journal` (fast), or `file` (each file durable, slow).
+    #[arg(long, value_name = "KIND", default_value = "journal")]
+    pub durability: Durability,
+    /// Listen on `DIR/ganeti-query` as well, which is where Ganeti's tools look for the socket:
+    /// /run/ganeti/socket as a rule.
+    #[arg(long, value_name = "DIR")]
+    pub ganeti_socket: Option<PathBuf>,
+    /// Address and port where metrics are served by HTTP, or `none` [default: 127.0.0.1:1815 if the
+    /// root is `/`, else none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<Endpoint>,
+}
+
+/// What to do instead of serving.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Begin a new cluster with this machine as its master.
+    Init(InitArguments),
+    /// Say whether this moment is a good one to replace the programs, and what to do next: the queue
+    /// is to be drained and no job left, also in the store of a master that is stopped.
+    CheckUpgrade,
+}
+
+/// Options of `masterd init`.
+#[derive(Debug, Args)]
+pub struct InitArguments {
+    /// Name of the cluster.
+    pub name: NodeName,
+    /// Name of this node; the host name where it is not given.
+    #[arg(long, value_name = "NAME")]
+    pub node_name: Option<NodeName>,
+    /// Address of this node's agent.
+    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub primary_ip: IpAddr,
+    /// Port of this node's agent.
+    #[arg(long, value_name = "PORT", default_value_t = RPC_PORT)]
+    pub rpc_port: u16,
+    /// Rack that this node's agent serves.
+    #[arg(long, value_name = "NUMBER")]
+    pub rack: Option<u32>,
+}
+
+/// The root of the environment, where set to nothing is as not set, or that of an installed
+/// machine.
+fn default_root() -> PathBuf {
+    let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
+    set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Command::command().debug_assert();
+        let line = "masterd init c1.example.com --root /tmp/x --rack 3";
+        let read = Command::try_parse_from(line.split(' ')).unwrap();
+        assert_eq!(read.root, PathBuf::from("/tmp/x"));
+        assert!(matches!(read.action, Some(Action::Init(InitArguments { rack: Some(3), .. }))));
+    }
+}
