@@ -1,6 +1,7 @@
 //! What should never happen, happens: each gets a clear answer in the right place, and those who
 //! did nothing wrong notice nothing.
 
+mod by_hand;
 mod clients;
 mod disk;
 mod messages;
