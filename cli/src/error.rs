@@ -11,8 +11,8 @@ use model::{Exception, JobId};
 
 use crate::expression::ExpressionError;
 use crate::hint;
+use crate::outage::is_loss;
 use crate::session::Session;
-use crate::watch::is_loss;
 
 /// An exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,9 +13,10 @@ use serde_json::Value;
 use crate::error::CliError;
 use crate::interrupt;
 use crate::moment;
+use crate::outage::OUTAGE_PAUSE;
 use crate::python;
 use crate::session::{Session, say, warn};
-use crate::watch::{News, OUTAGE_PAUSE, Unanswered, Watch};
+use crate::watch::{News, Unanswered, Watch};
 
 /// How often the live line moves.
 const TICK: Duration = Duration::from_millis(120);

@@ -5,7 +5,8 @@
 //!
 //! In reading order: `session` is what every command needs to know and to reach the master,
 //! `error`, `hint` and `absent` say what went wrong and what to do next; `submit`, `batch`,
-//! `watch`, `follow` and `interrupt` make jobs and see them to their ends; `list`, `chosen`,
+//! `watch`, `follow`, `outage` and `interrupt` make jobs and see them to their ends, also by a
+//! master that is restarted meanwhile; `list`, `chosen`,
 //! `table`, `cells`, `expression`, `board` and `screen` show lists, `details` and `params` what
 //! there is to know about one object, by `python`, `moment`, `span` and `natural`; then one module
 //! for each kind of object, and `tags`, which several have. `generate` makes manual pages and
@@ -19,6 +20,7 @@ mod session;
 mod batch;
 mod follow;
 mod interrupt;
+mod outage;
 mod submit;
 mod watch;
 

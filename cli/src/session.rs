@@ -1,5 +1,6 @@
 //! What every command needs: where things are, who asks, and a connection to the master.
 
+use std::cell::Cell;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,7 @@ pub(crate) struct Session {
     own_socket: bool,
     words: Words,
     clock: Clock,
+    stamps: Stamps,
 }
 
 /// What the command line says about why something is done, for the jobs that it makes.
@@ -46,7 +48,14 @@ impl Session {
         let usual = layout.luxi_socket();
         let socket = socket.unwrap_or_else(|| usual.clone());
         let own_socket = socket != usual;
-        Self { layout, socket, own_socket, words, clock: Clock::system() }
+        Self {
+            layout,
+            socket,
+            own_socket,
+            words,
+            clock: Clock::system(),
+            stamps: Stamps::new(std::process::id()),
+        }
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -109,7 +118,32 @@ impl Session {
     }
 
     fn nanos(&self) -> i64 {
-        self.clock.now_micros().saturating_mul(1_000)
+        self.stamps.next(self.clock.now_micros())
+    }
+}
+
+/// What tells two requests of one user apart, even if they have the same text: the master takes
+/// those with equal stamps for one.
+#[derive(Debug)]
+struct Stamps {
+    /// The last one, in microseconds.
+    last: Cell<i64>,
+    /// What stands below the microseconds.
+    process: i64,
+}
+
+impl Stamps {
+    /// Those of a process: others may want to stamp something in the same microsecond, and their
+    /// numbers differ in the last digits.
+    fn new(process: u32) -> Self {
+        Self { last: Cell::new(0), process: i64::from(process % 1_000) }
+    }
+
+    /// Nanoseconds that were not given out before.
+    fn next(&self, now_micros: i64) -> i64 {
+        let micros = now_micros.max(self.last.get().saturating_add(1));
+        self.last.set(micros);
+        micros.saturating_mul(1_000).saturating_add(self.process)
     }
 }
 
@@ -162,5 +196,23 @@ pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), CliError> {
         Ok(())
     } else {
         Err(CliError::NotConfirmed("Not done.".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_stamp_is_given_twice() {
+        let (one, other) = (Stamps::new(4_001), Stamps::new(4_002));
+        let times = [5, 5, 5, 4, 100, 100, 0];
+        let stamps: Vec<i64> =
+            times.iter().flat_map(|now| [one.next(*now), other.next(*now)]).collect();
+        let mut once = stamps.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), stamps.len(), "{stamps:?}");
+        assert_eq!(stamps[..4], [5_001, 5_002, 6_001, 6_002]);
     }
 }

@@ -3,6 +3,8 @@
 //! Opcodes are submitted as the JSON that they are on the wire: what they may contain is the
 //! master's to judge, which may know more of them than this program.
 
+use std::time::Instant;
+
 use clap::{Args, ValueEnum};
 use luxi::method::Class;
 use luxi::response::Failure;
@@ -13,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::follow::follow;
+use crate::outage::{Loss, OUTAGE_MAX, OUTAGE_PAUSE, Sending, is_loss};
 use crate::session::{Session, say, warn};
-use crate::watch::is_loss;
 
 /// `SubmitJob` with opcodes as they come.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -61,12 +63,81 @@ impl RawJobs {
     }
 }
 
-/// Submits, once: a submission that was sent twice would be two jobs.
-pub(crate) fn submit<M: Method>(client: &mut Client, call: &M) -> Result<M::Reply, CliError> {
-    client.call(call).map_err(|error| {
-        let unread = matches!(error, ClientError::Failure(Failure::Malformed { .. }));
-        if unread || is_loss(&error) { CliError::Unsure(error) } else { error.into() }
-    })
+/// A submission, with all that it submits.
+pub(crate) trait Submits: Method {
+    /// Every opcode of every job.
+    fn opcodes(&self) -> impl Iterator<Item = &Value>;
+}
+
+impl Submits for RawJob {
+    fn opcodes(&self) -> impl Iterator<Item = &Value> {
+        self.0.0.iter()
+    }
+}
+
+impl Submits for RawDrainedJob {
+    fn opcodes(&self) -> impl Iterator<Item = &Value> {
+        self.0.0.iter()
+    }
+}
+
+impl Submits for RawJobs {
+    fn opcodes(&self) -> impl Iterator<Item = &Value> {
+        self.0.0.iter().flatten()
+    }
+}
+
+/// Submits. Where the connection is lost before the answer, the same bytes are sent again and
+/// `client` is a new connection then: the master knows a stamped submission again, and answers with
+/// the jobs that it made of the first. One without stamps would be two jobs, and is sent once.
+pub(crate) fn submit<M: Submits>(
+    session: &Session,
+    client: &mut Client,
+    call: &M,
+) -> Result<M::Reply, CliError> {
+    let begin = Instant::now();
+    let mut sending = Sending::new();
+    let mut answer = client.call(call);
+    loop {
+        let error = match answer {
+            Ok(reply) => return Ok(reply),
+            Err(error) => error,
+        };
+        let loss = if call.opcodes().all(is_stamped) {
+            sending.failed(&error, begin.elapsed())
+        } else {
+            Loss::Over
+        };
+        match loss {
+            Loss::First => warn(format_args!(
+                "The connection to the master is lost before it answered {}; sending the same \
+                 again for {} s",
+                M::NAME,
+                OUTAGE_MAX.as_secs()
+            ))?,
+            Loss::Still => {}
+            Loss::Over => return Err(unanswered(error)),
+        }
+        #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
+        std::thread::sleep(OUTAGE_PAUSE);
+        answer = session.reach().and_then(|fresh| {
+            *client = fresh;
+            sending.sent_again();
+            client.call(call)
+        });
+    }
+}
+
+fn unanswered(error: ClientError) -> CliError {
+    let unread = matches!(error, ClientError::Failure(Failure::Malformed { .. }));
+    if unread || is_loss(&error) { CliError::Unsure(error) } else { error.into() }
+}
+
+/// Whether the master knows an opcode again, as it is on the wire: it says at which nanosecond it
+/// was asked for.
+fn is_stamped(op: &Value) -> bool {
+    let stamps = op.get("reason").and_then(Value::as_array).into_iter().flatten();
+    stamps.filter_map(|entry| entry.get(2)?.as_i64()).any(|nanos| nanos > 0)
 }
 
 /// How urgent a job is.
@@ -109,20 +180,32 @@ pub(crate) struct JobArguments {
     pub(crate) dry_run: bool,
 }
 
-/// Sets what all opcodes have, where the command line says something about it.
-pub(crate) fn complete(
-    op: &mut Value,
+/// What every opcode of one request has, where the command line says something about it.
+#[derive(Debug)]
+pub(crate) struct Common {
     priority: Option<Priority>,
     dry_run: bool,
-    session: &Session,
-) {
-    let Value::Object(params) = op else { return };
-    let mut set = |key: &str, value: Value| params.insert(key.to_owned(), value);
-    set("debug_level", session.debug_level().into());
-    set("dry_run", dry_run.into());
-    set("reason", json!(session.reason()));
-    if let Some(priority) = priority {
-        set("priority", priority.number().into());
+    debug_level: u8,
+    reason: Value,
+}
+
+impl Common {
+    /// That of a new request, with a stamp of its own.
+    pub(crate) fn new(priority: Option<Priority>, dry_run: bool, session: &Session) -> Self {
+        let reason = json!(session.reason());
+        Self { priority, dry_run, debug_level: session.debug_level(), reason }
+    }
+
+    /// Sets it.
+    pub(crate) fn complete(&self, op: &mut Value) {
+        let Value::Object(params) = op else { return };
+        let mut set = |key: &str, value: Value| params.insert(key.to_owned(), value);
+        set("debug_level", self.debug_level.into());
+        set("dry_run", self.dry_run.into());
+        set("reason", self.reason.clone());
+        if let Some(priority) = self.priority {
+            set("priority", priority.number().into());
+        }
     }
 }
 
@@ -147,7 +230,7 @@ impl JobArguments {
     pub(crate) fn run_raw(&self, op: Value, session: &Session) -> Result<Option<Value>, CliError> {
         let op = self.completed(op, session);
         let mut client = session.connect()?;
-        let id = submit(&mut client, &RawJob((vec![op],)))?;
+        let id = submit(session, &mut client, &RawJob((vec![op],)))?;
         self.end(id, &mut client, session)
     }
 
@@ -159,12 +242,12 @@ impl JobArguments {
     ) -> Result<Option<Value>, CliError> {
         let op = self.completed(op, session);
         let mut client = session.connect()?;
-        let id = submit(&mut client, &RawDrainedJob((vec![op],)))?;
+        let id = submit(session, &mut client, &RawDrainedJob((vec![op],)))?;
         self.end(id, &mut client, session)
     }
 
     fn completed(&self, mut op: Value, session: &Session) -> Value {
-        complete(&mut op, self.priority, self.dry_run, session);
+        Common::new(self.priority, self.dry_run, session).complete(&mut op);
         op
     }
 

@@ -10,20 +10,13 @@ use luxi::method::{Fields, JobChange, WaitForJobChange};
 use model::job::LogEntry;
 use model::{JobId, JobStatus};
 
+use crate::outage::{Loss, OUTAGE_MAX, Outage};
+
 /// What is observed: all that the end of a job tells, so that no further question is needed.
 const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
 /// How long a job may be silent before its status is told, in seconds: most jobs have ended by
 /// then, and a word on each of them would be noise.
 const SILENCE_SECONDS: f64 = 2.0;
-
-/// How long the master may be away before the wait is given up: a restart with a long queue takes
-/// some seconds, and an operator wants to know when it takes longer.
-pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(60);
-/// Pause before each attempt to reach the master again: short for who waits, and no load for the
-/// machine, however many wait.
-pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
-/// How the master refuses what comes while it ends.
-const ENDING: &str = "The master daemon is ending";
 
 /// A job that is watched.
 #[derive(Debug)]
@@ -33,14 +26,13 @@ pub(crate) struct Watch {
     tells: bool,
     status: Option<JobStatus>,
     told: Vec<JobStatus>,
-    /// When the master was lost, unless it has answered since.
-    lost_at: Option<Duration>,
+    outage: Outage,
 }
 
 /// What becomes of a wait whose question was not answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
-    /// Connect anew after [`OUTAGE_PAUSE`], and ask again. The words are for whoever waits.
+    /// Connect anew after [`crate::outage::OUTAGE_PAUSE`], and ask again. The words are for whoever waits.
     Again(Option<String>),
     /// The wait is over.
     Over,
@@ -69,7 +61,7 @@ impl Watch {
             previous_log: None,
             timeout: WAIT_SECONDS_MAX,
         };
-        Self { question, tells, status: None, told: Vec::new(), lost_at: None }
+        Self { question, tells, status: None, told: Vec::new(), outage: Outage::default() }
     }
 
     /// Which job it is.
@@ -91,7 +83,7 @@ impl Watch {
     /// # Errors
     /// It is not about what was asked.
     pub(crate) fn answered(&mut self, answer: JobChange) -> Result<News, serde_json::Error> {
-        self.lost_at = None;
+        self.outage.end();
         let (values, log) = match answer {
             JobChange::Changed(values, log) => (values, log),
             JobChange::Unchanged => return Ok(self.silent()),
@@ -107,19 +99,16 @@ impl Watch {
 
     /// Takes a failure to get an answer, at the time `now` since any fixed moment.
     pub(crate) fn unanswered(&mut self, error: &ClientError, now: Duration) -> Unanswered {
-        let first = self.lost_at.is_none();
-        let lost_at = *self.lost_at.get_or_insert(now);
-        if !is_loss(error) || now.saturating_sub(lost_at) >= OUTAGE_MAX {
-            return Unanswered::Over;
-        }
-        Unanswered::Again(first.then(|| {
-            format!(
+        match self.outage.failed(error, now) {
+            Loss::First => Unanswered::Again(Some(format!(
                 "The connection to the master is lost while waiting for job {}; trying again for \
                  {} s",
                 self.job(),
                 OUTAGE_MAX.as_secs()
-            )
-        }))
+            ))),
+            Loss::Still => Unanswered::Again(None),
+            Loss::Over => Unanswered::Over,
+        }
     }
 
     fn silent(&mut self) -> News {
@@ -133,23 +122,6 @@ impl Watch {
     /// Each status is told once.
     fn would_tell(&self, status: JobStatus) -> bool {
         self.tells && words(status).is_some() && !self.told.contains(&status)
-    }
-}
-
-/// Whether a failure says nothing but that the master is away.
-pub(crate) fn is_loss(error: &ClientError) -> bool {
-    match error {
-        ClientError::NoSocket { .. }
-        | ClientError::Refused { .. }
-        | ClientError::Permission { .. }
-        | ClientError::Connect { .. }
-        | ClientError::TimedOut { .. }
-        | ClientError::Closed { .. }
-        | ClientError::Io { .. } => true,
-        ClientError::Failure(_) => {
-            error.exception().is_some_and(|exception| exception.message().starts_with(ENDING))
-        }
-        ClientError::Frame { .. } => false,
     }
 }
 

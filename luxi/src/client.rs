@@ -1,7 +1,7 @@
 //! The client: blocking, one request at a time, for programs that start, ask and end.
 //!
 //! What to do when a call fails is the caller's to decide: nothing is sent twice by itself, since
-//! a job submitted twice is two jobs.
+//! a submission without a stamp that is sent twice is two jobs.
 
 mod wait;
 

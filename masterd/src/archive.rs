@@ -13,6 +13,7 @@ use queue_format::Reader;
 use tokio::sync::Semaphore;
 
 use crate::daemon::load::archived_job;
+use crate::jobs::stored;
 
 /// Readings at the same time; each holds a thread.
 const READINGS_MAX: usize = 4;
@@ -74,9 +75,13 @@ impl Archive {
             for entry in scan {
                 let (key, content) =
                     entry.map_err(|error| corrupted(stdx::daemon::chain(&error)))?;
-                match serde_json::from_slice(&content) {
+                let Some(id) = stored::job_of(key.as_str()) else {
+                    tracing::warn!(%key, "this is no archived job's file; it is left alone");
+                    continue;
+                };
+                match stored::read(id, &content) {
                     Ok(job) => jobs.push(Arc::new(job)),
-                    Err(error) => tracing::warn!(%key, %error, "archived job does not read"),
+                    Err(error) => tracing::warn!(%key, %error, "archived job cannot be used"),
                 }
                 if jobs.len() > LISTED_MAX {
                     return Err(Exception::new(

@@ -3,8 +3,8 @@
 //! [`state`] is the core: one [`Event`] in, [`Effects`] out. The single writer (`crate::writer`)
 //! feeds it and performs the effects; [`view`] holds what is committed, which is all that clients
 //! and waiters ever see; [`filter`] and [`schedule`] say which jobs start; [`desk`] submits jobs,
-//! [`repeat`] knows those that are sent again,
-//! [`worker`] runs one opcode.
+//! [`repeat`] knows those that are sent again, [`worker`] runs one opcode; [`stored`] reads the jobs
+//! of the master before, and [`recover`] says how they go on.
 
 pub mod depend;
 pub mod desk;
@@ -14,6 +14,7 @@ pub mod repeat;
 pub mod room;
 pub mod schedule;
 pub mod state;
+pub mod stored;
 pub mod submit;
 pub mod tally;
 pub mod view;

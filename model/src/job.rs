@@ -111,6 +111,7 @@ pub struct Op {
     #[serde(default)]
     pub log: Vec<Arc<LogEntry>>,
     /// −20 (first) to 19 (last).
+    #[serde(default)]
     pub priority: i32,
     /// When it began to wait for its locks.
     pub start_timestamp: Option<Timestamp>,

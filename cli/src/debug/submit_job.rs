@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::batch::Batch;
 use crate::error::CliError;
 use crate::session::{Session, read_input, say, warn};
-use crate::submit::{Priority, RawJob, RawJobs, complete, submit};
+use crate::submit::{Common, Priority, RawJob, RawJobs, submit};
 
 /// Opcodes in one request: their text stays below what the master takes.
 const OPCODES_PER_REQUEST: usize = 5_000;
@@ -54,13 +54,13 @@ type Named = (String, Vec<Value>);
 pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(), CliError> {
     let stage = |name: &str| if arguments.timing_stats { say(name) } else { Ok(()) };
     stage("Loading...")?;
-    let jobs = jobs(arguments, session)?;
+    let jobs = jobs(arguments)?;
     let opcodes: usize = jobs.iter().map(|(_name, ops)| ops.len()).sum();
     let count = jobs.len();
     let loaded = session.now_micros();
     stage("Submitting...")?;
     let mut client = session.connect()?;
-    let batch = submitted(jobs, arguments.each, &mut client)?;
+    let batch = submitted(jobs, arguments, session, &mut client)?;
     let submitted = session.now_micros();
     stage("Executing...")?;
     let outcome = batch.wait(session, &mut client, arguments.verbose)?;
@@ -82,11 +82,23 @@ pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(
     }
 }
 
-fn submitted(jobs: Vec<Named>, each: bool, client: &mut Client) -> Result<Batch, CliError> {
+/// Submits the jobs. Each request has a stamp of its own: jobs that are repeated would make equal
+/// requests otherwise, which are one to the master.
+fn submitted(
+    jobs: Vec<Named>,
+    arguments: &SubmitJobArguments,
+    session: &Session,
+    client: &mut Client,
+) -> Result<Batch, CliError> {
+    let complete = |jobs: &mut dyn Iterator<Item = &mut Vec<Value>>| {
+        let common = Common::new(arguments.priority, arguments.dry_run, session);
+        jobs.flatten().for_each(|op| common.complete(op));
+    };
     let mut batch = Batch::default();
-    if each {
-        for (name, ops) in jobs {
-            let id = submit(client, &RawJob::new(ops))?;
+    if arguments.each {
+        for (name, mut ops) in jobs {
+            complete(&mut std::iter::once(&mut ops));
+            let id = submit(session, client, &RawJob::new(ops))?;
             batch.add(Some(name), Submission::Accepted(id));
         }
         return Ok(batch);
@@ -95,27 +107,27 @@ fn submitted(jobs: Vec<Named>, each: bool, client: &mut Client) -> Result<Batch,
     let mut rest = jobs.into_iter();
     loop {
         let part = rest.by_ref().take((OPCODES_PER_REQUEST / most).max(1));
-        let (names, ops): (Vec<_>, Vec<_>) = part.unzip();
+        let (names, mut ops): (Vec<_>, Vec<_>) = part.unzip();
         if names.is_empty() {
             return Ok(batch);
         }
-        let answers = submit(client, &RawJobs::new(ops))?;
+        complete(&mut ops.iter_mut());
+        let answers = submit(session, client, &RawJobs::new(ops))?;
         for (name, submission) in names.into_iter().zip(answers) {
             batch.add(Some(name), submission);
         }
     }
 }
 
-fn jobs(arguments: &SubmitJobArguments, session: &Session) -> Result<Vec<Named>, CliError> {
+fn jobs(arguments: &SubmitJobArguments) -> Result<Vec<Named>, CliError> {
     let mut files = Vec::new();
     for file in &arguments.files {
         let text = read_input(file)?;
-        let mut ops: Vec<Value> = serde_json::from_str(&text).map_err(|error| {
-            CliError::Content { path: file.clone(), wanted: "a list of opcodes", error }
+        let ops: Vec<Value> = serde_json::from_str(&text).map_err(|error| CliError::Content {
+            path: file.clone(),
+            wanted: "a list of opcodes",
+            error,
         })?;
-        for op in &mut ops {
-            complete(op, arguments.priority, arguments.dry_run, session);
-        }
         let repeated = ops.len().saturating_mul(arguments.op_repeat);
         files.push((file, ops.iter().cycle().take(repeated).cloned().collect::<Vec<_>>()));
     }

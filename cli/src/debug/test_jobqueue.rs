@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::batch::Batch;
 use crate::error::CliError;
 use crate::session::{Session, say};
-use crate::submit::{Priority, RawJob, RawJobs, complete, opcode};
+use crate::submit::{Common, Priority, RawJob, RawJobs, opcode};
 use talk::Talk;
 
 /// Priorities that a submission may carry.
@@ -178,7 +178,7 @@ impl Test<'_> {
                 json!({"notify_waitlock": true, "notify_exec": true, "log_messages": words,
                     "fail": fail}),
             );
-            complete(&mut op, self.priority, false, self.session);
+            Common::new(self.priority, false, self.session).complete(&mut op);
             op
         };
         let ops: Vec<Value> = mode.opcodes().iter().map(|(fail, _)| op(*fail)).collect();

@@ -119,7 +119,7 @@ fn watch(arguments: &JobListArguments, chosen: &Chosen, session: &Session) -> Re
         };
         match asked {
             Ok(table) => Ok(board.lines(&table, session.now_micros())),
-            Err(CliError::Client(error)) if crate::watch::is_loss(&error) => {
+            Err(CliError::Client(error)) if crate::outage::is_loss(&error) => {
                 client = None;
                 Ok(vec!["The connection to the master is lost; trying again".to_owned()])
             }

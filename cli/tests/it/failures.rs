@@ -124,20 +124,61 @@ fn a_master_that_is_restarted_does_not_end_the_wait() {
 }
 
 #[test]
-fn a_submission_is_sent_once() {
+fn a_submission_that_is_not_answered_is_sent_again_byte_for_byte() {
     let script = Script::new();
-    for answers in [&[] as &[&str], &[ENDING]] {
-        let child = script.gnt(&["debug", "delay", "1"]);
-        let asked = script.answer(answers);
-        assert!(asked[0].contains("SubmitJob"), "{asked:?}");
-        let output = child.wait_with_output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(told.contains("It is not known whether the job was accepted"), "{told}");
-        assert!(told.contains("`gnt job list`"), "{told}");
-        assert_eq!(output.status.code(), Some(1));
+    let child = script.gnt(&["debug", "delay", "1", "--submit"]);
+    let mut asked = Vec::new();
+    for answers in [&[] as &[&str], &[ENDING], &[r#"{"success":true,"result":5}"#]] {
+        asked.push(script.answer(answers).swap_remove(0));
     }
+    assert!(asked[0].contains("SubmitJob"), "{asked:?}");
+    assert!(asked.iter().all(|question| *question == asked[0]), "{asked:?}");
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    let lost = "The connection to the master is lost before it answered SubmitJob; sending the \
+                same again for 60 s";
+    assert_eq!(told, format!("{lost}\nJobID: 5\n"));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn what_the_master_says_at_last_is_told() {
+    let script = Script::new();
+    let child = script.gnt(&["debug", "delay", "1"]);
+    script.answer(&[]);
+    script.answer(&[r#"{"success":false,"result":["JobQueueDrainError",["closed"]]}"#]);
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("the job queue is marked for drain"), "{told}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn an_answer_that_does_not_read_leaves_it_open_whether_there_is_a_job() {
+    let script = Script::new();
+    let child = script.gnt(&["debug", "delay", "1"]);
+    script.answer(&[r#"{"success":true,"result":"x"}"#]);
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("It is not known whether the job was accepted"), "{told}");
+    assert!(told.contains("`gnt job list`"), "{told}");
+    assert_eq!(output.status.code(), Some(1));
     script.listener.set_nonblocking(true).unwrap();
     assert!(script.listener.accept().is_err(), "nothing else was asked");
+}
+
+#[test]
+fn jobs_that_are_repeated_are_requests_of_their_own() {
+    let script = Script::new();
+    let file = script.root.path().join("job.json");
+    std::fs::write(&file, r#"[{"OP_ID": "OP_TEST_DELAY", "duration": 0}]"#).unwrap();
+    let file = file.to_str().unwrap();
+    let taken = [r#"{"success":true,"result":5}"#, r#"{"success":true,"result":6}"#];
+    let child = script.gnt(&["debug", "submit-job", "--each", "--job-repeat", "2", file]);
+    let asked = script.answer(&taken);
+    assert!(asked[0].contains("SubmitJob") && asked[1].contains("SubmitJob"), "{asked:?}");
+    assert_ne!(asked[0], asked[1], "equal requests are one to the master");
+    let _output = child.wait_with_output().unwrap();
 }
 
 /// The job 37 of the toy ends; one that does not is followed here until Ctrl-C.

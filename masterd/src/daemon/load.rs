@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::config::load::{LoadError, Loader};
 use crate::jobs::depend::named;
 use crate::jobs::repeat::{self, Remembered};
+use crate::jobs::stored::{self, JobFileError};
 
 /// A store that cannot be gone on with.
 #[derive(Debug, thiserror::Error)]
@@ -30,14 +31,14 @@ pub enum FoundError {
     /// The configuration is damaged.
     #[error("the configuration is damaged; nothing was changed")]
     Config(#[from] LoadError),
-    /// A job's file is damaged.
-    #[error("job file `{key}` does not read; restore it from a copy, or move it away")]
+    /// A job's file is damaged, or another job's.
+    #[error("job file `{key}` cannot be used; restore it from a copy, or move it away")]
     Job {
         /// Its key.
         key: String,
         /// What is wrong with it.
         #[source]
-        error: serde_json::Error,
+        error: JobFileError,
     },
     /// A small file of the queue is damaged.
     #[error("`{key}` holds `{found}`, not {wanted}")]
@@ -85,9 +86,12 @@ pub fn load(store: &Store) -> Result<Found, FoundError> {
     let mut jobs = Vec::new();
     for entry in store.scan("queue/job-")? {
         let (key, content) = entry?;
-        let job: Job = serde_json::from_slice(&content)
-            .map_err(|error| FoundError::Job { key: key.to_string(), error })?;
-        jobs.push(job);
+        let Some(id) = stored::job_of(key.as_str()) else {
+            tracing::warn!(%key, "this is no job's file; it is left alone");
+            continue;
+        };
+        let job = stored::read(id, &content);
+        jobs.push(job.map_err(|error| FoundError::Job { key: key.to_string(), error })?);
     }
     jobs.sort_by_key(|job| job.id);
     let archived = archived(store, &jobs)?;
@@ -122,14 +126,14 @@ fn archived(store: &Store, jobs: &[Job]) -> Result<HashMap<JobId, JobStatus>, Fo
 /// An archived job, if there is one of this id.
 ///
 /// # Errors
-/// Its file does not read.
+/// Its file cannot be read or used.
 pub fn archived_job(
     reader: &queue_format::Reader,
     id: JobId,
 ) -> Result<Option<Arc<Job>>, FoundError> {
     let name = document::archived_job(id);
     let Some(content) = reader.read(&key(&name))? else { return Ok(None) };
-    let job = serde_json::from_slice(&content);
+    let job = stored::read(id, &content);
     job.map(|job| Some(Arc::new(job))).map_err(|error| FoundError::Job { key: name, error })
 }
 
@@ -169,7 +173,7 @@ pub fn requests(
             Ok(Some(job)) if is_old(&job) => break,
             Ok(job) => found.extend(job.as_deref().and_then(Remembered::of)),
             Err(FoundError::Job { key, error }) => {
-                tracing::warn!(key, %error, "archived job does not read");
+                tracing::warn!(key, %error, "archived job cannot be used");
             }
             Err(error) => return Err(error),
         }

@@ -1,7 +1,9 @@
 //! What should never happen, happens: each gets a clear answer in the right place, and those who
 //! did nothing wrong notice nothing.
 
+mod by_hand;
 mod clients;
+mod crowd;
 mod disk;
 mod messages;
 mod network;
@@ -39,11 +41,13 @@ impl GoodClient {
         Self { stop, thread }
     }
 
-    /// Ends it; every job of it must have gone well, and there must have been some.
-    fn end(self) {
+    /// Ends it and gives how many jobs it had; every one must have gone well, and there must have
+    /// been some.
+    fn end(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         let done = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         assert!(done > 0, "the good client did nothing");
+        done
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Deliberate differences are listed in docs/gnt.md.
 
+mod ends;
+
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;

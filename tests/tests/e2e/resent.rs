@@ -1,7 +1,7 @@
 //! Submissions that are sent again, as Ganeti's clients do when their connection is lost.
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -39,6 +39,14 @@ fn send(socket: &Path, message: &[u8]) -> Value {
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["success"], true, "{answer}");
     answer["result"].clone()
+}
+
+/// One message with its end.
+fn message(stream: &UnixStream) -> Vec<u8> {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut message = Vec::new();
+    let _bytes = BufReader::new(stream).read_until(3, &mut message).unwrap();
+    message
 }
 
 fn jobs(cluster: &Cluster) -> usize {
@@ -95,4 +103,48 @@ fn a_master_that_was_killed_knows_what_it_had_taken() {
     cluster.start_master();
     assert_eq!(send(&socket, &live), json!([[true, 2], [true, 3], [true, 4]]));
     assert_eq!(jobs(&cluster), 3);
+}
+
+/// Between `gnt` and the master stands a socket that lets a request pass and keeps its answer, so
+/// that the master dies after it has taken the jobs and before `gnt` knows of them.
+#[test]
+fn gnt_asks_again_for_what_a_master_that_died_had_taken() {
+    let cluster = Cluster::begin();
+    let to_master = cluster.master.layout().luxi_socket();
+    let between = cluster.dir().join("between");
+    let listener = UnixListener::bind(&between).unwrap();
+    let file = cluster.write("job.json", r#"[{"OP_ID": "OP_TEST_DELAY", "duration": 0}]"#);
+    let (between, file) = (between.display(), file.display());
+    for (line, count) in [
+        (format!("debug delay 0 --socket {between} --print-jobid"), 1),
+        (format!("debug submit-job --job-repeat 3 --socket {between} -v {file}"), 4),
+    ] {
+        let gnt = cluster.gnt_start(&line);
+        let (mut client, _) = listener.accept().unwrap();
+        let request = message(&client);
+        let answer = send(&to_master, &request);
+        cluster.kill_master();
+        client.shutdown(std::net::Shutdown::Both).unwrap();
+        let (again, _) = listener.accept().unwrap();
+        client = again;
+        assert_eq!(message(&client), request, "byte for byte");
+        cluster.start_master();
+        assert_eq!(send(&to_master, &request), answer);
+        relay(&client, &request, &to_master);
+        let ended = gnt.end();
+        assert!(ended.ok().contains(&count.to_string()), "{ended:?}");
+        assert!(ended.stderr.contains("sending the same again"), "{ended:?}");
+        assert_eq!(jobs(&cluster), count);
+    }
+}
+
+/// Answers a client whose first question is known already by what the master says, until it leaves.
+fn relay(mut client: &UnixStream, first: &[u8], to_master: &Path) {
+    let mut master = UnixStream::connect(to_master).unwrap();
+    let mut question = first.to_vec();
+    while !question.is_empty() {
+        master.write_all(&question).unwrap();
+        client.write_all(&message(&master)).unwrap();
+        question = message(client);
+    }
 }

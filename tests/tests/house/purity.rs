@@ -44,6 +44,7 @@ const CORES: &[&str] = &[
     "masterd/src/jobs/depend.rs",
     "masterd/src/jobs/filter.rs",
     "masterd/src/jobs/repeat.rs",
+    "masterd/src/jobs/stored.rs",
     "masterd/src/jobs/schedule.rs",
     "masterd/src/jobs/schedule/gate.rs",
     "masterd/src/jobs/state.rs",

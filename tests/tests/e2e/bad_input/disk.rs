@@ -148,7 +148,7 @@ fn a_master_that_died_on_a_full_disk_starts_when_there_is_room() {
 }
 
 /// Lets `nobody` own the cluster, where this is root, so that permissions mean something.
-fn unprivileged_master(cluster: &Cluster) -> Command {
+pub(super) fn unprivileged_master(cluster: &Cluster) -> Command {
     let masterd = cluster.masterd();
     let program = cluster.dir().join("masterd");
     std::fs::copy(masterd.get_program(), &program).unwrap();

@@ -11,13 +11,13 @@ use tests::cluster::Cluster;
 use super::GoodClient;
 
 /// The end of a message.
-const ETX: u8 = 3;
+pub(super) const ETX: u8 = 3;
 /// Longer than any request may be.
-const OVERSIZED: usize = 16 << 20;
+pub(super) const OVERSIZED: usize = 16 << 20;
 /// The answer to a wrong message comes at once; only a failing test waits so long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn connect(socket: &Path) -> UnixStream {
+pub(super) fn connect(socket: &Path) -> UnixStream {
     let stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -25,7 +25,7 @@ fn connect(socket: &Path) -> UnixStream {
 }
 
 /// The next answer; none where the connection was closed.
-fn answer(stream: &mut UnixStream) -> Option<Value> {
+pub(super) fn answer(stream: &mut UnixStream) -> Option<Value> {
     let mut message = Vec::new();
     let mut byte = [0];
     loop {
@@ -57,7 +57,7 @@ fn refused(socket: &Path, message: &[u8]) -> String {
     answer["result"].to_string()
 }
 
-fn call(method: &str, args: &Value) -> Vec<u8> {
+pub(super) fn call(method: &str, args: &Value) -> Vec<u8> {
     json!({"method": method, "args": args}).to_string().into_bytes()
 }
 

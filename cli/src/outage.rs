@@ -1,0 +1,147 @@
+//! Core: whether the master is only away, and how long it is awaited.
+
+use std::time::Duration;
+
+use luxi::ClientError;
+
+/// How long the master may be away before it is given up: a restart with a long queue takes some
+/// seconds, and an operator wants to know when it takes longer.
+pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(60);
+/// Pause before each attempt to reach the master again: short for who waits, and no load for the
+/// machine, however many wait.
+pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
+/// How often one submission is sent in all, as often as Ganeti's clients send it: should the
+/// request be what ends the master, it shall not do so for a minute.
+pub(crate) const SENDINGS_MAX: u32 = 15;
+/// How the master refuses what comes while it ends.
+const ENDING: &str = "The master daemon is ending";
+
+/// A time without a master, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Outage {
+    lost_at: Option<Duration>,
+}
+
+/// What a failure means for who needs an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The master is away as of this failure: connect anew after [`OUTAGE_PAUSE`].
+    First,
+    /// It is still away: the same.
+    Still,
+    /// It was away for too long, or the failure says more than that it is away.
+    Over,
+}
+
+impl Outage {
+    /// Takes a failure at the time `now` since any fixed moment.
+    pub(crate) fn failed(&mut self, error: &ClientError, now: Duration) -> Loss {
+        let first = self.lost_at.is_none();
+        let lost_at = *self.lost_at.get_or_insert(now);
+        if !is_loss(error) || now.saturating_sub(lost_at) >= OUTAGE_MAX {
+            return Loss::Over;
+        }
+        if first { Loss::First } else { Loss::Still }
+    }
+
+    /// The master has answered.
+    pub(crate) fn end(&mut self) {
+        self.lost_at = None;
+    }
+}
+
+/// A submission that can be sent again, since the master knows it again.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    outage: Outage,
+    sent: u32,
+}
+
+impl Sending {
+    /// It was sent once.
+    pub(crate) fn new() -> Self {
+        Self { outage: Outage::default(), sent: 1 }
+    }
+
+    /// Takes a failure to send it or to get an answer, at the time `now` since any fixed moment. A
+    /// master that has it and is silent is not asked again: the repeat would wait just as long.
+    pub(crate) fn failed(&mut self, error: &ClientError, now: Duration) -> Loss {
+        let silent = matches!(error, ClientError::TimedOut { .. });
+        if silent || self.sent >= SENDINGS_MAX {
+            return Loss::Over;
+        }
+        self.outage.failed(error, now)
+    }
+
+    /// It is sent again.
+    pub(crate) fn sent_again(&mut self) {
+        self.sent += 1;
+    }
+}
+
+/// Whether a failure says nothing but that the master is away.
+pub(crate) fn is_loss(error: &ClientError) -> bool {
+    match error {
+        ClientError::NoSocket { .. }
+        | ClientError::Refused { .. }
+        | ClientError::Permission { .. }
+        | ClientError::Connect { .. }
+        | ClientError::TimedOut { .. }
+        | ClientError::Closed { .. }
+        | ClientError::Io { .. } => true,
+        ClientError::Failure(_) => {
+            error.exception().is_some_and(|exception| exception.message().starts_with(ENDING))
+        }
+        ClientError::Frame { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use luxi::response::Failure;
+    use model::Exception;
+    use model::error::ExceptionKind;
+
+    use super::*;
+
+    const CLOSED: ClientError = ClientError::Closed { method: "SubmitJob" };
+
+    fn refused() -> ClientError {
+        ClientError::Refused { path: "socket".into() }
+    }
+
+    fn answered(text: &str) -> ClientError {
+        ClientError::Failure(Failure::Exception(Exception::new(ExceptionKind::GenericError, text)))
+    }
+
+    #[test]
+    fn a_submission_is_sent_again_for_a_while() {
+        let mut sending = Sending::new();
+        let at = Duration::from_secs;
+        assert_eq!(sending.failed(&CLOSED, at(10)), Loss::First);
+        // Nobody is there to send it to: that does not count as sending it.
+        for second in 11..70 {
+            assert_eq!(sending.failed(&refused(), at(second)), Loss::Still, "{second}");
+        }
+        assert_eq!(sending.failed(&refused(), at(70)), Loss::Over);
+    }
+
+    #[test]
+    fn a_submission_is_sent_so_often_and_not_more() {
+        let mut sending = Sending::new();
+        let mut sent = 1;
+        while sending.failed(&CLOSED, Duration::ZERO) != Loss::Over {
+            sending.sent_again();
+            sent += 1;
+        }
+        assert_eq!(sent, SENDINGS_MAX);
+    }
+
+    #[test]
+    fn what_the_master_says_is_final_unless_it_ends() {
+        let failed = |error: &ClientError| Sending::new().failed(error, Duration::ZERO);
+        assert_eq!(failed(&answered("The master daemon is ending; try again")), Loss::First);
+        assert_eq!(failed(&answered("The queue is full")), Loss::Over);
+        assert_eq!(failed(&ClientError::TimedOut { method: "SubmitJob" }), Loss::Over);
+    }
+}
