@@ -1,5 +1,6 @@
 //! What every command needs: where things are, who asks, and a connection to the master.
 
+use std::cell::Cell;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,8 @@ pub(crate) struct Session {
     own_socket: bool,
     words: Words,
     clock: Clock,
+    /// The last time that a reason was stamped with.
+    stamped: Cell<i64>,
 }
 
 /// What the command line says about why something is done, for the jobs that it makes.
@@ -46,7 +49,7 @@ impl Session {
         let usual = layout.luxi_socket();
         let socket = socket.unwrap_or_else(|| usual.clone());
         let own_socket = socket != usual;
-        Self { layout, socket, own_socket, words, clock: Clock::system() }
+        Self { layout, socket, own_socket, words, clock: Clock::system(), stamped: Cell::new(0) }
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -98,18 +101,24 @@ impl Session {
         let client = format!("gnt:client:gnt-{object}");
         self.users_reason()
             .into_iter()
-            .chain([ReasonEntry(client, verb.clone(), self.nanos())])
+            .chain([ReasonEntry(client, verb.clone(), self.stamp())])
             .collect()
     }
 
     /// The reason that the operator gave, if any.
     pub(crate) fn users_reason(&self) -> Option<ReasonEntry> {
         let text = self.words.reason.clone()?;
-        Some(ReasonEntry("gnt:user".to_owned(), text, self.nanos()))
+        Some(ReasonEntry("gnt:user".to_owned(), text, self.stamp()))
     }
 
-    fn nanos(&self) -> i64 {
-        self.clock.now_micros().saturating_mul(1_000)
+    /// The time in nanoseconds, another one at each call: the master takes two equal submissions of
+    /// one time for one that was sent again.
+    fn stamp(&self) -> i64 {
+        // The clock has microseconds; what is behind them tells programs of the same one apart.
+        let program = i64::from(std::process::id() % 1_000);
+        let now = self.clock.now_micros().saturating_mul(1_000).saturating_add(program);
+        self.stamped.set(now.max(self.stamped.get().saturating_add(1)));
+        self.stamped.get()
     }
 }
 
@@ -162,5 +171,17 @@ pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), CliError> {
         Ok(())
     } else {
         Err(CliError::NotConfirmed("Not done.".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_stamps_are_equal() {
+        let session = Session::new(Path::new("/"), None, Words::default());
+        let stamps: Vec<i64> = (0..1_000).map(|_| session.stamp()).collect();
+        assert!(stamps.windows(2).all(|pair| pair[0] < pair[1]));
     }
 }

@@ -110,12 +110,11 @@ fn jobs(arguments: &SubmitJobArguments, session: &Session) -> Result<Vec<Named>,
     let mut files = Vec::new();
     for file in &arguments.files {
         let text = read_input(file)?;
-        let mut ops: Vec<Value> = serde_json::from_str(&text).map_err(|error| {
-            CliError::Content { path: file.clone(), wanted: "a list of opcodes", error }
+        let ops: Vec<Value> = serde_json::from_str(&text).map_err(|error| CliError::Content {
+            path: file.clone(),
+            wanted: "a list of opcodes",
+            error,
         })?;
-        for op in &mut ops {
-            complete(op, arguments.priority, arguments.dry_run, session);
-        }
         let repeated = ops.len().saturating_mul(arguments.op_repeat);
         files.push((file, ops.iter().cycle().take(repeated).cloned().collect::<Vec<_>>()));
     }
@@ -124,7 +123,14 @@ fn jobs(arguments: &SubmitJobArguments, session: &Session) -> Result<Vec<Named>,
     }
     let named = |round: usize| {
         let name = move |file: &PathBuf| format!("file {}/{round}", file.display());
-        files.iter().map(move |(file, ops)| (name(file), ops.clone()))
+        files.iter().map(move |(file, ops)| {
+            let mut ops = ops.clone();
+            // Each job has reasons of its own: equal jobs of one time would be taken for one.
+            for op in &mut ops {
+                complete(op, arguments.priority, arguments.dry_run, session);
+            }
+            (name(file), ops)
+        })
     };
     Ok((0..arguments.job_repeat).flat_map(named).collect())
 }

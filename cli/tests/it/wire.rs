@@ -223,3 +223,24 @@ fn what_a_job_waits_for() {
     let (_asked, printed, status) = run(&["job", "info", "5"], &[vec![unknown]]);
     assert_eq!((printed, status), (format!("{head}{tail}"), 0));
 }
+
+#[test]
+fn equal_jobs_are_no_repeats_of_one_another() {
+    let script = Script::new();
+    let file = script.root.path().join("job");
+    std::fs::write(&file, r#"[{"OP_ID":"OP_TEST_DELAY","duration":0}]"#).unwrap();
+    let words = ["debug", "submit-job", "--each", "--job-repeat", "2", file.to_str().unwrap()];
+    let child = script.gnt(&words);
+    let waiting = success(r#"[["success"],["success"]]"#);
+    let answers = [
+        SUBMITTED,
+        r#"{"success":true,"result":6}"#,
+        &waiting,
+        &ended("success", "null"),
+        &ended("success", "null"),
+    ];
+    let asked = script.answer(&answers);
+    assert!(asked[0].contains("SubmitJob") && asked[1].contains("SubmitJob"), "{asked:?}");
+    assert_ne!(asked[0], asked[1]);
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+}
