@@ -9,7 +9,7 @@
 //! `table`, `cells`, `expression`, `board` and `screen` show lists, `details` and `params` what
 //! there is to know about one object, by `python`, `moment`, `span` and `natural`; then one module
 //! for each kind of object, and `tags`, which several have. `generate` makes manual pages and
-//! completions of the definition.
+//! completions of the definition, `offered` gives the latter words.
 
 mod absent;
 mod error;
@@ -49,6 +49,7 @@ mod node;
 mod tags;
 
 mod generate;
+mod offered;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
@@ -77,6 +78,8 @@ const GLOBAL: &str = "Everywhere";
     name = "gnt",
     version,
     propagate_version = false,
+    infer_long_args = true,
+    args_override_self = true,
     after_help = "Exit status: 0 success, 1 failure or words that are missing or too many, 2 wrong \
                   options or broken configuration, 5 no cluster here, 11 not the master, 13 not confirmed, 14 unknown field, \
                   130 interrupted.\n\
@@ -178,6 +181,8 @@ fn command_of(object: &str) -> Option<clap::Command> {
     let program = format!("gnt-{object}");
     let about = only.get_about().cloned().unwrap_or_default();
     let only = Everywhere::augment_args(only.version(env!("CARGO_PKG_VERSION"))).about(about);
+    // As Ganeti's tools read options.
+    let only = only.infer_long_args(true).args_override_self(true);
     Some(only.display_name(program.clone()).bin_name(program))
 }
 
