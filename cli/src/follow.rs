@@ -8,13 +8,14 @@ use luxi::client::JobOutcome;
 use luxi::response::Failure;
 use luxi::{Client, ClientError};
 use model::JobId;
+use model::job::LogEntry;
 use serde_json::Value;
 
 use crate::error::CliError;
 use crate::interrupt;
 use crate::moment;
 use crate::python;
-use crate::session::{Session, say, warn};
+use crate::session::{Session, can_draw, say, warn};
 use crate::watch::{News, OUTAGE_PAUSE, Unanswered, Watch};
 
 /// How often the live line moves.
@@ -28,7 +29,7 @@ pub(crate) fn follow(
 ) -> Result<JobOutcome, CliError> {
     let held = interrupt::hold()?;
     // The live line has a thread of its own.
-    let line = std::io::stderr().is_terminal().then(|| live_line(id));
+    let line = (std::io::stderr().is_terminal() && can_draw()).then(|| live_line(id));
     interrupt::announce(held, id, line.clone())?;
     // The live line shows the status all the time.
     let watch = Watch::new(id, line.is_none());
@@ -124,8 +125,7 @@ struct Screen {
 impl Screen {
     fn show(&mut self, news: News) {
         for entry in news.log {
-            let time = moment::spoken(entry.1.seconds()).unwrap_or_default();
-            self.write(|| say(format_args!("{time} {}", message(&entry.3))));
+            self.write(|| say(told(&entry)));
         }
         if let Some(notice) = &news.notice {
             self.write(|| warn(notice));
@@ -143,6 +143,12 @@ impl Screen {
             };
         }
     }
+}
+
+/// What a job said, with its time, as Ganeti's clients print it.
+pub(crate) fn told(entry: &LogEntry) -> String {
+    let time = moment::spoken(entry.1.seconds()).unwrap_or_default();
+    format!("{time} {}", message(&entry.3))
 }
 
 /// A log message as one line of text that does nothing to a terminal.

@@ -205,7 +205,7 @@ mod tests {
         for (path, text) in completions() {
             let path = root.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
+            stdx::atomic::write(&path, &text, 0o644).unwrap();
         }
         root
     }

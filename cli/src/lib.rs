@@ -201,7 +201,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         verb,
         reason: everywhere.reason,
         debug_level: everywhere.debug,
-        color,
+        color: everywhere.color,
     };
     let session = Session::new(&root(everywhere.root), everywhere.socket, words);
     let done = match object {
@@ -345,10 +345,11 @@ fn object_in_name(arguments: &[OsString]) -> Option<&str> {
 
 /// Messages on wrong arguments need the choice before the arguments are read.
 fn color_choice(arguments: &[OsString]) -> ColorChoice {
-    let mut words = arguments.iter().filter_map(|word| word.to_str());
-    let inline = words.clone().find_map(|word| word.strip_prefix("--color="));
-    let choice = inline.or_else(|| words.find(|word| *word == "--color").and(words.next()));
-    choice.and_then(|choice| choice.parse().ok()).unwrap_or(ColorChoice::Auto)
+    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+    let after = words.iter().zip(words.iter().skip(1));
+    let apart = after.filter(|(option, _choice)| **option == "--color").map(|(_, choice)| *choice);
+    let inline = words.iter().filter_map(|word| word.strip_prefix("--color="));
+    apart.chain(inline).filter_map(|choice| choice.parse().ok()).next_back().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -372,6 +373,45 @@ mod tests {
         assert!(read("gnt-job job list").is_err());
         let refused = read("gnt-nothing list").unwrap_err().to_string();
         assert!(refused.contains("'nothing'"), "{refused}");
+    }
+
+    /// As Python's optparse reads them, which Ganeti's tools use.
+    #[test]
+    fn options_may_be_shortened_and_the_last_one_counts() {
+        let list = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let Object::Job(job::Job::List(list)) = read(&arguments, ColorChoice::Never)?.object
+            else {
+                panic!("{line}")
+            };
+            Ok::<String, clap::Error>(format!("{list:?}"))
+        };
+        for (short, long) in [
+            ("gnt-job list --sep=:", "gnt job list --separator :"),
+            ("gnt job list --no-head --out status", "gnt job list --no-headers -o status"),
+            ("gnt job list --pend --fini", "gnt job list --pending --finished"),
+            ("gnt-job list -o id -o status", "gnt job list --output status"),
+            ("gnt job list --no-headers --no-headers", "gnt job list --no-headers"),
+            ("gnt job list --separator a --sep b", "gnt job list --separator b"),
+        ] {
+            assert_eq!(list(short).unwrap(), list(long).unwrap(), "{short}");
+        }
+        let ambiguous = list("gnt job list --r").unwrap_err();
+        assert_eq!(ambiguous.kind(), clap::error::ErrorKind::UnknownArgument);
+    }
+
+    #[test]
+    fn colors_of_messages() {
+        for (line, choice) in [
+            ("gnt job list", ColorChoice::Auto),
+            ("gnt --color never job", ColorChoice::Never),
+            ("gnt job --color=always", ColorChoice::Always),
+            ("gnt --color never job --color always", ColorChoice::Always),
+            ("gnt --color", ColorChoice::Auto),
+        ] {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(color_choice(&arguments), choice, "{line}");
+        }
     }
 
     #[test]

@@ -86,8 +86,15 @@ impl Session {
         match self.words.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none(),
+            ColorChoice::Auto => {
+                is_terminal && std::env::var_os("NO_COLOR").is_none() && can_draw()
+            }
         }
+    }
+
+    /// Whether colours are asked for even where there is no terminal.
+    pub(crate) fn is_always_colored(&self) -> bool {
+        self.words.color == ColorChoice::Always
     }
 
     /// How much the operator wants to be kept for whoever looks for errors.
@@ -120,6 +127,11 @@ impl Session {
         self.stamped.set(now.max(self.stamped.get().saturating_add(1)));
         self.stamped.get()
     }
+}
+
+/// Whether a terminal, if there is one, does more than print line behind line.
+pub(crate) fn can_draw() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb")
 }
 
 /// Reads a file, or standard input where it is `-`.
