@@ -4,7 +4,7 @@
 //! It reaches the master only by LUXI, and starts no runtime: it is to be gone in milliseconds.
 //!
 //! In reading order: `session` is what every command needs to know and to reach the master,
-//! `error`, `hint` and `absent` say what went wrong and what to do next; `submit`, `batch`,
+//! `error`, `hint`, `refusal` and `absent` say what went wrong and what to do next; `submit`, `batch`,
 //! `watch`, `follow` and `interrupt` make jobs and see them to their ends; `list`, `chosen`,
 //! `table`, `cells`, `expression`, `board` and `screen` show lists, `details` and `params` what
 //! there is to know about one object, by `python`, `moment`, `span` and `natural`; then one module
@@ -14,6 +14,7 @@
 mod absent;
 mod error;
 mod hint;
+mod refusal;
 mod session;
 
 mod batch;
@@ -64,6 +65,7 @@ use clap_complete::Shell;
 
 use error::{CliError, Exit};
 pub use generate::{completions, man_pages};
+use refusal::refuse;
 use session::{Session, Words};
 
 /// Where options stand that every command has.
@@ -192,7 +194,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let color = color_choice(&arguments);
     let parsed = match read(&arguments, color) {
         Ok(parsed) => parsed,
-        Err(error) => return refuse(&error, &arguments).into(),
+        Err(error) => return refuse(error, &arguments).into(),
     };
     let Parsed { everywhere, object, words } = parsed;
     let (object_name, verb) = words;
@@ -228,42 +230,6 @@ fn completion(shell: Completed) -> Result<(), CliError> {
         Completed::Fish => Shell::Fish,
     });
     Ok(std::io::stdout().lock().write_all(&text)?)
-}
-
-/// Tells what is wrong with the command line, or shows the help that was asked for.
-fn refuse(error: &clap::Error, arguments: &[OsString]) -> u8 {
-    use clap::error::ErrorKind;
-    let mut words = object_in_name(arguments).into_iter();
-    let given = arguments.iter().skip(1).filter_map(|word| word.to_str());
-    let mut words = words.by_ref().chain(given.filter(|word| !word.starts_with('-')));
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && let Some(object) = words.next()
-        && let Some(why) = absent::why(object, words.next().unwrap_or_default())
-    {
-        let told = writeln!(std::io::stderr(), "Not in Gantry: {why}.");
-        return if told.is_ok() { Exit::FAILURE } else { Exit::CLOSED_PIPE }.0;
-    }
-    if error.print().is_err() {
-        return Exit::CLOSED_PIPE.0;
-    }
-    // As Ganeti's tools: what is wrong with an option is 2, and with other words 1.
-    let of_option = matches!(
-        error.get(clap::error::ContextKind::InvalidArg),
-        Some(clap::error::ContextValue::String(argument)) if argument.starts_with('-')
-    );
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => 0,
-        ErrorKind::InvalidSubcommand
-        | ErrorKind::MissingSubcommand
-        | ErrorKind::MissingRequiredArgument
-        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Exit::FAILURE.0,
-        ErrorKind::UnknownArgument | ErrorKind::InvalidValue | ErrorKind::ValueValidation
-            if !of_option =>
-        {
-            Exit::FAILURE.0
-        }
-        _ => Exit::CONFIGURATION.0,
-    }
 }
 
 /// A command line that was read.
