@@ -15,6 +15,7 @@ use model::{NodeName, OpCode};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
+use crate::offered::Offered;
 use crate::session::{Session, say, warn};
 use crate::submit::{JobArguments, Priority, opcode};
 use crate::tags::{self, ClusterTagsArguments, Tagged};
@@ -56,7 +57,11 @@ pub(crate) enum Cluster {
     Queue {
         /// drain takes no new jobs, while those that are queued still run; undrain takes them
         /// again; info tells whether they are taken.
-        #[arg(value_name = "drain|undrain|info")]
+        #[arg(
+            value_name = "drain|undrain|info",
+            value_parser = Offered(&["drain", "undrain", "info"]),
+            hide_possible_values = true
+        )]
         command: String,
     },
     /// Pause the watcher, or let it go on: pause SPAN, continue, info.

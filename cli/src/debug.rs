@@ -44,6 +44,7 @@ pub(crate) enum Debug {
 #[derive(Debug, Args)]
 pub(crate) struct DelayArguments {
     /// Seconds to sleep.
+    #[arg(value_parser = duration)]
     duration: f64,
     /// Do not sleep on the master.
     #[arg(long)]
@@ -65,6 +66,12 @@ pub(crate) struct DelayArguments {
     opportunistic_locking: bool,
     #[command(flatten)]
     job: JobArguments,
+}
+
+/// Seconds; how many are too many is for the master to judge.
+fn duration(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if seconds.is_finite() { Ok(seconds) } else { Err("it must be a finite number".to_owned()) }
 }
 
 /// Carries out one verb.
@@ -98,5 +105,20 @@ fn locks(interval: Option<u64>, list: &ListArguments, session: &Session) -> Resu
         say("")?;
         #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
         std::thread::sleep(std::time::Duration::from_secs(seconds));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (text, seconds) in [("0", 0.0), ("1.5", 1.5), ("1e30", 1e30)] {
+            assert_eq!(duration(text), Ok(seconds));
+        }
+        for text in ["nan", "inf", "-inf", "1e3000", "", "x"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
     }
 }

@@ -205,6 +205,8 @@ pub(crate) fn exception_words(exception: &Exception) -> (String, Exit) {
         ),
         ExceptionKind::TagError => format!("Failure: invalid tag(s) given:\n{message}"),
         ExceptionKind::TypeEnforcementError => format!("Parameter Error: {message}"),
+        // The heading is for a name alone, and makes no sense before a sentence.
+        ExceptionKind::ParameterError if message.contains(' ') => format!("Failure: {message}"),
         ExceptionKind::ParameterError => {
             format!("Failure: unknown/wrong parameter name '{message}'")
         }

@@ -1,11 +1,13 @@
 //! `gnt filter`: rules that hold jobs back, refuse them or let them pass.
 
+use clap::builder::TypedValueParser as _;
 use clap::{Args, Subcommand};
 use luxi::method::{DeleteFilter, QueryFilters, ReplaceFilter, What};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
+use crate::offered::Offered;
 use crate::python;
 use crate::session::{Session, say};
 
@@ -13,6 +15,9 @@ use crate::session::{Session, say};
 const USUAL: [&str; 6] = ["uuid", "watermark", "priority", "predicates", "action", "reason_trail"];
 /// The titles of [`USUAL`] in `info`.
 const TITLES: [&str; 6] = ["UUID", "Watermark", "Priority", "Predicates", "Action", "Reason trail"];
+
+/// What a rule may do with jobs.
+const ACTIONS: [&str; 5] = ["ACCEPT", "PAUSE", "REJECT", "CONTINUE", "RATE_LIMIT"];
 
 /// What can be done with filter rules.
 #[derive(Debug, Subcommand)]
@@ -59,7 +64,13 @@ pub(crate) struct RuleArguments {
     #[arg(long, value_name = "JSON", default_value = "[]", value_parser = predicates)]
     predicates: Value,
     /// What becomes of them: ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT N'.
-    #[arg(long, value_name = "ACTION", default_value = "CONTINUE", value_parser = action)]
+    #[arg(
+        long,
+        value_name = "ACTION",
+        default_value = "CONTINUE",
+        value_parser = Offered(&ACTIONS).try_map(action),
+        hide_possible_values = true
+    )]
     action: Value,
 }
 
@@ -69,7 +80,7 @@ fn predicates(text: &str) -> Result<Value, String> {
 
 /// `RATE_LIMIT 5` is a list on the wire; everything else is for the master to judge.
 #[expect(clippy::unnecessary_wraps, reason = "parsers of arguments may fail")]
-fn action(text: &str) -> Result<Value, String> {
+fn action(text: String) -> Result<Value, String> {
     let limit =
         text.strip_prefix("RATE_LIMIT").filter(|rest| rest.starts_with(char::is_whitespace));
     let limit = limit.and_then(|limit| limit.trim().parse::<u64>().ok());
@@ -128,7 +139,7 @@ mod tests {
             ("RATE_LIMIT", json!("RATE_LIMIT")),
             ("RATE_LIMIT x", json!("RATE_LIMIT x")),
         ] {
-            assert_eq!(action(text).unwrap(), wire, "{text}");
+            assert_eq!(action(text.to_owned()).unwrap(), wire, "{text}");
         }
     }
 }

@@ -8,6 +8,7 @@ use luxi::client::JobOutcome;
 use luxi::response::Failure;
 use luxi::{Client, ClientError};
 use model::JobId;
+use model::job::LogEntry;
 use serde_json::Value;
 
 use crate::error::CliError;
@@ -15,7 +16,7 @@ use crate::interrupt;
 use crate::moment;
 use crate::outage::OUTAGE_PAUSE;
 use crate::python;
-use crate::session::{Session, say, warn};
+use crate::session::{Session, can_draw, say, warn};
 use crate::watch::{News, Unanswered, Watch};
 
 /// How often the live line moves.
@@ -29,7 +30,7 @@ pub(crate) fn follow(
 ) -> Result<JobOutcome, CliError> {
     let held = interrupt::hold()?;
     // The live line has a thread of its own.
-    let line = std::io::stderr().is_terminal().then(|| live_line(id));
+    let line = (std::io::stderr().is_terminal() && can_draw()).then(|| live_line(id));
     interrupt::announce(held, id, line.clone())?;
     // The live line shows the status all the time.
     let watch = Watch::new(id, line.is_none());
@@ -125,8 +126,7 @@ struct Screen {
 impl Screen {
     fn show(&mut self, news: News) {
         for entry in news.log {
-            let time = moment::spoken(entry.1.seconds()).unwrap_or_default();
-            self.write(|| say(format_args!("{time} {}", message(&entry.3))));
+            self.write(|| say(told(&entry)));
         }
         if let Some(notice) = &news.notice {
             self.write(|| warn(notice));
@@ -144,6 +144,12 @@ impl Screen {
             };
         }
     }
+}
+
+/// What a job said, with its time, as Ganeti's clients print it.
+pub(crate) fn told(entry: &LogEntry) -> String {
+    let time = moment::spoken(entry.1.seconds()).unwrap_or_default();
+    format!("{time} {}", message(&entry.3))
 }
 
 /// A log message as one line of text that does nothing to a terminal.

@@ -114,9 +114,21 @@ pub fn completions_of(mut definition: Command) -> Vec<(String, Vec<u8>)> {
     let file = |(shell, directory, prefix, suffix)| {
         let mut text = Vec::new();
         generate(shell, &mut definition, &program, &mut text);
+        if shell == Shell::Bash {
+            text = coherent(&text, &program);
+        }
         (format!("{directory}/{prefix}{program}{suffix}"), text)
     };
     files.map(file).to_vec()
+}
+
+/// The completion for bash with one name for each verb of `gnt-OBJECT`: the generator writes the
+/// hyphen of the program in one way where a verb is found out and in another where it is completed.
+fn coherent(text: &[u8], program: &str) -> Vec<u8> {
+    let (there, here) = (program.replace('-', "__subcmd__"), program.replace('-', "__"));
+    let cases =
+        |text: &str| text.replace(&format!("{there}__subcmd__"), &format!("{here}__subcmd__"));
+    cases(&String::from_utf8_lossy(text)).into_bytes()
 }
 
 /// The completion of all of `gnt` for one shell.
@@ -175,6 +187,8 @@ fn once(page: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::process::{Command as Process, Stdio};
 
     use super::*;
 
@@ -226,6 +240,115 @@ mod tests {
                 .map_or_else(command, |object| command_of(object).unwrap());
             for below in definition.get_subcommands() {
                 assert!(text.contains(below.get_name()), "{path}: {}", below.get_name());
+            }
+        }
+    }
+
+    /// The files in a directory, as a package has them below `/usr/share`.
+    fn installed() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in completions() {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            stdx::atomic::write(&path, &text, 0o644).unwrap();
+        }
+        root
+    }
+
+    /// What bash offers behind each of the lines, whose last word is the one to complete.
+    fn offered(root: &Path, program: &str, lines: &[Vec<&str>]) -> Vec<Vec<String>> {
+        let file = root.join("bash-completion/completions").join(program);
+        let mut script =
+            format!("source {}\nread -ra how < <(complete -p {program})\n", file.display());
+        // The function's name is behind -F; the programs' words hold nothing that bash expands.
+        script.push_str(
+            "for at in \"${!how[@]}\"; do [[ ${how[at]} == -F ]] && f=${how[at+1]}; done\n",
+        );
+        for line in lines {
+            let [.., before, last] = line.as_slice() else { panic!("{line:?}") };
+            script.push_str(&format!(
+                "COMP_WORDS=({words} '{last}'); COMP_CWORD={count}; COMPREPLY=()\n\
+                 $f {program} '{last}' {before} 2>&1; echo \"${{COMPREPLY[@]}}\"\n",
+                words = line[..line.len() - 1].join(" "),
+                count = line.len() - 1,
+            ));
+        }
+        let output = Process::new("bash").arg("-c").arg(script).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{program}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect()
+    }
+
+    /// Every verb, also one below another, with its long options.
+    fn verbs<'a>(
+        before: &[&'a str],
+        all: &'a Command,
+        found: &mut Vec<(Vec<&'a str>, Vec<String>)>,
+    ) {
+        for verb in all.get_subcommands().filter(|verb| verb.get_name() != "help") {
+            let line = [before, &[verb.get_name()]].concat();
+            let shown = verb.get_arguments().filter(|option| !option.is_hide_set());
+            let longs = shown.filter_map(|option| Some(format!("--{}", option.get_long()?)));
+            found.push((line.clone(), longs.collect()));
+            verbs(&line, verb, found);
+        }
+    }
+
+    #[test]
+    fn bash_completes_the_options_of_every_verb() {
+        let root = installed();
+        for program in objects().into_iter().chain(["gnt".to_owned()]) {
+            let definition = program
+                .strip_prefix("gnt-")
+                .map_or_else(command, |object| command_of(object).unwrap());
+            let mut found = Vec::new();
+            verbs(&[program.as_str()], &definition, &mut found);
+            let lines: Vec<Vec<&str>> =
+                found.iter().map(|(line, _longs)| [line.as_slice(), &["--"]].concat()).collect();
+            let offered = offered(root.path(), &program, &lines);
+            assert_eq!(offered.len(), lines.len());
+            for ((line, longs), offered) in found.iter().zip(offered) {
+                assert!(offered.contains(&"--root".to_owned()), "{line:?}: {offered:?}");
+                for long in longs {
+                    assert!(offered.contains(long), "{line:?} {long}: {offered:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bash_completes_words_of_a_fixed_set() {
+        let root = installed();
+        for (line, words) in [
+            ("gnt j", vec!["job"]),
+            ("gnt-job chan", vec!["change-priority"]),
+            ("gnt cluster queue u", vec!["undrain"]),
+            ("gnt-cluster watcher c", vec!["continue"]),
+            ("gnt-filter add --action R", vec!["REJECT", "RATE_LIMIT"]),
+            ("gnt debug delay --priority ", vec!["low", "normal", "high"]),
+            ("gnt-node modify --offline ", vec!["yes", "no"]),
+        ] {
+            let split: Vec<&str> = line.split(' ').collect();
+            let offered = offered(root.path(), split[0], std::slice::from_ref(&split));
+            assert_eq!(offered[0], words, "{line}");
+        }
+    }
+
+    /// Shells that are not installed are not asked.
+    #[test]
+    fn other_shells_read_their_files() {
+        let root = installed();
+        for (shell, directory) in
+            [("zsh", "zsh/vendor-completions"), ("fish", "fish/vendor_completions.d")]
+        {
+            if Process::new(shell).arg("--version").stdout(Stdio::null()).status().is_err() {
+                eprintln!("NOT CHECKED: {shell} is not installed");
+                continue;
+            }
+            for file in std::fs::read_dir(root.path().join(directory)).unwrap() {
+                let path = file.unwrap().path();
+                let output = Process::new(shell).arg("-n").arg(&path).output().unwrap();
+                assert!(output.status.success(), "{}: {output:?}", path.display());
             }
         }
     }

@@ -2,16 +2,22 @@
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};
+use std::path::{Path, PathBuf};
 
 use luxi::ClientError;
-use model::JobId;
 use model::cluster::Role;
 use model::document;
 use model::layout::ADMIN_GROUP;
 use model::node::Node;
+use model::{JobId, NodeName};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::Exit;
 use crate::session::Session;
+
+/// The file in the directory of keys that says what an enrolled machine is.
+const MEMBERSHIP: &str = "membership.json";
 
 /// The message for a master that could not be asked, and the exit status.
 pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Exit) {
@@ -90,17 +96,64 @@ fn no_master(what: &str, session: &Session) -> (String, Exit) {
             ),
             Exit::NOT_MASTER,
         ),
-        Ok(None) => (
-            format!(
-                "Failure: {what}.\nThere is no cluster on this machine, or it holds no copy of \
-                 it.\n`gnt cluster init NAME` begins one."
+        Ok(None) => match session.membership() {
+            Ok(Some(member)) => (format!("Failure: {what}.\n{}", member.hint()), Exit::NOT_MASTER),
+            Ok(None) => (
+                format!(
+                    "Failure: {what}.\nThere is no cluster on this machine, or it holds no copy \
+                     of it.\n`gnt cluster init NAME` begins one."
+                ),
+                Exit::NO_CLUSTER,
             ),
-            Exit::NO_CLUSTER,
-        ),
-        Err(_unreadable) => (
-            format!("Failure: {what}.\nIs masterd running here? `systemctl status gantry-masterd`"),
-            Exit::FAILURE,
-        ),
+            Err(error) => unreadable(what, &session.membership_path(), &error),
+        },
+        Err(error) => unreadable(what, &session.role_path(), &error),
+    }
+}
+
+/// What would tell more is not to be read.
+fn unreadable(what: &str, path: &Path, error: &io::Error) -> (String, Exit) {
+    let told = format!(
+        "Failure: {what}.\nWho is the master cannot be told: `{}`: {error}.\nIs masterd running \
+         here? `systemctl status gantry-masterd`",
+        path.display()
+    );
+    (told, Exit::FAILURE)
+}
+
+/// What this machine is, by the file that it has since it was enrolled.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Membership {
+    cluster_name: NodeName,
+    node: NodeName,
+    allow: Allowed,
+}
+
+/// Who could call the node when it was enrolled: the master candidates.
+#[derive(Debug, Deserialize)]
+struct Allowed {
+    callers: Vec<Caller>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Caller {
+    name: NodeName,
+}
+
+impl Membership {
+    fn hint(&self) -> String {
+        let Self { cluster_name, node, allow } = self;
+        let others = allow.callers.iter().map(|caller| &caller.name).filter(|name| *name != node);
+        let others: Vec<String> = others.map(|name| format!("'{name}'")).collect();
+        let known = match others.as_slice() {
+            [] => String::new(),
+            [one] => format!("\nWhen this node was added, the only other candidate was {one}."),
+            some => format!("\nWhen this node was added, candidates were {}.", some.join(", ")),
+        };
+        format!(
+            "This is node '{node}' of the cluster '{cluster_name}', and masterd does not run \
+             here: gnt is to be run on the master.{known}"
+        )
     }
 }
 
@@ -118,17 +171,34 @@ fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
+fn read_if_there<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    match std::fs::read(path) {
+        Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 impl Session {
     /// Who is master, as this machine's copy of the configuration knows it; `None` if it has none.
     ///
     /// # Errors
     /// The copy cannot be read.
     pub(crate) fn role(&self) -> io::Result<Option<Role>> {
-        match std::fs::read(self.layout().data().join(document::ROLE)) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        read_if_there(&self.role_path())
+    }
+
+    fn role_path(&self) -> PathBuf {
+        self.layout().data().join(document::ROLE)
+    }
+
+    /// What this machine is; `None` if it was never enrolled.
+    fn membership(&self) -> io::Result<Option<Membership>> {
+        read_if_there(&self.membership_path())
+    }
+
+    fn membership_path(&self) -> PathBuf {
+        self.layout().pki().join(MEMBERSHIP)
     }
 
     /// Whether this machine is the master node: by its host name, or where that is another than

@@ -4,17 +4,18 @@
 //! It reaches the master only by LUXI, and starts no runtime: it is to be gone in milliseconds.
 //!
 //! In reading order: `session` is what every command needs to know and to reach the master,
-//! `error`, `hint` and `absent` say what went wrong and what to do next; `submit`, `batch`,
-//! `watch`, `follow`, `outage` and `interrupt` make jobs and see them to their ends, also by a
-//! master that is restarted meanwhile; `list`, `chosen`,
+//! `error`, `hint`, `refusal` and `absent` say what went wrong and what to do next; `submit`,
+//! `batch`, `watch`, `follow`, `outage` and `interrupt` make jobs and see them to their ends, also
+//! by a master that is restarted meanwhile; `list`, `chosen`,
 //! `table`, `cells`, `expression`, `board` and `screen` show lists, `details` and `params` what
 //! there is to know about one object, by `python`, `moment`, `span` and `natural`; then one module
 //! for each kind of object, and `tags`, which several have. `generate` makes manual pages and
-//! completions of the definition.
+//! completions of the definition, `offered` gives the latter words.
 
 mod absent;
 mod error;
 mod hint;
+mod refusal;
 mod session;
 
 mod batch;
@@ -51,6 +52,7 @@ mod node;
 mod tags;
 
 mod generate;
+mod offered;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
@@ -65,6 +67,7 @@ use clap_complete::Shell;
 
 use error::{CliError, Exit};
 pub use generate::{completions, completions_of, man_page_of, man_pages};
+use refusal::refuse;
 use session::{Session, Words};
 
 /// Where options stand that every command has.
@@ -79,6 +82,8 @@ const GLOBAL: &str = "Everywhere";
     name = "gnt",
     version,
     propagate_version = false,
+    infer_long_args = true,
+    args_override_self = true,
     after_help = "Exit status: 0 success, 1 failure or words that are missing or too many, 2 wrong \
                   options or broken configuration, 5 no cluster here, 11 not the master, 13 not confirmed, 14 unknown field, \
                   130 interrupted.\n\
@@ -180,6 +185,8 @@ fn command_of(object: &str) -> Option<clap::Command> {
     let program = format!("gnt-{object}");
     let about = only.get_about().cloned().unwrap_or_default();
     let only = Everywhere::augment_args(only.version(env!("CARGO_PKG_VERSION"))).about(about);
+    // As Ganeti's tools read options.
+    let only = only.infer_long_args(true).args_override_self(true);
     Some(only.display_name(program.clone()).bin_name(program))
 }
 
@@ -189,7 +196,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let color = color_choice(&arguments);
     let parsed = match read(&arguments, color) {
         Ok(parsed) => parsed,
-        Err(error) => return refuse(&error, &arguments).into(),
+        Err(error) => return refuse(error, &arguments).into(),
     };
     let Parsed { everywhere, object, words } = parsed;
     let (object_name, verb) = words;
@@ -198,7 +205,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         verb,
         reason: everywhere.reason,
         debug_level: everywhere.debug,
-        color,
+        color: everywhere.color,
     };
     let session = Session::new(&root(everywhere.root), everywhere.socket, words);
     let done = match object {
@@ -225,42 +232,6 @@ fn completion(shell: Completed) -> Result<(), CliError> {
         Completed::Fish => Shell::Fish,
     });
     Ok(std::io::stdout().lock().write_all(&text)?)
-}
-
-/// Tells what is wrong with the command line, or shows the help that was asked for.
-fn refuse(error: &clap::Error, arguments: &[OsString]) -> u8 {
-    use clap::error::ErrorKind;
-    let mut words = object_in_name(arguments).into_iter();
-    let given = arguments.iter().skip(1).filter_map(|word| word.to_str());
-    let mut words = words.by_ref().chain(given.filter(|word| !word.starts_with('-')));
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && let Some(object) = words.next()
-        && let Some(why) = absent::why(object, words.next().unwrap_or_default())
-    {
-        let told = writeln!(std::io::stderr(), "Not in Gantry: {why}.");
-        return if told.is_ok() { Exit::FAILURE } else { Exit::CLOSED_PIPE }.0;
-    }
-    if error.print().is_err() {
-        return Exit::CLOSED_PIPE.0;
-    }
-    // As Ganeti's tools: what is wrong with an option is 2, and with other words 1.
-    let of_option = matches!(
-        error.get(clap::error::ContextKind::InvalidArg),
-        Some(clap::error::ContextValue::String(argument)) if argument.starts_with('-')
-    );
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => 0,
-        ErrorKind::InvalidSubcommand
-        | ErrorKind::MissingSubcommand
-        | ErrorKind::MissingRequiredArgument
-        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Exit::FAILURE.0,
-        ErrorKind::UnknownArgument | ErrorKind::InvalidValue | ErrorKind::ValueValidation
-            if !of_option =>
-        {
-            Exit::FAILURE.0
-        }
-        _ => Exit::CONFIGURATION.0,
-    }
 }
 
 /// A command line that was read.
@@ -342,10 +313,11 @@ fn object_in_name(arguments: &[OsString]) -> Option<&str> {
 
 /// Messages on wrong arguments need the choice before the arguments are read.
 fn color_choice(arguments: &[OsString]) -> ColorChoice {
-    let mut words = arguments.iter().filter_map(|word| word.to_str());
-    let inline = words.clone().find_map(|word| word.strip_prefix("--color="));
-    let choice = inline.or_else(|| words.find(|word| *word == "--color").and(words.next()));
-    choice.and_then(|choice| choice.parse().ok()).unwrap_or(ColorChoice::Auto)
+    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+    let after = words.iter().zip(words.iter().skip(1));
+    let apart = after.filter(|(option, _choice)| **option == "--color").map(|(_, choice)| *choice);
+    let inline = words.iter().filter_map(|word| word.strip_prefix("--color="));
+    apart.chain(inline).filter_map(|choice| choice.parse().ok()).next_back().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -369,6 +341,45 @@ mod tests {
         assert!(read("gnt-job job list").is_err());
         let refused = read("gnt-nothing list").unwrap_err().to_string();
         assert!(refused.contains("'nothing'"), "{refused}");
+    }
+
+    /// As Python's optparse reads them, which Ganeti's tools use.
+    #[test]
+    fn options_may_be_shortened_and_the_last_one_counts() {
+        let list = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let Object::Job(job::Job::List(list)) = read(&arguments, ColorChoice::Never)?.object
+            else {
+                panic!("{line}")
+            };
+            Ok::<String, clap::Error>(format!("{list:?}"))
+        };
+        for (short, long) in [
+            ("gnt-job list --sep=:", "gnt job list --separator :"),
+            ("gnt job list --no-head --out status", "gnt job list --no-headers -o status"),
+            ("gnt job list --pend --fini", "gnt job list --pending --finished"),
+            ("gnt-job list -o id -o status", "gnt job list --output status"),
+            ("gnt job list --no-headers --no-headers", "gnt job list --no-headers"),
+            ("gnt job list --separator a --sep b", "gnt job list --separator b"),
+        ] {
+            assert_eq!(list(short).unwrap(), list(long).unwrap(), "{short}");
+        }
+        let ambiguous = list("gnt job list --r").unwrap_err();
+        assert_eq!(ambiguous.kind(), clap::error::ErrorKind::UnknownArgument);
+    }
+
+    #[test]
+    fn colors_of_messages() {
+        for (line, choice) in [
+            ("gnt job list", ColorChoice::Auto),
+            ("gnt --color never job", ColorChoice::Never),
+            ("gnt job --color=always", ColorChoice::Always),
+            ("gnt --color never job --color always", ColorChoice::Always),
+            ("gnt --color", ColorChoice::Auto),
+        ] {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(color_choice(&arguments), choice, "{line}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `list` and `list-fields` of every kind of object.
 
+use std::io::IsTerminal as _;
+
 use clap::Args;
 use luxi::method::{Fields, Query, QueryFields, What};
 use luxi::query::{Cell, FieldDefinition, FieldKind, Filter, Table};
@@ -153,20 +155,23 @@ impl ListArguments {
             there = chosen.all_in(what, &all);
         }
         table.fields.truncate(columns);
-        for field in table.fields.iter_mut().filter(|field| cells::is_moment(&field.name)) {
-            field.kind = FieldKind::Timestamp;
+        // Ganeti's clients print them as they come, which is what scripts read.
+        if self.json || std::io::stdout().is_terminal() {
+            for field in table.fields.iter_mut().filter(|field| cells::is_moment(&field.name)) {
+                field.kind = FieldKind::Timestamp;
+            }
         }
         table.data.iter_mut().for_each(|row| row.truncate(columns));
-        // Ganeti's clients take a job that is not there for no failure.
-        if let (What::Job, Err(missing)) = (what, &there) {
-            warn(missing)?;
-            there = Ok(());
-        }
         let known = warn_of_unknown(&table.fields)?;
         if self.json {
             say(as_json(&table))?;
         } else {
             say_all(&self.lines(what, &table))?;
+        }
+        // Ganeti's clients take a job that is not there for no failure.
+        if let (What::Job, Err(missing)) = (what, &there) {
+            warn(missing)?;
+            there = Ok(());
         }
         match there {
             there if known => there,

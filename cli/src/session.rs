@@ -92,8 +92,15 @@ impl Session {
         match self.words.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none(),
+            ColorChoice::Auto => {
+                is_terminal && std::env::var_os("NO_COLOR").is_none() && can_draw()
+            }
         }
+    }
+
+    /// Whether colours are asked for even where there is no terminal.
+    pub(crate) fn is_always_colored(&self) -> bool {
+        self.words.color == ColorChoice::Always
     }
 
     /// How much the operator wants to be kept for whoever looks for errors.
@@ -145,6 +152,11 @@ impl Stamps {
         self.last.set(micros);
         micros.saturating_mul(1_000).saturating_add(self.process)
     }
+}
+
+/// Whether a terminal, if there is one, does more than print line behind line.
+pub(crate) fn can_draw() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb")
 }
 
 /// Reads a file, or standard input where it is `-`.

@@ -1,6 +1,7 @@
 //! `gnt cluster verify`.
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use luxi::method::Submission;
 use serde_json::{Value, json};
 
@@ -9,6 +10,51 @@ use crate::error::CliError;
 use crate::python;
 use crate::session::{Session, say};
 use crate::submit::{JobArguments, Priority, opcode};
+
+/// The codes that Ganeti's tools take; one that no check here gives is ignored in vain.
+const CODES: [&str; 41] = [
+    "ECLUSTERCERT",
+    "ECLUSTERCFG",
+    "ECLUSTERCLIENTCERT",
+    "ECLUSTERDANGLINGINST",
+    "ECLUSTERDANGLINGNODES",
+    "ECLUSTERFILECHECK",
+    "EEXTAGS",
+    "EGROUPDIFFERENTPVSIZE",
+    "EINSTANCEBADNODE",
+    "EINSTANCEDOWN",
+    "EINSTANCEFAULTYDISK",
+    "EINSTANCELAYOUT",
+    "EINSTANCEMISSINGCFGPARAMETER",
+    "EINSTANCEMISSINGDISK",
+    "EINSTANCEPOLICY",
+    "EINSTANCESPLITGROUPS",
+    "EINSTANCEUNSUITABLENODE",
+    "EINSTANCEWRONGNODE",
+    "ENODEDRBD",
+    "ENODEDRBDHELPER",
+    "ENODEDRBDVERSION",
+    "ENODEFILECHECK",
+    "ENODEFILESTORAGEPATHS",
+    "ENODEFILESTORAGEPATHUNUSABLE",
+    "ENODEGLUSTERSTORAGEPATHUNUSABLE",
+    "ENODEHOOKS",
+    "ENODEHV",
+    "ENODELVM",
+    "ENODEN1",
+    "ENODENET",
+    "ENODEOOBPATH",
+    "ENODEORPHANINSTANCE",
+    "ENODEORPHANLV",
+    "ENODEOS",
+    "ENODERPC",
+    "ENODESETUP",
+    "ENODESHAREDFILESTORAGEPATHUNUSABLE",
+    "ENODESSH",
+    "ENODETIME",
+    "ENODEUSERSCRIPTS",
+    "ENODEVERSION",
+];
 
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
@@ -29,7 +75,13 @@ pub(crate) struct VerifyArguments {
     #[arg(short = 'g', long, value_name = "GROUP")]
     node_group: Option<String>,
     /// Take errors of this code for warnings; may be given several times.
-    #[arg(short = 'I', long, value_name = "CODE")]
+    #[arg(
+        short = 'I',
+        long,
+        value_name = "CODE",
+        value_parser = PossibleValuesParser::new(CODES),
+        hide_possible_values = true
+    )]
     ignore_errors: Vec<String>,
     /// Look for keys of nodes that are none.
     #[arg(long)]

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::error::CliError;
 use crate::moment;
+use crate::offered::Offered;
 use crate::session::{Session, say};
 use crate::span::seconds;
 
@@ -15,7 +16,11 @@ const MICROS_PER_SECOND: f64 = 1e6;
 #[derive(Debug, Args)]
 pub(crate) struct WatcherArguments {
     /// pause keeps it from doing anything for a span; continue ends that; info tells of it.
-    #[arg(value_name = "pause|continue|info")]
+    #[arg(
+        value_name = "pause|continue|info",
+        value_parser = Offered(&["pause", "continue", "info"]),
+        hide_possible_values = true
+    )]
     command: String,
     /// For how long, as 90, 30m, 1h or 2d.
     #[arg(value_name = "SPAN")]

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use luxi::Client;
 use luxi::method::Submission;
+use luxi::{Client, ClientError};
+use model::OpInput;
 use serde_json::Value;
 
 use crate::batch::Batch;
@@ -47,6 +48,12 @@ pub(crate) struct SubmitJobArguments {
     priority: Option<Priority>,
 }
 
+/// What a file holds.
+struct Loaded {
+    path: PathBuf,
+    ops: Vec<Value>,
+}
+
 /// A job and what it is told of as.
 type Named = (String, Vec<Value>);
 
@@ -54,13 +61,15 @@ type Named = (String, Vec<Value>);
 pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(), CliError> {
     let stage = |name: &str| if arguments.timing_stats { say(name) } else { Ok(()) };
     stage("Loading...")?;
-    let jobs = jobs(arguments)?;
+    let files = arguments.files.iter().map(loaded).collect::<Result<Vec<_>, _>>()?;
+    let jobs = jobs(&files, arguments)?;
     let opcodes: usize = jobs.iter().map(|(_name, ops)| ops.len()).sum();
     let count = jobs.len();
     let loaded = session.now_micros();
     stage("Submitting...")?;
     let mut client = session.connect()?;
-    let batch = submitted(jobs, arguments, session, &mut client)?;
+    let batch =
+        submitted(jobs, arguments, session, &mut client).map_err(|error| blame(error, &files))?;
     let submitted = session.now_micros();
     stage("Executing...")?;
     let outcome = batch.wait(session, &mut client, arguments.verbose)?;
@@ -119,24 +128,41 @@ fn submitted(
     }
 }
 
-fn jobs(arguments: &SubmitJobArguments) -> Result<Vec<Named>, CliError> {
-    let mut files = Vec::new();
-    for file in &arguments.files {
-        let text = read_input(file)?;
-        let ops: Vec<Value> = serde_json::from_str(&text).map_err(|error| CliError::Content {
-            path: file.clone(),
-            wanted: "a list of opcodes",
-            error,
-        })?;
-        let repeated = ops.len().saturating_mul(arguments.op_repeat);
-        files.push((file, ops.iter().cycle().take(repeated).cloned().collect::<Vec<_>>()));
+fn loaded(path: &PathBuf) -> Result<Loaded, CliError> {
+    let text = read_input(path)?;
+    let wrong =
+        |error| CliError::Content { path: path.clone(), wanted: "a list of opcodes", error };
+    Ok(Loaded { path: path.clone(), ops: serde_json::from_str(&text).map_err(wrong)? })
+}
+
+/// A refusal of what cannot be read, told of the file that it is in: the master knows the request
+/// alone. Only then, as it may know more opcodes than this program.
+fn blame(error: CliError, files: &[Loaded]) -> CliError {
+    if !matches!(error, CliError::Client(ClientError::Failure(_))) {
+        return error;
     }
+    let wrong = |file: &Loaded| {
+        file.ops.iter().enumerate().find_map(|(at, op)| {
+            let why = serde_json::from_str::<OpInput>(&op.to_string()).err()?.to_string();
+            // The place is one in a text that nobody has seen.
+            let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _place)| why);
+            let id = op.get("OP_ID").and_then(Value::as_str).unwrap_or("without an OP_ID");
+            Some(format!("`{}`: opcode {}, {id}: {why}", file.path.display(), at + 1))
+        })
+    };
+    files.iter().find_map(wrong).map_or(error, CliError::Failed)
+}
+
+fn jobs(files: &[Loaded], arguments: &SubmitJobArguments) -> Result<Vec<Named>, CliError> {
     if files.len().saturating_mul(arguments.job_repeat) > JOBS_MAX {
         return Err(CliError::Usage(format!("at most {JOBS_MAX} jobs")));
     }
     let named = |round: usize| {
-        let name = move |file: &PathBuf| format!("file {}/{round}", file.display());
-        files.iter().map(move |(file, ops)| (name(file), ops.clone()))
+        files.iter().map(move |file| {
+            let repeated = file.ops.len().saturating_mul(arguments.op_repeat);
+            let ops = file.ops.iter().cycle().take(repeated).cloned().collect();
+            (format!("file {}/{round}", file.path.display()), ops)
+        })
     };
     Ok((0..arguments.job_repeat).flat_map(named).collect())
 }

@@ -171,7 +171,7 @@ impl Test<'_> {
     /// Jobs whose opcodes say something and wait for this program to listen.
     fn talk(&mut self, mode: Mode) -> Result<(), CliError> {
         say(mode.title())?;
-        let words = ["Testing", "Hello World", "A", "", "B", "Foo|bar|baz"];
+        let words = ["Testing", "Hello World", "A", "", "B", "Foo|bar|baz", "Z"];
         let op = |fail: bool| {
             let mut op = opcode(
                 "OP_TEST_JQUEUE",

@@ -9,7 +9,7 @@ use crate::chosen::{Chosen, job_ids};
 use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
 use crate::follow::message;
-use crate::session::{Session, say};
+use crate::session::{Session, say, warn};
 use crate::{moment, python};
 
 /// What is asked, in this order; a master that does not know the last two says so of each.
@@ -50,8 +50,8 @@ pub(super) fn run(ids: &[String], session: &Session) -> Result<(), CliError> {
             None => format!("Job ID {} not found", python::text(job.get("id"))).into(),
         });
     }
-    shown.extend(chosen.missing(&table).iter().map(|id| format!("Job ID {id} not found").into()));
-    say(details::render(&Detail::List(shown)))
+    say(details::render(&Detail::List(shown)))?;
+    chosen.all_in(What::Job, &table).or_else(warn)
 }
 
 /// A row of [`FIELDS`].

@@ -13,7 +13,7 @@ use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::list::{ListArguments, Named};
 use crate::screen;
-use crate::session::{Session, say, warn};
+use crate::session::{Session, can_draw, say, warn};
 
 /// What is shown unless told otherwise.
 const USUAL: [&str; 3] = ["id", "status", "summary"];
@@ -68,16 +68,17 @@ pub(super) fn run(arguments: &JobListArguments, session: &Session) -> Result<(),
     let chosen = arguments.chosen()?;
     let on_terminal = std::io::stdout().is_terminal();
     if arguments.watch {
-        if !on_terminal || arguments.list.is_plain() {
-            let told = "--watch needs a terminal, and does not go with -o, --separator and --json";
+        if !on_terminal || !can_draw() || arguments.list.is_plain() {
+            let told = "--watch needs a terminal whose screen can be cleared, and does not go with \
+                        -o, --separator and --json";
             return Err(CliError::wrong_input(told));
         }
         return watch(arguments, &chosen, session);
     }
-    if on_terminal && !arguments.list.is_plain() {
+    if (on_terminal || session.is_always_colored()) && !arguments.list.is_plain() {
         let mut client = session.connect()?;
         let table = client.call(&question(arguments, &chosen)?)?;
-        let lines = board(arguments, session).lines(&table, session.now_micros());
+        let lines = board(arguments, on_terminal, session).lines(&table, session.now_micros());
         if !lines.is_empty() {
             say(lines.join("\n"))?;
         }
@@ -100,13 +101,13 @@ fn question(arguments: &JobListArguments, chosen: &Chosen) -> Result<Query, CliE
     Ok(Query { what: What::Job, fields, filter: arguments.list.condition(chosen)? })
 }
 
-fn board(arguments: &JobListArguments, session: &Session) -> Board {
-    Board { headers: arguments.list.has_headers(), colored: session.is_colored(true) }
+fn board(arguments: &JobListArguments, on_terminal: bool, session: &Session) -> Board {
+    Board { headers: arguments.list.has_headers(), colored: session.is_colored(on_terminal) }
 }
 
 fn watch(arguments: &JobListArguments, chosen: &Chosen, session: &Session) -> Result<(), CliError> {
     let question = question(arguments, chosen)?;
-    let board = board(arguments, session);
+    let board = board(arguments, true, session);
     let mut client = Some(session.connect()?);
     screen::show(|| {
         let asked = match &mut client {

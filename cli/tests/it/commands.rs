@@ -139,7 +139,15 @@ fn input() {
             master
                 .run_with("debug submit-job -", r#"[{"OP_ID": "OP_TEST_DELAY", "duration": 13}]"#),
             master.run_with("debug submit-job - --dry-run", op),
-            master.run_with("debug submit-job -", r#"[{"OP_ID": "OP_NONSENSE"}]"#),
+            master.run_with(
+                "debug submit-job -",
+                &format!("{}, {{\"OP_ID\": \"OP_NONSENSE\"}}]", &op[..op.len() - 1])
+            ),
+            master.run_with(
+                "debug submit-job - --each",
+                r#"[{"OP_ID": "OP_TEST_DELAY", "duration": "x"}]"#
+            ),
+            master.run_with("debug submit-job -", r#"[{"OP_ID": "OP_TEST_DELAY"},]"#),
         ]
         .join("\n")
     );

@@ -29,6 +29,37 @@ fn node(root: &std::path::Path, name: &str, address: &str) {
     stdx::atomic::write(&path, text.to_string().as_bytes(), 0o640).unwrap();
 }
 
+/// What `noded enroll` leaves on a node, as far as it is read here.
+fn enrolled(root: &std::path::Path, candidates: &[&str]) {
+    let callers: Vec<_> = candidates
+        .iter()
+        .map(|name| serde_json::json!({"name": name, "fingerprint": "a7".repeat(32)}))
+        .collect();
+    let text = serde_json::json!({"cluster_uuid": "0d0b", "cluster_name": "c1.example.com",
+        "node": "n2.example.com", "node_id": 2, "epoch": {"term": 1, "node": 1},
+        "allow": {"epoch": {"term": 1, "node": 1}, "callers": callers}});
+    let path = Layout::new(root).pki().join("membership.json");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    stdx::atomic::write(&path, text.to_string().as_bytes(), 0o644).unwrap();
+}
+
+/// A member that is no candidate holds no copy of the configuration.
+#[test]
+fn a_node_that_is_not_the_master() {
+    let root = tempfile::tempdir().unwrap();
+    for (candidates, known) in [
+        (&["n2.example.com"] as &[&str], ""),
+        (&["n1", "n2.example.com"], "the only other candidate was 'n1'"),
+        (&["n1", "n3"], "candidates were 'n1', 'n3'"),
+    ] {
+        enrolled(root.path(), candidates);
+        let shown = gnt("gnt", root.path().to_path_buf(), "job list", "");
+        let told = "This is node 'n2.example.com' of the cluster 'c1.example.com'";
+        assert!(shown.contains(told) && shown.contains(known), "{shown}");
+        assert!(shown.ends_with("(exit 11)\n"), "{shown}");
+    }
+}
+
 #[test]
 fn no_master_here() {
     let root = tempfile::tempdir().unwrap();
@@ -62,19 +93,41 @@ fn no_permission() {
     let master = start();
     let socket = Layout::new(master.root.path()).luxi_socket();
     std::fs::set_permissions(&socket, Permissions::from_mode(0o000)).unwrap();
-    std::fs::set_permissions(master.root.path(), Permissions::from_mode(0o755)).unwrap();
-    let program = master.root.path().join("gnt");
+    let (told, status) = as_nobody(master.root.path());
+    assert!(told.contains("no permission") && told.contains("group gantry-admin"), "{told}");
+    assert_eq!(status, Some(1));
+}
+
+/// Lists jobs as a user who owns nothing: what is told, and the exit status.
+fn as_nobody(root: &std::path::Path) -> (String, Option<i32>) {
+    std::fs::set_permissions(root, Permissions::from_mode(0o755)).unwrap();
+    let program = root.join("gnt");
     std::fs::copy(env!("CARGO_BIN_EXE_gnt"), &program).unwrap();
     let mut command = Command::new(program);
-    command.arg("--root").arg(master.root.path()).args(["job", "list"]);
+    command.arg("--root").arg(root).args(["job", "list"]);
     // Nothing is forbidden to root.
     if nix::unistd::geteuid().is_root() {
         command.uid(NOBODY).gid(NOBODY);
     }
     let output = command.output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("no permission") && told.contains("group gantry-admin"), "{told}");
-    assert_eq!(output.status.code(), Some(1));
+    (String::from_utf8(output.stderr).unwrap(), output.status.code())
+}
+
+#[test]
+fn what_may_not_be_read_is_not_taken_for_no_cluster() {
+    let root = tempfile::tempdir().unwrap();
+    enrolled(root.path(), &["n1"]);
+    role(root.path(), "n1");
+    let layout = Layout::new(root.path());
+    for directory in [layout.data(), layout.pki()] {
+        std::fs::set_permissions(&directory, Permissions::from_mode(0o000)).unwrap();
+        let (told, status) = as_nobody(root.path());
+        let named = format!("`{}", directory.display());
+        assert!(told.contains(&named) && told.contains("Permission denied"), "{told}");
+        assert_eq!(status, Some(1));
+        std::fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
+        std::fs::remove_file(layout.data().join(model::document::ROLE)).unwrap_or_default();
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn rest(terminal: &mut File) -> String {
     String::from_utf8(shown).unwrap()
 }
 
-const JOBS: &str = concat!(
+pub(crate) const JOBS: &str = concat!(
     r#"{"success":true,"result":{"fields":["#,
     r#"{"name":"id","title":"ID","kind":"number","doc":"d"},"#,
     r#"{"name":"status","title":"Status","kind":"text","doc":"d"},"#,
@@ -46,7 +46,7 @@ const JOBS: &str = concat!(
 );
 
 /// Runs `gnt` on a terminal; gives the connection to it, with its first question answered.
-fn list(words: &[&str]) -> (std::process::Child, File, std::os::unix::net::UnixStream) {
+fn list(words: &[&str], term: &str) -> (std::process::Child, File, std::os::unix::net::UnixStream) {
     let root = tempfile::tempdir().unwrap();
     let socket = root.path().join("socket");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -54,7 +54,7 @@ fn list(words: &[&str]) -> (std::process::Child, File, std::os::unix::net::UnixS
     let pty = openpty(&size, None).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_gnt"));
     command.arg("--root").arg(root.path()).arg("--socket").arg(&socket);
-    command.args(words).env("TERM", "xterm").env_remove("NO_COLOR");
+    command.args(words).env("TERM", term).env_remove("NO_COLOR");
     command.stdin(pty.slave.try_clone().unwrap());
     command.stdout(pty.slave.try_clone().unwrap()).stderr(pty.slave);
     let child = command.spawn().unwrap();
@@ -68,7 +68,7 @@ fn list(words: &[&str]) -> (std::process::Child, File, std::os::unix::net::UnixS
 
 #[test]
 fn a_list_on_a_terminal_is_for_a_reader() {
-    let (mut child, mut terminal, _stream) = list(&["job", "list"]);
+    let (mut child, mut terminal, _stream) = list(&["job", "list"], "xterm");
     let shown = rest(&mut terminal);
     assert_eq!(child.wait().unwrap().code(), Some(0), "{shown:?}");
     let lines: Vec<&str> = shown.lines().collect();
@@ -78,8 +78,16 @@ fn a_list_on_a_terminal_is_for_a_reader() {
 }
 
 #[test]
+fn a_terminal_without_colours_gets_none() {
+    let (mut child, mut terminal, _stream) = list(&["job", "list"], "dumb");
+    let shown = rest(&mut terminal);
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{shown:?}");
+    assert!(shown.contains(" 7 success ") && !shown.contains('\u{1b}'), "{shown:?}");
+}
+
+#[test]
 fn a_watched_list_leaves_the_terminal_as_it_was() {
-    let (mut child, mut terminal, _stream) = list(&["job", "list", "--watch"]);
+    let (mut child, mut terminal, _stream) = list(&["job", "list", "--watch"], "xterm");
     read_until(&mut terminal, "A(1)");
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
     let shown = rest(&mut terminal);

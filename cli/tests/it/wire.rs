@@ -156,6 +156,17 @@ fn verification() {
 }
 
 #[test]
+fn a_code_that_does_not_exist_makes_no_job() {
+    let script = Script::new();
+    let output = script.gnt(&["cluster", "verify", "-I", "NOPE"]).wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("'NOPE'") && told.contains("ENODEVERSION"), "{told}");
+    assert_eq!(output.status.code(), Some(2));
+    script.listener.set_nonblocking(true).unwrap();
+    assert!(script.listener.accept().is_err(), "nothing was asked");
+}
+
+#[test]
 fn whether_the_master_answers() {
     let ping = ["cluster", "master-ping"];
     assert_eq!(run(&ping, &[vec![success("{}")]]).2, 0);
@@ -222,4 +233,56 @@ fn what_a_job_waits_for() {
     let unknown = answer(false, "[1,null]", "[1,null]");
     let (_asked, printed, status) = run(&["job", "info", "5"], &[vec![unknown]]);
     assert_eq!((printed, status), (format!("{head}{tail}"), 0));
+}
+
+#[test]
+fn a_list_in_a_pipe_is_for_a_reader_where_colours_are_asked_for() {
+    for (words, colored) in [
+        (&["job", "list", "--color", "always"] as &[&str], true),
+        (&["job", "list"], false),
+        (&["job", "list", "--color", "always", "-o", "id"], false),
+    ] {
+        let (_asked, printed, status) = run(words, &[vec![crate::terminal::JOBS.to_owned()]]);
+        let shown = printed.contains("\u{1b}[32msuccess\u{1b}[0m");
+        assert_eq!((shown, status), (colored, 0), "{words:?}: {printed}");
+    }
+}
+
+#[test]
+fn times_of_jobs_in_a_pipe_are_those_of_ganeti() {
+    let table = |name: &str| {
+        success(&format!(
+            r#"{{"fields":[{{"name":"{name}","title":"T","kind":"other","doc":"d"}}],
+            "data":[[[0,[1700000000,5]]]]}}"#
+        ))
+    };
+    let words = ["job", "list", "--no-headers", "-o", "received_ts"];
+    let answer = table("received_ts").replace('\n', "");
+    let (_asked, printed, status) = run(&words, &[vec![answer.clone()]]);
+    assert_eq!((printed.as_str(), status), ("[1700000000, 5]\n", 0));
+    let words = ["job", "list", "--json", "-o", "received_ts"];
+    let (_asked, printed, _status) = run(&words, &[vec![answer]]);
+    assert!(printed.contains("\"received_ts\": 1700000000.000005"), "{printed}");
+}
+
+#[test]
+fn equal_jobs_are_no_repeats_of_one_another() {
+    let script = Script::new();
+    let file = script.root.path().join("job");
+    let job = br#"[{"OP_ID":"OP_TEST_DELAY","duration":0}]"#;
+    stdx::atomic::write(&file, job, 0o600).unwrap();
+    let words = ["debug", "submit-job", "--each", "--job-repeat", "2", file.to_str().unwrap()];
+    let child = script.gnt(&words);
+    let waiting = success(r#"[["success"],["success"]]"#);
+    let answers = [
+        SUBMITTED,
+        r#"{"success":true,"result":6}"#,
+        &waiting,
+        &ended("success", "null"),
+        &ended("success", "null"),
+    ];
+    let asked = script.answer(&answers);
+    assert!(asked[0].contains("SubmitJob") && asked[1].contains("SubmitJob"), "{asked:?}");
+    assert_ne!(asked[0], asked[1]);
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
 }

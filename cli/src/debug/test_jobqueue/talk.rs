@@ -8,7 +8,8 @@ use model::JobId;
 use model::job::{LogEntry, LogType};
 use serde_json::Value;
 
-use crate::session::Session;
+use crate::follow::told;
+use crate::session::{Session, say};
 
 /// How messages begin that the job was told to say.
 const PREFIX: &str = "TESTMSG=";
@@ -90,8 +91,8 @@ impl Observer for Talk<'_> {
     fn log(&mut self, entry: &LogEntry) {
         let told = match (&entry.2, entry.3.as_str().and_then(|text| text.strip_prefix(PREFIX))) {
             (LogType::JqueueTest, _) => self.stop(&entry.3),
-            (_, Some(text)) => self.message(text),
-            _ => Ok(()),
+            (LogType::Message, Some(text)) => self.message(text),
+            _ => say(told(entry)).map_err(|error| error.to_string()),
         };
         if let (Err(fault), None) = (told, &self.fault) {
             self.fault = Some(fault);
