@@ -38,6 +38,7 @@ use crate::lu::World;
 use crate::luxi_service::LuxiService;
 use crate::metrics::{self, Metered, Metrics};
 use crate::secrets::StagedSecrets;
+use crate::ssconf;
 use crate::writer::publish::{After, Published};
 use crate::writer::{self, State, Tools, Writer};
 use load::{Found, FoundError};
@@ -61,9 +62,14 @@ pub struct Options {
     pub segment_bytes: Option<u64>,
     /// A directory where Ganeti's tools look for the socket, to listen there as well.
     pub ganeti_socket: Option<PathBuf>,
+    /// A directory for the files that Ganeti's tools read.
+    pub ganeti_ssconf: Option<PathBuf>,
     /// Where numbers are served.
     pub metrics: Endpoint,
 }
+
+/// Jobs of one kind that the log names after a start; the others are found by their times.
+const RECOVERED_TOLD_MAX: usize = 50;
 
 /// A daemon that cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -159,11 +165,16 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let service = Arc::new(Metered::new(service, Arc::clone(&world.metrics)));
     let luxi = Tasks::new();
     luxi.spawn("metrics", metrics::run(Arc::clone(&world), options.metrics, luxi_ends.clone()));
+    if let Some(directory) = options.ganeti_ssconf {
+        let published = Arc::clone(&master.published);
+        luxi.spawn("ssconf", ssconf::run(directory, published, luxi_ends.clone()));
+    }
     let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
     let serve = luxi::serve(listeners, service, limits, luxi_ends);
     luxi.spawn("luxi", vital(serve, broken.clone()));
     let paths: Vec<_> = sockets.iter().map(socket::Published::path).collect();
-    tracing::info!(node = %me_name(&world), term = epoch.term, ?paths, "master serves");
+    let (node, version) = (me_name(&world), env!("CARGO_PKG_VERSION"));
+    tracing::info!(%node, version, term = epoch.term, ?paths, "master serves");
     stdx::daemon::notify_ready("serving");
 
     let asked = until_the_end(&broken).await;
@@ -302,7 +313,8 @@ pub(crate) async fn take_role(
     let committer = Arc::new(start(store, epoch, callbacks)?);
     commit_role(&committer, &jobs, &changed, &documents).await?;
     published.jobs.tally().forget_found();
-    tracing::info!(jobs = jobs.len(), changed = changed.len(), term = epoch.term, "role is taken");
+    tracing::info!(jobs = jobs.len(), term = epoch.term, "role is taken");
+    record_recovered(&changed);
     let running_max = config.cluster.max_running_jobs;
     let (writer, commands) = Writer::channel();
     let bytes = JobBytes::within(committer.submission_bytes_max());
@@ -311,6 +323,19 @@ pub(crate) async fn take_role(
     queue.recall(requests, now);
     let state = State { queue, config };
     Ok(Master { state, commands, writer, committer, published, epoch, metrics, archived })
+}
+
+/// The log's word on the jobs that the end of the last master changed.
+fn record_recovered(changed: &[Arc<Job>]) {
+    let told = |failed: bool| -> Vec<u64> {
+        let jobs = changed.iter().filter(|job| job.status().is_final() == failed);
+        jobs.map(|job| job.id.0).take(RECOVERED_TOLD_MAX).collect()
+    };
+    let (failed, requeued) = (told(true), told(false));
+    if !changed.is_empty() {
+        let jobs = changed.len();
+        tracing::warn!(jobs, ?failed, ?requeued, "the last master left jobs that had begun");
+    }
 }
 
 async fn commit_role(

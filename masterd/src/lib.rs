@@ -4,7 +4,7 @@
 //! writer of [`jobs`] and [`config`]; a worker ([`jobs::worker`]) takes [`locks`] and runs a logical
 //! unit ([`lu`]), which calls [`agents`]; [`verify`] is what one looks for in a check. Beside it:
 //! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`secrets`] holds what must
-//! not be in a job, [`users`] knows names, [`metrics`] counts, [`bootstrap`] begins a cluster,
+//! not be in a job, [`ssconf`] what Ganeti's tools read in files, [`users`] knows names, [`metrics`] counts, [`bootstrap`] begins a cluster,
 //! [`daemon`] is the life of the process, [`options`] its command line, and [`upgrade`] tells whether
 //! it may be replaced.
 
@@ -23,6 +23,7 @@ pub mod exchange;
 pub mod metrics;
 pub mod query;
 pub mod secrets;
+pub mod ssconf;
 pub mod users;
 
 pub mod archive;

@@ -144,6 +144,7 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
         durability: serve.durability,
         segment_bytes,
         ganeti_socket: serve.ganeti_socket.clone(),
+        ganeti_ssconf: serve.ganeti_ssconf.clone(),
         metrics,
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -54,6 +54,10 @@ pub struct Serve {
     /// /run/ganeti/socket as a rule.
     #[arg(long, value_name = "DIR")]
     pub ganeti_socket: Option<PathBuf>,
+    /// Keep Ganeti's `ssconf_*` files in DIR, where its tools look for the master and the nodes:
+    /// /var/lib/ganeti as a rule. Without them they do not wait for a master that restarts.
+    #[arg(long, value_name = "DIR")]
+    pub ganeti_ssconf: Option<PathBuf>,
     /// Address and port where metrics are served by HTTP, or `none` [default: 127.0.0.1:1815 if the
     /// root is `/`, else none]
     #[arg(long, value_name = "ADDRESS")]

@@ -1,15 +1,15 @@
 //! Clients that look for the socket where Ganeti has it.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use luxi::Client;
 use luxi::method::QueryClusterInfo;
 use tests::cluster::Cluster;
 use tests::skip;
 
-/// Ganeti's own client, where its Debian package puts it.
-const GANETI_CLIENT: &str = "/usr/sbin/gnt-job";
+/// Where Ganeti's Debian package puts its clients.
+const GANETI_CLIENTS: &str = "/usr/sbin";
 /// What Ganeti takes the machine for, with a root directory of its own.
 const HOST: &str = "n1.example";
 
@@ -44,15 +44,55 @@ fn the_socket_is_where_ganetis_tools_look() {
     assert!(!socket.exists() && sockets.exists());
 }
 
+/// Ganeti's client asks its files who the master is when it finds no socket.
+#[test]
+fn ganetis_tools_wait_for_a_master_that_restarts() {
+    let cluster = Cluster::init();
+    let root = cluster.dir().join(HOST);
+    let files = root.join("var/lib/ganeti");
+    std::fs::create_dir_all(&files).unwrap();
+    let masterd = || {
+        let mut command = cluster.masterd();
+        command.arg("--ganeti-socket").arg(root.join(SOCKETS));
+        command.arg("--ganeti-ssconf").arg(&files);
+        command
+    };
+    cluster.start_master_by(masterd());
+    let id = cluster.submit("debug delay 0");
+    cluster.wait_for_status(id, "success");
+    let Some(mut asks) = ganeti(&root, "gnt-cluster", &["getmaster"]) else { return };
+    assert_eq!(text(&asks.output().unwrap().stdout), format!("{HOST}\n"));
+    cluster.stop_master();
+    let mut lists = ganeti(&root, "gnt-job", LIST).unwrap();
+    let waits = lists.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    cluster.start_master_by(masterd());
+    let listed = waits.wait_with_output().unwrap();
+    assert_eq!(text(&listed.stdout), LISTED, "{}", text(&listed.stderr));
+}
+
+/// What is asked of Ganeti's client for jobs.
+const LIST: &[&str] = &["list", "--no-headers", "--separator=|", "-o", "id,status,summary"];
+/// What it then prints.
+const LISTED: &str = "1|success|TEST_DELAY(0)\n";
+
 fn ganeti_lists_the_job(root: &Path) {
-    if !Path::new(GANETI_CLIENT).exists() {
-        skip("gnt-job of Ganeti", "it is not installed");
-        return;
-    }
-    let mut command = Command::new(GANETI_CLIENT);
-    command.args(["list", "--no-headers", "--separator=|", "-o", "id,status,summary"]);
-    command.env("GANETI_ROOTDIR", root).env("GANETI_HOSTNAME", HOST);
+    let Some(mut command) = ganeti(root, "gnt-job", LIST) else { return };
     let listed = command.output().unwrap();
-    let told = String::from_utf8_lossy(&listed.stderr).into_owned();
-    assert_eq!(String::from_utf8_lossy(&listed.stdout), "1|success|TEST_DELAY(0)\n", "{told}");
+    assert_eq!(text(&listed.stdout), LISTED, "{}", text(&listed.stderr));
+}
+
+/// A client of Ganeti; `None` where there is none.
+fn ganeti(root: &Path, program: &str, words: &[&str]) -> Option<Command> {
+    let path = Path::new(GANETI_CLIENTS).join(program);
+    if !path.exists() {
+        skip(program, "Ganeti is not installed");
+        return None;
+    }
+    let mut command = Command::new(path);
+    command.args(words).env("GANETI_ROOTDIR", root).env("GANETI_HOSTNAME", HOST);
+    Some(command)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
