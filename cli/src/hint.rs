@@ -201,6 +201,11 @@ impl Session {
         self.layout().pki().join(MEMBERSHIP)
     }
 
+    /// Whether the master runs on this machine, if it runs.
+    pub(crate) fn is_masters_place(&self) -> bool {
+        self.role().is_ok_and(|role| role.is_some_and(|role| self.is_master(&role)))
+    }
+
     /// Whether this machine is the master node: by its host name, or where that is another than
     /// the node's name, by the node's address.
     fn is_master(&self, role: &Role) -> bool {

@@ -58,6 +58,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{
     ArgMatches, Args, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
@@ -105,6 +106,16 @@ struct Everywhere {
     /// The master's socket, if it is not where it should be below the root.
     #[arg(long, value_name = "PATH", global = true, help_heading = GLOBAL, display_order = 901)]
     socket: Option<PathBuf>,
+    /// How long to wait, on the master's own machine, for a master that is away, as while it restarts.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = outage::AWAY_SECONDS,
+        global = true,
+        help_heading = GLOBAL,
+        display_order = 901
+    )]
+    master_wait: u16,
     /// Whether to use colours.
     #[arg(
         long,
@@ -206,6 +217,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         reason: everywhere.reason,
         debug_level: everywhere.debug,
         color: everywhere.color,
+        master_wait: Duration::from_secs(everywhere.master_wait.into()),
     };
     let session = Session::new(&root(everywhere.root), everywhere.socket, words);
     let done = match object {

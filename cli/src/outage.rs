@@ -7,6 +7,9 @@ use luxi::ClientError;
 /// How long the master may be away before it is given up: a restart with a long queue takes some
 /// seconds, and an operator wants to know when it takes longer.
 pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(60);
+/// How many seconds a command waits for a master that is away when it begins, if nothing else is
+/// said: a restart by the service manager takes a few. Ganeti's clients wait as long.
+pub(crate) const AWAY_SECONDS: u16 = 30;
 /// Pause before each attempt to reach the master again: short for who waits, and no load for the
 /// machine, however many wait.
 pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_millis(500);

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::ColorChoice;
 use luxi::{Client, ClientError, Method};
@@ -11,6 +12,7 @@ use model::opcode::ReasonEntry;
 use stdx::Clock;
 
 use crate::error::CliError;
+use crate::outage::OUTAGE_PAUSE;
 
 /// Longest file or standard input that is read: what the master would take, and no more.
 const INPUT_BYTES_MAX: u64 = luxi::limits::MESSAGE_BYTES_MAX as u64;
@@ -40,6 +42,8 @@ pub(crate) struct Words {
     pub(crate) debug_level: u8,
     /// Whether to use colours.
     pub(crate) color: ColorChoice,
+    /// How long to wait for a master that is away.
+    pub(crate) master_wait: Duration,
 }
 
 impl Session {
@@ -68,8 +72,35 @@ impl Session {
         self.own_socket
     }
 
+    /// Connects; waits a while for a master that has its place on this machine and is away, as it is
+    /// while it restarts.
     pub(crate) fn connect(&self) -> Result<Client, CliError> {
-        Ok(self.reach()?)
+        let begun = Instant::now();
+        let mut told = false;
+        loop {
+            match self.reach() {
+                Err(error) if self.awaits(&error) && begun.elapsed() < self.words.master_wait => {
+                    if !told {
+                        let what = stdx::daemon::chain(&error);
+                        let seconds = self.words.master_wait.as_secs();
+                        warn(format_args!("gnt: {what}; trying again for {seconds} s"))?;
+                        told = true;
+                    }
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "there is no runtime to sleep on"
+                    )]
+                    std::thread::sleep(OUTAGE_PAUSE);
+                }
+                done => return Ok(done?),
+            }
+        }
+    }
+
+    /// Whether a master that could not be reached may come soon.
+    fn awaits(&self, error: &ClientError) -> bool {
+        let away = matches!(error, ClientError::NoSocket { .. } | ClientError::Refused { .. });
+        away && !self.own_socket && self.is_masters_place()
     }
 
     /// Connects, for who decides what a failure to do so means.

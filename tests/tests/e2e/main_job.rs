@@ -109,7 +109,10 @@ fn the_rack_boots_without_its_master_and_the_master_learns_of_it() {
     let wire = Wire::new();
     let cluster = rack(&wire);
     cluster.stop_master();
-    assert!(cluster.gnt("machine list").stderr.contains("Failure"), "there is no master");
+    assert!(
+        cluster.gnt("machine list --master-wait 0").stderr.contains("Failure"),
+        "there is no master"
+    );
     let first = boot(&wire, &cluster, LATE, "SN3");
 
     cluster.kill_agent(&cluster.master);
