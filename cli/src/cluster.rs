@@ -94,16 +94,12 @@ pub(crate) enum Cluster {
 /// Arguments of `init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArguments {
-    /// Name of the cluster, then options: --node-name NAME, --primary-ip IP, --rpc-port PORT,
-    /// --rack NUMBER; --help shows all.
-    #[arg(
-        value_name = "NAME [OPTIONS]",
-        num_args = 1..,
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
-    passed_on: Vec<OsString>,
+    /// Name of the cluster.
+    #[arg(allow_hyphen_values = true)]
+    name: OsString,
+    /// --node-name NAME, --primary-ip IP, --rpc-port PORT, --rack NUMBER; --help shows all.
+    #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
+    options: Vec<OsString>,
 }
 
 /// Arguments of `modify`.
@@ -115,7 +111,7 @@ pub(crate) struct ModifyArguments {
     /// Taken for Ganeti's scripts; has no effect.
     #[arg(long, value_name = "NUMBER")]
     max_tracked_jobs: Option<u32>,
-    /// How many nodes hold copies of queue and configuration.
+    /// How many nodes are master candidates, as far as there are so many.
     #[arg(short = 'C', long, value_name = "NUMBER")]
     candidate_pool_size: Option<u32>,
     /// First three bytes of instances' Ethernet addresses, as aa:00:00.
@@ -173,7 +169,8 @@ fn init(arguments: InitArguments, session: &Session) -> CliError {
     let program = beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("masterd"));
     let mut command = std::process::Command::new(&program);
     command.env(CALLED_AS, "gnt cluster");
-    command.arg("--root").arg(session.layout().root()).arg("init").args(arguments.passed_on);
+    command.arg("--root").arg(session.layout().root()).arg("init");
+    command.arg(arguments.name).args(arguments.options);
     let error = command.exec();
     CliError::Start { program, error }
 }

@@ -6,7 +6,7 @@
 //! In reading order: `session` is what every command needs to know and to reach the master,
 //! `error`, `hint`, `refusal` and `absent` say what went wrong and what to do next; `submit`, `batch`,
 //! `watch`, `follow` and `interrupt` make jobs and see them to their ends; `list`, `chosen`,
-//! `table`, `cells`, `expression`, `board` and `screen` show lists, `details` and `params` what
+//! `table`, `cells`, `expression`, `board`, `screen` and `keys` show lists, `details` and `params` what
 //! there is to know about one object, by `python`, `moment`, `span` and `natural`; then one module
 //! for each kind of object, and `tags`, which several have. `generate` makes manual pages and
 //! completions of the definition, `offered` gives the latter words.
@@ -27,6 +27,7 @@ mod board;
 mod cells;
 mod chosen;
 mod expression;
+mod keys;
 mod list;
 mod screen;
 mod table;
