@@ -111,7 +111,8 @@ pub(crate) struct ModifyArguments {
     /// Taken for Ganeti's scripts; has no effect.
     #[arg(long, value_name = "NUMBER")]
     max_tracked_jobs: Option<u32>,
-    /// How many nodes are master candidates, as far as there are so many.
+    /// How many nodes are master candidates, as far as there are so many; they hold no copies of
+    /// queue and configuration yet.
     #[arg(short = 'C', long, value_name = "NUMBER")]
     candidate_pool_size: Option<u32>,
     /// First three bytes of instances' Ethernet addresses, as aa:00:00.
