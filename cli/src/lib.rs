@@ -363,6 +363,10 @@ mod tests {
         ] {
             assert_eq!(list(short).unwrap(), list(long).unwrap(), "{short}");
         }
+        // What may be given several times still adds up.
+        let delay = "gnt debug delay 1 -n a -n b".split(' ').map(OsString::from);
+        let delay = format!("{:?}", read(&delay.collect::<Vec<_>>(), ColorChoice::Never).unwrap());
+        assert!(delay.contains(r#"nodes: ["a", "b"]"#), "{delay}");
         let ambiguous = list("gnt job list --r").unwrap_err();
         assert_eq!(ambiguous.kind(), clap::error::ErrorKind::UnknownArgument);
     }
