@@ -125,6 +125,7 @@ pub(crate) fn plain(value: &Value) -> String {
         Value::Null => "-".to_owned(),
         // A column that is empty would shift the others for who splits lines at blanks.
         Value::Array(list) if list.is_empty() => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "-".to_owned(),
         Value::String(text) => text.clone(),
         Value::Array(list) => {
             let parts: Vec<_> = list

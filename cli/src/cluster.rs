@@ -99,16 +99,12 @@ pub(crate) enum Cluster {
 /// Arguments of `init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArguments {
-    /// Name of the cluster, then options: --node-name NAME, --primary-ip IP, --rpc-port PORT,
-    /// --rack NUMBER; --help shows all.
-    #[arg(
-        value_name = "NAME [OPTIONS]",
-        num_args = 1..,
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
-    passed_on: Vec<OsString>,
+    /// Name of the cluster.
+    #[arg(allow_hyphen_values = true)]
+    name: OsString,
+    /// --node-name NAME, --primary-ip IP, --rpc-port PORT, --rack NUMBER; --help shows all.
+    #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
+    options: Vec<OsString>,
 }
 
 /// Arguments of `modify`.
@@ -120,7 +116,8 @@ pub(crate) struct ModifyArguments {
     /// Taken for Ganeti's scripts; has no effect.
     #[arg(long, value_name = "NUMBER")]
     max_tracked_jobs: Option<u32>,
-    /// How many nodes hold copies of queue and configuration.
+    /// How many nodes are master candidates, as far as there are so many; they hold no copies of
+    /// queue and configuration yet.
     #[arg(short = 'C', long, value_name = "NUMBER")]
     candidate_pool_size: Option<u32>,
     /// First three bytes of instances' Ethernet addresses, as aa:00:00.
@@ -142,7 +139,10 @@ pub(crate) struct ModifyArguments {
 /// Carries out one verb.
 pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
     match verb {
-        Cluster::Init(arguments) => Err(become_masterd("init", arguments.passed_on, session)),
+        Cluster::Init(InitArguments { name, mut options }) => {
+            options.insert(0, name);
+            Err(become_masterd("init", options, session))
+        }
         Cluster::CheckUpgrade => Err(become_masterd("check-upgrade", Vec::new(), session)),
         Cluster::Info { json, roman } => info::run(json, roman, session),
         Cluster::Getmaster => getmaster(session),

@@ -4,15 +4,20 @@ use std::io;
 use std::path::PathBuf;
 
 use luxi::ClientError;
+use luxi::client::JobOutcome;
 use luxi::method::What;
 use model::enrol::TokenError;
 use model::error::{ErrorCode, ExceptionKind};
 use model::{Exception, JobId};
+use serde_json::Value;
 
 use crate::expression::ExpressionError;
 use crate::hint;
 use crate::outage::is_loss;
 use crate::session::Session;
+
+/// How the result of a job begins that a filter rule refused.
+const REJECTED: &str = "Job rejected by filter rule ";
 
 /// An exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +64,8 @@ pub(crate) enum CliError {
         id: JobId,
         #[source]
         exception: Exception,
+        /// What the exception leaves out.
+        said: Option<String>,
     },
     /// Output could not be written.
     #[error("cannot write the output")]
@@ -124,6 +131,16 @@ impl CliError {
         Self::Refused(Exception::prereq(told, ErrorCode::WrongInput))
     }
 
+    /// The results of the job `id` that has ended.
+    ///
+    /// # Errors
+    /// The job did not succeed. Of one that a filter rule refused, its only result tells which.
+    pub(crate) fn of_end(id: JobId, outcome: JobOutcome) -> Result<Vec<Value>, Self> {
+        let said = outcome.opresult.iter().filter_map(Value::as_str);
+        let said = said.filter(|text| text.starts_with(REJECTED)).map(str::to_owned).next();
+        outcome.into_result().map_err(|exception| Self::Job { id, exception, said })
+    }
+
     /// The end of a wait for the job `id` that was not answered.
     pub(crate) fn waiting(id: JobId, error: ClientError) -> Self {
         match error {
@@ -141,8 +158,11 @@ impl CliError {
             },
             Self::Unsure(error) => hint::unsure(error),
             Self::Lost { id, error } => hint::lost(*id, error, session),
-            Self::Job { id, exception } => {
-                let (text, exit) = exception_words(exception);
+            Self::Job { id, exception, said } => {
+                let (mut text, exit) = exception_words(exception);
+                if let Some(said) = said {
+                    text.push_str(&format!("\n{said}: `gnt filter list` shows the rules."));
+                }
                 let more = format!("`gnt job info {id}` shows how far it came.");
                 (format!("{text}\nThis was job {id}: {more}"), exit)
             }

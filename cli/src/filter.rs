@@ -16,8 +16,11 @@ const USUAL: [&str; 6] = ["uuid", "watermark", "priority", "predicates", "action
 /// The titles of [`USUAL`] in `info`.
 const TITLES: [&str; 6] = ["UUID", "Watermark", "Priority", "Predicates", "Action", "Reason trail"];
 
-/// What a rule may do with jobs.
-const ACTIONS: [&str; 5] = ["ACCEPT", "PAUSE", "REJECT", "CONTINUE", "RATE_LIMIT"];
+/// What a rule may do with jobs without a number.
+const WORDS: [&str; 4] = ["ACCEPT", "PAUSE", "REJECT", "CONTINUE"];
+/// The same, and what a number follows.
+const ACTIONS: [&str; 5] = ["ACCEPT", "PAUSE", "REJECT", "CONTINUE", LIMIT];
+const LIMIT: &str = "RATE_LIMIT";
 
 /// What can be done with filter rules.
 #[derive(Debug, Subcommand)]
@@ -78,13 +81,18 @@ fn predicates(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("it must be a JSON list: {error}"))
 }
 
-/// `RATE_LIMIT 5` is a list on the wire; everything else is for the master to judge.
+/// An action as it was given.
+fn words(action: &Value) -> String {
+    let parts = action.as_array().map_or(std::slice::from_ref(action), Vec::as_slice);
+    parts.iter().map(python::text).collect::<Vec<_>>().join(" ")
+}
+
+/// `RATE_LIMIT 5` is a list on the wire.
 #[expect(clippy::unnecessary_wraps, reason = "parsers of arguments may fail")]
 fn action(text: String) -> Result<Value, String> {
-    let limit =
-        text.strip_prefix("RATE_LIMIT").filter(|rest| rest.starts_with(char::is_whitespace));
+    let limit = text.strip_prefix(LIMIT).filter(|rest| rest.starts_with(char::is_whitespace));
     let limit = limit.and_then(|limit| limit.trim().parse::<u64>().ok());
-    Ok(limit.map_or_else(|| text.into(), |limit| json!(["RATE_LIMIT", limit])))
+    Ok(limit.map_or_else(|| text.into(), |limit| json!([LIMIT, limit])))
 }
 
 /// Carries out one verb.
@@ -106,6 +114,12 @@ fn replace(uuid: Option<String>, rule: RuleArguments, session: &Session) -> Resu
     let Value::Array(predicates) = rule.predicates else {
         return Err(CliError::wrong_input("--predicates must be a JSON list"));
     };
+    let is_limit = |action: &Value| action.get(1).and_then(Value::as_u64).is_some_and(|n| n > 0);
+    if !is_limit(&rule.action) && !rule.action.as_str().is_some_and(|word| WORDS.contains(&word)) {
+        let told = "the action of a filter rule is ACCEPT, PAUSE, REJECT, CONTINUE or \
+                    'RATE_LIMIT N' with N from 1";
+        return Err(CliError::wrong_input(format!("{told}, not '{}'", words(&rule.action))));
+    }
     say(session.ask(&ReplaceFilter {
         uuid,
         priority: rule.priority,

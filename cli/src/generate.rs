@@ -26,7 +26,13 @@ pub fn man_pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     all.build();
     let mut page = Vec::new();
     man(all.clone()).render(&mut page)?;
-    let mut pages = vec![(format!("gnt.{SECTION}"), page)];
+    let mut page = String::from_utf8_lossy(&page).into_owned();
+    // Only objects with verbs have pages of their own.
+    for object in all.get_subcommands().filter(|object| !object.has_subcommands()) {
+        let name = object.get_name();
+        page = page.replace(&format!("gnt\\-{name}({SECTION})"), &format!("gnt {name}"));
+    }
+    let mut pages = vec![(format!("gnt.{SECTION}"), page.into_bytes())];
     for definition in all.get_subcommands().filter_map(|object| command_of(object.get_name())) {
         let definition = definition.disable_help_subcommand(true).subcommand_value_name("VERB");
         let program = definition.get_bin_name().unwrap_or_default().to_owned();
@@ -215,6 +221,20 @@ mod tests {
                 assert!(text.contains(&heading), "{name} has no {heading}");
             }
         }
+    }
+
+    #[test]
+    fn pages_that_are_referred_to_exist() {
+        let pages = man_pages().unwrap();
+        let text = String::from_utf8(pages[0].1.clone()).unwrap();
+        let reference = regex::Regex::new(r"gnt\\-([a-z]+)\(8\)").unwrap();
+        let referred: Vec<String> =
+            reference.captures_iter(&text).map(|found| format!("gnt-{}.8", &found[1])).collect();
+        assert_eq!(referred.len(), objects().len(), "{text}");
+        for name in referred {
+            assert!(pages.iter().any(|(page, _text)| *page == name), "{name}");
+        }
+        assert!(text.contains("gnt completion\n"), "{text}");
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(crate) enum Ipam {
         job: JobArguments,
     },
     /// Print the rules as JSON.
+    #[command(visible_aliases = ["show", "info", "list"])]
     Get,
 }
 

@@ -6,8 +6,8 @@
 //! In reading order: `session` is what every command needs to know and to reach the master,
 //! `error`, `hint`, `refusal` and `absent` say what went wrong and what to do next; `submit`,
 //! `batch`, `watch`, `follow`, `outage` and `interrupt` make jobs and see them to their ends, also
-//! by a master that is restarted meanwhile; `list`, `chosen`,
-//! `table`, `cells`, `expression`, `board` and `screen` show lists, `details` and `params` what
+//! by a master that is restarted meanwhile; `list`, `chosen`, `table`, `cells`, `expression`,
+//! `board`, `screen` and `keys` show lists, `details` and `params` what
 //! there is to know about one object, by `python`, `moment`, `span` and `natural`; then one module
 //! for each kind of object, and `tags`, which several have. `generate` makes manual pages and
 //! completions of the definition, `offered` gives the latter words.
@@ -29,6 +29,7 @@ mod board;
 mod cells;
 mod chosen;
 mod expression;
+mod keys;
 mod list;
 mod screen;
 mod table;
@@ -376,6 +377,10 @@ mod tests {
         ] {
             assert_eq!(list(short).unwrap(), list(long).unwrap(), "{short}");
         }
+        // What may be given several times still adds up.
+        let delay = "gnt debug delay 1 -n a -n b".split(' ').map(OsString::from);
+        let delay = format!("{:?}", read(&delay.collect::<Vec<_>>(), ColorChoice::Never).unwrap());
+        assert!(delay.contains(r#"nodes: ["a", "b"]"#), "{delay}");
         let ambiguous = list("gnt job list --r").unwrap_err();
         assert_eq!(ambiguous.kind(), clap::error::ErrorKind::UnknownArgument);
     }

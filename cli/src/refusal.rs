@@ -89,7 +89,7 @@ fn meant(words: &[&str]) -> Vec<String> {
         letters.sort_unstable();
         letters
     };
-    let names = among.get_subcommands().map(|verb| verb.get_name());
+    let names = among.get_subcommands().map(clap::Command::get_name);
     let alike = |name: &&str| name.starts_with(word) || sorted(name) == sorted(word);
     names.filter(alike).map(str::to_owned).collect()
 }

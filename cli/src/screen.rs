@@ -1,11 +1,13 @@
-//! A list that fills the terminal and is drawn again in place, until Ctrl-C.
+//! A list that fills the terminal and is drawn again in place, until `q` or Ctrl-C.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
+use rustix::termios::Termios;
 
 use crate::error::{CliError, Exit};
+use crate::keys::{Keys, restore};
 
 /// How often the list is drawn again: a reader sees no more, and the master hardly notices.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -21,22 +23,34 @@ const USUAL_ROWS: usize = 24;
 pub(crate) fn show(
     mut lines: impl FnMut() -> Result<Vec<String>, CliError>,
 ) -> Result<(), CliError> {
-    leave_when_interrupted()?;
+    let keys = Keys::within_a_second();
+    leave_when_interrupted(keys.as_ref().map(Keys::before))?;
     draw(ENTER)?;
-    let error = loop {
+    let done = loop {
         let frame = lines().and_then(|lines| draw(&frame(&lines, rows())));
-        if let Err(error) = frame {
-            break error;
+        match frame.and_then(|()| is_over(keys.as_ref())) {
+            Ok(false) => {}
+            Ok(true) => break Ok(()),
+            Err(error) => break Err(error),
         }
-        #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
-        std::thread::sleep(INTERVAL);
     };
     draw(LEAVE)?;
-    Err(error)
+    done
+}
+
+/// Waits until the list is to be drawn again; whether the reader has seen enough. Any other key
+/// draws it at once.
+fn is_over(keys: Option<&Keys>) -> Result<bool, CliError> {
+    let Some(keys) = keys else {
+        #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
+        std::thread::sleep(INTERVAL);
+        return Ok(false);
+    };
+    Ok(matches!(keys.next()?, Some(b'q' | b'Q')))
 }
 
 /// Ctrl-C leaves the screen as it was and ends the program.
-fn leave_when_interrupted() -> io::Result<()> {
+fn leave_when_interrupted(before: Option<Termios>) -> io::Result<()> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);
     signals.add(Signal::SIGTERM);
@@ -47,6 +61,9 @@ fn leave_when_interrupted() -> io::Result<()> {
             // Whoever holds the lock draws its frame to the end first, and no other follows.
             let mut stdout = io::stdout().lock();
             let left = stdout.write_all(LEAVE.as_bytes()).and_then(|()| stdout.flush());
+            if let Some(before) = before {
+                restore(&before);
+            }
             let exit = if left.is_ok() { Exit::INTERRUPTED } else { Exit::CLOSED_PIPE };
             #[expect(clippy::exit, reason = "the main thread is in a read that nothing can wake")]
             std::process::exit(exit.0.into());

@@ -143,11 +143,11 @@ fn is_stamped(op: &Value) -> bool {
 /// How urgent a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Priority {
-    /// Behind all others.
+    /// 10: behind the usual ones.
     Low,
-    /// As usual.
+    /// 0: as usual.
     Normal,
-    /// Before all others.
+    /// -10: before the usual ones.
     High,
 }
 
@@ -265,7 +265,7 @@ impl JobArguments {
             return Ok(None);
         }
         let outcome = follow(session, client, id)?;
-        let results = outcome.into_result().map_err(|exception| CliError::Job { id, exception })?;
+        let results = CliError::of_end(id, outcome)?;
         if self.dry_run {
             let told = "checked what it would do; nothing was changed";
             warn(format_args!("Dry run: job {id} {told}"))?;

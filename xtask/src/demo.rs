@@ -6,10 +6,10 @@
 pub mod machine;
 pub mod scenes;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 
 use clap::Args;
 
@@ -22,7 +22,7 @@ pub struct Arguments {
     /// Directory that the temporary root is made in
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     pub dir: PathBuf,
-    /// Leave the root and its files behind, to look at them
+    /// Leave the root and its files behind, to look at them; the daemons end all the same
     #[arg(long)]
     pub keep: bool,
 }
@@ -34,7 +34,7 @@ pub enum DemoError {
     #[error("cannot build the programs")]
     Build(#[from] BuildError),
     /// The stage cannot be set, or something did not happen on it.
-    #[error("the stage failed")]
+    #[error("the cluster of the demonstration failed")]
     Stage(#[from] StageError),
     /// A program does not start.
     #[error("cannot start `{command}`")]
@@ -86,6 +86,8 @@ pub struct Play {
     pub programs: Programs,
     /// The root and its daemons.
     pub stage: Stage,
+    /// Whether the root's files stay.
+    pub keeps: bool,
 }
 
 /// A part of the demonstration.
@@ -106,15 +108,20 @@ pub fn run(arguments: &Arguments) -> Result<(), DemoError> {
     let programs = Programs::build(Profile::Debug, programs::ALL)?;
     let stage = Stage::new(&arguments.dir)?;
     println!("everything below lives in {}", stage.root().display());
-    if arguments.keep {
+    let keeps = arguments.keep;
+    if keeps {
         stage.keep();
     }
-    let play = Play { programs, stage };
+    let play = Play { programs, stage, keeps };
     for (number, scene) in (1..).zip(scenes::SCENES) {
         println!("\n{number}. {}", scene.title);
         (scene.play)(&play)?;
     }
+    let root = play.stage.root().to_owned();
     play.stage.clear();
+    if keeps {
+        println!("\nThe daemons have ended; the files are kept in {}", root.display());
+    }
     Ok(())
 }
 
@@ -160,7 +167,15 @@ impl Play {
     /// # Errors
     /// It does not start, or fails.
     pub fn gnt(&self, arguments: &[&str]) -> Result<(), DemoError> {
-        match self.run_gnt(arguments)? {
+        self.gnt_with(arguments, None)
+    }
+
+    /// The same, with text on its standard input.
+    ///
+    /// # Errors
+    /// It does not start, or fails.
+    pub fn gnt_with(&self, arguments: &[&str], input: Option<&str>) -> Result<(), DemoError> {
+        match self.run_gnt(arguments, input)? {
             (_, status) if status.success() => Ok(()),
             (command, status) => Err(DemoError::Failed { command, status }),
         }
@@ -171,7 +186,7 @@ impl Play {
     /// # Errors
     /// It does not start, or succeeds.
     pub fn gnt_fails(&self, arguments: &[&str]) -> Result<(), DemoError> {
-        match self.run_gnt(arguments)? {
+        match self.run_gnt(arguments, None)? {
             (command, status) if status.success() => Err(DemoError::Succeeded { command }),
             (_, status) => {
                 println!("  (exit status {})", status.code().unwrap_or(-1));
@@ -180,12 +195,26 @@ impl Play {
         }
     }
 
-    fn run_gnt(&self, arguments: &[&str]) -> Result<(String, ExitStatus), DemoError> {
+    fn run_gnt(
+        &self,
+        arguments: &[&str],
+        input: Option<&str>,
+    ) -> Result<(String, ExitStatus), DemoError> {
         let command = format!("gnt {}", arguments.join(" "));
         println!("$ {command}");
         let mut gnt = self.programs.command("gnt");
         gnt.env("GANTRY_ROOT", self.root(1)).args(arguments);
-        match gnt.status() {
+        if input.is_some() {
+            gnt.stdin(Stdio::piped());
+        }
+        let mut run = || {
+            let mut child = gnt.spawn()?;
+            if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
+                writeln!(stdin, "{text}")?;
+            }
+            child.wait()
+        };
+        match run() {
             Ok(status) => Ok((command, status)),
             Err(error) => Err(DemoError::Start { command, error }),
         }

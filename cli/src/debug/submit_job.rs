@@ -1,6 +1,6 @@
 //! `gnt debug submit-job`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use luxi::method::Submission;
@@ -61,7 +61,7 @@ type Named = (String, Vec<Value>);
 pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(), CliError> {
     let stage = |name: &str| if arguments.timing_stats { say(name) } else { Ok(()) };
     stage("Loading...")?;
-    let files = arguments.files.iter().map(loaded).collect::<Result<Vec<_>, _>>()?;
+    let files = arguments.files.iter().map(|file| loaded(file)).collect::<Result<Vec<_>, _>>()?;
     let jobs = jobs(&files, arguments)?;
     let opcodes: usize = jobs.iter().map(|(_name, ops)| ops.len()).sum();
     let count = jobs.len();
@@ -128,11 +128,12 @@ fn submitted(
     }
 }
 
-fn loaded(path: &PathBuf) -> Result<Loaded, CliError> {
-    let text = read_input(path)?;
-    let wrong =
-        |error| CliError::Content { path: path.clone(), wanted: "a list of opcodes", error };
-    Ok(Loaded { path: path.clone(), ops: serde_json::from_str(&text).map_err(wrong)? })
+fn loaded(path: &Path) -> Result<Loaded, CliError> {
+    let (path, text) = (path.to_owned(), read_input(path)?);
+    match serde_json::from_str(&text) {
+        Ok(ops) => Ok(Loaded { path, ops }),
+        Err(error) => Err(CliError::Content { path, wanted: "a list of opcodes", error }),
+    }
 }
 
 /// A refusal of what cannot be read, told of the file that it is in: the master knows the request

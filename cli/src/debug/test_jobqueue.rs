@@ -193,7 +193,7 @@ impl Test<'_> {
             Err(exception) if fails => {
                 say(format_args!("Ignoring error for 'job fail' test: {exception}"))?;
             }
-            Err(exception) => return Err(CliError::Job { id, exception }),
+            Err(exception) => return Err(CliError::Job { id, exception, said: None }),
             Ok(_results) if fails => return Err(broken("Job didn't fail when it should")),
             Ok(results) if results.len() == expected.len() => {}
             Ok(results) => {

@@ -38,7 +38,7 @@ pub(crate) struct JobListArguments {
     /// Archived jobs too.
     #[arg(long)]
     archived: bool,
-    /// Show the list all the time, as it changes, until interrupted; on a terminal only.
+    /// Show the list all the time, as it changes, until `q` or Ctrl-C; on a terminal only.
     #[arg(long)]
     watch: bool,
     #[command(flatten)]

@@ -8,19 +8,24 @@ use luxi::method::{GantryStageSecret, StagedSecret};
 use model::OpCode;
 use model::enrol::{Token, secret_text};
 use model::opcode::NodeAdd;
+use serde_json::Value;
 
 use crate::cluster::node_name;
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
+use crate::keys;
 use crate::session::{Session, say};
 use crate::submit::JobArguments;
+
+/// In what the master says of an agent that does not answer.
+const UNREACHED: &str = "cannot reach the agent";
 
 /// Arguments of `add`.
 #[derive(Debug, Args)]
 pub(crate) struct AddArguments {
     /// Host name of the new node.
     name: String,
-    /// The line that `noded enroll` shows on the new node; `-` reads it from standard input,
-    /// which keeps it out of the list of processes.
+    /// The line that `noded enroll` shows on the new node; `-` asks for it, or reads it from
+    /// standard input, which keeps it out of the list of processes.
     #[arg(long, value_name = "TOKEN")]
     secret: String,
     /// Address of its agent; the one of the token where it is not given.
@@ -74,7 +79,7 @@ pub(super) fn run(arguments: AddArguments, session: &Session) -> Result<(), CliE
     };
     let secret = StagedSecret(secret_text(&token.secret));
     session.ask(&GantryStageSecret { node_name: name.clone(), secret })?;
-    if arguments.job.run(OpCode::NodeAdd(op), session)?.is_some() {
+    if arguments.job.run(OpCode::NodeAdd(op), session).map_err(doubted)?.is_some() {
         say(format_args!("Node {name} is a member of the cluster."))?;
     }
     Ok(())
@@ -84,9 +89,33 @@ fn token(text: &str) -> Result<Token, CliError> {
     if text != "-" {
         return Ok(text.parse()?);
     }
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
+    let line = match keys::secret("Secret: ") {
+        Ok(Some(line)) => line,
+        Ok(None) => {
+            let mut line = String::new();
+            io::stdin().lock().read_line(&mut line)?;
+            line
+        }
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            return Err(CliError::Ended(Exit::INTERRUPTED));
+        }
+        Err(error) => return Err(CliError::Read { path: "-".into(), error }),
+    };
     Ok(line.parse()?)
+}
+
+/// Adds to a failure to reach the agent what it often is.
+fn doubted(error: CliError) -> CliError {
+    let CliError::Job { id, mut exception, said } = error else { return error };
+    if let Some(Value::String(told)) = exception.args.first_mut()
+        && told.contains(UNREACHED)
+    {
+        told.push_str(
+            "\nDoes `noded enroll` still run there? Its token is good for one node, and only while \
+             it runs.",
+        );
+    }
+    CliError::Job { id, exception, said }
 }
 
 /// The address that the token's host name stands for on this machine.

@@ -95,6 +95,40 @@ fn a_watched_list_leaves_the_terminal_as_it_was() {
     assert!(shown.ends_with("\x1b[?25h\x1b[?1049l"), "{shown:?}");
 }
 
+#[test]
+fn a_key_ends_a_watched_list_and_is_not_shown() {
+    let (mut child, mut terminal, _stream) = list(&["job", "list", "--watch"], "xterm");
+    read_until(&mut terminal, "A(1)");
+    terminal.write_all(b"q").unwrap();
+    let status = child.wait().unwrap();
+    let after = nix::sys::termios::tcgetattr(&terminal).unwrap().local_flags;
+    let shown = rest(&mut terminal);
+    assert_eq!(status.code(), Some(0), "{shown:?}");
+    assert!(shown.ends_with("\x1b[?25h\x1b[?1049l") && !shown.contains('q'), "{shown:?}");
+    assert!(after.contains(nix::sys::termios::LocalFlags::ECHO), "{after:?}");
+}
+
+#[test]
+fn a_secret_is_asked_for_and_not_shown() {
+    for (typed, code) in [("hunter2\r", 1), ("hun\u{3}", 130)] {
+        let pty = openpty(None, None).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gnt"));
+        command.args(["--root", "/nonexistent", "node", "add", "n4", "--secret", "-"]);
+        command.stdin(pty.slave.try_clone().unwrap());
+        command.stdout(pty.slave.try_clone().unwrap()).stderr(pty.slave);
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        let mut terminal = File::from(pty.master);
+        read_until(&mut terminal, "Secret: ");
+        terminal.write_all(typed.as_bytes()).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        let after = nix::sys::termios::tcgetattr(&terminal).unwrap().local_flags;
+        assert!(after.contains(nix::sys::termios::LocalFlags::ECHO), "{after:?}");
+        let shown = rest(&mut terminal);
+        assert!(!shown.contains("hun"), "{shown:?}");
+    }
+}
+
 /// The live line has a thread, and no thread but the one for it may take the signal.
 #[test]
 fn an_interrupted_live_line_is_cleared_and_the_job_goes_on() {

@@ -156,6 +156,52 @@ fn verification() {
 }
 
 #[test]
+fn an_action_that_does_not_exist_is_told_in_words_of_the_command_line() {
+    for action in ["foo", "RATE_LIMIT", "RATE_LIMIT 0", "reject"] {
+        let words = ["filter", "add", "--action", action];
+        let output = Script::new().gnt(&words).wait_with_output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        let wrong = format!("or 'RATE_LIMIT N' with N from 1, not '{action}'");
+        assert!(told.contains(&wrong), "{told}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_job_that_a_rule_refuses_names_the_rule() {
+    let (_asked, printed, status) =
+        run(&["debug", "delay", "1"], &job("canceled", r#""Job rejected by filter rule 0d0b""#));
+    let expected = "Failure: Job was canceled\nJob rejected by filter rule 0d0b: ";
+    assert!(printed.starts_with(expected), "{printed}");
+    assert_eq!(status, 1);
+    let (_asked, printed, _status) =
+        run(&["debug", "delay", "1"], &job("canceled", r#""Job canceled by request""#));
+    assert!(printed.starts_with("Failure: Job was canceled\nThis was job 5"), "{printed}");
+}
+
+#[test]
+fn a_node_that_does_not_answer_may_not_be_enrolling() {
+    use model::Secret;
+    use model::enrol::{Fingerprint, SECRET_BYTES, Token};
+    let token = Token {
+        host: "192.0.2.4".to_owned(),
+        port: 1811,
+        fingerprint: Fingerprint::from_bytes([0xA7; 32]),
+        secret: Secret::new([0x5C; SECRET_BYTES]),
+    };
+    let token = token.to_text().expose().clone();
+    let words = ["node", "add", "n4", "--secret", &token];
+    for (told, doubted) in [("cannot reach the agent of node n4", true), ("no room", false)] {
+        let failed = format!(r#"["OpExecError",["{told}"]]"#);
+        let mut connections = vec![vec![success("null")]];
+        connections.extend(job("error", &failed));
+        let (_asked, printed, status) = run(&words, &connections);
+        assert!(printed.contains(told), "{printed}");
+        assert_eq!((printed.contains("Does `noded enroll` still run"), status), (doubted, 1));
+    }
+}
+
+#[test]
 fn a_code_that_does_not_exist_makes_no_job() {
     let script = Script::new();
     let output = script.gnt(&["cluster", "verify", "-I", "NOPE"]).wait_with_output().unwrap();

@@ -68,7 +68,8 @@ fn failing_jobs_fail_their_commands() {
         let told = cluster.gnt(line);
         assert!(!told.failed(1).is_empty() || !told.stdout.is_empty(), "{told:?}");
     }
-    assert_eq!(cluster.gnt("job info 99").ok(), "- Job ID 99 not found\n");
+    let missing = cluster.gnt("job info 99");
+    assert_eq!((missing.ok(), missing.stderr.as_str()), ("\n", "there is no job 99\n"));
     let finished = cluster.gnt("job cancel 1");
     assert_eq!(finished.code(), 1, "{finished:?}");
     assert!(!finished.stdout.is_empty(), "{finished:?}");

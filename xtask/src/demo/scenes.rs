@@ -41,7 +41,8 @@ fn begin(play: &Play) -> Result<(), DemoError> {
     ])?;
     start_master(play)?;
     play.start_agent(1, &[])?;
-    play.gnt(&["cluster", "info"])
+    play.gnt(&["cluster", "getmaster"])?;
+    play.gnt(&["node", "list", "-o", "name,role,pip"])
 }
 
 fn start_master(play: &Play) -> Result<(), DemoError> {
@@ -70,7 +71,8 @@ fn join(play: &Play) -> Result<(), DemoError> {
             found.map(str::to_owned)
         };
         play.stage.wait_until("the token of a new node", SOON, || token().is_some())?;
-        play.gnt(&["node", "add", &name, "--secret", &token().unwrap_or_default()])?;
+        println!("  the token that `noded enroll` shows there goes to standard input:");
+        play.gnt_with(&["node", "add", &name, "--secret", "-"], token().as_deref())?;
     }
     play.gnt(&["node", "list", "-o", "name,role,pip,mtotal,mfree"])
 }
@@ -187,7 +189,11 @@ fn archive(play: &Play) -> Result<(), DemoError> {
         println!("    export PATH={bin}:$PATH GANTRY_ROOT={}", root.display());
         println!("    gnt debug delay 5; gnt job list; gnt machine list; gnt --help");
         println!("  The queue's files: {}", Layout::new(&root).data().join("queue").display());
-        println!("\n  The cluster runs until you press Enter; then everything is cleared away.");
+        let then = match play.keeps {
+            true => "then its daemons end, and the files stay",
+            false => "then everything is cleared away",
+        };
+        println!("\n  The cluster runs until you press Enter; {then}.");
         // Whatever ends the waiting, the demonstration is over.
         drop(io::stdin().read_line(&mut String::new()));
     }
