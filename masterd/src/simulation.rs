@@ -4,9 +4,10 @@
 //!
 //! A seed decides everything: what the clients do, in which order all steps are taken, where the
 //! world ends and what the power cut leaves. `SEED=n cargo xtask test simulation` repeats one.
-//! [`client`] is what the clients do, [`oracle`] what they were told.
+//! [`client`] is what the clients do, [`oracle`] what they were told. [`endless`] needs no chance.
 
 mod client;
+mod endless;
 mod oracle;
 
 use std::cell::RefCell;

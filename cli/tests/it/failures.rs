@@ -224,7 +224,8 @@ fn an_answer_that_does_not_read_leaves_it_open_whether_there_is_a_job() {
 fn jobs_that_are_repeated_are_requests_of_their_own() {
     let script = Script::new();
     let file = script.root.path().join("job.json");
-    std::fs::write(&file, r#"[{"OP_ID": "OP_TEST_DELAY", "duration": 0}]"#).unwrap();
+    let ops = br#"[{"OP_ID": "OP_TEST_DELAY", "duration": 0}]"#;
+    stdx::atomic::write(&file, ops, 0o640).unwrap();
     let file = file.to_str().unwrap();
     let taken = [r#"{"success":true,"result":5}"#, r#"{"success":true,"result":6}"#];
     let child = script.gnt(&["debug", "submit-job", "--each", "--job-repeat", "2", file]);

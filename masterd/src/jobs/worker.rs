@@ -68,18 +68,22 @@ async fn run(start: Start, world: Arc<World>, leash: Leash) {
     let (job, op) = (start.job, start.op);
     let writer = world.writer.clone();
     let summary = start.input.summary();
-    let body = AssertUnwindSafe(outcome(start, world, leash)).catch_unwind().await;
-    let outcome = body.unwrap_or_else(|_panic| {
+    let outcome = unless_panicked(outcome(start, world, leash)).await;
+    record(&summary, &outcome);
+    if writer.tell(Event::Ended { job, op, outcome }).await.is_err() {
+        tracing::info!("the master ends before this opcode's end could be recorded");
+    }
+}
+
+/// What `work` comes to, or that it panicked; what it held is free then.
+async fn unless_panicked(work: impl Future<Output = Outcome>) -> Outcome {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {
         tracing::error!("logical unit panicked");
         Outcome::Failure(Exception::new(
             ExceptionKind::ProgrammerError,
             "Internal error: the logical unit panicked; the master's log has the place",
         ))
-    });
-    record(&summary, &outcome);
-    if writer.tell(Event::Ended { job, op, outcome }).await.is_err() {
-        tracing::info!("the master ends before this opcode's end could be recorded");
-    }
+    })
 }
 
 /// The log's word on an opcode's end. Tests of the queue come by thousands a second and are told of
@@ -136,6 +140,7 @@ fn killed(has_called: bool) -> Exception {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::locks::{LockName, Locks, Mode};
 
     #[tokio::test]
     async fn work_that_never_ends_is_killed_and_dropped() {
@@ -156,6 +161,32 @@ mod tests {
         kill.cancel();
         assert_eq!(work.await, None);
         assert_eq!(Arc::strong_count(&held), 1, "what it held is free");
+    }
+
+    /// At once, as within [`Workers::start`], and after it has waited, as in a task of its own.
+    #[tokio::test]
+    async fn work_that_panics_has_failed_and_its_locks_are_free() {
+        let locks = Locks::new();
+        let acquire = |owner| {
+            let wanted = vec![(LockName::big(), Mode::Exclusive)];
+            locks.try_acquire(Owner(owner), wanted, 1, 0)
+        };
+        for waits in [false, true] {
+            let work = async {
+                let _grant = acquire(1).unwrap();
+                assert!(acquire(2).is_err());
+                if waits {
+                    tokio::task::yield_now().await;
+                }
+                panic!("as a unit with a fault would")
+            };
+            let Outcome::Failure(why) = unless_panicked(work).await else {
+                panic!("it has not failed")
+            };
+            assert_eq!(why.kind, ExceptionKind::ProgrammerError);
+            assert!(why.message().contains("the master's log"), "{why}");
+            let _free = acquire(2).unwrap();
+        }
     }
 
     #[tokio::test]

@@ -73,7 +73,7 @@ impl Client {
     }
 
     /// Asks as a client does, through the bytes of request and answer.
-    async fn ask<M: Method>(&self, call: M) -> Result<M::Reply, Value> {
+    pub(super) async fn ask<M: Method>(&self, call: M) -> Result<M::Reply, Value> {
         let mut message = Vec::new();
         request::write(&call, &mut message).unwrap();
         let request = Request::parse(&message[..message.len() - 1]).unwrap();
