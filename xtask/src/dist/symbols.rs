@@ -1,6 +1,6 @@
 //! Programs without what only a debugger reads, and that in files of its own.
 //!
-//! Stripped, the programs are about a third; with the package of symbols installed, debuggers and
+//! Stripped, the programs are about a sixth; with the package of symbols installed, debuggers and
 //! the backtraces of panics find names and lines again by the build id.
 
 use std::path::{Path, PathBuf};
