@@ -5,6 +5,7 @@
 //! In reading order: [`sample`] is the job; [`wire`] reads requests and writes answers, [`queue`]
 //! decides, [`store`] writes and reads what is on disk, [`locks`] takes and gives locks; each does
 //! its work [`turns::TURNS`] times.
+#![expect(clippy::exit, reason = "gungraun's `main!` ends the process")]
 
 mod sample;
 mod turns;
