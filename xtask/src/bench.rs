@@ -1,11 +1,14 @@
 //! Measures, and prints every figure beside what the disk itself can do.
 //!
+//! Two need no disk: locks, and instructions, which are compared with what the tree holds.
 //! A bench is one row of [`BENCHES`] and one module; [`report`] collects what it found.
 
 pub mod client;
 pub mod cluster;
 pub mod disk;
+pub mod instructions;
 pub mod live;
+pub mod locks;
 pub mod queue;
 pub mod report;
 
@@ -34,6 +37,9 @@ pub struct Arguments {
     /// Write the figures to FILE, as a list of {name, value, unit, baseline, ratio}
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Make the counted instructions those that later runs are compared with
+    #[arg(long)]
+    pub accept: bool,
     /// Directory on the disk that is measured; its files are removed afterwards
     #[arg(long, value_name = "DIR", default_value_os_t = crate::target_dir())]
     pub dir: PathBuf,
@@ -48,6 +54,8 @@ pub struct Setting {
     pub time: Duration,
     /// Whether what takes minutes is left out.
     pub quick: bool,
+    /// Whether instructions that are counted become those that are accepted.
+    pub accept: bool,
 }
 
 /// One bench.
@@ -78,6 +86,16 @@ pub const BENCHES: &[Bench] = &[
         about: "a master with 100,000 unarchived jobs, and with a million archived ones",
         run: live::bench,
     },
+    Bench {
+        name: "locks",
+        about: "locks on one core: uncontended, and handed on among many who wait",
+        run: locks::bench,
+    },
+    Bench {
+        name: "instructions",
+        about: "instructions of the steps of a job, compared with those that the tree holds",
+        run: instructions::bench,
+    },
 ];
 
 /// A bench that ended early.
@@ -106,6 +124,15 @@ pub enum BenchError {
     /// A cluster could not be measured.
     #[error("cannot measure a cluster")]
     Cluster(#[from] cluster::ClusterError),
+    /// Locks could not be measured.
+    #[error("cannot measure locks")]
+    Locks(#[from] locks::LocksError),
+    /// Instructions could not be counted.
+    #[error("cannot count instructions")]
+    Instructions(#[from] instructions::InstructionsError),
+    /// Something is worse than it may be.
+    #[error("worse than accepted: {0}")]
+    Worse(String),
     /// The figures could not be written.
     #[error("cannot hand over the figures")]
     Report(#[from] ReportError),
@@ -122,7 +149,12 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let dir = tempfile::Builder::new().prefix("bench-").tempdir_in(&arguments.dir).map_err(at)?;
     spread(dir.path());
     let time = if arguments.quick { MEASURED_FOR_QUICK } else { MEASURED_FOR };
-    let setting = Setting { dir: dir.path().to_owned(), time, quick: arguments.quick };
+    let setting = Setting {
+        dir: dir.path().to_owned(),
+        time,
+        quick: arguments.quick,
+        accept: arguments.accept,
+    };
     let mut report = Report::default();
     let done = chosen.into_iter().try_for_each(|bench| {
         println!("{}: {}", bench.name, bench.about);
@@ -133,7 +165,11 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     if let Some(file) = &arguments.json {
         report.write(file)?;
     }
-    done
+    done?;
+    match report.failures() {
+        [] => Ok(()),
+        whys => Err(BenchError::Worse(whys.join("; "))),
+    }
 }
 
 /// Asks the file system to put what is made in `dir` in places of its own: ext4 is slow to make

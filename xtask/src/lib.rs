@@ -1,7 +1,7 @@
 //! The commands of this repository.
 //!
 //! In reading order: [`mod@test`] runs everything that must hold; [`demo`] shows a cluster at work on
-//! this machine; [`mod@bench`] measures it against the disk under it; [`dist`] packs it; [`fuzz`]
+//! this machine; [`mod@bench`] measures it, most against the disk under it; [`dist`] packs it; [`fuzz`]
 //! looks for bytes that break a rule. [`programs`] and [`stage`] are
 //! what demo and bench stand on: the built programs, and a temporary root with daemons that ends
 //! with its owner.
@@ -35,7 +35,7 @@ enum Command {
     Test(test::Arguments),
     /// Run a cluster on this machine, below a temporary root, and show jobs at work
     Demo(demo::Arguments),
-    /// Measure the disk and the queue on it
+    /// Measure the disk, the queue on it, and what needs no disk
     Bench(bench::Arguments),
     /// Make Debian packages in target/dist
     Dist(dist::Arguments),

@@ -103,7 +103,7 @@ fn summary(ended: &[Ended], skips: &[Skip]) -> String {
             Outcome::Skipped(why) => ("SKIPPED", format!(": {why}")),
         };
         let seconds = took.as_secs_f64();
-        text.push_str(&format!("{:8} {seconds:7.1} s  {word}{why}\n", step.name));
+        text.push_str(&format!("{:12} {seconds:7.1} s  {word}{why}\n", step.name));
     }
     if !skips.is_empty() {
         let plural = if skips.len() == 1 { "" } else { "s" };
@@ -157,9 +157,9 @@ mod tests {
         let skips = [Skip { test: "noded::dhcp lease".into(), why: "needs root".into() }];
         let expected = "\
 === summary
-fmt          1.5 s  passed
-test         1.5 s  FAILED: exit status: 100
-units        1.5 s  SKIPPED: no tool
+fmt              1.5 s  passed
+test             1.5 s  FAILED: exit status: 100
+units            1.5 s  SKIPPED: no tool
 
 1 test skipped:
   noded::dhcp lease: needs root

@@ -224,7 +224,12 @@ mod tests {
     #[test]
     fn measures_both_ways_and_stays_in_its_directory() {
         let dir = tempfile::tempdir().unwrap();
-        let setting = Setting { dir: dir.path().to_owned(), time: Duration::ZERO, quick: true };
+        let setting = Setting {
+            dir: dir.path().to_owned(),
+            time: Duration::ZERO,
+            quick: true,
+            accept: false,
+        };
         let mut report = Report::default();
         bench(&setting, &mut report).unwrap();
         let names: Vec<&str> = report.figures().iter().map(|figure| figure.name.as_str()).collect();

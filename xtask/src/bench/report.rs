@@ -27,7 +27,9 @@ pub struct Figure {
 #[derive(Debug, Default)]
 pub struct Report {
     figures: Vec<Figure>,
-    targets: Vec<String>,
+    /// What is told below the figures.
+    told: Vec<String>,
+    failures: Vec<String>,
 }
 
 /// What a figure should be.
@@ -106,7 +108,23 @@ impl Report {
             }
         };
         let word = if met { "met" } else { "NOT MET" };
-        self.targets.push(format!("target of {name}: {wanted}; found {found}: {word}"));
+        self.told.push(format!("target of {name}: {wanted}; found {found}: {word}"));
+    }
+
+    /// Adds a line that is printed below the figures.
+    pub fn tell(&mut self, line: String) {
+        self.told.push(line);
+    }
+
+    /// Adds something that ends the run with a failure.
+    pub fn fail(&mut self, why: String) {
+        self.failures.push(why);
+    }
+
+    /// What ends the run with a failure.
+    #[must_use]
+    pub fn failures(&self) -> &[String] {
+        &self.failures
     }
 
     /// All figures so far.
@@ -157,8 +175,8 @@ impl fmt::Display for Report {
             );
             writeln!(f, "{}", line.trim_end())?;
         }
-        for target in &self.targets {
-            writeln!(f, "{target}")?;
+        for line in &self.told {
+            writeln!(f, "{line}")?;
         }
         Ok(())
     }

@@ -27,6 +27,7 @@ const NEEDS: &[Need] = &[
     Need { program: "systemd-analyze", package: "systemd", purpose: "checking the units" },
     Need { program: "debootstrap", package: "debootstrap", purpose: "a Debian to install on" },
     Need { program: "systemd-nspawn", package: "systemd-container", purpose: "starting it" },
+    Need { program: "valgrind", package: "valgrind", purpose: "counting instructions" },
     Need { program: "script", package: "bsdutils", purpose: "its terminal" },
 ];
 
@@ -57,17 +58,37 @@ pub(super) fn install(round: &mut Round) -> Outcome {
     if let Err(why) = may_install() {
         return left_out(round, &missing, &why);
     }
-    // Without it, a fresh machine knows no package. If it fails, the installation says more.
-    apt(&["update", "-o", "DPkg::Lock::Timeout=600"]);
-    for need in &missing {
-        apt(&[INSTALL, &[need.package]].concat());
-    }
+    fetch(&missing);
     let still: Vec<&Need> =
         missing.into_iter().filter(|need| find(need.program).is_none()).collect();
     if still.is_empty() {
         Outcome::Passed
     } else {
         left_out(round, &still, "apt-get could not install it, see above")
+    }
+}
+
+/// The file of one of these programs, which is installed if that is allowed.
+///
+/// # Errors
+/// Why it is not there, and what to do.
+pub(crate) fn provide(program: &str) -> Result<PathBuf, String> {
+    if let Some(file) = find(program) {
+        return Ok(file);
+    }
+    let need = NEEDS.iter().find(|need| need.program == program);
+    let need = need.ok_or_else(|| format!("`{program}` is missing"))?;
+    let told = |why: &str| format!("`{program}`: {why}; as root: apt-get install {}", need.package);
+    may_install().map_err(|why| told(&why))?;
+    fetch(&[need]);
+    find(program).ok_or_else(|| told("apt-get could not install it, see above"))
+}
+
+fn fetch(missing: &[&Need]) {
+    // Without it, a fresh machine knows no package. If it fails, the installation says more.
+    apt(&["update", "-o", "DPkg::Lock::Timeout=600"]);
+    for need in missing {
+        apt(&[INSTALL, &[need.package]].concat());
     }
 }
 

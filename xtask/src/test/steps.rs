@@ -6,6 +6,8 @@ use std::process::Command;
 
 use super::skips;
 use super::{Outcome, Round, needs, package, units};
+use crate::bench::instructions::{self, Verdict};
+use crate::bench::report::Report;
 use crate::{cargo, root, target_dir};
 
 /// Cases of each property test with `--quick`, where the test does not set its own number.
@@ -41,6 +43,12 @@ pub const STEPS: &[Step] = &[
         run: units::verify,
     },
     Step {
+        name: "instructions",
+        about: "the steps of a job take no more instructions than is accepted",
+        quick: false,
+        run: instructions,
+    },
+    Step {
         name: "package",
         about: "the packages: installed, used, upgraded and removed on a fresh Debian",
         quick: false,
@@ -53,7 +61,7 @@ pub const STEPS: &[Step] = &[
 pub fn help() -> String {
     let mut text = String::from("Steps:\n");
     for step in STEPS {
-        text.push_str(&format!("  {:8} {}\n", step.name, step.about));
+        text.push_str(&format!("  {:12} {}\n", step.name, step.about));
     }
     text.push_str("Any other word is part of the names of the tests to run.");
     text
@@ -69,6 +77,20 @@ fn clippy(_round: &mut Round) -> Outcome {
 
 fn build(_round: &mut Round) -> Outcome {
     finish(cargo().args(["build", "--workspace", "--bins", "--exclude", "xtask"]))
+}
+
+fn instructions(_round: &mut Round) -> Outcome {
+    let mut report = Report::default();
+    let verdict = instructions::measure(false, &mut report);
+    if !report.figures().is_empty() {
+        print!("{report}");
+    }
+    match verdict {
+        Ok(Verdict::Kept) => Outcome::Passed,
+        Ok(Verdict::Worse(whys)) => Outcome::Failed(whys.join("; ")),
+        Ok(Verdict::Skipped(why)) => Outcome::Skipped(why),
+        Err(error) => Outcome::Failed(crate::chain(&error)),
+    }
 }
 
 /// Under a scheduler in place of the system's, which only these tests can live with.

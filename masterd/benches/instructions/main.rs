@@ -1,0 +1,46 @@
+//! Instructions that the steps of a trivial job take, counted by Valgrind: unlike times, they can be
+//! compared between runs on a busy machine. `cargo xtask bench instructions` runs this, and compares
+//! with `instructions.json`.
+//!
+//! In reading order: [`sample`] is the job; [`wire`] reads requests and writes answers, [`queue`]
+//! decides, [`store`] writes and reads what is on disk, [`locks`] takes and gives locks; each does
+//! its work [`turns::TURNS`] times.
+#![expect(clippy::exit, reason = "gungraun's `main!` ends the process")]
+
+mod sample;
+mod turns;
+
+mod locks;
+mod queue;
+mod store;
+mod wire;
+
+use gungraun::{library_benchmark_group, main};
+
+use crate::locks::{locks_of_a_job, locks_of_a_task, wake_one};
+use crate::queue::{job_through_the_queue, next_of_the_schedule};
+use crate::store::{decode_job, encode_job, write_frame};
+use crate::wire::{answer_change, list_last_fifty, read_request};
+
+/// The daemon's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+library_benchmark_group!(
+    name = job,
+    benchmarks = [
+        read_request,
+        job_through_the_queue,
+        next_of_the_schedule,
+        locks_of_a_job,
+        locks_of_a_task,
+        wake_one,
+        encode_job,
+        write_frame,
+        decode_job,
+        answer_change,
+        list_last_fifty
+    ]
+);
+
+main!(library_benchmark_groups = job);
