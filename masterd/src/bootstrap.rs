@@ -286,7 +286,7 @@ mod tests {
         // What is no directory stands in the way of the journal.
         std::fs::create_dir_all(layout.data()).unwrap();
         let obstacle = layout.data().join("journal");
-        std::fs::write(&obstacle, "").unwrap();
+        stdx::atomic::write(&obstacle, b"", 0o600).unwrap();
         let told = init(&layout, &wanted(), Timestamp::from_micros(1_700_000_000_000_000))
             .unwrap_err()
             .to_string();
@@ -305,7 +305,7 @@ mod tests {
         init(&layout, &wanted(), Timestamp::from_micros(1_700_000_000_000_000)).unwrap();
         std::fs::create_dir_all(member.pki()).unwrap();
         let before = std::fs::read(membership_path(&layout)).unwrap();
-        std::fs::write(membership_path(&member), &before).unwrap();
+        stdx::atomic::write(&membership_path(&member), &before, 0o600).unwrap();
         let told = init(&member, &wanted(), Timestamp::from_micros(1_700_000_000_000_000))
             .unwrap_err()
             .to_string();

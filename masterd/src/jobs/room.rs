@@ -49,6 +49,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+    use tokio::task::JoinSet;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -84,21 +86,18 @@ mod tests {
     async fn thousands_wait_and_one_of_them_looks() {
         let turnstile = Arc::new(Turnstile::default());
         let (room, looks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
-        let waiting: Vec<_> = (0..2_000)
-            .map(|_| {
-                let (turnstile, room, looks) = (turnstile.clone(), room.clone(), looks.clone());
-                let admit = move || {
-                    looks.fetch_add(1, Ordering::Relaxed);
-                    if room.load(Ordering::Relaxed) { Ok(()) } else { Err(Refusal::Busy) }
-                };
-                tokio::spawn(async move { turnstile.pass(admit).await })
-            })
-            .collect();
+        let mut waiting = JoinSet::new();
+        for _ in 0..2_000 {
+            let (turnstile, room, looks) = (turnstile.clone(), room.clone(), looks.clone());
+            let admit = move || {
+                looks.fetch_add(1, Ordering::Relaxed);
+                if room.load(Ordering::Relaxed) { Ok(()) } else { Err(Refusal::Busy) }
+            };
+            waiting.spawn(async move { turnstile.pass(admit).await });
+        }
         tokio::time::sleep(ROOM_LOOK * 100).await;
         assert!(looks.load(Ordering::Relaxed) < 2_000 + 200, "{looks:?}");
         room.store(true, Ordering::Relaxed);
-        for one in waiting {
-            assert_eq!(one.await.unwrap(), Ok(()));
-        }
+        assert_eq!(waiting.join_all().await, vec![Ok(()); 2_000]);
     }
 }
