@@ -58,6 +58,10 @@ const SYSTEM: &[(&str, &str)] = &[
 const GANETI_SOCKET: (&str, &str) =
     ("ganeti-socket.conf", "usr/lib/systemd/system/gantry-masterd.service.d/ganeti-socket.conf");
 
+/// Links from where Ganeti's tools look for files to those of the master.
+const GANETI_FILES: (&str, &str) =
+    ("gantry-ganeti-names.tmpfiles", "usr/lib/tmpfiles.d/gantry-ganeti-names.conf");
+
 /// Where Ganeti has its programs, and where an ordinary user finds them.
 const NAMES_LIE: &[(&str, &str)] = &[("usr/sbin", "../bin/gnt"), ("usr/bin", "gnt")];
 
@@ -199,6 +203,7 @@ fn aliases(pages: Generated, completions: Generated) -> Result<Package, DistErro
     }
     add_generated(&mut tree, pages, completions);
     add_packaging(&mut tree, GANETI_SOCKET);
+    add_packaging(&mut tree, GANETI_FILES);
     Ok(Package {
         name: NAMES,
         architecture: "all".to_owned(),
@@ -209,8 +214,8 @@ fn aliases(pages: Generated, completions: Generated) -> Result<Package, DistErro
         ],
         summary: "Gantry's command line under the names of Ganeti's",
         description: "Links gnt-job, gnt-node, … to gnt, with manual pages and completions, for\n\
-                      scripts that were written for Ganeti, and the master's socket where Ganeti's\n\
-                      clients look for it.",
+                      scripts that were written for Ganeti, and the master's socket and ssconf\n\
+                      files where Ganeti's clients look for them.",
         tree,
         scripts: scripts(NAMES, &["postinst", "postrm"])?,
     })

@@ -52,6 +52,7 @@ test -s /var/log/gantry/master-daemon.log
 : the names and the socket of Ganeti
 same "$(stat -c '%U %G %a' /run/ganeti/socket)" 'gantry-master gantry-daemons 755'
 same "$(stat -c '%U %G %a' /run/ganeti/socket/ganeti-query)" 'gantry-master gantry-admin 660'
+same "$(cat /var/lib/ganeti/ssconf_master_node)" "$(gnt cluster getmaster)"
 useradd --groups gantry-admin alice
 useradd mallory
 shows success su alice -c 'gnt-job list'
@@ -88,7 +89,9 @@ systemctl restart gantry-masterd
 shows success gnt --socket /run/ganeti/socket/ganeti-query job list
 tail -n 1 /var/log/gantry/master-daemon.log | grep '^{'
 systemctl stop gantry-masterd
-test ! -e /run/ganeti/socket
+test ! -e /run/ganeti/socket/ganeti-query
+# Ganeti's tools wait for a master whose name they find.
+same "$(cat /var/lib/ganeti/ssconf_master_node)" "$(gnt cluster getmaster)"
 systemctl start gantry-masterd
 logrotate --debug /etc/logrotate.d/gantry 2>&1 | grep -qi 'error:' && exit 1
 
@@ -138,6 +141,7 @@ gnt debug delay 0
 job=$(gnt debug delay --submit --print-jobid 600)
 until_ok sh -c "gnt job list --no-headers -o status $job | grep running"
 dpkg -r gantry-ganeti-names gantry 2>removal
+test ! -e /var/lib/ganeti
 cat removal
 grep -q 'removed all the same: .*gnt cluster queue drain' removal
 test ! -e /usr/lib/systemd/system/gantry-masterd.service.d
