@@ -327,14 +327,14 @@ pub(crate) async fn take_role(
 
 /// The log's word on the jobs that the end of the last master changed.
 fn record_recovered(changed: &[Arc<Job>]) {
-    let told = |failed: bool| -> Vec<u64> {
-        let jobs = changed.iter().filter(|job| job.status().is_final() == failed);
+    let told = |ended: bool| -> Vec<u64> {
+        let jobs = changed.iter().filter(|job| job.status().is_final() == ended);
         jobs.map(|job| job.id.0).take(RECOVERED_TOLD_MAX).collect()
     };
-    let (failed, requeued) = (told(true), told(false));
+    let (ended, requeued) = (told(true), told(false));
     if !changed.is_empty() {
         let jobs = changed.len();
-        tracing::warn!(jobs, ?failed, ?requeued, "the last master left jobs that had begun");
+        tracing::warn!(jobs, ?ended, ?requeued, "the last master left jobs that had begun");
     }
 }
 

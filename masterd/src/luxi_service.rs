@@ -162,7 +162,7 @@ fn record(request: &Request, caller: Caller) {
 /// What a change is about, for the log.
 fn object(request: &Request) -> String {
     match request {
-        Request::CancelJob(call) if call.kill => format!("job {} killed", call.job_id),
+        Request::CancelJob(call) if call.kill => format!("job {}, kill", call.job_id),
         Request::CancelJob(call) => format!("job {}", call.job_id),
         Request::ChangeJobPriority(call) => format!("job {} to {}", call.job_id, call.priority),
         Request::ArchiveJob(call) => format!("job {}", call.job_id),

@@ -14,16 +14,7 @@ pub(crate) const UID: u32 = 1_000;
 
 /// The opcode of request `number`.
 pub(crate) fn op(number: u64) -> OpInput {
-    let mut input = OpInput::new(OpCode::TestDelay(TestDelay {
-        duration: 0.0,
-        on_master: true,
-        on_nodes: Vec::new(),
-        on_node_uuids: None,
-        repeat: 0,
-        interruptible: false,
-        no_locks: true,
-        opportunistic_locking: false,
-    }));
+    let mut input = OpInput::new(OpCode::TestDelay(TestDelay::on_master(0.0)));
     let at = ASKED_AT + i64::try_from(number).expect("a small number");
     input.common.reason.push(ReasonEntry("gnt:client:gnt-debug".into(), "delay".into(), at));
     input

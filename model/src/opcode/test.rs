@@ -32,6 +32,23 @@ pub struct TestDelay {
     pub opportunistic_locking: bool,
 }
 
+impl TestDelay {
+    /// A sleep of so many seconds on the master, without locks.
+    #[must_use]
+    pub const fn on_master(duration: f64) -> Self {
+        Self {
+            duration,
+            on_master: true,
+            on_nodes: Vec::new(),
+            on_node_uuids: None,
+            repeat: 0,
+            interruptible: false,
+            no_locks: true,
+            opportunistic_locking: false,
+        }
+    }
+}
+
 /// Parameters of `OP_TEST_JQUEUE`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -375,3 +375,30 @@ fn nodes_groups_and_the_cluster_are_shown_alike() {
     ours.sort_unstable();
     assert_eq!(ours, theirs);
 }
+
+/// Each sets the same, on a node that the other has set back.
+#[test]
+fn nodes_are_modified_alike() {
+    let Some(both) = Both::begin() else { return };
+    for (capable, before) in [("no", "yes"), ("yes", "no")] {
+        let line = format!("gnt-node modify --vm-capable={capable} n1.example");
+        let theirs = both.theirs(&line);
+        let back = both.ours(&format!("gnt-node modify --vm-capable={before} n1.example"));
+        assert!(back.ok().contains("vm_capable"), "{back:?}");
+        let ours = both.ours(&line);
+        assert_eq!(ours.ok(), theirs.ok(), "{line}");
+        assert!(ours.ok().contains("vm_capable"), "{ours:?}");
+    }
+}
+
+#[test]
+fn a_drained_queue_refuses_alike() {
+    let Some(both) = Both::begin() else { return };
+    let file = both.cluster.write("drained.json", FAILS);
+    assert_eq!(both.ours("gnt-cluster queue drain").code(), 0);
+    let line = format!("gnt-debug submit-job {}", file.display());
+    both.compare(&line, Agree::Output);
+    assert_eq!(both.theirs(&line).code(), 1);
+    assert_eq!(both.ours("gnt-cluster queue undrain").code(), 0);
+    assert_eq!(both.theirs("gnt-job list --no-headers").ok(), "");
+}

@@ -1,5 +1,6 @@
 //! Clients that look for the socket where Ganeti has it.
 
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -63,8 +64,14 @@ fn ganetis_tools_wait_for_a_master_that_restarts() {
     let Some(mut asks) = ganeti(&root, "gnt-cluster", &["getmaster"]) else { return };
     assert_eq!(text(&asks.output().unwrap().stdout), format!("{HOST}\n"));
     cluster.stop_master();
+    // A master that goes away just when the client has come.
+    let socket = root.join(SOCKETS).join("ganeti-query");
+    let leaving = UnixListener::bind(&socket).unwrap();
     let mut lists = ganeti(&root, "gnt-job", LIST).unwrap();
     let waits = lists.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (client, _) = leaving.accept().unwrap();
+    std::fs::remove_file(&socket).unwrap();
+    drop((leaving, client));
     cluster.start_master_by(masterd());
     let listed = waits.wait_with_output().unwrap();
     assert_eq!(text(&listed.stdout), LISTED, "{}", text(&listed.stderr));

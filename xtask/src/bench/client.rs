@@ -126,14 +126,8 @@ pub fn submit(client: &mut Client, jobs: usize, seconds: f64) -> Result<Vec<JobI
 /// A job that sleeps and needs no lock.
 fn delay(seconds: f64) -> OpInput {
     OpInput::new(OpCode::TestDelay(TestDelay {
-        duration: seconds,
         on_master: seconds > 0.0,
-        on_nodes: Vec::new(),
-        on_node_uuids: None,
-        repeat: 0,
-        interruptible: false,
-        no_locks: true,
-        opportunistic_locking: false,
+        ..TestDelay::on_master(seconds)
     }))
 }
 
