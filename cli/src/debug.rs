@@ -11,7 +11,7 @@ use model::opcode::TestDelay;
 use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::list::ListArguments;
-use crate::session::{Session, say};
+use crate::session::{Session, pause, say};
 use crate::submit::{JobArguments, Priority};
 
 /// What `locks` shows unless told otherwise.
@@ -103,8 +103,7 @@ fn locks(interval: Option<u64>, list: &ListArguments, session: &Session) -> Resu
         list.print(What::Lock, list.fields(&USUAL), &Chosen::all(), session)?;
         let Some(seconds) = interval.filter(|seconds| *seconds > 0) else { return Ok(()) };
         say("")?;
-        #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
-        std::thread::sleep(std::time::Duration::from_secs(seconds));
+        pause(std::time::Duration::from_secs(seconds));
     }
 }
 

@@ -16,7 +16,7 @@ use crate::interrupt;
 use crate::moment;
 use crate::outage::OUTAGE_PAUSE;
 use crate::python;
-use crate::session::{Session, can_draw, say, warn};
+use crate::session::{Session, can_draw, pause, say, warn};
 use crate::watch::{News, Unanswered, Watch};
 
 /// How often the live line moves.
@@ -100,8 +100,7 @@ fn see(
             Unanswered::Again(notice) => show(News { notice, ..News::default() }),
             Unanswered::Over => return Err(CliError::waiting(watch.job(), error)),
         }
-        #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
-        std::thread::sleep(OUTAGE_PAUSE);
+        pause(OUTAGE_PAUSE);
         asked = session.reach().and_then(|fresh| {
             *client = fresh;
             client.call(&watch.question())

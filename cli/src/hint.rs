@@ -16,9 +16,6 @@ use serde::de::DeserializeOwned;
 use crate::error::Exit;
 use crate::session::Session;
 
-/// The file in the directory of keys that says what an enrolled machine is.
-const MEMBERSHIP: &str = "membership.json";
-
 /// The message for a master that could not be asked, and the exit status.
 pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Exit) {
     let what = stdx::daemon::chain(error);
@@ -105,7 +102,7 @@ fn no_master(what: &str, session: &Session) -> (String, Exit) {
                 ),
                 Exit::NO_CLUSTER,
             ),
-            Err(error) => unreadable(what, &session.membership_path(), &error),
+            Err(error) => unreadable(what, &session.layout().membership(), &error),
         },
         Err(error) => unreadable(what, &session.role_path(), &error),
     }
@@ -194,11 +191,7 @@ impl Session {
 
     /// What this machine is; `None` if it was never enrolled.
     fn membership(&self) -> io::Result<Option<Membership>> {
-        read_if_there(&self.membership_path())
-    }
-
-    fn membership_path(&self) -> PathBuf {
-        self.layout().pki().join(MEMBERSHIP)
+        read_if_there(&self.layout().membership())
     }
 
     /// Whether the master runs on this machine, if it runs.

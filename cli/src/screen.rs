@@ -8,6 +8,7 @@ use rustix::termios::Termios;
 
 use crate::error::{CliError, Exit};
 use crate::keys::{Keys, restore};
+use crate::session::pause;
 
 /// How often the list is drawn again: a reader sees no more, and the master hardly notices.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -42,8 +43,7 @@ pub(crate) fn show(
 /// draws it at once.
 fn is_over(keys: Option<&Keys>) -> Result<bool, CliError> {
     let Some(keys) = keys else {
-        #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
-        std::thread::sleep(INTERVAL);
+        pause(INTERVAL);
         return Ok(false);
     };
     Ok(matches!(keys.next()?, Some(b'q' | b'Q')))

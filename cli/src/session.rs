@@ -86,11 +86,7 @@ impl Session {
                         warn(format_args!("gnt: {what}; trying again for {seconds} s"))?;
                         told = true;
                     }
-                    #[expect(
-                        clippy::disallowed_methods,
-                        reason = "there is no runtime to sleep on"
-                    )]
-                    std::thread::sleep(OUTAGE_PAUSE);
+                    pause(OUTAGE_PAUSE);
                 }
                 done => return Ok(done?),
             }
@@ -219,6 +215,12 @@ pub(crate) fn say(text: impl std::fmt::Display) -> Result<(), CliError> {
 /// Writes lines to standard error.
 pub(crate) fn warn(text: impl std::fmt::Display) -> Result<(), CliError> {
     Ok(writeln!(io::stderr().lock(), "{text}")?)
+}
+
+/// Lets so much time pass between two attempts, or two pictures.
+#[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
 }
 
 /// Asks the operator, unless `yes` was given beforehand.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::error::CliError;
 use crate::follow::follow;
 use crate::outage::{Loss, OUTAGE_MAX, OUTAGE_PAUSE, Sending, is_loss};
-use crate::session::{Session, say, warn};
+use crate::session::{Session, pause, say, warn};
 
 /// `SubmitJob` with opcodes as they come.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -118,8 +118,7 @@ pub(crate) fn submit<M: Submits>(
             Loss::Still => {}
             Loss::Over => return Err(unanswered(error)),
         }
-        #[expect(clippy::disallowed_methods, reason = "this program has no runtime to sleep on")]
-        std::thread::sleep(OUTAGE_PAUSE);
+        pause(OUTAGE_PAUSE);
         answer = session.reach().and_then(|fresh| {
             *client = fresh;
             sending.sent_again();

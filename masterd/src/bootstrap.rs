@@ -14,7 +14,7 @@ use model::node::{Node, NodeRole};
 use model::{NodeName, Timestamp, document};
 use queue_format::{Callbacks, Change, Epoch, Key, Store, StoreOptions};
 use rpc::calls::{AllowList, Caller, Membership};
-use rpc::identity::{Authority, IdentityError, load_membership, membership_path};
+use rpc::identity::{Authority, IdentityError, load_membership};
 use uuid::Uuid;
 
 /// Id of the first node; zero is nobody.
@@ -107,7 +107,7 @@ pub fn init(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitEr
         Err(IdentityError::NotEnrolled { .. }) => {}
         Err(error) => return Err(error.into()),
         Ok(Membership { node, cluster_name, .. }) => {
-            let path = membership_path(layout);
+            let path = layout.membership();
             return Err(InitError::Member { path, node, cluster: cluster_name });
         }
     }
@@ -304,12 +304,12 @@ mod tests {
         let (member, layout) = (Layout::new(here.path()), Layout::new(root.path()));
         init(&layout, &wanted(), Timestamp::from_micros(1_700_000_000_000_000)).unwrap();
         std::fs::create_dir_all(member.pki()).unwrap();
-        let before = std::fs::read(membership_path(&layout)).unwrap();
-        stdx::atomic::write(&membership_path(&member), &before, 0o600).unwrap();
+        let before = std::fs::read(layout.membership()).unwrap();
+        stdx::atomic::write(&member.membership(), &before, 0o600).unwrap();
         let told = init(&member, &wanted(), Timestamp::from_micros(1_700_000_000_000_000))
             .unwrap_err()
             .to_string();
         assert!(told.contains("the node n1.example of the cluster c1.example"), "{told}");
-        assert_eq!(std::fs::read(membership_path(&member)).unwrap(), before);
+        assert_eq!(std::fs::read(member.membership()).unwrap(), before);
     }
 }

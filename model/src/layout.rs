@@ -80,6 +80,8 @@ paths! {
     node_certificate = "etc/gantry/pki/node.pem", MASTER_USER, "0644";
     /// This node's private key.
     node_key = "etc/gantry/pki/node.key", MASTER_USER, "0640";
+    /// What this machine is: its node, its cluster, and who may call it.
+    membership = "etc/gantry/pki/membership.json", MASTER_USER, "0644";
     /// The store: queue, configuration, machines (keys are paths below it).
     data = "var/lib/gantry", MASTER_USER, "0751";
     /// What the agent remembers: leases, rack documents, events for the master.

@@ -11,7 +11,7 @@ use model::Timestamp;
 use model::enrol::Token;
 use model::layout::{DAEMON_GROUP, Layout, MASTER_USER};
 use rpc::enrol::{Desk, Outcome};
-use rpc::identity::{IdentityError, is_enrolled, load_membership, membership_path};
+use rpc::identity::{IdentityError, is_enrolled, load_membership};
 use stdx::Clock;
 use stdx::net::interfaces;
 
@@ -125,7 +125,7 @@ fn refuse_enrolled(layout: &Layout) -> Result<(), EnrollError> {
     Err(EnrollError::Enrolled {
         node: membership.node.to_string(),
         cluster: membership.cluster_name.to_string(),
-        marker: membership_path(layout).display().to_string(),
+        marker: layout.membership().display().to_string(),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rcgen::KeyPair;
 use rustls::pki_types::PrivateKeyDer;
@@ -14,16 +14,10 @@ use model::layout::{CA_KEY_MODE, DIRECTORY_MODE, Layout, NODE_KEY_MODE, PUBLIC_M
 use super::{Authority, IdentityError, NodeIdentity};
 use crate::calls::Membership;
 
-/// The file that makes a machine a node; written last and removed first.
-#[must_use]
-pub fn membership_path(layout: &Layout) -> PathBuf {
-    layout.pki().join("membership.json")
-}
-
-/// Whether this machine belongs to a cluster.
+/// Whether this machine belongs to a cluster: its membership is written last and removed first.
 #[must_use]
 pub fn is_enrolled(layout: &Layout) -> bool {
-    membership_path(layout).exists()
+    layout.membership().exists()
 }
 
 /// Reads what this node is.
@@ -31,7 +25,7 @@ pub fn is_enrolled(layout: &Layout) -> bool {
 /// # Errors
 /// The machine belongs to no cluster, or the file cannot be read.
 pub fn load_membership(layout: &Layout) -> Result<Membership, IdentityError> {
-    let path = membership_path(layout);
+    let path = layout.membership();
     match fs::read(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map_err(|error| IdentityError::Membership { path, error }),
@@ -48,12 +42,9 @@ pub fn load_membership(layout: &Layout) -> Result<Membership, IdentityError> {
 /// # Errors
 /// A file that is there could not be removed.
 pub fn forget(layout: &Layout) -> Result<(), IdentityError> {
-    for path in [
-        membership_path(layout),
-        layout.node_key(),
-        layout.node_certificate(),
-        layout.ca_certificate(),
-    ] {
+    for path in
+        [layout.membership(), layout.node_key(), layout.node_certificate(), layout.ca_certificate()]
+    {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(IdentityError::Write { path, error });
@@ -61,7 +52,7 @@ pub fn forget(layout: &Layout) -> Result<(), IdentityError> {
             Ok(()) | Err(_) => {}
         }
     }
-    let marker = membership_path(layout);
+    let marker = layout.membership();
     match stdx::atomic::sync_parent(&marker) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(IdentityError::Write { path: marker, error })
@@ -110,8 +101,8 @@ impl NodeIdentity {
         let authority = pem("CERTIFICATE", &self.authority);
         write(&layout.ca_certificate(), authority.as_bytes(), PUBLIC_MODE)?;
         let text = serde_json::to_vec_pretty(membership)
-            .map_err(|error| IdentityError::Membership { path: membership_path(layout), error })?;
-        write(&membership_path(layout), &text, PUBLIC_MODE)
+            .map_err(|error| IdentityError::Membership { path: layout.membership(), error })?;
+        write(&layout.membership(), &text, PUBLIC_MODE)
     }
 
     /// Reads the identity of this machine.
