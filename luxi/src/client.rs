@@ -8,7 +8,9 @@ mod wait;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::frame::{FrameError, Splitter};
@@ -103,6 +105,7 @@ pub struct Client {
     stream: UnixStream,
     splitter: Splitter,
     request: Vec<u8>,
+    chunk: Box<[u8]>,
     limits: Limits,
 }
 
@@ -117,6 +120,7 @@ impl Client {
             stream,
             splitter: Splitter::new(ANSWER_BYTES_MAX),
             request: Vec::new(),
+            chunk: vec![0; READ_BYTES].into(),
             limits: Limits::default(),
         })
     }
@@ -130,10 +134,6 @@ impl Client {
         let method = M::NAME;
         request::write(call, &mut self.request)
             .map_err(|error| ClientError::Frame { method, error })?;
-        let patience = M::CLASS.deadline(&self.limits) + CLIENT_GRACE;
-        self.stream
-            .set_read_timeout(Some(patience))
-            .map_err(|error| ClientError::Io { method, error })?;
         if let Err(error) = self.stream.write_all(&self.request)
             && !is_closed(&error)
         {
@@ -141,28 +141,47 @@ impl Client {
         }
         // A master that turns clients away answers and closes before it reads, so that there may
         // be an answer although the request could not be sent.
-        let answer = self.receive(method)?;
+        let answer = self.receive(method, M::CLASS.deadline(&self.limits) + CLIENT_GRACE)?;
         response::read::<M>(&answer).map_err(ClientError::Failure)
     }
 
-    fn receive(&mut self, method: &'static str) -> Result<bytes::Bytes, ClientError> {
-        let mut chunk = [0; READ_BYTES];
+    /// The next message; each piece of it may take as long as `patience`.
+    fn receive(
+        &mut self,
+        method: &'static str,
+        patience: Duration,
+    ) -> Result<bytes::Bytes, ClientError> {
         loop {
             let message = self.splitter.next_message();
             let message = message.map_err(|error| ClientError::Frame { method, error })?;
             if let Some(message) = message {
                 return Ok(message);
             }
-            match self.stream.read(&mut chunk) {
+            let read =
+                readable(&self.stream, patience).and_then(|()| self.stream.read(&mut self.chunk));
+            match read {
                 Ok(0) => return Err(ClientError::Closed { method }),
                 Ok(n) => {
-                    let fresh = chunk.get(..n).unwrap_or_default();
+                    let fresh = self.chunk.get(..n).unwrap_or_default();
                     self.splitter.buffer().extend_from_slice(fresh);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(at_io(method, error)),
             }
         }
+    }
+}
+
+/// Waits until there is something to read. A read that waits by itself would be woken, too,
+/// whenever the other side has read what was sent, and that at the other side's expense.
+///
+/// # Errors
+/// `TimedOut` if nothing has come.
+fn readable(stream: &UnixStream, patience: Duration) -> io::Result<()> {
+    let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&patience))? {
+        0 => Err(io::ErrorKind::TimedOut.into()),
+        _ => Ok(()),
     }
 }
 

@@ -138,9 +138,12 @@ macro_rules! methods {
                 ),)+];
 
             /// Reads the arguments of the method `name`; `None` if there is no such method.
-            pub(crate) fn read(name: &str, args: &str) -> Option<serde_json::Result<Self>> {
+            pub(crate) fn read<'de, D: Deserializer<'de>>(
+                name: &str,
+                args: D,
+            ) -> Option<Result<Self, D::Error>> {
                 match name {
-                    $(stringify!($name) => Some(serde_json::from_str(args).map(Self::$name)),)+
+                    $(stringify!($name) => Some($name::deserialize(args).map(Self::$name)),)+
                     _ => None,
                 }
             }

@@ -1,11 +1,12 @@
 //! Core: a request as bytes: `{"method": …, "args": […]}`; other keys are ignored, as `version`.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use model::OpInput;
 use model::job::RequestDigest;
-use serde::de::Error as _;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::frame::{self, FrameError};
@@ -68,25 +69,74 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// A request whose method is named before its arguments, as clients write it.
+struct InOnePass(Request);
+
+impl<'de> Deserialize<'de> for InOnePass {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(InOnePassVisitor).map(Self)
+    }
+}
+
+struct InOnePassVisitor;
+
+impl<'de> Visitor<'de> for InOnePassVisitor {
+    type Value = Request;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Request, A::Error> {
+        let mut method: Option<&'de str> = None;
+        let mut request = None;
+        while let Some(key) = map.next_key::<&'de str>()? {
+            match key {
+                "method" if method.is_none() => method = Some(map.next_value()?),
+                "args" if request.is_none() => {
+                    request = Some(map.next_value_seed(ArgumentsOf(method.unwrap_or_default()))?);
+                }
+                "method" | "args" => return Err(A::Error::custom("a key comes twice")),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        request.ok_or_else(|| A::Error::missing_field("args"))
+    }
+}
+
+/// Reads the arguments of the method of this name.
+struct ArgumentsOf<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for ArgumentsOf<'_> {
+    type Value = Request;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Request, D::Error> {
+        Request::read(self.0, deserializer)
+            .unwrap_or_else(|| Err(D::Error::custom("there is no such method")))
+    }
+}
+
 impl Request {
     /// Reads a message, without its ETX.
     ///
     /// # Errors
     /// [`ParseError`], which says what is wrong with it and where.
     pub fn parse(message: &[u8]) -> Result<Self, ParseError> {
-        Self::parse_with_arguments(message).map(|(request, _arguments)| request)
+        let text = utf8(message)?;
+        match serde_json::from_str(text) {
+            Ok(InOnePass(request)) => Ok(request),
+            Err(_) => Self::parse_by_parts(text),
+        }
     }
 
-    /// As [`Request::parse`]; gives the text of the arguments too, as it was sent.
-    ///
-    /// # Errors
-    /// [`ParseError`], which says what is wrong with it and where.
-    pub fn parse_with_arguments(message: &[u8]) -> Result<(Self, &str), ParseError> {
-        let text = std::str::from_utf8(message)
-            .map_err(|error| ParseError::Utf8 { at: error.valid_up_to() })?;
+    /// As [`Request::parse`], whatever the order of the keys; an error is about the right part.
+    fn parse_by_parts(text: &str) -> Result<Self, ParseError> {
         let envelope = Envelope::read(text).map_err(|error| ParseError::Envelope { error })?;
-        match Self::read(&envelope.method, envelope.args.get()) {
-            Some(Ok(request)) => Ok((request, envelope.args.get())),
+        let mut arguments = serde_json::Deserializer::from_str(envelope.args.get());
+        match Self::read(&envelope.method, &mut arguments) {
+            Some(Ok(request)) => Ok(request),
             Some(Err(error)) => Err(ParseError::Arguments {
                 arguments: arguments_of(&envelope.method),
                 method: envelope.method.into_owned(),
@@ -99,11 +149,12 @@ impl Request {
         }
     }
 
-    /// What this request of the user `uid` is known by when it is sent again, with `arguments` as
-    /// they were sent. None if it submits no job, or if another request may well have the same
-    /// bytes: only an opcode that says at which nanosecond it was asked for differs from all others.
+    /// What this request of the user `uid` is known by when its arguments are sent again; `message`
+    /// is what it was read from. None if it submits no job, or if another request may well have the
+    /// same bytes: only an opcode that says at which nanosecond it was asked for differs from all
+    /// others.
     #[must_use]
-    pub fn digest(&self, uid: u32, arguments: &str) -> Option<RequestDigest> {
+    pub fn digest(&self, uid: u32, message: &[u8]) -> Option<RequestDigest> {
         let stamped =
             |ops: &[OpInput]| !ops.is_empty() && ops.iter().all(|op| op.common.is_stamped());
         let known = match self {
@@ -112,8 +163,16 @@ impl Request {
             Self::SubmitManyJobs(call) => call.jobs.iter().all(|ops| stamped(ops)),
             _ => false,
         };
-        known.then(|| RequestDigest::of(self.name(), uid, arguments.as_bytes()))
+        if !known {
+            return None;
+        }
+        let envelope = Envelope::read(utf8(message).ok()?).ok()?;
+        Some(RequestDigest::of(self.name(), uid, envelope.args.get().as_bytes()))
     }
+}
+
+fn utf8(message: &[u8]) -> Result<&str, ParseError> {
+    std::str::from_utf8(message).map_err(|error| ParseError::Utf8 { at: error.valid_up_to() })
 }
 
 fn arguments_of(method: &str) -> &'static str {

@@ -7,6 +7,7 @@ mod connection;
 mod listen;
 mod panic;
 mod seats;
+mod socket;
 mod unread;
 
 use std::future::Future;
@@ -26,6 +27,7 @@ use crate::response::Answer;
 use connection::Connection;
 pub use listen::{Doors, listen};
 use seats::Seats;
+use socket::Socket;
 use unread::Unread;
 
 /// Who sent a request, as the kernel tells it.
@@ -154,7 +156,14 @@ fn welcome<S: Service>(
     };
     match seats.take(caller.uid) {
         Ok(seat) => {
-            let connection = Connection::new(stream, caller, Arc::clone(shared), stop.clone());
+            let socket = match Socket::new(stream) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    tracing::warn!(%error, "connection cannot be served");
+                    return;
+                }
+            };
+            let connection = Connection::new(socket, caller, Arc::clone(shared), stop.clone());
             let span = tracing::debug_span!("client", uid = caller.uid, pid = caller.pid);
             let told = Told::new(shared);
             let conversation = async move {

@@ -264,7 +264,7 @@ struct Desk {
     state: State,
     tools: Tools,
     closing: CancellationToken,
-    running: HashMap<JobId, Leash>,
+    running: foldhash::HashMap<JobId, Leash>,
     round: Round,
     bytes_max: usize,
 }
@@ -272,7 +272,7 @@ struct Desk {
 impl Desk {
     fn new(state: State, tools: Tools, closing: CancellationToken) -> Self {
         let bytes_max = tools.committer.submission_bytes_max();
-        let (running, round) = (HashMap::new(), Round::default());
+        let (running, round) = (foldhash::HashMap::default(), Round::default());
         Self { state, tools, closing, running, round, bytes_max }
     }
 

@@ -165,6 +165,12 @@ impl OpCode {
         }
     }
 
+    /// Whether it only tests the queue.
+    #[must_use]
+    pub const fn is_test(&self) -> bool {
+        matches!(self, Self::TestDelay(_) | Self::TestJqueue(_))
+    }
+
     /// How far this opcode reaches.
     #[must_use]
     pub fn reach(&self) -> Reach {

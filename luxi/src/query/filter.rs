@@ -31,7 +31,7 @@ pub enum Filter {
     True(String),
     /// The field compares so with the operand.
     Compare(Comparison, String, Operand),
-    /// The pattern is found in the field's text.
+    /// The pattern is found in the field's text, or in that of an element of the list.
     Matches(String, Pattern),
     /// The field is a list with this element.
     Contains(String, Operand),

@@ -62,7 +62,10 @@ fn one_request_of_each_method_reads() {
         ("GantryStageSecret", r#"["n1","hunter2"]"#.to_owned()),
         ("GantryIpam", "[]".to_owned()),
     ] {
-        assert_eq!(args(method, &text).map(|request| request.name()), Ok(method), "{text}");
+        let request = args(method, &text);
+        assert_eq!(request.as_ref().map(Request::name), Ok(method), "{text}");
+        let behind = parse(&format!(r#"{{"args":{text},"method":"{method}"}}"#));
+        assert_eq!(request, behind, "the order of the keys means nothing");
     }
 }
 
@@ -88,6 +91,8 @@ fn what_is_no_request_is_told() {
         ),
         (parse(r#"{"method":"ArchiveJob"}"#), "missing field `args`"),
         (parse(r#"{"method":5,"args":[]}"#), "invalid type"),
+        (parse(r#"{"method":"GantryIpam","method":"GantryIpam","args":[]}"#), "duplicate field"),
+        (parse(r#"{"method":"GantryIpam","args":[],"args":[]}"#), "duplicate field `args`"),
         (parse(r#"{"method":"ArchiveJob","args":[5]}x"#), "trailing characters"),
         (parse(r#"{"method":"ArchiveJob","args":[5]"#), "EOF"),
         (args("Nonsense", "[]"), "unknown method `Nonsense`"),
@@ -168,10 +173,16 @@ fn only_what_is_stamped_can_be_told_from_another_request() {
     let (plain, zero) = (op(""), op(r#"["gnt:client","",0]"#));
     let stamped = op(r#"["gnt:client","",0],["me","why",1700000000000000001]"#);
     let digest = |uid, method: &str, args: &str| {
-        let message = format!(r#"{{"args":{args},"method":"{method}"}}"#);
-        let (request, arguments) = Request::parse_with_arguments(message.as_bytes()).unwrap();
-        assert_eq!(arguments, args);
-        request.digest(uid, arguments)
+        let orders = [
+            format!(r#"{{"args":{args},"method":"{method}"}}"#),
+            format!(r#" {{"method":"{method}", "args": {args} ,"version":3000000}}"#),
+        ];
+        let digests = orders.map(|message| {
+            let request = Request::parse(message.as_bytes()).unwrap();
+            request.digest(uid, message.as_bytes())
+        });
+        assert_eq!(digests[0], digests[1], "{args}");
+        digests[0]
     };
     for method in ["SubmitJob", "SubmitJobToDrainedQueue"] {
         assert!(digest(0, method, &format!("[[{stamped},{stamped}]]")).is_some());

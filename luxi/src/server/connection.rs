@@ -8,12 +8,11 @@ use bytes::Bytes;
 use model::Exception;
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
-use tokio::net::UnixStream;
 use tokio::sync::{SemaphorePermit, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::panic::caught;
+use super::socket::{READ_BYTES_MAX, Socket};
 use super::{Caller, Service, Shared};
 use crate::frame::{FrameError, Splitter};
 use crate::limits::{SMALL_ANSWER_BYTES, SMALL_MESSAGE_BYTES};
@@ -21,12 +20,10 @@ use crate::method::Class;
 use crate::request::Request;
 use crate::response::Answer;
 
-/// How much is read at once at the beginning of a request, and thereby held for an idle client.
+/// How much is read at once at the beginning of a request, and thereby ahead of one.
 const FIRST_READ_BYTES: usize = 8 << 10;
 /// Longest message of a wait that is not counted as a large one while it waits.
 const WAIT_MESSAGE_BYTES: usize = 1 << 20;
-/// How much is read at once of a request that turned out to be longer.
-const NEXT_READ_BYTES: usize = 64 << 10;
 
 /// Why a conversation ends.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +50,7 @@ enum End {
 
 /// A connection and its client.
 pub(super) struct Connection<S> {
-    stream: UnixStream,
+    socket: Socket,
     splitter: Splitter,
     caller: Caller,
     shared: Arc<Shared<S>>,
@@ -62,13 +59,13 @@ pub(super) struct Connection<S> {
 
 impl<S: Service> Connection<S> {
     pub(super) fn new(
-        stream: UnixStream,
+        socket: Socket,
         caller: Caller,
         shared: Arc<Shared<S>>,
         stop: watch::Receiver<bool>,
     ) -> Self {
         let splitter = Splitter::new(shared.limits.message_bytes);
-        Self { stream, splitter, caller, shared, stop }
+        Self { socket, splitter, caller, shared, stop }
     }
 
     /// Converses until the client closes, breaks a limit, or the server stops.
@@ -95,9 +92,9 @@ impl<S: Service> Connection<S> {
     async fn exchange(&mut self) -> Result<(), End> {
         let shared = Arc::clone(&self.shared);
         let (message, permit) = self.receive(&shared).await?;
-        let answer = match Request::parse_with_arguments(&message) {
-            Ok((request, arguments)) => {
-                let digest = request.digest(self.caller.uid, arguments);
+        let answer = match Request::parse(&message) {
+            Ok(request) => {
+                let digest = request.digest(self.caller.uid, &message);
                 // A wait lasts, and what it keeps of its message is what the client saw last.
                 let waits = request.class() == Class::Wait && message.len() <= WAIT_MESSAGE_BYTES;
                 let permit = permit.filter(|_| !waits);
@@ -151,11 +148,14 @@ impl<S: Service> Connection<S> {
         let (buffer_time, idle) = (self.shared.limits.buffer_time, self.shared.limits.idle);
         let stopped = async { stop.wait_for(|stop| *stop).await.map_or((), |_stopped| ()) };
         let read = async {
-            let soon = timeout(buffer_time.min(idle), self.stream.readable()).await;
+            let soon = timeout(buffer_time.min(idle), self.socket.readable()).await;
             if soon.is_err() {
                 self.splitter.release();
-                let later = timeout(idle.saturating_sub(buffer_time), self.stream.readable());
+                let later = timeout(idle.saturating_sub(buffer_time), self.socket.readable());
                 later.await.map_err(|_elapsed| End::Idle)?.map_err(End::Io)?;
+            }
+            if let Some(read) = self.read_now() {
+                return read;
             }
             match timeout(idle, self.read()).await {
                 Ok(read) => read,
@@ -170,15 +170,23 @@ impl<S: Service> Connection<S> {
     }
 
     async fn read(&mut self) -> Result<(), End> {
+        loop {
+            if let Some(read) = self.read_now() {
+                return read;
+            }
+            self.socket.readable().await.map_err(End::Io)?;
+        }
+    }
+
+    /// Reads what has come; none if nothing has.
+    fn read_now(&mut self) -> Option<Result<(), End>> {
         let more = self.splitter.held() >= FIRST_READ_BYTES;
-        let most = if more { NEXT_READ_BYTES } else { FIRST_READ_BYTES };
-        let buffer = self.splitter.buffer();
-        buffer.reserve(most);
-        // The buffer may have more room; what is read ahead of a request is bounded nevertheless.
-        match (&mut self.stream).take(most as u64).read_buf(buffer).await {
-            Ok(0) => Err(End::Closed),
-            Ok(_) => Ok(()),
-            Err(error) => Err(End::Io(error)),
+        let most = if more { READ_BYTES_MAX } else { FIRST_READ_BYTES };
+        match self.socket.try_read(self.splitter.buffer(), most) {
+            Ok(0) => Some(Err(End::Closed)),
+            Ok(_) => Some(Ok(())),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => Some(Err(End::Io(error))),
         }
     }
 
@@ -213,18 +221,15 @@ impl<S: Service> Connection<S> {
 
     /// Ends when the client is gone. One that has only ended its sending side still waits.
     async fn vanished(&self) {
-        if self.stream.ready(Interest::PRIORITY).await.is_ok() {
-            let both = self.stream.ready(Interest::PRIORITY | Interest::WRITABLE).await;
-            if both.is_ok_and(|ready| !ready.is_write_closed()) {
-                std::future::pending::<()>().await;
-            }
+        if let Ok(false) = self.socket.hung_up().await {
+            std::future::pending::<()>().await;
         }
     }
 
     async fn send(&mut self, answer: Answer) -> Result<(), End> {
         let bytes = answer.as_bytes().len();
         if bytes <= SMALL_ANSWER_BYTES {
-            return write(&mut self.stream, &answer, self.shared.limits.answer_time).await;
+            return write(&self.socket, &answer, self.shared.limits.answer_time).await;
         }
         let room = match self.shared.unread.hold(bytes, Instant::now()) {
             Ok(room) => room,
@@ -232,7 +237,7 @@ impl<S: Service> Connection<S> {
                 drop(answer);
                 tracing::warn!(uid = self.caller.uid, bytes, "there is no room for an answer");
                 let refusal = Answer::failure(&no_room.into());
-                return write(&mut self.stream, &refusal, self.shared.limits.answer_time).await;
+                return write(&self.socket, &refusal, self.shared.limits.answer_time).await;
             }
         };
         tokio::select! {
@@ -241,13 +246,19 @@ impl<S: Service> Connection<S> {
                 tracing::warn!(uid = self.caller.uid, bytes, "client reads too slowly");
                 Err(End::SlowReader)
             }
-            sent = write(&mut self.stream, &answer, self.shared.limits.answer_time) => sent,
+            sent = write(&self.socket, &answer, self.shared.limits.answer_time) => sent,
         }
     }
 }
 
-async fn write(stream: &mut UnixStream, answer: &Answer, within: Duration) -> Result<(), End> {
-    match timeout(within, stream.write_all(answer.as_bytes())).await {
+async fn write(socket: &Socket, answer: &Answer, within: Duration) -> Result<(), End> {
+    // Most answers fit the socket's buffer, and need no deadline.
+    let bytes = answer.as_bytes();
+    let sent = socket.try_write(bytes).map_err(End::Io)?;
+    if sent == bytes.len() {
+        return Ok(());
+    }
+    match timeout(within, socket.write_all(bytes.get(sent..).unwrap_or_default())).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(End::Io(error)),
         Err(_elapsed) => Err(End::SlowReader),

@@ -1,7 +1,8 @@
 //! Core: jobs that wait for other jobs to end.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use foldhash::HashMap;
 use model::opcode::common::{Dependency, DependsOn};
 use model::{JobId, JobStatus};
 

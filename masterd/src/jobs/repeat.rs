@@ -5,8 +5,9 @@
 //! looked at, also one whose first sending is not durable yet: answers leave in the order of
 //! commits, so the repeat is answered behind the first.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
+use foldhash::{HashMap, HashMapExt};
 use model::job::RequestId;
 use model::{Job, JobId, Timestamp};
 

@@ -1,8 +1,9 @@
 //! What is committed: the only jobs that clients and waiters see.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use model::{Job, JobId};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;

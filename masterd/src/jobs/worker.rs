@@ -1,12 +1,14 @@
 //! Runs opcodes: one task each, which reports to the queue whatever happens.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use futures_util::FutureExt;
 use model::error::ExceptionKind;
-use model::opcode::Reach;
+use model::opcode::{Input, Reach};
 use model::{Exception, JobId};
 use stdx::Tasks;
 use tokio_util::sync::CancellationToken;
@@ -48,9 +50,8 @@ impl Workers {
     /// returns, since most have ended by then; whatever it waits for, it goes on by itself.
     pub fn start(&self, start: Start, leash: Leash) {
         let world = Arc::clone(&self.world);
-        let span = tracing::info_span!("op", job = start.job.0, op = start.op);
         let near = start.input.reach() == Reach::Master;
-        let mut work = Box::pin(run(start, world, leash).instrument(span));
+        let mut work = Box::pin(run(start, world, leash));
         // Its task polls it again and thereby takes over its wake-ups.
         let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
         if !near || work.as_mut().poll(&mut nobody).is_pending() {
@@ -67,18 +68,29 @@ impl Workers {
 async fn run(start: Start, world: Arc<World>, leash: Leash) {
     let (job, op) = (start.job, start.op);
     let writer = world.writer.clone();
-    let summary = start.input.summary();
-    let outcome = unless_panicked(outcome(start, world, leash)).await;
-    record(&summary, &outcome);
+    let input = Arc::clone(&start.input);
+    let outcome = unless_panicked(job, op, named(job, op, outcome(start, world, leash))).await;
+    record(job, op, &input, &outcome);
     if writer.tell(Event::Ended { job, op, outcome }).await.is_err() {
-        tracing::info!("the master ends before this opcode's end could be recorded");
+        tracing::info!(%job, op, "the master ends before this opcode's end could be recorded");
     }
 }
 
+/// Lines that `work` logs name the opcode from where it first waits; most opcodes have ended by
+/// then, and the name costs more than they do.
+async fn named<T>(job: JobId, op: usize, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    let at_once = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
+    if let Poll::Ready(done) = at_once {
+        return done;
+    }
+    work.instrument(tracing::info_span!("op", %job, op)).await
+}
+
 /// What `work` comes to, or that it panicked; what it held is free then.
-async fn unless_panicked(work: impl Future<Output = Outcome>) -> Outcome {
+async fn unless_panicked(job: JobId, op: usize, work: impl Future<Output = Outcome>) -> Outcome {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {
-        tracing::error!("logical unit panicked");
+        tracing::error!(%job, op, "logical unit panicked");
         Outcome::Failure(Exception::new(
             ExceptionKind::ProgrammerError,
             "Internal error: the logical unit panicked; the master's log has the place",
@@ -88,14 +100,15 @@ async fn unless_panicked(work: impl Future<Output = Outcome>) -> Outcome {
 
 /// The log's word on an opcode's end. Tests of the queue come by thousands a second and are told of
 /// at `debug`.
-fn record(summary: &str, outcome: &Outcome) {
+fn record(job: JobId, op: usize, input: &Input, outcome: &Outcome) {
+    let summary = || input.summary();
     match outcome {
-        Outcome::Success(_) if summary.starts_with("TEST_") => {
-            tracing::debug!(summary, "succeeded");
+        Outcome::Success(_) if input.known().is_some_and(|known| known.op.is_test()) => {
+            tracing::debug!(%job, op, summary = summary(), "succeeded");
         }
-        Outcome::Success(_) => tracing::info!(summary, "succeeded"),
-        Outcome::Failure(why) => tracing::warn!(summary, %why, "failed"),
-        Outcome::Canceled => tracing::info!(summary, "canceled"),
+        Outcome::Success(_) => tracing::info!(%job, op, summary = summary(), "succeeded"),
+        Outcome::Failure(why) => tracing::warn!(%job, op, summary = summary(), %why, "failed"),
+        Outcome::Canceled => tracing::info!(%job, op, summary = summary(), "canceled"),
     }
 }
 
@@ -180,7 +193,7 @@ mod tests {
                 }
                 panic!("as a unit with a fault would")
             };
-            let Outcome::Failure(why) = unless_panicked(work).await else {
+            let Outcome::Failure(why) = unless_panicked(JobId(1), 0, work).await else {
                 panic!("it has not failed")
             };
             assert_eq!(why.kind, ExceptionKind::ProgrammerError);

@@ -1,9 +1,9 @@
 //! The lock manager as logical units see it: requests are awaited, and end at a deadline, when
 //! they are canceled, or when the future is dropped.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::time::Instant;

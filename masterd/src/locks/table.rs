@@ -1,7 +1,9 @@
 //! Core: who holds what. A set lock stands for every name of its level.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 use super::name::{Level, LockName, Mode, Owner, Target};
 

@@ -8,7 +8,9 @@
 
 mod frontier;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use foldhash::HashMap;
 
 use super::line::{Line, Lines, Place, Rank};
 use super::name::{LockName, Mode, Owner};

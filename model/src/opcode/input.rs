@@ -1,10 +1,11 @@
 //! Core: an opcode as it enters and as it is stored.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::value::MapDeserializer;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
-use serde::{Serialize, Serializer};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::common::{Common, Dependency, ReasonEntry};
@@ -12,6 +13,8 @@ use super::{OpCode, Reach};
 
 /// Most parameters that one opcode may carry: three times the longest list that is known.
 const PARAMETERS_MAX: usize = 128;
+/// Room for the parameters of most opcodes.
+const PARAMETERS_USUAL: usize = 16;
 
 /// A checked opcode with its common parameters; on the wire one flat object.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +52,7 @@ impl OpInput {
 
 /// The verb of a malformed opcode, as far as it can be told.
 fn op_id(text: &str) -> String {
-    #[derive(serde::Deserialize)]
+    #[derive(Deserialize)]
     struct Tag {
         #[serde(rename = "OP_ID")]
         id: String,
@@ -88,11 +91,11 @@ impl<'de> Visitor<'de> for OpInputVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OpInput, A::Error> {
-        let mut id: Option<String> = None;
+        let mut id: Option<Name<'de>> = None;
         let mut common = Common::default();
-        let mut own: Vec<(String, &'de RawValue)> = Vec::new();
-        while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
+        let mut own: Vec<(Name<'de>, &'de RawValue)> = Vec::with_capacity(PARAMETERS_USUAL);
+        while let Some(Name(key)) = map.next_key()? {
+            match &*key {
                 "OP_ID" => id = Some(map.next_value()?),
                 "dry_run" => common.dry_run = map.next_value::<Option<bool>>()?.unwrap_or(false),
                 "debug_level" => {
@@ -115,17 +118,22 @@ impl<'de> Visitor<'de> for OpInputVisitor {
                             "parameter `{key}` nests deeper than {PARAMETER_DEPTH_MAX}"
                         )));
                     }
-                    own.push((key, value));
+                    own.push((Name(key), value));
                 }
             }
         }
         let id = id.ok_or_else(|| A::Error::missing_field("OP_ID"))?;
-        let own = own.into_iter().map(|(key, text)| (key, Parameter(text)));
-        let op = OpCode::parse(&id, MapDeserializer::<_, serde_json::Error>::new(own))
+        let own = own.into_iter().map(|(Name(key), text)| (key, Parameter(text)));
+        let op = OpCode::parse(&id.0, MapDeserializer::<_, serde_json::Error>::new(own))
             .map_err(A::Error::custom)?;
         Ok(OpInput { op, common })
     }
 }
+
+/// Text of a client, copied only where it is written with escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Deepest nesting of a parameter: what is stored is wrapped in a job, and that in an answer, and
 /// readers of JSON end at 128.
@@ -133,6 +141,9 @@ const PARAMETER_DEPTH_MAX: usize = 32;
 
 /// How deep JSON nests.
 fn depth(json: &str) -> usize {
+    if !json.starts_with(['[', '{']) {
+        return 0;
+    }
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in json.bytes() {
         match byte {

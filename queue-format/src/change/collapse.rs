@@ -1,8 +1,7 @@
 //! Core: one change per key where the order allows it.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
+use foldhash::{HashMap, HashMapExt};
 
 use super::{Batch, Change};
 use crate::key::Key;

@@ -1,7 +1,9 @@
 //! Core: which files and directories are written but not durable.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use foldhash::HashMap;
 
 use crate::key::Key;
 

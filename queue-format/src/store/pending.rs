@@ -4,9 +4,10 @@
 //! written. Writing the entries in that order, each as it is when its turn comes, always leads to
 //! the committed state.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
+use foldhash::HashMap;
 
 use crate::change::{Batch, Change};
 use crate::key::Key;

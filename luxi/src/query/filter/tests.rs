@@ -225,11 +225,12 @@ fn relation(operator: &str, field: &str, value: &Value, wanted: &Value) -> bool 
         ">=" => order_is(&[Ordering::Greater, Ordering::Equal]),
         "=~" => {
             let pattern = regex::Regex::new(wanted.as_str().unwrap()).unwrap();
-            match value {
+            let is_match = |value: &Value| match value {
                 Value::String(text) => pattern.is_match(text),
                 Value::Number(number) => pattern.is_match(&number.to_string()),
                 _ => false,
-            }
+            };
+            value.as_array().map_or_else(|| is_match(value), |list| list.iter().any(is_match))
         }
         "=[]" => value.as_array().is_some_and(|list| {
             list.iter().any(|element| ordering(element, wanted) == Some(Ordering::Equal))
