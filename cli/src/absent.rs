@@ -20,7 +20,7 @@ const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 36] = [
+const VERBS: [(&str, &str, &str); 35] = [
     ("cluster", "activate-master-ip", MASTER_IP),
     ("cluster", "deactivate-master-ip", MASTER_IP),
     ("cluster", "command", CONSOLE),
@@ -33,7 +33,6 @@ const VERBS: [(&str, &str, &str); 36] = [
     ("cluster", "renew-crypto", "each node has a key of its own, which `noded enroll` makes anew"),
     ("cluster", "repair-disk-sizes", INSTANCES),
     ("cluster", "upgrade", UPGRADE),
-    ("cluster", "verify-disks", INSTANCES),
     ("node", "evacuate", INSTANCES),
     ("node", "failover", INSTANCES),
     ("node", "migrate", INSTANCES),

@@ -68,6 +68,8 @@ pub(crate) enum Cluster {
     Watcher(watcher::WatcherArguments),
     /// Check the configuration, and each node group.
     Verify(verify::VerifyArguments),
+    /// Check the disks of instances.
+    VerifyDisks(verify::VerifyDisksArguments),
     /// Send the configuration to all nodes again.
     RedistConf {
         /// Even if the queue is drained.
@@ -151,6 +153,7 @@ pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
         Cluster::Queue { command } => queue(&command, session),
         Cluster::Watcher(arguments) => watcher::run(&arguments, session),
         Cluster::Verify(arguments) => verify::run(arguments, session),
+        Cluster::VerifyDisks(arguments) => verify::disks(arguments, session),
         Cluster::RedistConf { yes_do_it, job } => {
             let op = opcode("OP_CLUSTER_REDIST_CONF", json!({}));
             let run =

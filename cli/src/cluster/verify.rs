@@ -1,4 +1,4 @@
-//! `gnt cluster verify`.
+//! `gnt cluster verify` and `verify-disks`.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -112,14 +112,7 @@ pub(super) fn run(arguments: VerifyArguments, session: &Session) -> Result<(), C
     let (priority, dry_run) = (arguments.priority, arguments.dry_run);
     let job = JobArguments { priority, dry_run, ..JobArguments::default() };
     let Some(result) = job.run_raw(op, session)? else { return Ok(()) };
-    let mut batch = Batch::default();
-    let jobs = result.get("jobs").and_then(Value::as_array);
-    for job in jobs.into_iter().flatten() {
-        let submission = serde_json::from_value(job.clone());
-        let unread = |_error| Submission::Refused(python::repr(job));
-        batch.add(None, submission.unwrap_or_else(unread));
-    }
-    let outcome = batch.wait(session, &mut session.connect()?, true)?;
+    let outcome = made_by(&result).wait(session, &mut session.connect()?, true)?;
     let is_good = |results: &Vec<Value>| results.first().is_some_and(python::is_true);
     let all_good = outcome.results.iter().all(|(_place, results)| is_good(results));
     if outcome.failed > 0 {
@@ -127,4 +120,46 @@ pub(super) fn run(arguments: VerifyArguments, session: &Session) -> Result<(), C
         say(format_args!("{count} job(s) failed while verifying the cluster."))?;
     }
     if all_good && outcome.failed == 0 { Ok(()) } else { Err(CliError::Told) }
+}
+
+/// Arguments of `verify-disks`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyDisksArguments {
+    /// Check the disks of this node group only.
+    #[arg(short = 'g', long, value_name = "GROUP")]
+    node_group: Option<String>,
+    /// How urgent the job is; as usual without it.
+    #[arg(long, value_name = "PRIORITY")]
+    priority: Option<Priority>,
+}
+
+/// Submits the check of disks, which makes a job for each node group, and waits for all of them.
+pub(super) fn disks(arguments: VerifyDisksArguments, session: &Session) -> Result<(), CliError> {
+    let op = opcode("OP_CLUSTER_VERIFY_DISKS", json!({ "group_name": arguments.node_group }));
+    let job = JobArguments { priority: arguments.priority, ..JobArguments::default() };
+    let Some(result) = job.run_raw(op, session)? else { return Ok(()) };
+    let outcome = made_by(&result).wait(session, &mut session.connect()?, true)?;
+    let mut unasked = 0;
+    for (_place, results) in &outcome.results {
+        let nodes = results.first().and_then(|found| found.get(0)).and_then(Value::as_object);
+        for (node, why) in nodes.into_iter().flatten() {
+            unasked += 1;
+            let why = python::text(why);
+            say(format_args!("Error gathering data on node {node}: {why}"))?;
+            say("You need to fix these nodes first before fixing instances")?;
+        }
+    }
+    if unasked == 0 && outcome.failed == 0 { Ok(()) } else { Err(CliError::Told) }
+}
+
+/// The jobs that a check made.
+fn made_by(result: &Value) -> Batch {
+    let mut batch = Batch::default();
+    let jobs = result.get("jobs").and_then(Value::as_array);
+    for job in jobs.into_iter().flatten() {
+        let submission = serde_json::from_value(job.clone());
+        let unread = |_error| Submission::Refused(python::repr(job));
+        batch.add(None, submission.unwrap_or_else(unread));
+    }
+    batch
 }

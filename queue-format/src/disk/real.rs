@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
 
 use super::{Disk, Locked, Name, SegmentFile};
 use whole::Whole;
@@ -33,6 +34,8 @@ pub(crate) struct RealDisk {
     umask_interferes: AtomicBool,
     /// The file system has no unnamed files.
     no_unnamed: AtomicBool,
+    /// An open file gets a name only by way of `/proc`.
+    named_by_proc: AtomicBool,
 }
 
 impl RealDisk {
@@ -48,6 +51,7 @@ impl RealDisk {
             directory_mode,
             umask_interferes: AtomicBool::new(true),
             no_unnamed: AtomicBool::new(false),
+            named_by_proc: AtomicBool::new(false),
         }
     }
 
@@ -73,8 +77,21 @@ impl RealDisk {
         let mut file = File::from(rustix::fs::openat(CWD, directory, flags, self.mode())?);
         self.set_mode(&file)?;
         file.write_all(content)?;
-        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-        rustix::fs::linkat(CWD, name, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+        self.give_name(&file, path)
+    }
+
+    /// Gives an unnamed file its name. Kernels before 6.10 do that without the way by `/proc` only
+    /// for who may read everything; for others they say that there is no such file.
+    fn give_name(&self, file: &File, path: &Path) -> io::Result<()> {
+        if !self.named_by_proc.load(Ordering::Relaxed) {
+            match rustix::fs::linkat(file, "", CWD, path, AtFlags::EMPTY_PATH) {
+                Err(Errno::NOENT) => {}
+                named => return Ok(named?),
+            }
+        }
+        let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::linkat(CWD, unnamed, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+        self.named_by_proc.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -236,7 +253,6 @@ impl Disk for RealDisk {
 }
 
 fn lacks_unnamed_files(error: &io::Error) -> bool {
-    use rustix::io::Errno;
     matches!(
         error.raw_os_error().map(Errno::from_raw_os_error),
         Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL)
@@ -296,9 +312,10 @@ mod tests {
 
     #[test]
     fn new_and_existing_names_get_content_and_mode() {
-        for unnamed in [true, false] {
+        for (no_unnamed, named_by_proc) in [(false, false), (false, true), (true, false)] {
             let (dir, disk) = disk(0o666);
-            disk.no_unnamed.store(!unnamed, Ordering::Relaxed);
+            disk.no_unnamed.store(no_unnamed, Ordering::Relaxed);
+            disk.named_by_proc.store(named_by_proc, Ordering::Relaxed);
             let path = dir.path().join("a");
             disk.create(&path, b"one").unwrap();
             let taken = disk.create(&path, b"two").unwrap_err();

@@ -289,6 +289,8 @@ fn jobs_are_made_alike() {
         "gnt-debug delay --submit 0",
         "gnt-debug delay --submit --print-jobid 0",
         "gnt-debug delay --print-jobid 0",
+        "gnt-cluster verify-disks",
+        "gnt-cluster verify-disks -g nothing",
         "gnt-cluster queue drain",
         "gnt-cluster queue info",
         "gnt-cluster queue undrain",
