@@ -118,14 +118,21 @@ pub fn completions_of(mut definition: Command) -> Vec<(String, Vec<u8>)> {
         (Shell::Fish, "fish/vendor_completions.d", "", ".fish"),
     ];
     let file = |(shell, directory, prefix, suffix)| {
-        let mut text = Vec::new();
-        generate(shell, &mut definition, &program, &mut text);
-        if shell == Shell::Bash {
-            text = coherent(&text, &program);
-        }
+        let text = completion_of(&mut definition, &program, shell);
         (format!("{directory}/{prefix}{program}{suffix}"), text)
     };
     files.map(file).to_vec()
+}
+
+fn completion_of(definition: &mut Command, program: &str, shell: Shell) -> Vec<u8> {
+    let mut text = Vec::new();
+    generate(shell, definition, program, &mut text);
+    match shell {
+        Shell::Bash => text = coherent(&text, program),
+        Shell::Fish => text.extend(operands(definition, program).into_bytes()),
+        _ => {}
+    }
+    text
 }
 
 /// The completion for bash with one name for each verb of `gnt-OBJECT`: the generator writes the
@@ -137,11 +144,33 @@ fn coherent(text: &[u8], program: &str) -> Vec<u8> {
     cases(&String::from_utf8_lossy(text)).into_bytes()
 }
 
+/// What fish needs to complete operands of a fixed set, of which the generator says nothing to it.
+fn operands(definition: &Command, program: &str) -> String {
+    let mut lines = String::new();
+    let mut add = |verb: &Command, condition: &str| {
+        let operands = verb.get_positionals().flat_map(clap::Arg::get_possible_values);
+        let words: Vec<String> = operands.map(|word| word.get_name().to_owned()).collect();
+        if !words.is_empty() {
+            let words = words.join(" ");
+            lines
+                .push_str(&format!("complete -c {program} -n \"{condition}\" -f -a \"{words}\"\n"));
+        }
+    };
+    let function = program.replace('-', "_");
+    for verb in definition.get_subcommands() {
+        let condition = format!("__fish_{function}_using_subcommand {}", verb.get_name());
+        add(verb, &condition);
+        for below in verb.get_subcommands() {
+            let name = below.get_name();
+            add(below, &format!("{condition}; and __fish_seen_subcommand_from {name}"));
+        }
+    }
+    lines
+}
+
 /// The completion of all of `gnt` for one shell.
 pub(crate) fn completion(shell: Shell) -> Vec<u8> {
-    let mut text = Vec::new();
-    generate(shell, &mut command(), "gnt", &mut text);
-    text
+    completion_of(&mut command(), "gnt", shell)
 }
 
 /// One verb and those below it, as a section of the page.
@@ -354,22 +383,74 @@ mod tests {
         }
     }
 
-    /// Shells that are not installed are not asked.
-    #[test]
-    fn other_shells_read_their_files() {
-        let root = installed();
-        for (shell, directory) in
-            [("zsh", "zsh/vendor-completions"), ("fish", "fish/vendor_completions.d")]
-        {
-            if Process::new(shell).arg("--version").stdout(Stdio::null()).status().is_err() {
-                eprintln!("NOT CHECKED: {shell} is not installed");
-                continue;
-            }
-            for file in std::fs::read_dir(root.path().join(directory)).unwrap() {
-                let path = file.unwrap().path();
-                let output = Process::new(shell).arg("-n").arg(&path).output().unwrap();
-                assert!(output.status.success(), "{}: {output:?}", path.display());
-            }
+    /// Lines, and what their last word becomes.
+    const COMPLETED: [(&str, &str); 7] = [
+        ("gnt mach", "machine"),
+        ("gnt job chan", "change-priority"),
+        ("gnt-job chan", "change-priority"),
+        ("gnt cluster queue un", "undrain"),
+        ("gnt-filter add --action RA", "RATE_LIMIT"),
+        ("gnt-node modify --offline y", "yes"),
+        ("gnt-debug delay --no-l", "--no-locks"),
+    ];
+
+    fn is_installed(shell: &str) -> bool {
+        let answers = Process::new(shell).arg("--version").stdout(Stdio::null()).status().is_ok();
+        if !answers {
+            eprintln!("skipped: {shell} is not installed");
         }
+        answers
+    }
+
+    #[test]
+    fn fish_completes() {
+        if !is_installed("fish") {
+            return;
+        }
+        let root = installed();
+        for (line, completed) in COMPLETED {
+            let program = line.split(' ').next().unwrap();
+            let file = root.path().join(format!("fish/vendor_completions.d/{program}.fish"));
+            let script = format!("source {}; complete -C '{line}'", file.display());
+            let mut fish = Process::new("fish");
+            // It keeps a history at home.
+            fish.args(["--no-config", "-c", &script]).env("HOME", root.path());
+            let output = fish.output().unwrap();
+            let offered = String::from_utf8(output.stdout).unwrap();
+            let words: Vec<&str> =
+                offered.lines().filter_map(|line| line.split('\t').next()).collect();
+            assert_eq!(words, [completed], "{line}");
+        }
+    }
+
+    /// On a terminal of its own, as it completes nothing without one.
+    #[test]
+    fn zsh_completes() {
+        if !is_installed("zsh") {
+            return;
+        }
+        let root = installed();
+        let found = root.path().join("found");
+        let mut script = format!(
+            "zmodload zsh/zpty\nzpty z 'zsh -f'\n\
+             zpty -w z 'fpath=({functions} $fpath); autoload -U compinit; compinit -u -D'\n\
+             zpty -w z 'keep() {{ print -r -- $BUFFER >> {found}; BUFFER=; }}; zle -N keep'\n\
+             zpty -w z 'bindkey ^T keep; echo at''tention'\nzpty -r z shown '*attention*'\n",
+            functions = root.path().join("zsh/vendor-completions").display(),
+            found = found.display(),
+        );
+        for (line, _completed) in COMPLETED {
+            script.push_str(&format!("zpty -n -w z $'{line}\\t\\x14'\n"));
+        }
+        script.push_str("zpty -w z exit\nwhile zpty -r z shown; do :; done\n");
+        let mut zsh = Process::new("zsh");
+        let output = zsh.args(["-f", "-c", &script]).env("HOME", root.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let found = std::fs::read_to_string(found).unwrap();
+        let expected = COMPLETED.map(|(line, completed)| {
+            let (before, _word) = line.rsplit_once(' ').unwrap();
+            format!("{before} {completed} ")
+        });
+        assert_eq!(found.lines().collect::<Vec<_>>(), expected);
     }
 }

@@ -7,7 +7,6 @@ mod waits;
 
 use std::sync::Arc;
 
-use luxi::method::Class;
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::Exception;
 use model::error::ExceptionKind;
@@ -141,32 +140,23 @@ impl LuxiService {
 
 /// The log's word on a request: who changes something is seen without asking for more.
 fn record(request: &Request, caller: Caller) {
-    match (request, request.class()) {
-        // Submissions are told of with their jobs, once those have ids.
-        (
-            Request::SubmitJob(_)
-            | Request::SubmitJobToDrainedQueue(_)
-            | Request::SubmitManyJobs(_),
-            _,
-        )
-        | (_, Class::Query | Class::Wait) => {
-            tracing::debug!(method = request.name(), uid = caller.uid, "request");
-        }
-        (_, Class::Change) => {
-            let (method, of, uid) = (request.name(), object(request), caller.uid);
-            tracing::info!(method, of, uid, "change asked for");
-        }
+    let (method, uid) = (request.name(), caller.uid);
+    match changed_by(request) {
+        Some(of) => tracing::info!(method, of, uid, "change asked for"),
+        None => tracing::debug!(method, uid, "request"),
     }
 }
 
-/// What a change is about, for the log.
-fn object(request: &Request) -> String {
-    match request {
+/// What a request would change, for the log. Submissions are told of with their jobs, once those
+/// have ids.
+fn changed_by(request: &Request) -> Option<String> {
+    let of = match request {
         Request::CancelJob(call) if call.kill => format!("job {}, kill", call.job_id),
         Request::CancelJob(call) => format!("job {}", call.job_id),
         Request::ChangeJobPriority(call) => format!("job {} to {}", call.job_id, call.priority),
         Request::ArchiveJob(call) => format!("job {}", call.job_id),
         Request::AutoArchiveJobs(call) => format!("jobs older than {} s", call.age),
+        Request::PickupJob(call) => format!("job {}", call.job_id),
         Request::ReplaceFilter(call) => format!("rule {}", call.uuid.as_deref().unwrap_or("new")),
         Request::DeleteFilter(call) => format!("rule {}", call.uuid),
         Request::SetDrainFlag(call) if call.drained => "drained".to_owned(),
@@ -175,8 +165,25 @@ fn object(request: &Request) -> String {
             call.until.map_or("no pause".to_owned(), |until| format!("pause until {until}"))
         }
         Request::GantryStageSecret(call) => format!("node {}", call.node_name),
-        _ => String::new(),
-    }
+        Request::SubmitJob(_)
+        | Request::SubmitJobToDrainedQueue(_)
+        | Request::SubmitManyJobs(_)
+        | Request::WaitForJobChange(_)
+        | Request::Query(_)
+        | Request::QueryFields(_)
+        | Request::QueryJobs(_)
+        | Request::QueryNodes(_)
+        | Request::QueryInstances(_)
+        | Request::QueryGroups(_)
+        | Request::QueryNetworks(_)
+        | Request::QueryExports(_)
+        | Request::QueryFilters(_)
+        | Request::QueryConfigValues(_)
+        | Request::QueryClusterInfo(_)
+        | Request::QueryTags(_)
+        | Request::GantryIpam(_) => return None,
+    };
+    Some(of)
 }
 
 /// Ganeti's refusal of a method that only its own daemons use.
@@ -196,4 +203,27 @@ fn no_locking(use_locking: bool) -> Result<(), Exception> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_tells_of_each_change_what_it_is_about() {
+        for (method, args, of) in [
+            ("CancelJob", "[7, true]", "job 7, kill"),
+            ("CancelJob", "[7]", "job 7"),
+            ("ChangeJobPriority", "[7, -10]", "job 7 to -10"),
+            ("AutoArchiveJobs", "[3600, 30]", "jobs older than 3600 s"),
+            ("ReplaceFilter", r#"[null, 1, [], "PAUSE", []]"#, "rule new"),
+            ("SetDrainFlag", "[false]", "not drained"),
+            ("SetWatcherPause", "[null]", "no pause"),
+            ("GantryStageSecret", r#"["n2", "hunter2"]"#, "node n2"),
+        ] {
+            let message = format!(r#"{{"method": "{method}", "args": {args}}}"#);
+            let request = Request::parse(message.as_bytes()).unwrap();
+            assert_eq!(changed_by(&request).as_deref(), Some(of), "{method}");
+        }
+    }
 }

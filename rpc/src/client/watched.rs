@@ -82,3 +82,49 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustls::AlertDescription;
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    /// A connection of which every read fails so.
+    struct Failing(fn() -> io::Error);
+
+    impl AsyncRead for Failing {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+            _buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Ready(Err((self.0)()))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_end_without_farewell_is_told_in_our_words() {
+        let (mut stream, word) = Watched::new(Failing(|| {
+            io::Error::new(io::ErrorKind::UnexpectedEof, "see the manual")
+        }));
+        let error = stream.read_u8().await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (io::ErrorKind::UnexpectedEof, CUT_OFF.into())
+        );
+        assert!(word.refusal().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_refused_certificate_is_remembered() {
+        let alert = || {
+            let alert = rustls::Error::AlertReceived(AlertDescription::UnknownCA);
+            io::Error::new(io::ErrorKind::InvalidData, alert)
+        };
+        let (mut stream, word) = Watched::new(Failing(alert));
+        let _error = stream.read_u8().await.unwrap_err();
+        assert!(word.refusal().is_some());
+        assert!(word.clone().refusal().is_some());
+    }
+}

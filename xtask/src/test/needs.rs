@@ -28,6 +28,8 @@ const NEEDS: &[Need] = &[
     Need { program: "debootstrap", package: "debootstrap", purpose: "a Debian to install on" },
     Need { program: "systemd-nspawn", package: "systemd-container", purpose: "starting it" },
     Need { program: "valgrind", package: "valgrind", purpose: "counting instructions" },
+    Need { program: "zsh", package: "zsh", purpose: "its completions" },
+    Need { program: "fish", package: "fish", purpose: "its completions" },
     Need { program: "script", package: "bsdutils", purpose: "its terminal" },
 ];
 
