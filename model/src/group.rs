@@ -1,6 +1,8 @@
 //! Core: node groups. There is one, which holds every node.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use uuid::Builder;
 
 use crate::time::Timestamp;
 
@@ -42,18 +44,41 @@ pub struct Group {
 }
 
 impl Group {
-    /// The default group as a cluster begins with it: it has the cluster's identity, which nothing
-    /// else has, and its age.
+    /// The default group as a cluster begins with it: with the cluster's age, and an identity that
+    /// follows from the cluster's.
     #[must_use]
     pub fn initial(cluster_uuid: &str, ctime: Timestamp) -> Self {
         Self {
             name: DEFAULT_GROUP.to_owned(),
-            uuid: cluster_uuid.to_owned(),
+            uuid: derived(cluster_uuid),
             alloc_policy: AllocPolicy::default(),
             serial_no: 1,
             ctime,
             mtime: ctime,
             tags: Vec::new(),
         }
+    }
+}
+
+/// The UUID (RFC 9562, version 8) of the default group of a cluster.
+fn derived(cluster_uuid: &str) -> String {
+    let hash = Sha256::new().chain_update(DEFAULT_GROUP).chain_update(cluster_uuid).finalize();
+    let mut bytes = [0; 16];
+    bytes.iter_mut().zip(hash).for_each(|(byte, hashed)| *byte = hashed);
+    Builder::from_custom_bytes(bytes).into_uuid().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_group_has_an_identity_of_its_own() {
+        let cluster = "0d7bb7f5-0a3e-4a3c-9d63-5a0b2cf7e6a1";
+        let group = Group::initial(cluster, Timestamp::from_micros(0));
+        let uuid: uuid::Uuid = group.uuid.parse().unwrap();
+        assert_eq!(uuid.get_version_num(), 8);
+        assert_eq!(group.uuid, Group::initial(cluster, Timestamp::from_micros(5)).uuid);
+        assert_ne!(group.uuid, cluster);
     }
 }

@@ -175,7 +175,7 @@ impl OpCode {
     #[must_use]
     pub fn reach(&self) -> Reach {
         match self {
-            Self::TestDelay(op) if op.on_nodes.is_empty() => Reach::Master,
+            Self::TestDelay(op) if !op.is_on_nodes() => Reach::Master,
             Self::ClusterPostInit(_)
             | Self::ClusterConfigQuery(_)
             | Self::ClusterQuery(_)

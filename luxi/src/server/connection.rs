@@ -229,7 +229,7 @@ impl<S: Service> Connection<S> {
     async fn send(&mut self, answer: Answer) -> Result<(), End> {
         let bytes = answer.as_bytes().len();
         if bytes <= SMALL_ANSWER_BYTES {
-            return write(&self.socket, &answer, self.shared.limits.answer_time).await;
+            return write(&mut self.socket, &answer, self.shared.limits.answer_time).await;
         }
         let room = match self.shared.unread.hold(bytes, Instant::now()) {
             Ok(room) => room,
@@ -237,7 +237,7 @@ impl<S: Service> Connection<S> {
                 drop(answer);
                 tracing::warn!(uid = self.caller.uid, bytes, "there is no room for an answer");
                 let refusal = Answer::failure(&no_room.into());
-                return write(&self.socket, &refusal, self.shared.limits.answer_time).await;
+                return write(&mut self.socket, &refusal, self.shared.limits.answer_time).await;
             }
         };
         tokio::select! {
@@ -246,12 +246,12 @@ impl<S: Service> Connection<S> {
                 tracing::warn!(uid = self.caller.uid, bytes, "client reads too slowly");
                 Err(End::SlowReader)
             }
-            sent = write(&self.socket, &answer, self.shared.limits.answer_time) => sent,
+            sent = write(&mut self.socket, &answer, self.shared.limits.answer_time) => sent,
         }
     }
 }
 
-async fn write(socket: &Socket, answer: &Answer, within: Duration) -> Result<(), End> {
+async fn write(socket: &mut Socket, answer: &Answer, within: Duration) -> Result<(), End> {
     // Most answers fit the socket's buffer, and need no deadline.
     let bytes = answer.as_bytes();
     let sent = socket.try_write(bytes).map_err(End::Io)?;

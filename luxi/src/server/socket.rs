@@ -1,7 +1,8 @@
 //! A client's socket, registered with the runtime for reading alone.
 //!
 //! Registered for writing, too, as the runtime's own type is, each socket would wake a thread
-//! whenever its client has read an answer, which tells nobody anything.
+//! whenever its client has read an answer, which tells nobody anything. Only that of a client which
+//! is slow to read comes to be so.
 
 use std::cell::RefCell;
 use std::io::{self, Read as _, Write as _};
@@ -20,7 +21,12 @@ thread_local! {
 }
 
 /// A client's socket.
-pub(super) struct Socket(AsyncFd<UnixStream>);
+pub(super) struct Socket {
+    /// None once it could not be registered again.
+    stream: Option<AsyncFd<UnixStream>>,
+    /// It is registered for writing, too, as its client was slow to read.
+    writes: bool,
+}
 
 impl Socket {
     /// Takes over an accepted connection.
@@ -28,7 +34,12 @@ impl Socket {
     /// # Errors
     /// What the system says.
     pub(super) fn new(stream: tokio::net::UnixStream) -> io::Result<Self> {
-        register(stream.into_std()?, Interest::READABLE).map(Self)
+        let stream = register(stream.into_std()?, Interest::READABLE)?;
+        Ok(Self { stream: Some(stream), writes: false })
+    }
+
+    fn stream(&self) -> io::Result<&AsyncFd<UnixStream>> {
+        self.stream.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
     /// Ends when there may be something to read, or the client sends no more.
@@ -36,7 +47,7 @@ impl Socket {
     /// # Errors
     /// The runtime is ending.
     pub(super) async fn readable(&self) -> io::Result<()> {
-        self.0.readable().await.map(|mut guard| guard.retain_ready())
+        self.stream()?.readable().await.map(|mut guard| guard.retain_ready())
     }
 
     /// Appends what has come to `buffer`, at most `most` bytes and [`READ_BYTES_MAX`]; gives how
@@ -45,10 +56,11 @@ impl Socket {
     /// # Errors
     /// `WouldBlock` if nothing has come; or what the system says.
     pub(super) fn try_read(&self, buffer: &mut BytesMut, most: usize) -> io::Result<usize> {
+        let stream = self.stream()?;
         CHUNK.with_borrow_mut(|chunk| {
             let most = most.min(chunk.len());
             let chunk = chunk.get_mut(..most).unwrap_or_default();
-            let read = self.0.try_io(Interest::READABLE, |mut stream| stream.read(chunk))?;
+            let read = stream.try_io(Interest::READABLE, |mut stream| stream.read(chunk))?;
             buffer.extend_from_slice(chunk.get(..read).unwrap_or_default());
             Ok(read)
         })
@@ -59,7 +71,7 @@ impl Socket {
     /// # Errors
     /// What the system says; a lack of room is none.
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self.0.get_ref().write(bytes) {
+        match self.stream()?.get_ref().write(bytes) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
             sent => sent,
         }
@@ -69,10 +81,17 @@ impl Socket {
     ///
     /// # Errors
     /// What the system says.
-    pub(super) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
-        let writer = register(self.0.get_ref().try_clone()?, Interest::WRITABLE)?;
+    pub(super) async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        if !self.writes
+            && let Some(stream) = self.stream.take()
+        {
+            let both = Interest::READABLE | Interest::WRITABLE;
+            self.stream = Some(register(stream.into_inner(), both)?);
+            self.writes = true;
+        }
+        let stream = self.stream()?;
         while !bytes.is_empty() {
-            let mut guard = writer.writable().await?;
+            let mut guard = stream.writable().await?;
             if let Ok(sent) = guard.try_io(|stream| stream.get_ref().write(bytes)) {
                 bytes = bytes.get(sent?..).unwrap_or_default();
             }
@@ -87,8 +106,9 @@ impl Socket {
     pub(super) async fn hung_up(&self) -> io::Result<bool> {
         // Nobody sends out of band: this is an interest in the end alone.
         let end = Interest::PRIORITY;
-        drop(self.0.ready(end).await?);
-        let both = self.0.ready(end | Interest::WRITABLE).await?;
+        let stream = self.stream()?;
+        drop(stream.ready(end).await?);
+        let both = stream.ready(end | Interest::WRITABLE).await?;
         Ok(both.ready().is_write_closed())
     }
 }

@@ -1,11 +1,13 @@
 //! Opcodes that exercise the queue.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::Exception;
 use model::error::ErrorCode;
 use model::job::LogType;
+use model::node::Node;
 use model::opcode::{TestDelay, TestJqueue};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -148,7 +150,17 @@ trait OnNodes {
 
 impl OnNodes for TestDelay {
     fn nodes(&self, config: &Config) -> Result<Vec<model::NodeName>, Exception> {
-        self.on_nodes.iter().map(|name| config.node(name).map(|node| node.name.clone())).collect()
+        let named = |node: &Arc<Node>| node.name.clone();
+        if !self.on_nodes.is_empty() {
+            return self.on_nodes.iter().map(|name| config.node(name).map(named)).collect();
+        }
+        let uuids = self.on_node_uuids.iter().flatten();
+        let node = |uuid: &String| {
+            let found = config.nodes.values().find(|node| node.uuid == *uuid).map(named);
+            let unknown = || format!("Node with UUID {uuid} is not known");
+            found.ok_or_else(|| Exception::prereq(unknown(), ErrorCode::UnknownEntity))
+        };
+        uuids.map(node).collect()
     }
 }
 
@@ -286,5 +298,36 @@ impl Drop for TestSocket {
         if let Err(error) = std::fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove a test's socket");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::node::NodeRole;
+    use model::opcode::{OpCode, Reach};
+
+    use super::*;
+    use crate::testing::{config, node};
+
+    #[test]
+    fn nodes_are_found_by_name_or_else_by_uuid() {
+        let config = config(&[node("n7", NodeRole::Regular)]);
+        let uuid = &config.node("n7").unwrap().uuid;
+        let op = |names: &[&str], uuids: &[&str]| TestDelay {
+            on_nodes: names.iter().map(|&name| name.to_owned()).collect(),
+            on_node_uuids: Some(uuids.iter().map(|&uuid| uuid.to_owned()).collect()),
+            ..TestDelay::on_master(0.0)
+        };
+        let names = |op: TestDelay| {
+            let found = op.nodes(&config).map_err(|error| error.to_string())?;
+            Ok::<_, String>(found.iter().map(|name| name.to_string()).collect::<Vec<_>>())
+        };
+        assert_eq!(names(op(&[], &[uuid])), Ok(vec!["n7".to_owned()]));
+        assert_eq!(names(op(&["n7"], &["nothing"])), Ok(vec!["n7".to_owned()]));
+        assert!(names(op(&[], &["nothing"])).unwrap_err().contains("UUID nothing"));
+        assert_eq!(names(op(&[], &[])), Ok(Vec::new()));
+        let reach = |op| OpCode::TestDelay(op).reach();
+        assert_eq!(reach(op(&[], &[])), Reach::Master);
+        assert_eq!(reach(op(&[], &[uuid])), Reach::Agents);
     }
 }

@@ -14,7 +14,7 @@ pub struct TestDelay {
     /// Names of nodes to sleep on.
     #[serde(default)]
     pub on_nodes: Vec<String>,
-    /// Sent by Ganeti's client; the names are what counts.
+    /// Their UUIDs; names, if there are any, are what counts.
     #[serde(default)]
     pub on_node_uuids: Option<Vec<String>>,
     /// How often to sleep again; zero means once.
@@ -46,6 +46,13 @@ impl TestDelay {
             no_locks: true,
             opportunistic_locking: false,
         }
+    }
+
+    /// Whether it sleeps on nodes by their agents.
+    #[must_use]
+    pub fn is_on_nodes(&self) -> bool {
+        let uuids = self.on_node_uuids.as_ref();
+        !self.on_nodes.is_empty() || uuids.is_some_and(|uuids| !uuids.is_empty())
     }
 }
 
