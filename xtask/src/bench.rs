@@ -6,6 +6,7 @@
 pub mod client;
 pub mod cluster;
 pub mod disk;
+pub mod floor;
 pub mod instructions;
 pub mod live;
 pub mod locks;
@@ -121,6 +122,9 @@ pub enum BenchError {
     /// The disk could not be measured.
     #[error("cannot measure the disk")]
     Disk(#[from] DiskError),
+    /// The least that a job costs could not be measured.
+    #[error("cannot measure what a job costs at least")]
+    Floor(#[source] std::io::Error),
     /// A cluster could not be measured.
     #[error("cannot measure a cluster")]
     Cluster(#[from] cluster::ClusterError),

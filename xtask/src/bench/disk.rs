@@ -12,7 +12,7 @@ use super::report::Report;
 use super::{BenchError, Setting};
 
 /// Size of a record: a job file with one small opcode.
-const RECORD_BYTES: usize = 1_100;
+pub const RECORD_BYTES: usize = 1_100;
 /// Size of the file that records are appended to: as a journal's segment, written before it is
 /// used, so that an append changes nothing but content.
 const FILE_BYTES: usize = 64 << 20;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::client::Tally;
 use super::cluster::{Cluster, ClusterError, count_jobs};
 use super::disk::Sample;
+use super::floor::Floor;
 use super::report::{Report, Target};
 use super::{BenchError, Setting, disk};
 
@@ -28,56 +29,97 @@ const COMPANY_SECONDS: f64 = 3_600.0;
 /// The programs do not build, or something did not serve.
 pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     disk::bench(setting, report)?;
-    let mut appender = disk::Appender::prepare(&setting.dir)?;
+    let mut machine = Machine::prepare(setting)?;
     let cluster = Cluster::start(setting)?;
     let one = Load { clients: 1, jobs: 1 };
     for load in [one, Load { clients: 16, jobs: 1 }, Load { clients: 16, jobs: 50 }] {
         let name = format!("queue.{}x{}", load.clients, load.jobs);
-        in_slices(&cluster, load, setting, &mut appender)?.report(&name, report);
+        in_slices(&cluster, load, setting, &mut machine)?.report(&name, report);
     }
     report.aim("queue.1x1.jobs", Target::RatioAtLeast(0.3));
     report.aim("queue.1x1.submit.p50", Target::RatioBelow(2.0));
     report.aim("queue.16x1.jobs", Target::ValueAbove(15_000.0));
     report.aim("queue.16x1.masterd_cpu_per_job", Target::ValueBelow(60.0));
-    sustained(&cluster, setting, &mut appender, report)?;
+    sustained(&cluster, setting, &mut machine, report)?;
     cluster.start_jobs(COMPANY, COMPANY_SECONDS)?;
-    let beside = in_slices(&cluster, one, setting, &mut appender)?;
+    let beside = in_slices(&cluster, one, setting, &mut machine)?;
     beside.report("queue.1x1_beside_1000", report);
     report.aim("queue.1x1_beside_1000.finish.p99", Target::ValueBelow(10_000.0));
     cluster.abandon();
     Ok(())
 }
 
-/// Measures a load, with a look at the disk before each part of it.
+/// What loads are compared with.
+struct Machine {
+    appender: disk::Appender,
+    floor: Floor,
+}
+
+impl Machine {
+    fn prepare(setting: &Setting) -> Result<Self, BenchError> {
+        let appender = disk::Appender::prepare(&setting.dir)?;
+        let floor = Floor::prepare(&setting.dir).map_err(BenchError::Floor)?;
+        Ok(Self { appender, floor })
+    }
+
+    /// Looks at disk and processor, a while.
+    fn look(&mut self, time: Duration) -> Result<Baseline, BenchError> {
+        let disk = self.appender.measure(time)?;
+        let floor = self.floor.measure().map_err(BenchError::Floor)?;
+        Ok(Baseline { disk, floors: vec![floor] })
+    }
+}
+
+/// What disk and processor do by themselves.
+struct Baseline {
+    disk: Sample,
+    /// See [`Floor::measure`].
+    floors: Vec<f64>,
+}
+
+impl Baseline {
+    /// Adds what was seen at another time.
+    fn extend(&mut self, other: Self) {
+        self.disk.extend(other.disk);
+        self.floors.extend(other.floors);
+    }
+
+    /// Microseconds of processor time that a job costs at least.
+    fn floor_us(&self) -> f64 {
+        self.floors.iter().sum::<f64>() / count_as_number(count(self.floors.len()))
+    }
+}
+
+/// Measures a load, with a look at the machine before each part of it.
 fn in_slices(
     cluster: &Cluster,
     load: Load,
     setting: &Setting,
-    appender: &mut disk::Appender,
+    machine: &mut Machine,
 ) -> Result<Compared, BenchError> {
     let time = setting.time / SLICES;
-    let mut disk = appender.measure(time / 2)?;
+    let mut baseline = machine.look(time / 2)?;
     let mut found = measure(cluster, load, Until::Time(time))?;
     for _ in 1..SLICES {
-        disk.extend(appender.measure(time / 2)?);
+        baseline.extend(machine.look(time / 2)?);
         found.extend(measure(cluster, load, Until::Time(time))?);
     }
-    Ok(Compared { found, disk })
+    Ok(Compared { found, baseline })
 }
 
 /// A load of many jobs without a pause, with all of their files.
 fn sustained(
     cluster: &Cluster,
     setting: &Setting,
-    appender: &mut disk::Appender,
+    machine: &mut Machine,
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let load = Load { clients: 16, jobs: 50 };
     let jobs = if setting.quick { SUSTAINED_JOBS_QUICK } else { SUSTAINED_JOBS };
-    let disk = appender.measure(setting.time / SLICES)?;
+    let baseline = machine.look(setting.time / SLICES)?;
     let each = jobs / count(load.clients);
     let found = measure(cluster, load, Until::Jobs(each))?;
-    Compared { found, disk }.report("queue.sustained", report);
+    Compared { found, baseline }.report("queue.sustained", report);
     report.aim("queue.sustained.jobs_with_files", Target::ValueAbove(20_000.0));
     Ok(())
 }
@@ -118,15 +160,15 @@ impl Found {
     }
 }
 
-/// What a load came to, and the disk at the same time.
+/// What a load came to, and the machine at the same time.
 struct Compared {
     found: Found,
-    disk: Sample,
+    baseline: Baseline,
 }
 
 impl Compared {
     fn report(&self, name: &str, report: &mut Report) {
-        let Self { found, disk } = self;
+        let Self { found, baseline: Baseline { disk, .. } } = self;
         let jobs = count_as_number(found.jobs);
         let rate = |elapsed: Duration| jobs / elapsed.as_secs_f64();
         let baseline = disk.per_second();
@@ -140,7 +182,8 @@ impl Compared {
             report.add_compared(format!("{name}.{what}.p99"), p99, "us", baseline);
         }
         let cpu = found.cpu * 1e6 / jobs.max(1.0);
-        report.add(format!("{name}.masterd_cpu_per_job"), cpu, "us");
+        let floor = self.baseline.floor_us();
+        report.add_compared(format!("{name}.masterd_cpu_per_job"), cpu, "us", floor);
     }
 }
 
