@@ -256,6 +256,8 @@ async fn write(socket: &mut Socket, answer: &Answer, within: Duration) -> Result
     let bytes = answer.as_bytes();
     let sent = socket.try_write(bytes).map_err(End::Io)?;
     if sent == bytes.len() {
+        // Who sends many requests ahead does not hold up others.
+        tokio::task::coop::consume_budget().await;
         return Ok(());
     }
     match timeout(within, socket.write_all(bytes.get(sent..).unwrap_or_default())).await {
