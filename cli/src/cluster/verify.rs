@@ -148,6 +148,8 @@ pub(super) fn disks(arguments: VerifyDisksArguments, session: &Session) -> Resul
             say(format_args!("Error gathering data on node {node}: {why}"))?;
             say("You need to fix these nodes first before fixing instances")?;
         }
+        // There are no instances yet whose disks could be missing.
+        say("No disks need to be activated.")?;
     }
     if unasked == 0 && outcome.failed == 0 { Ok(()) } else { Err(CliError::Told) }
 }

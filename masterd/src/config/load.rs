@@ -241,7 +241,8 @@ mod tests {
     #[test]
     fn a_group_that_was_never_changed_has_no_document() {
         let mut config = load(&documents()).unwrap();
-        assert_eq!(config.group.uuid, config.cluster.uuid);
+        let initial = Group::initial(&config.cluster.uuid, config.cluster.ctime);
+        assert_eq!(*config.group, initial);
         let mut group = config.group.as_ref().clone();
         group.tags = vec!["rack:blue".to_owned()];
         let mut all = documents();

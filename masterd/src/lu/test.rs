@@ -320,7 +320,7 @@ mod tests {
         };
         let names = |op: TestDelay| {
             let found = op.nodes(&config).map_err(|error| error.to_string())?;
-            Ok::<_, String>(found.iter().map(|name| name.to_string()).collect::<Vec<_>>())
+            Ok::<_, String>(found.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         assert_eq!(names(op(&[], &[uuid])), Ok(vec!["n7".to_owned()]));
         assert_eq!(names(op(&["n7"], &["nothing"])), Ok(vec!["n7".to_owned()]));
