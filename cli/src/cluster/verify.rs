@@ -139,19 +139,24 @@ pub(super) fn disks(arguments: VerifyDisksArguments, session: &Session) -> Resul
     let job = JobArguments { priority: arguments.priority, ..JobArguments::default() };
     let Some(result) = job.run_raw(op, session)? else { return Ok(()) };
     let outcome = made_by(&result).wait(session, &mut session.connect()?, true)?;
-    let mut unasked = 0;
+    let mut all_asked = true;
     for (_place, results) in &outcome.results {
-        let nodes = results.first().and_then(|found| found.get(0)).and_then(Value::as_object);
-        for (node, why) in nodes.into_iter().flatten() {
-            unasked += 1;
-            let why = python::text(why);
+        let unasked = unasked(results);
+        for (node, why) in &unasked {
             say(format_args!("Error gathering data on node {node}: {why}"))?;
             say("You need to fix these nodes first before fixing instances")?;
         }
+        all_asked &= unasked.is_empty();
         // There are no instances yet whose disks could be missing.
         say("No disks need to be activated.")?;
     }
-    if unasked == 0 && outcome.failed == 0 { Ok(()) } else { Err(CliError::Told) }
+    if all_asked && outcome.failed == 0 { Ok(()) } else { Err(CliError::Told) }
+}
+
+/// The nodes that a check of disks could not ask, and why not.
+fn unasked(results: &[Value]) -> Vec<(&str, String)> {
+    let nodes = results.first().and_then(|found| found.get(0)).and_then(Value::as_object);
+    nodes.into_iter().flatten().map(|(node, why)| (node.as_str(), python::text(why))).collect()
 }
 
 /// The jobs that a check made.
@@ -164,4 +169,16 @@ fn made_by(result: &Value) -> Batch {
         batch.add(None, submission.unwrap_or_else(unread));
     }
     batch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_were_not_asked_are_named() {
+        assert_eq!(unasked(&[json!([{}, [], {}])]), []);
+        let found = [json!([{"n1": "no answer"}, [], {}])];
+        assert_eq!(unasked(&found), [("n1", "no answer".to_owned())]);
+    }
 }

@@ -108,6 +108,7 @@ impl Socket {
         let end = Interest::PRIORITY;
         let stream = self.stream()?;
         drop(stream.ready(end).await?);
+        // An answer tells only of what was asked for, and this one is there at once.
         let both = stream.ready(end | Interest::WRITABLE).await?;
         Ok(both.ready().is_write_closed())
     }
