@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use queue_format::{Batch, Callbacks, Change, Committer, Epoch, Key, Store, StoreOptions};
+use queue_format::{Callbacks, Change, Committer, Epoch, Key, Store, StoreOptions};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::{Engine, EngineOptions};
+use crate::{Engine, EngineOptions, Link, Peers, Proposer};
 
 /// Bytes of a document: a small job.
 const DOCUMENT_BYTES: usize = 1100;
@@ -83,20 +83,28 @@ pub async fn run(directory: &Path, time: Duration) -> Result<Vec<Row>, BenchErro
     let closed = tokio::task::spawn_blocking(move || closing.close()).await;
     closed.map_err(fail("the committer"))?.map_err(fail("the committer"))?;
 
-    let options =
-        EngineOptions { node: 1, address: "localhost".to_owned(), store: StoreOptions::default() };
-    let (engine, mut committed) =
-        Engine::open(&directory.join("engine"), options).await.map_err(fail("the engine"))?;
-    let mut listener = JoinSet::new();
-    listener.spawn(async move { while committed.recv().await.is_some() {} });
-    engine.take_over(Duration::from_secs(10)).await.map_err(fail("the engine"))?;
+    let options = EngineOptions::new(1, "localhost", StoreOptions::default());
+    let opened = Engine::open(&directory.join("engine"), options, Arc::new(Nobody)).await;
+    let (engine, mut committed) = opened.map_err(fail("the engine"))?;
+    let mut running = JoinSet::new();
+    running.spawn(async move { while committed.recv().await.is_some() {} });
+    let epoch = engine.take_over(Duration::from_secs(10)).await.map_err(fail("the engine"))?;
     let engine = Arc::new(engine);
+    let proposer = Arc::new(Proposer::new(engine.clone(), epoch));
+    let run = proposer.clone();
+    running.spawn(async move {
+        let answer = |tags: Vec<oneshot::Sender<()>>, _, _| {
+            tags.into_iter().for_each(|tag| tag.send(()).unwrap_or(()));
+        };
+        run.run(Box::new(answer)).await;
+    });
     for clients in CLIENTS {
         let name = format!("engine, {clients} clients");
-        let shared = engine.clone();
+        let shared = proposer.clone();
         let propose = move |change| propose(shared.clone(), change);
         rows.push(measure((name, base), clients, time, propose).await);
     }
+    proposer.close();
     engine.close().await.map_err(fail("the engine"))?;
     Ok(rows)
 }
@@ -106,8 +114,19 @@ async fn commit(committer: Arc<Committer<oneshot::Sender<()>>>, change: Change) 
     committer.submit(vec![change], send).is_ok() && done.await.is_ok()
 }
 
-async fn propose(engine: Arc<Engine>, change: Change) -> bool {
-    engine.propose(Batch(vec![change])).await.is_ok()
+async fn propose(proposer: Arc<Proposer<oneshot::Sender<()>>>, change: Change) -> bool {
+    let (send, done) = oneshot::channel();
+    proposer.submit(vec![change], send).is_ok() && done.await.is_ok()
+}
+
+/// The way to others of who has none.
+#[derive(Debug)]
+struct Nobody;
+
+impl Peers for Nobody {
+    fn link(&self, member: u64, _node: &str) -> Box<dyn Link> {
+        unreachable!("a lone voter asks member {member}")
+    }
 }
 
 async fn measure<C, F>(

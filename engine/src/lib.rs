@@ -1,9 +1,10 @@
 //! The replication engine behind one small interface: take over, propose a batch, see it applied.
 //!
 //! The engine is Raft by `openraft`, on the store of `queue-format`: our journal is its log, our
-//! keys and files are its state machine. In reading order: [`Engine`] is all that a caller sees;
-//! `types` translates between the engine's words and ours, `log` is its log storage, `state` its
-//! state machine, `network` its way to other members.
+//! keys and files are its state machine. In reading order: [`Engine`] is all that a caller sees, and
+//! [`Proposer`], which makes one batch of all that waits; [`Peers`] is what the owner provides, the
+//! way to other members. `types` and `message` translate between the engine's words and ours,
+//! `log` is its log storage, `state` its state machine, `network` asks other members.
 //!
 //! The rules that decide safety are kept here, so that no caller can get past them:
 //! a restarted leader does not resume, elections happen only when asked for and only with the
@@ -14,8 +15,12 @@
 #[cfg(feature = "bench")]
 pub mod bench;
 mod engine;
+mod error;
 mod log;
+mod message;
 mod network;
+mod peers;
+mod proposer;
 mod state;
 mod types;
 
@@ -23,5 +28,9 @@ mod types;
 mod tests;
 
 pub use engine::{
-    Committed, Engine, EngineOptions, OnFatal, OpenError, ProposeError, TakeOverError,
+    AnswerError, Committed, Engine, EngineOptions, Follower, LEASE_MS, Members, MembersChange,
+    MembersError, OnFatal, Standing,
 };
+pub use error::{HandOverError, OpenError, ProposeError, TakeOverError};
+pub use peers::{Answer, Link, PeerError, Peers};
+pub use proposer::{End, OnCommitted, Proposer};

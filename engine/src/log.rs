@@ -15,13 +15,13 @@ use bytes::Bytes;
 use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
 use parking_lot::Mutex;
-use queue_format::journal::{Entry, Payload as Stored, Record};
+use queue_format::journal::Record;
 use queue_format::{Recorder, RecoveredLog};
 use tokio::sync::{oneshot, watch};
 
 use crate::types::{
-    LogEntry, LogId, Payload, Proposal, TypeConfig, Vote, log_id, members_from_text,
-    members_to_text, position, vote_from_text, vote_to_text,
+    LogEntry, LogId, TypeConfig, Vote, entry_from_stored, entry_to_stored, log_id, position,
+    vote_from_text, vote_to_text,
 };
 
 /// What comes back from the store when records are durable.
@@ -59,17 +59,8 @@ impl Memory {
         let applied = log_id(log.applied);
         let mut memory = Self { purged: applied, committed: applied, vote, ..Self::default() };
         for entry in &log.tail {
-            let id = log_id(entry.position)
-                .ok_or_else(|| io::Error::other("an entry has the position of none"))?;
-            let payload = match &entry.payload {
-                Stored::Batch(bytes) => Payload::Normal(Proposal(bytes.clone())),
-                Stored::Blank => Payload::Blank,
-                Stored::Membership(text) => {
-                    let text = std::str::from_utf8(text).map_err(io::Error::other)?;
-                    Payload::Membership(members_from_text(text).map_err(io::Error::other)?)
-                }
-            };
-            memory.entries.insert(id.index(), (0, LogEntry { log_id: id, payload }));
+            let entry = entry_from_stored(entry).map_err(io::Error::other)?;
+            memory.entries.insert(entry.log_id.index(), (0, entry));
         }
         Ok(memory)
     }
@@ -100,6 +91,18 @@ impl Log {
         Self { recorder, memory: Arc::new(Mutex::new(memory)), durable }
     }
 
+    /// The last entry, durable or not.
+    pub(crate) fn last(&self) -> Option<LogId> {
+        let memory = self.memory.lock();
+        let last = memory.entries.last_key_value().map(|(_index, (_number, entry))| entry.log_id);
+        last.max(memory.purged)
+    }
+
+    /// Entries in memory.
+    pub(crate) fn kept(&self) -> usize {
+        self.memory.lock().entries.len()
+    }
+
     /// Waits until the entry is durable here. One that is not in the log was so long ago.
     pub(crate) async fn wait_durable(&mut self, index: u64) -> io::Result<()> {
         let number = match self.memory.lock().entries.get(&index) {
@@ -113,15 +116,6 @@ impl Log {
 
 fn ended() -> io::Error {
     io::Error::other("the store has ended")
-}
-
-fn record(entry: &LogEntry) -> Record {
-    let payload = match &entry.payload {
-        Payload::Blank => Stored::Blank,
-        Payload::Normal(Proposal(batch)) => Stored::Batch(batch.clone()),
-        Payload::Membership(members) => Stored::Membership(Bytes::from(members_to_text(members))),
-    };
-    Record::Entry(Entry { position: position(&entry.log_id), payload })
 }
 
 impl RaftLogReader<TypeConfig> for Log {
@@ -142,9 +136,8 @@ impl RaftLogStorage<TypeConfig> for Log {
     type LogReader = Self;
 
     async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, io::Error> {
-        let memory = self.memory.lock();
-        let last = memory.entries.last_key_value().map(|(_index, (_number, entry))| entry.log_id);
-        Ok(LogState { last_purged_log_id: memory.purged, last_log_id: last.max(memory.purged) })
+        let last_log_id = self.last();
+        Ok(LogState { last_purged_log_id: self.memory.lock().purged, last_log_id })
     }
 
     async fn get_log_reader(&mut self) -> Self {
@@ -187,7 +180,7 @@ impl RaftLogStorage<TypeConfig> for Log {
             let number = memory.appends;
             let mut records = Vec::new();
             for entry in entries {
-                records.push(record(&entry));
+                records.push(Record::Entry(entry_to_stored(&entry)));
                 memory.entries.insert(entry.log_id.index(), (number, entry));
             }
             (number, records)

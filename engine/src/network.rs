@@ -1,9 +1,11 @@
-//! The way to the other members. A lone voter has none.
+//! The engine's network on the owner's links.
 
 use std::future::Future;
-use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
-use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
+use bytes::Bytes;
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::RPCOption;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
@@ -12,68 +14,176 @@ use openraft::raft::{
 use openraft::type_config::alias::{SnapshotOf, VoteOf};
 use openraft::{BasicNode, OptionalSend, RaftNetworkFactory, RaftNetworkV2};
 
+use crate::message::{self, Kind, MessageError, SnapshotHead};
+use crate::peers::{Link, PeerError, Peers};
 use crate::state::Image;
-use crate::types::TypeConfig;
+use crate::types::{LogEntry, Payload, Proposal, TypeConfig, members_to_text, position};
 
-/// Reaches nobody.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NoPeers;
+/// How long entries may take to be durable at the other member: a disk that is busy flushes in
+/// some hundred milliseconds. The engine's own limit, a heartbeat, would send them again meanwhile.
+const APPEND_LIMIT: Duration = Duration::from_secs(3);
 
-fn unreachable() -> Unreachable<TypeConfig> {
-    Unreachable::new(&io::Error::other("this member knows no way to others"))
+/// How long a part of a snapshot may take, and its begin: some writes to a file.
+const SNAPSHOT_PART_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long a member may take to replace its files by a snapshot: a million of them.
+const SNAPSHOT_END_LIMIT: Duration = Duration::from_secs(1_800);
+
+/// Bytes of one part of a snapshot: large enough for few questions, small enough for memory.
+const SNAPSHOT_PART_BYTES: usize = 1 << 20;
+
+/// Bytes of entries in one question, or one entry that is larger: what a few milliseconds carry.
+const APPEND_BYTES_MAX: usize = 4 << 20;
+
+/// How many of these entries go into one question: one at least.
+fn fitting(entries: &[LogEntry]) -> usize {
+    let mut bytes = 0;
+    let fits = entries.iter().take_while(|entry| {
+        bytes += match &entry.payload {
+            Payload::Normal(Proposal(batch)) => batch.len(),
+            Payload::Blank | Payload::Membership(_) => 0,
+        };
+        bytes <= APPEND_BYTES_MAX
+    });
+    fits.count().max(1)
 }
 
-impl RaftNetworkFactory<TypeConfig> for NoPeers {
-    type Network = Self;
+/// Makes links as the engine asks for them.
+#[derive(Debug, Clone)]
+pub(crate) struct Network(pub(crate) Arc<dyn Peers>);
 
-    async fn new_client(&mut self, _target: u64, _node: &BasicNode) -> Self {
-        Self
+/// One link of the engine.
+pub(crate) struct Wire(Box<dyn Link>);
+
+type Refused = RPCError<TypeConfig>;
+
+fn refused(error: &PeerError) -> Refused {
+    if error.soon { NetworkError::new(error).into() } else { Unreachable::new(error).into() }
+}
+
+fn not_understood(error: &MessageError) -> Refused {
+    Unreachable::from_string(format!("the answer of the other member: {error}")).into()
+}
+
+impl Wire {
+    async fn ask<T>(
+        &mut self,
+        kind: Kind,
+        body: Bytes,
+        limit: Duration,
+        read: impl FnOnce(Bytes) -> Result<T, MessageError>,
+    ) -> Result<T, Refused> {
+        let answer = self.0.ask(kind as u8, body, limit).await.map_err(|error| refused(&error))?;
+        read(answer).map_err(|error| not_understood(&error))
+    }
+
+    async fn send(
+        &mut self,
+        vote: VoteOf<TypeConfig>,
+        snapshot: SnapshotOf<TypeConfig, Image>,
+    ) -> Result<SnapshotResponse<TypeConfig>, Refused> {
+        let members = &snapshot.meta.last_membership;
+        let head = SnapshotHead {
+            vote,
+            at: snapshot.meta.last_log_id.as_ref().map(position).unwrap_or_default(),
+            members_at: members.log_id().as_ref().map(position).unwrap_or_default(),
+            members: members_to_text(members.membership()),
+        };
+        let begin = message::snapshot_head(&head);
+        let read = message::read_voted;
+        let theirs = self.ask(Kind::SnapshotBegin, begin, SNAPSHOT_PART_LIMIT, read).await?;
+        if theirs > vote {
+            return Ok(SnapshotResponse::new(theirs));
+        }
+        let broken = |error: std::io::Error| Refused::from(NetworkError::new(&error));
+        let mut image = snapshot.snapshot;
+        let mut number = 0;
+        loop {
+            let (back, part) = image.part(SNAPSHOT_PART_BYTES).map_err(broken)?;
+            image = back;
+            let Some(part) = part else { break };
+            let body = message::snapshot_part(number, &part);
+            self.ask(Kind::SnapshotPart, body, SNAPSHOT_PART_LIMIT, read).await?;
+            number += 1;
+        }
+        let end = message::snapshot_end(number);
+        let theirs = self.ask(Kind::SnapshotEnd, end, SNAPSHOT_END_LIMIT, read).await?;
+        Ok(SnapshotResponse::new(theirs))
     }
 }
 
-impl RaftNetworkV2<TypeConfig> for NoPeers {
+impl RaftNetworkFactory<TypeConfig> for Network {
+    type Network = Wire;
+
+    async fn new_client(&mut self, target: u64, node: &BasicNode) -> Wire {
+        Wire(self.0.link(target, &node.addr))
+    }
+}
+
+impl RaftNetworkV2<TypeConfig> for Wire {
     type SnapshotData = Image;
 
     async fn append_entries(
         &mut self,
-        _request: AppendEntriesRequest<TypeConfig>,
-        _option: RPCOption,
+        request: AppendEntriesRequest<TypeConfig>,
+        option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
-        Err(unreachable().into())
+        if request.entries.is_empty() {
+            let body = message::append(&request);
+            return self.ask(Kind::Append, body, option.hard_ttl(), message::read_appended).await;
+        }
+        let all = request.entries.len();
+        let mut request = request;
+        request.entries.truncate(fitting(&request.entries));
+        let body = message::append(&request);
+        let answer = self.ask(Kind::Append, body, APPEND_LIMIT, message::read_appended).await?;
+        let sent = request.entries.last().map(|entry| entry.log_id);
+        Ok(match answer {
+            AppendEntriesResponse::Success if request.entries.len() < all => {
+                AppendEntriesResponse::PartialSuccess(sent)
+            }
+            answer => answer,
+        })
     }
 
     async fn vote(
         &mut self,
-        _request: VoteRequest<TypeConfig>,
-        _option: RPCOption,
+        request: VoteRequest<TypeConfig>,
+        option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
-        Err(unreachable().into())
+        let body = message::ballot(&request);
+        self.ask(Kind::Vote, body, option.hard_ttl(), message::read_balloted).await
     }
 
     // Left out, it would be granted by everyone who cannot be reached.
     async fn pre_vote(
         &mut self,
-        _request: VoteRequest<TypeConfig>,
-        _option: RPCOption,
+        request: VoteRequest<TypeConfig>,
+        option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
-        Err(unreachable().into())
+        let body = message::ballot(&request);
+        self.ask(Kind::PreVote, body, option.hard_ttl(), message::read_balloted).await
     }
 
     async fn full_snapshot(
         &mut self,
-        _vote: VoteOf<TypeConfig>,
-        _snapshot: SnapshotOf<TypeConfig, Image>,
-        _cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        vote: VoteOf<TypeConfig>,
+        snapshot: SnapshotOf<TypeConfig, Image>,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
-        Err(unreachable().into())
+        tokio::select! {
+            sent = self.send(vote, snapshot) => Ok(sent?),
+            closed = cancel => Err(closed.into()),
+        }
     }
 
     async fn transfer_leader(
         &mut self,
-        _request: TransferLeaderRequest<TypeConfig>,
-        _option: RPCOption,
+        request: TransferLeaderRequest<TypeConfig>,
+        option: RPCOption,
     ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
-        Err(unreachable().into())
+        let body = message::transfer(&request);
+        self.ask(Kind::Transfer, body, option.hard_ttl(), message::read_transferred).await
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::Committed;
 use crate::log::{Log, Tag};
+use crate::message::SnapshotHead;
 use crate::types::{
     Applied, LogEntry, LogId, Membership, Payload, Proposal, StoredMembership, TypeConfig, log_id,
     members_to_text, position,
@@ -23,7 +24,36 @@ type Snapshot = SnapshotOf<TypeConfig, Image>;
 
 /// All keys and contents of one moment, for a member that is too far behind for the log.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Image(pub(crate) Vec<(Key, Bytes)>);
+pub(crate) struct Image(pub(crate) Contents);
+
+/// Keys with their contents.
+type Contents = Vec<(Key, Bytes)>;
+
+impl Image {
+    /// One that is about to arrive.
+    pub(crate) fn arriving(_recorder: &Recorder<Tag>, _head: &SnapshotHead) -> io::Result<Self> {
+        Ok(Self::default())
+    }
+
+    /// Takes what arrived.
+    pub(crate) fn take(mut self, part: Contents) -> io::Result<Self> {
+        self.0.extend(part);
+        Ok(self)
+    }
+
+    /// The next part to be sent, of about `bytes_max`; none at the end.
+    pub(crate) fn part(mut self, bytes_max: usize) -> io::Result<(Self, Option<Contents>)> {
+        let mut bytes = 0;
+        let mut fits = |(key, content): &(Key, Bytes)| {
+            let before = bytes;
+            bytes += key.as_str().len() + content.len();
+            before < bytes_max
+        };
+        let count = self.0.iter().take_while(|item| fits(item)).count();
+        let part: Vec<_> = self.0.drain(..count).collect();
+        Ok((self, (!part.is_empty()).then_some(part)))
+    }
+}
 
 /// Applies committed entries to readers, files and the owner's stream.
 pub(crate) struct StateMachine {

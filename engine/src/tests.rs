@@ -1,5 +1,8 @@
 //! A lone voter, and the storage below it, by upstream's own suite.
 
+mod cluster;
+mod several;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use crate::log::{Log, Memory, report_durable};
 use crate::state::StateMachine;
 use crate::types::{StoredMembership, TypeConfig};
-use crate::{Committed, Engine, EngineOptions, ProposeError};
+use crate::{Committed, Engine, EngineOptions, Link, Peers, ProposeError};
 
 /// Far more than a lone voter needs to elect itself.
 const SOON: Duration = Duration::from_secs(60);
@@ -27,7 +30,21 @@ fn store_options() -> StoreOptions {
 }
 
 fn options() -> EngineOptions {
-    EngineOptions { node: 1, address: "n1:1811".to_owned(), store: store_options() }
+    EngineOptions::new(1, "n1", store_options())
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Peers for Nobody {
+    fn link(&self, member: u64, _node: &str) -> Box<dyn Link> {
+        unreachable!("a lone voter asks member {member}")
+    }
+}
+
+/// The way to others of who has none.
+fn alone() -> Arc<dyn Peers> {
+    Arc::new(Nobody)
 }
 
 fn key(text: &str) -> Key {
@@ -72,7 +89,7 @@ async fn the_storage_passes_upstreams_suite() {
 }
 
 async fn open(dir: &Path) -> (Engine, mpsc::Receiver<Committed>) {
-    Engine::open(dir, options()).await.unwrap()
+    Engine::open(dir, options(), alone()).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -85,11 +102,11 @@ async fn a_lone_voter_leads_when_asked_and_never_by_itself() {
         assert_eq!(engine.leads(), None);
         assert_eq!(engine.recovered().position.index, last.index);
         let batch = Batch(vec![put("queue/serial", &round.to_string())]);
-        let refused = engine.propose(batch.clone()).await.unwrap_err();
+        let refused = engine.propose(Epoch::default(), batch.clone()).await.unwrap_err();
         assert!(matches!(refused, ProposeError::Refused), "{refused}");
         epochs.push(engine.take_over(SOON).await.unwrap());
-        assert_eq!(engine.voters(), [1]);
-        let position = engine.propose(batch.clone()).await.unwrap();
+        assert_eq!(engine.standing().members.voters, [1].into());
+        let position = engine.propose(epochs[round], batch.clone()).await.unwrap();
         assert!(position > last && position.epoch == epochs[round]);
         last = position;
         assert_eq!(committed.recv().await, Some(Committed { position, batch }));
@@ -111,17 +128,18 @@ async fn moves_find_what_earlier_proposals_wrote() {
         std::future::pending::<()>().await;
     };
     let engine = Arc::new(engine);
-    engine.take_over(SOON).await.unwrap();
+    let epoch = engine.take_over(SOON).await.unwrap();
     let work = async {
         for id in 0..50 {
             let name = format!("queue/job-{id}");
-            let write = engine.propose(Batch(vec![put(&name, "done")]));
+            let write = engine.propose(epoch, Batch(vec![put(&name, "done")]));
             let other = format!("machines/SN{id}");
-            let (one, two) = tokio::join!(write, engine.propose(Batch(vec![put(&other, "{}")])));
+            let aside = engine.propose(epoch, Batch(vec![put(&other, "{}")]));
+            let (one, two) = tokio::join!(write, aside);
             assert!(one.is_ok() && two.is_ok());
             let to = key(&format!("queue/archive/0/job-{id}"));
             let rename = Change::Move { from: key(&name), to };
-            engine.propose(Batch(vec![rename])).await.unwrap();
+            engine.propose(epoch, Batch(vec![rename])).await.unwrap();
         }
         engine.close().await.unwrap();
     };
@@ -137,14 +155,15 @@ async fn many_proposals_go_round_the_ring_and_are_purged_from_memory() {
     let dir = tempfile::tempdir().unwrap();
     let (engine, mut committed) = open(dir.path()).await;
     let engine = Arc::new(engine);
-    engine.take_over(SOON).await.unwrap();
+    let epoch = engine.take_over(SOON).await.unwrap();
     let clients: Vec<_> = (0..16)
         .map(|client| {
             let engine = engine.clone();
             let work = async move {
                 for n in 0..100 {
                     let name = format!("queue/job-{client}-{n}");
-                    engine.propose(Batch(vec![put(&name, &"x".repeat(500))])).await.unwrap();
+                    let batch = Batch(vec![put(&name, &"x".repeat(500))]);
+                    engine.propose(epoch, batch).await.unwrap();
                 }
             };
             #[expect(clippy::disallowed_methods, reason = "a test joins its own tasks")]
@@ -181,7 +200,8 @@ async fn the_store_of_a_single_master_becomes_that_of_a_lone_voter_and_not_back(
     assert_eq!(engine.position(), single);
     let taken = engine.take_over(SOON).await.unwrap();
     assert!(taken > epoch, "{taken}");
-    let position = engine.propose(Batch(vec![put("queue/serial", "10")])).await.unwrap();
+    let batch = Batch(vec![put("queue/serial", "10")]);
+    let position = engine.propose(taken, batch).await.unwrap();
     assert!(position.index > single.index && committed.recv().await.is_some());
     engine.close().await.unwrap();
     assert_eq!(files(dir.path())["queue/serial"], "10");
@@ -193,9 +213,9 @@ async fn the_store_of_a_single_master_becomes_that_of_a_lone_voter_and_not_back(
 async fn a_batch_that_can_never_fit_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (engine, _committed) = open(dir.path()).await;
-    engine.take_over(SOON).await.unwrap();
+    let epoch = engine.take_over(SOON).await.unwrap();
     let batch = Batch(vec![put("ipam", &"x".repeat(60 << 10))]);
-    let refused = engine.propose(batch).await.unwrap_err();
+    let refused = engine.propose(epoch, batch).await.unwrap_err();
     assert!(matches!(refused, ProposeError::TooLarge { .. }));
     engine.close().await.unwrap();
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use bytes::Bytes;
 use openraft::vote::RaftLeaderId;
 use openraft::{BasicNode, EntryPayload};
+use queue_format::journal::{Entry as StoredEntry, Payload as Stored};
 use queue_format::{Epoch, Position};
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,30 @@ pub(crate) fn log_id(position: Position) -> Option<LogId> {
     Some(LogId::new(LeaderId::new(position.epoch.term, position.epoch.node), index))
 }
 
+/// An entry as it is stored and sent.
+pub(crate) fn entry_to_stored(entry: &LogEntry) -> StoredEntry {
+    let payload = match &entry.payload {
+        Payload::Blank => Stored::Blank,
+        Payload::Normal(Proposal(batch)) => Stored::Batch(batch.clone()),
+        Payload::Membership(members) => Stored::Membership(Bytes::from(members_to_text(members))),
+    };
+    StoredEntry { position: position(&entry.log_id), payload }
+}
+
+/// An entry as the engine knows it.
+pub(crate) fn entry_from_stored(entry: &StoredEntry) -> Result<LogEntry, MembersError> {
+    let log_id = log_id(entry.position).ok_or(MembersError::Nowhere)?;
+    let payload = match &entry.payload {
+        Stored::Batch(bytes) => Payload::Normal(Proposal(bytes.clone())),
+        Stored::Blank => Payload::Blank,
+        Stored::Membership(text) => {
+            let text = std::str::from_utf8(text).map_err(|_error| MembersError::Text)?;
+            Payload::Membership(members_from_text(text)?)
+        }
+    };
+    Ok(LogEntry { log_id, payload })
+}
+
 /// A vote as it is stored.
 #[derive(Serialize, Deserialize)]
 struct StoredVote {
@@ -91,9 +116,13 @@ pub(crate) fn members_to_text(members: &Membership) -> String {
     serde_json::to_string(&stored).expect("numbers and text can be written")
 }
 
-/// Text that does not name members.
+/// An entry that says nothing that can be, most likely about members.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MembersError {
+    #[error("an entry has the position of none")]
+    Nowhere,
+    #[error("the stored members are no text")]
+    Text,
     #[error("the stored members are no JSON of the known shape")]
     Shape(#[from] serde_json::Error),
     #[error("the stored members contradict themselves: {0}")]

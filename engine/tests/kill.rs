@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::{Engine, EngineOptions};
+use engine::{Engine, EngineOptions, Link, Peers};
 use queue_format::{Batch, Change, Key, ReplicatedStore, StoreOptions};
 use tokio::task::JoinSet;
 
@@ -19,6 +19,15 @@ const CLIENTS: u64 = 4;
 
 fn store_options() -> StoreOptions {
     StoreOptions { segment_bytes: 256 << 10, ..StoreOptions::default() }
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Peers for Nobody {
+    fn link(&self, member: u64, _node: &str) -> Box<dyn Link> {
+        unreachable!("a lone voter asks member {member}")
+    }
 }
 
 fn key(client: u64) -> Key {
@@ -35,8 +44,9 @@ fn number(text: &[u8]) -> u64 {
 async fn child() {
     let Ok(directory) = std::env::var(DIRECTORY) else { return };
     let store = store_options();
-    let options = EngineOptions { node: 1, address: "n1".to_owned(), store };
-    let (engine, mut committed) = Engine::open(Path::new(&directory), options).await.unwrap();
+    let options = EngineOptions::new(1, "n1", store);
+    let opened = Engine::open(Path::new(&directory), options, Arc::new(Nobody)).await;
+    let (engine, mut committed) = opened.unwrap();
     let engine = Arc::new(engine);
     let epoch = engine.take_over(Duration::from_secs(60)).await.unwrap();
     writeln!(std::io::stdout().lock(), "epoch {}", epoch.term).unwrap();
@@ -49,7 +59,7 @@ async fn child() {
             for count in start + 1.. {
                 let content = Bytes::from(format!("{count}\n"));
                 let change = Change::Put { key: key(client), content };
-                engine.propose(Batch(vec![change])).await.unwrap();
+                engine.propose(epoch, Batch(vec![change])).await.unwrap();
                 writeln!(std::io::stdout().lock(), "count {client} {count}").unwrap();
             }
         });

@@ -12,6 +12,7 @@ use model::{Exception, Job, JobId, document};
 use queue_format::Reader;
 use tokio::sync::Semaphore;
 
+use crate::commits::Commits;
 use crate::daemon::load::archived_job;
 use crate::jobs::stored;
 
@@ -23,15 +24,15 @@ const LISTED_MAX: usize = 100_000;
 /// The archive of jobs; clones share it.
 #[derive(Debug, Clone)]
 pub struct Archive {
-    reader: Reader,
+    commits: Arc<Commits>,
     permits: Arc<Semaphore>,
 }
 
 impl Archive {
-    /// The archive that `reader` reads.
+    /// The archive of what was committed by `commits`.
     #[must_use]
-    pub fn new(reader: Reader) -> Self {
-        Self { reader, permits: Arc::new(Semaphore::new(READINGS_MAX)) }
+    pub fn new(commits: Arc<Commits>) -> Self {
+        Self { commits, permits: Arc::new(Semaphore::new(READINGS_MAX)) }
     }
 
     /// One archived job.
@@ -104,7 +105,7 @@ impl Archive {
     ) -> Result<T, Exception> {
         let permits = Arc::clone(&self.permits);
         let permit = permits.acquire_owned().await.expect("the semaphore is never closed");
-        let reader = self.reader.clone();
+        let reader = self.commits.reader();
         // The permit stays with the reading, which goes on should nobody wait for it any more.
         let read = move || {
             let done = read(&reader);

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agents::{Agents, Caller};
 use crate::archive::Archive;
+use crate::commits::Commits;
 use crate::config::change::Document;
 use crate::config::{Config, ConfigChange};
 use crate::exchange;
@@ -134,7 +135,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let (identity, membership) = NodeIdentity::load(&layout)?;
     let authority = Authority::load(&layout)?;
     let store = open(&options)?;
-    let found = load::load(&store).map_err(DaemonError::Found)?;
+    let found = load::load(&store.reader()).map_err(DaemonError::Found)?;
     let me = check_role(&found.config, identity.name())?;
     let sockets = socket::bind(layout.luxi_socket(), options.ganeti_socket.as_deref())?;
     let master = take_role(store, found, me, &clock, Store::start).await?;
@@ -146,7 +147,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let opcodes = Tasks::new();
     let tools = Tools {
         clock,
-        committer: Arc::clone(&master.committer),
+        commits: Arc::clone(&master.commits),
         published: Arc::clone(&master.published),
         workers: Workers::new(Arc::clone(&world), opcodes.clone()),
     };
@@ -192,10 +193,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     }
     world.agents.close().await;
     sockets.iter().for_each(socket::Published::remove);
-    let committer = Arc::clone(&master.committer);
-    tokio::task::spawn_blocking(move || committer.close())
-        .await
-        .map_err(|_panicked| DaemonError::RoleLost)??;
+    master.commits.close().await?;
     tracing::info!("ended");
     asked
 }
@@ -266,7 +264,7 @@ pub(crate) struct Master {
     pub(crate) state: State,
     pub(crate) commands: tokio::sync::mpsc::Receiver<writer::Command>,
     writer: Writer,
-    pub(crate) committer: Arc<Committer<After>>,
+    pub(crate) commits: Arc<Commits>,
     pub(crate) published: Arc<Published>,
     epoch: Epoch,
     metrics: Arc<Metrics>,
@@ -310,19 +308,19 @@ pub(crate) async fn take_role(
     let counted = Arc::clone(&metrics);
     let callbacks = Callbacks::new(move |group, position| publisher.publish(group, position))
         .on_flushed(move |flushed| counted.flushed(flushed));
-    let committer = Arc::new(start(store, epoch, callbacks)?);
-    commit_role(&committer, &jobs, &changed, &documents).await?;
+    let commits = Arc::new(Commits::local(start(store, epoch, callbacks)?));
+    commit_role(&commits, &jobs, &changed, &documents).await?;
     published.jobs.tally().forget_found();
     tracing::info!(jobs = jobs.len(), term = epoch.term, "role is taken");
     record_recovered(&changed);
     let running_max = config.cluster.max_running_jobs;
     let (writer, commands) = Writer::channel();
-    let bytes = JobBytes::within(committer.submission_bytes_max());
+    let bytes = JobBytes::within(commits.submission_bytes_max());
     let queue = Queue::new(jobs, serial, drained, running_max, bytes);
     let mut queue = queue.with_rules(Arc::clone(&config.filters));
     queue.recall(requests, now);
     let state = State { queue, config };
-    Ok(Master { state, commands, writer, committer, published, epoch, metrics, archived })
+    Ok(Master { state, commands, writer, commits, published, epoch, metrics, archived })
 }
 
 /// The log's word on the jobs that the end of the last master changed.
@@ -339,7 +337,7 @@ fn record_recovered(changed: &[Arc<Job>]) {
 }
 
 async fn commit_role(
-    committer: &Committer<After>,
+    commits: &Commits,
     found: &[Arc<Job>],
     changed: &[Arc<Job>],
     documents: &[Document],
@@ -348,7 +346,7 @@ async fn commit_role(
     let pieces = writer::commit::role_entry(changed, documents);
     let (reply, durable) = oneshot::channel();
     let shown = After::role_entry(found.to_vec(), reply);
-    writer::commit::offer_all(committer, pieces, shown, false).await.map_err(refused)?;
+    writer::commit::offer_all(commits, pieces, shown, false).await.map_err(refused)?;
     durable
         .await
         .map_err(|_dropped| DaemonError::RoleLost)?
@@ -381,8 +379,8 @@ pub(crate) fn world(
         metrics: Arc::clone(&master.metrics),
         clock: clock.clone(),
         layout: layout.clone(),
-        archive: Archive::new(master.committer.reader()),
-        committer: Arc::clone(&master.committer),
+        archive: Archive::new(Arc::clone(&master.commits)),
+        commits: Arc::clone(&master.commits),
         turnstile: Turnstile::default(),
     })
 }

@@ -1,15 +1,16 @@
 //! The master daemon: the job queue, the locks, the configuration, and what jobs do.
 //!
 //! The path of a job, in reading order: [`luxi_service`] takes a request; [`writer`] is the one
-//! writer of [`jobs`] and [`config`]; a worker ([`jobs::worker`]) takes [`locks`] and runs a logical
+//! writer of [`jobs`] and [`config`], which become durable by [`commits`]; a worker ([`jobs::worker`]) takes [`locks`] and runs a logical
 //! unit ([`lu`]), which calls [`agents`]; [`verify`] is what one looks for in a check. Beside it:
 //! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`secrets`] holds what must
-//! not be in a job, [`ssconf`] what Ganeti's tools read in files, [`users`] knows names, [`metrics`] counts, [`bootstrap`] begins a cluster,
-//! [`daemon`] is the life of the process, [`options`] its command line, and [`upgrade`] tells whether
+//! not be in a job, [`ssconf`] what Ganeti's tools read in files, [`users`] knows names,
+//! [`metrics`] counts, [`bootstrap`] begins a cluster, [`daemon`] is the life of the process, [`options`] its command line, and [`upgrade`] tells whether
 //! it may be replaced.
 
 pub mod luxi_service;
 
+pub mod commits;
 pub mod config;
 pub mod jobs;
 pub mod writer;

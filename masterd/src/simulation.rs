@@ -22,13 +22,14 @@ use model::Timestamp;
 use model::layout::Layout;
 use parking_lot::Mutex;
 use queue_format::simulation::{Chance, Hand, Loss, SimDisk, Step, Stop};
-use queue_format::{Callbacks, Change, Committer, Epoch, Key, Store, StoreOptions};
+use queue_format::{Callbacks, Change, Epoch, Key, Store, StoreOptions};
 use rpc::calls::Membership;
 use rpc::identity::{Authority, NodeIdentity};
 use stdx::{Clock, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::bootstrap;
+use crate::commits::Commits;
 use crate::daemon::load::{self, Found};
 use crate::daemon::{self, Master};
 use crate::jobs::worker::Workers;
@@ -143,7 +144,7 @@ impl History {
         }
         self.live(Ending::Last).expect("nothing ends the last life but its own end");
         let store = Store::open_simulated(&self.disk, options()).unwrap();
-        let found = load::load(&store).unwrap();
+        let found = load::load(&store.reader()).unwrap();
         self.oracle.lock().check(&found, &store);
         self.oracle.lock().check_ended(&found, &store);
         store.scan("").unwrap().map(Result::unwrap).collect()
@@ -167,7 +168,7 @@ impl History {
             Err(_) if self.disk.is_stopped() => return Err(Ended),
             Err(error) => panic!("the store does not open: {error:?}"),
         };
-        let found = load::load(&store).unwrap();
+        let found = load::load(&store.reader()).unwrap();
         self.oracle.lock().check(&found, &store);
         let begin = Start {
             store,
@@ -237,7 +238,7 @@ struct Start {
 async fn serve(
     begin: Start,
     hand: Rc<RefCell<Option<Hand<After>>>>,
-) -> Result<Arc<Committer<After>>, Ended> {
+) -> Result<Arc<Commits>, Ended> {
     let Start { store, found, clock, told, clients, ending } = begin;
     let layout = &ground().layout;
     let (identity, membership) = NodeIdentity::load(layout).unwrap();
@@ -251,7 +252,7 @@ async fn serve(
     let master =
         daemon::take_role(store, found, me, &clock, start).await.map_err(|_error| Ended)?;
     let keys = (identity, membership, Authority::load(layout).unwrap());
-    let committer = Arc::clone(&master.committer);
+    let commits = Arc::clone(&master.commits);
     let daemon = Daemon::start(master, layout, keys, &clock);
     if ending == Ending::Last {
         daemon.undrain(&told).await;
@@ -260,7 +261,7 @@ async fn serve(
         daemon.clients(clients, &told).await;
     }
     daemon.stop().await;
-    Ok(committer)
+    Ok(commits)
 }
 
 /// A master that serves.
@@ -285,7 +286,7 @@ impl Daemon {
         let (closing, stop) = (CancellationToken::new(), CancellationToken::new());
         let tools = Tools {
             clock: clock.clone(),
-            committer: Arc::clone(&master.committer),
+            commits: Arc::clone(&master.commits),
             published: Arc::clone(&master.published),
             workers: Workers::new(Arc::clone(&world), opcodes.clone()),
         };

@@ -15,17 +15,17 @@ use std::sync::Arc;
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::Wait;
 use model::{Exception, JobId, JobStatus, Timestamp};
-use queue_format::Committer;
 use stdx::Clock;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::commits::{Commits, OpenEngine};
 use crate::config::{Config, ConfigChange};
 use crate::jobs::state::Queue;
 use crate::jobs::worker::{Leash, Workers};
 use crate::jobs::{Answer, Event, Start};
 use commit::{Prepared, Round};
-use publish::{After, Published};
+use publish::Published;
 
 /// Where an answer of the queue goes.
 pub type Reply = oneshot::Sender<Answer>;
@@ -71,6 +71,13 @@ pub enum Command {
         /// Told when the change is durable, or why there is none.
         reply: oneshot::Sender<Result<(), Exception>>,
     },
+    /// From here on a majority has to have what is committed.
+    GoOver {
+        /// Opens the engine.
+        open: OpenEngine,
+        /// Told when that is so.
+        reply: oneshot::Sender<()>,
+    },
     /// Somebody wants to know why jobs wait. Nothing is changed, so nothing is committed.
     Explain {
         /// Which, at most [`WAITS_ASKED_MAX`].
@@ -86,6 +93,7 @@ impl std::fmt::Debug for Command {
             Self::Queue(event) => f.debug_tuple("Queue").field(event).finish(),
             Self::Transact { .. } => f.write_str("Transact"),
             Self::TransactAt { .. } => f.write_str("TransactAt"),
+            Self::GoOver { .. } => f.write_str("GoOver"),
             Self::Explain { jobs, .. } => f.debug_tuple("Explain").field(jobs).finish(),
         }
     }
@@ -147,6 +155,17 @@ impl Writer {
         answer.await.map_err(|_dropped| unknown())?
     }
 
+    /// Has everything replicated from here on, by the engine that `open` opens; what is under way
+    /// is committed before.
+    ///
+    /// # Errors
+    /// The master is ending.
+    pub async fn go_over(&self, open: OpenEngine) -> Result<(), Exception> {
+        let (reply, done) = oneshot::channel();
+        self.commands.send(Command::GoOver { open, reply }).await.map_err(|_closed| refused())?;
+        done.await.map_err(|_dropped| unknown())
+    }
+
     /// Why jobs wait, as far as the queue knows; at most [`WAITS_ASKED_MAX`] are answered for.
     ///
     /// # Errors
@@ -190,7 +209,7 @@ pub struct Tools {
     /// Gives the time of events.
     pub clock: Clock,
     /// Makes changes durable.
-    pub committer: Arc<Committer<After>>,
+    pub commits: Arc<Commits>,
     /// What is committed.
     pub published: Arc<Published>,
     /// Runs opcodes.
@@ -271,7 +290,7 @@ struct Desk {
 
 impl Desk {
     fn new(state: State, tools: Tools, closing: CancellationToken) -> Self {
-        let bytes_max = tools.committer.submission_bytes_max();
+        let bytes_max = tools.commits.submission_bytes_max();
         let (running, round) = (foldhash::HashMap::default(), Round::default());
         Self { state, tools, closing, running, round, bytes_max }
     }
@@ -309,6 +328,7 @@ impl Desk {
                     let decide = Box::new(move |config: &Config| decide(config, serial));
                     self.transact(decide, reply).await;
                 }
+                Command::GoOver { open, reply } => self.go_over(open, reply).await,
                 Command::Explain { jobs, reply } => {
                     // A client that left does not need its answer.
                     drop(reply.send(self.state.queue.waits(&jobs)));
@@ -318,6 +338,19 @@ impl Desk {
                 self.finish_round(false).await;
             }
         }
+    }
+
+    /// Rounds wait meanwhile, so nothing is submitted.
+    async fn go_over(&mut self, open: OpenEngine, reply: oneshot::Sender<()>) {
+        self.finish_round(false).await;
+        if let Err(error) = self.tools.commits.go_over(open).await {
+            let why = stdx::daemon::chain(&error);
+            tracing::error!(why, "the daemon ends, and goes on when it is started");
+            std::process::abort();
+        }
+        tracing::info!("changes are replicated from here on");
+        // Who asked may have left.
+        reply.send(()).unwrap_or(());
     }
 
     async fn transact(&mut self, decide: Decide, reply: oneshot::Sender<Result<(), Exception>>) {
@@ -390,7 +423,7 @@ impl Desk {
             drop(reply.send(Err(refusal)));
         }
         if !round.commits_nothing() {
-            commit::submit(&self.tools.committer, round, lone).await;
+            commit::submit(&self.tools.commits, round, lone).await;
         }
         for job in interrupt {
             if let Some(leash) = self.running.get(&job) {

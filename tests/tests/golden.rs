@@ -55,7 +55,7 @@ fn what_a_stopped_master_left_is_read() {
     for format in FORMAT_OLDEST..=FORMAT {
         let (_dir, store) = opened(format, "clean");
         assert_eq!(store.recovered().replayed_batches, 0);
-        let found = load(&store).unwrap();
+        let found = load(&store.reader()).unwrap();
         let jobs: Vec<(u64, JobStatus)> =
             found.jobs.iter().map(|job| (job.id.0, job.status())).collect();
         let ended = [JobStatus::Success, JobStatus::Success, JobStatus::Error, JobStatus::Canceled];

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use model::{Job, JobId, JobStatus, Timestamp, document};
-use queue_format::{Key, OpenError, Store};
+use queue_format::{Key, OpenError, Reader};
 
 use crate::config::Config;
 use crate::config::load::{LoadError, Loader};
@@ -71,7 +71,7 @@ pub struct Found {
 ///
 /// # Errors
 /// Anything that does not read, or contradicts itself: a broken state is not gone on with.
-pub fn load(store: &Store) -> Result<Found, FoundError> {
+pub fn load(store: &Reader) -> Result<Found, FoundError> {
     let mut loader = Loader::default();
     for prefix in ["config/", "machines/", "boots/", "leases/", "node-indices/"] {
         for entry in store.scan(prefix)? {
@@ -110,12 +110,12 @@ pub fn load(store: &Store) -> Result<Found, FoundError> {
 }
 
 /// How the archived jobs ended that these depend on.
-fn archived(store: &Store, jobs: &[Job]) -> Result<HashMap<JobId, JobStatus>, FoundError> {
+fn archived(store: &Reader, jobs: &[Job]) -> Result<HashMap<JobId, JobStatus>, FoundError> {
     let mut ended = HashMap::new();
     let unfinished = jobs.iter().filter(|job| !job.status().is_final());
     for id in unfinished.flat_map(|job| job.ops.iter()).flat_map(|op| named(op.input.depends())) {
         if jobs.binary_search_by_key(&id, |job| job.id).is_err()
-            && let Some(job) = archived_job(&store.reader(), id)?
+            && let Some(job) = archived_job(store, id)?
         {
             ended.insert(id, job.status());
         }
@@ -127,10 +127,7 @@ fn archived(store: &Store, jobs: &[Job]) -> Result<HashMap<JobId, JobStatus>, Fo
 ///
 /// # Errors
 /// Its file cannot be read or used.
-pub fn archived_job(
-    reader: &queue_format::Reader,
-    id: JobId,
-) -> Result<Option<Arc<Job>>, FoundError> {
+pub fn archived_job(reader: &Reader, id: JobId) -> Result<Option<Arc<Job>>, FoundError> {
     let name = document::archived_job(id);
     let Some(content) = reader.read(&key(&name))? else { return Ok(None) };
     let job = stored::read(id, &content);
@@ -147,7 +144,7 @@ const ARCHIVED_READ_MAX: usize = 10_000;
 /// # Errors
 /// The store cannot be read. An archived job that does not parse is told of in the log.
 pub fn requests(
-    reader: &queue_format::Reader,
+    reader: &Reader,
     jobs: &[Job],
     serial: u64,
     now: Timestamp,
@@ -181,7 +178,7 @@ pub fn requests(
     Ok(found)
 }
 
-fn check_version(store: &Store) -> Result<(), FoundError> {
+fn check_version(store: &Reader) -> Result<(), FoundError> {
     let content = store.read(&key(document::QUEUE_VERSION))?.unwrap_or_default();
     if content == document::QUEUE_FORMAT.as_bytes() {
         return Ok(());
@@ -193,7 +190,7 @@ fn check_version(store: &Store) -> Result<(), FoundError> {
     })
 }
 
-fn serial(store: &Store) -> Result<u64, FoundError> {
+fn serial(store: &Reader) -> Result<u64, FoundError> {
     let content = store.read(&key(document::QUEUE_SERIAL))?.unwrap_or_default();
     let text = String::from_utf8_lossy(&content);
     text.trim().parse().map_err(|_not_a_number| FoundError::Queue {

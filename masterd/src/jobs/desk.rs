@@ -48,9 +48,9 @@ pub async fn submit_for(
     to_drained: bool,
     sender: Option<Sender>,
 ) -> Result<Vec<Result<JobId, Exception>>, Exception> {
-    let admit = || world.committer.admit();
+    let admit = || world.commits.admit();
     world.turnstile.pass(admit).await.map_err(|refusal| no_room(&refusal))?;
-    let limits = JobBytes::within(world.committer.submission_bytes_max());
+    let limits = JobBytes::within(world.commits.submission_bytes_max());
     let mut jobs = submit::check(jobs, limits)?;
     if let Some(Sender { uid, digest }) = sender {
         let sent = |(index, job): (u32, Submission)| {
@@ -96,7 +96,7 @@ pub async fn disk_trouble(world: &World) -> Exception {
     let begun = Instant::now();
     loop {
         tokio::time::sleep(DISK_LOOK).await;
-        if let Health::DiskFull { path, reason, .. } = world.committer.health()
+        if let Health::DiskFull { path, reason, .. } = world.commits.health()
             && begun.elapsed() >= DISK_PATIENCE
         {
             return Exception::new(

@@ -9,7 +9,6 @@ use model::job::LogType;
 use model::layout::Layout;
 use model::opcode::{Common, Input, OpInput, Reach, SubmittedJobs};
 use model::{Exception, JobId, Timestamp};
-use queue_format::Committer;
 use serde_json::Value;
 use stdx::Clock;
 use tokio::sync::oneshot;
@@ -18,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Failure, Wanted};
 use crate::agents::Agents;
 use crate::archive::Archive;
+use crate::commits::Commits;
 use crate::config::{Config, ConfigChange};
 use crate::exchange::contact::Contacts;
 use crate::jobs::room::Turnstile;
@@ -25,7 +25,7 @@ use crate::jobs::{Answer, Event, Start, desk};
 use crate::locks::{Grant, LockError, LockName, Locks, Owner, Refused};
 use crate::metrics::Metrics;
 use crate::secrets::StagedSecrets;
-use crate::writer::publish::{After, Published, Snapshot};
+use crate::writer::publish::{Published, Snapshot};
 use crate::writer::{Reply, Writer};
 
 /// How long an opcode waits for its locks before it fails and says who holds them: a day, since an
@@ -59,7 +59,7 @@ pub struct World {
     /// Archived jobs.
     pub archive: Archive,
     /// Tells whether there is room for new work.
-    pub committer: Arc<Committer<After>>,
+    pub commits: Arc<Commits>,
     /// Where new work waits for room.
     pub turnstile: Turnstile,
 }

@@ -35,16 +35,16 @@ fn jobs(page: &mut Page, world: &World) {
 }
 
 fn store(page: &mut Page, world: &World) {
-    let Backlog { changes, bytes, file_lag_keys, file_lag_bytes } = world.committer.backlog();
+    let Backlog { changes, bytes, file_lag_keys, file_lag_bytes } = world.commits.backlog();
     page.gauge_of("gantry_commit_waiting_changes", &[], number(changes));
     page.gauge_of("gantry_commit_waiting_bytes", &[], number(bytes));
     page.gauge_of("gantry_files_lag_keys", &[], number(file_lag_keys));
     page.gauge_of("gantry_files_lag_bytes", &[], number(file_lag_bytes));
-    let Fill { used_bytes, bytes } = world.committer.journal_fill();
+    let Fill { used_bytes, bytes } = world.commits.journal_fill();
     page.gauge_of("gantry_journal_used_bytes", &[], used_bytes);
     page.gauge_of("gantry_journal_bytes", &[], bytes);
-    page.gauge_of("gantry_store_position", &[], world.committer.position().index);
-    let full = matches!(world.committer.health(), Health::DiskFull { .. });
+    page.gauge_of("gantry_store_position", &[], world.commits.position().index);
+    let full = matches!(world.commits.health(), Health::DiskFull { .. });
     page.gauge_of("gantry_store_disk_full", &[], u64::from(full));
 }
 

@@ -57,7 +57,7 @@ fn play(scene: impl AsyncFnOnce(&Scene)) {
     runtime.unwrap().block_on(async {
         let history = History::new(1);
         let store = Store::open_simulated(&history.disk, options()).unwrap();
-        let found = load::load(&store).unwrap();
+        let found = load::load(&store.reader()).unwrap();
         let layout = &ground().layout;
         let (identity, membership) = NodeIdentity::load(layout).unwrap();
         let me = daemon::check_role(&found.config, identity.name()).unwrap();
@@ -71,7 +71,7 @@ fn play(scene: impl AsyncFnOnce(&Scene)) {
             let clock = &history.clock;
             let master = daemon::take_role(store, found, me, clock, start).await.unwrap();
             let keys = (identity, membership, Authority::load(layout).unwrap());
-            let committer = Arc::clone(&master.committer);
+            let committer = Arc::clone(&master.commits);
             let daemon = Daemon::start(master, layout, keys, clock);
             let told = (Arc::clone(&history.oracle), history.disk.clone());
             let service = Arc::clone(&daemon.service);

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{Exception, Job, document};
-use queue_format::{Change, Committer, Key, Refusal, SUBMISSION_MOVES_MAX};
+use queue_format::{Change, Key, Refusal, SUBMISSION_MOVES_MAX};
 use tokio::sync::oneshot;
 
 use super::Reply;
 use super::publish::{After, ConfigAfter};
+use crate::commits::Commits;
 use crate::config::change::Document;
 use crate::config::{Config, ConfigChange};
 use crate::jobs::Effects;
@@ -111,7 +112,7 @@ impl Prepared {
 /// order in which jobs depend on each other, and nobody was told anything yet.
 ///
 /// `lone` says that nothing else is to be done before it is durable.
-pub(super) async fn submit(committer: &Committer<After>, round: Round, lone: bool) {
+pub(super) async fn submit(commits: &Commits, round: Round, lone: bool) {
     let pieces = pieces(&round);
     let Round { effects, config, transactions, .. } = round;
     let after = After {
@@ -122,7 +123,7 @@ pub(super) async fn submit(committer: &Committer<After>, round: Round, lone: boo
         replies: effects.replies,
         transactions,
     };
-    if let Err(why) = offer_all(committer, pieces, after, lone).await {
+    if let Err(why) = offer_all(commits, pieces, after, lone).await {
         if let Refusal::TooLarge { what } = &why {
             // Memory is ahead of a disk that will never follow: going on would spread that.
             tracing::error!(what, "a change does not fit the store; the daemon ends");
@@ -139,17 +140,17 @@ pub(super) async fn submit(committer: &Committer<After>, round: Round, lone: boo
 /// # Errors
 /// The store will never take one: it is too large, or the store has stopped.
 pub async fn offer_all(
-    committer: &Committer<After>,
+    commits: &Commits,
     pieces: Vec<Piece>,
     after: After,
     lone: bool,
 ) -> Result<(), Refusal> {
-    let mut commits = pack(pieces, committer.submission_bytes_max());
-    let last = commits.pop().unwrap_or_default();
-    for commit in commits {
-        offer(committer, commit, After::default(), false).await?;
+    let mut packed = pack(pieces, commits.submission_bytes_max());
+    let last = packed.pop().unwrap_or_default();
+    for commit in packed {
+        offer(commits, commit, After::default(), false).await?;
     }
-    offer(committer, last, after, lone).await
+    offer(commits, last, after, lone).await
 }
 
 /// Changes that belong into one commit.
@@ -182,13 +183,12 @@ fn pack(pieces: Vec<Piece>, bytes_max: usize) -> Vec<Vec<Change>> {
 /// # Errors
 /// The store will never take it: it is too large, or the store has stopped.
 async fn offer(
-    committer: &Committer<After>,
+    commits: &Commits,
     mut changes: Vec<Change>,
     mut after: After,
     lone: bool,
 ) -> Result<(), Refusal> {
-    let submit = if lone { Committer::submit_here } else { Committer::submit };
-    while let Err(refused) = submit(committer, changes, after) {
+    while let Err(refused) = commits.submit(changes, after, lone) {
         match refused.reason {
             Refusal::Busy | Refusal::DiskFull { .. } => {
                 tracing::warn!(reason = %refused.reason, "the store has no room; waiting");

@@ -190,17 +190,7 @@ impl<T: Send + 'static> Committer<T> {
     /// # Errors
     /// Why not.
     pub fn admit(&self) -> Result<(), Refusal> {
-        if let Some(full) = self.shared.files.full() {
-            if matches!(self.shared.health(), Health::Failed { .. }) {
-                // Room on the disk would not bring it back.
-                return Err(Refusal::Stopped);
-            }
-            return Err(Refusal::DiskFull { path: full.path, reason: full.reason });
-        }
-        if self.shared.queue.is_busy() || self.shared.files.is_lagging() {
-            return Err(Refusal::Busy);
-        }
-        Ok(())
+        self.shared.admit()
     }
 
     /// Most bytes that one submission may weigh, by [`Change::weight`].
@@ -212,9 +202,7 @@ impl<T: Send + 'static> Committer<T> {
     /// What waits at the moment.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
-        let (file_lag_keys, file_lag_bytes) = self.shared.files.lag();
-        let queue = &self.shared.queue;
-        Backlog { changes: queue.changes(), bytes: queue.bytes(), file_lag_keys, file_lag_bytes }
+        self.shared.backlog()
     }
 
     /// How full the journal is; nothing of nothing where there is none.

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use self::steps::{Progress, RecordSteps, Recorded};
-use super::admission::{CloseError, Health, group_bytes_max};
+use super::admission::{Backlog, CloseError, Health, Refusal, group_bytes_max};
 use super::callbacks::Callbacks;
 use super::checkpoint::{Bell, Checkpoint};
 use super::commit::FatalError;
@@ -27,7 +27,7 @@ use super::scan::Reader;
 use super::threads::{Closing, EndState, Shared, Status, spawn_all};
 use super::{Durability, Recovered, StoreOptions};
 use crate::change::Batch;
-use crate::journal::{Entry, Record};
+use crate::journal::{Entry, Fill, Record};
 use crate::key::Key;
 use crate::position::Position;
 use crate::sync::Mutex;
@@ -249,6 +249,26 @@ impl<T: Send + 'static> Recorder<T> {
     #[must_use]
     pub fn health(&self) -> Health {
         self.shared.health()
+    }
+
+    /// Whether new work would be taken now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn admit(&self) -> Result<(), Refusal> {
+        self.shared.admit()
+    }
+
+    /// What waits at the moment; records of the engine have no changes of their own.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        self.shared.backlog()
+    }
+
+    /// How full the journal is.
+    #[must_use]
+    pub fn journal_fill(&self) -> Fill {
+        *self.progress.fill.lock()
     }
 
     /// Waits until everything applied so far is durable in the files. Blocks; false after the end.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::admission::{CloseError, Health};
+use super::admission::{Backlog, CloseError, Health, Refusal};
 use super::callbacks::{OnFatal, chain};
 use super::checkpoint::{Bell, Checkpoint, Ring, segment_path};
 use super::commit::FatalError;
@@ -64,6 +64,28 @@ impl<T> Shared<T> {
             }
             None => Health::Good,
         }
+    }
+
+    /// Whether new work would be taken now; otherwise why not.
+    pub(super) fn admit(&self) -> Result<(), Refusal> {
+        if let Some(full) = self.files.full() {
+            if matches!(self.health(), Health::Failed { .. }) {
+                // Room on the disk would not bring it back.
+                return Err(Refusal::Stopped);
+            }
+            return Err(Refusal::DiskFull { path: full.path, reason: full.reason });
+        }
+        if self.queue.is_busy() || self.files.is_lagging() {
+            return Err(Refusal::Busy);
+        }
+        Ok(())
+    }
+
+    /// What waits at the moment.
+    pub(super) fn backlog(&self) -> Backlog {
+        let (file_lag_keys, file_lag_bytes) = self.files.lag();
+        let queue = &self.queue;
+        Backlog { changes: queue.changes(), bytes: queue.bytes(), file_lag_keys, file_lag_bytes }
     }
 
     /// Finishes what waits, makes the files durable and complete, ends the threads, frees the lock.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::journal::ring::NewSegment;
+use crate::journal::ring::{Fill, NewSegment};
 use crate::journal::{AppendError, Entry, Journal, Record};
 use crate::store::commit::FatalError;
 use crate::store::files::{Files, Reach};
@@ -24,6 +24,8 @@ pub(in crate::store) struct Progress {
     /// The last entry that the engine said is committed.
     pub(in crate::store) committed: AtomicU64,
     pub(in crate::store) frames: Mutex<Frames>,
+    /// How full the journal is.
+    pub(in crate::store) fill: Mutex<Fill>,
 }
 
 impl Progress {
@@ -33,6 +35,7 @@ impl Progress {
         let unapplied = tail.into_iter().collect();
         Self {
             committed: AtomicU64::new(journal.committed()),
+            fill: Mutex::new(journal.fill()),
             frames: Mutex::new(Frames { unapplied, last_lsn: journal.last_lsn() }),
         }
     }
@@ -104,6 +107,7 @@ impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
         match self.journal.append(&group.records, committed) {
             Ok(lsn) => {
                 self.progress.frames.lock().written(lsn, &group.records);
+                *self.progress.fill.lock() = self.journal.fill();
                 self.files.open_gate(committed);
                 Ok(true)
             }
@@ -139,12 +143,14 @@ impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
                 Err(error) => return Err(FatalError::Journal(error)),
             }
         }
+        *self.progress.fill.lock() = self.journal.fill();
         self.files.synced(reach.position.index);
         Ok(())
     }
 
     fn add_segment(&mut self, segment: NewSegment) {
         self.journal.add_segment(segment);
+        *self.progress.fill.lock() = self.journal.fill();
     }
 
     fn written_bytes(&self) -> u64 {

@@ -1,0 +1,170 @@
+//! What other members ask.
+
+use bytes::Bytes;
+use openraft::raft::SnapshotResponse;
+use openraft::type_config::alias::{SnapshotMetaOf, SnapshotOf};
+use tokio::time::Instant;
+
+use super::Engine;
+use crate::message::{self, Kind, MessageError, SnapshotHead};
+use crate::state::Image;
+use crate::types::{StoredMembership, TypeConfig, Vote, log_id, members_from_text};
+
+/// A question that was not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// The question is not understood, or cannot be one of a member that follows the rules.
+    #[error("a question that cannot be: {reason}")]
+    Malformed {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// This member cannot answer any more.
+    #[error("this member's engine has stopped: {reason}")]
+    Stopped {
+        /// Why.
+        reason: String,
+    },
+    /// A part of a snapshot that nobody began, or that comes out of turn.
+    #[error("this part of a snapshot comes out of turn: begin it again")]
+    OutOfTurn,
+    /// The snapshot cannot be stored.
+    #[error("cannot store the snapshot: {reason}")]
+    Store {
+        /// What the disk said.
+        reason: String,
+    },
+}
+
+impl From<MessageError> for AnswerError {
+    fn from(error: MessageError) -> Self {
+        Self::Malformed { reason: error.to_string() }
+    }
+}
+
+/// A snapshot that arrives in parts.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    from: u64,
+    head: SnapshotHead,
+    parts: u32,
+    image: Image,
+}
+
+fn malformed(reason: &str) -> AnswerError {
+    AnswerError::Malformed { reason: reason.to_owned() }
+}
+
+fn stopped(error: impl std::fmt::Display) -> AnswerError {
+    AnswerError::Stopped { reason: error.to_string() }
+}
+
+impl Engine {
+    /// Answers what the member `from` asked by [`crate::Link::ask`]. The owner has made sure that it
+    /// is that member, and that it meant this one.
+    ///
+    /// # Errors
+    /// See [`AnswerError`]; nothing is wrong with this member but for [`AnswerError::Stopped`].
+    pub async fn answer(&self, from: u64, kind: u8, body: Bytes) -> Result<Bytes, AnswerError> {
+        match Kind::of(kind)? {
+            Kind::Append => {
+                let request = message::read_append(body)?;
+                if !request.vote.is_committed() || request.vote.leader_id().node_id != from {
+                    return Err(malformed("entries of somebody who does not lead"));
+                }
+                let answer = self.raft.append_entries(request).await.map_err(stopped)?;
+                if answer.is_success() {
+                    *self.heard.lock() = Some(Instant::now());
+                }
+                Ok(message::appended(&answer))
+            }
+            kind @ (Kind::Vote | Kind::PreVote) => {
+                let ballot = message::read_ballot(body)?;
+                if ballot.vote.leader_id().node_id != from {
+                    return Err(malformed("a vote asked for somebody else"));
+                }
+                let answer = if kind == Kind::Vote {
+                    self.raft.vote(ballot).await.map_err(stopped)?
+                } else {
+                    self.raft.pre_vote(ballot).await.map_err(stopped)?
+                };
+                Ok(message::balloted(&answer))
+            }
+            Kind::Transfer => {
+                let request = message::read_transfer(body)?;
+                if request.from_leader().leader_id().node_id != from {
+                    return Err(malformed("leadership offered by somebody else"));
+                }
+                let answer = self.raft.handle_transfer_leader(request).await.map_err(stopped)?;
+                Ok(message::transferred(&answer))
+            }
+            Kind::SnapshotBegin => self.begin(from, message::read_snapshot_head(body)?),
+            Kind::SnapshotPart => self.take_part(from, body),
+            Kind::SnapshotEnd => self.install(from, message::read_snapshot_end(body)?).await,
+        }
+    }
+
+    fn vote(&self) -> Vote {
+        use openraft::async_runtime::watch::WatchReceiver;
+        self.raft.metrics().borrow_watched().vote
+    }
+
+    fn begin(&self, from: u64, head: SnapshotHead) -> Result<Bytes, AnswerError> {
+        let leader = head.vote.leader_id();
+        let of_leader = head.vote.is_committed() && leader.node_id == from;
+        let possible = (head.at.epoch.term, head.at.epoch.node) <= (leader.term, leader.node_id);
+        if !of_leader || !possible || head.members_at > head.at {
+            return Err(malformed("a snapshot that its sender cannot have"));
+        }
+        members_from_text(&head.members).map_err(MessageError::from)?;
+        let mine = self.vote();
+        if mine > head.vote {
+            return Ok(message::voted(&mine));
+        }
+        let vote = head.vote;
+        let image = Image::arriving(&self.recorder, &head)
+            .map_err(|error| AnswerError::Store { reason: error.to_string() })?;
+        *self.receiving.lock() = Some(Receiving { from, head, parts: 0, image });
+        Ok(message::voted(&vote))
+    }
+
+    fn taken(&self, from: u64, part: u32) -> Result<Receiving, AnswerError> {
+        let mut slot = self.receiving.lock();
+        match slot.take() {
+            Some(receiving) if receiving.from == from && receiving.parts == part => Ok(receiving),
+            other => {
+                *slot = other;
+                Err(AnswerError::OutOfTurn)
+            }
+        }
+    }
+
+    fn take_part(&self, from: u64, body: Bytes) -> Result<Bytes, AnswerError> {
+        let (number, part) = message::read_snapshot_part(body)?;
+        let Receiving { head, parts, image, .. } = self.taken(from, number)?;
+        let image = image.take(part);
+        let image = image.map_err(|error| AnswerError::Store { reason: error.to_string() })?;
+        // Life of a leader: it is heard by its snapshot, too.
+        *self.heard.lock() = Some(Instant::now());
+        let vote = head.vote;
+        *self.receiving.lock() = Some(Receiving { from, head, parts: parts + 1, image });
+        Ok(message::voted(&vote))
+    }
+
+    async fn install(&self, from: u64, parts: u32) -> Result<Bytes, AnswerError> {
+        let Receiving { head, image, .. } = self.taken(from, parts)?;
+        let members = members_from_text(&head.members).map_err(MessageError::from)?;
+        let meta = SnapshotMetaOf::<TypeConfig> {
+            last_log_id: log_id(head.at),
+            last_membership: StoredMembership::new(log_id(head.members_at), members),
+        };
+        if head.at <= self.position() {
+            // The engine takes an older one for a broken invariant, and this member has it all.
+            return Ok(message::voted(&head.vote));
+        }
+        let snapshot = SnapshotOf::<TypeConfig, Image> { meta, snapshot: image };
+        let installed = self.raft.install_full_snapshot(head.vote, snapshot).await;
+        let SnapshotResponse { vote } = installed.map_err(stopped)?;
+        Ok(message::voted(&vote))
+    }
+}

@@ -1,0 +1,152 @@
+//! Leading, and ceasing to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::{InitializeError, RaftError};
+use openraft::{BasicNode, ServerState};
+use queue_format::Epoch;
+use tokio::time::Instant;
+
+use super::{Engine, Standing};
+use crate::error::{HandOverError, TakeOverError};
+
+/// Time between two attempts to be elected: the engine does not say that it refused one.
+const ELECT_AGAIN: Duration = Duration::from_millis(100);
+
+impl Engine {
+    /// Asks to lead, until elected and acknowledged by a majority that has all of this member's log,
+    /// or until `deadline` has passed. In a store that knows no members yet,
+    /// this one becomes the only voter first.
+    ///
+    /// # Errors
+    /// Not elected in time, or the engine has stopped.
+    pub async fn take_over(&self, deadline: Duration) -> Result<Epoch, TakeOverError> {
+        let stopped = |reason: String| TakeOverError::Stopped { reason };
+        let me = BTreeMap::from([(self.member, BasicNode { addr: self.node.clone() })]);
+        // A new store's first election comes with its members.
+        let mut asked = match self.raft.initialize(me).await {
+            Ok(()) => true,
+            Err(RaftError::APIError(InitializeError::NotAllowed(_))) => false,
+            Err(error) => return Err(stopped(error.to_string())),
+        };
+        let began = Instant::now();
+        while began.elapsed() < deadline {
+            if !std::mem::take(&mut asked) {
+                // With the question first: against a healthy leader it then does no harm.
+                self.raft
+                    .trigger()
+                    .elect(true)
+                    .await
+                    .map_err(|error| stopped(error.to_string()))?;
+            }
+            // Elected is not enough: before a majority has answered it, nothing can be appended.
+            // And what its predecessors left is committed with its first entry.
+            let ready = |standing: &Standing| {
+                let epoch = standing.takes_proposals();
+                epoch.filter(|epoch| standing.applied.epoch == *epoch)
+            };
+            let (_, standing) = self.wait_for(ELECT_AGAIN, |seen| ready(seen).is_some()).await;
+            if let Some(epoch) = ready(&standing) {
+                return Ok(epoch);
+            }
+            if let Some(reason) = standing.stopped {
+                return Err(stopped(reason));
+            }
+            // Not elected: ask again, for a refusal is silent.
+        }
+        Err(TakeOverError::Deadline { waited: deadline })
+    }
+
+    /// Whether the engine elects by itself when it hears no leader for a lease.
+    pub fn elect_by_itself(&self, on: bool) {
+        self.raft.runtime_config().elect(on);
+    }
+
+    /// The epoch in which this member leads, if it does.
+    #[must_use]
+    pub fn leads(&self) -> Option<Epoch> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        // After a restart the stored vote may still name this member: only the state tells.
+        let leader = metrics.vote.leader_id();
+        let epoch = Epoch { term: leader.term, node: leader.node_id };
+        let leads = metrics.state == ServerState::Leader && metrics.vote.is_committed();
+        // A panic of the engine leaves its last words standing.
+        (leads && metrics.running_state.is_ok()).then_some(epoch)
+    }
+
+    /// Waits until this member leads in another epoch than `known`, or no longer.
+    pub async fn leads_otherwise(&self, known: Option<Epoch>) -> Option<Epoch> {
+        let mut metrics = self.raft.metrics();
+        loop {
+            let leads = self.leads();
+            if leads != known || metrics.changed().await.is_err() {
+                return leads;
+            }
+        }
+    }
+
+    /// Hands leadership to the member `to`: nothing must be proposed meanwhile. What is asked of it
+    /// is checked first, for the engine itself would be stuck with a member that cannot lead.
+    ///
+    /// # Errors
+    /// Refused, and nothing happened; or not done in time: then this engine takes no proposals any
+    /// more, whoever leads, and has to be closed and opened again.
+    pub async fn hand_over(&self, to: u64, deadline: Duration) -> Result<(), HandOverError> {
+        let _alone = self.proposing.lock().await;
+        // Nothing is added meanwhile, so who follows has all of it soon.
+        let behind = |standing: &Standing| {
+            matches!(self.can_lead(to, standing), Err(HandOverError::Behind { .. }))
+        };
+        let (_, standing) = self.wait_for(deadline, |standing| !behind(standing)).await;
+        self.can_lead(to, &standing)?;
+        let stopped = |reason: String| HandOverError::Stuck { to, reason };
+        self.raft
+            .trigger()
+            .transfer_leader(to)
+            .await
+            .map_err(|error| stopped(error.to_string()))?;
+        let mut metrics = self.raft.metrics();
+        let handed = async {
+            loop {
+                let leader = {
+                    let seen = metrics.borrow_watched();
+                    seen.vote.is_committed().then(|| seen.vote.leader_id().node_id)
+                };
+                if leader.is_some_and(|leader| leader != self.member) {
+                    return true;
+                }
+                if metrics.changed().await.is_err() {
+                    return false;
+                }
+            }
+        };
+        match tokio::time::timeout(deadline, handed).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(stopped("the engine has stopped".to_owned())),
+            Err(_elapsed) => Err(stopped(format!("nobody else leads after {deadline:?}"))),
+        }
+    }
+
+    /// Whether `to` could lead at once: it votes, was heard within a lease, and has everything.
+    fn can_lead(&self, to: u64, standing: &Standing) -> Result<(), HandOverError> {
+        if standing.leads.is_none() {
+            return Err(HandOverError::NotLeading);
+        }
+        if to == self.member || !standing.members.voters.contains(&to) {
+            return Err(HandOverError::NoVoter { to });
+        }
+        let follower = standing.followers.get(&to);
+        let heard = follower.and_then(|follower| follower.heard_ms);
+        if heard.is_none_or(|ms| ms > super::LEASE_MS) {
+            return Err(HandOverError::Silent { to });
+        }
+        let behind = follower.map_or(u64::MAX, |follower| follower.behind);
+        if behind > 0 {
+            return Err(HandOverError::Behind { to, entries: behind });
+        }
+        Ok(())
+    }
+}

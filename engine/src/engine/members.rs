@@ -1,0 +1,110 @@
+//! Who is a member, and how that changes: one step at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use openraft::errors::{ClientWriteError, RaftError};
+use openraft::{BasicNode, ChangeMembers};
+
+use super::Engine;
+use crate::types::Membership;
+
+/// Who is a member.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Members {
+    /// Those whose word counts for a majority. While that changes, those of both sides.
+    pub voters: BTreeSet<u64>,
+    /// Everyone, with the name of the node.
+    pub nodes: BTreeMap<u64, String>,
+    /// Between two sets of voters: majorities of both are asked.
+    pub changing: bool,
+}
+
+impl Members {
+    pub(super) fn of(membership: &Membership) -> Self {
+        Self {
+            voters: membership.voter_ids().collect(),
+            nodes: membership.nodes().map(|(id, node)| (*id, node.addr.clone())).collect(),
+            changing: membership.get_joint_config().len() > 1,
+        }
+    }
+
+    /// Those who only follow.
+    pub fn learners(&self) -> impl Iterator<Item = u64> + '_ {
+        self.nodes.keys().copied().filter(|id| !self.voters.contains(id))
+    }
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MembersChange {
+    /// This member follows from now on.
+    AddLearner {
+        /// Its id, never used before.
+        member: u64,
+        /// Name of its node.
+        node: String,
+    },
+    /// These vote, all of whom are members; the others follow.
+    SetVoters(BTreeSet<u64>),
+    /// This member, which does not vote, is none any more.
+    RemoveLearner(u64),
+}
+
+/// A change of members that was not made, as far as is known.
+#[derive(Debug, thiserror::Error)]
+pub enum MembersError {
+    /// Nothing happened: this member does not lead, or hears no majority.
+    #[error("refused: this member does not lead, or hears no majority")]
+    Refused,
+    /// Nothing happened: the change cannot be made.
+    #[error("members cannot change so: {reason}")]
+    Impossible {
+        /// What the engine said.
+        reason: String,
+    },
+    /// It was begun, and its outcome is not known.
+    #[error("outcome unknown: {reason}")]
+    Unknown {
+        /// What the engine said.
+        reason: String,
+    },
+}
+
+impl Engine {
+    /// Changes who is a member; returns when that is committed. Only who leads can.
+    ///
+    /// # Errors
+    /// See [`MembersError`], which says whether anything happened.
+    pub async fn change_members(&self, change: MembersChange) -> Result<(), MembersError> {
+        let _alone = self.proposing.lock().await;
+        let now = self.standing().members;
+        let impossible = |reason: &str| MembersError::Impossible { reason: reason.to_owned() };
+        let change = match change {
+            MembersChange::AddLearner { member, .. } if now.nodes.contains_key(&member) => {
+                return Err(impossible("an id is never used twice"));
+            }
+            MembersChange::AddLearner { member, node } => {
+                ChangeMembers::AddNodes(BTreeMap::from([(member, BasicNode { addr: node })]))
+            }
+            MembersChange::SetVoters(voters) if !voters.contains(&self.member) => {
+                // The engine would leave a leader without a vote in its place.
+                return Err(impossible("who leads votes: hand over first"));
+            }
+            MembersChange::SetVoters(voters) => ChangeMembers::ReplaceAllVoters(voters),
+            MembersChange::RemoveLearner(member) if now.voters.contains(&member) => {
+                return Err(impossible("it votes: make it a learner first"));
+            }
+            MembersChange::RemoveLearner(member) => ChangeMembers::RemoveNodes([member].into()),
+        };
+        match self.raft.change_membership(change, true).await {
+            Ok(_applied) => Ok(()),
+            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => {
+                Err(MembersError::Refused)
+            }
+            Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(error))) => {
+                Err(MembersError::Impossible { reason: error.to_string() })
+            }
+            Err(error) => Err(MembersError::Unknown { reason: error.to_string() }),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What can go wrong, and whether anything happened.
+
+use std::io;
+use std::time::Duration;
+
+use queue_format::{Epoch, FileError, StartError};
+
+/// A member that cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The store cannot be opened.
+    #[error("cannot open the store")]
+    Store(#[from] queue_format::OpenError),
+    /// The store cannot be started.
+    #[error("cannot start the store")]
+    Start(#[from] StartError),
+    /// What the engine had remembered is not understood.
+    #[error("cannot read what the engine remembered")]
+    Remembered(#[source] io::Error),
+    /// Only the lone voter of this store goes on leading without an election.
+    #[error("the store does not belong to the lone voter of epoch {epoch}, who would go on in it")]
+    GoesOn {
+        /// The epoch in which it was to go on.
+        epoch: Epoch,
+    },
+    /// The engine cannot be started.
+    #[error("cannot start the engine: {reason}")]
+    Engine {
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// This member does not lead.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeOverError {
+    /// The engine has stopped.
+    #[error("the engine has stopped: {reason}")]
+    Stopped {
+        /// What it said.
+        reason: String,
+    },
+    /// Not elected in time: somebody else leads, or no majority answers.
+    #[error("not elected within {waited:?}: somebody else leads, or no majority answers")]
+    Deadline {
+        /// How long it was tried.
+        waited: Duration,
+    },
+}
+
+/// A batch that was not committed, as far as is known.
+#[derive(Debug, thiserror::Error)]
+pub enum ProposeError {
+    /// Nothing happened: this member does not lead in that epoch, or hears no majority.
+    #[error("refused: this member does not lead in that epoch, or hears no majority")]
+    Refused,
+    /// It was appended, and its outcome is not known. It may still be committed.
+    #[error("outcome unknown: {reason}")]
+    Unknown {
+        /// What the engine said.
+        reason: String,
+    },
+    /// It can never be appended.
+    #[error("a batch of {bytes} bytes is larger than {limit}")]
+    TooLarge {
+        /// Its bytes.
+        bytes: usize,
+        /// The most that an entry may have.
+        limit: usize,
+    },
+    /// A file that a move needs cannot be read. Nothing happened.
+    #[error("cannot resolve a move")]
+    Move(#[from] FileError),
+}
+
+/// Leadership that was not handed over.
+#[derive(Debug, thiserror::Error)]
+pub enum HandOverError {
+    /// Nothing happened: this member does not lead.
+    #[error("this member does not lead")]
+    NotLeading,
+    /// Nothing happened: the other one does not vote.
+    #[error("member {to} does not vote")]
+    NoVoter {
+        /// Who was to lead.
+        to: u64,
+    },
+    /// Nothing happened: the other one does not answer.
+    #[error("member {to} does not answer")]
+    Silent {
+        /// Who was to lead.
+        to: u64,
+    },
+    /// Nothing happened: the other one lacks entries.
+    #[error("member {to} lacks {entries} entries; try again")]
+    Behind {
+        /// Who was to lead.
+        to: u64,
+        /// How many.
+        entries: u64,
+    },
+    /// It was begun, and nobody is known to lead: this engine must be opened again.
+    #[error("leadership was offered to member {to}, but {reason}")]
+    Stuck {
+        /// Who was to lead.
+        to: u64,
+        /// What was seen instead.
+        reason: String,
+    },
+}

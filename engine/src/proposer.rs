@@ -1,0 +1,213 @@
+//! Makes one batch of all changes that wait, and proposes one batch at a time.
+//!
+//! It has the shape of [`queue_format::Committer`]: changes with a tag go in, and the tags come back
+//! when their changes are committed, in the order in which they went in. Nothing is taken behind a
+//! batch that was not.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use queue_format::{Batch, Change, Epoch, Flushed, Position, Refusal, Refused};
+use tokio::sync::Notify;
+
+use crate::{Engine, ProposeError};
+
+/// Changes that may wait before new work is refused, as in the committer: more than two seconds of
+/// work.
+const CHANGES_SOFT: usize = 65_536;
+
+/// Changes that may wait at all: room for work that was admitted before.
+const CHANGES_HARD: usize = 262_144;
+
+/// Bytes that may wait before new work is refused.
+const BYTES_SOFT: usize = 64 << 20;
+
+/// Bytes that may wait at all.
+const BYTES_HARD: usize = 256 << 20;
+
+/// Pause before a refused batch is proposed again: a tenth of the time after which a leader that
+/// hears no majority refuses.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Why a proposer ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It was closed, and nothing waits any more.
+    Closed,
+    /// This member leads in that epoch no longer. What was under way may or may not be committed;
+    /// what waited is not.
+    Deposed,
+    /// The engine cannot go on.
+    Stopped(String),
+}
+
+/// Told of each batch: the tags that came with it, where it is in the log, what it cost.
+pub type OnCommitted<T> = Box<dyn FnMut(Vec<T>, Position, Flushed) + Send>;
+
+/// Takes changes, in the epoch of one reign.
+pub struct Proposer<T> {
+    engine: Arc<Engine>,
+    epoch: Epoch,
+    waiting: Mutex<Waiting<T>>,
+    news: Notify,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    submissions: std::collections::VecDeque<(Vec<Change>, usize, T)>,
+    changes: usize,
+    bytes: usize,
+    closed: bool,
+}
+
+impl<T: Send> Proposer<T> {
+    /// One that proposes to `engine`, which leads in `epoch`. Nothing happens before [`Self::run`].
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, epoch: Epoch) -> Self {
+        let waiting =
+            Waiting { submissions: Default::default(), changes: 0, bytes: 0, closed: false };
+        Self { engine, epoch, waiting: Mutex::new(waiting), news: Notify::new() }
+    }
+
+    /// Submits changes that must go on, such as the end of a running job: refused only when far
+    /// too much waits. They are committed together, or not at all; `tag` comes back then, and is
+    /// dropped where the reign ends before.
+    ///
+    /// # Errors
+    /// See [`Refusal`]; tag and changes are given back.
+    pub fn submit(&self, changes: Vec<Change>, tag: T) -> Result<(), Refused<T>> {
+        let weight = changes.iter().map(Change::weight).sum();
+        let limit = self.engine.proposal_bytes_max();
+        let mut waiting = self.waiting.lock();
+        let full =
+            waiting.changes + changes.len() > CHANGES_HARD || waiting.bytes + weight > BYTES_HARD;
+        let reason = if waiting.closed {
+            Refusal::Stopped
+        } else if weight > limit {
+            Refusal::TooLarge { what: format!("{weight} bytes in one submission, at most {limit}") }
+        } else if full {
+            Refusal::Busy
+        } else {
+            waiting.changes += changes.len();
+            waiting.bytes += weight;
+            waiting.submissions.push_back((changes, weight, tag));
+            drop(waiting);
+            self.news.notify_one();
+            return Ok(());
+        };
+        Err(Refused { tag, changes, reason })
+    }
+
+    /// Whether new work would be taken now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn admit(&self) -> Result<(), Refusal> {
+        let waiting = self.waiting.lock();
+        if waiting.closed {
+            Err(Refusal::Stopped)
+        } else if waiting.changes > CHANGES_SOFT || waiting.bytes > BYTES_SOFT {
+            Err(Refusal::Busy)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Changes and bytes that wait.
+    #[must_use]
+    pub fn backlog(&self) -> (usize, usize) {
+        let waiting = self.waiting.lock();
+        (waiting.changes, waiting.bytes)
+    }
+
+    /// Takes nothing more; [`Self::run`] ends when what waits is committed.
+    pub fn close(&self) {
+        self.waiting.lock().closed = true;
+        self.news.notify_one();
+    }
+
+    /// Proposes what waits, until closed or deposed. Tags that are left are dropped at the end.
+    pub async fn run(&self, mut on_committed: OnCommitted<T>) -> End {
+        let end = self.propose_all(&mut on_committed).await;
+        let mut waiting = self.waiting.lock();
+        waiting.closed = true;
+        waiting.submissions.clear();
+        end
+    }
+
+    async fn propose_all(&self, on_committed: &mut OnCommitted<T>) -> End {
+        loop {
+            let Some((changes, tags)) = self.next_group().await else { return End::Closed };
+            let (begun, count) = (Instant::now(), changes.len());
+            let batch = Batch(changes).collapse();
+            match self.propose(batch).await {
+                Ok(position) => {
+                    let submissions = tags.len();
+                    let flushed = Flushed { took: begun.elapsed(), submissions, changes: count };
+                    on_committed(tags, position, flushed);
+                }
+                Err(end) => return end,
+            }
+        }
+    }
+
+    /// Proposes one batch for as long as this member leads in the epoch.
+    async fn propose(&self, batch: Batch) -> Result<Position, End> {
+        loop {
+            match self.engine.propose(self.epoch, batch.clone()).await {
+                Ok(position) => return Ok(position),
+                Err(ProposeError::Refused) if self.engine.leads() == Some(self.epoch) => {
+                    // Nothing happened, and the majority may come back.
+                    tokio::time::sleep(AGAIN).await;
+                }
+                Err(ProposeError::Refused) => return Err(End::Deposed),
+                Err(error @ ProposeError::Unknown { .. }) => {
+                    tracing::warn!(%error, "a batch was under way as the reign ended");
+                    return Err(match self.engine.standing().stopped {
+                        Some(reason) => End::Stopped(reason),
+                        None => End::Deposed,
+                    });
+                }
+                Err(error @ (ProposeError::TooLarge { .. } | ProposeError::Move(_))) => {
+                    return Err(End::Stopped(error.to_string()));
+                }
+            }
+        }
+    }
+
+    /// Waits for submissions; gives as many as fit a batch. None when closed and empty.
+    async fn next_group(&self) -> Option<(Vec<Change>, Vec<T>)> {
+        loop {
+            {
+                let mut waiting = self.waiting.lock();
+                let limit = self.engine.proposal_bytes_max();
+                let (mut changes, mut tags, mut bytes) = (Vec::new(), Vec::new(), 0);
+                while let Some((_, weight, _)) = waiting.submissions.front()
+                    && (tags.is_empty() || bytes + weight <= limit)
+                    && let Some((more, weight, tag)) = waiting.submissions.pop_front()
+                {
+                    bytes += weight;
+                    changes.extend(more);
+                    tags.push(tag);
+                }
+                if !tags.is_empty() {
+                    waiting.changes -= changes.len();
+                    waiting.bytes -= bytes;
+                    return Some((changes, tags));
+                }
+                if waiting.closed {
+                    return None;
+                }
+            }
+            self.news.notified().await;
+        }
+    }
+}
+
+impl<T> Debug for Proposer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proposer").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
