@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use uuid::Uuid;
 
 use model::{NodeName, Timestamp};
@@ -76,9 +77,10 @@ impl ControlService for Follower {
     }
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let seconds: u64 = std::env::args().nth(1).map_or(Ok(3), |text| text.parse())?;
+fn main() -> Result<(), Box<dyn Error>> {
+    let seconds = std::env::args().nth(1).map_or(Ok(3), |text| text.parse())?;
+    // A runtime for each side, as if they were two programs.
+    let (there, here) = (Runtime::new()?, Runtime::new()?);
     let now = Timestamp::from_micros(Clock::system().now_micros());
     let name = |text: &str| text.parse::<NodeName>();
     let authority = Authority::create(&name("cluster")?, now)?;
@@ -86,9 +88,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let follower = authority.issue(&name("n2")?, &[LOCALHOST], now)?;
     let caller = Caller { name: name("n1")?, fingerprint: master.fingerprint() };
     let list = AllowList { callers: vec![caller], ..AllowList::default() };
-    let listener = TcpListener::bind((LOCALHOST, 0)).await?;
-    let allowed = AllowedCallers::new(list);
-    let server = PeerServer::start(listener, &follower, allowed, Follower, PeerLimits::default())?;
+    let server = there.block_on(async {
+        let listener = TcpListener::bind((LOCALHOST, 0)).await?;
+        let (allowed, limits) = (AllowedCallers::new(list), PeerLimits::default());
+        let server = PeerServer::start(listener, &follower, allowed, Follower, limits)?;
+        Ok::<_, Box<dyn Error>>(server)
+    })?;
     let target = PeerTarget {
         name: name("n2")?,
         address: server.address(),
@@ -96,19 +101,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let client = PeerClient::new(&master, CLUSTER, target)?;
     for size in SIZES {
-        // From a task, as the engine asks.
         let (client, time) = (client.clone(), Duration::from_secs(seconds));
+        // From a task, as the engine asks.
         let mut set = tokio::task::JoinSet::new();
-        set.spawn(async move { measure(&client, size, time).await });
-        let mut micros = set.join_next().await.ok_or("no task")???;
-        micros.sort_unstable();
-        let total: u128 = micros.iter().sum();
-        let count = micros.len();
-        let rate = u128::try_from(count)? * 1_000_000_000 / total;
-        let at = |part: usize| micros[count * part / 100] / 1_000;
-        println!("{size:>6} bytes: {rate:>6} round trips/s, p50 {} us, p99 {} us", at(50), at(99));
+        set.spawn_on(async move { measure(&client, size, time).await }, here.handle());
+        let mut nanos = here.block_on(set.join_next()).ok_or("no task")???;
+        nanos.sort_unstable();
+        let rate = u128::try_from(nanos.len())? * 1_000_000_000 / nanos.iter().sum::<u128>();
+        let [p50, p99] = [50, 99].map(|part| nanos[nanos.len() * part / 100] / 1_000);
+        println!("{size:>6} bytes: {rate:>6} round trips/s, p50 {p50} us, p99 {p99} us");
     }
-    server.stop().await;
+    there.block_on(server.stop());
     Ok(())
 }
 

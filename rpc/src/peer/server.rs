@@ -81,8 +81,9 @@ pub trait Gate: Send + Sync + 'static {
 pub trait EngineService: Send + Sync + 'static {
     /// Answers one question of `kind`, whose meaning is the engine's. `from` names both members.
     ///
-    /// There is no limit of time: who asked goes away when it has waited long enough, and the
-    /// connection takes no other question before this one is answered.
+    /// There is no limit of time: who asked goes away when it has waited long enough. The question
+    /// is carried out all the same, perhaps behind later ones that came on another connection; the
+    /// peer's places bound how many of them there are.
     fn answer(
         &self,
         from: &Hello,

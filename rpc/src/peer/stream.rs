@@ -7,9 +7,6 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWr
 
 use super::frame::{FrameError, HEADER_BYTES, header, read_header};
 
-/// Bytes that are read from the socket at once. The TLS library alone would read 4 KiB at a time.
-pub(super) const READ_BYTES: usize = 64 * 1024;
-
 /// Room that is made for a body before its first byte is there: what most have. A length alone
 /// takes no more memory than this.
 const ROOM_BYTES: usize = 256 * 1024;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::io::{AsyncBufRead, BufReader};
+use tokio::io::AsyncBufRead;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
@@ -15,10 +15,10 @@ use tokio_rustls::client::TlsStream;
 use super::{PeerError, Shared};
 use crate::peer::frame::{HELLO_BYTES_MAX, HELLO_MARK, Status};
 use crate::peer::hello::{Hello, PeerRefusal, Welcome};
-use crate::peer::stream::{self, Frame, READ_BYTES, StreamError};
+use crate::peer::stream::{self, Frame, StreamError};
 use crate::tls::ALPN_PEER;
 
-pub(super) type Stream = TlsStream<BufReader<TcpStream>>;
+pub(super) type Stream = TlsStream<TcpStream>;
 
 /// Why there is no connection.
 enum NotOpen {
@@ -62,9 +62,8 @@ async fn introduce(shared: &Shared, hello: &Hello) -> Result<Stream, NotOpen> {
     let tcp = TcpStream::connect(shared.target.address).await?;
     // A question is one write, and its answer is waited for.
     tcp.set_nodelay(true)?;
-    let buffered = BufReader::with_capacity(READ_BYTES, tcp);
     let connector = TlsConnector::from(Arc::clone(&shared.config));
-    let mut stream = connector.connect(shared.server.clone(), buffered).await?;
+    let mut stream = connector.connect(shared.server.clone(), tcp).await?;
     if stream.get_ref().1.alpn_protocol() != Some(ALPN_PEER) {
         let words = "what listens there does not speak the protocol between members";
         return Err(io::Error::new(io::ErrorKind::InvalidData, words).into());

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::AsyncBufReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::server::TlsStream;
@@ -19,12 +19,12 @@ use crate::peer::control;
 use crate::peer::failure::{PeerFailure, PeerFailureKind};
 use crate::peer::frame::{FRAME_BYTES_MAX, HELLO_BYTES_MAX, HELLO_MARK, Status, header};
 use crate::peer::hello::{Hello, PeerRefusal, Purpose, RefusalReason, Welcome};
-use crate::peer::stream::{self, Frame, READ_BYTES, StreamError};
+use crate::peer::stream::{self, Frame, StreamError};
 use crate::server::linger;
 use crate::tls::ALPN_PEER;
 use crate::wire::Versions;
 
-type Stream = TlsStream<BufReader<TcpStream>>;
+type Stream = TlsStream<TcpStream>;
 
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
@@ -74,8 +74,7 @@ async fn shake_hands<S>(stream: TcpStream, shared: &Shared<S>) -> Option<(Stream
         tracing::debug!(%error, "TCP_NODELAY was not set");
     }
     let limit = shared.limits.handshake;
-    let buffered = BufReader::with_capacity(READ_BYTES, stream);
-    let accepting = shared.acceptor.accept(buffered).into_fallible();
+    let accepting = shared.acceptor.accept(stream).into_fallible();
     let stream = match tokio::time::timeout(limit, accepting).await {
         Ok(Ok(stream)) => stream,
         Ok(Err((error, stream))) => {

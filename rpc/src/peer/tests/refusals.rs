@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -130,15 +130,15 @@ async fn agents_and_members_do_not_take_each_other_for_one_of_theirs() {
 }
 
 /// A connection behind its handshake, for what a link would never send.
-pub(super) async fn raw(two: &Two, alpn: &[&[u8]]) -> TlsStream<BufReader<TcpStream>> {
+pub(super) async fn raw(two: &Two, alpn: &[&[u8]]) -> TlsStream<TcpStream> {
     let mut config = tls::client_config(&two.asking, None, ALPN_PEER).unwrap();
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-    let stream = BufReader::new(TcpStream::connect(two.target.address).await.unwrap());
+    let stream = TcpStream::connect(two.target.address).await.unwrap();
     let server = tls::server_name(&two.target.name).unwrap();
     TlsConnector::from(Arc::new(config)).connect(server, stream).await.unwrap()
 }
 
-async fn read_refusal(stream: &mut TlsStream<BufReader<TcpStream>>) -> PeerRefusal {
+async fn read_refusal(stream: &mut TlsStream<TcpStream>) -> PeerRefusal {
     let Frame { mark, body } = stream::read(stream, HELLO_BYTES_MAX).await.unwrap();
     assert_eq!(Status::from_mark(mark), Ok(Status::Refusal));
     let mut rest = Vec::new();
@@ -149,7 +149,7 @@ async fn read_refusal(stream: &mut TlsStream<BufReader<TcpStream>>) -> PeerRefus
 }
 
 /// Says the hello of a good link.
-pub(super) async fn say_hello(two: &Two, stream: &mut TlsStream<BufReader<TcpStream>>) {
+pub(super) async fn say_hello(two: &Two, stream: &mut TlsStream<TcpStream>) {
     let body = serde_json::to_vec(two.engine().hello()).unwrap();
     stream::write(stream, HELLO_MARK, &[&body]).await.unwrap();
     let welcome = stream::read(stream, HELLO_BYTES_MAX).await.unwrap();
