@@ -96,6 +96,15 @@ impl Link {
         (fresh && is_quiet(&mut kept.stream).await).then_some(kept.stream)
     }
 
+    /// Whether it has a connection on which the other side said nothing unasked.
+    #[cfg(test)]
+    pub(in crate::peer) async fn is_quiet(&mut self) -> bool {
+        match &mut self.kept {
+            Some(kept) => is_quiet(&mut kept.stream).await,
+            None => false,
+        }
+    }
+
     fn read(&self, answer: Frame) -> Result<Bytes, PeerError> {
         let malformed = |error| PeerError::Malformed { node: self.node(), error };
         let status = Status::from_mark(answer.mark)

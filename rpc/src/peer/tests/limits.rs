@@ -84,8 +84,10 @@ async fn a_peer_has_a_number_of_places() {
 #[tokio::test]
 async fn strangers_take_no_places_of_members() {
     let two = Two::with(PeerLimits { handshakes: 2, ..PeerLimits::default() }).await;
-    let mut link = two.engine();
-    echoes(&mut link).await;
+    let mut links = [two.engine(), two.engine(), two.engine()];
+    for link in &mut links {
+        echoes(link).await;
+    }
     let _mute = TcpStream::connect(two.target.address).await.unwrap();
     let _mute_too = TcpStream::connect(two.target.address).await.unwrap();
     // More are closed at once.
@@ -93,7 +95,9 @@ async fn strangers_take_no_places_of_members() {
     let mut nothing = Vec::new();
     drop(third.read_to_end(&mut nothing).await);
     assert!(nothing.is_empty());
-    echoes(&mut link).await;
+    for link in &mut links {
+        echoes(link).await;
+    }
 }
 
 #[tokio::test]
@@ -108,14 +112,15 @@ async fn slow_writers_lose_their_place() {
         ..PeerLimits::default()
     };
     let two = Two::with(limits).await;
-    let mut mute = TcpStream::connect(two.target.address).await.unwrap();
-    let mut speechless = raw(&two, &[ALPN_PEER]).await;
-    let (mut slow, mut idle) = (raw(&two, &[ALPN_PEER]).await, raw(&two, &[ALPN_PEER]).await);
+    let mut idle = raw(&two, &[ALPN_PEER]).await;
+    say_hello(&two, &mut idle).await;
+    let mut slow = raw(&two, &[ALPN_PEER]).await;
     say_hello(&two, &mut slow).await;
     slow.write_all(&header(ECHO, 50).unwrap()).await.unwrap();
     slow.write_all(b"not fifty").await.unwrap();
     slow.flush().await.unwrap();
-    say_hello(&two, &mut idle).await;
+    let mut speechless = raw(&two, &[ALPN_PEER]).await;
+    let mut mute = TcpStream::connect(two.target.address).await.unwrap();
     // Each of them would hang, were it not closed.
     let mut rest = Vec::new();
     drop(mute.read_to_end(&mut rest).await);
@@ -147,6 +152,10 @@ async fn stopping_answers_what_is_under_way_and_nothing_else() {
     };
     let (answer, ()) = tokio::join!(link.ask(HOLD, &[b"under way"], LONG), stopping);
     assert_eq!(answer.unwrap(), "under way");
+    // As soon as the farewell is here, no question is lost to the old connection.
+    while link.is_quiet().await {
+        tokio::task::yield_now().await;
+    }
     let error = link.ask(ECHO, &[], LONG).await.unwrap_err();
     assert!(matches!(error, PeerError::Unreachable { .. }), "{error:?}");
 }
