@@ -3,7 +3,8 @@
 //! In reading order: [`calls`] is the table of everything that can be asked; [`wire`] is what
 //! surrounds every call and answer; [`identity`] and [`tls`] say who is who; [`fence`] keeps calls
 //! of two masters apart; [`service`] and [`server`] answer, [`client`] asks; [`enrol`] is how a
-//! new node gets its identity. The protocol is described in `docs/node-rpc.md`.
+//! new node gets its identity. The protocol is described in `docs/node-rpc.md`. [`peer`] is another
+//! one, between the members of a replicated store (`docs/replication.md`).
 #![warn(missing_docs)]
 
 pub mod calls;
@@ -19,6 +20,8 @@ pub mod service;
 pub mod client;
 
 pub mod enrol;
+
+pub mod peer;
 
 #[cfg(test)]
 mod testing;

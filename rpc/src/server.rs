@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
@@ -60,7 +60,7 @@ impl Default for Limits {
 }
 
 /// Pause after a failed accept, which as a rule means that file descriptors ran out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes that are read from a refused caller: what fits into its first flight.
 const LINGER_BYTES_MAX: u64 = 128 * 1024;
@@ -192,7 +192,10 @@ async fn serve<S: Service>(
 
 /// Reads what the caller sent behind its handshake: closing over unread bytes would reset the
 /// connection, and the caller might never read why it was refused.
-async fn linger(mut stream: TcpStream, limit: Duration) {
+pub(crate) async fn linger<T>(mut stream: T, limit: Duration)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
     let reading = async {
         stream.shutdown().await?;
         let mut rest = (&mut stream).take(LINGER_BYTES_MAX);

@@ -27,6 +27,8 @@ use verify::{AllowedClient, PinnedAgent, PinnedEnrolment};
 pub(crate) const ALPN_H2: &[u8] = b"h2";
 /// For bulk.
 pub(crate) const ALPN_HTTP1: &[u8] = b"http/1.1";
+/// Between members: neither of them takes an agent, or a browser, for one of the other kind.
+pub(crate) const ALPN_PEER: &[u8] = b"gantry-peer/1";
 
 /// The cryptography of this program; named, never the process's default.
 #[must_use]
@@ -83,6 +85,16 @@ pub fn server_config(
         .with_client_cert_verifier(Arc::new(AllowedClient::new(roots, allowed)))
         .with_single_cert(vec![identity.certificate().clone()], identity.key().clone_key())?;
     Ok(without_resumption(config))
+}
+
+/// How a member serves the other ones: as an agent does, in another protocol.
+pub(crate) fn peer_server_config(
+    identity: &NodeIdentity,
+    allowed: AllowedCallers,
+) -> Result<ServerConfig, rustls::Error> {
+    let mut config = server_config(identity, allowed)?;
+    config.alpn_protocols = vec![ALPN_PEER.to_vec()];
+    Ok(config)
 }
 
 /// How a node serves that waits to be enrolled: nobody knows it yet, so callers prove themselves by

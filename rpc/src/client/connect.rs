@@ -41,18 +41,22 @@ pub(crate) async fn connect(
 
 /// The TLS library's word on a certificate, where it is the cause of `error`.
 pub(super) fn refusal(error: &io::Error) -> Option<Refusal> {
+    certificate_reason(error).map(|reason| Refusal::Certificate { reason })
+}
+
+/// The same, in words.
+pub(crate) fn certificate_reason(error: &io::Error) -> Option<String> {
     let inner = error.get_ref()?;
     let tls = inner.downcast_ref::<rustls::Error>()?;
-    let reason = match tls {
+    match tls {
         rustls::Error::InvalidCertificate(
             rustls::CertificateError::ApplicationVerificationFailure,
-        ) => "the node shows another certificate than the one that is known of it".to_owned(),
+        ) => Some("the node shows another certificate than the one that is known of it".to_owned()),
         rustls::Error::AlertReceived(alert) => {
-            format!("the node does not accept ours (alert {alert:?})")
+            Some(format!("the node does not accept ours (alert {alert:?})"))
         }
-        rustls::Error::InvalidCertificate(error) => error.to_string(),
+        rustls::Error::InvalidCertificate(error) => Some(error.to_string()),
         // No word on a certificate: as a rule something else than an agent listens there.
-        _ => return None,
-    };
-    Some(Refusal::Certificate { reason })
+        _ => None,
+    }
 }

@@ -40,6 +40,8 @@ const CORES: &[&str] = &[
     "luxi/src/query.rs",
     "luxi/src/query/filter.rs",
     "rpc/src/fence/table.rs",
+    "rpc/src/peer/frame.rs",
+    "rpc/src/peer/hello.rs",
     "masterd/src/config.rs",
     "masterd/src/jobs/depend.rs",
     "masterd/src/jobs/filter.rs",

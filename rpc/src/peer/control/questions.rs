@@ -1,0 +1,152 @@
+//! Core: parameters and replies of the questions about the member itself.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use model::NodeName;
+use queue_format::{Epoch, Position};
+
+/// Most keys in one reply of `digest`: with the longest keys, the reply is still a frame.
+pub const DIGEST_KEYS_MAX: usize = 8_192;
+
+/// Parameters of `position`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AskPosition {}
+
+/// Where a member stands. Everything but `committed` is durable there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerPosition {
+    /// Its id; null outside, where there is no store.
+    pub member: Option<u64>,
+    /// Its store; null where there is none.
+    pub incarnation: Option<Uuid>,
+    /// Its node.
+    pub node: NodeName,
+    /// The last entry of its log.
+    pub last: Position,
+    /// The last entry that it knows to be committed.
+    pub committed: Position,
+    /// The highest vote that it saw or gave.
+    pub epoch: Epoch,
+    /// The reign of the leader that it follows or is; null where it knows of none.
+    pub leader: Option<Epoch>,
+    /// Members whose word counts, by the newest list of its log.
+    #[serde(default)]
+    pub voters: Vec<u64>,
+    /// Members that only follow, by the same list.
+    #[serde(default)]
+    pub learners: Vec<u64>,
+    /// What it is.
+    pub state: PeerState,
+    /// What is free of the file system with its store, in MiB.
+    pub disk_free_mib: u64,
+}
+
+/// What `masterd` of a node is (decision 5, point 8).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "lowercase")]
+pub enum PeerState {
+    /// No store: waits to be invited.
+    Outside,
+    /// Follows.
+    Standby,
+    /// Leads, and has its role entry.
+    Master,
+    /// Has a store that must neither vote nor acknowledge.
+    Damaged {
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// A state that a newer version added.
+    #[serde(other)]
+    Other,
+}
+
+/// Parameters of `join`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// Id of the new member. Where the store of this member is here already, it is a repetition;
+    /// where that of another one is, the question fails.
+    pub member: u64,
+}
+
+/// What came of an invitation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joined {
+    /// Identity of the store that was made, which the master records.
+    pub incarnation: Uuid,
+}
+
+/// Parameters of `purge`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Purge {
+    /// The member whose store goes; nothing happens where it is not here.
+    pub member: u64,
+}
+
+/// Parameters of `lead_and_hand_over`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeadAndHandOver {
+    /// The member that is to lead then.
+    pub to: u64,
+}
+
+/// Parameters of `digest`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AskDigest {
+    /// The moment to be compared: a member that is not there yet, or no longer, fails.
+    pub position: Position,
+    /// The group whose keys are asked for; null asks for the groups.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// Only names behind this one, for who goes on behind [`PeerDigest::complete`] = false.
+    #[serde(default)]
+    pub after: Option<String>,
+}
+
+/// What a store holds at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerDigest {
+    /// SHA-256 of each group or key, hexadecimal, at most [`DIGEST_KEYS_MAX`], the first in order.
+    pub digests: BTreeMap<String, String>,
+    /// Whether these are all.
+    pub complete: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use queue_format::key::{SEGMENT_BYTES_MAX, SEGMENTS_MAX};
+
+    use super::*;
+    use crate::peer::frame::FRAME_BYTES_MAX;
+
+    #[test]
+    fn states_on_the_wire() {
+        let damaged = PeerState::Damaged { why: "no vote".to_owned() };
+        let text = serde_json::to_string(&damaged).unwrap();
+        assert_eq!(text, r#"{"is":"damaged","why":"no vote"}"#);
+        assert_eq!(serde_json::from_str::<PeerState>(&text).unwrap(), damaged);
+        let newer: PeerState = serde_json::from_str(r#"{"is":"asleep","since":3}"#).unwrap();
+        assert_eq!(newer, PeerState::Other);
+    }
+
+    #[test]
+    fn a_full_digest_is_a_frame() {
+        let quotes_and_digest = 64 + 8;
+        let key = (SEGMENT_BYTES_MAX + 1) * SEGMENTS_MAX;
+        assert!(DIGEST_KEYS_MAX * (key + quotes_and_digest) < FRAME_BYTES_MAX);
+    }
+
+    #[test]
+    fn parameters_that_are_not_known_are_an_error() {
+        assert!(serde_json::from_str::<Join>(r#"{"member":3,"anyway":true}"#).is_err());
+        assert!(serde_json::from_str::<AskPosition>("{}").is_ok());
+    }
+}

@@ -1,0 +1,231 @@
+//! The listening side: one task for each connection, which reads a question, has it answered and
+//! writes the answer, and nothing at the same time.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+
+use stdx::Tasks;
+
+use super::control::ControlService;
+use super::failure::PeerFailure;
+use super::hello::{Hello, PeerRefusal};
+use crate::identity::NodeIdentity;
+use crate::server::ACCEPT_PAUSE;
+use crate::tls::{self, AllowedCallers};
+
+mod connection;
+mod places;
+
+use places::Places;
+
+/// What a server allows; the defaults are right for a cluster, tests shorten them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerLimits {
+    /// Callers that have not said who they are yet, at the same time: all candidates that come
+    /// back at once. More are closed at once, so strangers never take the places of members.
+    pub handshakes: usize,
+    /// Connections at the same time: a pool of a dozen candidates, each with those of one peer.
+    pub connections: usize,
+    /// The same of one peer: the engine's handful and control's, and as many again that it lost
+    /// and this side has not missed yet.
+    pub per_peer: usize,
+    /// Time for the TLS handshake.
+    pub handshake: Duration,
+    /// Time for the hello behind it.
+    pub hello: Duration,
+    /// Time for one frame, from its first byte to its last, in either direction.
+    pub frame: Duration,
+    /// How long a connection may wait for a question: what a dead peer holds is free then.
+    pub idle: Duration,
+    /// How long questions under way get to be answered when the server stops.
+    pub grace: Duration,
+}
+
+impl Default for PeerLimits {
+    fn default() -> Self {
+        Self {
+            handshakes: 32,
+            connections: 128,
+            per_peer: 16,
+            handshake: Duration::from_secs(5),
+            hello: Duration::from_secs(5),
+            // The longest takes 15 s at 10 Mbit/s.
+            frame: Duration::from_secs(30),
+            // Twice what a client keeps a connection without using it.
+            idle: Duration::from_secs(120),
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Whether who asks means this member. Asked at the hello and again before each question, since the
+/// store may have changed hands: so it must be quick.
+pub trait Gate: Send + Sync + 'static {
+    /// Accepts `hello`, or says why not; [`Hello::check`] is the rule. The hello's node is the one
+    /// of the certificate; whether its member lives there is for the gate to know.
+    ///
+    /// # Errors
+    /// The refusal, which ends the connection.
+    fn admit(&self, hello: &Hello) -> Result<(), PeerRefusal>;
+}
+
+/// Answers the engine's questions.
+pub trait EngineService: Send + Sync + 'static {
+    /// Answers one question of `kind`, whose meaning is the engine's. `from` names both members.
+    ///
+    /// There is no limit of time: who asked goes away when it has waited long enough. The question
+    /// is carried out all the same, perhaps behind later ones that came on another connection; the
+    /// peer's places bound how many of them there are.
+    fn answer(
+        &self,
+        from: &Hello,
+        kind: u8,
+        body: Bytes,
+    ) -> impl Future<Output = Result<Bytes, PeerFailure>> + Send;
+}
+
+/// All that a server needs of the member.
+pub trait PeerService: Gate + EngineService + ControlService {}
+
+impl<S: Gate + EngineService + ControlService> PeerService for S {}
+
+/// A server that could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum PeerServerError {
+    /// The listener is no good.
+    #[error("cannot listen for other members")]
+    Listener(#[source] io::Error),
+    /// The node's identity does not hold together.
+    #[error("cannot serve other members as node {node}; enrol it anew")]
+    Identity {
+        /// The node.
+        node: model::NodeName,
+        /// What the TLS library said.
+        #[source]
+        error: rustls::Error,
+    },
+}
+
+/// Serves the other members until it is stopped or dropped.
+#[derive(Debug)]
+pub struct PeerServer<S> {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    shared: Arc<Shared<S>>,
+    accepting: Tasks,
+    connections: Tasks,
+}
+
+struct Shared<S> {
+    service: S,
+    allowed: AllowedCallers,
+    acceptor: TlsAcceptor,
+    limits: PeerLimits,
+    places: Places,
+    /// One permit for each question that is being answered; the end of the server takes them all.
+    answering: Semaphore,
+}
+
+impl<S: std::fmt::Debug> std::fmt::Debug for Shared<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("service", &self.service)
+            .field("limits", &self.limits)
+            .field("places", &self.places)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: PeerService> PeerServer<S> {
+    /// Serves `service` on `listener`, as `identity`, to those whom `allowed` names at each moment.
+    ///
+    /// # Errors
+    /// The listener has no address, or the identity does not hold together.
+    pub fn start(
+        listener: TcpListener,
+        identity: &NodeIdentity,
+        allowed: AllowedCallers,
+        service: S,
+        limits: PeerLimits,
+    ) -> Result<Self, PeerServerError> {
+        let address = listener.local_addr().map_err(PeerServerError::Listener)?;
+        let config = tls::peer_server_config(identity, allowed.clone())
+            .map_err(|error| PeerServerError::Identity { node: identity.name().clone(), error })?;
+        let shared = Arc::new(Shared {
+            service,
+            allowed,
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            limits,
+            places: Places::new(limits.connections, limits.per_peer),
+            answering: Semaphore::new(limits.connections),
+        });
+        let (stop, stopped) = watch::channel(false);
+        let (accepting, connections) = (Tasks::new(), Tasks::new());
+        let accept = accept(listener, Arc::clone(&shared), connections.clone(), stopped);
+        accepting.spawn("peer accept", accept);
+        Ok(Self { address, stop, shared, accepting, connections })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it serves.
+    #[must_use]
+    pub fn service(&self) -> &S {
+        &self.shared.service
+    }
+
+    /// Stops: takes nothing new, gives what is being answered [`PeerLimits::grace`], closes every
+    /// connection.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        self.accepting.join().await;
+        let grace = self.shared.limits.grace;
+        let all = u32::try_from(self.shared.limits.connections).unwrap_or(u32::MAX);
+        let answered = tokio::time::timeout(grace, self.shared.answering.acquire_many(all)).await;
+        if answered.is_err() {
+            tracing::warn!(?grace, "questions of other members were dropped at the end");
+        }
+        self.connections.shutdown().await;
+    }
+}
+
+async fn accept<S: PeerService>(
+    listener: TcpListener,
+    shared: Arc<Shared<S>>,
+    connections: Tasks,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let handshakes = Arc::new(Semaphore::new(shared.limits.handshakes));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopped.wait_for(|stop| *stop) => return,
+        };
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "connection of a member was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(greeting) = Arc::clone(&handshakes).try_acquire_owned() else {
+            tracing::warn!(%from, limit = shared.limits.handshakes, "too many handshakes");
+            continue;
+        };
+        let shared = Arc::clone(&shared);
+        connections.spawn("peer connection", connection::serve(stream, from, shared, greeting));
+    }
+}
