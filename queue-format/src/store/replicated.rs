@@ -22,11 +22,11 @@ use super::committer::StartError;
 use super::files::{FileError, Reach};
 use super::open::{OpenError, Opened, Parts, Writer, open_real};
 use super::queue::{Queue, Submission};
-use super::resolve::resolve;
+use super::resolve::moves_as_content;
 use super::scan::Reader;
 use super::threads::{Closing, EndState, Shared, Status, spawn_all};
 use super::{Durability, Recovered, StoreOptions};
-use crate::change::Batch;
+use crate::change::{Batch, Change};
 use crate::journal::{Entry, Record};
 use crate::key::Key;
 use crate::position::Position;
@@ -201,13 +201,17 @@ impl<T: Send + 'static> Recorder<T> {
     /// was appended and is durable here; `members` are those that the entry names, if it does.
     ///
     /// # Errors
-    /// A move in the batch was not resolved, see [`Recorder::resolve`].
+    /// The batch has a move: [`Recorder::resolve`] leaves none.
     pub fn apply(
         &self,
         position: Position,
         batch: &Batch,
         members: Option<String>,
     ) -> Result<(), FatalError> {
+        if batch.0.iter().any(|change| matches!(change, Change::Move { .. })) {
+            let rule = format!("moves travel as content, but entry {} has one", position.index);
+            return Err(FatalError::Rule { rule });
+        }
         let lsn = self.progress.frames.lock().applied(position.index);
         self.commit(position.index);
         let reach = Reach { lsn, position };
@@ -217,14 +221,14 @@ impl<T: Send + 'static> Recorder<T> {
         Ok(())
     }
 
-    /// Brings the moves of a batch into a form that recovery can repeat. Nothing else may be on its
-    /// way between this and the batch's own [`Recorder::apply`].
+    /// Makes a deletion and a write of every move, so that each member can repeat the batch whatever
+    /// its files hold. A move of a key that does not exist does nothing. No other batch may be on its
+    /// way between this and this batch's own [`Recorder::apply`].
     ///
     /// # Errors
     /// A file cannot be read.
     pub fn resolve(&self, batch: Batch) -> Result<Batch, FileError> {
-        let batch = batch.collapse();
-        Ok(resolve(&batch, &self.shared.files)?.batch.unwrap_or(batch))
+        moves_as_content(batch, &self.shared.files)
     }
 
     /// The last position that was applied.
