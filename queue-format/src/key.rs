@@ -110,14 +110,26 @@ fn is_at_or_below(text: &str, name: &str) -> bool {
     text.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A key in the order in which a walk through the directories meets it: segment by segment, while
-/// keys as such are ordered as texts (`a-b` before `a/c`).
+/// A key in the order in which a walk through the directories meets it: the files of a directory,
+/// then what is below its directories. So a queue is met before its archive, which is long and
+/// hardly changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placed(pub(crate) Key);
 
 impl Ord for Placed {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.as_str().split('/').cmp(other.0.as_str().split('/'))
+        self.steps().cmp(other.steps())
+    }
+}
+
+impl Placed {
+    /// Each segment, and whether it is a directory.
+    fn steps(&self) -> impl Iterator<Item = (bool, &str)> {
+        let mut segments = self.0.as_str().split('/').peekable();
+        std::iter::from_fn(move || {
+            let segment = segments.next()?;
+            Some((segments.peek().is_some(), segment))
+        })
     }
 }
 
@@ -187,9 +199,14 @@ mod tests {
             assert!(matches!(Key::parse(text), Err(KeyError::Segment { .. })), "{text}");
         }
         assert!(matches!(Key::parse("a/b/c/d/e/f/g/h/i"), Err(KeyError::Deep { .. })));
-        for text in
-            ["store.json", "journal", "journal/segment-0", "queue/lock", "incoming", "node/queue/lock"]
-        {
+        for text in [
+            "store.json",
+            "journal",
+            "journal/segment-0",
+            "queue/lock",
+            "incoming",
+            "node/queue/lock",
+        ] {
             assert!(matches!(Key::parse(text), Err(KeyError::Reserved { .. })), "{text}");
         }
         assert!(Key::parse("queue/locked").is_ok() && Key::parse("nodes").is_ok());
@@ -205,11 +222,12 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_meets_a_directory_where_its_name_stands() {
-        let mut keys = ["a-b", "a/c", "a/b/z", "a/b", "b"].map(|text| Placed(Key::parse(text).unwrap()));
+    fn a_walk_meets_files_before_directories() {
+        let texts = ["b", "z", "a/c", "a/d", "a/b/z", "a-b/c"];
+        let mut keys = texts.map(|text| Placed(Key::parse(text).unwrap()));
+        keys.reverse();
         keys.sort();
-        let texts: Vec<_> = keys.iter().map(|key| key.0.as_str()).collect();
-        assert_eq!(texts, ["a/b", "a/b/z", "a/c", "a-b", "b"]);
+        assert_eq!(keys.each_ref().map(|key| key.0.as_str()), texts);
     }
 
     proptest! {

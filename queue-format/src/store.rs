@@ -15,6 +15,7 @@ mod commit;
 pub(crate) mod committer;
 mod dirty;
 mod files;
+pub(crate) mod frozen;
 mod header;
 mod log_writer;
 mod naive;
@@ -25,6 +26,7 @@ mod replicated;
 mod resolve;
 mod scan;
 mod threads;
+mod walk;
 
 #[cfg(test)]
 mod crash_tests;
@@ -50,7 +52,10 @@ pub use admission::{
 pub use callbacks::{Callbacks, Flushed};
 pub use commit::FatalError;
 pub use committer::{Committer, StartError};
+pub use files::frozen::FROZEN_MAX;
 pub use files::{FileError, LAG_BYTES_HARD, LAG_BYTES_SOFT};
+pub use frozen::aside::ASIDE_BYTES_MAX;
+pub use frozen::{Frozen, FrozenError};
 pub use header::{AtRest, FORMAT, FORMAT_OLDEST, HeaderError};
 pub use open::OpenError;
 pub use queue::{

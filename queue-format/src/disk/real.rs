@@ -112,12 +112,8 @@ impl RealDisk {
         let mode = self.mode(target);
         let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
         let path = self.temporaries.join(number.to_string());
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(mode)
-            .open(&path)?;
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&path)?;
         let written = self
             .set_mode(&file, mode)
             .and_then(|()| file.write_all(content))

@@ -20,6 +20,7 @@ use super::checkpoint::{Bell, Checkpoint};
 use super::commit::FatalError;
 use super::committer::StartError;
 use super::files::{FileError, Reach};
+use super::frozen::{Frozen, FrozenError};
 use super::open::{OpenError, Opened, Parts, Writer, open_real};
 use super::queue::{Queue, Submission};
 use super::resolve::moves_as_content;
@@ -27,6 +28,7 @@ use super::scan::Reader;
 use super::threads::{Closing, EndState, Shared, Status, spawn_all};
 use super::{Durability, Recovered, StoreOptions};
 use crate::change::{Batch, Change};
+use crate::digest::Group;
 use crate::journal::{Entry, Record};
 use crate::key::Key;
 use crate::position::Position;
@@ -270,6 +272,23 @@ impl<T: Send + 'static> Recorder<T> {
         // None only at the end, when the files are as good as the engine.
         let _reach = self.shared.files.flush(true);
         self.reader.scan("")?.collect()
+    }
+
+    /// Begins a view of everything that is applied now, to be read while changes go on. Blocks a
+    /// moment, until the files show what is applied so far.
+    ///
+    /// # Errors
+    /// Too many are being read, the directory cannot be listed, or the store has ended.
+    pub fn freeze(&self) -> Result<Frozen, FrozenError> {
+        Frozen::begin(&self.reader, None)
+    }
+
+    /// As [`Recorder::freeze`], of one group alone.
+    ///
+    /// # Errors
+    /// As [`Recorder::freeze`].
+    pub fn freeze_group(&self, group: Group) -> Result<Frozen, FrozenError> {
+        Frozen::begin(&self.reader, Some(group))
     }
 
     /// Asks for a checkpoint and does not wait for it.
