@@ -30,6 +30,7 @@ pub use key::{Key, KeyError};
 pub use position::{Epoch, Position};
 pub use store::{
     Backlog, Callbacks, CloseError, Committer, Durability, FatalError, FileError, Flushed, Frozen,
-    FrozenError, Health, OpenError, Reader, Recorder, Recovered, RecoveredLog, Refusal, Refused,
-    ReplicatedStore, SUBMISSION_MOVES_MAX, Scan, StartError, Store, StoreOptions,
+    FrozenError, Health, Incoming, InstallError, OpenError, Reader, Recorder, Recovered,
+    RecoveredLog, Refusal, Refused, ReplicatedStore, SUBMISSION_MOVES_MAX, Scan, StartError, Store,
+    StoreOptions,
 };

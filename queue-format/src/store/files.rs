@@ -3,9 +3,11 @@
 //! Shared by three threads: the committer hands over committed batches, the writer makes files of
 //! them, the checkpointer makes the files durable. Every method is one step of one of them, so
 //! tests can take the steps in any order. The committer's and the readers' steps are here, the
-//! writer's in `write`, the checkpointer's in `sync`, those of readers of one moment in `frozen`.
+//! writer's in `write`, the checkpointer's in `sync`, those of readers of one moment in `frozen`,
+//! those of who replaces all files in `held`.
 
 pub(crate) mod frozen;
+mod held;
 pub(crate) mod sync;
 pub(crate) mod write;
 

@@ -5,14 +5,19 @@
 //! never. So the files wait not for the entry but for a durable frame that says it is committed,
 //! for otherwise a crash could leave in a file what the log does not vouch for.
 
+mod order;
+mod receive;
 pub(in crate::store) mod steps;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
+use self::order::Order;
 use self::steps::{Progress, RecordSteps, Recorded};
 use super::admission::{CloseError, Health, group_bytes_max};
 use super::callbacks::Callbacks;
@@ -22,7 +27,7 @@ use super::committer::StartError;
 use super::files::{FileError, Reach};
 use super::frozen::{Frozen, FrozenError};
 use super::open::{OpenError, Opened, Parts, Writer, open_real};
-use super::queue::{Queue, Submission};
+use super::queue::{BACKLOG_BYTES_HARD, Queue, Submission};
 use super::resolve::moves_as_content;
 use super::scan::Reader;
 use super::threads::{Closing, EndState, Shared, Status, spawn_all};
@@ -116,6 +121,9 @@ impl ReplicatedStore {
         };
         files.set_gate(journal.committed(), Box::new(ask));
         let progress = Arc::new(Progress::new(&journal, &tail));
+        let last = tail.last().map_or(position.index, |last| last.position.index);
+        let order = Mutex::new(Order::new(last, BACKLOG_BYTES_HARD));
+        let salt = header.salt();
         let mut on_durable = callbacks.on_committed;
         let status = shared.clone();
         let steps = RecordSteps {
@@ -135,7 +143,8 @@ impl ReplicatedStore {
             StartError::Thread(error)
         })?;
         let closing = Mutex::new(Some(Closing { threads, lock }));
-        Ok(Recorder { shared, progress, reader, closing, group_bytes_max })
+        let receiving = Arc::new(AtomicBool::new(false));
+        Ok(Recorder { shared, progress, order, reader, salt, receiving, closing, group_bytes_max })
     }
 }
 
@@ -143,14 +152,21 @@ impl ReplicatedStore {
 pub struct Recorder<T: Send + 'static> {
     shared: Arc<Shared<Recorded<T>>>,
     progress: Arc<Progress>,
+    /// Locked while records go to the queue, which has them in this order.
+    order: Mutex<Order<T>>,
     reader: Reader,
+    /// What the checksums of the journal begin with.
+    salt: u32,
+    /// A snapshot is on its way.
+    receiving: Arc<AtomicBool>,
     closing: Mutex<Option<Closing>>,
     group_bytes_max: usize,
 }
 
 impl<T: Send + 'static> Recorder<T> {
     /// Appends records, in the order of the calls; the tag comes back when they are durable. Does
-    /// not block. After the end, gives the tag back.
+    /// not block. Entries that do not follow the log wait, with all that is appended behind them, for
+    /// the snapshot that they follow. After the end, gives the tag back.
     ///
     /// # Errors
     /// The store takes nothing any more, or far too much waits.
@@ -161,6 +177,21 @@ impl<T: Send + 'static> Recorder<T> {
                 self.shared.files.change_note(|note| note.vote = Some(vote));
             }
         }
+        let mut order = self.order.lock();
+        if order.admits(&records) { self.push(records, tag) } else { order.park(records, tag) }
+    }
+
+    /// The files hold everything up to entry `index`: what waited for that goes on.
+    fn log_goes_on(&self, index: u64) {
+        let mut order = self.order.lock();
+        for (records, tag) in order.reached(index) {
+            if self.push(records, tag).is_err() {
+                tracing::debug!("what waited for a snapshot came too late");
+            }
+        }
+    }
+
+    fn push(&self, records: Vec<Record>, tag: T) -> Result<(), T> {
         let mut parts = self.split(records).into_iter().peekable();
         let mut tag = Some(tag);
         while let Some((weight, records)) = parts.next() {
@@ -219,6 +250,7 @@ impl<T: Send + 'static> Recorder<T> {
         let reach = Reach { lsn, position };
         self.shared.files.hand_over_with_members(batch, reach, members)?;
         self.shared.status.lock().position = position;
+        self.log_goes_on(position.index);
         self.shared.files.nudge_writer();
         Ok(())
     }
