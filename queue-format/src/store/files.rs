@@ -174,6 +174,9 @@ impl Files {
         if let Some(members) = members {
             state.note.members = Some((reach.position, members));
         }
+        if state.begin_awaited() {
+            self.progress.notify_all();
+        }
         self.lag_bytes.store(state.pending.bytes(), Ordering::Relaxed);
         Ok(())
     }

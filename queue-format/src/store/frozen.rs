@@ -7,6 +7,7 @@ pub(crate) mod aside;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -40,6 +41,22 @@ pub enum FrozenError {
         ASIDE_BYTES_MAX >> 20
     )]
     Outrun,
+    /// The moment that was asked for is over.
+    #[error("entry {position} is applied already: the moment of entry {index} is over")]
+    Passed {
+        /// The entry that was asked for.
+        index: u64,
+        /// What is applied.
+        position: Position,
+    },
+    /// The moment that was asked for has not come.
+    #[error("entry {position} is applied: that of entry {index} did not come in time")]
+    Late {
+        /// The entry that was asked for.
+        index: u64,
+        /// What is applied.
+        position: Position,
+    },
     /// The store became another one.
     #[error("a snapshot replaced what was being read: start anew")]
     Replaced,
@@ -90,8 +107,24 @@ impl Frozen {
     }
 
     pub(crate) fn begin_now(reader: &Reader, group: Option<Group>) -> Result<Self, FrozenError> {
+        let begun = reader.files.begin_view(group.clone())?;
+        Self::of(reader, begun, group)
+    }
+
+    /// Begins right behind entry `index`, and waits for that until `deadline`.
+    pub(crate) fn begin_at(
+        reader: &Reader,
+        index: u64,
+        group: Option<Group>,
+        deadline: Instant,
+    ) -> Result<Self, FrozenError> {
+        let begun = reader.files.begin_view_at(index, group.clone(), deadline)?;
+        Self::of(reader, begun, group)
+    }
+
+    fn of(reader: &Reader, begun: Begun, group: Option<Group>) -> Result<Self, FrozenError> {
+        let Begun { view, position, members } = begun;
         let files = reader.files.clone();
-        let Begun { view, position, members } = files.begin_view(group.clone())?;
         // Dropped, it ends the view, also when the walk cannot begin.
         let (walk, ready, round_files) = (None, VecDeque::new(), ROUND_FILES);
         let mut frozen = Self { files, view, position, members, walk, ready, round_files };

@@ -14,6 +14,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -315,12 +316,25 @@ impl<T: Send + 'static> Recorder<T> {
         Frozen::begin(&self.reader, None)
     }
 
-    /// As [`Recorder::freeze`], of one group alone.
+    /// Begins a view of the moment right behind entry `index`, of everything or of one group: so that
+    /// members can compare the same moment while changes go on. Blocks until that entry is applied,
+    /// `patience` at most.
     ///
     /// # Errors
-    /// As [`Recorder::freeze`].
-    pub fn freeze_group(&self, group: Group) -> Result<Frozen, FrozenError> {
-        Frozen::begin(&self.reader, Some(group))
+    /// Later entries are applied already, the entry does not come in time, or see
+    /// [`Recorder::freeze`].
+    pub fn freeze_at(
+        &self,
+        index: u64,
+        group: Option<Group>,
+        patience: Duration,
+    ) -> Result<Frozen, FrozenError> {
+        Frozen::begin_at(&self.reader, index, group, Instant::now() + patience)
+    }
+
+    #[cfg(test)]
+    pub(in crate::store) fn awaits(&self) -> bool {
+        self.shared.files.awaits()
     }
 
     /// Asks for a checkpoint and does not wait for it.

@@ -129,7 +129,7 @@ impl World {
         Ok(true)
     }
 
-    fn append_any(&mut self, chance: &mut Chance, cut: Option<usize>) -> Result<(), Ended> {
+    fn append_any(&mut self, chance: &mut Chance, cut: Option<usize>) -> Result<bool, Ended> {
         let mut next = self.now().clone();
         let mut records = Vec::new();
         if let Some(kept) = cut {
@@ -140,7 +140,7 @@ impl World {
         for _ in 0..=chance.below(2) {
             records.push(next.push(self.term, any_writes(chance)));
         }
-        self.append(records, next).map(drop)
+        self.append(records, next)
     }
 
     fn vote(&mut self, chance: &mut Chance) -> Result<(), Ended> {
@@ -172,7 +172,7 @@ impl World {
 
     fn step(&mut self, chance: &mut Chance) -> Result<(), Ended> {
         match chance.below(8) {
-            0..=2 => self.append_any(chance, None),
+            0..=2 => self.append_any(chance, None).map(drop),
             3 => self.vote(chance),
             4 => self.apply_some(chance),
             5 => self.engine.steps.write_frame().map_err(|_error| Ended),
@@ -286,7 +286,10 @@ impl Story {
         world.install(&snapshot, &self.snapshot, self.dropped)?;
         if !self.dropped {
             world.term = 8;
-            world.append_any(chance, cut)?;
+            // Nothing may follow a log that is not cut.
+            if !world.append_any(chance, cut)? && cut.is_some() {
+                return Ok(());
+            }
         }
         for _ in 0..8 {
             world.step(chance)?;

@@ -1,6 +1,7 @@
 //! The steps of views of one moment: beginning and ending them, and putting aside for them.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -20,7 +21,18 @@ pub const FROZEN_MAX: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     open: BTreeMap<u64, Aside>,
+    /// Those whose moment is to come.
+    awaited: BTreeMap<u64, Awaited>,
+    /// The number of the next one of either kind.
     next: u64,
+}
+
+/// A view that begins right behind an entry.
+#[derive(Debug)]
+struct Awaited {
+    index: u64,
+    group: Option<Group>,
+    begun: Option<Result<Begun, FrozenError>>,
 }
 
 impl Views {
@@ -57,30 +69,46 @@ impl Files {
         while state.held && !state.stopping {
             self.progress.wait(&mut state);
         }
-        if state.stopping {
-            return Err(FrozenError::Ended);
-        }
-        if state.views.open.len() >= FROZEN_MAX {
-            return Err(FrozenError::Many);
-        }
-        let mut aside = Aside::new(group, ASIDE_BYTES_MAX);
-        let writing = state.writing.iter().map(|due| (&due.key, &due.target));
-        let written = writing.filter(|(key, _)| state.pending.target(key).is_none());
-        for (key, target) in state.pending.targets().chain(written) {
-            match target {
-                Target::Content(content) => aside.keep(key, Some(content.clone())),
-                Target::Absent => aside.keep(key, None),
-                // Moves travel as content here, so there is none.
-                Target::RenamedFrom(_) => {
-                    aside.break_off(Broken::Unread(format!("`{key}` is being renamed")));
+        state.capture(group)
+    }
+
+    /// Begins a view of the moment right behind entry `index`, and waits for that until `deadline`.
+    pub(crate) fn begin_view_at(
+        &self,
+        index: u64,
+        group: Option<Group>,
+        deadline: Instant,
+    ) -> Result<Begun, FrozenError> {
+        let mut state = self.state.lock();
+        let ticket = state.views.next;
+        state.views.next += 1;
+        state.views.awaited.insert(ticket, Awaited { index, group, begun: None });
+        state.begin_awaited();
+        loop {
+            let begun = state.views.awaited.get_mut(&ticket).and_then(|one| one.begun.take());
+            let over = match begun {
+                Some(begun) => Some(begun),
+                None if state.stopping => Some(Err(FrozenError::Ended)),
+                None => {
+                    let late = self.progress.wait_until(&mut state, deadline).timed_out();
+                    let has_come =
+                        state.views.awaited.get(&ticket).is_some_and(|one| one.begun.is_some());
+                    (late && !has_come).then(|| {
+                        let position = state.handed.position;
+                        Err(FrozenError::Late { index, position })
+                    })
                 }
+            };
+            if let Some(over) = over {
+                state.views.awaited.remove(&ticket);
+                return over;
             }
         }
-        let view = state.views.next;
-        state.views.next += 1;
-        state.views.open.insert(view, aside);
-        let members = state.note.members.clone();
-        Ok(Begun { view, position: state.handed.position, members })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn awaits(&self) -> bool {
+        !self.state.lock().views.awaited.is_empty()
     }
 
     /// Ends a view.
@@ -131,6 +159,54 @@ impl Files {
 }
 
 impl State {
+    /// A view of what is applied.
+    fn capture(&mut self, group: Option<Group>) -> Result<Begun, FrozenError> {
+        if self.stopping {
+            return Err(FrozenError::Ended);
+        }
+        if self.views.open.len() >= FROZEN_MAX {
+            return Err(FrozenError::Many);
+        }
+        let mut aside = Aside::new(group, ASIDE_BYTES_MAX);
+        let writing = self.writing.iter().map(|due| (&due.key, &due.target));
+        let written = writing.filter(|(key, _)| self.pending.target(key).is_none());
+        for (key, target) in self.pending.targets().chain(written) {
+            match target {
+                Target::Content(content) => aside.keep(key, Some(content.clone())),
+                Target::Absent => aside.keep(key, None),
+                // Moves travel as content here, so there is none.
+                Target::RenamedFrom(_) => {
+                    aside.break_off(Broken::Unread(format!("`{key}` is being renamed")));
+                }
+            }
+        }
+        let view = self.views.next;
+        self.views.next += 1;
+        self.views.open.insert(view, aside);
+        let members = self.note.members.clone();
+        Ok(Begun { view, position: self.handed.position, members })
+    }
+
+    /// Begins the views whose moment is now; true if anybody is to be told.
+    pub(super) fn begin_awaited(&mut self) -> bool {
+        if self.held || self.views.awaited.is_empty() {
+            return false;
+        }
+        let position = self.handed.position;
+        let mut awaited = std::mem::take(&mut self.views.awaited);
+        let mut told = false;
+        for one in awaited.values_mut().filter(|one| one.begun.is_none()) {
+            if one.index <= position.index {
+                let now = one.index == position.index;
+                let passed = FrozenError::Passed { index: one.index, position };
+                one.begun = Some(if now { self.capture(one.group.clone()) } else { Err(passed) });
+                told = true;
+            }
+        }
+        self.views.awaited = awaited;
+        told
+    }
+
     /// The keys whose files must be put aside before these are written.
     pub(super) fn wanted_aside(&self, due: &[Due]) -> Vec<Key> {
         if self.views.open.is_empty() {

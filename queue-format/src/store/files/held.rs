@@ -47,6 +47,7 @@ impl Files {
         state.syncing = Dirty::default();
         state.gate = state.gate.map(|gate| gate.max(reach.position.index));
         state.held = false;
+        state.begin_awaited();
         self.wake_writer.notify_one();
         self.progress.notify_all();
     }

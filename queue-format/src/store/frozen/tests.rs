@@ -253,3 +253,40 @@ fn a_view_is_exactly_its_moment_beside_running_threads() {
     recorder.close().unwrap();
     assert!(matches!(recorder.freeze().unwrap_err(), FrozenError::Ended));
 }
+
+#[test]
+fn a_moment_to_come_is_met_exactly_and_one_that_is_over_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = start(dir.path());
+    let content = |index: u64| Bytes::from(index.to_string());
+    let apply = |index: u64| {
+        let key = Key::parse("queue/serial").unwrap();
+        let batch = Batch(vec![Change::Put { key, content: content(index) }]);
+        recorder.apply(at(index), &batch, None).unwrap();
+    };
+    (1..=5).for_each(apply);
+    let wait = |index| recorder.freeze_at(index, Group::named("queue"), Duration::from_secs(60));
+    assert!(matches!(wait(4), Err(FrozenError::Passed { index: 4, .. })));
+    let late = recorder.freeze_at(6, None, Duration::ZERO);
+    assert!(matches!(late, Err(FrozenError::Late { index: 6, .. })));
+    let check = |frozen: Result<Frozen, FrozenError>, index| {
+        let mut frozen = frozen.unwrap();
+        assert_eq!(frozen.position(), at(index));
+        assert_eq!(frozen.next_chunk(100).unwrap().unwrap()[0].1, content(index));
+    };
+    check(wait(5), 5);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| check(wait(500), 500));
+        // Goes on until that moment was met, and beyond it.
+        for index in 6.. {
+            if waiting.is_finished() {
+                break;
+            }
+            // Whoever waits for it may come late, but not later than this.
+            while index == 500 && !recorder.awaits() && !waiting.is_finished() {
+                std::thread::yield_now();
+            }
+            apply(index);
+        }
+    });
+}

@@ -1,4 +1,4 @@
-//! Core: a snapshot as one file of checksummed frames.
+//! A snapshot as one file of checksummed frames.
 //!
 //! Little-endian. A frame is `length u32 | crc32c u32 | body`; the checksum begins with the store's
 //! salt and covers the running number of the frame, from 0, and the body. A body is
