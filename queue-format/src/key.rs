@@ -11,8 +11,9 @@ pub const SEGMENT_BYTES_MAX: usize = 200;
 pub const SEGMENTS_MAX: usize = 8;
 
 /// Names that belong to the store itself and can be no keys; `node` is where the agent of the same
-/// machine keeps a store of its own.
-const RESERVED: [&str; 5] = ["store.json", "journal", "queue/lock", "incoming", "node"];
+/// machine keeps a store of its own, `lost+found` the file system's where it has no other directory.
+const RESERVED: [&str; 6] =
+    ["store.json", "journal", "queue/lock", "incoming", "node", "lost+found"];
 
 /// What only the master itself may read: the authority's key, and what else may hold its content.
 const SECRET: [&str; 3] = ["config/authority", "journal", "incoming"];

@@ -260,7 +260,8 @@ impl Story {
             disk.stop_after(at, stop);
         }
         let ended = self.second_part(&mut world, &mut chance);
-        assert_eq!(ended.is_err(), at.is_some(), "seed {}", self.seed);
+        // The last operation may be one whose failure does not matter: removing the spool file.
+        assert!(at.is_some() || ended.is_ok(), "seed {}", self.seed);
         (world.possible, disk.operations() - before)
     }
 
