@@ -99,7 +99,7 @@ impl Wire {
         let mut image = snapshot.snapshot;
         let mut number = 0;
         loop {
-            let (back, part) = image.part(SNAPSHOT_PART_BYTES).map_err(broken)?;
+            let (back, part) = image.part(SNAPSHOT_PART_BYTES).await.map_err(broken)?;
             image = back;
             let Some(part) = part else { break };
             let body = message::snapshot_part(number, &part);

@@ -8,7 +8,7 @@ use futures_util::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::type_config::alias::{SnapshotMetaOf, SnapshotOf};
 use openraft::{OptionalSend, RaftSnapshotBuilder};
-use queue_format::{Batch, Change, Key, Position, Recorder};
+use queue_format::{Batch, Frozen, FrozenError, Incoming, Key, Position, Recorder};
 use tokio::sync::mpsc;
 
 use crate::Committed;
@@ -22,36 +22,68 @@ use crate::types::{
 type Meta = SnapshotMetaOf<TypeConfig>;
 type Snapshot = SnapshotOf<TypeConfig, Image>;
 
-/// All keys and contents of one moment, for a member that is too far behind for the log.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Image(pub(crate) Contents);
-
 /// Keys with their contents.
-type Contents = Vec<(Key, Bytes)>;
+pub(crate) type Contents = Vec<(Key, Bytes)>;
+
+/// All keys and contents of one moment, for a member that is too far behind for the log.
+#[derive(Debug)]
+pub(crate) enum Image {
+    /// Only the word that there is one.
+    Word,
+    /// On its way to another member.
+    Leaving(Frozen),
+    /// It cannot be read at the moment.
+    Unread(FrozenError),
+    /// On its way to this one.
+    Arriving(Incoming),
+}
+
+/// Does what may wait for the disk apart from the engine's tasks.
+async fn apart<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> io::Result<R> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+}
 
 impl Image {
     /// One that is about to arrive.
-    pub(crate) fn arriving(_recorder: &Recorder<Tag>, _head: &SnapshotHead) -> io::Result<Self> {
-        Ok(Self::default())
+    pub(crate) async fn arriving(
+        recorder: &Arc<Recorder<Tag>>,
+        head: &SnapshotHead,
+    ) -> io::Result<Self> {
+        let (recorder, at) = (recorder.clone(), head.at);
+        let members = (head.members_at, head.members.clone());
+        let begun = apart(move || recorder.receive(at, members)).await?;
+        Ok(Self::Arriving(begun.map_err(io::Error::other)?))
     }
 
-    /// Takes what arrived.
-    pub(crate) fn take(mut self, part: Contents) -> io::Result<Self> {
-        self.0.extend(part);
-        Ok(self)
+    /// Takes what arrived; after an error all of it is lost.
+    pub(crate) async fn take(self, part: Contents) -> io::Result<Self> {
+        let Self::Arriving(mut incoming) = self else {
+            return Err(io::Error::other("this snapshot does not arrive"));
+        };
+        let pushed = apart(move || incoming.push(&part).map(|()| incoming)).await?;
+        Ok(Self::Arriving(pushed.map_err(io::Error::other)?))
+    }
+
+    /// All has arrived; returns when it is durable.
+    pub(crate) async fn finish(self) -> io::Result<Self> {
+        let Self::Arriving(mut incoming) = self else {
+            return Err(io::Error::other("this snapshot does not arrive"));
+        };
+        let finished = apart(move || incoming.finish().map(|()| incoming)).await?;
+        Ok(Self::Arriving(finished.map_err(io::Error::other)?))
     }
 
     /// The next part to be sent, of about `bytes_max`; none at the end.
-    pub(crate) fn part(mut self, bytes_max: usize) -> io::Result<(Self, Option<Contents>)> {
-        let mut bytes = 0;
-        let mut fits = |(key, content): &(Key, Bytes)| {
-            let before = bytes;
-            bytes += key.as_str().len() + content.len();
-            before < bytes_max
-        };
-        let count = self.0.iter().take_while(|item| fits(item)).count();
-        let part: Vec<_> = self.0.drain(..count).collect();
-        Ok((self, (!part.is_empty()).then_some(part)))
+    pub(crate) async fn part(self, bytes_max: usize) -> io::Result<(Self, Option<Contents>)> {
+        match self {
+            Self::Leaving(mut frozen) => {
+                let read = apart(move || frozen.next_chunk(bytes_max).map(|part| (frozen, part)));
+                let (frozen, part) = read.await?.map_err(io::Error::other)?;
+                Ok((Self::Leaving(frozen), part))
+            }
+            Self::Unread(error) => Err(io::Error::other(error)),
+            Self::Word | Self::Arriving(_) => Err(io::Error::other("this snapshot does not leave")),
+        }
     }
 }
 
@@ -107,14 +139,6 @@ impl StateMachine {
     fn meta(&self) -> Meta {
         Meta { last_log_id: self.applied, last_membership: self.members.clone() }
     }
-
-    async fn blocking<R: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Recorder<Tag>) -> R + Send + 'static,
-    ) -> io::Result<R> {
-        let recorder = self.recorder.clone();
-        tokio::task::spawn_blocking(move || work(&recorder)).await.map_err(io::Error::other)
-    }
 }
 
 impl RaftStateMachine<TypeConfig> for StateMachine {
@@ -145,42 +169,31 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn install_snapshot(&mut self, meta: &Meta, image: Image) -> Result<(), io::Error> {
-        let members = members_to_text(meta.last_membership.membership());
-        let at = meta.last_log_id.map(|id| position(&id)).unwrap_or_default();
-        let complete = self
-            .blocking(move |recorder| {
-                let batch = replacement(recorder, image)?;
-                recorder.apply(at, &batch, Some(members)).map_err(io::Error::other)?;
-                Ok::<_, io::Error>(recorder.make_durable())
-            })
-            .await??;
-        if !complete {
-            return Err(io::Error::other("the store has ended"));
-        }
+        let Image::Arriving(incoming) = image else {
+            return Err(io::Error::other("this snapshot did not arrive"));
+        };
+        let recorder = self.recorder.clone();
+        apart(move || recorder.install(incoming)).await?.map_err(io::Error::other)?;
         self.applied = meta.last_log_id;
         self.members = meta.last_membership.clone();
         self.has_snapshot = true;
         Ok(())
     }
 
-    /// The state as it is applied now, which is at least as new as what was last built.
+    /// The state as it is applied now, which is at least as new as what was last built. Nothing is
+    /// applied before this returns.
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot>, io::Error> {
         if !self.has_snapshot {
             return Ok(None);
         }
-        let image = self.blocking(Recorder::image).await?.map_err(io::Error::other)?;
-        Ok(Some(Snapshot { meta: self.meta(), snapshot: Image(image) }))
+        let recorder = self.recorder.clone();
+        let snapshot = match apart(move || recorder.freeze()).await? {
+            Ok(frozen) => Image::Leaving(frozen),
+            // To the engine an error here would be the end.
+            Err(error) => Image::Unread(error),
+        };
+        Ok(Some(Snapshot { meta: self.meta(), snapshot }))
     }
-}
-
-/// The changes that make the store the image.
-fn replacement(recorder: &Recorder<Tag>, image: Image) -> io::Result<Batch> {
-    let mut changes: Vec<Change> = Vec::new();
-    for (key, _content) in recorder.image().map_err(io::Error::other)? {
-        changes.push(Change::Delete { key });
-    }
-    changes.extend(image.0.into_iter().map(|(key, content)| Change::Put { key, content }));
-    Ok(Batch(changes).collapse())
 }
 
 /// Tells the engine up to where it may purge its log. The content is read when a member asks for
@@ -191,6 +204,6 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = Image;
 
     async fn build_snapshot(&mut self) -> Result<Snapshot, io::Error> {
-        Ok(Snapshot { meta: self.0.clone(), snapshot: Image::default() })
+        Ok(Snapshot { meta: self.0.clone(), snapshot: Image::Word })
     }
 }

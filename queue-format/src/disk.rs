@@ -8,7 +8,7 @@ pub(crate) mod real;
 pub(crate) mod sim;
 
 use std::fmt::Debug;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// A segment of the journal, opened for writing.
@@ -17,6 +17,14 @@ pub(crate) trait SegmentFile: Debug + Send {
     ///
     /// After an error nothing is known about these bytes, nor about any later attempt.
     fn write_durably(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// A file that grows at its end.
+pub(crate) trait GrowingFile: Debug + Send {
+    /// Writes behind what is there.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Makes what was written durable.
+    fn sync(&mut self) -> io::Result<()>;
 }
 
 /// One name in a directory.
@@ -45,6 +53,12 @@ pub(crate) trait Disk: Debug + Send + Sync {
 
     /// The whole content of a file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// The content of a file, piece by piece.
+    fn read_slowly(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+
+    /// An empty file to write into, in the place of what has the name.
+    fn begin(&self, path: &Path) -> io::Result<Box<dyn GrowingFile>>;
 
     /// Whether the name is taken.
     fn exists(&self, path: &Path) -> io::Result<bool>;

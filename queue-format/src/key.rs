@@ -10,8 +10,21 @@ pub const SEGMENT_BYTES_MAX: usize = 200;
 /// Segments in one key: the deepest layout, `crypts/SERIAL/PATH`, uses three.
 pub const SEGMENTS_MAX: usize = 8;
 
-/// Names that belong to the store itself and can be no keys.
-const RESERVED: [&str; 3] = ["store.json", "journal", "queue/lock"];
+/// Names that belong to the store itself and can be no keys; `node` is where the agent of the same
+/// machine keeps a store of its own, `lost+found` the file system's where it has no other directory.
+const RESERVED: [&str; 6] =
+    ["store.json", "journal", "queue/lock", "incoming", "node", "lost+found"];
+
+/// What only the master itself may read: the authority's key, and what else may hold its content.
+const SECRET: [&str; 3] = ["config/authority", "journal", "incoming"];
+
+/// Mode bits of files at and below those names, whatever is configured.
+const SECRET_MODE: u32 = 0o600;
+
+/// Mode bits that a file below the data directory must have, if it may not have the configured ones.
+pub(crate) fn mode_of(path: &str) -> Option<u32> {
+    SECRET.iter().any(|name| is_at_or_below(path, name)).then_some(SECRET_MODE)
+}
 
 /// A relative path below the data directory, such as `queue/job-37` or `config/nodes/n1`.
 ///
@@ -98,6 +111,35 @@ fn is_at_or_below(text: &str, name: &str) -> bool {
     text.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// A key in the order in which a walk through the directories meets it: the files of a directory,
+/// then what is below its directories. So a queue is met before its archive, which is long and
+/// hardly changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placed(pub(crate) Key);
+
+impl Ord for Placed {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.steps().cmp(other.steps())
+    }
+}
+
+impl Placed {
+    /// Each segment, and whether it is a directory.
+    fn steps(&self) -> impl Iterator<Item = (bool, &str)> {
+        let mut segments = self.0.as_str().split('/').peekable();
+        std::iter::from_fn(move || {
+            let segment = segments.next()?;
+            Some((segments.peek().is_some(), segment))
+        })
+    }
+}
+
+impl PartialOrd for Placed {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl FromStr for Key {
     type Err = KeyError;
 
@@ -158,10 +200,35 @@ mod tests {
             assert!(matches!(Key::parse(text), Err(KeyError::Segment { .. })), "{text}");
         }
         assert!(matches!(Key::parse("a/b/c/d/e/f/g/h/i"), Err(KeyError::Deep { .. })));
-        for text in ["store.json", "journal", "journal/segment-0", "queue/lock"] {
+        for text in [
+            "store.json",
+            "journal",
+            "journal/segment-0",
+            "queue/lock",
+            "incoming",
+            "node/queue/lock",
+        ] {
             assert!(matches!(Key::parse(text), Err(KeyError::Reserved { .. })), "{text}");
         }
-        assert!(Key::parse("queue/locked").is_ok());
+        assert!(Key::parse("queue/locked").is_ok() && Key::parse("nodes").is_ok());
+    }
+
+    #[test]
+    fn secrets_have_a_mode_of_their_own() {
+        for path in ["config/authority", "config/authority/key", "journal/segment-0", "incoming"] {
+            assert_eq!(mode_of(path), Some(0o600), "{path}");
+        }
+        assert_eq!(mode_of("config/authority.pub"), None);
+        assert_eq!(mode_of("config/cluster"), None);
+    }
+
+    #[test]
+    fn a_walk_meets_files_before_directories() {
+        let texts = ["b", "z", "a/c", "a/d", "a/b/z", "a-b/c"];
+        let mut keys = texts.map(|text| Placed(Key::parse(text).unwrap()));
+        keys.reverse();
+        keys.sort();
+        assert_eq!(keys.each_ref().map(|key| key.0.as_str()), texts);
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 //!
 //! A store is a directory of files, one small document each, that change together, durably and
 //! fast. In reading order: [`key`] names a document, [`change`] says what happens to it,
-//! [`position`] where in the history; [`journal`] makes changes durable; [`store`] opens a
+//! [`position`] where in the history, [`digest`] whether two stores are alike; [`journal`] makes changes durable; [`store`] opens a
 //! directory, commits to it and brings the files up to date behind the commits.
 //!
 //! The layout, every format byte by byte, the rules of recovery and the limits with their reasons
@@ -11,6 +11,7 @@
 #![warn(missing_docs)]
 
 pub mod change;
+pub mod digest;
 pub mod journal;
 pub mod key;
 pub mod position;
@@ -28,7 +29,8 @@ pub use journal::Fill;
 pub use key::{Key, KeyError};
 pub use position::{Epoch, Position};
 pub use store::{
-    Backlog, Callbacks, CloseError, Committer, Durability, FatalError, FileError, Flushed, Health,
-    OpenError, Reader, Recorder, Recovered, RecoveredLog, Refusal, Refused, ReplicatedStore,
-    SUBMISSION_MOVES_MAX, Scan, StartError, Store, StoreOptions,
+    Backlog, Callbacks, CloseError, Committer, Durability, FatalError, FileError, Flushed, Frozen,
+    FrozenError, Health, Incoming, InstallError, OpenError, Reader, Recorder, Recovered,
+    RecoveredLog, Refusal, Refused, ReplicatedStore, SUBMISSION_MOVES_MAX, Scan, StartError, Store,
+    StoreOptions,
 };

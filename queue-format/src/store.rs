@@ -6,7 +6,8 @@
 //! what waits in `queue`, makes one batch of it that recovery can repeat (`resolve`), and commits it
 //! (`commit`); a second thread brings `files` up to date with what is `pending`; a third makes
 //! durable what is `dirty` (`checkpoint`) and says so in the `header`. `naive` does without a
-//! journal; `replicated` is the same store below a replication engine.
+//! journal; `replicated` is the same store below a replication engine, `frozen` reads one moment of it
+//! while it goes on, and `incoming` and `install` make it what another member sent.
 
 mod admission;
 mod callbacks;
@@ -15,7 +16,10 @@ mod commit;
 pub(crate) mod committer;
 mod dirty;
 mod files;
+pub(crate) mod frozen;
 mod header;
+pub(crate) mod incoming;
+mod install;
 mod log_writer;
 mod naive;
 pub(crate) mod open;
@@ -25,6 +29,7 @@ mod replicated;
 mod resolve;
 mod scan;
 mod threads;
+mod walk;
 
 #[cfg(test)]
 mod crash_tests;
@@ -50,8 +55,13 @@ pub use admission::{
 pub use callbacks::{Callbacks, Flushed};
 pub use commit::FatalError;
 pub use committer::{Committer, StartError};
+pub use files::frozen::FROZEN_MAX;
 pub use files::{FileError, LAG_BYTES_HARD, LAG_BYTES_SOFT};
+pub use frozen::aside::ASIDE_BYTES_MAX;
+pub use frozen::{Frozen, FrozenError};
 pub use header::{AtRest, FORMAT, FORMAT_OLDEST, HeaderError};
+pub use incoming::spool::SpoolError;
+pub use incoming::{Incoming, InstallError};
 pub use open::OpenError;
 pub use queue::{
     BACKLOG_BYTES_HARD, BACKLOG_BYTES_SOFT, BACKLOG_CHANGES_HARD, BACKLOG_CHANGES_SOFT,

@@ -55,6 +55,10 @@ fn malformed(reason: &str) -> AnswerError {
     AnswerError::Malformed { reason: reason.to_owned() }
 }
 
+fn not_stored(error: &std::io::Error) -> AnswerError {
+    AnswerError::Store { reason: error.to_string() }
+}
+
 fn stopped(error: impl std::fmt::Display) -> AnswerError {
     AnswerError::Stopped { reason: error.to_string() }
 }
@@ -98,8 +102,8 @@ impl Engine {
                 let answer = self.raft.handle_transfer_leader(request).await.map_err(stopped)?;
                 Ok(message::transferred(&answer))
             }
-            Kind::SnapshotBegin => self.begin(from, message::read_snapshot_head(body)?),
-            Kind::SnapshotPart => self.take_part(from, body),
+            Kind::SnapshotBegin => self.begin(from, message::read_snapshot_head(body)?).await,
+            Kind::SnapshotPart => self.take_part(from, body).await,
             Kind::SnapshotEnd => self.install(from, message::read_snapshot_end(body)?).await,
         }
     }
@@ -109,7 +113,7 @@ impl Engine {
         self.raft.metrics().borrow_watched().vote
     }
 
-    fn begin(&self, from: u64, head: SnapshotHead) -> Result<Bytes, AnswerError> {
+    async fn begin(&self, from: u64, head: SnapshotHead) -> Result<Bytes, AnswerError> {
         let leader = head.vote.leader_id();
         let of_leader = head.vote.is_committed() && leader.node_id == from;
         let possible = (head.at.epoch.term, head.at.epoch.node) <= (leader.term, leader.node_id);
@@ -122,8 +126,10 @@ impl Engine {
             return Ok(message::voted(&mine));
         }
         let vote = head.vote;
-        let image = Image::arriving(&self.recorder, &head)
-            .map_err(|error| AnswerError::Store { reason: error.to_string() })?;
+        // One at a time: what was being received is given up.
+        drop(self.receiving.lock().take());
+        let image =
+            Image::arriving(&self.recorder, &head).await.map_err(|error| not_stored(&error))?;
         *self.receiving.lock() = Some(Receiving { from, head, parts: 0, image });
         Ok(message::voted(&vote))
     }
@@ -139,11 +145,11 @@ impl Engine {
         }
     }
 
-    fn take_part(&self, from: u64, body: Bytes) -> Result<Bytes, AnswerError> {
+    async fn take_part(&self, from: u64, body: Bytes) -> Result<Bytes, AnswerError> {
         let (number, part) = message::read_snapshot_part(body)?;
         let Receiving { head, parts, image, .. } = self.taken(from, number)?;
-        let image = image.take(part);
-        let image = image.map_err(|error| AnswerError::Store { reason: error.to_string() })?;
+        let image = image.take(part).await;
+        let image = image.map_err(|error| not_stored(&error))?;
         // Life of a leader: it is heard by its snapshot, too.
         *self.heard.lock() = Some(Instant::now());
         let vote = head.vote;
@@ -162,6 +168,7 @@ impl Engine {
             // The engine takes an older one for a broken invariant, and this member has it all.
             return Ok(message::voted(&head.vote));
         }
+        let image = image.finish().await.map_err(|error| not_stored(&error))?;
         let snapshot = SnapshotOf::<TypeConfig, Image> { meta, snapshot: image };
         let installed = self.raft.install_full_snapshot(head.vote, snapshot).await;
         let SnapshotResponse { vote } = installed.map_err(stopped)?;

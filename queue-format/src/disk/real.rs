@@ -3,7 +3,7 @@
 mod whole;
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::{Disk, Locked, Name, SegmentFile};
+use super::{Disk, GrowingFile, Locked, Name, SegmentFile};
+use crate::key::mode_of;
 use whole::Whole;
 
 /// Threads that wait for fsyncs of a checkpoint. The file system merges the flushes of those that
@@ -21,6 +22,9 @@ const SYNC_THREADS: usize = 32;
 
 /// Zeros are written in pieces of this size, so that a new segment needs little memory.
 const ZERO_BYTES: usize = 1 << 20;
+
+/// Bytes asked of the system at a time where a file is read piece by piece.
+const READ_BYTES: usize = 1 << 18;
 
 /// Files below one data directory, all on one file system.
 #[derive(Debug)]
@@ -55,27 +59,35 @@ impl RealDisk {
         }
     }
 
-    fn mode(&self) -> Mode {
-        Mode::from_raw_mode(self.file_mode)
+    /// Mode bits of the file that has this path, or is to have it.
+    fn mode(&self, path: &Path) -> u32 {
+        let root = self.temporaries.parent().unwrap_or(Path::new("."));
+        let key = path.strip_prefix(root).ok().and_then(Path::to_str);
+        key.and_then(mode_of).unwrap_or(self.file_mode)
     }
 
     /// Gives a new file the mode asked for, whatever the umask; learns whether that is needed.
-    fn set_mode(&self, file: &File) -> io::Result<()> {
-        if !self.umask_interferes.load(Ordering::Relaxed) {
+    fn set_mode(&self, file: &File, mode: u32) -> io::Result<()> {
+        let usual = mode == self.file_mode;
+        if usual && !self.umask_interferes.load(Ordering::Relaxed) {
             return Ok(());
         }
-        if file.metadata()?.permissions().mode() & 0o7777 == self.file_mode {
-            self.umask_interferes.store(false, Ordering::Relaxed);
+        if file.metadata()?.permissions().mode() & 0o7777 == mode {
+            if usual {
+                self.umask_interferes.store(false, Ordering::Relaxed);
+            }
             return Ok(());
         }
-        file.set_permissions(Permissions::from_mode(self.file_mode))
+        file.set_permissions(Permissions::from_mode(mode))
     }
 
     fn create_unnamed(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-        let mut file = File::from(rustix::fs::openat(CWD, directory, flags, self.mode())?);
-        self.set_mode(&file)?;
+        let mode = self.mode(path);
+        let bits = Mode::from_raw_mode(mode);
+        let mut file = File::from(rustix::fs::openat(CWD, directory, flags, bits)?);
+        self.set_mode(&file, mode)?;
         file.write_all(content)?;
         self.give_name(&file, path)
     }
@@ -95,18 +107,15 @@ impl RealDisk {
         Ok(())
     }
 
-    /// A new file with content in the directory of temporaries.
-    fn temporary(&self, content: &[u8], durable: bool) -> io::Result<PathBuf> {
+    /// A new file with content in the directory of temporaries, which is to become `target`.
+    fn temporary(&self, target: &Path, content: &[u8], durable: bool) -> io::Result<PathBuf> {
+        let mode = self.mode(target);
         let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
         let path = self.temporaries.join(number.to_string());
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(self.file_mode)
-            .open(&path)?;
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&path)?;
         let written = self
-            .set_mode(&file)
+            .set_mode(&file, mode)
             .and_then(|()| file.write_all(content))
             .and_then(|()| if durable { file.sync_all() } else { Ok(()) });
         match written {
@@ -172,6 +181,17 @@ impl Disk for RealDisk {
         std::fs::read(path)
     }
 
+    fn read_slowly(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(BufReader::with_capacity(READ_BYTES, File::open(path)?)))
+    }
+
+    fn begin(&self, path: &Path) -> io::Result<Box<dyn GrowingFile>> {
+        let temporary = self.temporary(path, &[], false)?;
+        let file = OpenOptions::new().append(true).open(&temporary)?;
+        self.place(&temporary, path, RenameFlags::empty())?;
+        Ok(Box::new(Growing(file)))
+    }
+
     fn exists(&self, path: &Path) -> io::Result<bool> {
         path.try_exists()
     }
@@ -185,21 +205,24 @@ impl Disk for RealDisk {
                 done => return done,
             }
         }
-        let temporary = self.temporary(content, false)?;
+        let temporary = self.temporary(path, content, false)?;
         self.place(&temporary, path, RenameFlags::NOREPLACE)
     }
 
     fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let temporary = self.temporary(content, false)?;
+        let temporary = self.temporary(path, content, false)?;
         self.place(&temporary, path, RenameFlags::empty())
     }
 
     fn replace_synced(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let temporary = self.temporary(content, true)?;
+        let temporary = self.temporary(path, content, true)?;
         self.place(&temporary, path, RenameFlags::empty())
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.mode(from) != self.mode(to) {
+            std::fs::set_permissions(from, Permissions::from_mode(self.mode(to)))?;
+        }
         Ok(rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
     }
 
@@ -235,7 +258,7 @@ impl Disk for RealDisk {
     }
 
     fn make_segment(&self, path: &Path, bytes: u64) -> io::Result<()> {
-        let temporary = self.temporary(&[], false)?;
+        let temporary = self.temporary(path, &[], false)?;
         let filled = fill_with_zeros(&temporary, bytes);
         if filled.is_err() {
             drop(std::fs::remove_file(&temporary));
@@ -247,7 +270,12 @@ impl Disk for RealDisk {
 
     fn open_segment(&self, path: &Path) -> io::Result<(Box<dyn SegmentFile>, u64)> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let bytes = file.metadata()?.len();
+        let found = file.metadata()?;
+        let mode = self.mode(path);
+        if found.permissions().mode() & 0o7777 != mode {
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        let bytes = found.len();
         Ok((Box::new(Segment(file)), bytes))
     }
 }
@@ -290,6 +318,19 @@ struct LockFile {
 impl Locked for LockFile {}
 
 #[derive(Debug)]
+struct Growing(File);
+
+impl GrowingFile for Growing {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+}
+
+#[derive(Debug)]
 struct Segment(File);
 
 impl SegmentFile for Segment {
@@ -327,6 +368,38 @@ mod tests {
             let mode = std::fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o666);
             assert_eq!(disk.list(&dir.path().join(".tmp")).unwrap(), []);
+        }
+    }
+
+    #[test]
+    fn what_is_secret_is_for_the_owner_alone_however_it_comes() {
+        for no_unnamed in [false, true] {
+            let (dir, disk) = disk(0o644);
+            disk.no_unnamed.store(no_unnamed, Ordering::Relaxed);
+            let mode = |name: &str| {
+                let found = std::fs::metadata(dir.path().join(name)).unwrap();
+                found.permissions().mode() & 0o777
+            };
+            let at = |name: &str| dir.path().join(name);
+            disk.make_directory(&at("config")).unwrap();
+            disk.make_directory(&at("journal")).unwrap();
+            let authority = at("config/authority");
+            disk.create(&authority, b"key").unwrap();
+            assert_eq!(mode("config/authority"), 0o600);
+            disk.replace(&authority, b"key").unwrap();
+            assert_eq!(mode("config/authority"), 0o600);
+            disk.remove(&authority).unwrap();
+            disk.create(&at("config/cluster"), b"key").unwrap();
+            assert_eq!(mode("config/cluster"), 0o644);
+            disk.rename_new(&at("config/cluster"), &authority).unwrap();
+            assert_eq!(mode("config/authority"), 0o600);
+            disk.begin(&at("incoming")).unwrap().append(b"key").unwrap();
+            disk.make_segment(&at("journal/segment-0"), 512).unwrap();
+            assert_eq!((mode("incoming"), mode("journal/segment-0")), (0o600, 0o600));
+            let wider = Permissions::from_mode(0o640);
+            std::fs::set_permissions(at("journal/segment-0"), wider).unwrap();
+            disk.open_segment(&at("journal/segment-0")).unwrap();
+            assert_eq!(mode("journal/segment-0"), 0o600);
         }
     }
 

@@ -6,14 +6,17 @@
 //! [`SimDisk::crash`] gives the disk as one possible next boot finds it.
 #![expect(clippy::unwrap_used, reason = "a simulation that is wrong ends")]
 
+mod opened;
+
 use std::collections::{BTreeMap, HashMap};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Disk, Locked, Name, SegmentFile};
+use self::opened::{Growing, Segment};
+use super::{Disk, GrowingFile, Locked, Name, SegmentFile};
 
 /// What a disk writes whole.
 const SECTOR: usize = 512;
@@ -380,6 +383,24 @@ impl Disk for SimDisk {
         self.look(|world| Ok(world.contents[&world.file(path)?].now.clone()))
     }
 
+    fn read_slowly(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(io::Cursor::new(self.read(path)?)))
+    }
+
+    fn begin(&self, path: &Path) -> io::Result<Box<dyn GrowingFile>> {
+        let file = self.change(|world| {
+            if world.full {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            if world.names.contains_key(path) {
+                world.rename(vec![(path.to_owned(), None)]);
+            }
+            world.add_file(path, b"")?;
+            world.file(path)
+        })?;
+        Ok(Box::new(Growing { disk: self.clone(), file }))
+    }
+
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.look(|world| Ok(world.names.contains_key(path)))
     }
@@ -451,23 +472,5 @@ impl Disk for SimDisk {
         let file = self.look(|world| world.file(path))?;
         let bytes = u64::try_from(self.read(path)?.len()).unwrap();
         Ok((Box::new(Segment { disk: self.clone(), file }), bytes))
-    }
-}
-
-#[derive(Debug)]
-struct Segment {
-    disk: SimDisk,
-    file: u64,
-}
-
-impl SegmentFile for Segment {
-    fn write_durably(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let start = usize::try_from(offset).unwrap();
-        self.disk.change(|world| {
-            let content = world.contents.get_mut(&self.file).unwrap();
-            content.now[start..start + bytes.len()].copy_from_slice(bytes);
-            Ok(())
-        })?;
-        self.disk.flush(self.file)
     }
 }

@@ -23,6 +23,10 @@ pub struct Live {
     pub vote: Option<Bytes>,
     /// Entries up to here were purged, if any were.
     pub purged: Option<Position>,
+    /// What the files hold.
+    base: Position,
+    /// The log at `base` is not what the files hold.
+    void: bool,
 }
 
 /// Frames that cannot be what a crash leaves behind.
@@ -85,17 +89,21 @@ pub enum Damage {
 /// Reads all frames (each with the number of its segment) behind `checkpoint`, the newest
 /// checkpoint that the store's header knows; a newer one named by the frames themselves counts.
 ///
+/// The files hold everything up to `base`, so entries up to there are passed over. Where the files
+/// came as a snapshot, those may be of another history, or some may be missing: what follows an entry
+/// that is not the one at `base` is void, unless the log was cut before it.
+///
 /// The frame that was being written when the world ended is simply not there. That is the only
 /// frame which may be missing: any other hole is damage.
 ///
 /// # Errors
 /// The frames are not what a crash can leave behind.
-pub fn read(frames: Vec<(usize, Frame)>, checkpoint: u64) -> Result<Live, Damage> {
+pub fn read(frames: Vec<(usize, Frame)>, checkpoint: u64, base: Position) -> Result<Live, Damage> {
     let newest = frames.iter().max_by_key(|(_segment, frame)| frame.header.lsn);
     let checkpoint = newest.map_or(0, |(_segment, frame)| frame.header.checkpoint).max(checkpoint);
     let ordered = contiguous(frames, checkpoint)?;
 
-    let mut live = Live { last_lsn: checkpoint, ..Live::default() };
+    let mut live = Live { last_lsn: checkpoint, base, ..Live::default() };
     for (segment, frame) in ordered {
         let (lsn, offset) = (frame.header.lsn, frame.offset);
         let records = record::decode_all(frame.records).map_err(|error| Damage::Content {
@@ -159,6 +167,12 @@ impl Live {
         match record {
             Record::Entry(entry) => {
                 let index = entry.position.index;
+                if index == self.base.index {
+                    self.void = entry.position != self.base;
+                }
+                if index <= self.base.index || self.void {
+                    return Ok(());
+                }
                 if let Some((&last, _entry)) = self.entries.last_key_value()
                     && index != last.saturating_add(1)
                 {
@@ -168,6 +182,7 @@ impl Live {
             }
             Record::Vote(vote) => self.vote = Some(vote),
             Record::Truncate { after_index } => {
+                self.void &= after_index >= self.base.index;
                 if let Some(first_cut) = after_index.checked_add(1) {
                     drop(self.entries.split_off(&first_cut));
                 }
@@ -190,6 +205,7 @@ mod tests {
     use crate::position::Epoch;
 
     const SALT: u32 = 5;
+    const NONE: Position = Position { epoch: Epoch { term: 0, node: 0 }, index: 0 };
 
     fn entry(index: u64) -> Record {
         let position = Position { epoch: Epoch { term: 1, node: 1 }, index };
@@ -209,45 +225,63 @@ mod tests {
     #[test]
     fn only_frames_behind_the_checkpoint_count() {
         let frames: Vec<_> = (1..=5).map(|n| frame(n, n / 2, &[entry(n)])).collect();
-        let live = read(frames.clone(), 0).unwrap();
+        let live = read(frames.clone(), 0, NONE).unwrap();
         assert_eq!((indexes(&live), live.last_lsn, live.frames), (vec![3, 4, 5], 5, 3));
         // The header of the store knows better than the frames.
-        let live = read(frames.clone(), 4).unwrap();
+        let live = read(frames.clone(), 4, NONE).unwrap();
         assert_eq!((indexes(&live), live.committed), (vec![5], 5));
         // The newest frames never reached the disk, the checkpoint did.
-        let live = read(frames, 9).unwrap();
+        let live = read(frames, 9, NONE).unwrap();
         assert_eq!((indexes(&live), live.last_lsn), (vec![], 9));
-        assert_eq!(read(vec![], 7).unwrap().last_lsn, 7);
+        assert_eq!(read(vec![], 7, NONE).unwrap().last_lsn, 7);
     }
 
     #[test]
     fn a_hole_before_good_frames_is_damage() {
         let frames: Vec<_> = [1, 2, 4].map(|n| frame(n, 0, &[entry(n)])).into();
-        assert!(matches!(read(frames, 0), Err(Damage::Gap { lsn: 3, offset: 512, .. })));
+        assert!(matches!(read(frames, 0, NONE), Err(Damage::Gap { lsn: 3, offset: 512, .. })));
         let frames: Vec<_> = [2, 3].map(|n| frame(n, 0, &[entry(n)])).into();
-        assert!(matches!(read(frames, 0), Err(Damage::Gap { lsn: 1, .. })));
+        assert!(matches!(read(frames, 0, NONE), Err(Damage::Gap { lsn: 1, .. })));
         let twice = vec![frame(1, 0, &[entry(1)]), frame(1, 0, &[entry(2)])];
-        assert!(matches!(read(twice, 0), Err(Damage::Twice { lsn: 1, .. })));
+        assert!(matches!(read(twice, 0, NONE), Err(Damage::Twice { lsn: 1, .. })));
         let same = vec![frame(1, 0, &[entry(1)]), frame(1, 0, &[entry(1)])];
-        assert_eq!(indexes(&read(same, 0).unwrap()), [1]);
+        assert_eq!(indexes(&read(same, 0, NONE).unwrap()), [1]);
     }
 
     #[test]
     fn entries_continue_the_log_and_cuts_are_followed() {
         let skip = vec![frame(1, 0, &[entry(1), entry(3)])];
-        assert!(matches!(read(skip, 0), Err(Damage::Order { index: 3, last: 1, .. })));
+        assert!(matches!(read(skip, 0, NONE), Err(Damage::Order { index: 3, last: 1, .. })));
         let cut = vec![
             frame(1, 0, &[entry(1), entry(2), entry(3)]),
             frame(2, 0, &[Record::Truncate { after_index: 1 }, entry(2)]),
         ];
-        assert_eq!(indexes(&read(cut, 0).unwrap()), [1, 2]);
+        assert_eq!(indexes(&read(cut, 0, NONE).unwrap()), [1, 2]);
         let upto = Position { epoch: Epoch::default(), index: 2 };
         let purged = vec![
             frame(1, 0, &[entry(1), entry(2), entry(3), Record::Vote(Bytes::from("a"))]),
             frame(2, 0, &[Record::Purge { upto }, Record::Vote(Bytes::from("b"))]),
         ];
-        let live = read(purged, 0).unwrap();
+        let live = read(purged, 0, NONE).unwrap();
         assert_eq!((indexes(&live), live.purged), (vec![3], Some(upto)));
         assert_eq!(live.vote, Some(Bytes::from("b")));
+    }
+
+    #[test]
+    fn a_log_that_the_files_left_behind_is_void() {
+        let base = |term, index| Position { epoch: Epoch { term, node: 1 }, index };
+        let old = frame(1, 0, &[entry(1), entry(2), entry(3), entry(4)]);
+        // The log that led to the files.
+        assert_eq!(indexes(&read(vec![old.clone()], 0, base(1, 2)).unwrap()), [3, 4]);
+        // Another one.
+        assert_eq!(indexes(&read(vec![old.clone()], 0, base(2, 2)).unwrap()), Vec::<u64>::new());
+        // It was cut, and begins anew behind the files.
+        let records = [Record::Truncate { after_index: 1 }, entry(3)];
+        let cut = vec![old.clone(), frame(2, 0, &records)];
+        assert_eq!(indexes(&read(cut, 0, base(2, 2)).unwrap()), [3]);
+        // It ended before.
+        let behind = vec![old, frame(2, 0, &[entry(10), entry(11)])];
+        assert_eq!(indexes(&read(behind.clone(), 0, base(2, 9)).unwrap()), [10, 11]);
+        assert!(matches!(read(behind, 0, NONE), Err(Damage::Order { index: 10, last: 4, .. })));
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::commit::FatalError;
 use super::files::{Files, Reach};
 use super::header::{self, Header, HeaderError};
+use super::install::Request;
 use crate::disk::{self, Disk};
 use crate::sync::{Condvar, Mutex};
 
@@ -62,7 +63,7 @@ impl Checkpoint {
         self.write_header(false)
     }
 
-    fn write_header(&self, patient: bool) -> Result<bool, FatalError> {
+    pub(crate) fn write_header(&self, patient: bool) -> Result<bool, FatalError> {
         loop {
             match self.header.write(self.disk.as_ref(), &self.root) {
                 Ok(()) => {
@@ -93,6 +94,9 @@ struct BellState {
     requested: bool,
     /// The checkpoint that a durable frame names.
     noted: Reach,
+    install: Option<Request>,
+    /// Whether the last installation that was asked for is over.
+    installed: bool,
     ending: bool,
     broken: bool,
 }
@@ -100,6 +104,8 @@ struct BellState {
 /// Why the checkpoint thread was woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ring {
+    /// Somebody wants a snapshot to be installed.
+    Install,
     /// Somebody wants a checkpoint.
     Requested,
     /// The time has come.
@@ -129,6 +135,29 @@ impl Bell {
         self.rung.notify_all();
     }
 
+    /// Asks for an installation and waits for its end; false if there is none.
+    pub(crate) fn install_and_wait(&self, request: Request) -> bool {
+        let mut state = self.state.lock();
+        state.install = Some(request);
+        state.installed = false;
+        self.rung.notify_all();
+        while !state.installed && !state.broken {
+            self.rung.wait(&mut state);
+        }
+        state.installed
+    }
+
+    /// The installation that was asked for.
+    pub(crate) fn take_request(&self) -> Option<Request> {
+        self.state.lock().install.take()
+    }
+
+    /// Says that it is over.
+    pub(crate) fn installed(&self) {
+        self.state.lock().installed = true;
+        self.rung.notify_all();
+    }
+
     /// Says that a durable frame names this checkpoint.
     pub(crate) fn note(&self, reach: Reach) {
         self.state.lock().noted = reach;
@@ -142,6 +171,9 @@ impl Bell {
         loop {
             if state.broken {
                 return Ring::Broken;
+            }
+            if state.install.is_some() {
+                return Ring::Install;
             }
             if std::mem::take(&mut state.requested) {
                 return Ring::Requested;

@@ -6,6 +6,7 @@
 
 mod faults;
 mod full_disk;
+mod install;
 mod journal_bytes;
 mod naive_oracle;
 mod replicated;

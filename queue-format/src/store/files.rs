@@ -3,8 +3,11 @@
 //! Shared by three threads: the committer hands over committed batches, the writer makes files of
 //! them, the checkpointer makes the files durable. Every method is one step of one of them, so
 //! tests can take the steps in any order. The committer's and the readers' steps are here, the
-//! writer's in `write`, the checkpointer's in `sync`.
+//! writer's in `write`, the checkpointer's in `sync`, those of readers of one moment in `frozen`,
+//! those of who replaces all files in `held`.
 
+pub(crate) mod frozen;
+mod held;
 pub(crate) mod sync;
 pub(crate) mod write;
 
@@ -16,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use self::frozen::Views;
 use super::dirty::Dirty;
 use super::header::Note;
 use super::pending::{Due, Entangled, Pending, Target};
@@ -118,6 +122,10 @@ struct State {
     note: Note,
     /// The note as it was at the last flush.
     captured_note: Note,
+    /// Moments that are being read.
+    views: Views,
+    /// All files are being replaced: the writer rests.
+    held: bool,
     writer_idle: bool,
     full: Option<DiskFull>,
     stopping: bool,
@@ -165,6 +173,9 @@ impl Files {
         state.handed = reach;
         if let Some(members) = members {
             state.note.members = Some((reach.position, members));
+        }
+        if state.begin_awaited() {
+            self.progress.notify_all();
         }
         self.lag_bytes.store(state.pending.bytes(), Ordering::Relaxed);
         Ok(())
@@ -268,7 +279,8 @@ impl Files {
         }
     }
 
-    fn read_file(&self, key: &Key) -> Result<Option<Bytes>, FileError> {
+    /// What the file of a key holds, whatever is on its way to it.
+    pub(crate) fn read_file(&self, key: &Key) -> Result<Option<Bytes>, FileError> {
         let path = self.path(key);
         match self.disk.read(&path) {
             Ok(content) => Ok(Some(content.into())),

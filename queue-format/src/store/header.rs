@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::incoming::Installing;
 use crate::disk::Disk;
 use crate::disk::real::RealDisk;
 use crate::position::Position;
@@ -40,6 +41,9 @@ pub(crate) struct Header {
     /// What a replication engine wants remembered; empty without one.
     #[serde(default, skip_serializing_if = "Note::is_empty")]
     pub(crate) note: Note,
+    /// The snapshot that the files are becoming; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) installing: Option<Installing>,
 }
 
 /// What a replication engine wants remembered together with the files, in its own words.
@@ -150,7 +154,13 @@ impl Header {
             position: Position::default(),
             committed: 0,
             note: Note::default(),
+            installing: None,
         }
+    }
+
+    /// The position behind which entries of the journal count.
+    pub(crate) fn base(&self) -> Position {
+        self.installing.as_ref().map_or(self.position, |installing| installing.position)
     }
 
     /// What checksums of the journal start with, so that frames of another store are no frames.

@@ -13,6 +13,9 @@ use super::checkpoint::Checkpoint;
 use super::commit::FatalError;
 use super::files::{FileError, Files, Reach};
 use super::header::{FORMAT, Header, HeaderError, Note};
+use super::incoming::replace::{ReplaceError, replace_all};
+use super::incoming::spool::SpoolError;
+use super::incoming::{Installing, Place};
 use super::scan::Reader;
 use super::{Durability, Recovered, StoreOptions};
 use crate::change::Batch;
@@ -110,6 +113,19 @@ pub enum OpenError {
         /// The data directory.
         path: PathBuf,
     },
+    /// A snapshot was being installed, and is not whole.
+    #[error(
+        "the files were being replaced by the snapshot in `{path}`, which is damaged: they are of no \
+         use. Check the disk and restore a backup of the whole data directory, or re-add this node so \
+         that it gets a copy from the others"
+    )]
+    Incoming {
+        /// The spooled snapshot.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        error: SpoolError,
+    },
     /// The disk takes nothing.
     #[error("cannot write `{path}` ({reason}): make room or make it writable, then start again")]
     Full {
@@ -201,14 +217,17 @@ pub(crate) fn open(
     let upgraded_from = (found != FORMAT).then_some(found);
     let Read { mut live, segments } = read_segments(disk.as_ref(), root, &header)?;
     // What the files hold is committed, also when the frame that said so is no longer needed.
-    live.committed = live.committed.max(header.position.index).max(header.committed);
+    live.committed = live.committed.max(header.base().index).max(header.committed);
     let note = note_of(&header, &live);
     let tail = live.entries.split_off(&live.committed.saturating_add(1));
-    if writer == Writer::Single && (!tail.is_empty() || note != Note::default()) {
+    let replicated = !tail.is_empty() || note != Note::default() || header.installing.is_some();
+    if writer == Writer::Single && replicated {
         return Err(OpenError::Replicated { path: root.to_owned() });
     }
 
     write_last_again(disk.as_ref(), root, &segments)?;
+    let place = Place { disk: disk.clone(), root: root.to_owned(), salt: header.salt() };
+    finish_installation(&place, &mut header)?;
 
     let files = Arc::new(Files::new(disk.clone(), root, options.write_behind));
     files.change_note(|kept| kept.clone_from(&note));
@@ -223,11 +242,7 @@ pub(crate) fn open(
     let mut checkpoint = Checkpoint { disk, root: root.to_owned(), files, header };
     checkpoint.header.clean |= options.durability == Durability::File;
     if checkpoint.make_durable(false).map_err(OpenError::Recover)?.is_none() {
-        let full = checkpoint.files.full();
-        let told = full.map(|full| (full.path, full.reason));
-        let (path, reason) =
-            told.unwrap_or_else(|| (root.to_owned(), "nothing is taken".to_owned()));
-        return Err(OpenError::Full { path, reason });
+        return Err(full(&checkpoint.files, root));
     }
     let Checkpoint { disk, root, files, mut header } = checkpoint;
     let position = reach.position;
@@ -251,6 +266,7 @@ pub(crate) fn open(
         header.clean = false;
         header.write(disk.as_ref(), &root)?;
     }
+    place.remove().map_err(|error| OpenError::Prepare { path: place.path(), error })?;
     files.synced(position.index);
     let incarnation = header.incarnation;
     let parts =
@@ -265,6 +281,28 @@ pub(crate) fn open(
     };
     let tail = tail.into_values().map(|(_lsn, entry)| entry).collect();
     Ok(Opened { parts, recovered, tail, note })
+}
+
+/// Makes the files those of the snapshot whose installation had begun, if one had. The header that is
+/// written next says that it is over.
+fn finish_installation(place: &Place, header: &mut Header) -> Result<(), OpenError> {
+    let Some(Installing { position, .. }) = header.installing.take() else { return Ok(()) };
+    let fail = |error| OpenError::Incoming { path: place.path(), error };
+    place.check(position).map_err(fail)?;
+    replace_all(place, &|_path, _error| false).map_err(|error| match error {
+        ReplaceError::Spool(error) => fail(error),
+        ReplaceError::File(error) => OpenError::File(error),
+    })?;
+    header.position = position;
+    header.committed = header.committed.max(position.index);
+    Ok(())
+}
+
+/// Which file the disk did not take, and why.
+fn full(files: &Files, root: &Path) -> OpenError {
+    let told = files.full().map(|full| (full.path, full.reason));
+    let (path, reason) = told.unwrap_or_else(|| (root.to_owned(), "nothing is taken".to_owned()));
+    OpenError::Full { path, reason }
 }
 
 /// The header, or a new one for a new store; refuses half a store.
@@ -291,7 +329,10 @@ fn note_of(header: &Header, live: &Live) -> Note {
     });
     Note {
         vote: live.vote.as_ref().map(text).or_else(|| header.note.vote.clone()),
-        members: members.into_iter().next().or_else(|| header.note.members.clone()),
+        members: members.into_iter().next().or_else(|| {
+            let installing = header.installing.as_ref().map(|snapshot| snapshot.members.clone());
+            installing.or_else(|| header.note.members.clone())
+        }),
     }
 }
 

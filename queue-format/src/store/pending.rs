@@ -125,6 +125,11 @@ impl Pending {
         self.entries.get(key).map(|entry| &entry.target)
     }
 
+    /// What all files will be that differ from that, in no order.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = (&Key, &Target)> {
+        self.entries.iter().map(|(key, entry)| (key, &entry.target))
+    }
+
     /// The keys whose files will be there, of those that begin with this text.
     pub(crate) fn coming(&self, prefix: &str) -> impl Iterator<Item = &Key> {
         let comes = |entry: &Entry| entry.target != Target::Absent;

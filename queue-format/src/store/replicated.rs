@@ -5,14 +5,20 @@
 //! never. So the files wait not for the entry but for a durable frame that says it is committed,
 //! for otherwise a crash could leave in a file what the log does not vouch for.
 
+mod order;
+mod receive;
 pub(in crate::store) mod steps;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use self::order::Order;
 use self::steps::{Progress, RecordSteps, Recorded};
 use super::admission::{Backlog, CloseError, Health, Refusal, group_bytes_max};
 use super::callbacks::Callbacks;
@@ -20,13 +26,15 @@ use super::checkpoint::{Bell, Checkpoint};
 use super::commit::FatalError;
 use super::committer::StartError;
 use super::files::{FileError, Reach};
+use super::frozen::{Frozen, FrozenError};
 use super::open::{OpenError, Opened, Parts, Writer, open_real};
-use super::queue::{Queue, Submission};
-use super::resolve::resolve;
+use super::queue::{BACKLOG_BYTES_HARD, Queue, Submission};
+use super::resolve::moves_as_content;
 use super::scan::Reader;
 use super::threads::{Closing, EndState, Shared, Status, spawn_all};
 use super::{Durability, Recovered, StoreOptions};
-use crate::change::Batch;
+use crate::change::{Batch, Change};
+use crate::digest::Group;
 use crate::journal::{Entry, Fill, Record};
 use crate::key::Key;
 use crate::position::Position;
@@ -114,6 +122,9 @@ impl ReplicatedStore {
         };
         files.set_gate(journal.committed(), Box::new(ask));
         let progress = Arc::new(Progress::new(&journal, &tail));
+        let last = tail.last().map_or(position.index, |last| last.position.index);
+        let order = Mutex::new(Order::new(last, BACKLOG_BYTES_HARD));
+        let salt = header.salt();
         let mut on_durable = callbacks.on_committed;
         let status = shared.clone();
         let steps = RecordSteps {
@@ -133,7 +144,8 @@ impl ReplicatedStore {
             StartError::Thread(error)
         })?;
         let closing = Mutex::new(Some(Closing { threads, lock }));
-        Ok(Recorder { shared, progress, reader, closing, group_bytes_max })
+        let receiving = Arc::new(AtomicBool::new(false));
+        Ok(Recorder { shared, progress, order, reader, salt, receiving, closing, group_bytes_max })
     }
 }
 
@@ -141,14 +153,21 @@ impl ReplicatedStore {
 pub struct Recorder<T: Send + 'static> {
     shared: Arc<Shared<Recorded<T>>>,
     progress: Arc<Progress>,
+    /// Locked while records go to the queue, which has them in this order.
+    order: Mutex<Order<T>>,
     reader: Reader,
+    /// What the checksums of the journal begin with.
+    salt: u32,
+    /// A snapshot is on its way.
+    receiving: Arc<AtomicBool>,
     closing: Mutex<Option<Closing>>,
     group_bytes_max: usize,
 }
 
 impl<T: Send + 'static> Recorder<T> {
     /// Appends records, in the order of the calls; the tag comes back when they are durable. Does
-    /// not block. After the end, gives the tag back.
+    /// not block. Entries that do not follow the log wait, with all that is appended behind them, for
+    /// the snapshot that they follow. After the end, gives the tag back.
     ///
     /// # Errors
     /// The store takes nothing any more, or far too much waits.
@@ -159,6 +178,21 @@ impl<T: Send + 'static> Recorder<T> {
                 self.shared.files.change_note(|note| note.vote = Some(vote));
             }
         }
+        let mut order = self.order.lock();
+        if order.admits(&records) { self.push(records, tag) } else { order.park(records, tag) }
+    }
+
+    /// The files hold everything up to entry `index`: what waited for that goes on.
+    fn log_goes_on(&self, index: u64) {
+        let mut order = self.order.lock();
+        for (records, tag) in order.reached(index) {
+            if self.push(records, tag).is_err() {
+                tracing::debug!("what waited for a snapshot came too late");
+            }
+        }
+    }
+
+    fn push(&self, records: Vec<Record>, tag: T) -> Result<(), T> {
         let mut parts = self.split(records).into_iter().peekable();
         let mut tag = Some(tag);
         while let Some((weight, records)) = parts.next() {
@@ -201,30 +235,35 @@ impl<T: Send + 'static> Recorder<T> {
     /// was appended and is durable here; `members` are those that the entry names, if it does.
     ///
     /// # Errors
-    /// A move in the batch was not resolved, see [`Recorder::resolve`].
+    /// The batch has a move: [`Recorder::resolve`] leaves none.
     pub fn apply(
         &self,
         position: Position,
         batch: &Batch,
         members: Option<String>,
     ) -> Result<(), FatalError> {
+        if batch.0.iter().any(|change| matches!(change, Change::Move { .. })) {
+            let rule = format!("moves travel as content, but entry {} has one", position.index);
+            return Err(FatalError::Rule { rule });
+        }
         let lsn = self.progress.frames.lock().applied(position.index);
         self.commit(position.index);
         let reach = Reach { lsn, position };
         self.shared.files.hand_over_with_members(batch, reach, members)?;
         self.shared.status.lock().position = position;
+        self.log_goes_on(position.index);
         self.shared.files.nudge_writer();
         Ok(())
     }
 
-    /// Brings the moves of a batch into a form that recovery can repeat. Nothing else may be on its
-    /// way between this and the batch's own [`Recorder::apply`].
+    /// Makes a deletion and a write of every move, so that each member can repeat the batch whatever
+    /// its files hold. A move of a key that does not exist does nothing. No other batch may be on its
+    /// way between this and this batch's own [`Recorder::apply`].
     ///
     /// # Errors
     /// A file cannot be read.
     pub fn resolve(&self, batch: Batch) -> Result<Batch, FileError> {
-        let batch = batch.collapse();
-        Ok(resolve(&batch, &self.shared.files)?.batch.unwrap_or(batch))
+        moves_as_content(batch, &self.shared.files)
     }
 
     /// The last position that was applied.
@@ -286,6 +325,36 @@ impl<T: Send + 'static> Recorder<T> {
         // None only at the end, when the files are as good as the engine.
         let _reach = self.shared.files.flush(true);
         self.reader.scan("")?.collect()
+    }
+
+    /// Begins a view of everything that is applied now, to be read while changes go on. Blocks a
+    /// moment, until the files show what is applied so far.
+    ///
+    /// # Errors
+    /// Too many are being read, the directory cannot be listed, or the store has ended.
+    pub fn freeze(&self) -> Result<Frozen, FrozenError> {
+        Frozen::begin(&self.reader, None)
+    }
+
+    /// Begins a view of the moment right behind entry `index`, of everything or of one group: so that
+    /// members can compare the same moment while changes go on. Blocks until that entry is applied,
+    /// `patience` at most.
+    ///
+    /// # Errors
+    /// Later entries are applied already, the entry does not come in time, or see
+    /// [`Recorder::freeze`].
+    pub fn freeze_at(
+        &self,
+        index: u64,
+        group: Option<Group>,
+        patience: Duration,
+    ) -> Result<Frozen, FrozenError> {
+        Frozen::begin_at(&self.reader, index, group, Instant::now() + patience)
+    }
+
+    #[cfg(test)]
+    pub(in crate::store) fn awaits(&self) -> bool {
+        self.shared.files.awaits()
     }
 
     /// Asks for a checkpoint and does not wait for it.

@@ -4,7 +4,8 @@
 //! checkpoint may be torn, so it is never read. A move that does not carry the content is therefore
 //! journaled only when the file it renames has not changed since the checkpoint and its new name is
 //! free: after a crash that file is whole and has one of the two names. Any other move becomes a
-//! write and a deletion.
+//! write and a deletion. Where members of a cluster repeat the batch, each from files of its own age,
+//! every move does.
 
 use std::collections::HashMap;
 
@@ -13,6 +14,41 @@ use bytes::Bytes;
 use super::files::{FileError, Files};
 use crate::change::{Batch, Change};
 use crate::key::Key;
+
+/// The batch with every move as a deletion and a write of the content, which any member can repeat
+/// whatever its files hold. One of a key that does not exist is left out.
+pub(crate) fn moves_as_content(batch: Batch, files: &Files) -> Result<Batch, FileError> {
+    if !batch.0.iter().any(|change| matches!(change, Change::Move { .. })) {
+        return Ok(batch.collapse());
+    }
+    let mut seen: HashMap<Key, Option<Bytes>> = HashMap::new();
+    let mut resolved = Vec::with_capacity(batch.0.len());
+    for change in batch.0 {
+        match change {
+            Change::Move { from, to } if from == to => {}
+            Change::Move { from, to } => {
+                let content = match seen.get(&from) {
+                    Some(content) => content.clone(),
+                    None => files.content(&from)?,
+                };
+                let Some(content) = content else { continue };
+                seen.insert(from.clone(), None);
+                seen.insert(to.clone(), Some(content.clone()));
+                resolved.push(Change::Delete { key: from });
+                resolved.push(Change::Put { key: to, content });
+            }
+            Change::Put { key, content } => {
+                seen.insert(key.clone(), Some(content.clone()));
+                resolved.push(Change::Put { key, content });
+            }
+            Change::Delete { key } => {
+                seen.insert(key.clone(), None);
+                resolved.push(Change::Delete { key });
+            }
+        }
+    }
+    Ok(Batch(resolved).collapse())
+}
 
 /// What an earlier change of the same batch made of a key.
 enum Seen {
@@ -74,4 +110,87 @@ pub(crate) fn resolve(batch: &Batch, files: &Files) -> Result<Resolved, FileErro
         resolved.push(change.clone());
     }
     Ok(Resolved { batch: Some(Batch(resolved).collapse()), added_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::change::collapse::tests::{apply, batch};
+    use crate::disk::Disk;
+    use crate::disk::sim::SimDisk;
+    use crate::position::{Epoch, Position};
+    use crate::store::files::Reach;
+
+    fn files() -> (SimDisk, Files) {
+        let root = Path::new("/data");
+        let disk = SimDisk::with_root(root);
+        disk.make_directory(&root.join(".tmp")).unwrap();
+        let files = Files::new(Arc::new(disk.clone()), root, Duration::ZERO);
+        (disk, files)
+    }
+
+    fn hand_over(files: &Files, index: u64, batch: &Batch) {
+        let position = Position { epoch: Epoch::default(), index };
+        files.hand_over(batch, Reach { lsn: index, position }).unwrap();
+    }
+
+    /// Lets so many of the following things happen.
+    fn go_on(files: &Files, steps: usize) {
+        if steps > 0 {
+            files.write_chunk(0, false).unwrap();
+        }
+        if steps > 1 {
+            let reach = files.flush(false).unwrap();
+            files.sync().unwrap();
+            files.synced(reach.position.index);
+        }
+    }
+
+    fn all(files: &Files) -> BTreeMap<Key, Bytes> {
+        let read = |n: u8| {
+            let key = Key::parse(&format!("k/{n}")).unwrap();
+            Some((key.clone(), files.content(&key).unwrap()?))
+        };
+        (0..6).filter_map(read).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn resolved_batches_make_the_same_files_whatever_the_checkpoints(
+            batches in proptest::collection::vec((batch(6), 0..3_usize, 0..3_usize), 0..12),
+        ) {
+            let ((_one, here), (_other, there)) = (files(), files());
+            let mut expected = BTreeMap::new();
+            let mut log = Vec::new();
+            for (index, (batch, steps_here, steps_there)) in (1..).zip(batches) {
+                apply(&mut expected, &batch);
+                let resolved = moves_as_content(batch, &here).unwrap();
+                let moves = resolved.0.iter().filter(|one| matches!(one, Change::Move { .. }));
+                prop_assert_eq!(moves.count(), 0);
+                hand_over(&here, index, &resolved);
+                hand_over(&there, index, &resolved);
+                go_on(&here, steps_here);
+                go_on(&there, steps_there);
+                prop_assert_eq!(&all(&here), &expected);
+                prop_assert_eq!(&all(&there), &expected);
+                log.push((index, resolved));
+            }
+            // A start from any checkpoint repeats what the files may have already.
+            let from = log.len() / 2;
+            for (index, batch) in &log[from..] {
+                hand_over(&there, *index, batch);
+            }
+            go_on(&here, 2);
+            go_on(&there, 2);
+            prop_assert_eq!(&all(&here), &expected);
+            prop_assert_eq!(&all(&there), &expected);
+        }
+    }
 }

@@ -208,6 +208,7 @@ impl<T> CheckpointThread<T> {
                 Ring::Broken => return,
                 Ring::Time if !self.is_due() => Ok(true),
                 Ring::Time | Ring::Requested => self.make(true),
+                Ring::Install => self.install(),
                 Ring::End => self.finish(),
             };
             match done {
@@ -228,6 +229,15 @@ impl<T> CheckpointThread<T> {
     /// One checkpoint; false when the threads are ending or, not `patient`, the disk is full.
     fn make(&mut self, patient: bool) -> Result<bool, FatalError> {
         let Some(reach) = self.checkpoint.make_durable(patient)? else { return Ok(false) };
+        self.shared.queue.push_checkpoint(reach);
+        Ok(self.shared.bell.wait_noted(reach.lsn))
+    }
+
+    /// Makes the store what was received; false when the threads are ending.
+    fn install(&mut self) -> Result<bool, FatalError> {
+        let Some(request) = self.shared.bell.take_request() else { return Ok(true) };
+        let Some(reach) = self.checkpoint.install(request, true)? else { return Ok(false) };
+        self.shared.bell.installed();
         self.shared.queue.push_checkpoint(reach);
         Ok(self.shared.bell.wait_noted(reach.lsn))
     }

@@ -36,13 +36,13 @@ struct Truth {
     early_vote: Option<String>,
 }
 
-struct Engine {
-    steps: RecordSteps<()>,
-    checkpoint: Checkpoint,
+pub(super) struct Engine {
+    pub(super) steps: RecordSteps<()>,
+    pub(super) checkpoint: Checkpoint,
     applied: usize,
 }
 
-fn open_engine(disk: &SimDisk) -> Result<Opened, OpenError> {
+pub(super) fn open_engine(disk: &SimDisk) -> Result<Opened, OpenError> {
     open(Arc::new(disk.clone()), Path::new(ROOT), options(), Writer::Engine)
 }
 
@@ -51,7 +51,7 @@ fn position(index: usize) -> Position {
 }
 
 impl Engine {
-    fn start(opened: Opened) -> Result<Self, Ended> {
+    pub(super) fn start(opened: Opened) -> Result<Self, Ended> {
         let parts = opened.parts;
         let mut journal = parts.journal.unwrap();
         for number in parts.missing_segments {
@@ -130,11 +130,11 @@ impl Engine {
         Ok(())
     }
 
-    fn write(&mut self) -> Result<(), Ended> {
+    pub(super) fn write(&mut self) -> Result<(), Ended> {
         self.steps.files.write_chunk(0, false).map_err(|_error| Ended)
     }
 
-    fn checkpoint(&mut self) -> Result<(), Ended> {
+    pub(super) fn checkpoint(&mut self) -> Result<(), Ended> {
         if !self.checkpoint.open_gate(false).map_err(|_error| Ended)? {
             return Err(Ended);
         }
@@ -176,7 +176,7 @@ impl Engine {
     }
 }
 
-fn any_writes(chance: &mut Chance) -> Vec<Change> {
+pub(super) fn any_writes(chance: &mut Chance) -> Vec<Change> {
     (0..=chance.below(3))
         .map(|_| {
             loop {

@@ -30,6 +30,9 @@ enum Next {
 
 impl State {
     fn next_due(&self, now_ms: u64, write_behind_ms: u64) -> Next {
+        if self.held {
+            return Next::Nothing;
+        }
         let Some((index, since_ms)) = self.pending.oldest() else { return Next::Nothing };
         let waited = now_ms.saturating_sub(since_ms);
         let wanted = index <= self.flush_upto || self.pending.bytes() > LAG_BYTES_SOFT / 2;
@@ -92,7 +95,9 @@ impl Files {
         // What was written before has a name already, most likely.
         let existing: Vec<_> = due.iter().map(|due| state.dirty.has(&due.key)).collect();
         state.writing.clone_from(&due);
+        let wanted = state.wanted_aside(&due);
         drop(state);
+        self.put_aside(&wanted);
 
         let mut dirty = Dirty::default();
         for (due, exists) in due.iter().zip(existing) {

@@ -65,7 +65,7 @@ pub(super) fn read_segments(
         let content = if frames.is_empty() { Bytes::new() } else { content };
         segments.push(Found { number, usable, last_lsn, frames, content });
     }
-    let live = live::read(all, header.lsn)
+    let live = live::read(all, header.lsn, header.base())
         .map_err(|damage| OpenError::Damaged { directory: root.join(DIRECTORY), damage })?;
     Ok(Read { live, segments })
 }

@@ -67,6 +67,12 @@ impl Frames {
         }
         self.unapplied.front().map_or(self.last_lsn, |(_last, lsn)| lsn - 1)
     }
+
+    /// The last frame that nobody needs once the files are a snapshot of entry `index`. The frame
+    /// that holds that entry here stays: it tells whether what follows is of the same log.
+    pub(in crate::store) fn replaced(&mut self, index: u64) -> u64 {
+        self.applied(index.saturating_sub(1))
+    }
 }
 
 pub(super) type OnDurable<T> = Box<dyn FnMut(Vec<T>) + Send>;
