@@ -167,7 +167,7 @@ pub struct Recorder<T: Send + 'static> {
 impl<T: Send + 'static> Recorder<T> {
     /// Appends records, in the order of the calls; the tag comes back when they are durable. Does
     /// not block. Entries that do not follow the log wait, with all that is appended behind them, for
-    /// the snapshot that they follow. After the end, gives the tag back.
+    /// the snapshot that they follow, while one is received. After the end, gives the tag back.
     ///
     /// # Errors
     /// The store takes nothing any more, or far too much waits.
@@ -179,7 +179,12 @@ impl<T: Send + 'static> Recorder<T> {
             }
         }
         let mut order = self.order.lock();
-        if order.admits(&records) { self.push(records, tag) } else { order.park(records, tag) }
+        let receiving = self.receiving.load(Ordering::Acquire);
+        if order.admits(&records, receiving) {
+            self.push(records, tag)
+        } else {
+            order.park(records, tag)
+        }
     }
 
     /// The files hold everything up to entry `index`: what waited for that goes on.

@@ -26,8 +26,9 @@ impl<T> Order<T> {
         Self { last, parked: VecDeque::new(), parked_bytes: 0, bytes_max }
     }
 
-    /// Whether these may be appended now; then they count as appended.
-    pub(super) fn admits(&mut self, records: &[Record]) -> bool {
+    /// Whether these may be appended now; then they count as appended. A hole waits only if a
+    /// snapshot is on its way, which alone can fill it.
+    pub(super) fn admits(&mut self, records: &[Record], receiving: bool) -> bool {
         if !self.parked.is_empty() {
             return false;
         }
@@ -36,7 +37,15 @@ impl<T> Order<T> {
                 self.last = last;
                 true
             }
-            None => false,
+            None if receiving => false,
+            None => {
+                let last = records.iter().rev().find_map(|record| match record {
+                    Record::Entry(entry) => Some(entry.position.index),
+                    Record::Vote(_) | Record::Truncate { .. } | Record::Purge { .. } => None,
+                });
+                self.last = last.unwrap_or(self.last);
+                true
+            }
         }
     }
 
@@ -96,23 +105,24 @@ mod tests {
     #[test]
     fn what_follows_a_snapshot_waits_for_it_with_all_behind() {
         let mut order = Order::new(4, 1000);
-        assert!(order.admits(&[entry(5), entry(6)]));
-        assert!(order.admits(&[Record::Truncate { after_index: 5 }, entry(6)]));
+        assert!(order.admits(&[entry(5), entry(6)], true));
+        assert!(order.admits(&[Record::Truncate { after_index: 5 }, entry(6)], true));
         let vote = vec![Record::Vote(Bytes::from("v"))];
-        assert!(!order.admits(&[entry(11)]));
+        assert!(!order.admits(&[entry(11)], true));
         order.park(vec![entry(11)], 'a').unwrap();
-        assert!(!order.admits(&vote));
+        assert!(!order.admits(&vote, true));
         order.park(vote.clone(), 'b').unwrap();
         assert_eq!(order.reached(9), []);
         assert_eq!(order.reached(10), [(vec![entry(11)], 'a'), (vote, 'b')]);
-        assert!(order.admits(&[entry(12)]));
+        assert!(order.admits(&[entry(12)], true));
         assert_eq!(order.parked_bytes, 0);
+        assert!(order.admits(&[entry(20)], false) && order.admits(&[entry(21)], true));
     }
 
     #[test]
     fn no_more_waits_than_may() {
         let mut order = Order::new(0, 40);
-        assert!(!order.admits(&[entry(9)]));
+        assert!(!order.admits(&[entry(9)], true));
         assert_eq!(order.park(vec![entry(9)], 'a'), Ok(()));
         assert_eq!(order.park(vec![entry(10)], 'b'), Err('b'));
     }
