@@ -57,7 +57,7 @@ fn found(member: u64, node: &Node) -> Found {
 }
 
 /// All that an answer depends on, in numbers.
-type Key = (usize, Attempt, u8, [[u32; 7]; NODES]);
+type Key = (usize, Attempt, u8, [[u32; 6]; NODES]);
 
 /// Asks [`confirm`], once for each question.
 #[derive(Default)]
@@ -74,17 +74,16 @@ impl Asking {
     }
 }
 
-fn relevant(node: &Node) -> [u32; 7] {
+fn relevant(node: &Node) -> [u32; 6] {
     let durable = |len: u8| len.checked_sub(1).and_then(|last| node.log.get(last));
     let last = durable(node.flushed).map_or(0, |entry| entry.term << 2 | u32::from(entry.leader));
     let role = node.log.iter().take(node.flushed.into()).filter(is_role).last();
     let role = role.map_or(0, |entry| entry.term << 2 | u32::from(entry.leader));
     let flags = u32::from(node.emptied) << 1 | u32::from(node.leading);
     let small = u32::from(node.flushed) << 16 | u32::from(node.committed) << 8 | flags;
-    let voted = node.voted.map_or(0, |voted| u32::from(voted) + 1);
     let number = |number: u64| u32::try_from(number).expect("numbers of the model are small");
     let obeys = number(node.obeys.term) << 2 | number(node.obeys.node);
-    [node.term, last, role, small, voted, obeys, node.log.voters().into()]
+    [node.term, last, role, small, obeys, node.log.voters().into()]
 }
 
 fn is_role(entry: &Entry) -> bool {
@@ -127,7 +126,7 @@ fn store(node: usize, world: &World) -> StoreSays {
     StoreSays {
         found: found(epoch_of(node, 0).node, member),
         committed: member.log.position(member.committed.min(member.flushed)),
-        vote: epoch_of(member.voted.unwrap_or(0).into(), member.term),
+        vote: Epoch { term: member.term.into(), node: 1 },
         role: role.map(role_entry),
         leads: member.leading,
         disk_full: false,

@@ -18,11 +18,11 @@ use super::{Reign, Rule, ask, epoch_of, name};
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
     Confirm { node: usize, attempt: Attempt, heard: u8 },
-    Elect { node: usize, by: u8 },
+    Elect { node: usize, attempt: Attempt, by: u8 },
     Propose(usize),
     Flush(usize),
     Replicate { from: usize, to: usize },
-    Silence(usize),
+    Silence { node: usize, to: usize },
     Crash { node: usize, keeps_unflushed: bool },
     Empty(usize),
     Change { node: usize, voters: u8 },
@@ -52,7 +52,9 @@ impl Reign {
 
     /// Whether it takes changes and starts calls.
     pub(super) fn acts(&self, node: usize, world: &World) -> bool {
-        let silence_ms = if world.nodes[node].silent { REFUSE_AFTER_MS + 1 } else { 0 };
+        let member = &world.nodes[node];
+        let hears = is_majority(member.heard | 1 << node, member.log.voters());
+        let silence_ms = if hears { 0 } else { REFUSE_AFTER_MS + 1 };
         let contact = Contact::after(silence_ms);
         let may = contact.takes_changes() && contact.starts_calls();
         self.is_master(node, world) && (may || self.off(Rule::CutOff))
@@ -63,20 +65,26 @@ impl Reign {
         self.off(Rule::Incarnation) || ask::memory(node).may_vote()
     }
 
+    /// The vote check, by whom the node hears; where it lets go, more answers change nothing.
+    fn check(&self, node: usize, attempt: Attempt, world: &World) -> Option<u8> {
+        let mut heard = (0..=ALL).filter(|heard| heard & (1 << node) != 0);
+        let lets_go = |heard: &u8| self.asked.lets_go(node, attempt, *heard, world);
+        heard.find(|heard| self.off(Rule::VoteCheck) || lets_go(heard))
+    }
+
     fn confirm(&self, node: usize, world: &World, found: &mut Vec<(Step, World)>) {
         let member = &world.nodes[node];
-        if member.leading || member.confirmed.is_some() || world.left.elections == 0 {
+        if member.leading || world.left.elections == 0 || member.confirmed.is_some() {
             return;
         }
         for attempt in [Attempt::Start, Attempt::Failover] {
-            for heard in (0..=ALL).filter(|heard| heard & (1 << node) != 0) {
-                if !self.off(Rule::VoteCheck) && !self.asked.lets_go(node, attempt, heard, world) {
-                    continue;
-                }
-                let mut next = *world;
-                next.nodes[node].confirmed = Some(attempt);
+            let Some(heard) = self.check(node, attempt, world) else { continue };
+            let mut next = *world;
+            next.nodes[node].confirmed = Some(attempt);
+            if world.left.apart {
                 found.push((Step::Confirm { node, attempt, heard }, next));
-                break;
+            } else {
+                self.elect(node, &next, found);
             }
         }
     }
@@ -84,11 +92,8 @@ impl Reign {
     fn elect(&self, node: usize, world: &World, found: &mut Vec<(Step, World)>) {
         let member = &world.nodes[node];
         let Some(attempt) = member.confirmed else { return };
-        if member.leading || world.left.elections == 0 || !self.remembers(member) {
-            return;
-        }
         let (term, voters) = (member.term + 1, member.log.voters());
-        if voters & (1 << node) == 0 {
+        if voters & (1 << node) == 0 || world.left.elections == 0 {
             return;
         }
         for by in (0..=ALL).filter(|by| by & (1 << node) != 0 && by & !voters == 0) {
@@ -99,12 +104,11 @@ impl Reign {
             let mut next = *world;
             next.left.elections -= 1;
             for voter in members(by) {
-                let voter = &mut next.nodes[voter];
-                forget(voter);
-                (voter.term, voter.voted) = (term, u8::try_from(node).ok());
+                forget(&mut next.nodes[voter]);
+                next.nodes[voter].term = term;
             }
-            self.lead(node, attempt, &mut next);
-            found.push((Step::Elect { node, by }, next));
+            self.lead(node, attempt, by & !(1 << node), &mut next);
+            found.push((Step::Elect { node, attempt, by }, next));
         }
     }
 
@@ -113,23 +117,22 @@ impl Reign {
         let (member, taker) = (&world.nodes[voter], &world.nodes[node]);
         // Who hears a leader keeps to it, the taker too; the leader falls silent before they give up.
         let keeps_to = |leader: &Node| {
-            let counts_on_it = leader.log.voters() & (1 << voter) != 0;
-            leader.leading && leader.term == member.term && !leader.silent && counts_on_it
+            let is_heard = leader.heard & (1 << voter) != 0 && !member.unbound;
+            leader.leading && leader.term == member.term && is_heard
         };
         let free = member.term < term && !world.nodes.iter().any(keeps_to);
         free && self.remembers(member) && taker.log.last() >= member.log.last()
     }
 
     /// The elected leader looks once more, and begins its reign.
-    fn lead(&self, node: usize, attempt: Attempt, world: &mut World) {
+    fn lead(&self, node: usize, attempt: Attempt, heard: u8, world: &mut World) {
         let member = &mut world.nodes[node];
         let newest = member.log.role().map(ask::role_entry);
         let again = still_designated(attempt, &name(node), newest.as_ref());
         if again.is_err() && !self.off(Rule::LookAgain) && !self.off(Rule::VoteCheck) {
             return;
         }
-        member.leading = true;
-        member.matched = [0; NODES];
+        (member.leading, member.heard) = (true, heard);
         let kind = Kind::Role { start: attempt == Attempt::Start };
         member.log.push(Self::entry(node, member.term, kind));
     }
@@ -147,12 +150,6 @@ impl Reign {
     }
 
     fn flush(&self, node: usize, world: &World, found: &mut Vec<(Step, World)>) {
-        let member = &world.nodes[node];
-        if member.flushed == member.log.len()
-            && (!member.leading || member.matched[node] == member.flushed)
-        {
-            return;
-        }
         let mut next = *world;
         let member = &mut next.nodes[node];
         member.flushed = member.log.len();
@@ -160,7 +157,9 @@ impl Reign {
             member.matched[node] = member.flushed;
             commit(node, &mut next);
         }
-        found.push((Step::Flush(node), next));
+        if next != *world {
+            found.push((Step::Flush(node), next));
+        }
     }
 
     fn replicate(&self, from: usize, to: usize, world: &World, found: &mut Vec<(Step, World)>) {
@@ -173,34 +172,31 @@ impl Reign {
             forget(&mut next.nodes[from]);
         } else {
             let follower = &mut next.nodes[to];
-            if member.term < leader.term || member.leading {
+            if member.term < leader.term {
                 forget(follower);
-                follower.voted = None;
             }
-            follower.term = leader.term;
+            (follower.term, follower.unbound) = (leader.term, false);
             follower.flushed = follower.flushed.min(member.log.common(&leader.log));
             follower.log = leader.log;
             if !self.off(Rule::FlushFirst) {
                 follower.flushed = follower.log.len();
             }
-            follower.committed = leader.committed;
             let leader = &mut next.nodes[from];
             leader.matched[to] = leader.log.len();
             leader.heard |= 1 << to;
-            if is_majority(leader.heard | 1 << from, leader.log.voters()) {
-                (leader.heard, leader.silent) = (0, false);
-            }
             commit(from, &mut next);
         }
-        found.push((Step::Replicate { from, to }, next));
+        if next != *world {
+            found.push((Step::Replicate { from, to }, next));
+        }
     }
 
     fn faults(&self, node: usize, world: &World, found: &mut Vec<(Step, World)>) {
         let member = &world.nodes[node];
-        if member.leading && !member.silent && member.log.voters() != 1 << node {
+        for to in members(member.heard) {
             let mut next = *world;
-            (next.nodes[node].silent, next.nodes[node].heard) = (true, 0);
-            found.push((Step::Silence(node), next));
+            next.nodes[node].heard &= !(1 << to);
+            found.push((Step::Silence { node, to }, next));
         }
         if world.left.crashes > 0 {
             for keeps_unflushed in [true, false] {
@@ -212,7 +208,8 @@ impl Reign {
                     member.log.cut(member.flushed);
                 }
                 // Recovery flushes what it found before any answer.
-                (member.flushed, member.committed) = (member.log.len(), 0);
+                member.flushed = member.log.len();
+                member.unbound = self.off(Rule::WaitAfterRestart);
                 found.push((Step::Crash { node, keeps_unflushed }, next));
             }
         }
@@ -221,8 +218,8 @@ impl Reign {
             next.left.emptied -= 1;
             let member = &mut next.nodes[node];
             forget(member);
-            (member.term, member.voted, member.emptied) = (0, None, true);
-            (member.log, member.flushed, member.committed) = (Log::EMPTY, 0, 0);
+            (member.term, member.emptied) = (0, true);
+            (member.log, member.flushed) = (Log::EMPTY, 0);
             found.push((Step::Empty(node), next));
         }
     }
@@ -276,7 +273,7 @@ impl Reign {
         member.log.push(Self::entry(node, term, Kind::Cut(job_id)));
         member.log.push(Self::entry(node, term, Kind::Voters(1 << node)));
         member.flushed = member.log.len();
-        self.lead(node, Attempt::Failover, &mut next);
+        self.lead(node, Attempt::Failover, 0, &mut next);
         found.push((Step::Override(node), next));
     }
 
@@ -375,9 +372,8 @@ impl Model for Reign {
 
 /// What a member no longer is after a crash, or once it hears of a later term.
 fn forget(member: &mut Node) {
-    member.leading = false;
-    member.confirmed = None;
-    (member.matched, member.heard, member.silent) = ([0; NODES], 0, false);
+    (member.leading, member.confirmed) = (false, None);
+    (member.committed, member.matched, member.heard) = (0, [0; NODES], 0);
 }
 
 /// Commits what a majority of voters acknowledged in the leader's term, and tells clients.
@@ -402,4 +398,8 @@ fn commit(node: usize, world: &mut World) {
         }
     }
     member.committed = committed;
+    // What is committed needs no acknowledgement any more: states that differ in that are one.
+    for matched in member.matched.iter_mut().filter(|matched| **matched <= committed) {
+        *matched = 0;
+    }
 }

@@ -137,22 +137,23 @@ impl Log {
 /// A node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Node {
-    /// What its member remembers on disk: term, vote in it, log. The vote is flushed at once.
+    /// What its member remembers on disk: the term in which it has voted, flushed at once, and its log.
     pub(super) term: u32,
-    pub(super) voted: Option<u8>,
     pub(super) log: Log,
     /// Entries that a crash leaves.
     pub(super) flushed: u8,
     /// Whether its disk was emptied: the store is another one than the configuration names.
     pub(super) emptied: bool,
     /// What it forgets in a crash.
-    pub(super) committed: u8,
     pub(super) confirmed: Option<super::Attempt>,
     pub(super) leading: bool,
-    /// Of who leads: what each has acknowledged, and who was heard since it last fell silent.
+    /// Whether it forgot in a crash that it keeps to a leader.
+    pub(super) unbound: bool,
+    /// Of who leads: what is committed, what each has acknowledged beyond it, and whom it has heard
+    /// within the time for which these keep to it.
+    pub(super) committed: u8,
     pub(super) matched: [u8; NODES],
     pub(super) heard: u8,
-    pub(super) silent: bool,
     /// Its agent: the epoch that it obeys, and the calls that run.
     pub(super) obeys: Epoch,
     pub(super) running: [Option<Epoch>; CALLS_MAX],
@@ -168,6 +169,8 @@ pub(super) struct Bounds {
     pub(super) changes: u8,
     pub(super) calls: u8,
     pub(super) overrides: u8,
+    /// Whether anything may happen between the vote check and the election.
+    pub(super) apart: bool,
 }
 
 /// A state.
@@ -190,22 +193,21 @@ impl World {
         log.push(Entry { term: 1, leader: 0, kind: Kind::Role { start: false } });
         let follower = Node {
             term: 1,
-            voted: Some(0),
             log,
             flushed: 1,
             emptied: false,
-            committed: 1,
+            committed: 0,
             confirmed: None,
             leading: false,
             matched: [0; NODES],
+            unbound: false,
             heard: 0,
-            silent: false,
             obeys: Epoch::default(),
             running: [None; CALLS_MAX],
         };
         let mut nodes = [follower; NODES];
         nodes[0].leading = true;
-        nodes[0].matched = [1; NODES];
+        (nodes[0].committed, nodes[0].heard) = (1, ALL & !1);
         Self {
             nodes,
             calls: [None; CALLS_MAX],
