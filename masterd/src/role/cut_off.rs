@@ -38,10 +38,12 @@ impl Contact {
     /// milliseconds. A lone voter is its own majority: 0.
     #[must_use]
     pub fn after(silence_ms: u64) -> Self {
-        match silence_ms {
-            0..=REFUSE_AFTER_MS => Self::Heard,
-            ..=DROP_ADDRESS_AFTER_MS => Self::Refusing,
-            _ => Self::AddressDropped,
+        if silence_ms <= REFUSE_AFTER_MS {
+            Self::Heard
+        } else if silence_ms <= DROP_ADDRESS_AFTER_MS {
+            Self::Refusing
+        } else {
+            Self::AddressDropped
         }
     }
 

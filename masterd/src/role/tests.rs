@@ -166,7 +166,7 @@ const REIGNS: Bounds = Bounds {
 /// Anything may happen between check and election.
 const STARTS: Bounds = Bounds { batches: 0, crashes: 0, apart: true, ..REIGNS };
 /// A change of the voters.
-const VOTERS: Bounds = Bounds { changes: 1, crashes: 0, ..REIGNS };
+const VOTERS: Bounds = Bounds { elections: 1, changes: 1, crashes: 0, ..REIGNS };
 /// A disk that is emptied.
 const DISKS: Bounds = Bounds { batches: 1, crashes: 0, emptied: 1, ..REIGNS };
 /// Calls to agents.

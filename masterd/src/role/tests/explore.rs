@@ -30,6 +30,9 @@ pub(super) struct Explored<S> {
     pub(super) broken: Option<(&'static str, Vec<S>)>,
 }
 
+/// Each state, and the one before it with the step between.
+type Reached<S> = HashMap<u64, Option<(u64, S)>, foldhash::fast::FixedState>;
+
 /// Visits all states, or stops at the first that breaks a property.
 ///
 /// A state is remembered by 64 bits of its hash: among a million states two are confused once in
@@ -38,7 +41,8 @@ pub(super) fn explore<M: Model>(model: &M, states_max: usize) -> Explored<M::Ste
     let hasher = foldhash::quality::FixedState::default();
     let start = model.start();
     let first = hasher.hash_one(&start);
-    let mut reached: HashMap<u64, Option<(u64, M::Step)>> = HashMap::from([(first, None)]);
+    let mut reached = Reached::<M::Step>::default();
+    reached.insert(first, None);
     let mut waiting = VecDeque::from([(first, start)]);
     let mut next = Vec::new();
     while let Some((mark, state)) = waiting.pop_front() {
@@ -62,7 +66,7 @@ pub(super) fn explore<M: Model>(model: &M, states_max: usize) -> Explored<M::Ste
     Explored { states: reached.len(), broken: None }
 }
 
-fn way<S: Copy>(reached: &HashMap<u64, Option<(u64, S)>>, to: u64) -> Vec<S> {
+fn way<S: Copy>(reached: &Reached<S>, to: u64) -> Vec<S> {
     let mut steps = Vec::new();
     let mut at = to;
     while let Some(Some((before, step))) = reached.get(&at) {

@@ -16,6 +16,7 @@ use super::{Reign, Rule, ask, epoch_of, name};
 
 /// A step.
 #[derive(Debug, Clone, Copy)]
+#[expect(dead_code, reason = "what is in it is read where a counterexample is printed")]
 pub(super) enum Step {
     Confirm { node: usize, attempt: Attempt, heard: u8 },
     Elect { node: usize, attempt: Attempt, by: u8 },

@@ -1,6 +1,8 @@
 //! What the model's states hold: small and flat, since there are many of them.
 #![expect(clippy::cast_possible_truncation, reason = "an entry is unpacked as it was packed")]
 
+use std::hash::{Hash, Hasher};
+
 use queue_format::{Epoch, Position};
 
 /// Nodes, each with a member, an agent and a disk.
@@ -135,7 +137,7 @@ impl Log {
 }
 
 /// A node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Node {
     /// What its member remembers on disk: the term in which it has voted, flushed at once, and its log.
     pub(super) term: u32,
@@ -157,6 +159,25 @@ pub(super) struct Node {
     /// Its agent: the epoch that it obeys, and the calls that run.
     pub(super) obeys: Epoch,
     pub(super) running: [Option<Epoch>; CALLS_MAX],
+}
+
+/// In few large numbers: in a debug build, hashing was most of the time.
+impl Hash for Node {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        let confirmed = self.confirmed.map_or(0, |attempt| attempt as u8 + 1);
+        let flags = [self.emptied, self.leading, self.unbound];
+        let flags = flags.iter().fold(0, |set, flag| set << 1 | u8::from(*flag));
+        let [a, b, c] = self.matched;
+        let Self { flushed, committed, heard, .. } = *self;
+        to.write_u64(u64::from_le_bytes([flushed, committed, heard, a, b, c, confirmed, flags]));
+        to.write_u64(u64::from(self.term) << 8 | u64::from(self.log.len));
+        for entry in &self.log.entries[..usize::from(self.log.len)] {
+            to.write_u64(*entry);
+        }
+        for epoch in [Some(self.obeys)].iter().chain(&self.running) {
+            to.write_u64(epoch.map_or(u64::MAX, |epoch| epoch.term << 8 | epoch.node));
+        }
+    }
 }
 
 /// How often each thing may still happen.
