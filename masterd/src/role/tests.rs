@@ -163,6 +163,8 @@ const REIGNS: Bounds = Bounds {
     overrides: 0,
     apart: false,
 };
+/// More batches than the others, and no crash.
+const BATCHES: Bounds = Bounds { elections: 2, batches: 3, crashes: 0, ..REIGNS };
 /// Anything may happen between check and election.
 const STARTS: Bounds = Bounds { batches: 0, crashes: 0, apart: true, ..REIGNS };
 /// A change of the voters.
@@ -192,6 +194,11 @@ fn is_needed(rule: Rule, bounds: Bounds, property: &'static str) {
 #[test]
 fn reigns_follow_one_another() {
     holds("reigns", REIGNS);
+}
+
+#[test]
+fn batches_outlive_their_reign() {
+    holds("batches", BATCHES);
 }
 
 #[test]
