@@ -1,12 +1,13 @@
 //! The master daemon: the job queue, the locks, the configuration, and what jobs do.
 //!
 //! The path of a job, in reading order: [`luxi_service`] takes a request; [`writer`] is the one
-//! writer of [`jobs`] and [`config`], which become durable by [`commits`]; a worker ([`jobs::worker`]) takes [`locks`] and runs a logical
-//! unit ([`lu`]), which calls [`agents`]; [`verify`] is what one looks for in a check. Beside it:
+//! writer of [`jobs`] and [`config`], which become durable by [`commits`]; a worker
+//! ([`jobs::worker`]) takes [`locks`] and runs a logical unit ([`lu`]), which calls [`agents`];
+//! [`verify`] is what one looks for in a check; [`role`] holds the rules of who is master. Beside it:
 //! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`secrets`] holds what must
-//! not be in a job, [`ssconf`] what Ganeti's tools read in files, [`users`] knows names,
-//! [`metrics`] counts, [`bootstrap`] begins a cluster, [`daemon`] is the life of the process, [`options`] its command line, and [`upgrade`] tells whether
-//! it may be replaced.
+//! not be in a job, [`ssconf`] what Ganeti's tools read in files, [`users`] knows names, [`metrics`]
+//! counts, [`bootstrap`] begins a cluster, [`daemon`] is the life of the process, [`options`] its
+//! command line, and [`upgrade`] tells whether it may be replaced.
 
 pub mod luxi_service;
 
@@ -18,6 +19,7 @@ pub mod writer;
 pub mod agents;
 pub mod locks;
 pub mod lu;
+pub mod role;
 pub mod verify;
 
 pub mod exchange;

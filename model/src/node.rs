@@ -1,4 +1,6 @@
-//! Core: a node, a host of the cluster.
+//! Core: a node, a host of the cluster. [`role`] says what becomes of what it is.
+
+pub mod role;
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -16,7 +16,7 @@ use crate::wire::{Failure, FailureKind};
 
 mod table;
 
-use table::{Entry, Table};
+pub use table::{Entry, Table};
 
 /// Why a running call should end early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

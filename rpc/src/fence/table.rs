@@ -6,7 +6,7 @@ use queue_format::Epoch;
 
 /// The calls that run, and the epoch that is obeyed. `S` is how a call is interrupted.
 #[derive(Debug)]
-pub(super) struct Table<S> {
+pub struct Table<S> {
     held: Epoch,
     stopping: bool,
     next_ticket: u64,
@@ -15,11 +15,17 @@ pub(super) struct Table<S> {
 
 /// What a call gets that asks to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Entry {
+pub enum Entry {
     /// It runs, and gives the ticket back at its end.
-    Granted { ticket: u64 },
+    Granted {
+        /// Given back when the call ends.
+        ticket: u64,
+    },
     /// A higher epoch is obeyed.
-    Refused { held: Epoch },
+    Refused {
+        /// That epoch.
+        held: Epoch,
+    },
     /// Its epoch must be made durable first.
     Rise,
     /// Calls of an older epoch have not ended yet.
@@ -29,19 +35,26 @@ pub(super) enum Entry {
 }
 
 impl<S: Clone> Table<S> {
-    pub(super) fn new(held: Epoch) -> Self {
+    /// The table of a node that obeys `held`, where nothing runs.
+    #[must_use]
+    pub fn new(held: Epoch) -> Self {
         Self { held, stopping: false, next_ticket: 0, running: BTreeMap::new() }
     }
 
-    pub(super) fn held(&self) -> Epoch {
+    /// The epoch that is obeyed.
+    #[must_use]
+    pub fn held(&self) -> Epoch {
         self.held
     }
 
-    pub(super) fn running(&self) -> usize {
+    /// Calls that run.
+    #[must_use]
+    pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    pub(super) fn enter(&mut self, epoch: Epoch, signal: &S) -> Entry {
+    /// Asks for leave to run a call under `epoch`; `signal` interrupts it.
+    pub fn enter(&mut self, epoch: Epoch, signal: &S) -> Entry {
         if self.stopping {
             return Entry::Stopping;
         }
@@ -60,18 +73,20 @@ impl<S: Clone> Table<S> {
         Entry::Granted { ticket }
     }
 
-    pub(super) fn leave(&mut self, ticket: u64) {
+    /// The call with this ticket has ended.
+    pub fn leave(&mut self, ticket: u64) {
         self.running.remove(&ticket);
     }
 
     /// Obeys `epoch` from now on; gives the calls to interrupt.
-    pub(super) fn rise(&mut self, epoch: Epoch) -> Vec<S> {
+    pub fn rise(&mut self, epoch: Epoch) -> Vec<S> {
         self.held = self.held.max(epoch);
         let older = self.running.values().filter(|(other, _)| *other < self.held);
         older.map(|(_, signal)| signal.clone()).collect()
     }
 
-    pub(super) fn stop(&mut self) -> Vec<S> {
+    /// Grants nothing more; gives the calls to interrupt.
+    pub fn stop(&mut self) -> Vec<S> {
         self.stopping = true;
         self.running.values().map(|(_, signal)| signal.clone()).collect()
     }

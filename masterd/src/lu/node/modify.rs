@@ -2,6 +2,7 @@
 
 use model::Exception;
 use model::error::ErrorCode;
+use model::node::role::{Around, Flags, Gap, Illegal, SeveralAtOnce, Standing};
 use model::node::{Node, NodeRole};
 use model::opcode::NodeSetParams;
 use serde_json::{Value, json};
@@ -106,19 +107,14 @@ fn modified(asked: &NodeSetParams, config: &Config) -> Result<(Node, Changes), E
         let text = "this version cannot set ndparams, hv_state or disk_state; leave them out";
         return refuse(text.to_owned(), ErrorCode::WrongInput);
     }
-    if let Some(role) = asked_role(asked, old, config)? {
-        if config.is_master(old) {
-            let text =
-                "The master role can be changed only via master-failover, which is not part of \
-                        this version"
-                    .to_owned();
-            return refuse(text, ErrorCode::WrongInput);
-        }
-        if role == NodeRole::Candidate && !asked.master_capable.unwrap_or(old.master_capable) {
-            let text = format!("Node {} is not master capable", old.name);
-            return refuse(text, ErrorCode::WrongState);
-        }
-        leaves_enough(asked, old, role, config)?;
+    let standing = Standing::of(old.role, config.is_master(old));
+    let flags =
+        Flags { candidate: asked.master_candidate, drained: asked.drained, offline: asked.offline };
+    let several =
+        |error: SeveralAtOnce| Exception::prereq(error.to_string(), ErrorCode::WrongInput);
+    if let Some(event) = flags.event(standing).map_err(several)? {
+        let next = standing.next(event, &around(asked, old, config));
+        let role = next.map_err(|illegal| forbidden(old, illegal))?.role();
         node.role = role;
         let flag = |role: NodeRole, wanted: NodeRole| Value::from(role == wanted);
         for (name, wanted) in [
@@ -205,64 +201,41 @@ fn successors(asked: &NodeSetParams, node: &Node, config: &Config) -> Vec<Node> 
     config.nodes.values().filter(able).take(lacks).map(|other| other.as_ref().clone()).collect()
 }
 
-/// The role that the three flags ask for; at most one of them may be set (Ganeti's rule). A node that
-/// comes back takes a place in the pool of candidates that is free, unless that is excluded.
-fn asked_role(
-    asked: &NodeSetParams,
-    old: &Node,
-    config: &Config,
-) -> Result<Option<NodeRole>, Exception> {
-    let flags = [
-        (asked.master_candidate, NodeRole::Candidate),
-        (asked.drained, NodeRole::Drained),
-        (asked.offline, NodeRole::Offline),
-    ];
-    let mut set = flags.iter().filter(|(flag, _)| *flag == Some(true)).map(|(_, role)| *role);
-    match (set.next(), set.next()) {
-        (Some(_), Some(_)) => Err(Exception::prereq(
-            "The node cannot be in more than one state at the same time",
-            ErrorCode::WrongInput,
-        )),
-        (Some(role), None) => Ok(Some(role)),
-        (None, _) => {
-            let leaves = flags.iter().any(|(flag, role)| *flag == Some(false) && old.role == *role);
-            let may = asked.master_candidate.is_none()
-                && asked.master_capable.unwrap_or(old.master_capable)
-                && pool_has_room(config);
-            let role = if may { NodeRole::Candidate } else { NodeRole::Regular };
-            Ok(leaves.then_some(role))
-        }
-    }
-}
-
-fn leaves_enough(
-    asked: &NodeSetParams,
-    old: &Node,
-    role: NodeRole,
-    config: &Config,
-) -> Result<(), Exception> {
-    let makes_up = asked.force || asked.auto_promote;
-    if old.role != NodeRole::Candidate || role == NodeRole::Candidate || makes_up {
-        return Ok(());
-    }
-    let wanted = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
+/// What decides on the node's role beside what it is. A node that comes back takes a place in the pool
+/// of candidates that is free, unless that is excluded.
+fn around(asked: &NodeSetParams, old: &Node, config: &Config) -> Around {
     let able = |n: &&std::sync::Arc<Node>| {
         n.master_capable
             && n.name != old.name
             && !matches!(n.role, NodeRole::Drained | NodeRole::Offline)
     };
-    let possible = config.nodes.values().filter(able).count().min(wanted);
-    let left = candidates(config) - 1;
-    if left >= possible {
-        return Ok(());
+    let pool = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
+    let possible = config.nodes.values().filter(able).count();
+    let makes_up = asked.force || asked.auto_promote;
+    let gap = Gap::of(candidates(config).saturating_sub(1), possible, pool);
+    Around {
+        master_capable: asked.master_capable.unwrap_or(old.master_capable),
+        pool_has_room: asked.master_candidate.is_none() && pool_has_room(config),
+        gap: gap.filter(|_| !makes_up),
+        // This version has no instances.
+        primary_instances: 0,
     }
-    Err(Exception::prereq(
-        format!(
-            "{left} master candidates would remain where {possible} are wanted; let other nodes take \
-             its place (--auto-promote), or use --force"
-        ),
-        ErrorCode::WrongState,
-    ))
+}
+
+/// The refusal in the words and with the codes of Ganeti.
+fn forbidden(node: &Node, illegal: Illegal) -> Exception {
+    let name = &node.name;
+    let (text, code) = match illegal {
+        Illegal::IsMaster => (illegal.to_string(), ErrorCode::WrongInput),
+        Illegal::NotMasterCapable => {
+            (format!("Node {name} is not master capable"), ErrorCode::WrongState)
+        }
+        Illegal::TooFewCandidates(_) => (illegal.to_string(), ErrorCode::WrongState),
+        Illegal::HasPrimaryInstances(_) | Illegal::NoCandidate(_) | Illegal::Never(..) => {
+            (format!("Node {name}: {illegal}"), ErrorCode::WrongState)
+        }
+    };
+    Exception::prereq(text, code)
 }
 
 #[cfg(test)]

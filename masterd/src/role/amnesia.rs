@@ -1,0 +1,189 @@
+//! Core: whether a member remembers what it said (DESIGN §7 "Amnesia", decision 5.5).
+//!
+//! A vote and an acknowledgement are promises. Who comes back with an emptied, older or other disk
+//! does not know what it promised, and must not promise again under the same id.
+
+use queue_format::Position;
+use uuid::Uuid;
+
+/// The store that the configuration says a member has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expected {
+    /// Its id as a member; never used twice.
+    pub member: u64,
+    /// The store that was made for it when it was invited.
+    pub incarnation: Uuid,
+    /// The last entry that it is known to have acknowledged; the default where nothing is known.
+    pub acknowledged: Position,
+}
+
+/// The store that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// None: the directory is empty or new.
+    Nothing,
+    /// One that cannot be read to its end.
+    Broken {
+        /// What is wrong with it, with the file's name.
+        why: String,
+    },
+    /// One that can be read.
+    Store {
+        /// Whose it says it is.
+        member: u64,
+        /// Which it says it is.
+        incarnation: Uuid,
+        /// Its last durable entry.
+        last: Position,
+    },
+}
+
+/// What a member's memory is worth.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Memory {
+    /// It has what it promised.
+    #[error("remembers what it acknowledged")]
+    Known,
+    /// It is another store than the one that was invited.
+    #[error(
+        "has store {incarnation} of member {member}, where store {expected_incarnation} of member \
+         {expected_member} was invited"
+    )]
+    WrongIncarnation {
+        /// Whose store it is.
+        member: u64,
+        /// Which store it is.
+        incarnation: Uuid,
+        /// Whose it should be.
+        expected_member: u64,
+        /// Which it should be.
+        expected_incarnation: Uuid,
+    },
+    /// There is no store.
+    #[error("has no store: its disk was replaced or emptied")]
+    NoStore,
+    /// The store cannot be read to its end.
+    #[error("has a damaged store: {why}")]
+    Damaged {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// It ends before an entry that it acknowledged: an older copy was put back.
+    #[error("went back in time: it ends at {last}, and had acknowledged {acknowledged}")]
+    Reverted {
+        /// Where it ends.
+        last: Position,
+        /// Where it must at least end.
+        acknowledged: Position,
+    },
+}
+
+impl Memory {
+    /// Judges the store that is there by the one that should be.
+    #[must_use]
+    pub fn of(expected: &Expected, found: &Found) -> Self {
+        let (member, incarnation, last) = match found {
+            Found::Nothing => return Self::NoStore,
+            Found::Broken { why } => return Self::Damaged { why: why.clone() },
+            Found::Store { member, incarnation, last } => (*member, *incarnation, *last),
+        };
+        if (member, incarnation) != (expected.member, expected.incarnation) {
+            return Self::WrongIncarnation {
+                member,
+                incarnation,
+                expected_member: expected.member,
+                expected_incarnation: expected.incarnation,
+            };
+        }
+        // A later leader may have cut entries behind the acknowledged one and written its own, so a
+        // smaller index under a later epoch is no step back.
+        if last < expected.acknowledged {
+            return Self::Reverted { last, acknowledged: expected.acknowledged };
+        }
+        Self::Known
+    }
+
+    /// Whether its vote counts.
+    #[must_use]
+    pub fn may_vote(&self) -> bool {
+        matches!(self, Self::Known)
+    }
+
+    /// Whether it may be sent entries, and its acknowledgement of them counts.
+    #[must_use]
+    pub fn may_acknowledge(&self) -> bool {
+        self.may_vote()
+    }
+
+    /// What an operator does about it; empty where there is nothing to do.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Known => "",
+            Self::WrongIncarnation { .. } | Self::NoStore => {
+                "add it again under a new member id: `gnt node add --readd NODE`"
+            }
+            Self::Damaged { .. } => {
+                "keep its data directory aside, check its disk, then `gnt node add --readd NODE`"
+            }
+            Self::Reverted { .. } => {
+                "put no old copies back below a cluster; `gnt node add --readd NODE`"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use queue_format::Epoch;
+
+    use super::*;
+
+    fn at(term: u64, index: u64) -> Position {
+        Position { epoch: Epoch { term, node: 1 }, index }
+    }
+
+    fn expected(acknowledged: Position) -> Expected {
+        Expected { member: 4, incarnation: Uuid::from_u128(7), acknowledged }
+    }
+
+    fn store(member: u64, incarnation: u128, last: Position) -> Found {
+        Found::Store { member, incarnation: Uuid::from_u128(incarnation), last }
+    }
+
+    #[test]
+    fn only_its_own_whole_store_votes() {
+        let broken = Found::Broken { why: "journal/3: bad record before valid ones".to_owned() };
+        for (found, told) in [
+            (store(4, 7, at(2, 9)), "remembers"),
+            (store(4, 7, at(2, 10)), "remembers"),
+            (store(4, 7, at(3, 5)), "remembers"),
+            (store(4, 7, at(2, 8)), "ends at 2.1/8, and had acknowledged 2.1/9"),
+            (store(4, 7, Position::default()), "went back in time"),
+            (store(4, 8, at(2, 9)), "of member 4 was invited"),
+            (store(5, 7, at(2, 9)), "of member 5"),
+            (Found::Nothing, "no store"),
+            (broken, "bad record"),
+        ] {
+            let memory = Memory::of(&expected(at(2, 9)), &found);
+            assert!(memory.to_string().contains(told), "{found:?}: {memory}");
+            let well = told == "remembers";
+            assert_eq!((memory.may_vote(), memory.may_acknowledge()), (well, well), "{found:?}");
+            assert_eq!(memory.remedy().is_empty(), well, "{found:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn who_votes_has_all_it_acknowledged(
+            member in 3_u64..6, incarnation in 6_u128..9,
+            last in (0_u64..4, 0_u64..6), acknowledged in (0_u64..4, 0_u64..6),
+        ) {
+            let (last, acknowledged) = (at(last.0, last.1), at(acknowledged.0, acknowledged.1));
+            let memory = Memory::of(&expected(acknowledged), &store(member, incarnation, last));
+            let whole = member == 4 && incarnation == 7 && last >= acknowledged;
+            prop_assert_eq!(memory.may_vote(), whole);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Core: whether a node may take the master role (document 2 "Master startup/failover", DESIGN §7).
+//!
+//! Everyone is asked, and each answer becomes a [`Row`]; what all rows say together is the
+//! [`Decision`]. [`reason`] holds every reason there is, with what to do about it; `weigh` judges one
+//! answer; `decide` all of them.
+//!
+//! This check does not replace the engine's election, which comes after it and keeps what is
+//! committed. It keeps the role where it belongs, and tells an operator beforehand what an election
+//! would only fail at.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use model::NodeName;
+use model::node::NodeRole;
+use queue_format::{Epoch, Position};
+
+use super::amnesia::{Expected, Found};
+use super::taking::Cut;
+
+mod decide;
+pub mod reason;
+mod weigh;
+
+pub use reason::{Claim, Reason};
+pub use weigh::TERM_AHEAD_MAX;
+
+/// What is attempted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Attempt {
+    /// The master of before goes on: it merely starts again.
+    Start,
+    /// The role moves to this node.
+    Failover,
+}
+
+/// What the operator waives.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Waivers {
+    /// `--candidates-only`: the majority of nodes, never that of voters.
+    pub candidates_only: bool,
+    /// `--no-voting`: everything, with `yes_do_it` only.
+    pub no_voting: bool,
+    /// `--yes-do-it`.
+    pub yes_do_it: bool,
+    /// `--ignore-node`: nodes that are neither heard nor counted. Their seats as voters still count.
+    pub ignored: BTreeSet<NodeName>,
+}
+
+/// What a member is to majorities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Seat {
+    /// Its word counts.
+    Voter,
+    /// It only follows.
+    Learner,
+    /// Its word counts, and it is never master.
+    Witness,
+}
+
+impl Seat {
+    /// Whether its word counts for a majority.
+    #[must_use]
+    pub fn votes(self) -> bool {
+        matches!(self, Self::Voter | Self::Witness)
+    }
+}
+
+/// A node's place among the members, by the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// What it is to majorities.
+    pub seat: Seat,
+    /// The store that it should have.
+    pub expected: Expected,
+}
+
+/// The entry with which a reign begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoleEntry {
+    /// Who is master.
+    pub master: NodeName,
+    /// The epoch of the reign.
+    pub epoch: Epoch,
+}
+
+/// Why a door gave no answer that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Silence {
+    /// No answer in time.
+    Unreachable {
+        /// What the network said.
+        why: String,
+    },
+    /// It belongs to another cluster.
+    AnotherCluster {
+        /// That cluster's UUID.
+        uuid: String,
+    },
+}
+
+/// What a node's agent says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSays {
+    /// The epoch that it obeys; the default if none has called it.
+    pub obeys: Epoch,
+    /// Whom it knows as master.
+    pub master: Option<NodeName>,
+}
+
+/// What a member's `masterd` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSays {
+    /// Its store, and where that ends.
+    pub found: Found,
+    /// Up to where it knows entries to be committed.
+    pub committed: Position,
+    /// The highest vote that it gave.
+    pub vote: Epoch,
+    /// The newest role entry in its log, committed or not.
+    pub role: Option<RoleEntry>,
+    /// Whether it leads now.
+    pub leads: bool,
+    /// Whether its disk takes nothing more.
+    pub disk_full: bool,
+}
+
+/// A configured node, and what it answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Its name.
+    pub name: NodeName,
+    /// Its role; who is offline is asked and not counted.
+    pub role: NodeRole,
+    /// Its place among the members, if it has one.
+    pub member: Option<Member>,
+    /// Its agent's answer.
+    pub agent: Result<AgentSays, Silence>,
+    /// Its `masterd`'s answer; none where that was not asked, since the node is no member.
+    pub store: Option<Result<StoreSays, Silence>>,
+}
+
+/// Who wants what, and all that was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// What is attempted.
+    pub attempt: Attempt,
+    /// What the operator waives.
+    pub waivers: Waivers,
+    /// The node that wants the role.
+    pub taker: NodeName,
+    /// The lowest member id that was not given yet, by the taker's configuration.
+    pub next_member: u64,
+    /// Every configured node, the taker among them, whose own answers come from its own doors.
+    pub nodes: Vec<Asked>,
+}
+
+/// Which doors gave an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// All that were asked.
+    Full,
+    /// The agent, but not `masterd`.
+    AgentOnly,
+    /// `masterd`, but not the agent.
+    StoreOnly,
+    /// None.
+    Nothing,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Full => "yes",
+            Self::AgentOnly => "agent only",
+            Self::StoreOnly => "masterd only",
+            Self::Nothing => "no",
+        })
+    }
+}
+
+/// One line of the table that an operator is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The node.
+    pub node: NodeName,
+    /// Its role.
+    pub role: NodeRole,
+    /// Which of its doors answered.
+    pub answer: Answer,
+    /// Where its store ends, if that is believed.
+    pub position: Option<Position>,
+    /// Whom its agent knows as master.
+    pub master: Option<NodeName>,
+    /// Whether it counts among the nodes that answered.
+    pub counts_as_node: bool,
+    /// Whether it counts among the voters that answered.
+    pub counts_as_voter: bool,
+    /// What is to be said about it.
+    pub reason: Option<Reason>,
+}
+
+impl Row {
+    /// What an operator does about it; empty where there is nothing to do.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        self.reason.as_ref().map(Reason::remedy).unwrap_or_default()
+    }
+}
+
+/// Who answered, out of how many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Those whose answer counts.
+    pub answered: usize,
+    /// All that are counted.
+    pub of: usize,
+}
+
+impl Count {
+    /// Whether more than half answered.
+    #[must_use]
+    pub fn is_majority(self) -> bool {
+        self.answered.saturating_mul(2) > self.of
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.answered, self.of)
+    }
+}
+
+/// What follows from all answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The taker may have itself elected.
+    Go,
+    /// This member holds more, or leads: it is asked to lead and to hand over to the taker.
+    GoAfterFetching {
+        /// Its member id.
+        from: u64,
+    },
+    /// The taker becomes the only voter, whatever the others hold.
+    Override {
+        /// What stood against it.
+        waived: Vec<Reason>,
+        /// What may be lost.
+        may_lose: Vec<Cut>,
+    },
+    /// The taker stays what it is.
+    Refuse {
+        /// All that stands against it; never empty.
+        reasons: Vec<Reason>,
+    },
+}
+
+/// The result of a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// A row for each node, in the order in which they were given.
+    pub rows: Vec<Row>,
+    /// Nodes that answered.
+    pub nodes: Count,
+    /// Voters that answered.
+    pub voters: Count,
+    /// What follows.
+    pub decision: Decision,
+}
+
+/// Judges all answers.
+#[must_use]
+pub fn confirm(question: &Question) -> Verdict {
+    decide::decide(question, &weigh::hear(question))
+}
+
+/// Looks once more, as the elected leader and before the role entry: the log that won the election may
+/// hold a role entry that came after the check.
+///
+/// # Errors
+/// The role moved meanwhile, and this was a mere start.
+pub fn still_designated(
+    attempt: Attempt,
+    taker: &NodeName,
+    newest: Option<&RoleEntry>,
+) -> Result<(), Reason> {
+    match (attempt, newest) {
+        (Attempt::Failover, _) => Ok(()),
+        (Attempt::Start, Some(entry)) if entry.master == *taker => Ok(()),
+        (Attempt::Start, entry) => {
+            Err(Reason::NotDesignated { taker: taker.clone(), entry: entry.cloned() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! Core: what all answers say together.
+
+use model::NodeName;
+use model::node::NodeRole;
+use queue_format::{Epoch, Position};
+
+use super::weigh::{Heard, Store};
+use super::{
+    Answer, Attempt, Count, Decision, Question, Reason, RoleEntry, Row, Seat, Verdict,
+    still_designated,
+};
+use crate::role::taking::Cut;
+
+/// What can be known from all answers that are believed.
+struct Facts<'a> {
+    taker: Option<&'a Heard<'a>>,
+    /// The newest position that the taker has or can fetch.
+    reach: Position,
+    /// The newest epoch of any position.
+    epoch: Epoch,
+    /// The newest role entry in any log.
+    role: Option<&'a RoleEntry>,
+}
+
+impl<'a> Facts<'a> {
+    fn of(question: &Question, heard: &'a [Heard<'a>]) -> Self {
+        let taker = heard.iter().find(|heard| heard.node.name == question.taker);
+        let own = taker.and_then(|heard| heard.store).map(|store| store.last).unwrap_or_default();
+        let stores = || heard.iter().filter_map(|heard| heard.store);
+        let reach = stores().filter(Store::votes).map(|store| store.last).fold(own, Position::max);
+        let epoch = stores().map(|store| store.last.epoch).max().unwrap_or_default();
+        let roles = heard.iter().filter_map(|heard| heard.store.as_ref()?.says.role.as_ref());
+        Self { taker, reach, epoch, role: roles.max_by_key(|entry| entry.epoch) }
+    }
+
+    /// What one node's answers have against anyone's taking the role.
+    fn obstacle(&self, heard: &Heard<'_>) -> Option<Reason> {
+        let node = || heard.node.name.clone();
+        if let Some(last) = heard.store.map(|store| store.last).filter(|last| *last > self.reach) {
+            return Some(Reason::Newer { node: node(), last, reach: self.reach });
+        }
+        let obeys = heard.agent?.obeys;
+        let known = self.epoch;
+        (obeys > known).then(|| Reason::ObeysHigher { node: node(), obeys, known })
+    }
+
+    /// What is to be said of one node: first what stands in the way, then what does not count.
+    fn reason(&self, heard: &Heard<'_>) -> Option<Reason> {
+        let other = || {
+            let (node, epoch) = (heard.node.name.clone(), heard.agent?.obeys);
+            let master = self.another_master(heard)?.clone();
+            Some(Reason::KnowsAnother { node, master, epoch })
+        };
+        self.obstacle(heard).or_else(|| heard.reason.clone()).or_else(other)
+    }
+
+    /// Another master that the node knows, of a later epoch than the newest role entry.
+    fn another_master<'b>(&self, heard: &'b Heard<'_>) -> Option<&'b NodeName> {
+        let agent = heard.agent?;
+        let is_later = self.role.is_none_or(|entry| agent.obeys > entry.epoch);
+        let taker = self.taker.map(|taker| &taker.node.name);
+        agent.master.as_ref().filter(|master| is_later && Some(*master) != taker)
+    }
+}
+
+/// Makes the table, counts, and decides.
+pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
+    let facts = Facts::of(question, heard);
+    let rows: Vec<Row> = heard.iter().map(|heard| row(question, &facts, heard)).collect();
+    let counted = |heard: &&Heard<'_>| heard.node.role != NodeRole::Offline && !heard.ignored;
+    let nodes = Count {
+        answered: rows.iter().filter(|row| row.counts_as_node).count(),
+        of: heard.iter().filter(counted).count(),
+    };
+    let has_vote = |heard: &&Heard<'_>| heard.node.member.is_some_and(|m| m.seat.votes());
+    let voters = Count {
+        answered: rows.iter().filter(|row| row.counts_as_voter).count(),
+        of: heard.iter().filter(has_vote).count(),
+    };
+    let mut reasons = about_taker(question, &facts);
+    reasons.extend(majorities(question, heard, nodes, voters));
+    if question.attempt == Attempt::Start {
+        reasons.extend(about_start(question, &facts, heard, nodes.of));
+    }
+    reasons.extend(heard.iter().filter_map(|heard| facts.obstacle(heard)));
+    let decision = match reasons.is_empty() {
+        true => go(question, &facts, heard),
+        false => against(question, &facts, heard, reasons),
+    };
+    Verdict { rows, nodes, voters, decision }
+}
+
+fn row(question: &Question, facts: &Facts<'_>, heard: &Heard<'_>) -> Row {
+    let node = heard.node;
+    let store_answers = node.store.as_ref().map(Result::is_ok);
+    let answer = match (node.agent.is_ok(), store_answers) {
+        (true, Some(true) | None) => Answer::Full,
+        (true, Some(false)) => Answer::AgentOnly,
+        (false, Some(true)) => Answer::StoreOnly,
+        (false, Some(false) | None) => Answer::Nothing,
+    };
+    let is_taker = node.name == question.taker;
+    let makes_sense = !matches!(heard.reason, Some(Reason::Nonsense { .. }));
+    let answers = heard.agent.is_some() && makes_sense || is_taker;
+    let votes = heard.store.is_some_and(|store| store.votes()) && makes_sense;
+    Row {
+        node: node.name.clone(),
+        role: node.role,
+        answer,
+        position: heard.store.map(|store| store.last),
+        master: heard.agent.and_then(|agent| agent.master.clone()),
+        counts_as_node: answers && node.role != NodeRole::Offline && !heard.ignored,
+        counts_as_voter: votes,
+        reason: facts.reason(heard),
+    }
+}
+
+/// What is wrong with the taker itself.
+fn about_taker(question: &Question, facts: &Facts<'_>) -> Vec<Reason> {
+    let taker = question.taker.clone();
+    let Some(heard) = facts.taker else { return vec![Reason::NotConfigured { taker }] };
+    if heard.ignored {
+        return vec![Reason::IgnoredSelf { taker }];
+    }
+    if heard.node.role == NodeRole::Offline {
+        return vec![Reason::TakerOffline { taker }];
+    }
+    match (heard.node.member, heard.store) {
+        (None, _) => vec![Reason::NoCandidate { taker }],
+        (Some(member), _) if member.seat == Seat::Witness => vec![Reason::Witness { taker }],
+        (Some(_), Some(store)) if store.says.leads => vec![Reason::AlreadyMaster { taker }],
+        (Some(_), Some(store)) if store.says.disk_full => vec![Reason::DiskFull { node: taker }],
+        (Some(_), Some(_)) => Vec::new(),
+        // Without a store that is believed, its reason says why; `masterd` that was not asked is no
+        // candidate's.
+        (Some(_), None) => {
+            vec![heard.reason.clone().unwrap_or(Reason::NoCandidate { taker })]
+        }
+    }
+}
+
+fn majorities(
+    question: &Question,
+    heard: &[Heard<'_>],
+    nodes: Count,
+    voters: Count,
+) -> Vec<Reason> {
+    let waivers = &question.waivers;
+    let is_node = |name: &&NodeName| heard.iter().any(|heard| heard.node.name == **name);
+    let strangers = waivers.ignored.iter().filter(|name| !is_node(name));
+    let mut reasons: Vec<Reason> =
+        strangers.map(|node| Reason::IgnoredUnknown { node: node.clone() }).collect();
+    if !nodes.is_majority() && !waivers.candidates_only {
+        reasons.push(Reason::TooFewNodes { count: nodes });
+    }
+    if !voters.is_majority() {
+        let has_vote =
+            |heard: &Heard<'_>| heard.node.member.is_some_and(|member| member.seat.votes());
+        let ignores_voter = heard.iter().any(|heard| heard.ignored && has_vote(heard));
+        reasons.push(match ignores_voter {
+            true => Reason::IgnoredIsNeeded { count: voters },
+            false => Reason::TooFewVoters { count: voters },
+        });
+    }
+    reasons
+}
+
+/// What stands against a mere start.
+fn about_start(
+    question: &Question,
+    facts: &Facts<'_>,
+    heard: &[Heard<'_>],
+    of: usize,
+) -> Vec<Reason> {
+    let taker = question.taker.clone();
+    let mut reasons = Vec::new();
+    reasons.extend(still_designated(question.attempt, &taker, facts.role).err());
+    let leads = |heard: &&Heard<'_>| {
+        heard.node.name != taker && heard.store.is_some_and(|store| store.says.leads)
+    };
+    let leaders = heard.iter().filter(leads);
+    reasons.extend(leaders.map(|heard| Reason::AnotherLeads { node: heard.node.name.clone() }));
+    let counted = heard.iter().filter(|heard| heard.node.role != NodeRole::Offline);
+    let count =
+        Count { answered: counted.filter(|h| facts.another_master(h).is_some()).count(), of };
+    if count.is_majority() {
+        reasons.push(Reason::MajorityKnowsAnother { taker, count });
+    }
+    reasons
+}
+
+/// Nothing stands against it: whether something is to be fetched first.
+fn go(question: &Question, facts: &Facts<'_>, heard: &[Heard<'_>]) -> Decision {
+    let own = facts.taker.and_then(|taker| taker.store);
+    let complete = own.is_some_and(|own| own.last >= facts.reach && own.votes());
+    let sources = heard.iter().filter(|heard| heard.node.name != question.taker);
+    let sources = sources.filter_map(|heard| heard.store).filter(Store::votes);
+    // A leader is asked even by who has everything: with it there, nobody else is elected. Then the
+    // newest; among equals one with data to serve, then the lowest id.
+    let best = sources.max_by_key(|store| {
+        let has_data = store.member.seat == Seat::Voter;
+        (store.says.leads, store.last, has_data, std::cmp::Reverse(store.member.expected.member))
+    });
+    match best {
+        Some(best) if best.says.leads || !complete => {
+            Decision::GoAfterFetching { from: best.member.expected.member }
+        }
+        Some(_) | None => Decision::Go,
+    }
+}
+
+fn against(
+    question: &Question,
+    facts: &Facts<'_>,
+    heard: &[Heard<'_>],
+    mut reasons: Vec<Reason>,
+) -> Decision {
+    let waivers = &question.waivers;
+    if !waivers.no_voting {
+        return Decision::Refuse { reasons };
+    }
+    if !waivers.yes_do_it {
+        reasons.push(Reason::NeedsYesDoIt);
+    }
+    if reasons.iter().any(|reason| !reason.can_be_overridden(&question.taker)) {
+        return Decision::Refuse { reasons };
+    }
+    let after = facts.taker.and_then(|taker| taker.store).map(|store| store.last);
+    let after = after.unwrap_or_default();
+    let members = heard.iter().filter(|heard| heard.node.member.is_some());
+    let others = members.filter(|heard| heard.node.name != question.taker);
+    let may_lose = others.filter_map(|heard| {
+        let to = heard.store.map(|store| store.last);
+        let is_behind = to.is_some_and(|to| to <= after);
+        (!is_behind).then(|| Cut { node: heard.node.name.clone(), after, to })
+    });
+    Decision::Override { waived: reasons, may_lose: may_lose.collect() }
+}

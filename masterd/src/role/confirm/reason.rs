@@ -1,0 +1,323 @@
+//! Core: why a node may not take the role, or an answer does not count, and what to do about it.
+
+use model::NodeName;
+use queue_format::{Epoch, Position};
+
+use super::{Count, RoleEntry};
+use crate::role::amnesia::Memory;
+
+/// A claim that cannot be true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Claim {
+    /// The epoch is of a member that never was.
+    #[error("epoch {0} is of a member that never was")]
+    UnknownMember(Epoch),
+    /// The log ends before what it says is committed.
+    #[error("it ends at {last}, before {committed}, which it says is committed")]
+    BehindCommitted {
+        /// Where it ends.
+        last: Position,
+        /// What it says is committed.
+        committed: Position,
+    },
+    /// The log has an entry of a term in which the member has not voted yet.
+    #[error("it ends at {last}, and has voted in term {vote} at most")]
+    AheadOfVote {
+        /// Where it ends.
+        last: Position,
+        /// The term of its vote.
+        vote: u64,
+    },
+    /// The term is further ahead than any number of elections and overrides leads.
+    #[error("term {term} is absurdly far ahead of {known}")]
+    TermAhead {
+        /// What it claims.
+        term: u64,
+        /// The highest term that the taker knows.
+        known: u64,
+    },
+}
+
+/// A reason against taking the role, or something to be said of one node's answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// No answer.
+    #[error("{node} cannot be reached: {why}")]
+    Unreachable {
+        /// The node.
+        node: NodeName,
+        /// What the network said.
+        why: String,
+    },
+    /// The answer is another cluster's.
+    #[error("{node} belongs to another cluster, {uuid}")]
+    AnotherCluster {
+        /// The node.
+        node: NodeName,
+        /// That cluster's UUID.
+        uuid: String,
+    },
+    /// The answer cannot be true.
+    #[error("{node} makes no sense: {claim}")]
+    Nonsense {
+        /// The node.
+        node: NodeName,
+        /// What it claims.
+        claim: Claim,
+    },
+    /// Its store is not the one that made its promises.
+    #[error("{node} {memory}")]
+    Forgetful {
+        /// The node.
+        node: NodeName,
+        /// What its memory is worth.
+        memory: Memory,
+    },
+    /// It can promise nothing that it cannot write down.
+    #[error("{node} has no room on its disk")]
+    DiskFull {
+        /// The node.
+        node: NodeName,
+    },
+    /// The operator said to ignore it.
+    #[error("{node} is ignored, as asked for")]
+    Ignored {
+        /// The node.
+        node: NodeName,
+    },
+    /// It holds more than the taker has or can fetch.
+    #[error("{node} holds entries up to {last}; this node has and can fetch only up to {reach}")]
+    Newer {
+        /// The node.
+        node: NodeName,
+        /// Where it ends.
+        last: Position,
+        /// What the taker has or can fetch.
+        reach: Position,
+    },
+    /// Its agent obeys an epoch of which no store that answers knows.
+    #[error("{node} obeys epoch {obeys}; the newest that any store here knows is {known}")]
+    ObeysHigher {
+        /// The node.
+        node: NodeName,
+        /// What its agent obeys.
+        obeys: Epoch,
+        /// The newest epoch of any position.
+        known: Epoch,
+    },
+    /// Its agent knows another master, of a later epoch than the newest role entry.
+    #[error("{node} knows {master} as master, under the later epoch {epoch}")]
+    KnowsAnother {
+        /// The node.
+        node: NodeName,
+        /// Whom it knows.
+        master: NodeName,
+        /// The epoch that it obeys.
+        epoch: Epoch,
+    },
+    /// The taker is not among the configured nodes.
+    #[error("{taker} is not a node of this cluster's configuration")]
+    NotConfigured {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// The taker has no copy of queue and configuration.
+    #[error("{taker} is no master candidate: it has no copy of queue and configuration")]
+    NoCandidate {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// The taker votes only.
+    #[error("{taker} is a witness: it votes and is never master")]
+    Witness {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// The taker is marked offline.
+    #[error("{taker} is marked offline")]
+    TakerOffline {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// The taker leads already.
+    #[error("{taker} is the master already")]
+    AlreadyMaster {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// A mere start meets a leader.
+    #[error("{node} leads; a start does not take the role from it")]
+    AnotherLeads {
+        /// Who leads.
+        node: NodeName,
+    },
+    /// Too few nodes answered.
+    #[error("{count} nodes answered, which is not more than half")]
+    TooFewNodes {
+        /// Who answered, of those that are not offline.
+        count: Count,
+    },
+    /// Too few voters answered.
+    #[error("{count} voters answered, which is not more than half")]
+    TooFewVoters {
+        /// Who answered, of all voters.
+        count: Count,
+    },
+    /// A voter was ignored without which there is no majority.
+    #[error("without the nodes to be ignored {count} voters answered, which is not more than half")]
+    IgnoredIsNeeded {
+        /// Who answered, of all voters, ignored ones among these.
+        count: Count,
+    },
+    /// A node to be ignored does not exist.
+    #[error("{node}, which is to be ignored, is not a node of this cluster's configuration")]
+    IgnoredUnknown {
+        /// The name.
+        node: NodeName,
+    },
+    /// The taker is to ignore itself.
+    #[error("{taker} cannot ignore itself")]
+    IgnoredSelf {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// A mere start, and the newest role entry names another node, or there is none.
+    #[error("{}", not_designated(taker, entry.as_ref()))]
+    NotDesignated {
+        /// The taker.
+        taker: NodeName,
+        /// The newest role entry.
+        entry: Option<RoleEntry>,
+    },
+    /// A mere start, and most nodes have another master.
+    #[error("{count} nodes know another master, under a later epoch than {taker}'s last one")]
+    MajorityKnowsAnother {
+        /// The taker.
+        taker: NodeName,
+        /// How many do.
+        count: Count,
+    },
+    /// `--no-voting` without the word that it is meant.
+    #[error("--no-voting may lose what was acknowledged, so it needs --yes-do-it too")]
+    NeedsYesDoIt,
+}
+
+fn not_designated(taker: &NodeName, entry: Option<&RoleEntry>) -> String {
+    match entry {
+        Some(RoleEntry { master, epoch }) => {
+            format!("the newest role entry names {master} (epoch {epoch}), not {taker}")
+        }
+        None => format!("no store that answers has a role entry, so none names {taker}"),
+    }
+}
+
+impl Reason {
+    /// What an operator does about it; empty where there is nothing to do.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Forgetful { memory, .. } => return memory.remedy().to_owned(),
+            Self::Unreachable { node, .. } => {
+                return format!(
+                    "start it or mend its network; if it is gone for good, --ignore-node {node}"
+                );
+            }
+            Self::Newer { node, .. } => {
+                return format!(
+                    "have {node} take the role, or bring its voters back; --ignore-node {node} gives \
+                     up what only it holds"
+                );
+            }
+            Self::ObeysHigher { node, .. } => {
+                return format!(
+                    "a master of that epoch is or was there: find and start its candidates; \
+                     --ignore-node {node} if it comes from elsewhere"
+                );
+            }
+            Self::NotDesignated { entry: Some(entry), .. } => {
+                return format!(
+                    "start {} instead, or move the role: `gnt cluster master-failover`",
+                    entry.master
+                );
+            }
+            _ => {}
+        }
+        self.fixed_remedy().to_owned()
+    }
+
+    fn fixed_remedy(&self) -> &'static str {
+        match self {
+            Self::AnotherCluster { .. } => "correct its address, or remove it and add it again",
+            Self::Nonsense { .. } => {
+                "do not trust its disk; keep its data directory aside, then `gnt node add --readd`"
+            }
+            Self::DiskFull { .. } => "make room below its data directory",
+            Self::KnowsAnother { .. } | Self::AnotherLeads { .. } => {
+                "if the role is to move here: `gnt cluster master-failover`"
+            }
+            Self::MajorityKnowsAnother { .. } => {
+                "start that master instead, or move the role: `gnt cluster master-failover`"
+            }
+            Self::NotConfigured { .. } => "run this on a master candidate",
+            Self::NoCandidate { .. } | Self::Witness { .. } => {
+                "run this on a master candidate; `gnt node modify -C yes` makes one while there is a \
+                 master"
+            }
+            Self::TakerOffline { .. } => "take another candidate",
+            Self::TooFewNodes { .. } => {
+                "start more nodes; --ignore-node names those that are gone, --candidates-only asks for \
+                 voters alone"
+            }
+            Self::TooFewVoters { .. } => {
+                "start more voters; if they are lost: --no-voting --yes-do-it, which may lose what was \
+                 acknowledged"
+            }
+            Self::IgnoredIsNeeded { .. } => {
+                "start more voters: an ignored one still counts as one of them"
+            }
+            Self::IgnoredUnknown { .. } => "write its name as `gnt node list` does",
+            Self::IgnoredSelf { .. } => "leave it out",
+            Self::NotDesignated { .. } => "move the role here: `gnt cluster master-failover`",
+            Self::NeedsYesDoIt => "add --yes-do-it if the others are lost",
+            Self::AlreadyMaster { .. }
+            | Self::Ignored { .. }
+            | Self::Unreachable { .. }
+            | Self::Forgetful { .. }
+            | Self::Newer { .. }
+            | Self::ObeysHigher { .. } => "",
+        }
+    }
+
+    /// Whether an override goes past it. What is wrong with the taker itself it does not: it has
+    /// nothing to override with, or nothing to override.
+    #[must_use]
+    pub fn can_be_overridden(&self, taker: &NodeName) -> bool {
+        match self {
+            Self::NotConfigured { .. }
+            | Self::NoCandidate { .. }
+            | Self::Witness { .. }
+            | Self::TakerOffline { .. }
+            | Self::AlreadyMaster { .. }
+            | Self::IgnoredUnknown { .. }
+            | Self::IgnoredSelf { .. }
+            | Self::NeedsYesDoIt => false,
+            Self::Unreachable { node, .. }
+            | Self::AnotherCluster { node, .. }
+            | Self::Nonsense { node, .. }
+            | Self::DiskFull { node } => node != taker,
+            Self::Forgetful { node, memory } => {
+                node != taker || !matches!(memory, Memory::NoStore | Memory::Damaged { .. })
+            }
+            Self::Ignored { .. }
+            | Self::Newer { .. }
+            | Self::ObeysHigher { .. }
+            | Self::KnowsAnother { .. }
+            | Self::AnotherLeads { .. }
+            | Self::TooFewNodes { .. }
+            | Self::TooFewVoters { .. }
+            | Self::IgnoredIsNeeded { .. }
+            | Self::NotDesignated { .. }
+            | Self::MajorityKnowsAnother { .. } => true,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Any answers of any nodes.
+
+use super::*;
+
+fn any_position() -> impl Strategy<Value = Position> {
+    (1_u64..4, 1_u64..5, 0_u64..6).prop_map(|(term, node, index)| at(term, node, index))
+}
+
+prop_compose! {
+    fn any_store(member: u64)(
+        last in any_position(), behind in 0_u64..3, ahead in any::<bool>(), other in 0_u8..8,
+        leads in proptest::bool::weighted(0.1), disk_full in proptest::bool::weighted(0.1),
+        role in proptest::option::of((1_u64..4, 1_u64..6)),
+    ) -> StoreSays {
+        let mut committed = last;
+        committed.index = if ahead { last.index + behind } else { last.index.saturating_sub(behind) };
+        let found = match other {
+            0 => Found::Nothing,
+            1 => found(member + 1, last),
+            _ => found(member, last),
+        };
+        let role = role.map(|(term, master)| role_entry(master, term));
+        StoreSays { found, committed, vote: epoch(3, 1), role, leads, disk_full }
+    }
+}
+
+prop_compose! {
+    fn any_node(number: u64)(
+        seat in 0_u8..4, role in 0_u8..6, agent in proptest::option::of((0_u64..5, 1_u64..5, 1_u64..6)),
+        store in proptest::option::of(any_store(number)),
+    ) -> Asked {
+        let seat = [Some(Seat::Voter), Some(Seat::Learner), Some(Seat::Witness), None][usize::from(seat)];
+        let silent = || Err(silence());
+        Asked {
+            name: name(number),
+            role: if role == 0 { NodeRole::Offline } else { NodeRole::Candidate },
+            member: seat.map(|seat| Member { seat, expected: expected(number) }),
+            agent: agent.map_or_else(silent, |(term, node, master)| {
+                Ok(AgentSays { obeys: epoch(term, node), master: Some(name(master)) })
+            }),
+            store: seat.map(|_| store.map_or_else(|| Err(silence()), Ok)),
+        }
+    }
+}
+
+prop_compose! {
+    fn any_question()(
+        nodes in (any_node(1), any_node(2), any_node(3), any_node(4), any_node(5)), len in 1_usize..6,
+        taker in 1_u64..6, starts in any::<bool>(), candidates_only in any::<bool>(),
+        no_voting in any::<bool>(), yes_do_it in any::<bool>(),
+        ignored in proptest::collection::btree_set(1_u64..6, 0..3),
+    ) -> Question {
+        let mut nodes = vec![nodes.0, nodes.1, nodes.2, nodes.3, nodes.4];
+        nodes.truncate(len);
+        let ignored = ignored.into_iter().map(name).collect();
+        Question {
+            attempt: if starts { Attempt::Start } else { Attempt::Failover },
+            waivers: Waivers { candidates_only, no_voting, yes_do_it, ignored },
+            taker: name(taker),
+            next_member: 6,
+            nodes,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// What `Go` promises, computed in another way.
+    #[test]
+    fn who_goes_has_majorities_and_nobody_is_newer(question in any_question()) {
+        let verdict = confirm(&question);
+        prop_assert_eq!(verdict.rows.len(), question.nodes.len());
+        let source = match &verdict.decision {
+            Decision::Go => None,
+            Decision::GoAfterFetching { from } => Some(*from),
+            Decision::Override { waived, .. } => {
+                prop_assert!(question.waivers.no_voting && question.waivers.yes_do_it);
+                prop_assert!(!waived.is_empty());
+                return Ok(());
+            }
+            Decision::Refuse { reasons } => {
+                prop_assert!(!reasons.is_empty());
+                return Ok(());
+            }
+        };
+        let row = |member: u64| verdict.rows.iter().find(|row| row.node == name(member));
+        let own = row_of(&verdict, &question.taker);
+        prop_assert!(own.is_some_and(|own| own.position.is_some()));
+        let voters = verdict.rows.iter().filter(|row| row.counts_as_voter).count();
+        let seats = question.nodes.iter().filter(|n| n.member.is_some_and(|m| m.seat.votes()));
+        prop_assert!(2 * voters > seats.count());
+        prop_assert!(question.waivers.candidates_only || verdict.nodes.is_majority());
+        let fetched = source.and_then(row).and_then(|row| row.position);
+        let reach = own.and_then(|own| own.position).max(fetched);
+        prop_assert!(verdict.rows.iter().all(|row| row.position <= reach));
+        if let Some(row) = source.and_then(row) {
+            prop_assert!(row.counts_as_voter && row.node != question.taker);
+        }
+        if question.attempt == Attempt::Start {
+            let stores = question.nodes.iter().filter(|node| {
+                row_of(&verdict, &node.name).is_some_and(|row| row.position.is_some())
+            });
+            let roles = stores.filter_map(|n| n.store.as_ref()?.as_ref().ok()?.role.as_ref());
+            let newest = roles.map(|entry| entry.epoch).max();
+            prop_assert!(newest.is_some_and(|epoch| name(epoch.node) == question.taker));
+        }
+    }
+
+    /// More silence never turns a refusal into leave.
+    #[test]
+    fn a_voter_that_falls_silent_helps_nobody(question in any_question(), gone in 0_usize..5) {
+        let leave = |decision: &Decision| {
+            matches!(decision, Decision::Go | Decision::GoAfterFetching { .. })
+        };
+        let before = confirm(&question);
+        let mut after = question.clone();
+        if gone < after.nodes.len() && before.rows[gone].counts_as_voter {
+            kill(&mut after.nodes[gone]);
+            let verdict = confirm(&after);
+            prop_assert!(verdict.voters.answered < before.voters.answered);
+            prop_assert!(verdict.nodes.answered <= before.nodes.answered);
+            let too_few = !before.voters.is_majority();
+            prop_assert!(!(too_few && leave(&verdict.decision)));
+        }
+    }
+}
+
+fn row_of<'a>(verdict: &'a Verdict, node: &NodeName) -> Option<&'a Row> {
+    verdict.rows.iter().find(|row| row.node == *node)
+}

@@ -1,0 +1,134 @@
+//! The model's states in the words of the real cores.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use model::NodeName;
+use model::node::NodeRole;
+use queue_format::{Epoch, Position};
+use uuid::Uuid;
+
+use super::super::amnesia::{Expected, Found, Memory};
+use super::super::confirm::{
+    AgentSays, Asked, Attempt, Decision, Member, Question, RoleEntry, Seat, Silence, StoreSays,
+    Waivers, confirm,
+};
+use super::super::taking::Other;
+use super::world::{Entry, NODES, Node, World, members};
+
+/// The epoch of a leader; member ids begin with 1.
+pub(super) fn epoch_of(node: usize, term: u32) -> Epoch {
+    let node = u64::try_from(node).expect("there are three nodes");
+    Epoch { term: term.into(), node: node + 1 }
+}
+
+pub(super) fn name(node: usize) -> NodeName {
+    format!("n{}", node + 1).parse().expect("it is a name")
+}
+
+pub(super) fn role_entry(entry: Entry) -> RoleEntry {
+    RoleEntry { master: name(entry.leader.into()), epoch: entry.epoch() }
+}
+
+/// What an override hears when nobody answers.
+pub(super) fn silent_others(node: usize) -> Vec<Other> {
+    let others = (0..NODES).filter(|&other| other != node);
+    let silent = |other: usize| Other {
+        node: name(other),
+        member: Some(epoch_of(other, 0).node),
+        store: None,
+        obeys: None,
+    };
+    others.map(silent).collect()
+}
+
+/// What a member's memory is worth. Its id does not matter here: the store of each is known.
+pub(super) fn memory(node: &Node) -> Memory {
+    Memory::of(&expected(1), &found(1, node))
+}
+
+fn expected(member: u64) -> Expected {
+    Expected { member, incarnation: Uuid::nil(), acknowledged: Position::default() }
+}
+
+fn found(member: u64, node: &Node) -> Found {
+    let incarnation = if node.emptied { Uuid::max() } else { Uuid::nil() };
+    Found::Store { member, incarnation, last: node.log.position(node.flushed) }
+}
+
+/// All that an answer depends on, in numbers.
+type Key = (usize, Attempt, u8, [[u32; 6]; NODES]);
+
+/// Asks [`confirm`], once for each question.
+#[derive(Default)]
+pub(super) struct Asking(RefCell<HashMap<Key, bool, foldhash::fast::FixedState>>);
+
+impl Asking {
+    /// Whether the check lets the node go on that hears these nodes.
+    pub(super) fn lets_go(&self, node: usize, attempt: Attempt, heard: u8, world: &World) -> bool {
+        let key = (node, attempt, heard, world.nodes.map(|node| relevant(&node)));
+        *self.0.borrow_mut().entry(key).or_insert_with(|| {
+            let verdict = confirm(&question(node, attempt, heard, world));
+            matches!(verdict.decision, Decision::Go | Decision::GoAfterFetching { .. })
+        })
+    }
+}
+
+fn relevant(node: &Node) -> [u32; 6] {
+    let durable = |len: u8| len.checked_sub(1).and_then(|last| node.log.get(last));
+    let last = durable(node.flushed).map_or(0, |entry| entry.term << 2 | u32::from(entry.leader));
+    let role = node.log.iter().take(node.flushed.into()).filter(is_role).last();
+    let role = role.map_or(0, |entry| entry.term << 2 | u32::from(entry.leader));
+    let flags = u32::from(node.emptied) << 1 | u32::from(node.leading);
+    let small = u32::from(node.flushed) << 16 | u32::from(node.committed) << 8 | flags;
+    let number = |number: u64| u32::try_from(number).expect("numbers of the model are small");
+    let obeys = number(node.obeys.term) << 2 | number(node.obeys.node);
+    [node.term, last, role, small, obeys, node.log.voters().into()]
+}
+
+fn is_role(entry: &Entry) -> bool {
+    matches!(entry.kind, super::Kind::Role { .. })
+}
+
+fn question(taker: usize, attempt: Attempt, heard: u8, world: &World) -> Question {
+    let voters = world.nodes[taker].log.voters();
+    let asked = |node: usize| {
+        let seat = if voters & (1 << node) == 0 { Seat::Learner } else { Seat::Voter };
+        let expected = expected(epoch_of(node, 0).node);
+        let answers = members(heard).any(|other| other == node);
+        let silence = || Silence::Unreachable { why: "no answer".to_owned() };
+        Asked {
+            name: name(node),
+            role: NodeRole::Candidate,
+            member: Some(Member { seat, expected }),
+            agent: if answers { Ok(agent(&world.nodes[node])) } else { Err(silence()) },
+            store: Some(if answers { Ok(store(node, world)) } else { Err(silence()) }),
+        }
+    };
+    Question {
+        attempt,
+        waivers: Waivers::default(),
+        taker: name(taker),
+        next_member: epoch_of(NODES, 0).node,
+        nodes: (0..NODES).map(asked).collect(),
+    }
+}
+
+fn agent(node: &Node) -> AgentSays {
+    let master = node.obeys.node.checked_sub(1).and_then(|master| usize::try_from(master).ok());
+    AgentSays { obeys: node.obeys, master: master.map(name) }
+}
+
+fn store(node: usize, world: &World) -> StoreSays {
+    let member = &world.nodes[node];
+    let durable = member.log.iter().take(member.flushed.into());
+    let role = durable.filter(is_role).last();
+    StoreSays {
+        found: found(epoch_of(node, 0).node, member),
+        committed: member.log.position(member.committed.min(member.flushed)),
+        vote: Epoch { term: member.term.into(), node: 1 },
+        role: role.map(role_entry),
+        leads: member.leading,
+        disk_full: false,
+    }
+}
