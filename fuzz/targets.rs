@@ -9,8 +9,8 @@ use luxi::frame::Splitter;
 use luxi::query::Filter;
 use model::Job;
 use noded::dhcp::packet::{Identity, Packet};
-use queue_format::{Batch, Position};
 use queue_format::journal::{frame, live, record};
+use queue_format::{Batch, Position};
 
 /// Takes any bytes.
 type Target = fn(&[u8]);
@@ -90,7 +90,8 @@ pub(crate) fn journal(input: &[u8]) {
     const SALT: u32 = 7;
     let bytes = Bytes::copy_from_slice(input);
     let frames = frame::scan(&bytes, SALT);
-    let _live = live::read(frames.into_iter().map(|frame| (0, frame)).collect(), 0, Position::default());
+    let _live =
+        live::read(frames.into_iter().map(|frame| (0, frame)).collect(), 0, Position::default());
     if let Ok(records) = record::decode_all(bytes.clone()) {
         let header = frame::Header { lsn: 1, committed: 1, checkpoint: 0 };
         let mut segment = Vec::new();
@@ -98,7 +99,11 @@ pub(crate) fn journal(input: &[u8]) {
         let frames = frame::scan(&segment.into(), SALT);
         assert_eq!(frames.len(), 1);
         assert_eq!(record::decode_all(frames[0].records.clone()).expect("they did"), records);
-        let _live = live::read(frames.into_iter().map(|frame| (0, frame)).collect(), 0, Position::default());
+        let _live = live::read(
+            frames.into_iter().map(|frame| (0, frame)).collect(),
+            0,
+            Position::default(),
+        );
     }
     if let Ok(batch) = Batch::decode(bytes) {
         assert_eq!(Batch::decode(batch.encode()).expect("it did"), batch);
