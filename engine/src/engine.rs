@@ -9,14 +9,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use openraft::errors::ClientWriteError;
 use openraft::impls::ProgressResponder;
 use openraft::{BasicNode, Config, Raft, SnapshotPolicy};
 use parking_lot::Mutex;
 use queue_format::{
-    Backlog, Batch, Callbacks, CloseError, Epoch, FatalError, Fill, Position, Reader, Recorder,
-    Recovered, RecoveredLog, Refusal, ReplicatedStore, StoreOptions,
+    Backlog, Batch, Callbacks, CloseError, Epoch, FatalError, FileError, Fill, Frozen, FrozenError,
+    Group, Key, Position, Reader, Recorder, Recovered, RecoveredLog, Refusal, ReplicatedStore,
+    StoreOptions,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -133,7 +136,7 @@ impl Engine {
         on_fatal: Option<OnFatal>,
     ) -> Result<(Self, mpsc::Receiver<Committed>), OpenError> {
         let EngineOptions { member, node, store, entries_kept, goes_on } = options;
-        let store = ReplicatedStore::open(data_dir, store)?;
+        let store = ReplicatedStore::open(data_dir, store, member)?;
         let recovered = store.recovered().clone();
         let mut found = store.log();
         let members = remembered(&mut found, member, &node, goes_on)?;
@@ -224,6 +227,33 @@ impl Engine {
     #[must_use]
     pub fn reader(&self) -> Reader {
         self.recorder.reader()
+    }
+
+    /// A view of the store right behind entry `index`, of everything or of one group, to be read
+    /// while changes go on; waits for that moment, at most for `patience`.
+    ///
+    /// # Errors
+    /// See [`FrozenError`].
+    pub async fn freeze_at(
+        &self,
+        index: u64,
+        group: Option<Group>,
+        patience: Duration,
+    ) -> Result<Frozen, FrozenError> {
+        let recorder = self.recorder.clone();
+        let begin = move || recorder.freeze_at(index, group, patience);
+        tokio::task::spawn_blocking(begin).await.unwrap_or(Err(FrozenError::Ended))
+    }
+
+    /// What was written under this key last, in the log or in the store: committed or not.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn newest(&self, key: &Key) -> Result<Option<Bytes>, FileError> {
+        match self.log.newest(key, self.position().index) {
+            Some(content) => Ok(content),
+            None => self.reader().read(key),
+        }
     }
 
     /// Whether the store would take new work now.

@@ -16,12 +16,12 @@ use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
 use parking_lot::Mutex;
 use queue_format::journal::Record;
-use queue_format::{Recorder, RecoveredLog};
+use queue_format::{Batch, Change, Key, Recorder, RecoveredLog};
 use tokio::sync::{oneshot, watch};
 
 use crate::types::{
-    LogEntry, LogId, TypeConfig, Vote, entry_from_stored, entry_to_stored, log_id, position,
-    vote_from_text, vote_to_text,
+    LogEntry, LogId, Payload, Proposal, TypeConfig, Vote, entry_from_stored, entry_to_stored,
+    log_id, position, vote_from_text, vote_to_text,
 };
 
 /// What comes back from the store when records are durable.
@@ -101,6 +101,24 @@ impl Log {
     /// Entries in memory.
     pub(crate) fn kept(&self) -> usize {
         self.memory.lock().entries.len()
+    }
+
+    /// What the newest entry behind `applied` makes of this key, if one does: its content, or none
+    /// where it is gone.
+    pub(crate) fn newest(&self, key: &Key, applied: u64) -> Option<Option<Bytes>> {
+        let memory = self.memory.lock();
+        // Our index of what is applied is the engine's of the next.
+        let behind = memory.entries.range(applied..).rev();
+        behind.into_iter().find_map(|(_index, (_number, entry))| {
+            let Payload::Normal(Proposal(bytes)) = &entry.payload else { return None };
+            // What does not read stops the member when it is applied.
+            let batch = Batch::decode(bytes.clone()).ok()?;
+            batch.0.into_iter().rev().find_map(|change| match change {
+                Change::Put { key: put, content } if put == *key => Some(Some(content)),
+                Change::Delete { key: gone } if gone == *key => Some(None),
+                Change::Put { .. } | Change::Delete { .. } | Change::Move { .. } => None,
+            })
+        })
     }
 
     /// Waits until the entry is durable here. One that is not in the log was so long ago.

@@ -56,7 +56,9 @@ fn put(name: &str, content: &str) -> Change {
 }
 
 fn files(dir: &Path) -> BTreeMap<String, String> {
-    let store = ReplicatedStore::open(dir, store_options()).unwrap();
+    let at_rest = queue_format::store::AtRest::read(dir).unwrap().unwrap();
+    let member = at_rest.member.unwrap();
+    let store = ReplicatedStore::open(dir, store_options(), member).unwrap();
     let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
     let all = store.reader().scan("").unwrap().map(Result::unwrap);
     all.map(|(key, content)| (key.to_string(), text(content))).collect()
@@ -70,7 +72,7 @@ impl StoreBuilder<TypeConfig, Log, StateMachine, (TempDir, mpsc::Receiver<Commit
     ) -> Result<((TempDir, mpsc::Receiver<Committed>), Log, StateMachine), StorageError<TypeConfig>>
     {
         let dir = tempfile::tempdir().unwrap();
-        let store = ReplicatedStore::open(dir.path(), store_options()).unwrap();
+        let store = ReplicatedStore::open(dir.path(), store_options(), 1).unwrap();
         let memory = Memory::recover(&store.log()).unwrap();
         let (tell, durable) = watch::channel(0);
         let callbacks = Callbacks::new(move |tags, _| report_durable(tags, &tell));

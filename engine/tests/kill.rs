@@ -109,7 +109,7 @@ fn a_killed_voter_loses_nothing_that_it_said() {
 
 /// What was said is applied, or waits in the log for the next reign.
 fn check(directory: &Path, said: &[u64; 4]) {
-    let store = ReplicatedStore::open(directory, store_options()).unwrap();
+    let store = ReplicatedStore::open(directory, store_options(), 1).unwrap();
     let waiting: Vec<Change> = store
         .log()
         .tail

@@ -9,7 +9,7 @@ use model::cluster::{
     CANDIDATE_POOL_SIZE, Cluster, MAC_PREFIX, MAX_RUNNING_JOBS, MAX_TRACKED_JOBS, Role,
 };
 use model::enrol::Fingerprint;
-use model::layout::{self, Layout};
+use model::layout::{self, Layout, PEER_PORT};
 use model::node::{Node, NodeRole};
 use model::{NodeName, Timestamp, document};
 use queue_format::{Callbacks, Change, Epoch, Key, Store, StoreOptions};
@@ -223,6 +223,8 @@ fn first_node(wanted: &Init, fingerprint: Fingerprint, now: Timestamp) -> Node {
         role: NodeRole::Candidate,
         primary_ip: wanted.primary_ip,
         rpc_port: wanted.rpc_port,
+        peer_port: PEER_PORT,
+        member: None,
         secondary_ip: wanted.primary_ip,
         fingerprint,
         rack: wanted.rack,

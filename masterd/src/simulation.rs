@@ -31,7 +31,8 @@ use tokio_util::sync::CancellationToken;
 use crate::bootstrap;
 use crate::commits::Commits;
 use crate::daemon::load::{self, Found};
-use crate::daemon::{self, Master};
+use crate::daemon::reign::{self, Begin, Master, Publisher};
+use crate::daemon::{self};
 use crate::jobs::worker::Workers;
 use crate::luxi_service::LuxiService;
 use crate::writer::publish::After;
@@ -243,14 +244,8 @@ async fn serve(
     let layout = &ground().layout;
     let (identity, membership) = NodeIdentity::load(layout).unwrap();
     let me = daemon::check_role(&found.config, identity.name()).unwrap();
-    let start = |store: Store, epoch, callbacks: Callbacks<After>| {
-        let (committer, taker) = store.start_by_hand(epoch, callbacks)?;
-        *hand.borrow_mut() = Some(taker);
-        Ok(committer)
-    };
     // Nothing but the end of the disk keeps a master from its role.
-    let master =
-        daemon::take_role(store, found, me, &clock, start).await.map_err(|_error| Ended)?;
+    let master = take_role(store, found, me, &clock, &hand).await.map_err(|_error| Ended)?;
     let keys = (identity, membership, Authority::load(layout).unwrap());
     let commits = Arc::clone(&master.commits);
     let daemon = Daemon::start(master, layout, keys, &clock);
@@ -262,6 +257,25 @@ async fn serve(
     }
     daemon.stop().await;
     Ok(commits)
+}
+
+/// Has the role taken by a master whose store takes its steps by hand.
+async fn take_role(
+    store: Store,
+    found: Found,
+    (id, me): (u64, model::NodeName),
+    clock: &Clock,
+    hand: &RefCell<Option<Hand<After>>>,
+) -> Result<Master, daemon::DaemonError> {
+    let epoch = Epoch { term: found.config.role.term + 1, node: id };
+    let (reader, position) = (store.reader(), store.recovered().position);
+    let begin = Begin { found, reader, position, me, epoch, metrics: Arc::default() };
+    let start = |publisher: Publisher| {
+        let (committer, taker) = store.start_by_hand(epoch, publisher.callbacks())?;
+        *hand.borrow_mut() = Some(taker);
+        Ok(Commits::local(committer))
+    };
+    reign::take_role(begin, clock, start).await
 }
 
 /// A master that serves.
@@ -281,7 +295,7 @@ impl Daemon {
         keys: (NodeIdentity, Membership, Authority),
         clock: &Clock,
     ) -> Self {
-        let world = daemon::world(&master, layout, keys, clock);
+        let world = reign::world(&master, layout, keys, clock);
         let (background, opcodes) = (Tasks::new(), Tasks::new());
         let (closing, stop) = (CancellationToken::new(), CancellationToken::new());
         let tools = Tools {

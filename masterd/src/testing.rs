@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::cluster::{Cluster, Role};
 use model::enrol::Fingerprint;
 use model::ipam::IpamConfig;
+use model::layout::PEER_PORT;
 use model::machine::MachineSpec;
 use model::node::{Node, NodeRole};
 use model::{NodeName, Timestamp};
@@ -34,6 +35,8 @@ pub(crate) fn node(name: &str, role: NodeRole) -> Node {
         role,
         primary_ip: [10, 0, 0, number].into(),
         rpc_port: 1811,
+        peer_port: PEER_PORT,
+        member: None,
         secondary_ip: [10, 0, 0, number].into(),
         fingerprint: Fingerprint::from_bytes([number; 32]),
         rack: None,

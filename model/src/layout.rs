@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// Port of the agent's node protocol (Ganeti's).
 pub const RPC_PORT: u16 = 1811;
+/// Port on which `masterd` talks with that of other candidates: next to those of Ganeti's daemons.
+pub const PEER_PORT: u16 = 1817;
 /// Port of the HTTPS front door (Ganeti's).
 pub const RAPI_PORT: u16 = 5080;
 /// Port of the agent's boot and REST side (sabakan's).

@@ -6,7 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+use uuid::Uuid;
+
 use crate::enrol::Fingerprint;
+use crate::layout::PEER_PORT;
 use crate::name::NodeName;
 use crate::time::Timestamp;
 
@@ -53,6 +56,12 @@ pub struct Node {
     pub primary_ip: IpAddr,
     /// Port of its agent.
     pub rpc_port: u16,
+    /// Port on which its `masterd` talks with that of other candidates.
+    #[serde(default = "peer_port")]
+    pub peer_port: u16,
+    /// Its part in replication, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<Member>,
     /// Address for replication traffic; the primary one where there is no other.
     pub secondary_ip: IpAddr,
     /// Its certificate's: the pin by which callers and agents know each other.
@@ -76,7 +85,29 @@ pub struct Node {
     pub tags: Vec<String>,
 }
 
+/// A node's part in replication: the store that it should have (decision 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its identity among members, from the same counter as [`Node::id`] and never used twice:
+    /// another one each time the node becomes a candidate.
+    pub id: u64,
+    /// Identity of its store, which another disk does not have; none until it has made one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<Uuid>,
+}
+
+/// What nodes have that were added before there was a choice.
+const fn peer_port() -> u16 {
+    PEER_PORT
+}
+
 impl Node {
+    /// Where its `masterd` listens for that of other candidates.
+    #[must_use]
+    pub fn peer_address(&self) -> SocketAddr {
+        SocketAddr::new(self.primary_ip, self.peer_port)
+    }
+
     /// Where its agent listens.
     #[must_use]
     pub fn rpc_address(&self) -> SocketAddr {

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use rpc::calls::NodeFacts;
 
 const KIB_PER_MIB: u64 = 1_024;
-const BYTES_PER_MIB: u64 = 1_024 * 1_024;
 
 /// A fact that could not be found out.
 #[derive(Debug, thiserror::Error)]
@@ -105,10 +104,9 @@ fn count(list: &str) -> Option<u32> {
 }
 
 fn disk(path: &Path) -> Result<(u64, u64), FactsError> {
-    let stat = rustix::fs::statvfs(path)
-        .map_err(|error| FactsError::FileSystem { path: path.to_owned(), error: error.into() })?;
-    let mib = |blocks: u64| blocks.saturating_mul(stat.f_frsize) / BYTES_PER_MIB;
-    Ok((mib(stat.f_blocks), mib(stat.f_bavail)))
+    let space = stdx::file_system::space(path)
+        .map_err(|error| FactsError::FileSystem { path: path.to_owned(), error })?;
+    Ok((space.total_mib, space.free_mib))
 }
 
 #[cfg(test)]

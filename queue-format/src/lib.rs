@@ -25,6 +25,7 @@ pub mod simulation;
 
 pub use change::codec::DecodeError;
 pub use change::{Batch, Change};
+pub use digest::Group;
 pub use journal::Fill;
 pub use key::{Key, KeyError};
 pub use position::{Epoch, Position};

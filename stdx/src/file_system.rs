@@ -1,7 +1,8 @@
-//! A file system that ends at once, for tests of what a power cut leaves.
+//! How much room a file system has; and one that ends at once, for tests of what a power cut leaves.
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 
@@ -9,6 +10,27 @@ use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 const SHUTDOWN: Opcode = opcode::read::<u32>(b'X', 125);
 /// Nothing is written on the way down, the file system's own log neither.
 const NO_LOG_FLUSH: u32 = 2;
+
+const BYTES_PER_MIB: u64 = 1_024 * 1_024;
+
+/// The room of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// All of it, in MiB.
+    pub total_mib: u64,
+    /// What is free for who asks, in MiB.
+    pub free_mib: u64,
+}
+
+/// The room of the file system that `path` lies on.
+///
+/// # Errors
+/// There is no such path, or the system does not tell.
+pub fn space(path: &Path) -> io::Result<Space> {
+    let stat = rustix::fs::statvfs(path)?;
+    let mib = |blocks: u64| blocks.saturating_mul(stat.f_frsize) / BYTES_PER_MIB;
+    Ok(Space { total_mib: mib(stat.f_blocks), free_mib: mib(stat.f_bavail) })
+}
 
 /// Ends the file system that `file` lies on, as a power cut would: what it has not written is lost,
 /// and everything fails that is asked of it until it is mounted anew.

@@ -231,8 +231,15 @@ async fn a_master_goes_on_in_its_epoch_when_it_begins_to_replicate() {
     let later = cluster.engine(5).take_over(SOON).await.unwrap();
     assert!(later > epoch);
     cluster.stop(1).await;
-    // And nobody goes on in an epoch that was shared with others.
     cluster.stop(5).await;
+    // The store is that member's alone.
+    let other = crate::EngineOptions::new(6, "n6", super::store_options());
+    let refused = crate::Engine::open(&cluster.directory(5), other, super::alone()).await;
+    let found =
+        queue_format::OpenError::OtherMember { path: cluster.directory(5), found: 5, asked: 6 };
+    let told = refused.err().map(|error| std::error::Error::source(&error).unwrap().to_string());
+    assert_eq!(told, Some(found.to_string()));
+    // And nobody goes on in an epoch that was shared with others.
     let mut options = crate::EngineOptions::new(5, "n5", super::store_options());
     options.goes_on = Some(epoch);
     let refused = crate::Engine::open(&cluster.directory(5), options, super::alone()).await;

@@ -62,14 +62,9 @@ fn play(scene: impl AsyncFnOnce(&Scene)) {
         let (identity, membership) = NodeIdentity::load(layout).unwrap();
         let me = daemon::check_role(&found.config, identity.name()).unwrap();
         let hand = RefCell::new(None);
-        let start = |store: Store, epoch, callbacks: Callbacks<After>| {
-            let (committer, taker) = store.start_by_hand(epoch, callbacks)?;
-            *hand.borrow_mut() = Some(taker);
-            Ok(committer)
-        };
         let played = async {
             let clock = &history.clock;
-            let master = daemon::take_role(store, found, me, clock, start).await.unwrap();
+            let master = take_role(store, found, me, clock, &hand).await.unwrap();
             let keys = (identity, membership, Authority::load(layout).unwrap());
             let committer = Arc::clone(&master.commits);
             let daemon = Daemon::start(master, layout, keys, clock);

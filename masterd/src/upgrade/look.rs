@@ -122,7 +122,7 @@ fn at_rest(data: &Path) -> Result<Found, LookError> {
         HeaderError::Read { path, error } => LookError::Read { path, error },
         other => other.into(),
     })?;
-    let Some(AtRest { format, clean }) = header else { return Ok(Found::NoStore) };
+    let Some(AtRest { format, clean, .. }) = header else { return Ok(Found::NoStore) };
     if !clean {
         return Ok(Found::NotClosed { format });
     }

@@ -53,11 +53,14 @@ pub(crate) struct Note {
     pub(crate) vote: Option<String>,
     /// The members as of the header's position, and the entry that named them.
     pub(crate) members: Option<(Position, String)>,
+    /// Whose store this is: the id of the member, which has no other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) member: Option<u64>,
 }
 
 impl Note {
     fn is_empty(&self) -> bool {
-        self.vote.is_none() && self.members.is_none()
+        self.vote.is_none() && self.members.is_none() && self.member.is_none()
     }
 }
 
@@ -75,6 +78,10 @@ pub struct AtRest {
     /// Whether the files alone are the store. Otherwise somebody has it open, or did not close it,
     /// and the journal holds more.
     pub clean: bool,
+    /// Which history it is: made when the store was created.
+    pub incarnation: Uuid,
+    /// The member of a replication engine that it belongs to; none for a single master's.
+    pub member: Option<u64>,
 }
 
 impl AtRest {
@@ -85,7 +92,10 @@ impl AtRest {
     pub fn read(root: &Path) -> Result<Option<Self>, HeaderError> {
         let disk = RealDisk::new(root.to_owned(), 0, 0);
         let header = Header::read(&disk, root)?;
-        Ok(header.map(|Header { format, clean, .. }| Self { format, clean }))
+        Ok(header.map(|Header { format, clean, incarnation, note, .. }| {
+            let member = note.member;
+            Self { format, clean, incarnation, member }
+        }))
     }
 }
 

@@ -126,6 +126,19 @@ pub enum OpenError {
         #[source]
         error: SpoolError,
     },
+    /// The store is that of another member, whose promises are not this one's.
+    #[error(
+        "the store in `{path}` belongs to member {found}, not {asked}: remove it, and re-add this \
+         node so that it gets a copy"
+    )]
+    OtherMember {
+        /// The data directory.
+        path: PathBuf,
+        /// Whose it is.
+        found: u64,
+        /// Whose it should be.
+        asked: u64,
+    },
     /// The disk takes nothing.
     #[error("cannot write `{path}` ({reason}): make room or make it writable, then start again")]
     Full {
@@ -173,7 +186,10 @@ pub(crate) enum Writer {
     /// A single master, whose entries are committed by being durable.
     Single,
     /// A replication engine, which says what is committed.
-    Engine,
+    Engine {
+        /// The member whose store it is.
+        member: u64,
+    },
 }
 
 /// A store as it was found, with what the files do not hold.
@@ -218,12 +234,10 @@ pub(crate) fn open(
     let Read { mut live, segments } = read_segments(disk.as_ref(), root, &header)?;
     // What the files hold is committed, also when the frame that said so is no longer needed.
     live.committed = live.committed.max(header.base().index).max(header.committed);
-    let note = note_of(&header, &live);
+    let mut note = note_of(&header, &live);
     let tail = live.entries.split_off(&live.committed.saturating_add(1));
     let replicated = !tail.is_empty() || note != Note::default() || header.installing.is_some();
-    if writer == Writer::Single && replicated {
-        return Err(OpenError::Replicated { path: root.to_owned() });
-    }
+    note.member = owner(writer, (replicated, note.member), root)?;
 
     write_last_again(disk.as_ref(), root, &segments)?;
     let place = Place { disk: disk.clone(), root: root.to_owned(), salt: header.salt() };
@@ -319,6 +333,23 @@ fn find_header(disk: &dyn Disk, root: &Path) -> Result<(Header, bool), OpenError
     }
 }
 
+/// The member whose store it is from here on; refuses who must not write it.
+fn owner(
+    writer: Writer,
+    (replicated, found): (bool, Option<u64>),
+    root: &Path,
+) -> Result<Option<u64>, OpenError> {
+    let path = root.to_owned();
+    match (writer, found) {
+        (Writer::Single, _) if replicated => Err(OpenError::Replicated { path }),
+        (Writer::Single, _) => Ok(None),
+        (Writer::Engine { member: asked }, Some(found)) if asked != found => {
+            Err(OpenError::OtherMember { path, found, asked })
+        }
+        (Writer::Engine { member }, _) => Ok(Some(member)),
+    }
+}
+
 /// What an engine wanted remembered, as the header and the frames behind it say.
 fn note_of(header: &Header, live: &Live) -> Note {
     let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -333,6 +364,7 @@ fn note_of(header: &Header, live: &Live) -> Note {
             let installing = header.installing.as_ref().map(|snapshot| snapshot.members.clone());
             installing.or_else(|| header.note.members.clone())
         }),
+        member: header.note.member,
     }
 }
 

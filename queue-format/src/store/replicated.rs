@@ -16,8 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-
 use self::order::Order;
 use self::steps::{Progress, RecordSteps, Recorded};
 use super::admission::{Backlog, CloseError, Health, Refusal, group_bytes_max};
@@ -36,7 +34,6 @@ use super::{Durability, Recovered, StoreOptions};
 use crate::change::{Batch, Change};
 use crate::digest::Group;
 use crate::journal::{Entry, Fill, Record};
-use crate::key::Key;
 use crate::position::Position;
 use crate::sync::Mutex;
 
@@ -60,13 +57,14 @@ pub struct RecoveredLog {
 }
 
 impl ReplicatedStore {
-    /// Opens the store in `data_dir`, creating it if there is none.
+    /// Opens the store of `member` in `data_dir`, creating it if there is none; one that a single
+    /// master wrote becomes that member's.
     ///
     /// # Errors
-    /// As [`super::Store::open`].
-    pub fn open(data_dir: &Path, options: StoreOptions) -> Result<Self, OpenError> {
+    /// As [`super::Store::open`]; or it is another member's.
+    pub fn open(data_dir: &Path, options: StoreOptions, member: u64) -> Result<Self, OpenError> {
         let options = StoreOptions { durability: Durability::Journal, ..options };
-        Ok(Self { opened: open_real(data_dir, options, Writer::Engine)? })
+        Ok(Self { opened: open_real(data_dir, options, Writer::Engine { member })? })
     }
 
     /// What was found.
@@ -320,16 +318,6 @@ impl<T: Send + 'static> Recorder<T> {
     pub fn make_durable(&self) -> bool {
         let applied = self.shared.files.handed().position.index;
         self.shared.bell.request_and_wait(applied)
-    }
-
-    /// All keys and contents as applied so far. Blocks; nothing may be applied meanwhile.
-    ///
-    /// # Errors
-    /// A file cannot be read.
-    pub fn image(&self) -> Result<Vec<(Key, Bytes)>, FileError> {
-        // None only at the end, when the files are as good as the engine.
-        let _reach = self.shared.files.flush(true);
-        self.reader.scan("")?.collect()
     }
 
     /// Begins a view of everything that is applied now, to be read while changes go on. Blocks a

@@ -31,6 +31,7 @@ fn every_port_and_user_is_documented() {
         layout::BOOT_PORT_ALIAS,
         layout::DHCP_SERVER_PORT,
         layout::MASTER_METRICS_PORT,
+        layout::PEER_PORT,
         layout::NODE_METRICS_PORT,
     ] {
         assert!(text.contains(&format!("| {port} |")), "{INSTALL} lacks port {port}");

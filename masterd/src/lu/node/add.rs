@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use model::cluster::Cluster;
 use model::enrol::Fingerprint;
 use model::error::ErrorCode;
-use model::layout::RPC_PORT;
+use model::layout::{PEER_PORT, RPC_PORT};
 use model::node::{Node, NodeRole};
 use model::opcode::NodeAdd;
 use model::{Exception, NodeName};
@@ -95,6 +95,8 @@ impl LogicalUnit for NodeAdd {
                     role: if candidate { NodeRole::Candidate } else { NodeRole::Regular },
                     primary_ip,
                     rpc_port,
+                    peer_port: PEER_PORT,
+                    member: None,
                     secondary_ip: self.secondary_ip.unwrap_or(primary_ip),
                     fingerprint,
                     rack: self.rack,

@@ -43,7 +43,7 @@ pub(super) struct Engine {
 }
 
 pub(super) fn open_engine(disk: &SimDisk) -> Result<Opened, OpenError> {
-    open(Arc::new(disk.clone()), Path::new(ROOT), options(), Writer::Engine)
+    open(Arc::new(disk.clone()), Path::new(ROOT), options(), Writer::Engine { member: 1 })
 }
 
 fn position(index: usize) -> Position {

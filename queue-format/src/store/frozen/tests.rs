@@ -215,7 +215,7 @@ fn start(dir: &Path) -> Recorder<()> {
         ..StoreOptions::default()
     };
     let callbacks = Callbacks::new(|_tags, _position| {}).on_fatal(|error| panic!("{error:?}"));
-    ReplicatedStore::open(dir, options).unwrap().start(callbacks).unwrap()
+    ReplicatedStore::open(dir, options, 1).unwrap().start(callbacks).unwrap()
 }
 
 fn wide_key(number: usize) -> Key {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::*;
 use crate::change::Change;
 use crate::journal::Payload;
+use crate::key::Key;
 use crate::position::Epoch;
 use crate::store::{FrozenError, Incoming, InstallError};
 
@@ -29,7 +30,7 @@ fn start(dir: &Path) -> (Recorder<u64>, Receiver<u64>, RecoveredLog) {
         write_behind: Duration::from_millis(1),
         ..StoreOptions::default()
     };
-    let store = ReplicatedStore::open(dir, options).unwrap();
+    let store = ReplicatedStore::open(dir, options, 1).unwrap();
     let log = store.log();
     let (tell, told) = sync_channel(1000);
     let callbacks = Callbacks::new(move |tags: Vec<u64>, _position| {
@@ -140,7 +141,7 @@ fn a_snapshot_that_is_given_up_leaves_nothing_and_only_one_is_received() {
     assert!(matches!(behind.0.install(old), Err(InstallError::Older { .. })));
     assert_eq!(all(&behind.0), before);
     behind.0.close().unwrap();
-    let log = ReplicatedStore::open(other.path(), StoreOptions::default()).unwrap().log();
+    let log = ReplicatedStore::open(other.path(), StoreOptions::default(), 1).unwrap().log();
     assert_eq!((log.applied, log.tail.len()), (at(1, 2), 1));
 }
 

@@ -1,0 +1,284 @@
+//! One reign: from the role entry to the end of the role, or of the process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::cluster::Role;
+use model::layout::Layout;
+use model::{Job, JobId, JobStatus, NodeName, Timestamp};
+use queue_format::{Callbacks, Epoch, Position, Reader, Refusal, StartError};
+use rpc::Client;
+use rpc::calls::Membership;
+use rpc::identity::{Authority, NodeIdentity};
+use stdx::{Clock, Tasks};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::load::{self, Found};
+use super::{DaemonError, vital};
+use crate::agents::{Agents, Caller};
+use crate::archive::Archive;
+use crate::commits::Commits;
+use crate::config::ConfigChange;
+use crate::config::change::Document;
+use crate::exchange;
+use crate::exchange::contact::Contacts;
+use crate::jobs::JobBytes;
+use crate::jobs::recover::recover;
+use crate::jobs::room::Turnstile;
+use crate::jobs::state::Queue;
+use crate::jobs::view::View;
+use crate::jobs::worker::Workers;
+use crate::locks::Locks;
+use crate::lu::World;
+use crate::metrics::Metrics;
+use crate::secrets::StagedSecrets;
+use crate::writer::publish::{After, Published};
+use crate::writer::{self, State, Tools, Writer};
+
+/// How long running jobs may go on after the reign was asked to end; what runs longer is failed by
+/// the next one.
+const END_TIME: Duration = Duration::from_secs(10);
+
+/// Jobs of one kind that the log names after a start; the others are found by their times.
+const RECOVERED_TOLD_MAX: usize = 50;
+
+/// A master that has its role, and serves nobody yet.
+pub(crate) struct Master {
+    pub(crate) state: State,
+    pub(crate) commands: mpsc::Receiver<writer::Command>,
+    writer: Writer,
+    pub(crate) commits: Arc<Commits>,
+    pub(crate) published: Arc<Published>,
+    pub(crate) epoch: Epoch,
+    metrics: Arc<Metrics>,
+    pub(crate) archived: HashMap<JobId, JobStatus>,
+}
+
+/// What a reign begins with.
+pub(crate) struct Begin {
+    /// What the store holds.
+    pub(crate) found: Found,
+    /// Reads the store.
+    pub(crate) reader: Reader,
+    /// The last position in it.
+    pub(crate) position: Position,
+    /// Name of this node.
+    pub(crate) me: NodeName,
+    /// The epoch of the reign.
+    pub(crate) epoch: Epoch,
+    /// Where it is counted.
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// Shows what is committed, and counts it.
+#[derive(Debug, Clone)]
+pub struct Publisher {
+    published: Arc<Published>,
+    metrics: Arc<Metrics>,
+}
+
+impl Publisher {
+    /// Shows it in `published`, counts it in `metrics`.
+    pub fn new(published: Arc<Published>, metrics: Arc<Metrics>) -> Self {
+        Self { published, metrics }
+    }
+
+    /// What a committer calls.
+    pub fn callbacks(self) -> Callbacks<After> {
+        let counted = Arc::clone(&self.metrics);
+        Callbacks::new(move |group, position| self.published.publish(group, position))
+            .on_flushed(move |flushed| counted.flushed(flushed))
+    }
+
+    /// What a proposer calls.
+    pub fn on_committed(self) -> engine::OnCommitted<After> {
+        Box::new(move |group, position, flushed| {
+            self.metrics.flushed(flushed);
+            self.published.publish(group, position);
+        })
+    }
+}
+
+/// Commits the role entry: the new epoch, and what becomes of the jobs that were found. `start` gives
+/// that by what this master commits.
+pub(crate) async fn take_role(
+    begin: Begin,
+    clock: &Clock,
+    start: impl FnOnce(Publisher) -> Result<Commits, StartError>,
+) -> Result<Master, DaemonError> {
+    let Begin { found, reader, position, me, epoch, metrics } = begin;
+    let Found { mut config, jobs, serial, drained, archived } = found;
+    let now = Timestamp::from_micros(clock.now_micros());
+    let requests = load::requests(&reader, &jobs, serial, now)?;
+    let mut changed = Vec::new();
+    let jobs: Vec<Arc<Job>> = jobs
+        .into_iter()
+        .map(|job| match recover(&job, now) {
+            Some(next) => {
+                changed.push(Arc::clone(&next));
+                next
+            }
+            None => Arc::new(job),
+        })
+        .collect();
+    let role = Role { master: me, term: epoch.term, node: epoch.node, since: now };
+    let mut documents = Vec::new();
+    ConfigChange::Role(role).apply(&mut config, &mut documents);
+    let config = Arc::new(config);
+    let view = Arc::new(View::default());
+    let begun_at = position.index + 1;
+    let published =
+        Arc::new(Published::new(Arc::clone(&view), Arc::clone(&config), drained, begun_at));
+    let publisher = Publisher::new(Arc::clone(&published), Arc::clone(&metrics));
+    let commits = Arc::new(start(publisher)?);
+    commit_role(&commits, &jobs, &changed, &documents).await?;
+    published.jobs.tally().forget_found();
+    tracing::info!(jobs = jobs.len(), term = epoch.term, "role is taken");
+    record_recovered(&changed);
+    let running_max = config.cluster.max_running_jobs;
+    let (writer, commands) = Writer::channel();
+    let bytes = JobBytes::within(commits.submission_bytes_max());
+    let queue = Queue::new(jobs, serial, drained, running_max, bytes);
+    let mut queue = queue.with_rules(Arc::clone(&config.filters));
+    queue.recall(requests, now);
+    let state = State { queue, config };
+    Ok(Master { state, commands, writer, commits, published, epoch, metrics, archived })
+}
+
+/// The log's word on the jobs that the end of the last master changed.
+fn record_recovered(changed: &[Arc<Job>]) {
+    let told = |ended: bool| -> Vec<u64> {
+        let jobs = changed.iter().filter(|job| job.status().is_final() == ended);
+        jobs.map(|job| job.id.0).take(RECOVERED_TOLD_MAX).collect()
+    };
+    let (ended, requeued) = (told(true), told(false));
+    if !changed.is_empty() {
+        let jobs = changed.len();
+        tracing::warn!(jobs, ?ended, ?requeued, "the last master left jobs that had begun");
+    }
+}
+
+async fn commit_role(
+    commits: &Commits,
+    found: &[Arc<Job>],
+    changed: &[Arc<Job>],
+    documents: &[Document],
+) -> Result<(), DaemonError> {
+    let refused = |reason: Refusal| DaemonError::Refused(reason.to_string());
+    let pieces = writer::commit::role_entry(changed, documents);
+    let (reply, durable) = oneshot::channel();
+    let shown = After::role_entry(found.to_vec(), reply);
+    writer::commit::offer_all(commits, pieces, shown, false).await.map_err(refused)?;
+    durable
+        .await
+        .map_err(|_dropped| DaemonError::RoleLost)?
+        .map_err(|_refusal| DaemonError::RoleLost)
+}
+
+pub(crate) fn world(
+    master: &Master,
+    layout: &Layout,
+    (identity, membership, authority): (NodeIdentity, Membership, Authority),
+    clock: &Clock,
+) -> Arc<World> {
+    let caller = Caller {
+        authority,
+        epoch: master.epoch,
+        cluster_uuid: membership.cluster_uuid,
+        cluster_name: membership.cluster_name,
+        me: identity.name().clone(),
+        clock: clock.clone(),
+        metrics: Arc::clone(&master.metrics),
+    };
+    let client = Client::new(Arc::new(identity), Tasks::new());
+    Arc::new(World {
+        writer: master.writer.clone(),
+        published: Arc::clone(&master.published),
+        locks: Locks::new(),
+        agents: Agents::new(client, Tasks::new(), caller),
+        contacts: Contacts::default(),
+        secrets: StagedSecrets::default(),
+        metrics: Arc::clone(&master.metrics),
+        clock: clock.clone(),
+        layout: layout.clone(),
+        archive: Archive::new(Arc::clone(&master.commits)),
+        commits: Arc::clone(&master.commits),
+        turnstile: Turnstile::default(),
+    })
+}
+
+/// A master at work.
+pub(crate) struct Reign {
+    /// All that it works on.
+    pub(crate) world: Arc<World>,
+    /// No opcode is started any more.
+    closing: CancellationToken,
+    /// Ends the exchanges with agents.
+    exchanges: CancellationToken,
+    /// Ends the writer.
+    stop: CancellationToken,
+    background: Tasks,
+    opcodes: Tasks,
+}
+
+impl Reign {
+    /// Sets a master to work. `broken` is told when a vital part of it ends by itself.
+    pub(crate) fn begin(
+        master: Master,
+        layout: &Layout,
+        keys: (NodeIdentity, Membership, Authority),
+        clock: &Clock,
+        broken: &CancellationToken,
+    ) -> Self {
+        let world = world(&master, layout, keys, clock);
+        let reign = Self {
+            world,
+            closing: CancellationToken::new(),
+            exchanges: CancellationToken::new(),
+            stop: CancellationToken::new(),
+            background: Tasks::new(),
+            opcodes: Tasks::new(),
+        };
+        let tools = Tools {
+            clock: clock.clone(),
+            commits: Arc::clone(&master.commits),
+            published: Arc::clone(&master.published),
+            workers: Workers::new(Arc::clone(&reign.world), reign.opcodes.clone()),
+        };
+        let job = writer::Run {
+            archived: master.archived,
+            closing: reign.closing.clone(),
+            stop: reign.stop.clone(),
+        };
+        let work = writer::run(master.state, tools, master.commands, job);
+        reign.background.spawn("writer", work);
+        let exchanges = exchange::run(Arc::clone(&reign.world), reign.exchanges.clone());
+        reign.background.spawn("exchange", vital(exchanges, broken.clone()));
+        reign
+    }
+
+    /// Starts no more opcodes and asks no more agents; clients may still be answered.
+    pub(crate) fn begin_to_end(&self) {
+        self.closing.cancel();
+        self.exchanges.cancel();
+    }
+
+    /// Lets what runs end, for a while, and ends.
+    ///
+    /// # Errors
+    /// The store does not close.
+    pub(crate) async fn end(self) -> Result<(), DaemonError> {
+        self.begin_to_end();
+        if tokio::time::timeout(END_TIME, self.opcodes.join()).await.is_err() {
+            tracing::warn!("jobs still run; the next start will fail them");
+        }
+        self.stop.cancel();
+        if tokio::time::timeout(END_TIME, self.background.join()).await.is_err() {
+            tracing::warn!("changes still wait for the disk; whether they are made is not known");
+        }
+        self.world.agents.close().await;
+        Ok(self.world.commits.close().await?)
+    }
+}

@@ -1,0 +1,139 @@
+//! Having what a master commits replicated: an engine that leads, and who proposes to it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::{Committed, End, Engine, EngineOptions, Peers, Proposer};
+use queue_format::Epoch;
+use stdx::Tasks;
+use tokio::sync::{mpsc, watch};
+
+use super::reign::Publisher;
+use crate::commits::{Led, OpenEngine};
+use crate::writer::publish::After;
+
+/// Where a proposer's end is told.
+pub type Ended = watch::Sender<Option<End>>;
+
+/// Lets `engine`, which leads in `epoch`, commit what a master submits; `ended` is told when that is
+/// over.
+pub fn propose(
+    engine: Arc<Engine>,
+    epoch: Epoch,
+    publisher: Publisher,
+    tasks: &Tasks,
+    ended: Ended,
+) -> Led {
+    let proposer: Arc<Proposer<After>> = Arc::new(Proposer::new(Arc::clone(&engine), epoch));
+    let run = Arc::clone(&proposer);
+    tasks.spawn("proposer", async move {
+        let end = run.run(publisher.on_committed()).await;
+        tracing::info!(?end, term = epoch.term, "nothing more is proposed");
+        ended.send_replace(Some(end));
+    });
+    (engine, proposer)
+}
+
+/// Opens the engine on the directory of a master that was alone, and goes on in its epoch.
+pub fn go_over(
+    (data, options): (PathBuf, EngineOptions),
+    peers: Arc<dyn Peers>,
+    publisher: Publisher,
+    (tasks, ended): (Tasks, Ended),
+    committed: mpsc::Sender<Committed>,
+) -> OpenEngine {
+    Box::new(move || {
+        Box::pin(async move {
+            let epoch = options.goes_on.unwrap_or_default();
+            let (engine, mut news) = Engine::open(&data, options, peers).await?;
+            tasks.spawn("committed", async move {
+                while let Some(batch) = news.recv().await {
+                    if committed.send(batch).await.is_err() {
+                        tracing::debug!("nobody asks what is committed any more");
+                    }
+                }
+            });
+            let engine = Arc::new(engine);
+            Ok(propose(engine, epoch, publisher, &tasks, ended))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use engine::{Link, PeerError};
+    use queue_format::{Change, Key, Store, StoreOptions};
+
+    use super::*;
+    use crate::commits::Commits;
+    use crate::metrics::Metrics;
+    use crate::testing::config;
+    use crate::writer::publish::Published;
+
+    /// Far more than a flush takes.
+    const SOON: Duration = Duration::from_secs(60);
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Peers for Nobody {
+        fn link(&self, _member: u64, _node: &str) -> Box<dyn Link> {
+            Box::new(Self)
+        }
+    }
+
+    impl Link for Nobody {
+        fn ask(&mut self, _kind: u8, _body: Bytes, _limit: Duration) -> engine::Answer<'_> {
+            let reason = "nobody is there".to_owned();
+            Box::pin(async { Err(PeerError { reason, soon: false }) })
+        }
+    }
+
+    async fn put(commits: &Commits, serial: u64) {
+        let key = Key::parse("queue/serial").unwrap();
+        let change = Change::Put { key, content: format!("{serial}\n").into() };
+        let (reply, done) = tokio::sync::oneshot::channel();
+        commits.submit(vec![change], After::role_entry(Vec::new(), reply), false).unwrap();
+        tokio::time::timeout(SOON, done).await.unwrap().unwrap().unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_master_that_was_alone_goes_on_with_an_engine_in_its_epoch() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = StoreOptions { segment_bytes: 256 << 10, ..StoreOptions::default() };
+        let epoch = Epoch { term: 4, node: 1 };
+        let published = Published::new(Arc::default(), Arc::new(config(&[])), false, 1);
+        let publisher = Publisher::new(Arc::new(published), Arc::new(Metrics::default()));
+        let store = Store::open(dir.path(), options.clone()).unwrap();
+        let commits = Commits::local(store.start(epoch, publisher.clone().callbacks()).unwrap());
+        put(&commits, 1).await;
+        let alone = commits.position();
+
+        let mut engine = EngineOptions::new(1, "n1.example", options.clone());
+        engine.goes_on = Some(epoch);
+        let (tasks, (ended, mut end)) = (Tasks::new(), watch::channel(None));
+        let (tell, mut committed) = mpsc::channel(100);
+        let place = (dir.path().to_owned(), engine);
+        let open = go_over(place, Arc::new(Nobody), publisher, (tasks.clone(), ended), tell);
+        assert!(commits.engine().is_none());
+        commits.go_over(open).await.unwrap();
+        let engine = commits.engine().unwrap();
+        let leads = |standing: &engine::Standing| standing.takes_proposals() == Some(epoch);
+        assert!(engine.wait_for(SOON, leads).await.0);
+        put(&commits, 2).await;
+        assert!(commits.position() > alone && commits.position().epoch == epoch);
+        assert_eq!(committed.recv().await.unwrap().batch.0.len(), 1);
+        let read = commits.reader().read(&Key::parse("queue/serial").unwrap()).unwrap();
+        assert_eq!(read, Some(Bytes::from_static(b"2\n")));
+
+        commits.close().await.unwrap();
+        end.wait_for(|end| *end == Some(End::Closed)).await.unwrap();
+        engine.close().await.unwrap();
+        tasks.join().await;
+        // A master that is alone does not take it back.
+        assert!(Store::open(dir.path(), options).is_err());
+    }
+}

@@ -1,0 +1,269 @@
+//! What stays the same over the reigns of a process: its node, the door for other members, and what
+//! it is at the moment (decision 5, points 4, 5 and 8). Serves replication, below `commits`.
+//!
+//! What changes the seat is an errand: the life of the daemon runs them one after the other.
+//! Questions that change nothing are answered here.
+
+mod digest;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::{AnswerError, Engine, Standing};
+use model::NodeName;
+use parking_lot::RwLock;
+use queue_format::Epoch;
+use rpc::peer::control::{
+    AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerPosition, PeerState,
+    Purge,
+};
+use rpc::peer::{
+    ControlService, EngineService, Gate, Hello, Here, PeerFailure, PeerRefusal, Purpose,
+    RefusalReason, StoreId,
+};
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use crate::commits::Commits;
+use crate::peers::PeerBook;
+
+/// Errands that wait: each comes from an operator or a master that waits for its end.
+const ERRANDS_PENDING_MAX: usize = 16;
+
+/// What a process is.
+#[derive(Debug, Clone)]
+pub enum Seat {
+    /// No store: waits to be invited.
+    Outside,
+    /// Follows.
+    Standby(Arc<Engine>),
+    /// Master, on its own disk or as the leader of an engine.
+    Master {
+        /// By what it commits.
+        commits: Arc<Commits>,
+        /// Its reign.
+        epoch: Epoch,
+    },
+}
+
+impl Seat {
+    /// The engine, where there is one.
+    #[must_use]
+    pub fn engine(&self) -> Option<Arc<Engine>> {
+        match self {
+            Self::Outside => None,
+            Self::Standby(engine) => Some(Arc::clone(engine)),
+            Self::Master { commits, .. } => commits.engine(),
+        }
+    }
+}
+
+/// How an errand ended.
+pub type Outcome<T> = oneshot::Sender<Result<T, String>>;
+
+/// What is to be done that may change the seat.
+#[derive(Debug)]
+pub enum Errand {
+    /// Become this member, if this is none yet.
+    Join {
+        /// The id.
+        member: u64,
+        /// Gets the incarnation of the store.
+        outcome: Outcome<Uuid>,
+    },
+    /// Wipe the store of this member.
+    Purge {
+        /// The id.
+        member: u64,
+        /// Told when it is gone.
+        outcome: Outcome<()>,
+    },
+    /// Have this member lead.
+    HandOver {
+        /// The id.
+        to: u64,
+        /// Told when it leads.
+        outcome: Outcome<()>,
+    },
+}
+
+/// A node's process.
+#[derive(Debug)]
+pub struct House {
+    /// This node.
+    pub node: NodeName,
+    /// Its cluster.
+    pub cluster_uuid: Uuid,
+    /// The other members.
+    pub book: PeerBook,
+    data: PathBuf,
+    seat: RwLock<Seat>,
+    errands: mpsc::Sender<Errand>,
+}
+
+impl House {
+    /// One without a store yet, with the errands that it will be given.
+    #[must_use]
+    pub fn new(
+        (node, cluster_uuid): (NodeName, Uuid),
+        book: PeerBook,
+        data: PathBuf,
+    ) -> (Self, mpsc::Receiver<Errand>) {
+        let (errands, receiver) = mpsc::channel(ERRANDS_PENDING_MAX);
+        let seat = RwLock::new(Seat::Outside);
+        (Self { node, cluster_uuid, book, data, seat, errands }, receiver)
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn seat(&self) -> Seat {
+        self.seat.read().clone()
+    }
+
+    /// Makes it something else, with this store.
+    pub fn sit(&self, seat: Seat, here: StoreId) {
+        self.book.set_here(here);
+        *self.seat.write() = seat;
+    }
+
+    async fn run<T>(&self, make: impl FnOnce(Outcome<T>) -> Errand) -> Result<T, PeerFailure> {
+        let (outcome, done) = oneshot::channel();
+        let ending = |_| PeerFailure::not_now("this masterd is ending");
+        self.errands
+            .send(make(outcome))
+            .await
+            .map_err(|_closed| PeerFailure::not_now("this masterd is ending"))?;
+        done.await.map_err(ending)?.map_err(PeerFailure::failed)
+    }
+
+    fn here(&self) -> Here {
+        Here { cluster_uuid: self.cluster_uuid, store: self.book.here() }
+    }
+
+    fn disk_free_mib(&self) -> u64 {
+        // What cannot be told is not there.
+        stdx::file_system::space(&self.data).map_or(0, |space| space.free_mib)
+    }
+
+    fn outside(&self) -> PeerPosition {
+        let store = self.book.here();
+        PeerPosition {
+            member: store.member,
+            incarnation: store.incarnation,
+            node: self.node.clone(),
+            last: Default::default(),
+            committed: Default::default(),
+            epoch: Epoch::default(),
+            leader: None,
+            voters: Vec::new(),
+            learners: Vec::new(),
+            state: PeerState::Outside,
+            disk_free_mib: self.disk_free_mib(),
+        }
+    }
+
+    fn standing(&self, standing: &Standing, state: PeerState) -> PeerPosition {
+        PeerPosition {
+            last: standing.last,
+            committed: standing.applied,
+            epoch: standing.vote,
+            leader: standing.elected.then_some(standing.vote),
+            voters: standing.members.voters.iter().copied().collect(),
+            learners: standing.members.learners().collect(),
+            state: match &standing.stopped {
+                Some(why) => PeerState::Damaged {
+                    why: format!("its engine has stopped ({why}); start masterd anew there"),
+                },
+                None => state,
+            },
+            ..self.outside()
+        }
+    }
+}
+
+impl Gate for House {
+    fn admit(&self, hello: &Hello) -> Result<(), PeerRefusal> {
+        hello.check(&self.here())?;
+        let (Purpose::Engine, Some(member)) = (hello.purpose, hello.from.store.member) else {
+            return Ok(());
+        };
+        match self.book.place(member) {
+            // Who was just invited knows nobody yet; the allow-list knows who asks.
+            None if self.book.is_empty() => Ok(()),
+            Some(place) if place.target.name == hello.from.node => {
+                if place.store.means(&hello.from.store) {
+                    return Ok(());
+                }
+                let message = format!(
+                    "{} has {}, and {} was invited: it lost its memory, and has to be re-added",
+                    hello.from.node, hello.from.store, place.store
+                );
+                Err(PeerRefusal::new(RefusalReason::Stranger, message))
+            }
+            _ => {
+                let node = &hello.from.node;
+                let message = format!("member {member} does not live on {node}, as is known here");
+                Err(PeerRefusal::new(RefusalReason::Stranger, message))
+            }
+        }
+    }
+}
+
+impl EngineService for House {
+    async fn answer(&self, from: &Hello, kind: u8, body: Bytes) -> Result<Bytes, PeerFailure> {
+        let (Some(engine), Some(member)) = (self.seat().engine(), from.from.store.member) else {
+            return Err(PeerFailure::not_now("there is no engine here at this moment"));
+        };
+        engine.answer(member, kind, body).await.map_err(|error| match error {
+            AnswerError::Malformed { .. } | AnswerError::OutOfTurn | AnswerError::Store { .. } => {
+                PeerFailure::failed(error.to_string())
+            }
+            AnswerError::Stopped { .. } => PeerFailure::not_now(error.to_string()),
+        })
+    }
+}
+
+impl ControlService for House {
+    async fn position(&self, _from: &Hello, _: AskPosition) -> Result<PeerPosition, PeerFailure> {
+        Ok(match self.seat() {
+            Seat::Outside => self.outside(),
+            Seat::Standby(engine) => self.standing(&engine.standing(), PeerState::Standby),
+            Seat::Master { commits, epoch } => match commits.engine() {
+                Some(engine) => self.standing(&engine.standing(), PeerState::Master),
+                None => PeerPosition {
+                    last: commits.position(),
+                    committed: commits.position(),
+                    epoch,
+                    leader: Some(epoch),
+                    voters: vec![epoch.node],
+                    state: PeerState::Master,
+                    ..self.outside()
+                },
+            },
+        })
+    }
+
+    async fn join(&self, _from: &Hello, call: Join) -> Result<Joined, PeerFailure> {
+        let make = |outcome| Errand::Join { member: call.member, outcome };
+        Ok(Joined { incarnation: self.run(make).await? })
+    }
+
+    async fn purge(&self, _from: &Hello, call: Purge) -> Result<(), PeerFailure> {
+        self.run(|outcome| Errand::Purge { member: call.member, outcome }).await
+    }
+
+    async fn lead_and_hand_over(
+        &self,
+        _from: &Hello,
+        call: LeadAndHandOver,
+    ) -> Result<(), PeerFailure> {
+        self.run(|outcome| Errand::HandOver { to: call.to, outcome }).await
+    }
+
+    async fn digest(&self, _from: &Hello, call: AskDigest) -> Result<PeerDigest, PeerFailure> {
+        let engine = self.seat().engine();
+        let engine = engine.ok_or_else(|| PeerFailure::not_now("there is no replica here"))?;
+        digest::digest(&engine, call).await
+    }
+}

@@ -1,0 +1,160 @@
+//! The way to the other members' `masterd`: who they are, by the configuration, and the engine's
+//! links to them. Serves replication, below `commits`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::{Answer, Link, Peers};
+use model::NodeName;
+use model::node::Node;
+use parking_lot::RwLock;
+use rpc::identity::NodeIdentity;
+use rpc::peer::{ControlLink, PeerClient, PeerError, PeerTarget, StoreId};
+use uuid::Uuid;
+
+/// A member as the configuration has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Its node.
+    pub target: PeerTarget,
+    /// Its store.
+    pub store: StoreId,
+}
+
+impl Place {
+    /// Where a node's `masterd` is, and the member that it should have.
+    #[must_use]
+    pub fn of(node: &Node) -> Self {
+        let target = PeerTarget {
+            name: node.name.clone(),
+            address: node.peer_address(),
+            fingerprint: Some(node.fingerprint),
+        };
+        let store = node.member.as_ref().map_or(StoreId::NONE, |member| StoreId {
+            member: Some(member.id),
+            incarnation: member.incarnation,
+        });
+        Self { target, store }
+    }
+}
+
+/// Who asks other members, and what it knows of them; clones share it.
+#[derive(Debug, Clone)]
+pub struct PeerBook {
+    identity: Arc<NodeIdentity>,
+    cluster_uuid: Uuid,
+    pages: Arc<RwLock<Pages>>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    /// This machine's own store.
+    here: StoreId,
+    /// Members by id.
+    members: BTreeMap<u64, Place>,
+}
+
+impl PeerBook {
+    /// An empty one, of the node `identity`.
+    #[must_use]
+    pub fn new(identity: Arc<NodeIdentity>, cluster_uuid: Uuid) -> Self {
+        Self { identity, cluster_uuid, pages: Arc::default() }
+    }
+
+    /// Says what store this machine has.
+    pub fn set_here(&self, here: StoreId) {
+        self.pages.write().here = here;
+    }
+
+    /// What store this machine has.
+    #[must_use]
+    pub fn here(&self) -> StoreId {
+        self.pages.read().here
+    }
+
+    /// Takes over the members of these nodes; who is not among them is none any more.
+    pub fn set_nodes<'a>(&self, nodes: impl IntoIterator<Item = &'a Node>) {
+        let member = |node: &Node| Some((node.member.as_ref()?.id, Place::of(node)));
+        self.pages.write().members = nodes.into_iter().filter_map(member).collect();
+    }
+
+    /// Whether no member is known: that of a node that was just invited, or follows nobody yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pages.read().members.is_empty()
+    }
+
+    /// Where a member is.
+    #[must_use]
+    pub fn place(&self, member: u64) -> Option<Place> {
+        self.pages.read().members.get(&member).cloned()
+    }
+
+    /// Whether this member lives on this node, by the configuration.
+    #[must_use]
+    pub fn lives_on(&self, member: u64, node: &NodeName) -> bool {
+        self.pages.read().members.get(&member).is_some_and(|place| place.target.name == *node)
+    }
+
+    fn client(&self, target: PeerTarget) -> Result<PeerClient, PeerError> {
+        PeerClient::new(&self.identity, self.cluster_uuid, target)
+    }
+
+    /// A link for questions to the `masterd` of a node, whatever store it has.
+    ///
+    /// # Errors
+    /// The node's name is of no use for TLS.
+    pub fn control(&self, node: &Node) -> Result<ControlLink, PeerError> {
+        let here = self.here();
+        Ok(self.client(Place::of(node).target)?.control(here, StoreId::NONE))
+    }
+}
+
+impl Peers for PeerBook {
+    fn link(&self, member: u64, node: &str) -> Box<dyn Link> {
+        Box::new(MemberLink { book: self.clone(), member, node: node.to_owned(), open: None })
+    }
+}
+
+/// The engine's link to one member, made anew when that moves or gets another certificate.
+struct MemberLink {
+    book: PeerBook,
+    member: u64,
+    node: String,
+    open: Option<(StoreId, Place, rpc::peer::Link)>,
+}
+
+impl MemberLink {
+    /// The link as the configuration wants it at this moment.
+    fn current(&mut self) -> Result<&mut rpc::peer::Link, engine::PeerError> {
+        let gone = |reason: String| engine::PeerError { reason, soon: false };
+        let (here, place) = (self.book.here(), self.book.place(self.member));
+        let place = place.ok_or_else(|| {
+            gone(format!("member {} ({}) is not in the configuration", self.member, self.node))
+        })?;
+        let kept = self.open.take().filter(|(from, to, _)| *from == here && *to == place);
+        let link = match kept {
+            Some((_, _, link)) => link,
+            None => {
+                let client = self.book.client(place.target.clone());
+                client.map_err(|error| gone(error.to_string()))?.engine(here, place.store)
+            }
+        };
+        Ok(&mut self.open.insert((here, place, link)).2)
+    }
+}
+
+impl Link for MemberLink {
+    fn ask(&mut self, kind: u8, body: Bytes, limit: Duration) -> Answer<'_> {
+        Box::pin(async move {
+            let link = self.current()?;
+            link.ask(kind, &[&body], limit).await.map_err(|error| engine::PeerError {
+                reason: stdx::daemon::chain(&error),
+                // A connection that broke is made anew at once; who is not there is not asked so.
+                soon: matches!(error, PeerError::Lost { .. } | PeerError::TimedOut { .. }),
+            })
+        })
+    }
+}
