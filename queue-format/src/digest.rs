@@ -73,7 +73,7 @@ impl fmt::Display for Group {
 #[serde(into = "String", try_from = "String")]
 pub struct Hash([u8; 32]);
 
-/// A text that is no [`Hash`].
+/// A text that is no [`struct@Hash`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no SHA-256: it has 64 hexadecimal digits")]
 pub struct NoHash {
