@@ -187,3 +187,27 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         self.ask(Kind::Transfer, body, option.hard_ttl(), message::read_transferred).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::log_id;
+    use queue_format::{Epoch, Position};
+
+    fn entries(bytes: &[usize]) -> Vec<LogEntry> {
+        let entry = |(index, bytes): (u64, &usize)| {
+            let epoch = Epoch { term: 1, node: 1 };
+            let payload = Payload::Normal(Proposal(Bytes::from(vec![0; *bytes])));
+            LogEntry { log_id: log_id(Position { epoch, index }).unwrap(), payload }
+        };
+        (1..).zip(bytes).map(entry).collect()
+    }
+
+    #[test]
+    fn a_question_has_what_fits_and_one_entry_at_least() {
+        assert_eq!(fitting(&entries(&[1_000; 300])), 300);
+        assert_eq!(fitting(&entries(&[APPEND_BYTES_MAX / 2; 3])), 2);
+        assert_eq!(fitting(&entries(&[APPEND_BYTES_MAX + 1, 1])), 1);
+        assert_eq!(fitting(&entries(&[1, APPEND_BYTES_MAX])), 1);
+    }
+}

@@ -187,8 +187,9 @@ impl Commits {
         Ok(())
     }
 
-    /// Commits what waits and ends: a committer with its files complete and its lock free; an
-    /// engine stays, for it goes on following. Later calls do nothing.
+    /// Takes nothing more. A committer has then committed what waited, its files are complete and
+    /// its lock is free. What waits for a proposer is still proposed, and the proposer's end tells
+    /// when that is over; its engine stays, for it goes on following. Later calls do nothing.
     ///
     /// # Errors
     /// The files could not be completed; the next start will do it from the journal.
