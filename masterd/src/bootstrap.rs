@@ -9,9 +9,9 @@ use model::cluster::{
     CANDIDATE_POOL_SIZE, Cluster, MAC_PREFIX, MAX_RUNNING_JOBS, MAX_TRACKED_JOBS, Role,
 };
 use model::enrol::Fingerprint;
-use model::layout::{self, Layout, PEER_PORT};
+use model::layout::{self, Layout};
 use model::node::{Node, NodeRole};
-use model::{NodeName, Timestamp, document};
+use model::{NodeName, Secret, Timestamp, document};
 use queue_format::{Callbacks, Change, Epoch, Key, Store, StoreOptions};
 use rpc::calls::{AllowList, Caller, Membership};
 use rpc::identity::{Authority, IdentityError, load_membership};
@@ -31,6 +31,8 @@ pub struct Init {
     pub primary_ip: IpAddr,
     /// Port of the agent of this node.
     pub rpc_port: u16,
+    /// Port where `masterd` of this node is asked by those of other candidates.
+    pub peer_port: u16,
     /// Rack that the agent of this node serves.
     pub rack: Option<u32>,
     /// Size of the journal's segments, if not the usual one.
@@ -98,10 +100,9 @@ pub enum InitError {
 /// # Errors
 /// There is one already, or something cannot be written. Then it can be tried again.
 pub fn init(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitError> {
-    for path in [layout.data().join(document::CLUSTER), layout.ca_key()] {
-        if path.exists() {
-            return Err(InitError::Exists(path));
-        }
+    let path = layout.data().join(document::CLUSTER);
+    if path.exists() {
+        return Err(InitError::Exists(path));
     }
     match load_membership(layout) {
         Err(IdentityError::NotEnrolled { .. }) => {}
@@ -120,13 +121,8 @@ pub fn init(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitEr
 
 /// Removes the identity of a cluster that was not begun, so that it can be tried again.
 fn undo(layout: &Layout) {
-    let gone = rpc::identity::forget(layout).map_err(|error| error.to_string());
-    let key = layout.ca_key();
-    let gone = gone.and_then(|()| match std::fs::remove_file(&key) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.to_string()),
-        Ok(()) | Err(_) => Ok(()),
-    });
-    if let Err(why) = gone {
+    if let Err(why) = rpc::identity::forget(layout) {
+        let why = stdx::daemon::chain(&why);
         tracing::warn!(why, pki = %layout.pki().display(), "remove this before you try again");
     }
 }
@@ -136,7 +132,6 @@ fn begin(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitError
     let uuid = Uuid::new_v4();
     let authority = Authority::create(&wanted.cluster, now)?;
     let identity = authority.issue(&wanted.node, &[wanted.primary_ip], now)?;
-    authority.store(layout)?;
     let epoch = Epoch { term: 1, node: FIRST_NODE_ID };
     let fingerprint = identity.fingerprint();
     let caller = Caller { name: wanted.node.clone(), fingerprint };
@@ -151,7 +146,7 @@ fn begin(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitError
             allow: AllowList { epoch, callers: vec![caller] },
         },
     )?;
-    store_documents(layout, wanted, uuid, fingerprint, now)?;
+    store_documents(layout, wanted, uuid, (fingerprint, authority.key()), now)?;
     give_to_users(layout)
 }
 
@@ -174,7 +169,7 @@ fn store_documents(
     layout: &Layout,
     wanted: &Init,
     uuid: Uuid,
-    fingerprint: Fingerprint,
+    (fingerprint, authority): (Fingerprint, Secret<String>),
     now: Timestamp,
 ) -> Result<(), InitError> {
     let cluster = Cluster {
@@ -198,6 +193,7 @@ fn store_documents(
     let changes = vec![
         put(document::CLUSTER, json(&cluster)),
         put(document::ROLE, json(&role)),
+        put(document::AUTHORITY, authority.expose().clone().into()),
         put(&document::node(&node.name), json(&node)),
         put(document::QUEUE_VERSION, Bytes::from_static(document::QUEUE_FORMAT.as_bytes())),
         put(document::QUEUE_SERIAL, Bytes::from_static(b"0\n")),
@@ -223,7 +219,7 @@ fn first_node(wanted: &Init, fingerprint: Fingerprint, now: Timestamp) -> Node {
         role: NodeRole::Candidate,
         primary_ip: wanted.primary_ip,
         rpc_port: wanted.rpc_port,
-        peer_port: PEER_PORT,
+        peer_port: wanted.peer_port,
         member: None,
         secondary_ip: wanted.primary_ip,
         fingerprint,
@@ -276,6 +272,7 @@ mod tests {
             node: "n1.example".parse().unwrap(),
             primary_ip: [127, 0, 0, 1].into(),
             rpc_port: 1,
+            peer_port: 2,
             rack: None,
             segment_bytes: Some(1 << 20),
         }

@@ -1,29 +1,42 @@
 //! The life of the daemon: find the state, take the role, serve, end.
+//!
+//! [`run`] makes what lasts as long as the process: the `door` for clients, the one for other members,
+//! the metrics. `life` goes from state to state; [`reign`] is the longest of them, [`replicate`] has
+//! it followed by others, `follow` keeps up with what is committed, `taker` takes the role.
 
+mod door;
+mod follow;
+mod life;
 pub mod load;
 pub mod reign;
 pub mod replicate;
 mod socket;
+mod taker;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use model::NodeName;
 use model::layout::{self, Layout};
-use queue_format::{Durability, Epoch, StartError, Store, StoreOptions};
-use rpc::identity::{Authority, IdentityError, NodeIdentity};
+use queue_format::store::{HeaderError, WipeError};
+use queue_format::{Durability, StartError, StoreOptions};
+use rpc::identity::{IdentityError, NodeIdentity};
+use rpc::peer::{PeerLimits, PeerServer, PeerServerError};
 use stdx::metrics::Endpoint;
 use stdx::{Clock, Tasks};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::commits::Commits;
 use crate::config::Config;
-use crate::luxi_service::LuxiService;
+use crate::house::House;
 use crate::metrics::{self, Metered, Metrics};
-use crate::ssconf;
+use crate::peers::PeerBook;
+use door::Door;
+use follow::Callers;
+use life::{Ending, Life};
 use load::FoundError;
-use reign::{Begin, Publisher, Reign};
 
 /// Files that the process asks to be allowed to open: a socket for each client, and as many for
 /// everything else.
@@ -44,6 +57,22 @@ pub struct Options {
     pub ganeti_ssconf: Option<PathBuf>,
     /// Where numbers are served.
     pub metrics: Endpoint,
+    /// Where other members ask; without it this node is no candidate.
+    pub peers: Endpoint,
+}
+
+impl Options {
+    /// How the store is kept.
+    fn store(&self) -> StoreOptions {
+        let store = StoreOptions {
+            durability: self.durability,
+            file_mode: layout::DOCUMENT_MODE,
+            directory_mode: layout::DIRECTORY_MODE,
+            ..StoreOptions::default()
+        };
+        let segment_bytes = self.segment_bytes.unwrap_or(store.segment_bytes);
+        StoreOptions { segment_bytes, ..store }
+    }
 }
 
 /// A daemon that cannot go on.
@@ -60,7 +89,8 @@ pub enum DaemonError {
     Stranger(NodeName),
     /// Another node is the master.
     #[error(
-        "the master is {master}, not this node ({me}); failing over is not part of this version"
+        "the store here is one that {master} had alone, and this node is {me}; a candidate gets its \
+         store from the master: move this one away, and start `masterd` again"
     )]
     NotMaster {
         /// Who is.
@@ -91,9 +121,39 @@ pub enum DaemonError {
         "a part of the daemon ended by itself, which the log tells more of; start the daemon anew"
     )]
     PartEnded,
-    /// Signals cannot be awaited.
-    #[error("cannot wait for signals")]
-    Signals(#[source] std::io::Error),
+    /// The store's header does not read.
+    #[error("cannot tell whose store this is")]
+    Header(#[from] HeaderError),
+    /// What a member left that is none any more does not go.
+    #[error("cannot finish to wipe a store")]
+    Wipe(#[from] WipeError),
+    /// The store of a member does not open.
+    #[error("cannot open the store of a member")]
+    Open(#[from] engine::OpenError),
+    /// The engine cannot go on.
+    #[error("the replication engine has stopped ({reason}); start the daemon anew")]
+    EngineStopped {
+        /// What it said.
+        reason: String,
+    },
+    /// The authority's key is nowhere.
+    #[error(
+        "the key of the cluster's authority is neither in the store nor on this machine; put the \
+         copy that you kept at `etc/gantry/pki/ca.key`"
+    )]
+    NoAuthority,
+    /// Other members cannot ask.
+    #[error("cannot listen on {address} for other members; `--peers` sets another address")]
+    Peers {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The door for other members does not open.
+    #[error("cannot serve other members")]
+    PeerServer(#[from] PeerServerError),
     /// The store does not close.
     #[error("cannot close the store")]
     Close(#[from] queue_format::CloseError),
@@ -107,60 +167,98 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let clock = Clock::system();
     let layout = options.layout.clone();
     let (identity, membership) = NodeIdentity::load(&layout)?;
-    let authority = Authority::load(&layout)?;
-    let store = open(&options)?;
-    let found = load::load(&store.reader()).map_err(DaemonError::Found)?;
-    let (id, me) = check_role(&found.config, identity.name())?;
+    let identity = Arc::new(identity);
+    let me = identity.name().clone();
+    let callers = Callers::new(layout.clone());
+    let book = PeerBook::new(Arc::clone(&identity), membership.cluster_uuid);
+    let place = (me.clone(), membership.cluster_uuid);
+    let (house, errands) = House::new(place, book, layout.data());
+    let (end, ends) = watch::channel(false);
+    let (luxi, around) = (Tasks::new(), Tasks::new());
+    let ending = Ending {
+        asked: CancellationToken::new(),
+        broken: CancellationToken::new(),
+        luxi: (end.clone(), luxi.clone()),
+    };
+    let broken = ending.broken.clone();
+    around.spawn("signals", hear_signals(ending.asked.clone(), broken.clone(), ends.clone()));
+    around.spawn("allow-list", callers.clone().run(ends.clone()));
+    let peers = serve_peers(options.peers, &identity, &callers, &house).await?;
+    let life = Life {
+        options: options.clone(),
+        clock,
+        identity,
+        membership,
+        house,
+        errands,
+        door: Door::new(me),
+        callers,
+        metrics: Arc::new(Metrics::default()),
+        followers: Tasks::new(),
+        ending,
+    };
+    let (door, metrics) = (life.door.clone(), Arc::clone(&life.metrics));
+    let state = life.first().await?;
+    // The store's lock is held by now, where there is one; so what is there is a leftover.
     let sockets = socket::bind(layout.luxi_socket(), options.ganeti_socket.as_deref())?;
-    let metrics = Arc::new(Metrics::default());
-    let epoch = Epoch { term: found.config.role.term + 1, node: id };
-    let (reader, position) = (store.reader(), store.recovered().position);
-    let begin = Begin { found, reader, position, me: me.clone(), epoch, metrics };
-    let local =
-        |publisher: Publisher| store.start(epoch, publisher.callbacks()).map(Commits::local);
-    let master = reign::take_role(begin, &clock, local).await?;
     let (listeners, sockets) = socket::publish(sockets)?;
-    let broken = CancellationToken::new();
-    let keys = (identity, membership, authority);
-    let reign = Reign::begin(master, &layout, keys, &clock, &broken);
-    let world = Arc::clone(&reign.world);
-    let (end_luxi, luxi_ends) = watch::channel(false);
-    let service = LuxiService::new(Arc::clone(&world));
-    let service = Arc::new(Metered::new(service, Arc::clone(&world.metrics)));
-    let luxi = Tasks::new();
-    luxi.spawn("metrics", metrics::run(Arc::clone(&world), options.metrics, luxi_ends.clone()));
-    if let Some(directory) = options.ganeti_ssconf {
-        let published = Arc::clone(&world.published);
-        luxi.spawn("ssconf", ssconf::run(directory, published, luxi_ends.clone()));
-    }
-    let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
-    let serve = luxi::serve(listeners, service, limits, luxi_ends);
-    luxi.spawn("luxi", vital(serve, broken.clone()));
     let paths: Vec<_> = sockets.iter().map(socket::Published::path).collect();
     let version = env!("CARGO_PKG_VERSION");
-    tracing::info!(node = %me, version, term = epoch.term, ?paths, "master serves");
+    tracing::info!(node = %life.membership.node, version, ?paths, "clients are let in");
+    let numbers = (door.clone(), Arc::clone(&metrics));
+    around.spawn("metrics", metrics::run(move || numbers.0.page(&numbers.1), options.metrics, ends.clone()));
+    let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
+    let service = Arc::new(Metered::new(door, metrics));
+    luxi.spawn("luxi", vital(luxi::serve(listeners, service, limits, ends), broken));
     stdx::daemon::notify_ready("serving");
 
-    let asked = until_the_end(&broken).await;
-    stdx::daemon::notify_stopping();
-    reign.begin_to_end();
-    end_luxi.send_replace(true);
-    luxi.join().await;
-    let ended = reign.end().await;
+    let ended = life.live(state).await;
+    end.send_replace(true);
+    if let Some(peers) = peers {
+        peers.stop().await;
+    }
+    around.join().await;
     sockets.iter().for_each(socket::Published::remove);
-    ended?;
     tracing::info!("ended");
-    asked
+    ended
 }
 
-/// Waits until the daemon is asked to end, or a vital part of it has ended.
-async fn until_the_end(broken: &CancellationToken) -> Result<(), DaemonError> {
-    tokio::select! {
-        signal = stdx::daemon::asked_to_end() => {
-            tracing::info!(signal = signal.map_err(DaemonError::Signals)?, "asked to end");
-            Ok(())
+/// Lets other members ask, where that is wanted.
+async fn serve_peers(
+    endpoint: Endpoint,
+    identity: &NodeIdentity,
+    callers: &Callers,
+    house: &House,
+) -> Result<Option<PeerServer<House>>, DaemonError> {
+    let Some(address) = endpoint.address() else { return Ok(None) };
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|error| DaemonError::Peers { address, error })?;
+    let limits = PeerLimits::default();
+    let server = PeerServer::start(listener, identity, callers.allowed(), house.clone(), limits)?;
+    tracing::info!(address = %server.address(), "other members may ask");
+    Ok(Some(server))
+}
+
+/// Waits for a signal that asks the process to end.
+async fn hear_signals(
+    asked: CancellationToken,
+    broken: CancellationToken,
+    mut ends: watch::Receiver<bool>,
+) {
+    let signal = tokio::select! {
+        signal = stdx::daemon::asked_to_end() => signal,
+        _ = ends.wait_for(|end| *end) => return,
+    };
+    match signal {
+        Ok(signal) => {
+            tracing::info!(signal, "asked to end");
+            stdx::daemon::notify_stopping();
+            asked.cancel();
         }
-        () = broken.cancelled() => Err(DaemonError::PartEnded),
+        Err(error) => {
+            tracing::error!(%error, "cannot wait for signals");
+            broken.cancel();
+        }
     }
 }
 
@@ -169,35 +267,6 @@ async fn until_the_end(broken: &CancellationToken) -> Result<(), DaemonError> {
 async fn vital(part: impl Future<Output = ()>, broken: CancellationToken) {
     let _guard = broken.drop_guard();
     part.await;
-}
-
-fn open(options: &Options) -> Result<Store, DaemonError> {
-    let mut store = StoreOptions {
-        durability: options.durability,
-        file_mode: layout::DOCUMENT_MODE,
-        directory_mode: layout::DIRECTORY_MODE,
-        ..StoreOptions::default()
-    };
-    store.segment_bytes = options.segment_bytes.unwrap_or(store.segment_bytes);
-    let path = options.layout.data();
-    let opened = Store::open(&path, store);
-    let store = opened.map_err(|error| FoundError::Open { path, error })?;
-    let recovered = store.recovered();
-    if let Some(found) = recovered.upgraded_from {
-        tracing::warn!(
-            from = found,
-            to = queue_format::store::FORMAT,
-            "the store was of an older format and is of this version's from here on; an older \
-             version needs a copy from before"
-        );
-    }
-    tracing::info!(
-        position = recovered.position.index,
-        batches = recovered.replayed_batches,
-        keys = recovered.replayed_keys,
-        "store is open"
-    );
-    Ok(store)
 }
 
 /// Id and name of this node, if it is the master.

@@ -88,8 +88,8 @@ pub enum Errand {
     },
 }
 
-/// A node's process.
-#[derive(Debug)]
+/// A node's process; clones share it.
+#[derive(Debug, Clone)]
 pub struct House {
     /// This node.
     pub node: NodeName,
@@ -98,7 +98,7 @@ pub struct House {
     /// The other members.
     pub book: PeerBook,
     data: PathBuf,
-    seat: RwLock<Seat>,
+    seat: Arc<RwLock<Seat>>,
     errands: mpsc::Sender<Errand>,
 }
 
@@ -111,7 +111,7 @@ impl House {
         data: PathBuf,
     ) -> (Self, mpsc::Receiver<Errand>) {
         let (errands, receiver) = mpsc::channel(ERRANDS_PENDING_MAX);
-        let seat = RwLock::new(Seat::Outside);
+        let seat = Arc::new(RwLock::new(Seat::Outside));
         (Self { node, cluster_uuid, book, data, seat, errands }, receiver)
     }
 

@@ -3,7 +3,7 @@
 //! The path of a job, in reading order: [`luxi_service`] takes a request; [`writer`] is the one
 //! writer of [`jobs`] and [`config`], which become durable by [`commits`]; a worker
 //! ([`jobs::worker`]) takes [`locks`] and runs a logical unit ([`lu`]), which calls [`agents`]; [`peers`] are the
-//! other candidates, and [`house`] is what they ask;
+//! other candidates, and [`house`] is what they ask, `members` sees to it that there are enough of them;
 //! [`verify`] is what one looks for in a check; [`role`] holds the rules of who is master. Beside it:
 //! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`secrets`] holds what must
 //! not be in a job, [`ssconf`] what Ganeti's tools read in files, [`users`] knows names, [`metrics`]
@@ -21,6 +21,7 @@ pub mod agents;
 pub mod house;
 pub mod locks;
 pub mod lu;
+mod members;
 pub mod peers;
 pub mod role;
 pub mod verify;

@@ -1,6 +1,6 @@
 //! `masterd`: the master daemon.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -8,7 +8,7 @@ use masterd::bootstrap::{self, Init};
 use masterd::daemon::{self, Options};
 use masterd::options::{Action, Command, InitArguments, Serve};
 use masterd::upgrade::{self, Report};
-use model::layout::{Layout, MASTER_METRICS_PORT};
+use model::layout::{Layout, MASTER_METRICS_PORT, PEER_PORT};
 use model::{NodeName, Timestamp};
 use rpc::identity::IdentityError;
 use stdx::Clock;
@@ -85,6 +85,7 @@ fn init(layout: &Layout, arguments: InitArguments, segment_bytes: Option<u64>) -
         node,
         primary_ip: arguments.primary_ip,
         rpc_port: arguments.rpc_port,
+        peer_port: arguments.peer_port,
         rack: arguments.rack,
         segment_bytes,
     };
@@ -120,14 +121,6 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
             return fail(ME, &why, EXIT_NO_CLUSTER);
         }
         Err(error) => return fail(ME, &chain(&error), EXIT_CONFIGURATION),
-        Ok(member) if !layout.ca_key().exists() => {
-            let why = format!(
-                "this machine is the node {} of the cluster {} and not its master, where `masterd` \
-                 runs; here it is `noded`",
-                member.node, member.cluster_name
-            );
-            return fail(ME, &why, EXIT_NOT_MASTER);
-        }
         Ok(_) => {}
     }
     let log = Log {
@@ -139,6 +132,7 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
         return fail(ME, &chain(&error), EXIT_CONFIGURATION);
     }
     let metrics = serve.metrics.unwrap_or_else(|| default_metrics(&layout));
+    let peers = serve.peers.unwrap_or_else(|| default_peers(&layout));
     let options = Options {
         layout,
         durability: serve.durability,
@@ -146,6 +140,7 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
         ganeti_socket: serve.ganeti_socket.clone(),
         ganeti_ssconf: serve.ganeti_ssconf.clone(),
         metrics,
+        peers,
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -167,6 +162,14 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
 fn default_metrics(layout: &Layout) -> Endpoint {
     if layout.is_installed() {
         Endpoint::At((Ipv4Addr::LOCALHOST, MASTER_METRICS_PORT).into())
+    } else {
+        Endpoint::Nowhere
+    }
+}
+
+fn default_peers(layout: &Layout) -> Endpoint {
+    if layout.is_installed() {
+        Endpoint::At((Ipv6Addr::UNSPECIFIED, PEER_PORT).into())
     } else {
         Endpoint::Nowhere
     }

@@ -8,18 +8,16 @@ mod page;
 mod table;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use ::luxi::Request;
 use queue_format::Flushed;
 use rpc::RpcError;
-use stdx::metrics::{Counter, Endpoint, Histogram, LATENCY, SIZE, serve};
+use stdx::metrics::{Counter, Endpoint, Histogram, LATENCY, Page, SIZE, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::lu::World;
-
 pub use luxi::Metered;
+pub(crate) use page::page;
 pub use table::FAMILIES;
 
 /// What is counted where it happens; each is a few additions to atomics.
@@ -113,16 +111,20 @@ impl Metrics {
     }
 }
 
-/// Serves the numbers of `world` until `stopped`, if the address can be had: a master without
-/// numbers is better than none.
-pub async fn run(world: Arc<World>, endpoint: Endpoint, stopped: watch::Receiver<bool>) {
+/// Serves what `page` takes until `stopped`, if the address can be had: a master without numbers is
+/// better than none.
+pub async fn run(
+    page: impl Fn() -> Page + Send + Sync + 'static,
+    endpoint: Endpoint,
+    stopped: watch::Receiver<bool>,
+) {
     let Some(address) = endpoint.address() else { return };
     let bound = TcpListener::bind(address).await;
     match bound.and_then(|listener| Ok((listener.local_addr()?, listener))) {
         Ok((address, listener)) => {
             tracing::info!(%address, "metrics are served");
             warn_if_open(address);
-            serve(listener, move || page::page(&world).text(), stopped).await;
+            serve(listener, move || page().text(), stopped).await;
         }
         Err(error) => tracing::warn!(
             %address,

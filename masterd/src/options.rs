@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use model::NodeName;
-use model::layout::RPC_PORT;
+use model::layout::{PEER_PORT, RPC_PORT};
 use queue_format::Durability;
 use stdx::daemon::LogFormat;
 use stdx::metrics::Endpoint;
@@ -62,6 +62,10 @@ pub struct Serve {
     /// root is `/`, else none]
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<Endpoint>,
+    /// Address and port where masterd of other candidates ask, or `none`: then this node is no
+    /// candidate [default: [::]:1817 if the root is `/`, else none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub peers: Option<Endpoint>,
 }
 
 /// What to do instead of serving.
@@ -88,6 +92,9 @@ pub struct InitArguments {
     /// Port of this node's agent.
     #[arg(long, value_name = "PORT", default_value_t = RPC_PORT)]
     pub rpc_port: u16,
+    /// Port where masterd of this node is asked by those of other candidates.
+    #[arg(long, value_name = "PORT", default_value_t = PEER_PORT)]
+    pub peer_port: u16,
     /// Rack that this node's agent serves.
     #[arg(long, value_name = "NUMBER")]
     pub rack: Option<u32>,

@@ -107,8 +107,15 @@ impl PeerBook {
     /// # Errors
     /// The node's name is of no use for TLS.
     pub fn control(&self, node: &Node) -> Result<ControlLink, PeerError> {
-        let here = self.here();
-        Ok(self.client(Place::of(node).target)?.control(here, StoreId::NONE))
+        self.ask(Place { store: StoreId::NONE, ..Place::of(node) })
+    }
+
+    /// A link for questions to one member.
+    ///
+    /// # Errors
+    /// The node's name is of no use for TLS.
+    pub fn ask(&self, place: Place) -> Result<ControlLink, PeerError> {
+        Ok(self.client(place.target)?.control(self.here(), place.store))
     }
 }
 

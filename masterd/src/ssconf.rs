@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::node::{Node, NodeRole};
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::writer::publish::{Published, Snapshot};
@@ -60,8 +60,8 @@ pub fn files(config: &Config) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// Keeps the files in `directory` until `stop` turns true. What cannot be written is in the log.
-pub async fn run(directory: PathBuf, published: Arc<Published>, mut stop: watch::Receiver<bool>) {
+/// Keeps the files in `directory` until the reign is `over`. What cannot be written is in the log.
+pub async fn run(directory: PathBuf, published: Arc<Published>, over: CancellationToken) {
     let mut news = published.subscribe();
     let mut written = BTreeMap::new();
     loop {
@@ -72,7 +72,7 @@ pub async fn run(directory: PathBuf, published: Arc<Published>, mut stop: watch:
             tracing::warn!(%path, %error, "the files for Ganeti's tools cannot be written");
         }
         tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => return,
+            () = over.cancelled() => return,
             changed = news.changed() => {
                 if changed.is_err() {
                     return;

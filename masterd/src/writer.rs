@@ -78,6 +78,13 @@ pub enum Command {
         /// Told when that is so.
         reply: oneshot::Sender<()>,
     },
+    /// No opcode is to start until [`Command::Resume`].
+    Pause {
+        /// Told when none runs.
+        quiet: oneshot::Sender<()>,
+    },
+    /// Opcodes may start again.
+    Resume,
     /// Somebody wants to know why jobs wait. Nothing is changed, so nothing is committed.
     Explain {
         /// Which, at most [`WAITS_ASKED_MAX`].
@@ -94,6 +101,8 @@ impl std::fmt::Debug for Command {
             Self::Transact { .. } => f.write_str("Transact"),
             Self::TransactAt { .. } => f.write_str("TransactAt"),
             Self::GoOver { .. } => f.write_str("GoOver"),
+            Self::Pause { .. } => f.write_str("Pause"),
+            Self::Resume => f.write_str("Resume"),
             Self::Explain { jobs, .. } => f.debug_tuple("Explain").field(jobs).finish(),
         }
     }
@@ -164,6 +173,25 @@ impl Writer {
         let (reply, done) = oneshot::channel();
         self.commands.send(Command::GoOver { open, reply }).await.map_err(|_closed| refused())?;
         done.await.map_err(|_dropped| unknown())
+    }
+
+    /// Has no opcode start until [`Writer::resume`]; returns when none runs, and then everything
+    /// that they did is decided.
+    ///
+    /// # Errors
+    /// The master is ending.
+    pub async fn pause(&self) -> Result<(), Exception> {
+        let (quiet, is_quiet) = oneshot::channel();
+        self.commands.send(Command::Pause { quiet }).await.map_err(|_closed| refused())?;
+        is_quiet.await.map_err(|_dropped| refused())
+    }
+
+    /// Has opcodes start again.
+    ///
+    /// # Errors
+    /// The master is ending.
+    pub async fn resume(&self) -> Result<(), Exception> {
+        self.commands.send(Command::Resume).await.map_err(|_closed| refused())
     }
 
     /// Why jobs wait, as far as the queue knows; at most [`WAITS_ASKED_MAX`] are answered for.
@@ -286,13 +314,22 @@ struct Desk {
     running: foldhash::HashMap<JobId, Leash>,
     round: Round,
     bytes_max: usize,
+    pause: Option<Pause>,
+}
+
+/// A time without opcodes.
+struct Pause {
+    /// Told when none runs.
+    quiet: Option<oneshot::Sender<()>>,
+    /// Those that were to start.
+    withheld: Vec<Start>,
 }
 
 impl Desk {
     fn new(state: State, tools: Tools, closing: CancellationToken) -> Self {
         let bytes_max = tools.commits.submission_bytes_max();
         let (running, round) = (foldhash::HashMap::default(), Round::default());
-        Self { state, tools, closing, running, round, bytes_max }
+        Self { state, tools, closing, running, round, bytes_max, pause: None }
     }
 
     fn now(&self) -> Timestamp {
@@ -329,6 +366,16 @@ impl Desk {
                     self.transact(decide, reply).await;
                 }
                 Command::GoOver { open, reply } => self.go_over(open, reply).await,
+                Command::Pause { quiet } => {
+                    let withheld = self.pause.take().map(|pause| pause.withheld);
+                    let withheld = withheld.unwrap_or_default();
+                    self.pause = Some(Pause { quiet: Some(quiet), withheld });
+                }
+                Command::Resume => {
+                    if let Some(pause) = self.pause.take() {
+                        self.round.effects.start.extend(pause.withheld);
+                    }
+                }
                 Command::Explain { jobs, reply } => {
                     // A client that left does not need its answer.
                     drop(reply.send(self.state.queue.waits(&jobs)));
@@ -401,6 +448,10 @@ impl Desk {
             // They stay "waiting" on disk, and the next start queues them anew.
             return false;
         }
+        if let Some(pause) = &mut self.pause {
+            pause.withheld.extend(start);
+            return false;
+        }
         let any = !start.is_empty();
         for start in start {
             let leash = Leash::default();
@@ -437,6 +488,12 @@ impl Desk {
         }
         for (job, priority) in reprioritize {
             self.tools.workers.reprioritize(job, priority);
+        }
+        if self.running.is_empty()
+            && let Some(quiet) = self.pause.as_mut().and_then(|pause| pause.quiet.take())
+        {
+            // Who asked may have given up.
+            quiet.send(()).unwrap_or(());
         }
     }
 }

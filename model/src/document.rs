@@ -17,6 +17,8 @@ pub const ARCHIVE: &str = "queue/archive";
 pub const CLUSTER: &str = "config/cluster";
 /// Who is master.
 pub const ROLE: &str = "config/role";
+/// The key of the cluster's authority, PEM; readable by the master's user alone.
+pub const AUTHORITY: &str = "config/authority";
 /// Directory of nodes.
 pub const NODES: &str = "config/nodes";
 /// Directory of the queue's filter rules.
@@ -45,6 +47,7 @@ pub const TABLE: &[(&str, &str)] = &[
     (QUEUE_DRAIN, "present while no new jobs are taken"),
     (CLUSTER, "the cluster as a whole"),
     (ROLE, "who is master, under which epoch"),
+    (AUTHORITY, "the key that signs certificates"),
     ("config/nodes/NAME", "a node"),
     ("config/filters/UUID", "a filter rule of the queue"),
     ("config/groups/NAME", "a node group, once it was changed"),

@@ -38,8 +38,6 @@ pub const SOCKET_MODE: u32 = 0o660;
 pub const DOCUMENT_MODE: u32 = 0o640;
 /// Mode of directories of the store.
 pub const DIRECTORY_MODE: u32 = 0o750;
-/// Mode of the cluster CA's private key: the master's user alone.
-pub const CA_KEY_MODE: u32 = 0o600;
 /// Mode of the node's private key: both daemons of the machine use it.
 pub const NODE_KEY_MODE: u32 = 0o640;
 /// Mode of what is no secret.
@@ -76,7 +74,7 @@ paths! {
     pki = "etc/gantry/pki", MASTER_USER, "0770";
     /// Certificate of the cluster's authority.
     ca_certificate = "etc/gantry/pki/ca.pem", MASTER_USER, "0644";
-    /// Private key of the cluster's authority, on the master.
+    /// Where versions before replication kept the authority's key; it is in the store now.
     ca_key = "etc/gantry/pki/ca.key", MASTER_USER, "0600";
     /// This node's certificate.
     node_certificate = "etc/gantry/pki/node.pem", MASTER_USER, "0644";

@@ -225,8 +225,9 @@ impl Agent {
             return Err(Failure::failed(message));
         }
         let layout = self.layout.clone();
-        if layout.ca_key().exists() {
-            return Err(Failure::failed("this node holds the key of the cluster's authority"));
+        if layout.data().join(model::document::CLUSTER).exists() {
+            let text = "this node holds the cluster's store; make it no candidate first";
+            return Err(Failure::failed(text));
         }
         let forgotten = tokio::task::spawn_blocking(move || rpc::identity::forget(&layout)).await;
         forgotten

@@ -7,7 +7,7 @@
 //! (`commit`); a second thread brings `files` up to date with what is `pending`; a third makes
 //! durable what is `dirty` (`checkpoint`) and says so in the `header`. `naive` does without a
 //! journal; `replicated` is the same store below a replication engine, `frozen` reads one moment of it
-//! while it goes on, and `incoming` and `install` make it what another member sent.
+//! while it goes on, and `incoming` and `install` make it what another member sent. `wipe` removes it all.
 
 mod admission;
 mod callbacks;
@@ -30,6 +30,7 @@ mod resolve;
 mod scan;
 mod threads;
 mod walk;
+mod wipe;
 
 #[cfg(test)]
 mod crash_tests;
@@ -68,6 +69,7 @@ pub use queue::{
 };
 pub use replicated::{Recorder, RecoveredLog, ReplicatedStore};
 pub use scan::{Reader, Scan};
+pub use wipe::{WipeError, wipe};
 
 /// What an answer rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use sha2::{Digest, Sha256};
 
 use model::enrol::Fingerprint;
-use model::{NodeName, Timestamp};
+use model::{NodeName, Secret, Timestamp};
 
 mod error;
 mod files;
@@ -73,6 +73,12 @@ impl Authority {
     #[must_use]
     pub fn certificate(&self) -> &str {
         &self.certificate
+    }
+
+    /// Its key, PEM.
+    #[must_use]
+    pub fn key(&self) -> Secret<String> {
+        Secret::new(self.key.serialize_pem())
     }
 
     /// Until when its certificate is valid.

@@ -130,6 +130,17 @@ impl Engine {
         }
     }
 
+    /// Whether the lead could be handed to the member `to`, once it has what it still lacks.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn could_lead(&self, to: u64) -> Result<(), HandOverError> {
+        match self.can_lead(to, &self.standing()) {
+            Err(HandOverError::Behind { .. }) => Ok(()),
+            can => can,
+        }
+    }
+
     /// Whether `to` could lead at once: it votes, was heard within a lease, and has everything.
     fn can_lead(&self, to: u64, standing: &Standing) -> Result<(), HandOverError> {
         if standing.leads.is_none() {

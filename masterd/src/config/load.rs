@@ -91,6 +91,8 @@ impl Loader {
         match (directory, key) {
             (_, document::CLUSTER) => self.cluster = Some(parse(key, content)?),
             (_, document::ROLE) => self.role = Some(parse(key, content)?),
+            // Not for the configuration, which many read.
+            (_, document::AUTHORITY) => {}
             (_, document::IPAM) => self.rest.ipam = Some(Arc::new(parse(key, content)?)),
             (document::NODES, _) => {
                 let node: model::node::Node = parse(key, content)?;

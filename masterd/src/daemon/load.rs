@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use model::{Job, JobId, JobStatus, Timestamp, document};
+use model::{Job, JobId, JobStatus, Secret, Timestamp, document};
 use queue_format::{Key, OpenError, Reader};
 
 use crate::config::Config;
@@ -40,7 +40,7 @@ pub enum FoundError {
         #[source]
         error: JobFileError,
     },
-    /// A small file of the queue is damaged.
+    /// A small file is damaged.
     #[error("`{key}` holds `{found}`, not {wanted}")]
     Queue {
         /// Its key.
@@ -107,6 +107,20 @@ pub fn load(store: &Reader) -> Result<Found, FoundError> {
     }
     let drained = store.read(&key(document::QUEUE_DRAIN))?.is_some();
     Ok(Found { config, jobs, serial, drained, archived })
+}
+
+/// The authority's key, where the store has it.
+///
+/// # Errors
+/// It cannot be read.
+pub fn authority(store: &Reader) -> Result<Option<Secret<String>>, FoundError> {
+    let Some(content) = store.read(&key(document::AUTHORITY))? else { return Ok(None) };
+    let text = String::from_utf8(content.to_vec()).map_err(|error| FoundError::Queue {
+        key: document::AUTHORITY,
+        found: error.to_string(),
+        wanted: "the authority's key, PEM",
+    })?;
+    Ok(Some(Secret::new(text)))
 }
 
 /// How the archived jobs ended that these depend on.

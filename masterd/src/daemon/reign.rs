@@ -1,12 +1,13 @@
 //! One reign: from the role entry to the end of the role, or of the process.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::cluster::Role;
 use model::layout::Layout;
-use model::{Job, JobId, JobStatus, NodeName, Timestamp};
+use model::{Job, JobId, JobStatus, NodeName, Secret, Timestamp, document};
 use queue_format::{Callbacks, Epoch, Position, Reader, Refusal, StartError};
 use rpc::Client;
 use rpc::calls::Membership;
@@ -70,6 +71,15 @@ pub(crate) struct Begin {
     pub(crate) epoch: Epoch,
     /// Where it is counted.
     pub(crate) metrics: Arc<Metrics>,
+    /// The authority's key, where the store does not have it yet.
+    pub(crate) adopt: Option<Secret<String>>,
+}
+
+/// What a master is known by to agents, and makes nodes with.
+pub(crate) struct Keys {
+    pub(crate) identity: Arc<NodeIdentity>,
+    pub(crate) membership: Membership,
+    pub(crate) authority: Authority,
 }
 
 /// Shows what is committed, and counts it.
@@ -108,7 +118,7 @@ pub(crate) async fn take_role(
     clock: &Clock,
     start: impl FnOnce(Publisher) -> Result<Commits, StartError>,
 ) -> Result<Master, DaemonError> {
-    let Begin { found, reader, position, me, epoch, metrics } = begin;
+    let Begin { found, reader, position, me, epoch, metrics, adopt } = begin;
     let Found { mut config, jobs, serial, drained, archived } = found;
     let now = Timestamp::from_micros(clock.now_micros());
     let requests = load::requests(&reader, &jobs, serial, now)?;
@@ -126,6 +136,10 @@ pub(crate) async fn take_role(
     let role = Role { master: me, term: epoch.term, node: epoch.node, since: now };
     let mut documents = Vec::new();
     ConfigChange::Role(role).apply(&mut config, &mut documents);
+    documents.extend(adopt.map(|key| {
+        let content = Some(key.expose().clone().into());
+        Document { key: document::AUTHORITY.to_owned(), content }
+    }));
     let config = Arc::new(config);
     let view = Arc::new(View::default());
     let begun_at = position.index + 1;
@@ -180,9 +194,10 @@ async fn commit_role(
 pub(crate) fn world(
     master: &Master,
     layout: &Layout,
-    (identity, membership, authority): (NodeIdentity, Membership, Authority),
+    keys: Keys,
     clock: &Clock,
 ) -> Arc<World> {
+    let Keys { identity, membership, authority } = keys;
     let caller = Caller {
         authority,
         epoch: master.epoch,
@@ -192,7 +207,7 @@ pub(crate) fn world(
         clock: clock.clone(),
         metrics: Arc::clone(&master.metrics),
     };
-    let client = Client::new(Arc::new(identity), Tasks::new());
+    let client = Client::new(identity, Tasks::new());
     Arc::new(World {
         writer: master.writer.clone(),
         published: Arc::clone(&master.published),
@@ -220,6 +235,8 @@ pub(crate) struct Reign {
     /// Ends the writer.
     stop: CancellationToken,
     background: Tasks,
+    /// What goes on beside it and needs no word before it ends.
+    companions: Tasks,
     opcodes: Tasks,
 }
 
@@ -228,7 +245,7 @@ impl Reign {
     pub(crate) fn begin(
         master: Master,
         layout: &Layout,
-        keys: (NodeIdentity, Membership, Authority),
+        keys: Keys,
         clock: &Clock,
         broken: &CancellationToken,
     ) -> Self {
@@ -239,6 +256,7 @@ impl Reign {
             exchanges: CancellationToken::new(),
             stop: CancellationToken::new(),
             background: Tasks::new(),
+            companions: Tasks::new(),
             opcodes: Tasks::new(),
         };
         let tools = Tools {
@@ -259,6 +277,40 @@ impl Reign {
         reign
     }
 
+    /// Has something go on beside it until it ends.
+    pub(crate) fn accompany<F>(&self, name: &'static str, companion: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.companions.spawn(name, companion);
+    }
+
+    /// Starts no opcode until [`Self::resume`], and waits until none runs; whether that came to be
+    /// within `limit`.
+    pub(crate) async fn pause(&self, limit: Duration) -> bool {
+        tokio::time::timeout(limit, self.world.writer.pause()).await.is_ok_and(|quiet| quiet.is_ok())
+    }
+
+    /// Starts opcodes again, those that were to start meanwhile too.
+    pub(crate) async fn resume(&self) {
+        if self.world.writer.resume().await.is_err() {
+            tracing::info!("the reign ends before it could go on");
+        }
+    }
+
+    /// Ends at once, since another member reigns: what opcodes still do is refused by the agents.
+    pub(crate) async fn abandon(self) {
+        self.begin_to_end();
+        self.stop.cancel();
+        self.companions.shutdown().await;
+        self.opcodes.shutdown().await;
+        self.background.shutdown().await;
+        self.world.agents.close().await;
+        if let Err(error) = self.world.commits.close().await {
+            tracing::warn!(%error, "what was submitted last may or may not be committed");
+        }
+    }
+
     /// Starts no more opcodes and asks no more agents; clients may still be answered.
     pub(crate) fn begin_to_end(&self) {
         self.closing.cancel();
@@ -271,6 +323,7 @@ impl Reign {
     /// The store does not close.
     pub(crate) async fn end(self) -> Result<(), DaemonError> {
         self.begin_to_end();
+        self.companions.shutdown().await;
         if tokio::time::timeout(END_TIME, self.opcodes.join()).await.is_err() {
             tracing::warn!("jobs still run; the next start will fail them");
         }

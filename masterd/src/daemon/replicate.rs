@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::{Committed, End, Engine, EngineOptions, Peers, Proposer};
+use engine::{End, Engine, EngineOptions, Peers, Proposer};
 use queue_format::Epoch;
 use stdx::Tasks;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
+use uuid::Uuid;
 
+use super::follow::Follower;
 use super::reign::Publisher;
 use crate::commits::{Led, OpenEngine};
 use crate::writer::publish::After;
@@ -34,29 +36,44 @@ pub fn propose(
     (engine, proposer)
 }
 
-/// Opens the engine on the directory of a master that was alone, and goes on in its epoch.
-pub fn go_over(
-    (data, options): (PathBuf, EngineOptions),
-    peers: Arc<dyn Peers>,
-    publisher: Publisher,
-    (tasks, ended): (Tasks, Ended),
-    committed: mpsc::Sender<Committed>,
-) -> OpenEngine {
-    Box::new(move || {
-        Box::pin(async move {
-            let epoch = options.goes_on.unwrap_or_default();
-            let (engine, mut news) = Engine::open(&data, options, peers).await?;
-            tasks.spawn("committed", async move {
-                while let Some(batch) = news.recv().await {
-                    if committed.send(batch).await.is_err() {
-                        tracing::debug!("nobody asks what is committed any more");
-                    }
-                }
-            });
-            let engine = Arc::new(engine);
-            Ok(propose(engine, epoch, publisher, &tasks, ended))
+/// What a master that is alone needs to have others follow it.
+pub struct Alone {
+    /// Where its store is.
+    pub data: PathBuf,
+    /// How it goes on: in its epoch.
+    pub options: EngineOptions,
+    /// The way to the others.
+    pub peers: Arc<dyn Peers>,
+    /// Listens to what is committed.
+    pub(crate) follower: Follower,
+    /// Where that runs.
+    pub followers: Tasks,
+    /// Shows what is committed.
+    pub publisher: Publisher,
+    /// Told when nothing more is proposed.
+    pub ended: Ended,
+    /// Identity of the store.
+    pub incarnation: Uuid,
+}
+
+impl Alone {
+    /// Opens the engine on the store, once that is closed, and goes on in the epoch of this reign.
+    #[must_use]
+    pub fn go_over(self: &Arc<Self>) -> OpenEngine {
+        let alone = Arc::clone(self);
+        Box::new(move || {
+            Box::pin(async move {
+                let Self { data, options, peers, follower, followers, .. } = &*alone;
+                let epoch = options.goes_on.unwrap_or_default();
+                let opened = Engine::open(data, options.clone(), Arc::clone(peers)).await;
+                let (engine, news) = opened?;
+                let engine = Arc::new(engine);
+                followers.spawn("follower", follower.clone().run(Arc::clone(&engine), news));
+                let (publisher, ended) = (alone.publisher.clone(), alone.ended.clone());
+                Ok(propose(engine, epoch, publisher, followers, ended))
+            })
         })
-    })
+    }
 }
 
 #[cfg(test)]

@@ -7,19 +7,27 @@ use stdx::metrics::Page;
 use super::{FAMILIES, Metrics};
 use crate::lu::World;
 
-/// Takes the numbers. Nothing here looks at every job or waits for a lock that lasts.
-pub(super) fn page(world: &World) -> Page {
+/// Takes the numbers, where there is a master those of its `world` too. Nothing here looks at every
+/// job or waits for a lock that lasts.
+pub(crate) fn page(world: Option<&World>, metrics: &Metrics) -> Page {
     let mut page = Page::new(FAMILIES);
     page.gauge_of("gantry_master_info", &[env!("CARGO_PKG_VERSION")], 1);
+    page.gauge_of("gantry_master_reigns", &[], u64::from(world.is_some()));
+    if let Some(world) = world {
+        of_world(&mut page, world);
+    }
+    counted(&mut page, metrics);
+    page
+}
+
+fn of_world(page: &mut Page, world: &World) {
     page.gauge_of("gantry_master_term", &[], world.published.snapshot().config.role.term);
-    jobs(&mut page, world);
-    store(&mut page, world);
+    jobs(page, world);
+    store(page, world);
     let (reached, unreached) = world.contacts.counts();
     page.gauge_of("gantry_agents", &["reached"], number(reached));
     page.gauge_of("gantry_agents", &["unreached"], number(unreached));
     page.gauge_of("gantry_lock_requests_waiting", &[], number(world.locks.waiting()));
-    counted(&mut page, &world.metrics);
-    page
 }
 
 fn jobs(page: &mut Page, world: &World) {

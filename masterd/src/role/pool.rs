@@ -109,7 +109,7 @@ pub enum Step {
 /// Seats are given before seats are taken, so that a voter is replaced while it still counts.
 #[must_use]
 pub fn next_step(pool: &Pool) -> Option<Step> {
-    roles(pool).or_else(|| seats(pool))
+    roles(pool).or_else(|| next_seat(pool))
 }
 
 fn roles(pool: &Pool) -> Option<Step> {
@@ -132,7 +132,9 @@ fn roles(pool: &Pool) -> Option<Step> {
     None
 }
 
-fn seats(pool: &Pool) -> Option<Step> {
+/// What to do next about seats alone: whatever the roles are, or will be.
+#[must_use]
+pub fn next_seat(pool: &Pool) -> Option<Step> {
     let nodes = || pool.nodes.iter();
     let lowest = |step: fn(u64) -> Step, is_meant: &dyn Fn(&PoolNode) -> bool| {
         nodes().filter(|node| is_meant(node)).map(|node| node.id).min().map(step)

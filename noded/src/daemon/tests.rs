@@ -230,10 +230,12 @@ async fn a_node_leaves_only_its_own_cluster() {
     assert!(scene.client.call(&target, wrong, meta(1)).await.is_err());
     let right = Leave { cluster_uuid: Uuid::from_u128(7) };
     let layout = Layout::new(scene.dir.path());
-    // Nor does the one that holds the authority's key.
-    scene.authority.store(&layout).unwrap();
+    // Nor does one that holds the store.
+    let held = layout.data().join(model::document::CLUSTER);
+    std::fs::create_dir_all(held.parent().unwrap()).unwrap();
+    stdx::atomic::write(&held, b"{}", 0o600).unwrap();
     assert!(scene.client.call(&target, right.clone(), meta(1)).await.is_err());
-    std::fs::remove_file(layout.ca_key()).unwrap();
+    std::fs::remove_file(held).unwrap();
     scene.client.call(&target, right, meta(1)).await.unwrap();
     daemon.left().await;
     assert!(fetch(&daemon, "/api/v1/boot/ipxe/S1").await.starts_with("HTTP/1.1 404"));

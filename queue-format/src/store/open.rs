@@ -31,7 +31,7 @@ use crate::position::Position;
 const TEMPORARIES: &str = ".tmp";
 
 /// The lock of the store, by Ganeti's name.
-const LOCK: &str = "queue/lock";
+pub(super) const LOCK: &str = "queue/lock";
 
 /// The smallest segment: room for a checkpoint frame's reserve and a few ordinary frames.
 const SEGMENT_BYTES_MIN: usize = 16 << 10;

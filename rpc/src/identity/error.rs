@@ -52,6 +52,12 @@ pub enum IdentityError {
         #[source]
         error: x509_parser::nom::Err<x509_parser::error::X509Error>,
     },
+    /// The authority's key is not that of its certificate.
+    #[error("the key of the cluster's authority is not that of its certificate `{path}`")]
+    OtherAuthority {
+        /// The certificate.
+        path: PathBuf,
+    },
     /// A key and a certificate that do not belong together, or a certificate of another authority.
     #[error("the node's certificate, its key and the cluster's authority do not belong together")]
     Mismatch {

@@ -5,11 +5,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use rcgen::KeyPair;
+use rcgen::{KeyPair, PublicKeyData as _};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 
-use model::layout::{CA_KEY_MODE, DIRECTORY_MODE, Layout, NODE_KEY_MODE, PUBLIC_MODE};
+use model::Secret;
+use model::layout::{DIRECTORY_MODE, Layout, NODE_KEY_MODE, PUBLIC_MODE};
 
 use super::{Authority, IdentityError, NodeIdentity};
 use crate::calls::Membership;
@@ -62,27 +63,52 @@ pub fn forget(layout: &Layout) -> Result<(), IdentityError> {
 }
 
 impl Authority {
-    /// Keeps certificate and key.
+    /// Puts the certificate of this machine's cluster and the authority's key (PEM) together.
     ///
     /// # Errors
-    /// A file could not be written.
-    pub fn store(&self, layout: &Layout) -> Result<(), IdentityError> {
-        make_directory(&layout.pki())?;
-        write(&layout.ca_key(), self.key.serialize_pem().as_bytes(), CA_KEY_MODE)?;
-        write(&layout.ca_certificate(), self.certificate.as_bytes(), PUBLIC_MODE)
+    /// The certificate could not be read, one of them holds something else, or they are not of the
+    /// same authority.
+    pub fn with_key(layout: &Layout, key: &Secret<String>) -> Result<Self, IdentityError> {
+        let path = layout.ca_certificate();
+        let certificate = read(&path)?;
+        let what = "the authority's certificate";
+        let der = super::certificate_from_pem(what, &certificate)?;
+        let key = KeyPair::from_pem(key.expose())
+            .map_err(|error| IdentityError::Make { what: "the authority's key", error })?;
+        let (_rest, parsed) = x509_parser::parse_x509_certificate(&der)
+            .map_err(|error| IdentityError::Der { what, error })?;
+        if parsed.public_key().raw != key.subject_public_key_info() {
+            return Err(IdentityError::OtherAuthority { path });
+        }
+        Ok(Self { certificate, key })
     }
 
-    /// Reads certificate and key.
+    /// Reads the key that versions before replication kept in a file of its own; none where there
+    /// is no such file.
     ///
     /// # Errors
-    /// A file could not be read or holds something else.
-    pub fn load(layout: &Layout) -> Result<Self, IdentityError> {
-        let key = read(&layout.ca_key())?;
-        let certificate = read(&layout.ca_certificate())?;
-        super::certificate_from_pem("the authority's certificate", &certificate)?;
-        let key = KeyPair::from_pem(&key)
-            .map_err(|error| IdentityError::Make { what: "the authority's key", error })?;
-        Ok(Self { certificate, key })
+    /// It is there and could not be read.
+    pub fn key_file(layout: &Layout) -> Result<Option<Secret<String>>, IdentityError> {
+        let path = layout.ca_key();
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(Secret::new(text))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(IdentityError::Read { path, error }),
+        }
+    }
+
+    /// Removes that file.
+    ///
+    /// # Errors
+    /// It is there and could not be removed.
+    pub fn remove_key_file(layout: &Layout) -> Result<(), IdentityError> {
+        let path = layout.ca_key();
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(IdentityError::Write { path, error })
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 }
 

@@ -21,24 +21,23 @@ fn what_is_kept_comes_back_with_the_right_modes() {
     let layout = Layout::new(dir.path());
     assert!(matches!(NodeIdentity::load(&layout), Err(IdentityError::NotEnrolled { .. })));
     let authority = authority();
-    authority.store(&layout).unwrap();
     let node = authority.issue(&name("n1"), &[LOCALHOST], now()).unwrap();
     let membership = membership("n1", allow(&[&node]));
     node.store(&layout, &membership).unwrap();
     let (read, member) = NodeIdentity::load(&layout).unwrap();
     assert_eq!((read.fingerprint(), &member), (node.fingerprint(), &membership));
     let mode = |path: PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(layout.ca_key()), 0o600);
     assert_eq!(mode(layout.node_key()), 0o640);
     assert_eq!(mode(layout.node_certificate()), 0o644);
-    let second = Authority::load(&layout).unwrap();
+    let second = Authority::with_key(&layout, &authority.key()).unwrap();
     second.issue(&name("n2"), &[LOCALHOST], now()).unwrap();
+    let other = Authority::create(&name("c1"), now()).unwrap().key();
+    let refused = Authority::with_key(&layout, &other).unwrap_err();
+    assert!(matches!(refused, IdentityError::OtherAuthority { .. }), "{refused:?}");
     forget(&layout).unwrap();
     assert!(!is_enrolled(&layout));
     forget(&layout).unwrap();
-    let left: Vec<_> =
-        std::fs::read_dir(layout.pki()).unwrap().map(|e| e.unwrap().path()).collect();
-    assert_eq!(left, [layout.ca_key()]);
+    assert_eq!(std::fs::read_dir(layout.pki()).unwrap().count(), 0);
 }
 
 #[test]

@@ -1,0 +1,124 @@
+//! What clients of the socket meet: the master of this moment, or a word on where it is. Serves the
+//! path of a job, before `luxi_service`.
+
+use std::sync::Arc;
+
+use luxi::{Answer, Caller, Request, Service};
+use model::error::{ErrorCode, ExceptionKind};
+use model::job::RequestDigest;
+use model::{Exception, NodeName};
+use parking_lot::RwLock;
+use stdx::metrics::Page;
+use tokio_util::sync::CancellationToken;
+
+use crate::lu::World;
+use crate::luxi_service::LuxiService;
+use crate::metrics::Metrics;
+
+/// Who answers.
+#[derive(Debug, Clone)]
+enum Voice {
+    /// A master.
+    Master {
+        /// Answers.
+        service: LuxiService,
+        /// All that it works on.
+        world: Arc<World>,
+        /// Told when its reign is over.
+        over: CancellationToken,
+    },
+    /// No master; this one is, as far as is known here.
+    Elsewhere {
+        /// The newest role entry's.
+        master: Option<NodeName>,
+        /// What this process is.
+        here: &'static str,
+    },
+}
+
+/// Answers LUXI requests for as long as the process lives; clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Door {
+    me: NodeName,
+    voice: Arc<RwLock<Voice>>,
+}
+
+impl Door {
+    /// A door behind which is no master yet.
+    pub(crate) fn new(me: NodeName) -> Self {
+        let nobody = Voice::Elsewhere { master: None, here: "about to start" };
+        Self { me, voice: Arc::new(RwLock::new(nobody)) }
+    }
+
+    /// From here on the master of `world` answers, until it is `over`.
+    pub(crate) fn open(&self, world: Arc<World>, over: CancellationToken) {
+        let service = LuxiService::new(Arc::clone(&world));
+        *self.voice.write() = Voice::Master { service, world, over };
+    }
+
+    /// From here on everybody is told that this process is `here`, and no master.
+    pub(crate) fn point_to(&self, master: Option<NodeName>, here: &'static str) {
+        *self.voice.write() = Voice::Elsewhere { master, here };
+    }
+
+    /// What the master here works on, where there is one.
+    pub(crate) fn world(&self) -> Option<Arc<World>> {
+        match &*self.voice.read() {
+            Voice::Master { world, .. } => Some(Arc::clone(world)),
+            Voice::Elsewhere { .. } => None,
+        }
+    }
+
+    /// The numbers of this moment.
+    pub(crate) fn page(&self, metrics: &Metrics) -> Page {
+        crate::metrics::page(self.world().as_deref(), metrics)
+    }
+
+    fn elsewhere(&self, master: Option<&NodeName>, here: &str) -> Exception {
+        let me = &self.me;
+        let text = match master {
+            Some(master) if master == me => format!(
+                "{me} was the master last and is {here}: it is not confirmed yet; `gnt cluster \
+                 status` tells what it waits for"
+            ),
+            // Ganeti's words, for its clients' sake.
+            Some(master) => format!(
+                "This is not the master node, please connect to node '{master}' and rerun the \
+                 command ({me} is {here})"
+            ),
+            None => format!("{me} is {here}, and knows no master; run this on the master node"),
+        };
+        Exception::prereq(text, ErrorCode::WrongState)
+    }
+}
+
+impl Service for Door {
+    async fn call(
+        &self,
+        request: Request,
+        caller: Caller,
+        digest: Option<RequestDigest>,
+    ) -> Answer {
+        let voice = self.voice.read().clone();
+        match voice {
+            Voice::Master { service, over, .. } => tokio::select! {
+                biased;
+                answered = service.call(request, caller, digest) => answered,
+                () = over.cancelled() => Answer::failure(&lost(&self.me)),
+            },
+            Voice::Elsewhere { master, here } => {
+                Answer::failure(&self.elsewhere(master.as_ref(), here))
+            }
+        }
+    }
+}
+
+fn lost(me: &NodeName) -> Exception {
+    Exception::new(
+        ExceptionKind::GenericError,
+        format!(
+            "{me} is no longer the master, and it is not known whether this was done; look on the \
+             new master before you try again"
+        ),
+    )
+}

@@ -1,0 +1,138 @@
+//! Keeps up with what is committed, whoever is master: who the other members are, and who may ask
+//! this one. Serves replication, below `commits`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Committed, Engine};
+use model::document;
+use model::layout::Layout;
+use model::node::{Node, NodeRole};
+use parking_lot::Mutex;
+use queue_format::{Change, FileError, Key, Position, Reader};
+use rpc::calls::{AllowList, Caller};
+use rpc::tls::AllowedCallers;
+use tokio::sync::{mpsc, watch};
+
+use crate::peers::PeerBook;
+
+/// How often is looked for what came by another way: the agent's allow-list, or an image of the
+/// store. Nobody waits for it but who was just invited.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Who may ask this member: the candidates by its own store, and those whom the agent of this
+/// machine lets in. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Callers {
+    layout: Layout,
+    allowed: AllowedCallers,
+    by_store: Arc<Mutex<Vec<Caller>>>,
+}
+
+impl Callers {
+    /// Those whom the agent lets in.
+    pub(crate) fn new(layout: Layout) -> Self {
+        let callers = Self { layout, allowed: AllowedCallers::default(), by_store: Arc::default() };
+        callers.refresh();
+        callers
+    }
+
+    /// What the peer server asks.
+    pub(crate) fn allowed(&self) -> AllowedCallers {
+        self.allowed.clone()
+    }
+
+    fn set_nodes(&self, nodes: &[Node]) {
+        let is_candidate = |node: &&Node| node.role == NodeRole::Candidate || node.member.is_some();
+        let caller = |node: &Node| Caller { name: node.name.clone(), fingerprint: node.fingerprint };
+        *self.by_store.lock() = nodes.iter().filter(is_candidate).map(caller).collect();
+        self.refresh();
+    }
+
+    /// Forgets what a store said that is gone.
+    pub(crate) fn forget_store(&self) {
+        self.by_store.lock().clear();
+        self.refresh();
+    }
+
+    fn refresh(&self) {
+        let AllowList { epoch, mut callers } = match rpc::identity::load_membership(&self.layout) {
+            Ok(membership) => membership.allow,
+            Err(error) => {
+                tracing::warn!(%error, "it is not known whom the agent lets in");
+                return;
+            }
+        };
+        for caller in self.by_store.lock().iter() {
+            if !callers.contains(caller) {
+                callers.push(caller.clone());
+            }
+        }
+        self.allowed.replace(AllowList { epoch, callers });
+    }
+
+    /// Looks again and again whom the agent lets in.
+    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
+        while tokio::time::timeout(LOOK_AGAIN, stop.wait_for(|stop| *stop)).await.is_err() {
+            self.refresh();
+        }
+    }
+}
+
+/// Follows one store.
+#[derive(Debug, Clone)]
+pub(crate) struct Follower {
+    pub(crate) book: PeerBook,
+    pub(crate) callers: Callers,
+}
+
+impl Follower {
+    /// Reads who is a node.
+    pub(crate) fn look(&self, reader: &Reader) -> Result<(), FileError> {
+        let mut nodes = Vec::new();
+        let below = format!("{}/", document::NODES);
+        for entry in reader.scan(&below)? {
+            let (key, content) = entry?;
+            match serde_json::from_slice::<Node>(&content) {
+                Ok(node) => nodes.push(node),
+                // Who becomes master ends on it; who follows may outlive it.
+                Err(error) => tracing::error!(%key, %error, "document does not read"),
+            }
+        }
+        self.book.set_nodes(&nodes);
+        self.callers.set_nodes(&nodes);
+        Ok(())
+    }
+
+    /// Listens to all that is committed, until the engine closes.
+    pub(crate) async fn run(self, engine: Arc<Engine>, mut news: mpsc::Receiver<Committed>) {
+        let reader = engine.reader();
+        let mut seen = Position::default();
+        loop {
+            let look = match tokio::time::timeout(LOOK_AGAIN, news.recv()).await {
+                Ok(None) => return,
+                Ok(Some(Committed { position, batch })) => {
+                    seen = position;
+                    batch.0.iter().any(concerns)
+                }
+                // An image of another store comes without a word.
+                Err(_elapsed) => {
+                    let now = engine.position();
+                    now != std::mem::replace(&mut seen, now)
+                }
+            };
+            if look && let Err(error) = stdx::aside(|| self.look(&reader)) {
+                tracing::error!(%error, "cannot read who is a node");
+            }
+        }
+    }
+}
+
+/// Whether a change is one of nodes.
+fn concerns(change: &Change) -> bool {
+    let of_node = |key: &Key| key.as_str().starts_with(document::NODES);
+    match change {
+        Change::Put { key, .. } | Change::Delete { key } => of_node(key),
+        Change::Move { from, to } => of_node(from) || of_node(to),
+    }
+}

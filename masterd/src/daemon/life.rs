@@ -1,0 +1,280 @@
+//! What a process is, one state after the other: outside, standby, master (decision 5, point 8).
+
+mod outside;
+mod reigning;
+mod standby;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Engine, EngineOptions};
+use model::NodeName;
+use queue_format::store::{AtRest, wipe};
+use queue_format::{Epoch, Store, StoreOptions};
+use rpc::calls::Membership;
+use rpc::identity::{Authority, NodeIdentity};
+use rpc::peer::StoreId;
+use stdx::{Clock, Tasks};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::door::Door;
+use super::follow::{Callers, Follower};
+use super::load::{self, Found, FoundError};
+use super::reign::{self, Begin, Keys, Master, Publisher, Reign};
+use super::{DaemonError, Options, replicate};
+use crate::commits::Commits;
+use crate::house::{Errand, House, Seat};
+use crate::members;
+use crate::metrics::Metrics;
+
+pub(super) use reigning::Reigning;
+pub(super) use standby::newest_role;
+
+/// Everything that outlives a state.
+pub(super) struct Life {
+    pub(super) options: Options,
+    pub(super) clock: Clock,
+    pub(super) identity: Arc<NodeIdentity>,
+    pub(super) membership: Membership,
+    pub(super) house: House,
+    pub(super) errands: mpsc::Receiver<Errand>,
+    pub(super) door: Door,
+    pub(super) callers: Callers,
+    pub(super) metrics: Arc<Metrics>,
+    /// What follows engines, until these close.
+    pub(super) followers: Tasks,
+    pub(super) ending: Ending,
+}
+
+/// What tells that the process is to end.
+pub(super) struct Ending {
+    /// Told by a signal.
+    pub(super) asked: CancellationToken,
+    /// Told when a vital part ends by itself.
+    pub(super) broken: CancellationToken,
+    /// Ends the socket's server, and waits for it.
+    pub(super) luxi: (watch::Sender<bool>, Tasks),
+}
+
+impl Ending {
+    /// Waits until the process is to end.
+    pub(super) async fn asked(&self) -> Result<(), DaemonError> {
+        tokio::select! {
+            () = self.asked.cancelled() => Ok(()),
+            () = self.broken.cancelled() => Err(DaemonError::PartEnded),
+        }
+    }
+}
+
+/// What a process is.
+pub(super) enum State {
+    /// No store: waits to be invited.
+    Outside,
+    /// Follows.
+    Standby(Arc<Engine>),
+    /// Master.
+    Master(Box<Reigning>),
+}
+
+/// What comes next.
+pub(super) enum Next {
+    /// Another state.
+    Be(State),
+    /// The end: asked for, or not.
+    End(Result<(), DaemonError>),
+}
+
+impl Life {
+    pub(super) fn me(&self) -> &NodeName {
+        self.identity.name()
+    }
+
+    /// The state that the disk tells of.
+    pub(super) async fn first(&self) -> Result<State, DaemonError> {
+        let data = self.options.layout.data();
+        match AtRest::read(&data)? {
+            None => {
+                wipe(&data)?;
+                Ok(State::Outside)
+            }
+            Some(AtRest { member: Some(member), .. }) => {
+                Ok(State::Standby(self.open_engine(member).await?))
+            }
+            Some(AtRest { member: None, .. }) => self.reign_alone().await,
+        }
+    }
+
+    /// Lives from `state` on, until the end.
+    pub(super) async fn live(mut self, mut state: State) -> Result<(), DaemonError> {
+        loop {
+            let next = match state {
+                State::Outside => self.outside().await,
+                State::Standby(engine) => self.standby(engine).await,
+                State::Master(reigning) => self.reign(*reigning).await,
+            };
+            match next {
+                Next::Be(next) => state = next,
+                Next::End(outcome) => {
+                    self.shut_door().await;
+                    return outcome;
+                }
+            }
+        }
+    }
+
+    pub(super) fn store_options(&self) -> StoreOptions {
+        self.options.store()
+    }
+
+    fn engine_options(&self, member: u64) -> EngineOptions {
+        EngineOptions::new(member, self.me().as_str(), self.store_options())
+    }
+
+    fn follower(&self) -> Follower {
+        Follower { book: self.house.book.clone(), callers: self.callers.clone() }
+    }
+
+    /// Opens, or makes, the store of a member, and follows it.
+    async fn open_engine(&self, member: u64) -> Result<Arc<Engine>, DaemonError> {
+        let data = self.options.layout.data();
+        let peers = Arc::new(self.house.book.clone());
+        let (engine, news) = Engine::open(&data, self.engine_options(member), peers).await?;
+        let engine = Arc::new(engine);
+        let follower = self.follower();
+        stdx::aside(|| follower.look(&engine.reader())).map_err(FoundError::Read)?;
+        self.followers.spawn("follower", follower.run(Arc::clone(&engine), news));
+        let recovered = engine.recovered();
+        tracing::info!(
+            member,
+            position = recovered.position.index,
+            incarnation = %recovered.incarnation,
+            "the store of a member is open"
+        );
+        self.sit(Seat::Standby(Arc::clone(&engine)));
+        Ok(engine)
+    }
+
+    /// Says what this process is from here on.
+    fn sit(&self, seat: Seat) {
+        let store = match seat.engine() {
+            Some(engine) => StoreId::new(engine.member(), engine.recovered().incarnation),
+            None => StoreId::NONE,
+        };
+        self.house.sit(seat, store);
+    }
+
+    /// The reign of a master whose store no other node has.
+    async fn reign_alone(&self) -> Result<State, DaemonError> {
+        let store = open_alone(&self.options)?;
+        let found = load::load(&store.reader())?;
+        let (id, _) = super::check_role(&found.config, self.me())?;
+        let epoch = Epoch { term: found.config.role.term + 1, node: id };
+        let (reader, position) = (store.reader(), store.recovered().position);
+        let incarnation = store.recovered().incarnation;
+        let start = |publisher: Publisher| {
+            store.start(epoch, publisher.callbacks()).map(Commits::local)
+        };
+        let (begin, authority) = self.begin(found, reader, position, epoch)?;
+        let master = reign::take_role(begin, &self.clock, start).await?;
+        let (ended, end) = watch::channel(None);
+        let alone = replicate::Alone {
+            data: self.options.layout.data(),
+            options: EngineOptions { goes_on: Some(epoch), ..self.engine_options(id) },
+            peers: Arc::new(self.house.book.clone()),
+            follower: self.follower(),
+            followers: self.followers.clone(),
+            publisher: Publisher::new(Arc::clone(&master.published), Arc::clone(&self.metrics)),
+            ended,
+            incarnation,
+        };
+        Ok(State::Master(Box::new(self.enthrone(master, authority, end, Some(alone)))))
+    }
+
+    /// Takes no more clients, and answers those who are there.
+    async fn shut_door(&self) {
+        self.ending.luxi.0.send_replace(true);
+        self.ending.luxi.1.join().await;
+    }
+
+    /// What a reign begins with, and the authority's key for it.
+    pub(super) fn begin(
+        &self,
+        found: Found,
+        reader: queue_format::Reader,
+        position: queue_format::Position,
+        epoch: Epoch,
+    ) -> Result<(Begin, Authority), DaemonError> {
+        let layout = &self.options.layout;
+        let (authority, adopt) = match load::authority(&reader)? {
+            Some(key) => (Authority::with_key(layout, &key)?, None),
+            None => {
+                let key = Authority::key_file(layout)?.ok_or(DaemonError::NoAuthority)?;
+                (Authority::with_key(layout, &key)?, Some(key))
+            }
+        };
+        let (me, metrics) = (self.me().clone(), Arc::clone(&self.metrics));
+        Ok((Begin { found, reader, position, me, epoch, metrics, adopt }, authority))
+    }
+
+    /// Sets a master with its role to work, and lets clients in.
+    pub(super) fn enthrone(
+        &self,
+        master: Master,
+        authority: Authority,
+        end: watch::Receiver<Option<engine::End>>,
+        alone: Option<replicate::Alone>,
+    ) -> Reigning {
+        let epoch = master.epoch;
+        let commits = Arc::clone(&master.commits);
+        self.sit(Seat::Master { commits: Arc::clone(&commits), epoch });
+        let layout = &self.options.layout;
+        // The store has it by now.
+        if let Err(error) = Authority::remove_key_file(layout) {
+            tracing::warn!(error = stdx::daemon::chain(&error), "the authority's old file stays");
+        }
+        let (identity, membership) = (Arc::clone(&self.identity), self.membership.clone());
+        let keys = Keys { identity, membership, authority };
+        let reign = Reign::begin(master, layout, keys, &self.clock, &self.ending.broken);
+        let keeper = members::Keeper {
+            world: Arc::clone(&reign.world),
+            house: self.house.clone(),
+            alone: alone.map(Arc::new),
+        };
+        let over = CancellationToken::new();
+        reign.accompany("members", members::run(keeper, over.clone()));
+        if let Some(directory) = self.options.ganeti_ssconf.clone() {
+            let published = Arc::clone(&reign.world.published);
+            reign.accompany("ssconf", crate::ssconf::run(directory, published, over.clone()));
+        }
+        self.door.open(Arc::clone(&reign.world), over.clone());
+        tracing::info!(node = %self.me(), term = epoch.term, member = epoch.node, "master serves");
+        Reigning { reign, epoch, commits, end, over }
+    }
+}
+
+/// Opens the store of a master whose store no other node has.
+fn open_alone(options: &Options) -> Result<Store, DaemonError> {
+    let path = options.layout.data();
+    let opened = Store::open(&path, options.store());
+    let store = opened.map_err(|error| FoundError::Open { path, error })?;
+    let recovered = store.recovered();
+    if let Some(found) = recovered.upgraded_from {
+        tracing::warn!(
+            from = found,
+            to = queue_format::store::FORMAT,
+            "the store was of an older format and is of this version's from here on; an older \
+             version needs a copy from before"
+        );
+    }
+    tracing::info!(
+        position = recovered.position.index,
+        batches = recovered.replayed_batches,
+        keys = recovered.replayed_keys,
+        "store is open"
+    );
+    Ok(store)
+}
+
+/// How long an errand of another member may keep the engine busy, in one step.
+pub(super) const STEP_MAX: Duration = Duration::from_secs(10);

@@ -1,0 +1,183 @@
+//! A process that is master, and the ways in which that ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{End, Engine, HandOverError};
+use queue_format::Epoch;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{Life, Next, STEP_MAX, State};
+use crate::commits::Commits;
+use crate::daemon::reign::Reign;
+use crate::house::Errand;
+
+/// How long opcodes may go on when another member is to lead; longer ones keep the role here.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A master at work, and what tells when its reign is over.
+pub(in crate::daemon) struct Reigning {
+    pub(super) reign: Reign,
+    pub(super) epoch: Epoch,
+    pub(super) commits: Arc<Commits>,
+    /// How its proposer ended.
+    pub(super) end: watch::Receiver<Option<End>>,
+    /// Clients and companions are told by it.
+    pub(super) over: CancellationToken,
+}
+
+impl Reigning {
+    /// Waits until an engine leads no longer in this epoch; for ever where there is none.
+    async fn deposed(&mut self) -> String {
+        loop {
+            let ended = self.end.wait_for(Option::is_some).await.map(|end| end.clone());
+            if let Ok(Some(end)) = ended {
+                return match end {
+                    End::Stopped(reason) => reason,
+                    End::Closed | End::Deposed => "another member leads".to_owned(),
+                };
+            }
+            // Nobody will tell: the master is alone.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits until the engine leads no longer; for ever where there is none.
+    async fn led(commits: &Commits, epoch: Epoch) {
+        loop {
+            match commits.engine() {
+                Some(engine) => {
+                    if engine.leads_otherwise(Some(epoch)).await != Some(epoch) {
+                        return;
+                    }
+                }
+                None => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+        }
+    }
+}
+
+fn standby(engine: Arc<Engine>) -> Next {
+    Next::Be(State::Standby(engine))
+}
+
+/// Hands the lead over; why not, and whether the engine is of no use any more.
+async fn hand_over(engine: &Engine, to: u64) -> Result<(), (String, bool)> {
+    let handed = engine.hand_over(to, STEP_MAX).await;
+    handed.map_err(|error| {
+        let is_stuck = matches!(error, HandOverError::Stuck { .. });
+        (error.to_string(), is_stuck)
+    })
+}
+
+impl Life {
+    /// Reigns until that is over.
+    pub(super) async fn reign(&mut self, mut reigning: Reigning) -> Next {
+        loop {
+            let (commits, epoch) = (Arc::clone(&reigning.commits), reigning.epoch);
+            tokio::select! {
+                errand = self.errands.recv() => match errand {
+                    None => return self.end(reigning, Ok(())).await,
+                    Some(errand) => match self.run_errand_as_master(reigning, errand).await {
+                        Ok(same) => reigning = same,
+                        Err(next) => return next,
+                    },
+                },
+                why = reigning.deposed() => return self.depose(reigning, &why).await,
+                () = Reigning::led(&commits, epoch) => {
+                    return self.depose(reigning, "it leads no longer").await;
+                }
+                asked = self.ending.asked() => return self.end(reigning, asked).await,
+            }
+        }
+    }
+
+    /// The reign goes on, or what comes next.
+    async fn run_errand_as_master(
+        &mut self,
+        reigning: Reigning,
+        errand: Errand,
+    ) -> Result<Reigning, Next> {
+        match errand {
+            Errand::Join { outcome, .. } => {
+                outcome.send(Err("this is the master".to_owned())).unwrap_or(());
+            }
+            Errand::Purge { outcome, .. } => {
+                outcome.send(Err("this is the master".to_owned())).unwrap_or(());
+            }
+            Errand::HandOver { to, outcome } => {
+                let Some(engine) = reigning.commits.engine() else {
+                    outcome.send(Err("nobody else has the store".to_owned())).unwrap_or(());
+                    return Ok(reigning);
+                };
+                if let Err(why) = engine.could_lead(to) {
+                    outcome.send(Err(why.to_string())).unwrap_or(());
+                    return Ok(reigning);
+                }
+                let quiet = tokio::select! {
+                    quiet = reigning.reign.pause(DRAIN_TIMEOUT) => quiet,
+                    _ = self.ending.asked() => false,
+                };
+                if !quiet {
+                    let text = "opcodes still run; wait for them, or cancel them (`gnt job list \
+                                --running`)";
+                    outcome.send(Err(text.to_owned())).unwrap_or(());
+                    reigning.reign.resume().await;
+                    return Ok(reigning);
+                }
+                tracing::info!(to, "no opcode runs: the role is handed over");
+                let Reigning { reign, commits, over, mut end, .. } = reigning;
+                over.cancel();
+                let ended = reign.end().await;
+                drop(commits);
+                // What was decided is committed first.
+                let closed = tokio::time::timeout(STEP_MAX, end.wait_for(Option::is_some)).await;
+                let handed = match (ended, closed) {
+                    (Ok(()), Ok(_)) => hand_over(&engine, to).await,
+                    (Err(error), _) => Err((stdx::daemon::chain(&error), false)),
+                    (_, Err(_elapsed)) => {
+                        Err(("what was decided is not committed yet".to_owned(), false))
+                    }
+                };
+                let is_stuck = matches!(handed, Err((_, true)));
+                let handed = handed.map_err(|(why, _)| why);
+                if let Err(why) = &handed {
+                    tracing::error!(why, to, "the role could not be handed over");
+                }
+                outcome.send(handed).unwrap_or(());
+                return Err(if is_stuck { self.reopen(&engine).await } else { standby(engine) });
+            }
+        }
+        Ok(reigning)
+    }
+
+    /// Ends a reign that another member has ended: at once.
+    async fn depose(&self, reigning: Reigning, why: &str) -> Next {
+        let term = reigning.epoch.term;
+        let newer = reigning.commits.engine().map(|engine| engine.standing().vote);
+        tracing::error!(why, term, ?newer, "no longer the master: stops, and follows");
+        reigning.over.cancel();
+        let engine = reigning.commits.engine();
+        reigning.reign.abandon().await;
+        match engine {
+            Some(engine) => standby(engine),
+            None => Next::End(Err(super::DaemonError::PartEnded)),
+        }
+    }
+
+    /// Ends with the process.
+    async fn end(&self, reigning: Reigning, asked: Result<(), super::DaemonError>) -> Next {
+        stdx::daemon::notify_stopping();
+        let Reigning { reign, commits, over, .. } = reigning;
+        reign.begin_to_end();
+        // Clients are still answered what is decided already.
+        self.shut_door().await;
+        over.cancel();
+        let ended = reign.end().await;
+        match commits.engine() {
+            Some(engine) => self.close(&engine, asked.and(ended)).await,
+            None => Next::End(asked.and(ended)),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A process that follows, and that may come to be master.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Engine;
+use model::cluster::Role;
+use model::document;
+use queue_format::Key;
+use queue_format::store::wipe;
+
+use super::{Life, Next, STEP_MAX, State};
+use crate::house::{Errand, Outcome, Seat};
+use crate::role::confirm::{Attempt, Waivers};
+
+/// Pause between two attempts to begin a reign again that was this node's: long enough for others
+/// to come up, short enough for who waits.
+const START_AGAIN: Duration = Duration::from_secs(5);
+
+/// An engine that runs is looked at for so long at a time.
+const WATCH: Duration = Duration::from_secs(3600);
+
+impl Life {
+    /// Follows, until something makes it something else.
+    pub(super) async fn standby(&mut self, engine: Arc<Engine>) -> Next {
+        self.sit(Seat::Standby(Arc::clone(&engine)));
+        let mut pause = tokio::time::interval(START_AGAIN);
+        loop {
+            let role = newest_role(&engine);
+            let master = role.as_ref().map(|role| role.master.clone());
+            let mine = master.as_ref() == Some(self.me());
+            self.door.point_to(master, "a standby");
+            tokio::select! {
+                errand = self.errands.recv() => match errand {
+                    None => return self.close(&engine, Ok(())).await,
+                    Some(errand) => if let Some(state) = self.run_errand(&engine, errand).await {
+                        return Next::Be(state);
+                    },
+                },
+                _ = pause.tick(), if mine => {
+                    match self.take(&engine, Attempt::Start, Waivers::default()).await {
+                        Ok(Ok(reigning)) => return Next::Be(State::Master(Box::new(reigning))),
+                        Ok(Err(refused)) => tracing::warn!("cannot be master yet\n{refused}"),
+                        Err(fatal) => return self.close(&engine, Err(fatal)).await,
+                    }
+                }
+                (stopped, standing) = engine.wait_for(WATCH, |seen| seen.stopped.is_some()) => {
+                    if stopped {
+                        let reason = standing.stopped.unwrap_or_default();
+                        let failed = Err(super::DaemonError::EngineStopped { reason });
+                        return self.close(&engine, failed).await;
+                    }
+                }
+                asked = self.ending.asked() => return self.close(&engine, asked).await,
+            }
+        }
+    }
+
+    /// Does an errand; the new state, if there is one.
+    async fn run_errand(&mut self, engine: &Arc<Engine>, errand: Errand) -> Option<State> {
+        let here = engine.member();
+        match errand {
+            Errand::Join { member, outcome } if member == here => {
+                outcome.send(Ok(engine.recovered().incarnation)).unwrap_or(());
+            }
+            Errand::Join { member, outcome } => {
+                let why = format!("here is member {here}, not {member}; purge it first");
+                outcome.send(Err(why)).unwrap_or(());
+            }
+            Errand::Purge { member, outcome } if member == here => {
+                return Some(self.purge(engine, outcome).await);
+            }
+            Errand::Purge { outcome, .. } => outcome.send(Ok(())).unwrap_or(()),
+            Errand::HandOver { to, outcome } => {
+                let handed = lead_and_hand_over(engine, to).await;
+                outcome.send(handed).unwrap_or(());
+            }
+        }
+        None
+    }
+
+    /// Wipes the store of a member that is none any more.
+    async fn purge(&self, engine: &Arc<Engine>, outcome: Outcome<()>) -> State {
+        let member = engine.member();
+        if let Err(error) = engine.close().await {
+            tracing::warn!(%error, "the store that is to be wiped did not close well");
+        }
+        self.followers.join().await;
+        let data = self.options.layout.data();
+        let wiped = stdx::aside(|| wipe(&data)).map_err(|error| stdx::daemon::chain(&error));
+        match &wiped {
+            Ok(()) => tracing::warn!(member, "no candidate any more: the store is wiped"),
+            Err(why) => tracing::error!(why, "the store of a member that is none any more stays"),
+        }
+        self.sit(Seat::Outside);
+        outcome.send(wiped).unwrap_or(());
+        State::Outside
+    }
+
+    /// Opens an engine anew that is of no use any more.
+    pub(super) async fn reopen(&self, engine: &Arc<Engine>) -> Next {
+        let member = engine.member();
+        match self.close(engine, Ok(())).await {
+            Next::End(Ok(())) => match self.open_engine(member).await {
+                Ok(engine) => Next::Be(State::Standby(engine)),
+                Err(error) => Next::End(Err(error)),
+            },
+            failed => failed,
+        }
+    }
+
+    /// Ends with an engine.
+    pub(super) async fn close(
+        &self,
+        engine: &Arc<Engine>,
+        outcome: Result<(), super::DaemonError>,
+    ) -> Next {
+        let closed = engine.close().await;
+        self.followers.join().await;
+        Next::End(outcome.and(closed.map_err(super::DaemonError::Close)))
+    }
+}
+
+/// The newest role entry in the log, committed or not.
+pub(in crate::daemon) fn newest_role(engine: &Engine) -> Option<Role> {
+    let key = Key::parse(document::ROLE).expect("keys of documents are good keys");
+    let found = stdx::aside(|| engine.newest(&key));
+    let content = found
+        .inspect_err(|error| tracing::error!(%error, "cannot read who is master"))
+        .ok()??;
+    let read = serde_json::from_slice(&content);
+    read.inspect_err(|error| tracing::error!(%error, "cannot read who is master")).ok()
+}
+
+/// Leads for as long as it takes to commit what is held, and hands over to `to`.
+async fn lead_and_hand_over(engine: &Engine, to: u64) -> Result<(), String> {
+    if engine.leads().is_none() {
+        let taken = engine.take_over(STEP_MAX).await;
+        taken.map_err(|error| format!("not elected: {error}"))?;
+    }
+    engine.hand_over(to, STEP_MAX).await.map_err(|error| error.to_string())
+}

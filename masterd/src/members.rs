@@ -1,0 +1,273 @@
+//! Sees to it that who is a candidate follows, and that enough of them vote: one step at a time, by
+//! the policy of `role::pool` (DESIGN §7 "Voters", decision 5). Serves replication, below `commits`.
+//!
+//! A node's document says which member it has before anything is done with that member, so that
+//! whoever is master next goes on from there.
+
+mod seat;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{MembersChange, MembersError};
+use model::error::ErrorCode;
+use model::node::{Member, Node};
+use model::{Exception, NodeName};
+use rpc::peer::PeerError;
+use rpc::peer::control::{AskPosition, Join, Purge};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::config::{Config, ConfigChange};
+use crate::daemon::replicate::Alone;
+use crate::house::House;
+use crate::lu::World;
+use crate::role::pool::{Step, next_seat};
+
+/// How often is looked whether something is to be done; changes of the configuration are met at
+/// once.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Pause after a node could not be made what it should be.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// What a master needs to change who is a member.
+pub(crate) struct Keeper {
+    pub(crate) world: Arc<World>,
+    pub(crate) house: House,
+    /// Where nobody follows yet.
+    pub(crate) alone: Option<Arc<Alone>>,
+}
+
+/// A step that was not made.
+#[derive(Debug, thiserror::Error)]
+enum StepError {
+    #[error("{0}")]
+    Refused(#[from] Exception),
+    #[error("cannot ask its masterd")]
+    Peer(#[from] PeerError),
+    #[error("cannot change who is a member")]
+    Members(#[from] MembersError),
+    #[error("it has the store {found}, and {recorded} was recorded: its disk was lost")]
+    OtherStore { found: Uuid, recorded: Uuid },
+    #[error("there is nobody who could be followed")]
+    NoEngine,
+}
+
+/// Runs until the reign is `over`.
+pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
+    let mut news = keeper.world.published.subscribe();
+    let mut failed = BTreeMap::new();
+    loop {
+        failed.retain(|_, until| *until > Instant::now());
+        let config = keeper.config();
+        let waiting: BTreeSet<u64> = failed.keys().copied().collect();
+        let pool = keeper.pool(&config, &waiting);
+        let made = match next_seat(&pool) {
+            Some(step) => keeper.make(&config, step).await,
+            None => keeper.clear(&config, &waiting).await,
+        };
+        match made {
+            Some((_, Ok(()))) => continue,
+            Some((node, Err(error))) => {
+                let why = stdx::daemon::chain(&error);
+                tracing::warn!(node = %node.name, why, "not yet what it should be; tried again");
+                failed.insert(node.id, Instant::now() + TRY_AGAIN);
+            }
+            None => {}
+        }
+        tokio::select! {
+            () = over.cancelled() => return,
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            changed = news.changed() => if changed.is_err() {
+                return;
+            },
+        }
+    }
+}
+
+/// What was tried with which node, and what came of it.
+type Made = Option<(Arc<Node>, Result<(), StepError>)>;
+
+impl Keeper {
+    fn config(&self) -> Arc<Config> {
+        self.world.published.snapshot().config
+    }
+
+    async fn make(&self, config: &Config, step: Step) -> Made {
+        let id = match step {
+            // Roles change by jobs.
+            Step::Promote(_) | Step::Demote(_) => return None,
+            Step::Admit(id) | Step::MakeVoter(id) | Step::MakeLearner(id) | Step::Dismiss(id) => id,
+        };
+        let node = config.nodes.values().find(|node| node.id == id)?;
+        let made = match step {
+            Step::Admit(_) => self.admit(node).await,
+            Step::MakeVoter(_) => self.set_vote(node, true).await,
+            Step::MakeLearner(_) => self.set_vote(node, false).await,
+            Step::Promote(_) | Step::Demote(_) | Step::Dismiss(_) => self.dismiss(node).await,
+        };
+        if made.is_ok() {
+            tracing::info!(node = %node.name, ?step, "members are changed");
+        }
+        Some((Arc::clone(node), made))
+    }
+
+    /// Has a node follow that does not.
+    async fn admit(&self, node: &Node) -> Result<(), StepError> {
+        self.go_over().await?;
+        let member = match &node.member {
+            Some(member) => member.clone(),
+            None => self.allot(&node.name).await?,
+        };
+        let mut peer = self.house.book.control(node)?;
+        let position = peer.call(&AskPosition {}).await?;
+        if let Some(other) = position.member.filter(|other| *other != member.id) {
+            // It missed that it was dismissed.
+            peer.call(&Purge { member: other }).await?;
+        }
+        let joined = peer.call(&Join { member: member.id }).await?;
+        match member.incarnation {
+            None => self.record(&node.name, member.id, joined.incarnation).await?,
+            Some(recorded) if recorded != joined.incarnation => {
+                // What it said as that member is forgotten there: it becomes another one.
+                self.forget(&node.name, member.id).await?;
+                return Err(StepError::OtherStore { found: joined.incarnation, recorded });
+            }
+            Some(_) => {}
+        }
+        let node = node.name.to_string();
+        self.change(MembersChange::AddLearner { member: member.id, node }).await
+    }
+
+    /// Makes a learner vote, or a voter not.
+    async fn set_vote(&self, node: &Node, votes: bool) -> Result<(), StepError> {
+        let engine = self.world.commits.engine().ok_or(StepError::NoEngine)?;
+        let mut voters = engine.standing().members.voters;
+        for member in node.member.iter() {
+            if votes {
+                voters.insert(member.id);
+            } else {
+                voters.remove(&member.id);
+            }
+        }
+        self.change(MembersChange::SetVoters(voters)).await
+    }
+
+    /// Has a node follow no longer; [`Self::clear`] wipes what it holds.
+    async fn dismiss(&self, node: &Node) -> Result<(), StepError> {
+        match &node.member {
+            Some(member) => self.change(MembersChange::RemoveLearner(member.id)).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn change(&self, change: MembersChange) -> Result<(), StepError> {
+        let engine = self.world.commits.engine().ok_or(StepError::NoEngine)?;
+        Ok(engine.change_members(change).await?)
+    }
+
+    /// Clears up behind those who are members no more: one of them.
+    async fn clear(&self, config: &Config, waiting: &BTreeSet<u64>) -> Made {
+        let standing = self.world.commits.engine()?.standing();
+        if let Some(gone) = seat::without_node(config, &standing.members) {
+            // Of a node that was removed: there is no document to tell of it.
+            let change = match standing.members.voters.contains(&gone) {
+                true => {
+                    let mut voters = standing.members.voters.clone();
+                    voters.remove(&gone);
+                    MembersChange::SetVoters(voters)
+                }
+                false => MembersChange::RemoveLearner(gone),
+            };
+            if let Err(error) = self.change(change).await {
+                tracing::warn!(%error, member = gone, "the member of a removed node stays");
+            }
+            return None;
+        }
+        let node = config.nodes.values().find(|node| {
+            seat::is_to_be_wiped(node, &standing.members) && !waiting.contains(&node.id)
+        })?;
+        Some((Arc::clone(node), self.wipe(node).await))
+    }
+
+    async fn wipe(&self, node: &Node) -> Result<(), StepError> {
+        let Some(member) = &node.member else { return Ok(()) };
+        let mut peer = self.house.book.control(node)?;
+        peer.call(&Purge { member: member.id }).await?;
+        self.forget(&node.name, member.id).await?;
+        tracing::info!(node = %node.name, member = member.id, "its store is wiped");
+        Ok(())
+    }
+
+    /// Has what is committed replicated, where this master is alone.
+    async fn go_over(&self) -> Result<(), StepError> {
+        if self.world.commits.engine().is_some() {
+            return Ok(());
+        }
+        let alone = self.alone.as_ref().ok_or(StepError::NoEngine)?;
+        let (me, incarnation) = (self.house.node.clone(), alone.incarnation);
+        let own = alone.options.member;
+        self.edit(me, move |node| node.member = Some(Member { id: own, incarnation: Some(incarnation) }))
+            .await?;
+        self.world.writer.go_over(alone.go_over()).await?;
+        self.house.book.set_here(rpc::peer::StoreId::new(own, incarnation));
+        Ok(())
+    }
+
+    /// Gives a node the next member id.
+    async fn allot(&self, name: &NodeName) -> Result<Member, StepError> {
+        let name = name.clone();
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let decide = Box::new(move |config: &Config| {
+            let mut cluster = (*config.cluster).clone();
+            let member = Member { id: cluster.next_node_id, incarnation: None };
+            cluster.next_node_id = member.id.saturating_add(1);
+            let mut node = find(config, &name)?;
+            node.member = Some(member.clone());
+            // The transaction's own answer says whether that came to be.
+            tell.send(member).unwrap_or_default();
+            Ok(vec![ConfigChange::Cluster(cluster), ConfigChange::Node(node)])
+        });
+        self.world.writer.transact(decide).await?;
+        told.await.map_err(|_dropped| StepError::NoEngine)
+    }
+
+    /// Notes the store that a node made.
+    async fn record(&self, name: &NodeName, id: u64, incarnation: Uuid) -> Result<(), StepError> {
+        let member = Member { id, incarnation: Some(incarnation) };
+        self.edit(name.clone(), move |node| node.member = Some(member)).await
+    }
+
+    /// Notes that a node is that member no more.
+    async fn forget(&self, name: &NodeName, id: u64) -> Result<(), StepError> {
+        let is_it = move |node: &Node| node.member.as_ref().is_some_and(|member| member.id == id);
+        self.edit(name.clone(), move |node| {
+            if is_it(node) {
+                node.member = None;
+            }
+        })
+        .await
+    }
+
+    async fn edit(
+        &self,
+        name: NodeName,
+        edit: impl FnOnce(&mut Node) + Send + 'static,
+    ) -> Result<(), StepError> {
+        let decide = Box::new(move |config: &Config| {
+            let mut node = find(config, &name)?;
+            edit(&mut node);
+            Ok(vec![ConfigChange::Node(node)])
+        });
+        Ok(self.world.writer.transact(decide).await?)
+    }
+}
+
+fn find(config: &Config, name: &NodeName) -> Result<Node, Exception> {
+    let node = config.nodes.get(name);
+    let gone = || Exception::prereq(format!("Node {name} is gone"), ErrorCode::UnknownEntity);
+    node.map(|node| (**node).clone()).ok_or_else(gone)
+}

@@ -1,0 +1,80 @@
+//! Core: how the nodes stand as members, for the policy of `role::pool`.
+
+use std::collections::BTreeSet;
+
+use engine::{Follower, Members, Standing};
+use model::node::{Node, NodeRole};
+
+use super::Keeper;
+use crate::config::Config;
+use crate::role::pool::{Pool, PoolNode, Seat};
+
+/// Silence after which a follower is not counted on, in milliseconds: several heartbeats, and the
+/// pause before a lost connection is made anew.
+const REACHED_WITHIN_MS: u64 = 5_000;
+
+/// Entries that a learner may lack when it is made a voter: what is decided in a moment.
+const CURRENT_WITHIN: u64 = 1_000;
+
+impl Keeper {
+    /// How everything stands; what failed a moment ago is not reachable.
+    pub(super) fn pool(&self, config: &Config, failed: &BTreeSet<u64>) -> Pool {
+        let standing = self.world.commits.engine().map(|engine| engine.standing());
+        let is_reached = |node: &Node| {
+            let contact = self.world.contacts.get(&node.name);
+            contact.is_some_and(|contact| contact.failure.is_none())
+        };
+        let of = |node: &Node| {
+            let master = config.is_master(node);
+            pool_node(node, master, standing.as_ref(), !failed.contains(&node.id) && is_reached(node))
+        };
+        let master = config.nodes.get(&config.role.master).map_or(0, |node| node.id);
+        let size = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
+        Pool { nodes: config.nodes.values().map(|node| of(node)).collect(), master, size }
+    }
+}
+
+fn pool_node(node: &Node, is_master: bool, standing: Option<&Standing>, reached: bool) -> PoolNode {
+    let id = node.member.as_ref().map(|member| member.id);
+    let seat = id.zip(standing).and_then(|(id, standing)| {
+        let members = &standing.members;
+        let heard = standing.followers.get(&id).filter(|follower| is_heard(follower));
+        let current = heard.is_some_and(|follower| follower.behind <= CURRENT_WITHIN);
+        match (members.voters.contains(&id), members.nodes.contains_key(&id)) {
+            (true, _) => Some((Seat::Voter, is_master || heard.is_some())),
+            (false, true) => Some((Seat::Learner { current }, heard.is_some())),
+            (false, false) => None,
+        }
+    });
+    PoolNode {
+        id: node.id,
+        role: if is_master { NodeRole::Candidate } else { node.role },
+        master_capable: node.master_capable,
+        witness: false,
+        rack: node.rack,
+        reachable: is_master || seat.map_or(reached, |(_, heard)| heard),
+        // A master that is alone votes for itself.
+        seat: seat.map(|(seat, _)| seat).or_else(|| is_master.then_some(Seat::Voter)),
+    }
+}
+
+fn is_heard(follower: &Follower) -> bool {
+    follower.heard_ms.is_some_and(|ms| ms <= REACHED_WITHIN_MS)
+}
+
+/// A member whose node is gone.
+pub(super) fn without_node(config: &Config, members: &Members) -> Option<u64> {
+    let known = |id: &u64| {
+        let mut nodes = config.nodes.values();
+        nodes.any(|node| node.member.as_ref().is_some_and(|member| member.id == *id))
+    };
+    members.nodes.keys().copied().find(|id| !known(id))
+}
+
+/// Whether a node holds what it should not any more: it is no candidate, and its member is none.
+pub(super) fn is_to_be_wiped(node: &Node, members: &Members) -> bool {
+    let gone = |id| !members.nodes.contains_key(&id);
+    // Who is offline is asked nothing; it is wiped when it is back.
+    matches!(node.role, NodeRole::Regular | NodeRole::Drained)
+        && node.member.as_ref().is_some_and(|member| gone(member.id))
+}

@@ -1,0 +1,117 @@
+//! Wiping a store: what a node held that is a member no more.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use super::header;
+use super::open::LOCK;
+use crate::disk::Disk as _;
+use crate::disk::real::RealDisk;
+
+/// What the header becomes first. No key begins with a dot, and a directory without a header is no
+/// store: from then on nothing in it counts, and what is left is wiped by the next attempt.
+const MARKER: &str = ".wiped-store.json";
+
+/// What lies beside the store in its directory and is not the store's.
+const NEIGHBOURS: [&str; 2] = ["node", "lost+found"];
+
+/// A store that was not wiped, or not to the end.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot wipe `{path}`; remove it by hand")]
+pub struct WipeError {
+    /// What resisted.
+    pub path: PathBuf,
+    /// What the system said.
+    #[source]
+    pub error: io::Error,
+}
+
+/// Removes the store in `root` with all that it holds, which may be done again where it was
+/// interrupted. Nothing happens where there is none.
+///
+/// # Errors
+/// The store is in use, or something cannot be removed.
+pub fn wipe(root: &Path) -> Result<(), WipeError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error| WipeError { path, error }
+    };
+    let (header, marker) = (root.join(header::NAME), root.join(MARKER));
+    if !exists(&header)? && !exists(&marker)? {
+        return Ok(());
+    }
+    let lock = root.join(LOCK);
+    let disk = RealDisk::new(root.to_owned(), 0, 0);
+    let _held = match disk.lock(&lock) {
+        Ok(held) => Some(held),
+        // An interrupted attempt came that far.
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(failed(&lock)(error)),
+    };
+    if exists(&header)? {
+        fs::rename(&header, &marker).map_err(failed(&header))?;
+        disk.sync_directory(root).map_err(failed(root))?;
+    }
+    for entry in fs::read_dir(root).map_err(failed(root))? {
+        let entry = entry.map_err(failed(root))?;
+        let name = entry.file_name();
+        if name == MARKER || NEIGHBOURS.iter().any(|neighbour| name == *neighbour) {
+            continue;
+        }
+        let path = entry.path();
+        let is_directory = entry.file_type().map_err(failed(&path))?.is_dir();
+        let removed = if is_directory { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.map_err(failed(&path))?;
+    }
+    fs::remove_file(&marker).map_err(failed(&marker))?;
+    disk.sync_directory(root).map_err(failed(root))
+}
+
+fn exists(path: &Path) -> Result<bool, WipeError> {
+    path.try_exists().map_err(|error| WipeError { path: path.to_owned(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{AtRest, Callbacks, Store, StoreOptions};
+    use crate::{Change, Epoch, Key};
+
+    fn store(root: &Path) -> Store {
+        let options = StoreOptions { segment_bytes: 256 << 10, ..StoreOptions::default() };
+        Store::open(root, options).unwrap()
+    }
+
+    #[test]
+    fn everything_goes_but_the_agents_files_and_a_store_in_use_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        wipe(root).unwrap();
+        fs::create_dir(root.join("node")).unwrap();
+        let committer = store(root)
+            .start(Epoch { term: 1, node: 1 }, Callbacks::new(|_: Vec<()>, _| {}))
+            .unwrap();
+        let key = Key::parse("config/authority").unwrap();
+        committer.submit(vec![Change::Put { key, content: "secret".into() }], ()).unwrap();
+        assert!(wipe(root).is_err());
+        committer.close().unwrap();
+        assert!(root.join("config/authority").exists());
+        wipe(root).unwrap();
+        let left: Vec<_> = fs::read_dir(root).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["node"]);
+        assert!(store(root).recovered().created);
+    }
+
+    #[test]
+    fn an_interrupted_attempt_leaves_no_store_and_is_finished_by_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        drop(store(root));
+        fs::rename(root.join(header::NAME), root.join(MARKER)).unwrap();
+        assert!(AtRest::read(root).unwrap().is_none());
+        fs::remove_dir_all(root.join("queue")).unwrap();
+        wipe(root).unwrap();
+        assert_eq!(fs::read_dir(root).unwrap().count(), 0);
+    }
+}
