@@ -5,6 +5,7 @@
 //! Questions that change nothing are answered here.
 
 mod digest;
+mod word;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use bytes::Bytes;
 use engine::{AnswerError, Engine, Standing};
 use model::NodeName;
 use parking_lot::RwLock;
-use queue_format::Epoch;
+use queue_format::{Epoch, Health, Key};
 use rpc::peer::control::{
-    AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerPosition, PeerState,
-    Purge,
+    AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerPosition, PeerRole,
+    PeerState, Purge,
 };
 use rpc::peer::{
     ControlService, EngineService, Gate, Hello, Here, PeerFailure, PeerRefusal, Purpose,
@@ -158,8 +159,52 @@ impl House {
             leader: None,
             voters: Vec::new(),
             learners: Vec::new(),
+            role: None,
+            leads: false,
+            disk_full: false,
             state: PeerState::Outside,
             disk_free_mib: self.disk_free_mib(),
+        }
+    }
+
+    /// Where this member stands: what others are told who ask for its position.
+    pub async fn stand(&self) -> PeerPosition {
+        let seat = self.seat();
+        // Before the rest, so that the entry is within the log that is told.
+        let reading = seat.clone();
+        let role = match stdx::apart(move || newest_role(&reading)).await {
+            Ok(role) => role,
+            Err(ended) => Err(ended.to_string()),
+        };
+        let stands = match &seat {
+            Seat::Outside => self.outside(),
+            Seat::Standby(engine) => self.replica(engine, PeerState::Standby),
+            Seat::Master { commits, epoch } => match commits.engine() {
+                Some(engine) => self.replica(&engine, PeerState::Master),
+                None => PeerPosition {
+                    last: commits.position(),
+                    committed: commits.position(),
+                    epoch: *epoch,
+                    leader: Some(*epoch),
+                    voters: vec![epoch.node],
+                    leads: true,
+                    disk_full: matches!(commits.health(), Health::DiskFull { .. }),
+                    state: word::state(&commits.health(), PeerState::Master),
+                    ..self.outside()
+                },
+            },
+        };
+        match role {
+            Ok(role) => PeerPosition { role, ..stands },
+            Err(why) => PeerPosition { state: PeerState::Damaged { why }, ..stands },
+        }
+    }
+
+    fn replica(&self, engine: &Engine, state: PeerState) -> PeerPosition {
+        let health = engine.health();
+        PeerPosition {
+            disk_full: matches!(health, Health::DiskFull { .. }),
+            ..self.standing(&engine.standing(), word::state(&health, state))
         }
     }
 
@@ -171,6 +216,7 @@ impl House {
             leader: standing.elected.then_some(standing.vote),
             voters: standing.members.voters.iter().copied().collect(),
             learners: standing.members.learners().collect(),
+            leads: standing.leads.is_some(),
             state: match &standing.stopped {
                 Some(why) => PeerState::Damaged {
                     why: format!("its engine has stopped ({why}); start masterd anew there"),
@@ -180,6 +226,21 @@ impl House {
             ..self.outside()
         }
     }
+}
+
+/// The newest role entry of the store, committed or not. Reads a file where the log has none.
+fn newest_role(seat: &Seat) -> Result<Option<PeerRole>, String> {
+    let key = Key::parse(model::document::ROLE).expect("the name of a document is a key");
+    let content = match seat {
+        Seat::Outside => return Ok(None),
+        Seat::Standby(engine) => engine.newest(&key),
+        Seat::Master { commits, .. } => match commits.engine() {
+            Some(engine) => engine.newest(&key),
+            None => commits.reader().read(&key),
+        },
+    };
+    let content = content.map_err(|error| stdx::daemon::chain(&error))?;
+    content.map(|content| word::role(&content)).transpose()
 }
 
 impl Gate for House {
@@ -226,30 +287,18 @@ impl EngineService for House {
 
 impl ControlService for House {
     async fn position(&self, _from: &Hello, _: AskPosition) -> Result<PeerPosition, PeerFailure> {
-        Ok(match self.seat() {
-            Seat::Outside => self.outside(),
-            Seat::Standby(engine) => self.standing(&engine.standing(), PeerState::Standby),
-            Seat::Master { commits, epoch } => match commits.engine() {
-                Some(engine) => self.standing(&engine.standing(), PeerState::Master),
-                None => PeerPosition {
-                    last: commits.position(),
-                    committed: commits.position(),
-                    epoch,
-                    leader: Some(epoch),
-                    voters: vec![epoch.node],
-                    state: PeerState::Master,
-                    ..self.outside()
-                },
-            },
-        })
+        Ok(self.stand().await)
     }
 
     async fn join(&self, _from: &Hello, call: Join) -> Result<Joined, PeerFailure> {
+        word::heed(call.epoch, &self.stand().await)?;
         let make = |outcome| Errand::Join { member: call.member, outcome };
         Ok(Joined { incarnation: self.run(make).await? })
     }
 
     async fn purge(&self, _from: &Hello, call: Purge) -> Result<(), PeerFailure> {
+        word::heed(call.epoch, &self.stand().await)?;
+        word::may_purge(call.member, self.book.here())?;
         self.run(|outcome| Errand::Purge { member: call.member, outcome }).await
     }
 
@@ -258,6 +307,7 @@ impl ControlService for House {
         _from: &Hello,
         call: LeadAndHandOver,
     ) -> Result<(), PeerFailure> {
+        word::heed(call.epoch, &self.stand().await)?;
         self.run(|outcome| Errand::HandOver { to: call.to, outcome }).await
     }
 
@@ -267,3 +317,6 @@ impl ControlService for House {
         digest::digest(&engine, call).await
     }
 }
+
+#[cfg(test)]
+mod tests;

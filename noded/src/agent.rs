@@ -9,12 +9,11 @@ use tokio::sync::{Notify, watch};
 use model::Timestamp;
 use model::enrol::Fingerprint;
 use model::layout::Layout;
-use queue_format::Epoch;
 use rpc::calls::{
-    ALLOW_LIST_MAX, Exchange, Leave, Membership, NodeFacts, NodeHeld, NodeVersion, RackHeld,
-    RackPush, RackWithdraw, SetAllowList, TEST_DELAY_SECONDS_MAX, TestDelay,
+    ALLOW_LIST_MAX, Exchange, Leave, MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion,
+    RackHeld, RackPush, RackWithdraw, SetAllowList, TEST_DELAY_SECONDS_MAX, TestDelay,
 };
-use rpc::fence::{EpochStore, HoldError, Interrupt};
+use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
 use rpc::service::{Agent as Answers, CallContext};
 use rpc::tls::AllowedCallers;
 use rpc::wire::Versions;
@@ -37,7 +36,7 @@ pub struct Agent {
     ledger: Arc<Ledger>,
     racks: Arc<Racks>,
     allowed: AllowedCallers,
-    epoch: watch::Sender<Epoch>,
+    obeyed: watch::Sender<Obeyed>,
     certificate: Certificate,
     clock: Clock,
     calls: Arc<Calls>,
@@ -61,8 +60,8 @@ pub struct Parts {
     pub racks: Arc<Racks>,
     /// Who may call.
     pub allowed: AllowedCallers,
-    /// The epoch that it obeys.
-    pub epoch: Epoch,
+    /// Whom it obeys.
+    pub obeyed: Obeyed,
     /// What it proves itself by.
     pub certificate: Certificate,
     /// Gives the time.
@@ -87,9 +86,9 @@ pub struct Certificate {
 pub struct LedgerEpochs(pub Arc<Agent>);
 
 impl EpochStore for LedgerEpochs {
-    async fn hold(&self, epoch: Epoch) -> Result<(), HoldError> {
-        self.0.ledger.hold_epoch(epoch).await?;
-        self.0.epoch.send_replace(epoch);
+    async fn hold(&self, obeyed: &Obeyed) -> Result<(), HoldError> {
+        self.0.ledger.hold_epoch(obeyed).await?;
+        self.0.obeyed.send_replace(obeyed.clone());
         Ok(())
     }
 }
@@ -104,7 +103,7 @@ impl Agent {
             ledger,
             racks,
             allowed,
-            epoch,
+            obeyed,
             certificate,
             clock,
             calls,
@@ -116,7 +115,7 @@ impl Agent {
             ledger,
             racks,
             allowed,
-            epoch: watch::channel(epoch).0,
+            obeyed: watch::channel(obeyed).0,
             certificate,
             clock,
             calls,
@@ -140,8 +139,13 @@ impl Agent {
             software: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: self.versions,
             incarnation: self.ledger.incarnation(),
-            epoch: *self.epoch.borrow(),
+            epoch: self.obeyed.borrow().epoch,
         }
+    }
+
+    fn master_view(&self) -> MasterViewed {
+        let Obeyed { epoch, master } = self.obeyed.borrow().clone();
+        MasterViewed { obeys: epoch, master, cluster_uuid: self.membership.cluster_uuid }
     }
 
     async fn facts(&self) -> Result<NodeFacts, Failure> {
@@ -270,6 +274,9 @@ impl Agent {
         match request {
             Request::Version(call) => {
                 answer(call, |_| std::future::ready(Ok(self.version()))).await
+            }
+            Request::MasterView(call) => {
+                answer(call, |_| std::future::ready(Ok(self.master_view()))).await
             }
             Request::Facts(call) => answer(call, |_| self.facts()).await,
             Request::Verify(call) => answer(call, |_| self.held()).await,

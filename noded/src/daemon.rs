@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use model::layout::Layout;
 use rpc::calls::Membership;
-use rpc::fence::Fence;
+use rpc::fence::{Fence, Obeyed};
 use rpc::identity::{IdentityError, NodeIdentity};
 use rpc::server::{Limits, Server};
 use rpc::service::AgentService;
@@ -101,7 +101,8 @@ impl Daemon {
         let (ledger, restored) = open_ledger(&settings.layout, &membership).await?;
         let racks = Arc::new(Racks::new(restored.racks.clone()));
         let allowed = AllowedCallers::new(allow_list(&membership, &restored));
-        let epoch = restored.epoch.max(membership.epoch);
+        let obeyed = obeyed(&membership, &restored);
+        let epoch = obeyed.epoch;
         let calls = Arc::new(Calls::default());
         let agent = Arc::new(Agent::new(Parts {
             layout: settings.layout.clone(),
@@ -109,7 +110,7 @@ impl Daemon {
             ledger: Arc::clone(&ledger),
             racks: Arc::clone(&racks),
             allowed: allowed.clone(),
-            epoch,
+            obeyed: obeyed.clone(),
             certificate: Certificate {
                 fingerprint: identity.fingerprint(),
                 ends: identity.ends()?,
@@ -118,7 +119,7 @@ impl Daemon {
             calls: Arc::clone(&calls),
             versions: settings.versions,
         }));
-        let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), epoch);
+        let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), obeyed);
         let tls = server_config(&identity, allowed.clone())?;
         let service = AgentService::new(Arc::clone(&agent), fence, allowed);
         let service = service.with_versions(settings.versions);
@@ -231,6 +232,14 @@ fn allow_list(membership: &Membership, restored: &Restored) -> rpc::calls::Allow
     match &restored.allow {
         Some(list) if list.epoch >= membership.allow.epoch => list.clone(),
         Some(_) | None => membership.allow.clone(),
+    }
+}
+
+/// Whom it obeyed last; the epoch of the enrolment where that is later.
+fn obeyed(membership: &Membership, restored: &Restored) -> Obeyed {
+    match &restored.obeyed {
+        obeyed if obeyed.epoch >= membership.epoch => obeyed.clone(),
+        _ => membership.epoch.into(),
     }
 }
 

@@ -18,6 +18,7 @@ use model::Timestamp;
 use model::rack::{Event, Observation, RackDocument};
 use queue_format::{Callbacks, Change, Committer, Epoch, Fill, Health, Key, Store, StoreOptions};
 use rpc::calls::{AllowList, Membership};
+use rpc::fence::Obeyed;
 use stdx::metrics::{Histogram, LATENCY};
 
 use crate::dhcp::LeaseRecord;
@@ -69,8 +70,8 @@ struct State {
 /// What was found at the start.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// The epoch that is obeyed.
-    pub epoch: Epoch,
+    /// Whom it obeys.
+    pub obeyed: Obeyed,
     /// Who may call, if the master ever said.
     pub allow: Option<AllowList>,
     /// The rack documents.
@@ -146,12 +147,12 @@ impl Ledger {
         self.incarnation
     }
 
-    /// Makes `epoch` durable.
+    /// Makes durable whom the agent obeys.
     ///
     /// # Errors
     /// The store does not take it.
-    pub async fn hold_epoch(&self, epoch: Epoch) -> Result<(), LedgerError> {
-        self.commit(vec![put(keys::epoch(), &epoch)]).await
+    pub async fn hold_epoch(&self, obeyed: &Obeyed) -> Result<(), LedgerError> {
+        self.commit(vec![put(keys::epoch(), obeyed)]).await
     }
 
     /// Makes the list of callers durable.

@@ -199,6 +199,8 @@ calls! {
     Request {
         /// Which software and protocol the node runs, and as whom.
         "version" Version -> NodeVersion, Urgent, Reads, Asks, Shared;
+        /// Whom the node obeys; asked by who may become the master.
+        "master_view" MasterView -> MasterViewed, Urgent, Reads, Asks, Shared;
         /// What the machine is made of.
         "facts" Facts -> NodeFacts, Fast, Reads, Fails, Shared;
         /// What the node holds, to be compared with what it should.

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
+use model::NodeName;
 use queue_format::Epoch;
 
 use crate::wire::{Failure, FailureKind};
 
 mod table;
 
-pub use table::{Entry, Table};
+pub use table::{Entry, Obeyed, Table};
 
 /// Why a running call should end early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,10 +85,10 @@ impl Interrupt {
 /// The reason why an epoch could not be made durable.
 pub type HoldError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where the highest epoch seen is kept.
+/// Where it is kept whom the node obeys.
 pub trait EpochStore: Send + Sync + 'static {
-    /// Makes `epoch` durable; the agent obeys it only after that.
-    fn hold(&self, epoch: Epoch) -> impl Future<Output = Result<(), HoldError>> + Send;
+    /// Makes the epoch and its master durable, both or none; the agent obeys only after that.
+    fn hold(&self, obeyed: &Obeyed) -> impl Future<Output = Result<(), HoldError>> + Send;
 }
 
 /// The gate that every changing call passes.
@@ -121,7 +122,7 @@ impl Drop for Permit {
 
 impl<S: EpochStore> Fence<S> {
     /// A gate of a node that obeys `held`, as `store` kept it.
-    pub fn new(store: S, held: Epoch) -> Self {
+    pub fn new(store: S, held: Obeyed) -> Self {
         let shared = Shared { table: Mutex::new(Table::new(held)), ended: Notify::new() };
         Self { store, shared: Arc::new(shared), rising: tokio::sync::Mutex::new(()) }
     }
@@ -136,11 +137,16 @@ impl<S: EpochStore> Fence<S> {
         self.shared.table.lock().running()
     }
 
-    /// Waits for leave to run a call under `epoch`; `signal` interrupts it.
+    /// Waits for leave to run a call of `caller` under `epoch`; `signal` interrupts it.
     ///
     /// # Errors
     /// A higher epoch is obeyed, the agent is stopping, or the epoch could not be made durable.
-    pub async fn enter(&self, epoch: Epoch, signal: &Signal) -> Result<Permit, Failure> {
+    pub async fn enter(
+        &self,
+        epoch: Epoch,
+        caller: &NodeName,
+        signal: &Signal,
+    ) -> Result<Permit, Failure> {
         loop {
             let ended = self.shared.ended.notified();
             tokio::pin!(ended);
@@ -153,23 +159,24 @@ impl<S: EpochStore> Fence<S> {
                 }
                 Entry::Refused { held } => return Err(Failure::epoch(epoch, held)),
                 Entry::Stopping => return Err(Interruption::Stopping.failure()),
-                Entry::Rise => self.rise(epoch).await?,
+                Entry::Rise => self.rise(epoch, caller).await?,
                 Entry::Wait => ended.await,
             }
         }
     }
 
-    async fn rise(&self, epoch: Epoch) -> Result<(), Failure> {
+    async fn rise(&self, epoch: Epoch, caller: &NodeName) -> Result<(), Failure> {
         let _turn = self.rising.lock().await;
-        if epoch <= self.held() {
+        if !self.shared.table.lock().is_news(epoch) {
             return Ok(());
         }
-        self.store.hold(epoch).await.map_err(|error| {
+        let obeyed = Obeyed { epoch, master: Some(caller.clone()) };
+        self.store.hold(&obeyed).await.map_err(|error| {
             tracing::error!(%epoch, %error, "epoch was not made durable");
             Failure::failed(format!("cannot make epoch {epoch} durable: {error}"))
         })?;
-        tracing::info!(%epoch, "obeying a higher epoch");
-        for signal in self.shared.table.lock().rise(epoch) {
+        tracing::info!(%epoch, master = %caller, "obeying");
+        for signal in self.shared.table.lock().rise(obeyed) {
             signal.raise(Interruption::Superseded(epoch));
         }
         self.shared.ended.notify_waiters();

@@ -149,7 +149,9 @@ impl<A: Agent, S: EpochStore> AgentService<A, S> {
     ) -> Result<Option<Permit>, Failure> {
         match traits.effect {
             Effect::Reads => Ok(None),
-            Effect::Changes => self.fence.enter(envelope.epoch, signal).await.map(Some),
+            Effect::Changes => {
+                self.fence.enter(envelope.epoch, &envelope.caller, signal).await.map(Some)
+            }
         }
     }
 }

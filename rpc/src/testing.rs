@@ -12,9 +12,11 @@ use model::{NodeName, Timestamp};
 use queue_format::Epoch;
 use stdx::{Clock, Tasks};
 
-use crate::calls::{AllowList, Caller, Exchanged, Membership, NodeVersion, RackHeld, Request};
+use crate::calls::{
+    AllowList, Caller, Exchanged, MasterViewed, Membership, NodeVersion, RackHeld, Request,
+};
 use crate::client::{Client, ClientTimes, Meta, NodeTarget};
-use crate::fence::{EpochStore, Fence, HoldError};
+use crate::fence::{EpochStore, Fence, HoldError, Obeyed};
 use crate::identity::{Authority, NodeIdentity};
 use crate::server::{Limits, Server};
 use crate::service::{Agent, AgentService, Answer, CallContext, answer};
@@ -61,7 +63,7 @@ pub(crate) fn membership(node: &str, allow: AllowList) -> Membership {
 pub(crate) struct NoDisk;
 
 impl EpochStore for NoDisk {
-    async fn hold(&self, _epoch: Epoch) -> Result<(), HoldError> {
+    async fn hold(&self, _obeyed: &Obeyed) -> Result<(), HoldError> {
         Ok(())
     }
 }
@@ -88,6 +90,11 @@ impl Agent for MemoryAgent {
                     epoch: epoch(1),
                 };
                 answer(call, |_| std::future::ready(Ok(version))).await
+            }
+            Request::MasterView(call) => {
+                let (obeys, cluster_uuid) = (epoch(1), Uuid::from_u128(7));
+                let view = MasterViewed { obeys, master: Some(name("n1")), cluster_uuid };
+                answer(call, |_| std::future::ready(Ok(view))).await
             }
             Request::Facts(call) => answer(call, async |_| panic!("a bug in one call")).await,
             Request::RackPush(call) => {
@@ -150,7 +157,7 @@ impl Pair {
         let node = authority.issue(&name("n2"), &[LOCALHOST], now()).unwrap();
         let allowed = AllowedCallers::new(allow(&[&master]));
         let agent = Arc::new(MemoryAgent::default());
-        let fence = Fence::new(NoDisk, epoch(1));
+        let fence = Fence::new(NoDisk, epoch(1).into());
         let service = AgentService::new(Arc::clone(&agent), fence, allowed.clone());
         let listener = TcpListener::bind((LOCALHOST, 0)).await.unwrap();
         let tls = server_config(&node, allowed.clone()).unwrap();

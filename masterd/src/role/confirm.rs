@@ -94,8 +94,8 @@ pub enum Silence {
     },
     /// It belongs to another cluster.
     AnotherCluster {
-        /// That cluster's UUID.
-        uuid: String,
+        /// That cluster's UUID, or by what else it is told from this one.
+        which: String,
     },
 }
 

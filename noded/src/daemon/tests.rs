@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use model::rack::Observation;
 use rpc::calls::{
-    AllowList, Caller, Exchange, Exchanged, Facts, Leave, RackPush, RackWithdraw, SetAllowList,
-    TestDelay, Version,
+    AllowList, Caller, Exchange, Exchanged, Facts, Leave, MasterView, MasterViewed, RackPush,
+    RackWithdraw, SetAllowList, TestDelay, Version,
 };
 use rpc::client::Refusal;
 use rpc::identity::Authority;
@@ -194,6 +194,29 @@ async fn an_epoch_is_obeyed_after_a_restart() {
     let held =
         |refusal: &Refusal| matches!(refusal, Refusal::Epoch { held, .. } if *held == epoch(5));
     assert!(matches!(&refused, Err(RpcError::Refused { refusal, .. }) if held(refusal)));
+    daemon.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn whom_it_obeys_is_told_to_callers_of_any_epoch_and_kept() {
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    let target = NodeTarget { offline: true, ..scene.target(&daemon) };
+    let view = async |target: &NodeTarget, term| {
+        scene.client.call(target, MasterView {}, meta(term)).await.unwrap()
+    };
+    let cluster_uuid = Uuid::from_u128(7);
+    let enrolled = MasterViewed { obeys: epoch(1), master: None, cluster_uuid };
+    // Asking is not calling: a higher epoch is not obeyed for it.
+    assert_eq!(view(&target, 9).await, enrolled);
+    let delay = TestDelay { seconds: 0.0 };
+    scene.client.call(&scene.target(&daemon), delay.clone(), meta(1)).await.unwrap();
+    assert_eq!(view(&target, 0).await, MasterViewed { master: Some(name("n1")), ..enrolled });
+    scene.client.call(&scene.target(&daemon), delay, meta(5)).await.unwrap();
+    daemon.stop().await.unwrap();
+    let daemon = scene.start().await;
+    let seen = view(&scene.target(&daemon), 2).await;
+    assert_eq!((seen.obeys, seen.master), (epoch(5), Some(name("n1"))));
     daemon.stop().await.unwrap();
 }
 

@@ -16,7 +16,7 @@ pub(super) fn owner() -> Key {
     key("owner")
 }
 
-/// The epoch that is obeyed.
+/// The epoch that is obeyed, and its master.
 pub(super) fn epoch() -> Key {
     key("epoch")
 }

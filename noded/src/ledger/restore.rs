@@ -54,7 +54,7 @@ pub(super) fn read(store: &Store, path: &Path, owner: &Owner) -> Result<Found, L
         return Ok(Found { foreign, outbox: Outbox::restore(numbers, []), ..Found::default() });
     }
     let restored = Restored {
-        epoch: one(store, path, &keys::epoch())?.unwrap_or_default(),
+        obeyed: one(store, path, &keys::epoch())?.unwrap_or_default(),
         allow: one(store, path, &keys::allow_list())?,
         racks: all(store, path, keys::RACKS)?,
     };

@@ -38,10 +38,11 @@ fn open(dir: &tempfile::TempDir) -> (Ledger, Restored) {
 async fn everything_is_there_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let (ledger, found) = open(&dir);
-    assert_eq!((found.epoch, found.allow, found.racks.len()), (Epoch::default(), None, 0));
+    assert_eq!((found.obeyed.epoch, found.allow, found.racks.len()), (Epoch::default(), None, 0));
     let incarnation = ledger.incarnation();
     let epoch = Epoch { term: 4, node: 2 };
-    ledger.hold_epoch(epoch).await.unwrap();
+    let obeyed = Obeyed { epoch, master: Some(name("n2")) };
+    ledger.hold_epoch(&obeyed).await.unwrap();
     ledger.keep_allow_list(&AllowList::default()).await.unwrap();
     let rack = crate::testing::rack(7, 3);
     ledger.keep_rack(&rack).await.unwrap();
@@ -51,7 +52,7 @@ async fn everything_is_there_after_a_restart() {
     ledger.acknowledge(2).unwrap();
     drop(ledger);
     let (ledger, found) = open(&dir);
-    assert_eq!(found.epoch, epoch);
+    assert_eq!(found.obeyed, obeyed);
     assert_eq!(found.allow, Some(AllowList::default()));
     assert_eq!(found.racks, [rack]);
     assert_eq!(ledger.incarnation(), incarnation);
@@ -95,14 +96,14 @@ async fn a_noted_event_wakes_who_watches_when_it_is_durable() {
 async fn the_state_of_another_membership_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let (ledger, _) = open(&dir);
-    ledger.hold_epoch(Epoch { term: 99, node: 1 }).await.unwrap();
+    ledger.hold_epoch(&Epoch { term: 99, node: 1 }.into()).await.unwrap();
     ledger.keep_rack(&crate::testing::rack(7, 3)).await.unwrap();
     give(&ledger, 32, 100).await;
     drop(ledger);
     let other = Membership { node_id: 77, cluster_name: name("other"), ..membership("n2") };
     for _again in 0..2 {
         let (ledger, found) = Ledger::open(dir.path(), &other).unwrap();
-        assert_eq!((found.epoch, found.racks.len()), (Epoch::default(), 0));
+        assert_eq!((found.obeyed, found.racks.len()), (Obeyed::default(), 0));
         assert!(ledger.leases().is_empty() && ledger.pending(10).0.is_empty());
     }
 }

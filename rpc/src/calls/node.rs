@@ -44,6 +44,23 @@ pub struct NodeVersion {
     pub epoch: Epoch,
 }
 
+/// Parameters of `master_view`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MasterView {}
+
+/// Whom a node obeys, as it keeps it durably.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MasterViewed {
+    /// The highest epoch under which a call came that changes the node; the default before any.
+    pub obeys: Epoch,
+    /// Who made that call; null where the epoch came with the enrolment, and nobody has called
+    /// under it yet.
+    pub master: Option<NodeName>,
+    /// The cluster that the node belongs to.
+    pub cluster_uuid: Uuid,
+}
+
 /// Parameters of `facts`: none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

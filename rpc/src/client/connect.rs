@@ -41,22 +41,39 @@ pub(crate) async fn connect(
 
 /// The TLS library's word on a certificate, where it is the cause of `error`.
 pub(super) fn refusal(error: &io::Error) -> Option<Refusal> {
-    certificate_reason(error).map(|reason| Refusal::Certificate { reason })
+    let CertificateWord { reason, foreign } = certificate_word(error)?;
+    Some(Refusal::Certificate { reason, foreign })
+}
+
+/// What is wrong with a certificate.
+pub(crate) struct CertificateWord {
+    /// In words.
+    pub(crate) reason: String,
+    /// Whether it is one of another authority.
+    pub(crate) foreign: bool,
 }
 
 /// The same, in words.
-pub(crate) fn certificate_reason(error: &io::Error) -> Option<String> {
+pub(crate) fn certificate_word(error: &io::Error) -> Option<CertificateWord> {
     let inner = error.get_ref()?;
     let tls = inner.downcast_ref::<rustls::Error>()?;
-    match tls {
+    // An authority of the same name has another key: then it is the signature that is bad.
+    let foreign = matches!(
+        tls,
+        rustls::Error::InvalidCertificate(
+            rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature
+        )
+    );
+    let reason = match tls {
         rustls::Error::InvalidCertificate(
             rustls::CertificateError::ApplicationVerificationFailure,
-        ) => Some("the node shows another certificate than the one that is known of it".to_owned()),
+        ) => "the node shows another certificate than the one that is known of it".to_owned(),
         rustls::Error::AlertReceived(alert) => {
-            Some(format!("the node does not accept ours (alert {alert:?})"))
+            format!("the node does not accept ours (alert {alert:?})")
         }
-        rustls::Error::InvalidCertificate(error) => Some(error.to_string()),
+        rustls::Error::InvalidCertificate(error) => error.to_string(),
         // No word on a certificate: as a rule something else than an agent listens there.
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(CertificateWord { reason, foreign })
 }

@@ -132,6 +132,8 @@ pub enum Refusal {
     Certificate {
         /// What the TLS library said.
         reason: String,
+        /// Whether the node's certificate is one of another authority than this cluster's.
+        foreign: bool,
     },
     /// The node's allow-list does not name this caller.
     #[error("{message}")]

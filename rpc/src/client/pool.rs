@@ -179,7 +179,7 @@ impl Pool {
     ) -> Result<(Watched<TlsStream<TcpStream>>, LastWord), RpcError> {
         let certificate = |error: rustls::Error| RpcError::Refused {
             node: target.name.clone(),
-            refusal: Refusal::Certificate { reason: error.to_string() },
+            refusal: Refusal::Certificate { reason: error.to_string(), foreign: false },
         };
         let server = tls::server_name(&target.name).map_err(certificate)?;
         let config =

@@ -38,6 +38,8 @@ async fn a_caller_of_another_cluster_is_refused_and_refuses() {
     let result =
         version_of(&pair, &Pair::client_of(other.issue(&name("n1"), &[], now()).unwrap())).await;
     assert!(certificate_refused(&result), "{result:?}");
+    let foreign = |refusal: &Refusal| matches!(refusal, Refusal::Certificate { foreign: true, .. });
+    assert!(matches!(result, Err(RpcError::Refused { refusal, .. }) if foreign(&refusal)));
     // Even where the list would have it.
     let foreign = other.issue(&name("n1"), &[], now()).unwrap();
     pair.allowed.replace(allow(&[&foreign]));

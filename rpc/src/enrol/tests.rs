@@ -152,7 +152,7 @@ async fn where_the_answer_is_lost_the_node_is_asked_for_its_version() {
     // The node serves under its new identity by now.
     let agent = Arc::new(crate::testing::MemoryAgent::default());
     let allowed = crate::tls::AllowedCallers::new(member.allow.clone());
-    let fence = crate::fence::Fence::new(crate::testing::NoDisk, member.epoch);
+    let fence = crate::fence::Fence::new(crate::testing::NoDisk, member.epoch.into());
     let tls = crate::tls::server_config(&identity, allowed.clone()).unwrap();
     let service = crate::service::AgentService::new(agent, fence, allowed);
     let listener = TcpListener::bind(address).await.unwrap();

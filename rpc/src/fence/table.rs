@@ -2,12 +2,32 @@
 
 use std::collections::BTreeMap;
 
+use model::NodeName;
 use queue_format::Epoch;
+use serde::{Deserialize, Serialize};
+
+/// Whom a node obeys.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Obeyed {
+    /// The highest epoch under which the node was called.
+    #[serde(flatten)]
+    pub epoch: Epoch,
+    /// Who called under it first; null where that is not known: the epoch came with the enrolment,
+    /// or was kept by a version that did not ask.
+    #[serde(default)]
+    pub master: Option<NodeName>,
+}
+
+impl From<Epoch> for Obeyed {
+    fn from(epoch: Epoch) -> Self {
+        Self { epoch, master: None }
+    }
+}
 
 /// The calls that run, and the epoch that is obeyed. `S` is how a call is interrupted.
 #[derive(Debug)]
 pub struct Table<S> {
-    held: Epoch,
+    held: Obeyed,
     stopping: bool,
     next_ticket: u64,
     running: BTreeMap<u64, (Epoch, S)>,
@@ -26,7 +46,7 @@ pub enum Entry {
         /// That epoch.
         held: Epoch,
     },
-    /// Its epoch must be made durable first.
+    /// Its epoch, or who it is, must be made durable first.
     Rise,
     /// Calls of an older epoch have not ended yet.
     Wait,
@@ -37,14 +57,21 @@ pub enum Entry {
 impl<S: Clone> Table<S> {
     /// The table of a node that obeys `held`, where nothing runs.
     #[must_use]
-    pub fn new(held: Epoch) -> Self {
+    pub fn new(held: Obeyed) -> Self {
         Self { held, stopping: false, next_ticket: 0, running: BTreeMap::new() }
     }
 
     /// The epoch that is obeyed.
     #[must_use]
     pub fn held(&self) -> Epoch {
-        self.held
+        self.held.epoch
+    }
+
+    /// Whether a call under `epoch` tells something that is to be kept: a higher epoch, or whose the
+    /// one is that is obeyed.
+    #[must_use]
+    pub fn is_news(&self, epoch: Epoch) -> bool {
+        epoch > self.held.epoch || epoch == self.held.epoch && self.held.master.is_none()
     }
 
     /// Calls that run.
@@ -58,10 +85,10 @@ impl<S: Clone> Table<S> {
         if self.stopping {
             return Entry::Stopping;
         }
-        if epoch < self.held {
-            return Entry::Refused { held: self.held };
+        if epoch < self.held.epoch {
+            return Entry::Refused { held: self.held.epoch };
         }
-        if epoch > self.held {
+        if self.is_news(epoch) {
             return Entry::Rise;
         }
         if self.running.values().any(|(other, _)| *other != epoch) {
@@ -78,10 +105,12 @@ impl<S: Clone> Table<S> {
         self.running.remove(&ticket);
     }
 
-    /// Obeys `epoch` from now on; gives the calls to interrupt.
-    pub fn rise(&mut self, epoch: Epoch) -> Vec<S> {
-        self.held = self.held.max(epoch);
-        let older = self.running.values().filter(|(other, _)| *other < self.held);
+    /// Obeys `obeyed` from now on, if it is news; gives the calls to interrupt.
+    pub fn rise(&mut self, obeyed: Obeyed) -> Vec<S> {
+        if self.is_news(obeyed.epoch) {
+            self.held = obeyed;
+        }
+        let older = self.running.values().filter(|(other, _)| *other < self.held.epoch);
         older.map(|(_, signal)| signal.clone()).collect()
     }
 
@@ -105,6 +134,29 @@ mod tests {
         Rise(u64),
     }
 
+    #[test]
+    fn whose_an_epoch_is_stays_as_it_was_told_first() {
+        let epoch = Epoch { term: 3, node: 1 };
+        let by = |name: &str| Obeyed { epoch, master: Some(name.parse().unwrap()) };
+        let mut table = Table::new(epoch.into());
+        assert_eq!(table.enter(epoch, &()), Entry::Rise);
+        table.rise(by("n1"));
+        assert_eq!(table.enter(epoch, &()), Entry::Granted { ticket: 0 });
+        assert!(table.rise(by("n2")).is_empty());
+        assert_eq!(table.held, by("n1"));
+    }
+
+    #[test]
+    fn what_an_older_version_kept_is_read() {
+        let old = r#"{"term":3,"node":1}"#;
+        let read: Obeyed = serde_json::from_str(old).unwrap();
+        assert_eq!(read, Epoch { term: 3, node: 1 }.into());
+        let text = serde_json::to_string(&read).unwrap();
+        assert_eq!(text, r#"{"term":3,"node":1,"master":null}"#);
+        // And the other way round: who goes back to that version still obeys.
+        assert_eq!(serde_json::from_str::<Epoch>(&text).unwrap(), read.epoch);
+    }
+
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
             (0_u64..5).prop_map(Step::Enter),
@@ -117,7 +169,8 @@ mod tests {
     proptest! {
         #[test]
         fn two_epochs_never_run_together(steps in steps()) {
-            let mut table = Table::new(Epoch::default());
+            let known = |epoch| Obeyed { epoch, master: Some("n1".parse().unwrap()) };
+            let mut table = Table::new(known(Epoch::default()));
             let mut running: Vec<(u64, Epoch)> = Vec::new();
             for step in steps {
                 match step {
@@ -142,7 +195,7 @@ mod tests {
                     }
                     Step::Rise(term) => {
                         let before = table.held();
-                        let interrupted = table.rise(Epoch { term, node: 1 });
+                        let interrupted = table.rise(known(Epoch { term, node: 1 }));
                         prop_assert!(table.held() >= before);
                         let older = running.iter().filter(|(_, e)| *e < table.held()).count();
                         prop_assert_eq!(interrupted.len(), older);

@@ -94,6 +94,7 @@ impl PeerClient {
         let of_no_use = |error: rustls::Error| PeerError::Certificate {
             node: target.name.clone(),
             reason: error.to_string(),
+            foreign: false,
         };
         let server = tls::server_name(&target.name).map_err(of_no_use)?;
         let config =

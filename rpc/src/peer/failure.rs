@@ -1,5 +1,6 @@
 //! Core: what an answer says that is none.
 
+use queue_format::Epoch;
 use serde::{Deserialize, Serialize};
 
 /// Most characters of a sentence that travels: far above any, and within the limit of a hello.
@@ -45,6 +46,8 @@ failure_kinds! {
     Malformed = "malformed";
     /// The member is in a state in which it does not do that; nothing was done.
     NotNow = "not-now";
+    /// The one that asks is of an epoch that is over; nothing was done.
+    Epoch = "epoch";
     /// It was begun and failed; the message says how.
     Failed = "failed";
     /// It took longer than its time class allows.
@@ -79,6 +82,15 @@ impl PeerFailure {
         Self::new(PeerFailureKind::NotNow, message)
     }
 
+    /// The epoch `asked` of the one that asks is lower than `known`, of which this member knows.
+    #[must_use]
+    pub fn epoch(asked: Epoch, known: Epoch) -> Self {
+        let message = format!(
+            "epoch {asked} is over: this member knows of epoch {known}; another master took over"
+        );
+        Self::new(PeerFailureKind::Epoch, message)
+    }
+
     /// The service has no question of kind `kind`.
     #[must_use]
     pub fn unknown_question(kind: u8) -> Self {
@@ -90,7 +102,10 @@ impl PeerFailure {
     pub const fn certainly_not_done(&self) -> bool {
         matches!(
             self.kind,
-            PeerFailureKind::UnknownQuestion | PeerFailureKind::Malformed | PeerFailureKind::NotNow
+            PeerFailureKind::UnknownQuestion
+                | PeerFailureKind::Malformed
+                | PeerFailureKind::NotNow
+                | PeerFailureKind::Epoch
         )
     }
 }

@@ -13,8 +13,8 @@ use uuid::Uuid;
 use queue_format::Position;
 
 use super::control::{
-    AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerPosition, PeerState,
-    Purge,
+    AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerPosition, PeerRole,
+    PeerState, Purge,
 };
 use super::frame::FRAME_BYTES_MAX;
 use super::*;
@@ -92,6 +92,9 @@ impl ControlService for Shared {
             leader: None,
             voters: vec![1, 2, 3],
             learners: Vec::new(),
+            role: Some(PeerRole { master: name("n1"), epoch: epoch(3) }),
+            leads: false,
+            disk_full: false,
             state: PeerState::Standby,
             disk_free_mib: 1_000,
         })
@@ -226,15 +229,15 @@ async fn every_control_question_has_its_answer() {
     let mut control = two.control();
     let position = control.call(&AskPosition {}).await.unwrap();
     assert_eq!((position.member, position.voters), (Some(2), vec![1, 2, 3]));
-    control.call(&Purge { member: 2 }).await.unwrap();
+    control.call(&Purge { epoch: epoch(3), member: 2 }).await.unwrap();
     assert_eq!(control.call(&AskPosition {}).await.unwrap().member, None);
-    let joined = control.call(&Join { member: 5 }).await.unwrap();
+    let joined = control.call(&Join { epoch: epoch(3), member: 5 }).await.unwrap();
     assert_eq!(Some(joined.incarnation), store(5).incarnation);
     let ask =
         AskDigest { position: Position::default(), group: Some("config".to_owned()), after: None };
     let digest = control.call(&ask).await.unwrap();
     assert!(digest.complete && digest.digests.contains_key("config"));
-    let error = control.call(&LeadAndHandOver { to: 1 }).await.unwrap_err();
+    let error = control.call(&LeadAndHandOver { epoch: epoch(4), to: 1 }).await.unwrap_err();
     assert!(error.certainly_not_done() && error.word() == "failed", "{error}");
 }
 

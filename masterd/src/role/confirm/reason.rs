@@ -28,6 +28,22 @@ pub enum Claim {
         /// The term of its vote.
         vote: u64,
     },
+    /// It leads in an epoch that is not its own.
+    #[error("it says that it leads, and is member {member}, whose vote is for epoch {vote}")]
+    LeadsForAnother {
+        /// Its id as a member.
+        member: u64,
+        /// Its vote.
+        vote: Epoch,
+    },
+    /// It leads in an epoch before that of its last entry.
+    #[error("it says that it leads in epoch {vote}, and ends at {last}")]
+    LeadsBehind {
+        /// Where it ends.
+        last: Position,
+        /// Its vote.
+        vote: Epoch,
+    },
     /// The term is further ahead than any number of elections and overrides leads.
     #[error("term {term} is absurdly far ahead of {known}")]
     TermAhead {
@@ -50,12 +66,12 @@ pub enum Reason {
         why: String,
     },
     /// The answer is another cluster's.
-    #[error("{node} belongs to another cluster, {uuid}")]
+    #[error("{node} belongs to another cluster, {which}")]
     AnotherCluster {
         /// The node.
         node: NodeName,
-        /// That cluster's UUID.
-        uuid: String,
+        /// That cluster's UUID, or by what else it is told from this one.
+        which: String,
     },
     /// The answer cannot be true.
     #[error("{node} makes no sense: {claim}")]

@@ -85,6 +85,13 @@ fn says(node: &mut Asked) -> &mut StoreSays {
     node.store.as_mut().unwrap().as_mut().unwrap()
 }
 
+/// It was elected after epoch 2.1.
+fn lead(node: &mut Asked) {
+    let member = node.member.unwrap().expected.member;
+    says(node).leads = true;
+    says(node).vote = epoch(3, member);
+}
+
 fn set_last(node: &mut Asked, last: Position) {
     let member = node.member.unwrap().expected.member;
     says(node).found = found(member, last);
@@ -200,7 +207,7 @@ fn what_others_hold_is_fetched_or_stands_in_the_way() {
         format!("refuse: {newer}")
     );
     // The old master lives: it hands over, even to who has everything.
-    assert_eq!(failover(|q| says(&mut q.nodes[0]).leads = true), "go after fetching from 1");
+    assert_eq!(failover(|q| lead(&mut q.nodes[0])), "go after fetching from 1");
     let obeys = |q: &mut Question| q.nodes[4].agent.as_mut().unwrap().obeys = epoch(3, 3);
     assert_eq!(
         failover(obeys),
@@ -223,7 +230,7 @@ fn a_start_keeps_the_role_where_it_is() {
         "refuse: the newest role entry names n3 (epoch 3.3), not n1"
     );
     assert_eq!(
-        start(|q| says(&mut q.nodes[1]).leads = true),
+        start(|q| lead(&mut q.nodes[1])),
         "refuse: n2 leads; a start does not take the role from it"
     );
     let knows_another = |q: &mut Question, nodes: &[usize]| {
@@ -274,6 +281,18 @@ fn answers_that_do_not_count_are_named() {
             |n| set_last(n, at(2_000_000_000, 1, 9)),
             "n3 makes no sense: term 2000000000 is absurdly far ahead of 2",
         ),
+        (
+            |n| says(n).leads = true,
+            "n3 makes no sense: it says that it leads, and is member 3, whose vote is for epoch 2.1",
+        ),
+        (
+            |n| {
+                set_last(n, at(2, 4, 9));
+                lead(n);
+                says(n).vote = epoch(2, 3);
+            },
+            "n3 makes no sense: it says that it leads in epoch 2.3, and ends at 2.4/9",
+        ),
         (|n| says(n).disk_full = true, "n3 has no room on its disk"),
         (|n| says(n).found = Found::Nothing, "n3 has no store: its disk was replaced or emptied"),
         (
@@ -281,7 +300,7 @@ fn answers_that_do_not_count_are_named() {
             "n3 has a damaged store: journal/2",
         ),
         (
-            |n| n.store = Some(Err(Silence::AnotherCluster { uuid: "c-9".to_owned() })),
+            |n| n.store = Some(Err(Silence::AnotherCluster { which: "c-9".to_owned() })),
             "n3 belongs to another cluster, c-9",
         ),
         (kill, "n3 cannot be reached: no route"),
@@ -358,7 +377,7 @@ fn two_nodes_and_a_witness() {
 fn the_taker_must_be_able_to() {
     let on_taker = |change: fn(&mut Asked)| failover(|q| change(&mut q.nodes[1]));
     assert!(on_taker(|n| n.role = NodeRole::Offline).starts_with("refuse: n2 is marked offline"));
-    assert!(on_taker(|n| says(n).leads = true).starts_with("refuse: n2 is the master already"));
+    assert!(on_taker(lead).starts_with("refuse: n2 is the master already"));
     assert!(on_taker(|n| says(n).disk_full = true).starts_with("refuse: n2 has no room"));
     assert!(on_taker(|n| says(n).found = Found::Nothing).starts_with("refuse: n2 has no store"));
     assert!(on_taker(|n| n.store = None).starts_with("refuse: n2 is no master candidate"));

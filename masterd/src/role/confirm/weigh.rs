@@ -112,6 +112,7 @@ impl Limits {
             return Err(Reason::Forgetful { node: node.name.clone(), memory });
         };
         self.position(last, says).map_err(|claim| nonsense(node, claim))?;
+        leads(member.expected.member, last, says).map_err(|claim| nonsense(node, claim))?;
         Ok(Some(Store { member, last, says }))
     }
 
@@ -149,6 +150,19 @@ impl Limits {
     }
 }
 
+/// Whether a member that says so can lead: it voted for itself, and nothing in its log is of a later
+/// epoch.
+fn leads(member: u64, last: Position, says: &StoreSays) -> Result<(), Claim> {
+    let vote = says.vote;
+    if says.leads && vote.node != member {
+        return Err(Claim::LeadsForAnother { member, vote });
+    }
+    if says.leads && last.epoch > vote {
+        return Err(Claim::LeadsBehind { last, vote });
+    }
+    Ok(())
+}
+
 fn last(found: &Found) -> Option<Position> {
     match found {
         Found::Store { last, .. } => Some(*last),
@@ -160,7 +174,7 @@ fn silent(node: &Asked, silence: &Silence) -> Reason {
     let node = node.name.clone();
     match silence {
         Silence::Unreachable { why } => Reason::Unreachable { node, why: why.clone() },
-        Silence::AnotherCluster { uuid } => Reason::AnotherCluster { node, uuid: uuid.clone() },
+        Silence::AnotherCluster { which } => Reason::AnotherCluster { node, which: which.clone() },
     }
 }
 

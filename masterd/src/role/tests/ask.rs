@@ -126,7 +126,8 @@ fn store(node: usize, world: &World) -> StoreSays {
     StoreSays {
         found: found(epoch_of(node, 0).node, member),
         committed: member.log.position(member.committed.min(member.flushed)),
-        vote: Epoch { term: member.term.into(), node: 1 },
+        // For whom a follower voted does not matter; who leads voted for itself.
+        vote: epoch_of(if member.leading { node } else { 0 }, member.term),
         role: role.map(role_entry),
         leads: member.leading,
         disk_full: false,

@@ -5,7 +5,7 @@
 //! between two steps, since being late is what fencing is for.
 
 use queue_format::Epoch;
-use rpc::fence::{Entry as Fenced, Table};
+use rpc::fence::{Entry as Fenced, Obeyed, Table};
 
 use super::super::confirm::{Attempt, still_designated};
 use super::super::cut_off::{Contact, REFUSE_AFTER_MS};
@@ -315,14 +315,14 @@ impl Reign {
     /// A call arrives at an agent; false while it has to wait there.
     fn arrives(&self, agent: &mut Node, epoch: Epoch) -> bool {
         let older = agent.running.iter().flatten().next().copied();
-        let mut table = Table::new(older.unwrap_or(agent.obeys));
+        let mut table = Table::new(obeyed(older.unwrap_or(agent.obeys)));
         for epoch in agent.running.iter().flatten() {
             table.enter(*epoch, &());
         }
-        table.rise(agent.obeys);
+        table.rise(obeyed(agent.obeys));
         let entry = match table.enter(epoch, &()) {
             Fenced::Rise => {
-                table.rise(epoch);
+                table.rise(obeyed(epoch));
                 agent.obeys = epoch;
                 table.enter(epoch, &())
             }
@@ -340,6 +340,11 @@ impl Reign {
         }
         true
     }
+}
+
+/// Whose an epoch is, the model tells by the epoch: the name does not matter here.
+fn obeyed(epoch: Epoch) -> Obeyed {
+    Obeyed { epoch, master: Some(name(0)) }
 }
 
 impl Model for Reign {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::NodeName;
 
-use crate::client::connect::certificate_reason;
+use crate::client::connect::{CertificateWord, certificate_word};
 use crate::peer::failure::PeerFailure;
 use crate::peer::frame::FrameError;
 use crate::peer::hello::PeerRefusal;
@@ -37,6 +37,8 @@ pub enum PeerError {
         node: NodeName,
         /// What the TLS library said.
         reason: String,
+        /// Whether the node's certificate is one of another authority than this cluster's.
+        foreign: bool,
     },
     /// The member does not answer this side, or is not the one that was meant; nothing was done.
     #[error("node {node} refused: {refusal}")]
@@ -102,8 +104,10 @@ impl PeerError {
     /// A connection that did not come about.
     pub(super) fn not_open(node: NodeName, address: SocketAddr, error: StreamError) -> Self {
         let error = plain(error);
-        match certificate_reason(&error) {
-            Some(reason) => Self::Certificate { node, reason },
+        match certificate_word(&error) {
+            Some(CertificateWord { reason, foreign }) => {
+                Self::Certificate { node, reason, foreign }
+            }
             None => Self::Unreachable { node, address, error },
         }
     }

@@ -16,7 +16,7 @@ pub const DIGEST_KEYS_MAX: usize = 8_192;
 #[serde(deny_unknown_fields)]
 pub struct AskPosition {}
 
-/// Where a member stands. Everything but `committed` is durable there.
+/// Where a member stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerPosition {
     /// Its id; null outside, where there is no store.
@@ -25,7 +25,7 @@ pub struct PeerPosition {
     pub incarnation: Option<Uuid>,
     /// Its node.
     pub node: NodeName,
-    /// The last entry of its log.
+    /// The last entry of its log; it may be on its way to the disk.
     pub last: Position,
     /// The last entry that it knows to be committed.
     pub committed: Position,
@@ -39,10 +39,28 @@ pub struct PeerPosition {
     /// Members that only follow, by the same list.
     #[serde(default)]
     pub learners: Vec<u64>,
+    /// The newest role entry of its log, committed or not; null where there is none.
+    #[serde(default)]
+    pub role: Option<PeerRole>,
+    /// Whether it leads at this moment, be it only to hand over.
+    #[serde(default)]
+    pub leads: bool,
+    /// Whether its disk takes no more.
+    #[serde(default)]
+    pub disk_full: bool,
     /// What it is.
     pub state: PeerState,
     /// What is free of the file system with its store, in MiB.
     pub disk_free_mib: u64,
+}
+
+/// The entry with which a reign begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerRole {
+    /// Who is master.
+    pub master: NodeName,
+    /// The epoch of the reign.
+    pub epoch: Epoch,
 }
 
 /// What `masterd` of a node is (decision 5, point 8).
@@ -69,6 +87,8 @@ pub enum PeerState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Join {
+    /// The epoch of the master that asks. A member that knows of a later one refuses.
+    pub epoch: Epoch,
     /// Id of the new member. Where the store of this member is here already, it is a repetition;
     /// where that of another one is, the question fails.
     pub member: u64,
@@ -85,7 +105,10 @@ pub struct Joined {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Purge {
-    /// The member whose store goes; nothing happens where it is not here.
+    /// The epoch of the master that asks. A member that knows of a later one refuses.
+    pub epoch: Epoch,
+    /// The member whose store goes. Nothing happens where there is no store; where that of another
+    /// member is here, the question fails.
     pub member: u64,
 }
 
@@ -93,6 +116,10 @@ pub struct Purge {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeadAndHandOver {
+    /// The highest epoch of which the one that asks has heard, this member's own among them: it may
+    /// be no master yet. A member that knows of a later one refuses, since a question that is older
+    /// than that was answered long ago.
+    pub epoch: Epoch,
     /// The member that is to lead then.
     pub to: u64,
 }
@@ -138,6 +165,15 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_of_before_there_was_more_to_say_is_read() {
+        let text = r#"{"member":2,"incarnation":null,"node":"n2","last":{"epoch":{"term":3,"node":1},
+            "index":9},"committed":{"epoch":{"term":3,"node":1},"index":9},
+            "epoch":{"term":4,"node":1},"leader":null,"state":{"is":"standby"},"disk_free_mib":7}"#;
+        let read: PeerPosition = serde_json::from_str(text).unwrap();
+        assert_eq!((read.role, read.leads, read.disk_full), (None, false, false));
+    }
+
+    #[test]
     fn a_full_digest_is_a_frame() {
         let quotes_and_digest = 64 + 8;
         let key = (SEGMENT_BYTES_MAX + 1) * SEGMENTS_MAX;
@@ -146,7 +182,13 @@ mod tests {
 
     #[test]
     fn parameters_that_are_not_known_are_an_error() {
-        assert!(serde_json::from_str::<Join>(r#"{"member":3,"anyway":true}"#).is_err());
+        assert!(
+            serde_json::from_str::<Join>(
+                r#"{"epoch":{"term":1,"node":1},"member":3,"anyway":true}"#
+            )
+            .is_err()
+        );
+        assert!(serde_json::from_str::<Join>(r#"{"member":3}"#).is_err());
         assert!(serde_json::from_str::<AskPosition>("{}").is_ok());
     }
 }

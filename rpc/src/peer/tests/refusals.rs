@@ -54,7 +54,7 @@ async fn an_open_connection_ends_when_the_store_is_another_one() {
     let two = Two::start().await;
     let mut link = two.engine();
     echoes(&mut link).await;
-    two.control().call(&Join { member: 5 }).await.unwrap();
+    two.control().call(&Join { epoch: epoch(3), member: 5 }).await.unwrap();
     let not_meant = RefusalReason::NotMeant { here: store(5) };
     for _twice in 0..2 {
         assert_eq!(refused(&mut link).await, not_meant);
@@ -77,7 +77,10 @@ async fn a_member_of_another_authority_is_refused_and_refuses() {
     let two = Two::start().await;
     let other = Authority::create(&name("c2"), now()).unwrap();
     let foreign = other.issue(&name("n1"), &[LOCALHOST], now()).unwrap();
-    certificate_refused(&PeerClient::new(&foreign, CLUSTER, two.target.clone()).unwrap()).await;
+    let stranger = PeerClient::new(&foreign, CLUSTER, two.target.clone()).unwrap();
+    certificate_refused(&stranger).await;
+    let error = stranger.engine(store(1), store(2)).ask(ECHO, &[], LONG).await.unwrap_err();
+    assert!(matches!(error, PeerError::Certificate { foreign: true, .. }), "{error:?}");
     // Even where the list would have it, and it trusts this cluster.
     two.allowed.replace(allow(&[&foreign]));
     let mixed = crate::identity::tests::with_authority_of(foreign, &two.asking);

@@ -1,0 +1,263 @@
+//! A house behind its door, asked over real connections.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use engine::{EngineOptions, Link, PeerError as NoPeer, Peers};
+use model::Timestamp;
+use model::node::{Node, NodeRole};
+use queue_format::{Batch, Change, Position, StoreOptions};
+use rpc::calls::{AllowList, Caller};
+use rpc::identity::{Authority, NodeIdentity};
+use rpc::peer::control::ControlCall;
+use rpc::peer::{PeerError, PeerFailureKind, PeerLimits, PeerServer};
+use rpc::tls::AllowedCallers;
+use stdx::Clock;
+
+use super::*;
+use crate::testing::node;
+
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const CLUSTER: Uuid = Uuid::from_u128(7);
+/// Far more than a flush takes.
+const SOON: Duration = Duration::from_secs(60);
+
+fn epoch(term: u64) -> Epoch {
+    Epoch { term, node: 1 }
+}
+
+/// A service whose house the test keeps.
+#[derive(Debug, Clone)]
+struct Shared(Arc<House>);
+
+impl Gate for Shared {
+    fn admit(&self, hello: &Hello) -> Result<(), PeerRefusal> {
+        self.0.admit(hello)
+    }
+}
+
+impl EngineService for Shared {
+    async fn answer(&self, from: &Hello, kind: u8, body: Bytes) -> Result<Bytes, PeerFailure> {
+        EngineService::answer(self.0.as_ref(), from, kind, body).await
+    }
+}
+
+impl ControlService for Shared {
+    async fn position(&self, from: &Hello, call: AskPosition) -> Result<PeerPosition, PeerFailure> {
+        self.0.position(from, call).await
+    }
+
+    async fn join(&self, from: &Hello, call: Join) -> Result<Joined, PeerFailure> {
+        self.0.join(from, call).await
+    }
+
+    async fn purge(&self, from: &Hello, call: Purge) -> Result<(), PeerFailure> {
+        self.0.purge(from, call).await
+    }
+
+    async fn lead_and_hand_over(
+        &self,
+        from: &Hello,
+        call: LeadAndHandOver,
+    ) -> Result<(), PeerFailure> {
+        self.0.lead_and_hand_over(from, call).await
+    }
+
+    async fn digest(&self, from: &Hello, call: AskDigest) -> Result<PeerDigest, PeerFailure> {
+        self.0.digest(from, call).await
+    }
+}
+
+/// Node n1, which asks, and the house of n2, which answers.
+struct Scene {
+    dir: tempfile::TempDir,
+    house: Arc<House>,
+    errands: mpsc::Receiver<Errand>,
+    book: PeerBook,
+    asked: Node,
+    _server: PeerServer<Shared>,
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let now = Timestamp::from_micros(Clock::system().now_micros());
+        let authority = Authority::create(&"c1".parse().unwrap(), now).unwrap();
+        let identity = |name: &str| -> Arc<NodeIdentity> {
+            Arc::new(authority.issue(&name.parse().unwrap(), &[LOCALHOST], now).unwrap())
+        };
+        let (asks, answers) = (identity("n1.example"), identity("n2.example"));
+        let caller = Caller { name: asks.name().clone(), fingerprint: asks.fingerprint() };
+        let list = AllowList { epoch: epoch(1), callers: vec![caller] };
+        let book = PeerBook::new(Arc::clone(&answers), CLUSTER);
+        let me = (answers.name().clone(), CLUSTER);
+        let (house, errands) = House::new(me, book, dir.path().to_owned());
+        let house = Arc::new(house);
+        let listener = tokio::net::TcpListener::bind((LOCALHOST, 0)).await.unwrap();
+        let (allowed, limits) = (AllowedCallers::new(list), PeerLimits::default());
+        let service = Shared(Arc::clone(&house));
+        let server = PeerServer::start(listener, &answers, allowed, service, limits).unwrap();
+        let mut asked = node("n2.example", NodeRole::Candidate);
+        asked.primary_ip = LOCALHOST;
+        asked.peer_port = server.address().port();
+        asked.fingerprint = answers.fingerprint();
+        let book = PeerBook::new(asks, CLUSTER);
+        Self { dir, house, errands, book, asked, _server: server }
+    }
+
+    async fn ask<C: ControlCall>(&self, call: &C) -> Result<C::Reply, PeerError> {
+        self.book.control(&self.asked).unwrap().call(call).await
+    }
+
+    async fn position(&self) -> PeerPosition {
+        self.ask(&AskPosition {}).await.unwrap()
+    }
+
+    /// Makes the house that of member 2, whose engine has led alone and holds a role entry.
+    async fn follow(&self) -> Arc<Engine> {
+        let store = StoreOptions { segment_bytes: 256 << 10, ..StoreOptions::default() };
+        let options = EngineOptions::new(2, "n2.example", store);
+        let data = self.dir.path().join("data");
+        let (engine, mut news) = Engine::open(&data, options, Arc::new(Nobody)).await.unwrap();
+        let engine = Arc::new(engine);
+        let epoch = engine.take_over(SOON).await.unwrap();
+        let Epoch { term, node } = epoch;
+        let role = model::cluster::Role {
+            master: "n2.example".parse().unwrap(),
+            term,
+            node,
+            since: crate::testing::NOW,
+        };
+        let content = Bytes::from(serde_json::to_vec(&role).unwrap());
+        let key = Key::parse(model::document::ROLE).unwrap();
+        let batch = Batch(vec![Change::Put { key, content }]);
+        engine.propose(epoch, batch).await.unwrap();
+        assert!(news.recv().await.is_some());
+        let here = StoreId::new(2, engine.recovered().incarnation);
+        self.house.sit(Seat::Standby(Arc::clone(&engine)), here);
+        engine
+    }
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Peers for Nobody {
+    fn link(&self, _member: u64, _node: &str) -> Box<dyn Link> {
+        Box::new(Self)
+    }
+}
+
+impl Link for Nobody {
+    fn ask(&mut self, _kind: u8, _body: Bytes, _limit: Duration) -> engine::Answer<'_> {
+        let reason = "nobody is there".to_owned();
+        Box::pin(async { Err(NoPeer { reason, soon: false }) })
+    }
+}
+
+fn failure(error: PeerError) -> PeerFailure {
+    match error {
+        PeerError::Failed { failure, .. } => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn outside_there_is_no_store_and_no_replica() {
+    let scene = Scene::start().await;
+    let position = scene.position().await;
+    assert_eq!((position.member, position.incarnation), (None, None));
+    assert_eq!((position.last, position.epoch), (Position::default(), Epoch::default()));
+    assert_eq!((position.role, position.leads), (None, false));
+    assert!(position.state == PeerState::Outside && position.disk_free_mib > 0);
+    let digest = AskDigest { position: Position::default(), group: None, after: None };
+    assert_eq!(failure(scene.ask(&digest).await.unwrap_err()).kind, PeerFailureKind::NotNow);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_tells_where_it_stands_and_what_it_holds() {
+    let scene = Scene::start().await;
+    let engine = scene.follow().await;
+    let standing = engine.standing();
+    let position = scene.position().await;
+    assert_eq!((position.member, position.node.as_str()), (Some(2), "n2.example"));
+    assert_eq!(position.incarnation, Some(engine.recovered().incarnation));
+    assert_eq!((position.last, position.committed), (standing.last, standing.applied));
+    assert_eq!((position.epoch, position.voters.as_slice()), (standing.vote, &[2][..]));
+    assert_eq!((&position.state, position.disk_full), (&PeerState::Standby, false));
+    // Who leads only to hand over is no master.
+    assert!(position.leads);
+    let role = position.role.unwrap();
+    assert_eq!((role.master.as_str(), role.epoch), ("n2.example", standing.vote));
+
+    let groups = AskDigest { position: standing.applied, group: None, after: None };
+    let groups = scene.ask(&groups).await.unwrap();
+    assert!(groups.complete && groups.digests.contains_key("config"), "{groups:?}");
+    let keys = |after: Option<&str>| AskDigest {
+        position: standing.applied,
+        group: Some("config".to_owned()),
+        after: after.map(str::to_owned),
+    };
+    let all = scene.ask(&keys(None)).await.unwrap();
+    assert_eq!(all.digests.keys().collect::<Vec<_>>(), ["config/role"]);
+    assert!(scene.ask(&keys(Some("config/role"))).await.unwrap().digests.is_empty());
+    let unknown = AskDigest { group: Some("x/y".to_owned()), ..keys(None) };
+    assert!(failure(scene.ask(&unknown).await.unwrap_err()).message.contains("no group `x/y`"));
+    engine.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn errands_reach_who_runs_them_and_their_end_who_asked() {
+    let mut scene = Scene::start().await;
+    let incarnation = Uuid::from_u128(9);
+    let (book, asked) = (scene.book.clone(), scene.asked.clone());
+    let asking = async {
+        let mut link = book.control(&asked).unwrap();
+        let joined = link.call(&Join { epoch: epoch(1), member: 2 }).await.unwrap();
+        let purged = link.call(&Purge { epoch: epoch(1), member: 2 }).await.unwrap_err();
+        let handed = link.call(&LeadAndHandOver { epoch: epoch(1), to: 1 }).await;
+        (joined.incarnation, failure(purged).message, handed.is_ok())
+    };
+    let running = async {
+        let Some(Errand::Join { member: 2, outcome }) = scene.errands.recv().await else {
+            panic!()
+        };
+        outcome.send(Ok(incarnation)).unwrap();
+        let Some(Errand::Purge { member: 2, outcome }) = scene.errands.recv().await else {
+            panic!()
+        };
+        outcome.send(Err("the disk said no".to_owned())).unwrap();
+        let Some(Errand::HandOver { to: 1, outcome }) = scene.errands.recv().await else {
+            panic!()
+        };
+        outcome.send(Ok(())).unwrap();
+    };
+    let (told, ()) = tokio::join!(asking, running);
+    assert_eq!(told, (incarnation, "the disk said no".to_owned(), true));
+    // Nobody runs them any more.
+    scene.errands.close();
+    let error = scene.ask(&Join { epoch: epoch(1), member: 3 }).await.unwrap_err();
+    assert_eq!(failure(error).kind, PeerFailureKind::NotNow);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_changes_a_member_is_asked_in_an_epoch_that_is_not_over() {
+    let mut scene = Scene::start().await;
+    let engine = scene.follow().await;
+    let known = engine.standing().vote;
+    let over = Epoch { term: known.term, node: 1 };
+    let refused = [
+        scene.ask(&Join { epoch: over, member: 5 }).await.map(drop),
+        scene.ask(&Purge { epoch: over, member: 2 }).await,
+        scene.ask(&LeadAndHandOver { epoch: over, to: 1 }).await,
+    ];
+    for error in refused {
+        assert_eq!(failure(error.unwrap_err()).kind, PeerFailureKind::Epoch);
+    }
+    // Nor is another member's store wiped, whoever asks.
+    let failed = failure(scene.ask(&Purge { epoch: known, member: 3 }).await.unwrap_err());
+    assert_eq!(failed.kind, PeerFailureKind::NotNow);
+    assert!(failed.message.contains("nothing was wiped"), "{failed}");
+    assert!(scene.errands.try_recv().is_err());
+    engine.close().await.unwrap();
+}

@@ -1,0 +1,130 @@
+//! Core: whose word a member takes, and what it says of its role entry.
+
+use model::cluster::Role;
+use queue_format::{Epoch, Health};
+use rpc::peer::control::{PeerPosition, PeerRole, PeerState};
+use rpc::peer::{PeerFailure, StoreId};
+
+/// Whether a question that changes the member is obeyed which is asked under `asked`: not where this
+/// member knows of a later epoch, by its vote or by a role entry. A vote counts before anyone is
+/// elected by it, since the election may be won unseen.
+///
+/// # Errors
+/// The failure that names both epochs.
+pub(super) fn heed(asked: Epoch, here: &PeerPosition) -> Result<(), PeerFailure> {
+    let entry = here.role.as_ref().map(|role| role.epoch).unwrap_or_default();
+    let known = here.epoch.max(entry);
+    if asked < known { Err(PeerFailure::epoch(asked, known)) } else { Ok(()) }
+}
+
+/// Whether the store of `member` may be wiped where `here` is. Where no store is known, there may
+/// still be a damaged one.
+///
+/// # Errors
+/// Another member's store is here.
+pub(super) fn may_purge(member: u64, here: StoreId) -> Result<(), PeerFailure> {
+    match here.member {
+        Some(other) if other != member => Err(PeerFailure::not_now(format!(
+            "here is {here}, not member {member}: nothing was wiped"
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The role entry in the document `config/role`.
+///
+/// # Errors
+/// The document cannot be read.
+pub(super) fn role(content: &[u8]) -> Result<PeerRole, String> {
+    let role: Role = serde_json::from_slice(content)
+        .map_err(|error| format!("document `{}`: {error}", model::document::ROLE))?;
+    let Role { master, term, node, since: _ } = role;
+    Ok(PeerRole { master, epoch: Epoch { term, node } })
+}
+
+/// What the store's health makes of `state`.
+pub(super) fn state(health: &Health, state: PeerState) -> PeerState {
+    match health {
+        Health::Good | Health::DiskFull { .. } => state,
+        Health::Failed { reason } => PeerState::Damaged { why: reason.clone() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rpc::peer::PeerFailureKind;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn epoch(term: u64, node: u64) -> Epoch {
+        Epoch { term, node }
+    }
+
+    fn here(vote: Epoch, entry: Option<Epoch>) -> PeerPosition {
+        let role = entry.map(|epoch| PeerRole { master: "n1".parse().unwrap(), epoch });
+        PeerPosition {
+            member: Some(2),
+            incarnation: Some(Uuid::from_u128(2)),
+            node: "n2".parse().unwrap(),
+            last: Default::default(),
+            committed: Default::default(),
+            epoch: vote,
+            leader: None,
+            voters: Vec::new(),
+            learners: Vec::new(),
+            role,
+            leads: false,
+            disk_full: false,
+            state: PeerState::Standby,
+            disk_free_mib: 1,
+        }
+    }
+
+    #[test]
+    fn an_epoch_that_is_over_is_not_obeyed() {
+        for (asked, vote, entry, heeds) in [
+            (epoch(3, 1), epoch(3, 1), Some(epoch(3, 1)), true),
+            (epoch(4, 1), epoch(3, 1), Some(epoch(3, 1)), true),
+            (epoch(2, 9), epoch(3, 1), None, false),
+            // Ids decide between epochs of one term.
+            (epoch(3, 1), epoch(3, 2), None, false),
+            (epoch(3, 1), epoch(3, 1), Some(epoch(5, 2)), false),
+            // Who has no store knows nothing.
+            (Epoch::default(), Epoch::default(), None, true),
+        ] {
+            let answer = heed(asked, &here(vote, entry));
+            assert_eq!(answer.is_ok(), heeds, "{asked} {vote} {entry:?}");
+            let Err(failure) = answer else { continue };
+            assert!(failure.kind == PeerFailureKind::Epoch && failure.certainly_not_done());
+        }
+        let failure = heed(epoch(2, 9), &here(epoch(3, 1), Some(epoch(5, 2)))).unwrap_err();
+        let told = "epoch 2.9 is over: this member knows of epoch 5.2; another master took over";
+        assert_eq!(failure.to_string(), told);
+    }
+
+    #[test]
+    fn only_the_store_that_is_meant_is_wiped() {
+        let store = StoreId::new(4, Uuid::from_u128(7));
+        assert!(may_purge(4, store).is_ok() && may_purge(4, StoreId::NONE).is_ok());
+        let failure = may_purge(3, store).unwrap_err();
+        assert!(failure.certainly_not_done());
+        assert!(failure.to_string().contains("member 4 with store"), "{failure}");
+    }
+
+    #[test]
+    fn role_entries() {
+        let content = br#"{"master":"n1","term":3,"node":7,"since":[1700000000,0]}"#;
+        let read = role(content).unwrap();
+        assert_eq!((read.master.as_str(), read.epoch), ("n1", epoch(3, 7)));
+        assert!(role(b"{}").unwrap_err().starts_with("document `config/role`"));
+    }
+
+    #[test]
+    fn a_store_that_failed_is_damaged() {
+        let failed = Health::Failed { reason: "fsync: EIO".to_owned() };
+        let why = "fsync: EIO".to_owned();
+        assert_eq!(state(&failed, PeerState::Standby), PeerState::Damaged { why });
+        assert_eq!(state(&Health::Good, PeerState::Master), PeerState::Master);
+    }
+}
