@@ -14,6 +14,7 @@ use engine::{MembersChange, MembersError};
 use model::error::ErrorCode;
 use model::node::{Member, Node};
 use model::{Exception, NodeName};
+use queue_format::Epoch;
 use rpc::peer::PeerError;
 use rpc::peer::control::{AskPosition, Join, Purge};
 use tokio::time::Instant;
@@ -96,6 +97,11 @@ impl Keeper {
         self.world.published.snapshot().config
     }
 
+    fn epoch(&self) -> Epoch {
+        let role = &self.config().role;
+        Epoch { term: role.term, node: role.node }
+    }
+
     async fn make(&self, config: &Config, step: Step) -> Made {
         let id = match step {
             // Roles change by jobs.
@@ -107,7 +113,8 @@ impl Keeper {
             Step::Admit(_) => self.admit(node).await,
             Step::MakeVoter(_) => self.set_vote(node, true).await,
             Step::MakeLearner(_) => self.set_vote(node, false).await,
-            Step::Promote(_) | Step::Demote(_) | Step::Dismiss(_) => self.dismiss(node).await,
+            Step::Dismiss(_) => self.dismiss(node).await,
+            Step::Promote(_) | Step::Demote(_) => Ok(()),
         };
         if made.is_ok() {
             tracing::info!(node = %node.name, ?step, "members are changed");
@@ -122,13 +129,14 @@ impl Keeper {
             Some(member) => member.clone(),
             None => self.allot(&node.name).await?,
         };
+        let epoch = self.epoch();
         let mut peer = self.house.book.control(node)?;
         let position = peer.call(&AskPosition {}).await?;
         if let Some(other) = position.member.filter(|other| *other != member.id) {
             // It missed that it was dismissed.
-            peer.call(&Purge { member: other }).await?;
+            peer.call(&Purge { epoch, member: other }).await?;
         }
-        let joined = peer.call(&Join { member: member.id }).await?;
+        let joined = peer.call(&Join { epoch, member: member.id }).await?;
         match member.incarnation {
             None => self.record(&node.name, member.id, joined.incarnation).await?,
             Some(recorded) if recorded != joined.incarnation => {
@@ -196,7 +204,7 @@ impl Keeper {
     async fn wipe(&self, node: &Node) -> Result<(), StepError> {
         let Some(member) = &node.member else { return Ok(()) };
         let mut peer = self.house.book.control(node)?;
-        peer.call(&Purge { member: member.id }).await?;
+        peer.call(&Purge { epoch: self.epoch(), member: member.id }).await?;
         self.forget(&node.name, member.id).await?;
         tracing::info!(node = %node.name, member = member.id, "its store is wiped");
         Ok(())

@@ -18,12 +18,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::Timestamp;
 use model::layout::Layout;
+use model::{Secret, Timestamp, document};
 use parking_lot::Mutex;
 use queue_format::simulation::{Chance, Hand, Loss, SimDisk, Step, Stop};
 use queue_format::{Callbacks, Change, Epoch, Key, Store, StoreOptions};
-use rpc::calls::Membership;
 use rpc::identity::{Authority, NodeIdentity};
 use stdx::{Clock, Tasks};
 use tokio_util::sync::CancellationToken;
@@ -31,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bootstrap;
 use crate::commits::Commits;
 use crate::daemon::load::{self, Found};
-use crate::daemon::reign::{self, Begin, Master, Publisher};
+use crate::daemon::reign::{self, Begin, Keys, Master, Publisher};
 use crate::daemon::{self};
 use crate::jobs::worker::Workers;
 use crate::luxi_service::LuxiService;
@@ -62,6 +61,19 @@ struct Ground {
     _dir: tempfile::TempDir,
 }
 
+impl Ground {
+    fn keys(&self) -> Keys {
+        let (identity, membership) = NodeIdentity::load(&self.layout).unwrap();
+        let found = self.documents.iter().find_map(|change| match change {
+            Change::Put { key, content } if key.as_str() == document::AUTHORITY => Some(content),
+            _ => None,
+        });
+        let key = Secret::new(String::from_utf8(found.unwrap().to_vec()).unwrap());
+        let authority = Authority::with_key(&self.layout, &key).unwrap();
+        Keys { identity: Arc::new(identity), membership, authority }
+    }
+}
+
 fn ground() -> &'static Ground {
     static GROUND: OnceLock<Ground> = OnceLock::new();
     GROUND.get_or_init(|| {
@@ -72,6 +84,7 @@ fn ground() -> &'static Ground {
             node: "n1.example".parse().unwrap(),
             primary_ip: [127, 0, 0, 1].into(),
             rpc_port: 1811,
+            peer_port: 1817,
             rack: None,
             segment_bytes: Some(1 << 20),
         };
@@ -242,11 +255,10 @@ async fn serve(
 ) -> Result<Arc<Commits>, Ended> {
     let Start { store, found, clock, told, clients, ending } = begin;
     let layout = &ground().layout;
-    let (identity, membership) = NodeIdentity::load(layout).unwrap();
-    let me = daemon::check_role(&found.config, identity.name()).unwrap();
+    let keys = ground().keys();
+    let me = daemon::check_role(&found.config, keys.identity.name()).unwrap();
     // Nothing but the end of the disk keeps a master from its role.
     let master = take_role(store, found, me, &clock, &hand).await.map_err(|_error| Ended)?;
-    let keys = (identity, membership, Authority::load(layout).unwrap());
     let commits = Arc::clone(&master.commits);
     let daemon = Daemon::start(master, layout, keys, &clock);
     if ending == Ending::Last {
@@ -269,7 +281,8 @@ async fn take_role(
 ) -> Result<Master, daemon::DaemonError> {
     let epoch = Epoch { term: found.config.role.term + 1, node: id };
     let (reader, position) = (store.reader(), store.recovered().position);
-    let begin = Begin { found, reader, position, me, epoch, metrics: Arc::default() };
+    let metrics = Arc::default();
+    let begin = Begin { found, reader, position, me, epoch, metrics, adopt: None };
     let start = |publisher: Publisher| {
         let (committer, taker) = store.start_by_hand(epoch, publisher.callbacks())?;
         *hand.borrow_mut() = Some(taker);
@@ -292,7 +305,7 @@ impl Daemon {
     fn start(
         master: Master,
         layout: &Layout,
-        keys: (NodeIdentity, Membership, Authority),
+        keys: Keys,
         clock: &Clock,
     ) -> Self {
         let world = reign::world(&master, layout, keys, clock);

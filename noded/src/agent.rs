@@ -10,6 +10,7 @@ use model::Timestamp;
 use model::enrol::Fingerprint;
 use model::layout::Layout;
 use rpc::calls::{
+    AllowList,
     ALLOW_LIST_MAX, Exchange, Leave, MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion,
     RackHeld, RackPush, RackWithdraw, SetAllowList, TEST_DELAY_SECONDS_MAX, TestDelay,
 };
@@ -27,6 +28,18 @@ use crate::metrics::Calls;
 use crate::rack::Racks;
 
 mod exchange;
+
+/// Shows `masterd` of this machine who may call; the agent's own word on it is in its ledger.
+pub(crate) async fn show_allow_list(layout: Layout, membership: &Membership, list: AllowList) {
+    let membership = Membership { allow: list, ..membership.clone() };
+    let show = move || rpc::identity::store_membership(&layout, &membership);
+    let shown = tokio::task::spawn_blocking(show).await;
+    let shown = shown.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
+    if let Err(error) = shown {
+        let why = chain(&error);
+        tracing::warn!(why, "masterd of this machine is not told who may call");
+    }
+}
 
 /// The agent, as its callers see it.
 #[derive(Debug)]
@@ -204,6 +217,7 @@ impl Agent {
         let kept = self.ledger.keep_allow_list(&list).await;
         kept.map_err(|error| Failure::failed(chain(&error)))?;
         tracing::info!(callers = list.callers.len(), epoch = %list.epoch, "allow-list replaced");
+        show_allow_list(self.layout.clone(), &self.membership, list.clone()).await;
         self.allowed.replace(list);
         Ok(())
     }

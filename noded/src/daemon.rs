@@ -100,7 +100,11 @@ impl Daemon {
         let boot_listener = listen(settings.boot, "the boot side").await?;
         let (ledger, restored) = open_ledger(&settings.layout, &membership).await?;
         let racks = Arc::new(Racks::new(restored.racks.clone()));
-        let allowed = AllowedCallers::new(allow_list(&membership, &restored));
+        let list = allow_list(&membership, &restored);
+        if list != membership.allow {
+            crate::agent::show_allow_list(settings.layout.clone(), &membership, list.clone()).await;
+        }
+        let allowed = AllowedCallers::new(list);
         let obeyed = obeyed(&membership, &restored);
         let epoch = obeyed.epoch;
         let calls = Arc::new(Calls::default());

@@ -19,7 +19,7 @@ mod error;
 mod files;
 
 pub use error::IdentityError;
-pub use files::{forget, is_enrolled, load_membership};
+pub use files::{forget, is_enrolled, load_membership, store_membership};
 
 const SECONDS_PER_DAY: i64 = 86_400;
 /// How far back validity begins: clocks of new machines are often wrong, seldom by more.

@@ -87,6 +87,17 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
+    /// One of a node that is alone below `root`.
+    #[cfg(test)]
+    pub(crate) fn of_nobody(root: &std::path::Path) -> Self {
+        let name = "n1.example".parse().unwrap();
+        let now = model::Timestamp::from_micros(0);
+        let authority = rpc::identity::Authority::create(&name, now).unwrap();
+        let identity = Arc::new(authority.issue(&name, &[], now).unwrap());
+        let book = PeerBook::new(identity, uuid::Uuid::nil());
+        Self { book, callers: Callers::new(Layout::new(root)) }
+    }
+
     /// Reads who is a node.
     pub(crate) fn look(&self, reader: &Reader) -> Result<(), FileError> {
         let mut nodes = Vec::new();

@@ -37,6 +37,7 @@ pub fn propose(
 }
 
 /// What a master that is alone needs to have others follow it.
+#[derive(Debug)]
 pub struct Alone {
     /// Where its store is.
     pub data: PathBuf,
@@ -131,25 +132,31 @@ mod tests {
 
         let mut engine = EngineOptions::new(1, "n1.example", options.clone());
         engine.goes_on = Some(epoch);
-        let (tasks, (ended, mut end)) = (Tasks::new(), watch::channel(None));
-        let (tell, mut committed) = mpsc::channel(100);
-        let place = (dir.path().to_owned(), engine);
-        let open = go_over(place, Arc::new(Nobody), publisher, (tasks.clone(), ended), tell);
+        let (followers, (ended, mut end)) = (Tasks::new(), watch::channel(None));
+        let alone = Arc::new(Alone {
+            data: dir.path().to_owned(),
+            options: engine,
+            peers: Arc::new(Nobody),
+            follower: Follower::of_nobody(dir.path()),
+            followers: followers.clone(),
+            publisher,
+            ended,
+            incarnation: Uuid::nil(),
+        });
         assert!(commits.engine().is_none());
-        commits.go_over(open).await.unwrap();
+        commits.go_over(alone.go_over()).await.unwrap();
         let engine = commits.engine().unwrap();
         let leads = |standing: &engine::Standing| standing.takes_proposals() == Some(epoch);
         assert!(engine.wait_for(SOON, leads).await.0);
         put(&commits, 2).await;
         assert!(commits.position() > alone && commits.position().epoch == epoch);
-        assert_eq!(committed.recv().await.unwrap().batch.0.len(), 1);
         let read = commits.reader().read(&Key::parse("queue/serial").unwrap()).unwrap();
         assert_eq!(read, Some(Bytes::from_static(b"2\n")));
 
         commits.close().await.unwrap();
         end.wait_for(|end| *end == Some(End::Closed)).await.unwrap();
         engine.close().await.unwrap();
-        tasks.join().await;
+        followers.join().await;
         // A master that is alone does not take it back.
         assert!(Store::open(dir.path(), options).is_err());
     }

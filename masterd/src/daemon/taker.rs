@@ -63,10 +63,9 @@ impl Life {
     async fn lead(
         &self,
         engine: &Arc<Engine>,
-        attempt: Attempt,
-        waivers: Waivers,
+        _attempt: Attempt,
+        _waivers: Waivers,
     ) -> Result<Epoch, String> {
-        let _ = (attempt, waivers);
         engine.take_over(ELECTION_MAX).await.map_err(|error| error.to_string())
     }
 
@@ -74,7 +73,7 @@ impl Life {
     async fn fetch(&self, engine: &Arc<Engine>, from: u64) -> Result<(), String> {
         let place = self.house.book.place(from).ok_or("it is not in the configuration")?;
         let mut peer = self.house.book.ask(place).map_err(|error| error.to_string())?;
-        let call = LeadAndHandOver { to: engine.member() };
+        let call = LeadAndHandOver { epoch: engine.standing().vote, to: engine.member() };
         peer.call(&call).await.map_err(|error| stdx::daemon::chain(&error))
     }
 }

@@ -59,13 +59,12 @@ fn play(scene: impl AsyncFnOnce(&Scene)) {
         let store = Store::open_simulated(&history.disk, options()).unwrap();
         let found = load::load(&store.reader()).unwrap();
         let layout = &ground().layout;
-        let (identity, membership) = NodeIdentity::load(layout).unwrap();
-        let me = daemon::check_role(&found.config, identity.name()).unwrap();
+        let keys = ground().keys();
+        let me = daemon::check_role(&found.config, keys.identity.name()).unwrap();
         let hand = RefCell::new(None);
         let played = async {
             let clock = &history.clock;
             let master = take_role(store, found, me, clock, &hand).await.unwrap();
-            let keys = (identity, membership, Authority::load(layout).unwrap());
             let committer = Arc::clone(&master.commits);
             let daemon = Daemon::start(master, layout, keys, clock);
             let told = (Arc::clone(&history.oracle), history.disk.clone());

@@ -126,9 +126,7 @@ impl NodeIdentity {
         write(&layout.node_certificate(), certificate.as_bytes(), PUBLIC_MODE)?;
         let authority = pem("CERTIFICATE", &self.authority);
         write(&layout.ca_certificate(), authority.as_bytes(), PUBLIC_MODE)?;
-        let text = serde_json::to_vec_pretty(membership)
-            .map_err(|error| IdentityError::Membership { path: layout.membership(), error })?;
-        write(&layout.membership(), &text, PUBLIC_MODE)
+        store_membership(layout, membership)
     }
 
     /// Reads the identity of this machine.
@@ -146,6 +144,17 @@ impl NodeIdentity {
         let name = membership.node.clone();
         Ok((Self::from_parts(name, key, &certificate, &authority)?, membership))
     }
+}
+
+/// Keeps what this node is.
+///
+/// # Errors
+/// The file could not be written.
+pub fn store_membership(layout: &Layout, membership: &Membership) -> Result<(), IdentityError> {
+    let path = layout.membership();
+    let text = serde_json::to_vec_pretty(membership)
+        .map_err(|error| IdentityError::Membership { path: path.clone(), error })?;
+    write(&path, &text, PUBLIC_MODE)
 }
 
 fn make_directory(path: &Path) -> Result<(), IdentityError> {

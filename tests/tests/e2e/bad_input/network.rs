@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
 
-use model::Timestamp;
+use model::{Secret, Timestamp};
 use rpc::calls::Facts;
 use rpc::identity::{Authority, NodeIdentity};
 use rpc::{Client, Meta, NodeTarget, RpcError};
@@ -38,6 +38,13 @@ fn call(identity: NodeIdentity, host: &Host) -> Result<rpc::calls::NodeFacts, Rp
     })
 }
 
+/// The cluster's own authority, as one who can read the store has it.
+fn authority(host: &Host) -> Authority {
+    let path = host.layout().data().join(model::document::AUTHORITY);
+    let key = Secret::new(std::fs::read_to_string(path).unwrap());
+    Authority::with_key(&host.layout(), &key).unwrap()
+}
+
 #[test]
 fn only_the_clusters_master_is_listened_to() {
     let cluster = Cluster::begin_with_agent();
@@ -51,7 +58,7 @@ fn only_the_clusters_master_is_listened_to() {
     let refused = call(impostor, host).unwrap_err();
     assert!(refused.certainly_not_done(), "another cluster's certificate: {refused:?}");
 
-    let authority = Authority::load(&host.layout()).unwrap();
+    let authority = authority(host);
     let stranger = authority.issue(&"n7.example".parse().unwrap(), &[], now).unwrap();
     let refused = call(stranger, host).unwrap_err();
     assert!(matches!(refused, RpcError::Refused { .. }), "no caller of the list: {refused:?}");
