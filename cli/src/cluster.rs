@@ -1,5 +1,6 @@
 //! `gnt cluster`.
 
+mod failover;
 mod info;
 mod verify;
 mod watcher;
@@ -78,6 +79,12 @@ pub(crate) enum Cluster {
         #[command(flatten)]
         job: JobArguments,
     },
+    /// Make a candidate the master: the node on which this is called, or another one.
+    ///
+    /// Every node is asked first, and what they say is shown. Where the master of before lives, it
+    /// lets running opcodes end and hands over.
+    #[command(visible_alias = "failover")]
+    MasterFailover(failover::FailoverArguments),
     /// Tell by the exit status whether the master answers.
     MasterPing,
     /// Print the command that would make the limits of instances.
@@ -160,6 +167,7 @@ pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
                 if yes_do_it { JobArguments::run_though_drained } else { JobArguments::run_raw };
             run(&job, op, session).map(drop)
         }
+        Cluster::MasterFailover(arguments) => failover::run(arguments, session),
         Cluster::MasterPing => {
             let asked = session.reach().and_then(|mut client| client.call(&QueryClusterInfo {}));
             asked.map(drop).map_err(|_away| CliError::Told)

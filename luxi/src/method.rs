@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use model::ipam::IpamConfig;
 use model::opcode::ReasonEntry;
+use model::role_check::{RoleRequest, RoleTaken};
 use model::{JobId, NodeName, OpInput};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, IgnoredAny, SeqAccess};
 use serde::ser::SerializeSeq as _;
@@ -381,6 +382,15 @@ methods! {
         /// What `noded enroll` showed.
         secret: StagedSecret;
     ] -> ();
+
+    /// Have a node take the master role; null means the one that is asked. Gives `done`, `message`
+    /// and what every node said.
+    Wait GantryMasterFailover [
+        /// The node that is to be master.
+        to: Option<NodeName>;
+        /// What is waived, and how long may be waited.
+        request: RoleRequest;
+    ] -> RoleTaken;
 
     /// The rules by which machines get addresses; null where none are set.
     Query GantryIpam [] -> Option<IpamConfig>;

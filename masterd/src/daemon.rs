@@ -168,10 +168,9 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let layout = options.layout.clone();
     let (identity, membership) = NodeIdentity::load(&layout)?;
     let identity = Arc::new(identity);
-    let me = identity.name().clone();
     let callers = Callers::new(layout.clone());
     let book = PeerBook::new(Arc::clone(&identity), membership.cluster_uuid);
-    let place = (me.clone(), membership.cluster_uuid);
+    let place = (identity.name().clone(), membership.cluster_uuid);
     let (house, errands) = House::new(place, book, layout.data());
     let (end, ends) = watch::channel(false);
     let (luxi, around) = (Tasks::new(), Tasks::new());
@@ -184,6 +183,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     around.spawn("signals", hear_signals(ending.asked.clone(), broken.clone(), ends.clone()));
     around.spawn("allow-list", callers.clone().run(ends.clone()));
     let peers = serve_peers(options.peers, &identity, &callers, &house).await?;
+    let door = Door::new(house.clone());
     let life = Life {
         options: options.clone(),
         clock,
@@ -191,7 +191,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         membership,
         house,
         errands,
-        door: Door::new(me),
+        door,
         callers,
         metrics: Arc::new(Metrics::default()),
         followers: Tasks::new(),
@@ -206,7 +206,10 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(node = %life.membership.node, version, ?paths, "clients are let in");
     let numbers = (door.clone(), Arc::clone(&metrics));
-    around.spawn("metrics", metrics::run(move || numbers.0.page(&numbers.1), options.metrics, ends.clone()));
+    around.spawn(
+        "metrics",
+        metrics::run(move || numbers.0.page(&numbers.1), options.metrics, ends.clone()),
+    );
     let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
     let service = Arc::new(Metered::new(door, metrics));
     luxi.spawn("luxi", vital(luxi::serve(listeners, service, limits, ends), broken));

@@ -9,15 +9,17 @@ mod word;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{AnswerError, Engine, Standing};
 use model::NodeName;
+use model::role_check::{RoleRequest, RoleTaken};
 use parking_lot::RwLock;
 use queue_format::{Epoch, Health, Key};
 use rpc::peer::control::{
     AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerPosition, PeerRole,
-    PeerState, Purge,
+    PeerState, Purge, TakeOver,
 };
 use rpc::peer::{
     ControlService, EngineService, Gate, Hello, Here, PeerFailure, PeerRefusal, Purpose,
@@ -84,8 +86,17 @@ pub enum Errand {
     HandOver {
         /// The id.
         to: u64,
+        /// How long opcodes may go on.
+        drain: Duration,
         /// Told when it leads.
         outcome: Outcome<()>,
+    },
+    /// Take the master role.
+    TakeOver {
+        /// What the operator wants.
+        request: RoleRequest,
+        /// Told what came of it.
+        outcome: Outcome<RoleTaken>,
     },
 }
 
@@ -136,6 +147,14 @@ impl House {
             .await
             .map_err(|_closed| PeerFailure::not_now("this masterd is ending"))?;
         done.await.map_err(ending)?.map_err(PeerFailure::failed)
+    }
+
+    /// Has this node take the master role.
+    ///
+    /// # Errors
+    /// This process is ending.
+    pub async fn fail_over(&self, request: RoleRequest) -> Result<RoleTaken, PeerFailure> {
+        self.run(|outcome| Errand::TakeOver { request, outcome }).await
     }
 
     fn here(&self) -> Here {
@@ -308,7 +327,12 @@ impl ControlService for House {
         call: LeadAndHandOver,
     ) -> Result<(), PeerFailure> {
         word::heed(call.epoch, &self.stand().await)?;
-        self.run(|outcome| Errand::HandOver { to: call.to, outcome }).await
+        let drain = Duration::from_secs(u64::from(call.drain_seconds));
+        self.run(|outcome| Errand::HandOver { to: call.to, drain, outcome }).await
+    }
+
+    async fn take_over(&self, _from: &Hello, call: TakeOver) -> Result<RoleTaken, PeerFailure> {
+        self.fail_over(call.request).await
     }
 
     async fn digest(&self, _from: &Hello, call: AskDigest) -> Result<PeerDigest, PeerFailure> {

@@ -4,6 +4,7 @@
 //! writer of [`jobs`] and [`config`], which become durable by [`commits`]; a worker
 //! ([`jobs::worker`]) takes [`locks`] and runs a logical unit ([`lu`]), which calls [`agents`]; [`peers`] are the
 //! other candidates, and [`house`] is what they ask, `members` sees to it that there are enough of them;
+//! [`asking`] asks them and all agents before the role is taken;
 //! [`verify`] is what one looks for in a check; [`role`] holds the rules of who is master. Beside it:
 //! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`secrets`] holds what must
 //! not be in a job, [`ssconf`] what Ganeti's tools read in files, [`users`] knows names, [`metrics`]
@@ -18,6 +19,7 @@ pub mod jobs;
 pub mod writer;
 
 pub mod agents;
+pub mod asking;
 pub mod house;
 pub mod locks;
 pub mod lu;

@@ -89,6 +89,9 @@ impl Service for LuxiService {
                 answer(call, |c| self.set_watcher_pause(c.until)).await
             }
             Request::GantryStageSecret(call) => answer(call, async |c| self.stage_secret(c)).await,
+            Request::GantryMasterFailover(call) => {
+                answer(call, async |_| Err(internal("GantryMasterFailover"))).await
+            }
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
         }
     }
@@ -166,6 +169,7 @@ fn changed_by(request: &Request) -> Option<String> {
         }
         Request::GantryStageSecret(call) => format!("node {}", call.node_name),
         Request::SubmitJob(_)
+        | Request::GantryMasterFailover(_)
         | Request::SubmitJobToDrainedQueue(_)
         | Request::SubmitManyJobs(_)
         | Request::WaitForJobChange(_)

@@ -126,7 +126,8 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
     let log = Log {
         file: (!serve.log_stderr).then(|| layout.master_log()),
         format: serve.log_format,
-        filter: serve.log_filter.clone(),
+        // The engine tells of each heartbeat that finds nobody; who follows is told of otherwise.
+        filter: format!("openraft=error,{}", serve.log_filter),
     };
     if let Err(error) = log.install() {
         return fail(ME, &chain(&error), EXIT_CONFIGURATION);

@@ -126,7 +126,7 @@ impl Keeper {
     async fn admit(&self, node: &Node) -> Result<(), StepError> {
         self.go_over().await?;
         let member = match &node.member {
-            Some(member) => member.clone(),
+            Some(member) => *member,
             None => self.allot(&node.name).await?,
         };
         let epoch = self.epoch();
@@ -218,8 +218,10 @@ impl Keeper {
         let alone = self.alone.as_ref().ok_or(StepError::NoEngine)?;
         let (me, incarnation) = (self.house.node.clone(), alone.incarnation);
         let own = alone.options.member;
-        self.edit(me, move |node| node.member = Some(Member { id: own, incarnation: Some(incarnation) }))
-            .await?;
+        self.edit(me, move |node| {
+            node.member = Some(Member { id: own, incarnation: Some(incarnation) });
+        })
+        .await?;
         self.world.writer.go_over(alone.go_over()).await?;
         self.house.book.set_here(rpc::peer::StoreId::new(own, incarnation));
         Ok(())
@@ -234,7 +236,7 @@ impl Keeper {
             let member = Member { id: cluster.next_node_id, incarnation: None };
             cluster.next_node_id = member.id.saturating_add(1);
             let mut node = find(config, &name)?;
-            node.member = Some(member.clone());
+            node.member = Some(member);
             // The transaction's own answer says whether that came to be.
             tell.send(member).unwrap_or_default();
             Ok(vec![ConfigChange::Cluster(cluster), ConfigChange::Node(node)])

@@ -92,6 +92,21 @@ impl PeerBook {
         self.pages.read().members.get(&member).cloned()
     }
 
+    /// Where the member of a node is.
+    #[must_use]
+    pub fn of_node(&self, node: &NodeName) -> Option<Place> {
+        let pages = self.pages.read();
+        pages.members.values().find(|place| place.target.name == *node).cloned()
+    }
+
+    /// Names of the nodes with a member, but for this one.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let others = |place: &&Place| place.target.name != *self.identity.name();
+        let pages = self.pages.read();
+        pages.members.values().filter(others).map(|place| place.target.name.to_string()).collect()
+    }
+
     /// Whether this member lives on this node, by the configuration.
     #[must_use]
     pub fn lives_on(&self, member: u64, node: &NodeName) -> bool {

@@ -302,12 +302,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn start(
-        master: Master,
-        layout: &Layout,
-        keys: Keys,
-        clock: &Clock,
-    ) -> Self {
+    fn start(master: Master, layout: &Layout, keys: Keys, clock: &Clock) -> Self {
         let world = reign::world(&master, layout, keys, clock);
         let (background, opcodes) = (Tasks::new(), Tasks::new());
         let (closing, stop) = (CancellationToken::new(), CancellationToken::new());

@@ -4,7 +4,8 @@
 //! small words; [`error`] is how an operation fails; [`opcode`] is the table of everything that an
 //! operator can ask for, [`job`] what becomes of it; [`cluster`], [`group`], [`node`], [`tag`],
 //! [`machine`], [`ipam`] and [`rack`] are what jobs change, [`filter`] the rules that hold jobs
-//! back; [`document`] says under which key each is stored.
+//! back; [`role_check`] tells whether a node may be
+//! master; [`document`] says under which key each is stored.
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
@@ -26,6 +27,7 @@ pub mod ipam;
 pub mod machine;
 pub mod node;
 pub mod rack;
+pub mod role_check;
 pub mod tag;
 
 pub mod document;

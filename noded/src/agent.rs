@@ -10,9 +10,8 @@ use model::Timestamp;
 use model::enrol::Fingerprint;
 use model::layout::Layout;
 use rpc::calls::{
-    AllowList,
-    ALLOW_LIST_MAX, Exchange, Leave, MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion,
-    RackHeld, RackPush, RackWithdraw, SetAllowList, TEST_DELAY_SECONDS_MAX, TestDelay,
+    ALLOW_LIST_MAX, AllowList, Exchange, Leave, MasterViewed, Membership, NodeFacts, NodeHeld,
+    NodeVersion, RackHeld, RackPush, RackWithdraw, SetAllowList, TEST_DELAY_SECONDS_MAX, TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
 use rpc::service::{Agent as Answers, CallContext};

@@ -299,6 +299,9 @@ impl Service for Toy {
                 self.asked.lock().push(told);
                 answer(call, async |_| Ok(())).await
             }
+            Request::GantryMasterFailover(call) => {
+                answer(call, async |_| Ok(model::role_check::RoleTaken::refused("a toy"))).await
+            }
             Request::GantryIpam(call) => answer(call, async |_| Ok(None)).await,
             other => Answer::failure(&Exception::prereq(
                 format!("the toy has no {}", other.name()),

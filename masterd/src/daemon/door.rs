@@ -3,14 +3,19 @@
 
 use std::sync::Arc;
 
-use luxi::{Answer, Caller, Request, Service};
+use luxi::method::GantryMasterFailover;
+use luxi::{Answer, Caller, Request, Service, answer};
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
+use model::role_check::{RoleRequest, RoleTaken};
 use model::{Exception, NodeName};
 use parking_lot::RwLock;
+use rpc::peer::control::TakeOver;
+use stdx::daemon::chain;
 use stdx::metrics::Page;
 use tokio_util::sync::CancellationToken;
 
+use crate::house::House;
 use crate::lu::World;
 use crate::luxi_service::LuxiService;
 use crate::metrics::Metrics;
@@ -40,14 +45,15 @@ enum Voice {
 #[derive(Debug, Clone)]
 pub(crate) struct Door {
     me: NodeName,
+    house: House,
     voice: Arc<RwLock<Voice>>,
 }
 
 impl Door {
     /// A door behind which is no master yet.
-    pub(crate) fn new(me: NodeName) -> Self {
+    pub(crate) fn new(house: House) -> Self {
         let nobody = Voice::Elsewhere { master: None, here: "about to start" };
-        Self { me, voice: Arc::new(RwLock::new(nobody)) }
+        Self { me: house.node.clone(), house, voice: Arc::new(RwLock::new(nobody)) }
     }
 
     /// From here on the master of `world` answers, until it is `over`.
@@ -72,6 +78,35 @@ impl Door {
     /// The numbers of this moment.
     pub(crate) fn page(&self, metrics: &Metrics) -> Page {
         crate::metrics::page(self.world().as_deref(), metrics)
+    }
+
+    /// Has a node take the role: this one, or one that is asked to.
+    async fn fail_over(&self, call: GantryMasterFailover) -> Result<RoleTaken, Exception> {
+        let GantryMasterFailover { to, request } = call;
+        tracing::info!(?to, ?request, "failover asked for");
+        let taken = match to.filter(|to| *to != self.me) {
+            None => self.house.fail_over(request).await.map_err(|failure| failure.to_string()),
+            Some(to) => self.ask_to_take_over(&to, request).await,
+        };
+        taken.map_err(|why| Exception::exec(format!("The role was not moved: {why}")))
+    }
+
+    async fn ask_to_take_over(
+        &self,
+        to: &NodeName,
+        request: RoleRequest,
+    ) -> Result<RoleTaken, String> {
+        let Some(place) = self.house.book.of_node(to) else {
+            let others = self.house.book.names().join(", ");
+            let others = if others.is_empty() { "nobody".to_owned() } else { others };
+            return Ok(RoleTaken::refused(format!(
+                "{to} is no master candidate with a copy of the store; besides {} those are: \
+                 {others}",
+                self.me
+            )));
+        };
+        let mut link = self.house.book.ask(place).map_err(|error| chain(&error))?;
+        link.call(&TakeOver { request }).await.map_err(|error| chain(&error))
     }
 
     fn elsewhere(&self, master: Option<&NodeName>, here: &str) -> Exception {
@@ -99,6 +134,13 @@ impl Service for Door {
         caller: Caller,
         digest: Option<RequestDigest>,
     ) -> Answer {
+        // It ends the reign whose master would answer.
+        let request = match request {
+            Request::GantryMasterFailover(call) => {
+                return answer(call, |call| self.fail_over(call)).await;
+            }
+            other => other,
+        };
         let voice = self.voice.read().clone();
         match voice {
             Voice::Master { service, over, .. } => tokio::select! {

@@ -172,9 +172,8 @@ impl Life {
         let epoch = Epoch { term: found.config.role.term + 1, node: id };
         let (reader, position) = (store.reader(), store.recovered().position);
         let incarnation = store.recovered().incarnation;
-        let start = |publisher: Publisher| {
-            store.start(epoch, publisher.callbacks()).map(Commits::local)
-        };
+        let start =
+            |publisher: Publisher| store.start(epoch, publisher.callbacks()).map(Commits::local);
         let (begin, authority) = self.begin(found, reader, position, epoch)?;
         let master = reign::take_role(begin, &self.clock, start).await?;
         let (ended, end) = watch::channel(None);

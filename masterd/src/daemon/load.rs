@@ -72,17 +72,7 @@ pub struct Found {
 /// # Errors
 /// Anything that does not read, or contradicts itself: a broken state is not gone on with.
 pub fn load(store: &Reader) -> Result<Found, FoundError> {
-    let mut loader = Loader::default();
-    for prefix in ["config/", "machines/", "boots/", "leases/", "node-indices/"] {
-        for entry in store.scan(prefix)? {
-            let (key, content) = entry?;
-            loader.add(key.as_str(), &content)?;
-        }
-    }
-    if let Some(content) = store.read(&key(document::IPAM))? {
-        loader.add(document::IPAM, &content)?;
-    }
-    let config = loader.finish()?;
+    let config = config(store)?;
     let mut jobs = Vec::new();
     for entry in store.scan("queue/job-")? {
         let (key, content) = entry?;
@@ -107,6 +97,24 @@ pub fn load(store: &Reader) -> Result<Found, FoundError> {
     }
     let drained = store.read(&key(document::QUEUE_DRAIN))?.is_some();
     Ok(Found { config, jobs, serial, drained, archived })
+}
+
+/// Reads the configuration alone.
+///
+/// # Errors
+/// As [`load`].
+pub fn config(store: &Reader) -> Result<Config, FoundError> {
+    let mut loader = Loader::default();
+    for prefix in ["config/", "machines/", "boots/", "leases/", "node-indices/"] {
+        for entry in store.scan(prefix)? {
+            let (key, content) = entry?;
+            loader.add(key.as_str(), &content)?;
+        }
+    }
+    if let Some(content) = store.read(&key(document::IPAM))? {
+        loader.add(document::IPAM, &content)?;
+    }
+    Ok(loader.finish()?)
 }
 
 /// The authority's key, where the store has it.

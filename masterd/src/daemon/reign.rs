@@ -16,8 +16,8 @@ use stdx::{Clock, Tasks};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::DaemonError;
 use super::load::{self, Found};
-use super::{DaemonError, vital};
 use crate::agents::{Agents, Caller};
 use crate::archive::Archive;
 use crate::commits::Commits;
@@ -191,12 +191,7 @@ async fn commit_role(
         .map_err(|_refusal| DaemonError::RoleLost)
 }
 
-pub(crate) fn world(
-    master: &Master,
-    layout: &Layout,
-    keys: Keys,
-    clock: &Clock,
-) -> Arc<World> {
+pub(crate) fn world(master: &Master, layout: &Layout, keys: Keys, clock: &Clock) -> Arc<World> {
     let Keys { identity, membership, authority } = keys;
     let caller = Caller {
         authority,
@@ -222,6 +217,20 @@ pub(crate) fn world(
         commits: Arc::clone(&master.commits),
         turnstile: Turnstile::default(),
     })
+}
+
+/// Tells that a vital part ended, be it by a panic, which was not asked to.
+struct Until {
+    asked: CancellationToken,
+    broken: CancellationToken,
+}
+
+impl Drop for Until {
+    fn drop(&mut self) {
+        if !self.asked.is_cancelled() {
+            self.broken.cancel();
+        }
+    }
 }
 
 /// A master at work.
@@ -273,7 +282,11 @@ impl Reign {
         let work = writer::run(master.state, tools, master.commands, job);
         reign.background.spawn("writer", work);
         let exchanges = exchange::run(Arc::clone(&reign.world), reign.exchanges.clone());
-        reign.background.spawn("exchange", vital(exchanges, broken.clone()));
+        let until = Until { asked: reign.exchanges.clone(), broken: broken.clone() };
+        reign.background.spawn("exchange", async move {
+            let _until = until;
+            exchanges.await;
+        });
         reign
     }
 
@@ -288,7 +301,9 @@ impl Reign {
     /// Starts no opcode until [`Self::resume`], and waits until none runs; whether that came to be
     /// within `limit`.
     pub(crate) async fn pause(&self, limit: Duration) -> bool {
-        tokio::time::timeout(limit, self.world.writer.pause()).await.is_ok_and(|quiet| quiet.is_ok())
+        tokio::time::timeout(limit, self.world.writer.pause())
+            .await
+            .is_ok_and(|quiet| quiet.is_ok())
     }
 
     /// Starts opcodes again, those that were to start meanwhile too.

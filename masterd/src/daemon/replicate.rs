@@ -128,7 +128,7 @@ mod tests {
         let store = Store::open(dir.path(), options.clone()).unwrap();
         let commits = Commits::local(store.start(epoch, publisher.clone().callbacks()).unwrap());
         put(&commits, 1).await;
-        let alone = commits.position();
+        let before = commits.position();
 
         let mut engine = EngineOptions::new(1, "n1.example", options.clone());
         engine.goes_on = Some(epoch);
@@ -149,7 +149,7 @@ mod tests {
         let leads = |standing: &engine::Standing| standing.takes_proposals() == Some(epoch);
         assert!(engine.wait_for(SOON, leads).await.0);
         put(&commits, 2).await;
-        assert!(commits.position() > alone && commits.position().epoch == epoch);
+        assert!(commits.position() > before && commits.position().epoch == epoch);
         let read = commits.reader().read(&Key::parse("queue/serial").unwrap()).unwrap();
         assert_eq!(read, Some(Bytes::from_static(b"2\n")));
 

@@ -4,25 +4,40 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, End};
+use engine::{End, Engine};
 use model::cluster::Role;
+use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
 use queue_format::Epoch;
+use rpc::Client;
 use rpc::peer::control::LeadAndHandOver;
+use stdx::Tasks;
+use stdx::daemon::chain;
 use tokio::sync::watch;
 
-use super::DaemonError;
-use super::life::{Life, Reigning};
-use super::load;
+use super::life::{Life, Reigning, newest_role};
 use super::reign::{self, Publisher};
-use super::replicate;
+use super::{DaemonError, load, replicate};
+use crate::asking::{self, Asker, answers, table};
 use crate::commits::Commits;
-use crate::role::confirm::{Attempt, RoleEntry, Waivers, still_designated};
+use crate::config::Config;
+use crate::role::confirm::{Attempt, Decision, RoleEntry, Waivers, confirm, still_designated};
 
 /// How long an election may take: several tries, each within the engine's longest pause.
 const ELECTION_MAX: Duration = Duration::from_secs(10);
 
+/// How long it may take from the end of what runs on the one master to the election of the other.
+const HAND_OVER_MAX: Duration = Duration::from_secs(30);
+
+/// What came of an attempt.
+pub(super) enum Take {
+    /// This process is master.
+    Taken(Box<Reigning>, RoleTaken),
+    /// It is what it was.
+    Left(RoleTaken),
+}
+
 impl Life {
-    /// Takes the role, or says why not in words for an operator.
+    /// Takes the role, or says why not.
     ///
     /// # Errors
     /// What ends the process: a store that cannot be gone on with.
@@ -30,17 +45,22 @@ impl Life {
         &self,
         engine: &Arc<Engine>,
         attempt: Attempt,
-        waivers: Waivers,
-    ) -> Result<Result<Reigning, String>, DaemonError> {
-        let epoch = match self.lead(engine, attempt, waivers).await {
-            Ok(epoch) => epoch,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        let entry = super::life::newest_role(engine).map(|role| role_entry(&role));
-        if let Err(reason) = still_designated(attempt, self.me(), entry.as_ref()) {
-            return Ok(Err(reason.to_string()));
-        }
+        request: &RoleRequest,
+    ) -> Result<Take, DaemonError> {
         let reader = engine.reader();
+        let config = stdx::aside(|| load::config(&reader))?;
+        let (check, led) = self.lead(engine, &config, attempt, request).await;
+        let left = |message: String| {
+            Ok(Take::Left(RoleTaken { done: false, message, check: Some(check.clone()) }))
+        };
+        let epoch = match led {
+            Ok(epoch) => epoch,
+            Err(message) => return left(message),
+        };
+        let entry = newest_role(engine).map(|role| role_entry(&role));
+        if let Err(reason) = still_designated(attempt, self.me(), entry.as_ref()) {
+            return left(format!("{reason}; that came to be since everyone was asked"));
+        }
         let found = stdx::aside(|| load::load(&reader))?;
         let (ended, end) = watch::channel(None::<End>);
         let (begin, authority) = self.begin(found, reader, engine.position(), epoch)?;
@@ -50,31 +70,86 @@ impl Life {
             Ok(Commits::replicated(led.0, led.1))
         };
         match reign::take_role(begin, &self.clock, start).await {
-            Ok(master) => Ok(Ok(self.enthrone(master, authority, end, None))),
-            // Another one was elected meanwhile.
+            Ok(master) => {
+                let reigning = self.enthrone(master, authority, end, None);
+                let message = format!("{} is the master, in epoch {epoch}", self.me());
+                let taken = RoleTaken { done: true, message, check: Some(check) };
+                Ok(Take::Taken(Box::new(reigning), taken))
+            }
             Err(error @ (DaemonError::RoleLost | DaemonError::Refused(_))) => {
-                Ok(Err(stdx::daemon::chain(&error)))
+                left(format!("another member was elected meanwhile: {}", chain(&error)))
             }
             Err(fatal) => Err(fatal),
         }
     }
 
-    /// Comes to lead.
+    /// Asks everyone, and comes to lead; the epoch, or why not.
     async fn lead(
         &self,
         engine: &Arc<Engine>,
-        _attempt: Attempt,
-        _waivers: Waivers,
-    ) -> Result<Epoch, String> {
-        engine.take_over(ELECTION_MAX).await.map_err(|error| error.to_string())
+        config: &Config,
+        attempt: Attempt,
+        request: &RoleRequest,
+    ) -> (RoleCheck, Result<Epoch, String>) {
+        let agents = Client::new(Arc::clone(&self.identity), Tasks::new());
+        let (me, book) = (self.me().clone(), self.house.book.clone());
+        let asker = Asker::new(me, self.house.cluster_uuid, agents, book);
+        let own = self.house.stand().await;
+        let question = asking::ask(&asker, config, attempt, waivers(request), &own).await;
+        let verdict = confirm(&question);
+        let check = table::table(&question, &verdict);
+        if request.dry_run {
+            return (check, Err("everyone was asked, and nothing was done".to_owned()));
+        }
+        let led = match verdict.decision {
+            Decision::Go => self.be_elected(engine).await,
+            Decision::GoAfterFetching { from } => {
+                let epoch = answers::newest_epoch(&question);
+                self.be_handed(engine, from, epoch, request.drain_seconds).await
+            }
+            Decision::Override { .. } => Err("an override is not part of this version".to_owned()),
+            Decision::Refuse { .. } => Err(format!("{} cannot be the master now", self.me())),
+        };
+        (check, led)
     }
 
-    #[allow(dead_code)]
-    async fn fetch(&self, engine: &Arc<Engine>, from: u64) -> Result<(), String> {
-        let place = self.house.book.place(from).ok_or("it is not in the configuration")?;
-        let mut peer = self.house.book.ask(place).map_err(|error| error.to_string())?;
-        let call = LeadAndHandOver { epoch: engine.standing().vote, to: engine.member() };
-        peer.call(&call).await.map_err(|error| stdx::daemon::chain(&error))
+    async fn be_elected(&self, engine: &Engine) -> Result<Epoch, String> {
+        engine.take_over(ELECTION_MAX).await.map_err(|error| format!("not elected: {error}"))
+    }
+
+    /// Has the member `from` lead, commit what it holds, and hand over.
+    async fn be_handed(
+        &self,
+        engine: &Engine,
+        from: u64,
+        epoch: Epoch,
+        drain_seconds: u32,
+    ) -> Result<Epoch, String> {
+        let place = self.house.book.place(from);
+        let place = place.ok_or_else(|| format!("member {from} is not in the configuration"))?;
+        let node = place.target.name.clone();
+        let mut peer = self.house.book.ask(place).map_err(|error| chain(&error))?;
+        let call = LeadAndHandOver { epoch, to: engine.member(), drain_seconds };
+        let limit = Duration::from_secs(u64::from(drain_seconds)) + HAND_OVER_MAX;
+        let asked = peer.call_within(&call, limit).await;
+        asked.map_err(|error| format!("{node} did not hand over: {}", chain(&error)))?;
+        let ready = |standing: &engine::Standing| {
+            let epoch = standing.takes_proposals();
+            epoch.is_some_and(|epoch| standing.applied.epoch == epoch)
+        };
+        let (_, standing) = engine.wait_for(ELECTION_MAX, ready).await;
+        let led = standing.takes_proposals().filter(|_| ready(&standing));
+        led.ok_or_else(|| format!("{node} handed over, and this node does not lead"))
+    }
+}
+
+fn waivers(request: &RoleRequest) -> Waivers {
+    let RoleRequest { candidates_only, no_voting, yes_do_it, ignored, .. } = request;
+    Waivers {
+        candidates_only: *candidates_only,
+        no_voting: *no_voting,
+        yes_do_it: *yes_do_it,
+        ignored: ignored.iter().cloned().collect(),
     }
 }
 

@@ -26,56 +26,13 @@ fn epoch(term: u64) -> Epoch {
     Epoch { term, node: 1 }
 }
 
-/// A service whose house the test keeps.
-#[derive(Debug, Clone)]
-struct Shared(Arc<House>);
-
-impl Gate for Shared {
-    fn admit(&self, hello: &Hello) -> Result<(), PeerRefusal> {
-        self.0.admit(hello)
-    }
-}
-
-impl EngineService for Shared {
-    async fn answer(&self, from: &Hello, kind: u8, body: Bytes) -> Result<Bytes, PeerFailure> {
-        EngineService::answer(self.0.as_ref(), from, kind, body).await
-    }
-}
-
-impl ControlService for Shared {
-    async fn position(&self, from: &Hello, call: AskPosition) -> Result<PeerPosition, PeerFailure> {
-        self.0.position(from, call).await
-    }
-
-    async fn join(&self, from: &Hello, call: Join) -> Result<Joined, PeerFailure> {
-        self.0.join(from, call).await
-    }
-
-    async fn purge(&self, from: &Hello, call: Purge) -> Result<(), PeerFailure> {
-        self.0.purge(from, call).await
-    }
-
-    async fn lead_and_hand_over(
-        &self,
-        from: &Hello,
-        call: LeadAndHandOver,
-    ) -> Result<(), PeerFailure> {
-        self.0.lead_and_hand_over(from, call).await
-    }
-
-    async fn digest(&self, from: &Hello, call: AskDigest) -> Result<PeerDigest, PeerFailure> {
-        self.0.digest(from, call).await
-    }
-}
-
 /// Node n1, which asks, and the house of n2, which answers.
 struct Scene {
     dir: tempfile::TempDir,
-    house: Arc<House>,
     errands: mpsc::Receiver<Errand>,
     book: PeerBook,
     asked: Node,
-    _server: PeerServer<Shared>,
+    server: PeerServer<House>,
 }
 
 impl Scene {
@@ -92,17 +49,15 @@ impl Scene {
         let book = PeerBook::new(Arc::clone(&answers), CLUSTER);
         let me = (answers.name().clone(), CLUSTER);
         let (house, errands) = House::new(me, book, dir.path().to_owned());
-        let house = Arc::new(house);
         let listener = tokio::net::TcpListener::bind((LOCALHOST, 0)).await.unwrap();
         let (allowed, limits) = (AllowedCallers::new(list), PeerLimits::default());
-        let service = Shared(Arc::clone(&house));
-        let server = PeerServer::start(listener, &answers, allowed, service, limits).unwrap();
+        let server = PeerServer::start(listener, &answers, allowed, house, limits).unwrap();
         let mut asked = node("n2.example", NodeRole::Candidate);
         asked.primary_ip = LOCALHOST;
         asked.peer_port = server.address().port();
         asked.fingerprint = answers.fingerprint();
         let book = PeerBook::new(asks, CLUSTER);
-        Self { dir, house, errands, book, asked, _server: server }
+        Self { dir, errands, book, asked, server }
     }
 
     async fn ask<C: ControlCall>(&self, call: &C) -> Result<C::Reply, PeerError> {
@@ -134,7 +89,7 @@ impl Scene {
         engine.propose(epoch, batch).await.unwrap();
         assert!(news.recv().await.is_some());
         let here = StoreId::new(2, engine.recovered().incarnation);
-        self.house.sit(Seat::Standby(Arc::clone(&engine)), here);
+        self.server.service().sit(Seat::Standby(Arc::clone(&engine)), here);
         engine
     }
 }
@@ -215,7 +170,7 @@ async fn errands_reach_who_runs_them_and_their_end_who_asked() {
         let mut link = book.control(&asked).unwrap();
         let joined = link.call(&Join { epoch: epoch(1), member: 2 }).await.unwrap();
         let purged = link.call(&Purge { epoch: epoch(1), member: 2 }).await.unwrap_err();
-        let handed = link.call(&LeadAndHandOver { epoch: epoch(1), to: 1 }).await;
+        let handed = link.call(&LeadAndHandOver { epoch: epoch(1), to: 1, drain_seconds: 1 }).await;
         (joined.incarnation, failure(purged).message, handed.is_ok())
     };
     let running = async {
@@ -227,7 +182,7 @@ async fn errands_reach_who_runs_them_and_their_end_who_asked() {
             panic!()
         };
         outcome.send(Err("the disk said no".to_owned())).unwrap();
-        let Some(Errand::HandOver { to: 1, outcome }) = scene.errands.recv().await else {
+        let Some(Errand::HandOver { to: 1, outcome, .. }) = scene.errands.recv().await else {
             panic!()
         };
         outcome.send(Ok(())).unwrap();
@@ -249,7 +204,7 @@ async fn what_changes_a_member_is_asked_in_an_epoch_that_is_not_over() {
     let refused = [
         scene.ask(&Join { epoch: over, member: 5 }).await.map(drop),
         scene.ask(&Purge { epoch: over, member: 2 }).await,
-        scene.ask(&LeadAndHandOver { epoch: over, to: 1 }).await,
+        scene.ask(&LeadAndHandOver { epoch: over, to: 1, drain_seconds: 1 }).await,
     ];
     for error in refused {
         assert_eq!(failure(error.unwrap_err()).kind, PeerFailureKind::Epoch);

@@ -26,7 +26,12 @@ impl Keeper {
         };
         let of = |node: &Node| {
             let master = config.is_master(node);
-            pool_node(node, master, standing.as_ref(), !failed.contains(&node.id) && is_reached(node))
+            pool_node(
+                node,
+                master,
+                standing.as_ref(),
+                !failed.contains(&node.id) && is_reached(node),
+            )
         };
         let master = config.nodes.get(&config.role.master).map_or(0, |node| node.id);
         let size = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);

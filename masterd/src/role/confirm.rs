@@ -92,6 +92,11 @@ pub enum Silence {
         /// What the network said.
         why: String,
     },
+    /// It is there, and does not answer this node, or not with an answer.
+    Refused {
+        /// What it said.
+        why: String,
+    },
     /// It belongs to another cluster.
     AnotherCluster {
         /// That cluster's UUID, or by what else it is told from this one.

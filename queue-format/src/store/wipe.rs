@@ -50,7 +50,7 @@ pub fn wipe(root: &Path) -> Result<(), WipeError> {
         Err(error) => return Err(failed(&lock)(error)),
     };
     if exists(&header)? {
-        fs::rename(&header, &marker).map_err(failed(&header))?;
+        disk.rename_new(&header, &marker).map_err(failed(&header))?;
         disk.sync_directory(root).map_err(failed(root))?;
     }
     for entry in fs::read_dir(root).map_err(failed(root))? {
@@ -108,7 +108,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         drop(store(root));
-        fs::rename(root.join(header::NAME), root.join(MARKER)).unwrap();
+        let disk = RealDisk::new(root.to_owned(), 0, 0);
+        disk.rename_new(&root.join(header::NAME), &root.join(MARKER)).unwrap();
         assert!(AtRest::read(root).unwrap().is_none());
         fs::remove_dir_all(root.join("queue")).unwrap();
         wipe(root).unwrap();

@@ -14,6 +14,8 @@ use crate::calls::TimeClass;
 
 mod questions;
 
+use model::role_check::RoleTaken;
+
 pub use questions::*;
 
 /// One line of the table.
@@ -99,9 +101,11 @@ controls! {
     /// Wipe the store of a member, if it is the one that is here.
     3 purge: Purge -> (), Normal;
     /// Be elected, commit what is held, and hand the lead over at once.
-    4 lead_and_hand_over: LeadAndHandOver -> (), Fast;
+    4 lead_and_hand_over: LeadAndHandOver -> (), Normal;
     /// Digests of what the store holds at a position, to be compared.
     5 digest: AskDigest -> PeerDigest, Normal;
+    /// Take the master role, as an operator wants who asked elsewhere.
+    6 take_over: TakeOver -> RoleTaken, Normal;
 }
 
 fn read<C: ControlCall>(body: &[u8]) -> Result<C, PeerFailure> {

@@ -112,6 +112,10 @@ impl ControlService for Shared {
         Ok(())
     }
 
+    async fn take_over(&self, _: &Hello, _: TakeOver) -> Result<RoleTaken, PeerFailure> {
+        Ok(RoleTaken::refused("not here"))
+    }
+
     async fn lead_and_hand_over(&self, _: &Hello, _: LeadAndHandOver) -> Result<(), PeerFailure> {
         Err(PeerFailure::not_now("a learner is never elected"))
     }

@@ -1,5 +1,6 @@
 //! A process without a store: it waits until a master invites it.
 
+use model::role_check::RoleTaken;
 use queue_format::store::wipe;
 
 use super::{Life, Next, State};
@@ -22,7 +23,8 @@ impl Life {
                 Some(Errand::Join { member, outcome }) => match self.join(member).await {
                     Ok(state) => {
                         let incarnation = self.house.book.here().incarnation;
-                        let told = incarnation.ok_or_else(|| "the store has no identity".to_owned());
+                        let told =
+                            incarnation.ok_or_else(|| "the store has no identity".to_owned());
                         // Who asked may have left; it asks again.
                         outcome.send(told).unwrap_or(());
                         return Next::Be(state);
@@ -32,6 +34,10 @@ impl Life {
                 Some(Errand::Purge { outcome, .. }) => outcome.send(Ok(())).unwrap_or(()),
                 Some(Errand::HandOver { outcome, .. }) => {
                     outcome.send(Err("there is no store here".to_owned())).unwrap_or(());
+                }
+                Some(Errand::TakeOver { outcome, .. }) => {
+                    let text = format!("{} is no master candidate: it has no store", self.me());
+                    outcome.send(Ok(RoleTaken::refused(text))).unwrap_or(());
                 }
             }
         }

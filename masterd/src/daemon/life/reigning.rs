@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{End, Engine, HandOverError};
+use model::role_check::RoleTaken;
 use queue_format::Epoch;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -12,9 +13,6 @@ use super::{Life, Next, STEP_MAX, State};
 use crate::commits::Commits;
 use crate::daemon::reign::Reign;
 use crate::house::Errand;
-
-/// How long opcodes may go on when another member is to lead; longer ones keep the role here.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A master at work, and what tells when its reign is over.
 pub(in crate::daemon) struct Reigning {
@@ -106,7 +104,11 @@ impl Life {
             Errand::Purge { outcome, .. } => {
                 outcome.send(Err("this is the master".to_owned())).unwrap_or(());
             }
-            Errand::HandOver { to, outcome } => {
+            Errand::TakeOver { outcome, .. } => {
+                let text = format!("{} is the master already", self.me());
+                outcome.send(Ok(RoleTaken::refused(text))).unwrap_or(());
+            }
+            Errand::HandOver { to, drain, outcome } => {
                 let Some(engine) = reigning.commits.engine() else {
                     outcome.send(Err("nobody else has the store".to_owned())).unwrap_or(());
                     return Ok(reigning);
@@ -116,7 +118,7 @@ impl Life {
                     return Ok(reigning);
                 }
                 let quiet = tokio::select! {
-                    quiet = reigning.reign.pause(DRAIN_TIMEOUT) => quiet,
+                    quiet = reigning.reign.pause(drain) => quiet,
                     _ = self.ending.asked() => false,
                 };
                 if !quiet {

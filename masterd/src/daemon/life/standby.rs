@@ -6,12 +6,14 @@ use std::time::Duration;
 use engine::Engine;
 use model::cluster::Role;
 use model::document;
+use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
 use queue_format::Key;
 use queue_format::store::wipe;
 
 use super::{Life, Next, STEP_MAX, State};
+use crate::daemon::taker::Take;
 use crate::house::{Errand, Outcome, Seat};
-use crate::role::confirm::{Attempt, Waivers};
+use crate::role::confirm::Attempt;
 
 /// Pause between two attempts to begin a reign again that was this node's: long enough for others
 /// to come up, short enough for who waits.
@@ -33,15 +35,14 @@ impl Life {
             tokio::select! {
                 errand = self.errands.recv() => match errand {
                     None => return self.close(&engine, Ok(())).await,
-                    Some(errand) => if let Some(state) = self.run_errand(&engine, errand).await {
-                        return Next::Be(state);
+                    Some(errand) => if let Some(next) = self.run_errand(&engine, errand).await {
+                        return next;
                     },
                 },
                 _ = pause.tick(), if mine => {
-                    match self.take(&engine, Attempt::Start, Waivers::default()).await {
-                        Ok(Ok(reigning)) => return Next::Be(State::Master(Box::new(reigning))),
-                        Ok(Err(refused)) => tracing::warn!("cannot be master yet\n{refused}"),
-                        Err(fatal) => return self.close(&engine, Err(fatal)).await,
+                    let outcome = None;
+                    if let Some(next) = self.try_to_take(&engine, RoleRequest::default(), outcome).await {
+                        return next;
                     }
                 }
                 (stopped, standing) = engine.wait_for(WATCH, |seen| seen.stopped.is_some()) => {
@@ -56,8 +57,42 @@ impl Life {
         }
     }
 
-    /// Does an errand; the new state, if there is one.
-    async fn run_errand(&mut self, engine: &Arc<Engine>, errand: Errand) -> Option<State> {
+    /// Tries to take the role: as who was master last, or by an operator's will, who is told what came of
+    /// it.
+    async fn try_to_take(
+        &self,
+        engine: &Arc<Engine>,
+        request: RoleRequest,
+        outcome: Option<Outcome<RoleTaken>>,
+    ) -> Option<Next> {
+        let attempt = if outcome.is_some() { Attempt::Failover } else { Attempt::Start };
+        let tell = |taken: Result<RoleTaken, String>| {
+            if let Some(outcome) = outcome {
+                // Who asked may have left; the log tells too.
+                outcome.send(taken).unwrap_or(());
+            }
+        };
+        match self.take(engine, attempt, &request).await {
+            Ok(Take::Taken(reigning, taken)) => {
+                tell(Ok(taken));
+                Some(Next::Be(State::Master(reigning)))
+            }
+            Ok(Take::Left(taken)) => {
+                let check = taken.check.iter().flat_map(RoleCheck::lines);
+                let lines: Vec<_> = std::iter::once(taken.message.clone()).chain(check).collect();
+                tracing::warn!("{}", lines.join("\n"));
+                tell(Ok(taken));
+                None
+            }
+            Err(fatal) => {
+                tell(Err(stdx::daemon::chain(&fatal)));
+                Some(self.close(engine, Err(fatal)).await)
+            }
+        }
+    }
+
+    /// Does an errand; what comes next, if it is something else.
+    async fn run_errand(&mut self, engine: &Arc<Engine>, errand: Errand) -> Option<Next> {
         let here = engine.member();
         match errand {
             Errand::Join { member, outcome } if member == here => {
@@ -68,12 +103,15 @@ impl Life {
                 outcome.send(Err(why)).unwrap_or(());
             }
             Errand::Purge { member, outcome } if member == here => {
-                return Some(self.purge(engine, outcome).await);
+                return Some(Next::Be(self.purge(engine, outcome).await));
             }
             Errand::Purge { outcome, .. } => outcome.send(Ok(())).unwrap_or(()),
-            Errand::HandOver { to, outcome } => {
+            Errand::HandOver { to, outcome, .. } => {
                 let handed = lead_and_hand_over(engine, to).await;
                 outcome.send(handed).unwrap_or(());
+            }
+            Errand::TakeOver { request, outcome } => {
+                return self.try_to_take(engine, request, Some(outcome)).await;
             }
         }
         None
@@ -125,9 +163,8 @@ impl Life {
 pub(in crate::daemon) fn newest_role(engine: &Engine) -> Option<Role> {
     let key = Key::parse(document::ROLE).expect("keys of documents are good keys");
     let found = stdx::aside(|| engine.newest(&key));
-    let content = found
-        .inspect_err(|error| tracing::error!(%error, "cannot read who is master"))
-        .ok()??;
+    let content =
+        found.inspect_err(|error| tracing::error!(%error, "cannot read who is master")).ok()??;
     let read = serde_json::from_slice(&content);
     read.inspect_err(|error| tracing::error!(%error, "cannot read who is master")).ok()
 }

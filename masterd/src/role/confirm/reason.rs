@@ -65,6 +65,14 @@ pub enum Reason {
         /// What the network said.
         why: String,
     },
+    /// It is there, and says nothing that can be used.
+    #[error("{node} does not answer: {why}")]
+    NoAnswer {
+        /// The node.
+        node: NodeName,
+        /// What it said.
+        why: String,
+    },
     /// The answer is another cluster's.
     #[error("{node} belongs to another cluster, {which}")]
     AnotherCluster {
@@ -263,6 +271,10 @@ impl Reason {
 
     fn fixed_remedy(&self) -> &'static str {
         match self {
+            Self::NoAnswer { .. } => {
+                "read its log: it must run the same version or the one before, and have this node \
+                 on its list of callers"
+            }
             Self::AnotherCluster { .. } => "correct its address, or remove it and add it again",
             Self::Nonsense { .. } => {
                 "do not trust its disk; keep its data directory aside, then `gnt node add --readd`"
@@ -318,6 +330,7 @@ impl Reason {
             | Self::IgnoredSelf { .. }
             | Self::NeedsYesDoIt => false,
             Self::Unreachable { node, .. }
+            | Self::NoAnswer { node, .. }
             | Self::AnotherCluster { node, .. }
             | Self::Nonsense { node, .. }
             | Self::DiskFull { node } => node != taker,

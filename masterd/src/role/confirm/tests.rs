@@ -303,6 +303,10 @@ fn answers_that_do_not_count_are_named() {
             |n| n.store = Some(Err(Silence::AnotherCluster { which: "c-9".to_owned() })),
             "n3 belongs to another cluster, c-9",
         ),
+        (
+            |n| n.store = Some(Err(Silence::Refused { why: "a stranger".to_owned() })),
+            "n3 does not answer: a stranger",
+        ),
         (kill, "n3 cannot be reached: no route"),
     ] {
         let mut question = question(Attempt::Failover, 2);

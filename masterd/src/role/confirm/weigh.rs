@@ -174,6 +174,7 @@ fn silent(node: &Asked, silence: &Silence) -> Reason {
     let node = node.name.clone();
     match silence {
         Silence::Unreachable { why } => Reason::Unreachable { node, why: why.clone() },
+        Silence::Refused { why } => Reason::NoAnswer { node, why: why.clone() },
         Silence::AnotherCluster { which } => Reason::AnotherCluster { node, which: which.clone() },
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use model::NodeName;
+use model::role_check::RoleRequest;
 use queue_format::{Epoch, Position};
 
 /// Most keys in one reply of `digest`: with the longest keys, the reply is still a frame.
@@ -122,6 +123,16 @@ pub struct LeadAndHandOver {
     pub epoch: Epoch,
     /// The member that is to lead then.
     pub to: u64,
+    /// How long a master may let opcodes end that run, in seconds; then it stays the master.
+    pub drain_seconds: u32,
+}
+
+/// Parameters of `take_over`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakeOver {
+    /// What the operator wants.
+    pub request: RoleRequest,
 }
 
 /// Parameters of `digest`.

@@ -1,0 +1,76 @@
+//! `gnt cluster master-failover`.
+
+use clap::Args;
+use luxi::method::GantryMasterFailover;
+use model::NodeName;
+use model::role_check::{DRAIN_SECONDS, DRAIN_SECONDS_MAX, RoleCheck, RoleRequest};
+
+use crate::error::CliError;
+use crate::session::{Session, confirm, say, warn};
+
+/// Arguments of `master-failover`.
+#[derive(Debug, Args)]
+pub(crate) struct FailoverArguments {
+    /// The candidate that is to be master; the one on which this is called where it is not given.
+    #[arg(long, value_name = "NODE")]
+    to: Option<NodeName>,
+    /// Ask every node, show what they say and what would follow, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// How long the master of before may let opcodes end that run, in seconds; it stays the master
+    /// if that does not do.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = DRAIN_SECONDS,
+        value_parser = clap::value_parser!(u32).range(0..=i64::from(DRAIN_SECONDS_MAX))
+    )]
+    drain_timeout: u32,
+    /// Neither ask nor count this node; may be given several times. Its vote still counts.
+    #[arg(long, value_name = "NODE")]
+    ignore_node: Vec<NodeName>,
+    /// Do without the majority of all nodes; that of the voters is still needed. For a rack that
+    /// comes up from the dark.
+    #[arg(long)]
+    candidates_only: bool,
+    /// Do without any majority: this node goes on alone with what it has, and what others hold
+    /// beyond that is cut. Needs --yes-do-it.
+    #[arg(long, requires = "yes_do_it")]
+    no_voting: bool,
+    /// Really.
+    #[arg(long)]
+    yes_do_it: bool,
+}
+
+/// Moves the role.
+pub(super) fn run(arguments: FailoverArguments, session: &Session) -> Result<(), CliError> {
+    let FailoverArguments { to, dry_run, drain_timeout, ignore_node, .. } = arguments;
+    let request = RoleRequest {
+        candidates_only: arguments.candidates_only,
+        no_voting: arguments.no_voting,
+        yes_do_it: arguments.yes_do_it,
+        ignored: ignore_node,
+        dry_run,
+        drain_seconds: drain_timeout,
+    };
+    if request.no_voting {
+        confirm(
+            "What other nodes hold beyond this one is cut, acknowledged jobs among it. Go on?",
+            request.yes_do_it,
+        )?;
+    }
+    let taken = session.ask(&GantryMasterFailover { to, request })?;
+    if let Some(check) = &taken.check {
+        for line in check.lines() {
+            say(line)?;
+        }
+    }
+    let may_proceed = taken.check.as_ref().is_some_and(RoleCheck::goes_on);
+    match (taken.done, dry_run && may_proceed) {
+        (true, _) | (_, true) => say(taken.message),
+        (false, false) => {
+            warn(format_args!("Failure: {}", taken.message))?;
+            Err(CliError::Told)
+        }
+    }
+}

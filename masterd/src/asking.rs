@@ -1,0 +1,132 @@
+//! Asking everyone before the master role is taken (decision 5, point 9): the agent of each node, and
+//! `masterd` of each member, all at the same time. What comes back is the question that
+//! [`crate::role::confirm`] judges.
+//!
+//! In reading order: [`answers`] says what an answer, or none, means; [`members`] who has which seat;
+//! [`table`] tells a verdict to people.
+
+pub mod answers;
+pub mod members;
+pub mod table;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::NodeName;
+use model::node::Node;
+use queue_format::Epoch;
+use rpc::calls::{MasterView, TimeClass};
+use rpc::peer::control::{AskPosition, PeerPosition};
+use rpc::{Client, Meta, NodeTarget};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::config::Config;
+use crate::peers::PeerBook;
+use crate::role::confirm::{AgentSays, Asked, Attempt, Question, Silence, StoreSays, Waivers};
+
+/// Questions under way at the same time. Each holds a connection, so few enough for the files of a
+/// process; and enough that a cluster of a hundred nodes, all of which are silent, is asked in one
+/// time limit.
+const QUESTIONS_AT_ONCE: usize = 128;
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// This node.
+    pub me: NodeName,
+    /// Its cluster.
+    pub cluster_uuid: Uuid,
+    /// The way to agents.
+    pub agents: Client,
+    /// The way to `masterd` of other nodes.
+    pub book: PeerBook,
+    /// How long each answer is waited for.
+    pub limit: Duration,
+}
+
+/// What came of one question.
+enum Said {
+    Agent(Result<AgentSays, Silence>),
+    Store(Result<StoreSays, Silence>),
+}
+
+impl Asker {
+    /// One that waits for each answer as long as the time class of the questions allows.
+    #[must_use]
+    pub fn new(me: NodeName, cluster_uuid: Uuid, agents: Client, book: PeerBook) -> Self {
+        Self { me, cluster_uuid, agents, book, limit: TimeClass::Urgent.limit() }
+    }
+
+    async fn agent(&self, node: &Node, epoch: Epoch) -> Result<AgentSays, Silence> {
+        let target = NodeTarget::from(node);
+        let call = self.agents.call(&target, MasterView {}, Meta { epoch, job: None });
+        match tokio::time::timeout(self.limit, call).await {
+            Ok(answer) => answers::agent(self.cluster_uuid, answer),
+            Err(_elapsed) => Err(answers::late(self.limit)),
+        }
+    }
+
+    async fn store(&self, node: &Node) -> Result<StoreSays, Silence> {
+        let asked = async {
+            let mut link = self.book.control(node)?;
+            link.call_within(&AskPosition {}, self.limit).await
+        };
+        answers::store(asked.await)
+    }
+}
+
+/// Asks the agents of all nodes, those that are offline too, and `masterd` of all members; of this
+/// node's own `masterd` it is known what it says: `own`, which also tells whose word counts.
+///
+/// Takes as long as the slowest answer, at most [`Asker::limit`] for each [`QUESTIONS_AT_ONCE`]
+/// questions. May be dropped at any await: then nobody is asked any more.
+pub async fn ask(
+    asker: &Asker,
+    config: &Config,
+    attempt: Attempt,
+    waivers: Waivers,
+    own: &PeerPosition,
+) -> Question {
+    let seats = members::Seats::of(config, &asker.me, own);
+    let asked = |node: &Arc<Node>| Asked {
+        name: node.name.clone(),
+        role: node.role,
+        member: seats.member(node),
+        agent: Err(answers::late(asker.limit)),
+        store: None,
+    };
+    let mut nodes: Vec<Asked> = config.nodes.values().map(asked).collect();
+    let places = Arc::new(Semaphore::new(QUESTIONS_AT_ONCE));
+    let mut questions = JoinSet::new();
+    for (at, node) in config.nodes.values().enumerate() {
+        if node.name == asker.me {
+            nodes[at].store = Some(Ok(answers::says(own)));
+        } else if nodes[at].member.is_some() {
+            let (asker, node, places) = (asker.clone(), Arc::clone(node), Arc::clone(&places));
+            questions.spawn(async move {
+                let _place = places.acquire_owned().await;
+                (at, Said::Store(asker.store(&node).await))
+            });
+        }
+        let (asker, node, places) = (asker.clone(), Arc::clone(node), Arc::clone(&places));
+        let epoch = own.epoch;
+        questions.spawn(async move {
+            let _place = places.acquire_owned().await;
+            (at, Said::Agent(asker.agent(&node, epoch).await))
+        });
+    }
+    while let Some(joined) = questions.join_next().await {
+        match joined {
+            Ok((at, Said::Agent(agent))) => nodes[at].agent = agent,
+            Ok((at, Said::Store(store))) => nodes[at].store = Some(store),
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+        }
+    }
+    let next_member = config.cluster.next_node_id;
+    Question { attempt, waivers, taker: asker.me.clone(), next_member, nodes }
+}
+
+#[cfg(test)]
+mod tests;
