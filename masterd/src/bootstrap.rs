@@ -160,7 +160,7 @@ fn make_directories(layout: &Layout) -> Result<(), InitError> {
         (layout.etc(), 0o755),
         (layout.pki(), 0o770),
         (layout.data(), 0o751),
-        (layout.node_data(), 0o750),
+        (layout.node_data(), 0o751),
         (layout.run(), 0o755),
         (layout.log(), 0o775),
     ] {
