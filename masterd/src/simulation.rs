@@ -73,6 +73,9 @@ fn ground() -> &'static Ground {
             primary_ip: [127, 0, 0, 1].into(),
             rpc_port: 1811,
             rack: None,
+            master_ip: None,
+            master_netdev: None,
+            master_netmask: None,
             segment_bytes: Some(1 << 20),
         };
         bootstrap::init(&layout, &init, Timestamp::from_micros(BEGIN)).unwrap();

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::name::NodeName;
 use crate::time::Timestamp;
 
+pub mod master_address;
+
+pub use master_address::{MasterAddress, MasterAddressError};
+
 /// Nodes that hold copies of queue and configuration, unless the operator says otherwise.
 pub const CANDIDATE_POOL_SIZE: u32 = 10;
 /// Jobs that may call agents at the same time, unless the operator says otherwise.
