@@ -4,7 +4,9 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use noded::master_address::MasterAddress;
 use rpc::calls::{AddressChanged, MasterAddressDown, MasterAddressUp};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use stdx::net::{Addresses, LinkAddress, interfaces};
 
 use crate::agent::Rig;
@@ -118,5 +120,22 @@ fn leftovers_go_and_what_is_in_the_way_is_told() {
         assert_eq!(runtime.block_on(rig.call(down(&before))).unwrap(), CHANGED);
         assert_eq!(held(wanted.address), []);
         runtime.block_on(rig.daemon.stop()).unwrap();
+    });
+}
+
+#[test]
+fn an_agent_that_may_not_says_what_it_needs() {
+    let Some(wire) = Wire::new("mp") else { return };
+    wire.at_server(|| {
+        let mut own = capabilities(None).unwrap();
+        own.effective.remove(CapabilitySet::NET_ADMIN);
+        own.permitted.remove(CapabilitySet::NET_ADMIN);
+        set_capabilities(None, own).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let (agent, wanted) = (MasterAddress::default(), up("10.69.0.50", 26, "rack0"));
+        let error = runtime.block_on(agent.up(&wanted)).unwrap_err();
+        assert!(error.to_string().contains("needs CAP_NET_ADMIN"), "{error}");
+        // Where it is not, nothing has to be done, and nothing is needed.
+        assert_eq!(agent.down(&down(&wanted)).unwrap(), AS_BEFORE);
     });
 }
