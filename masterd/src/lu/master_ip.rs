@@ -153,3 +153,42 @@ pub(super) async fn move_from(context: &mut Context, before: Option<MasterAddres
         context.say(format!("Warning: {why}")).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::node::NodeRole;
+
+    use super::*;
+    use crate::testing::{config, node};
+
+    fn op(ip: Option<&str>, netdev: Option<&str>) -> ClusterSetParams {
+        ClusterSetParams {
+            master_ip: ip.map(str::to_owned),
+            master_netdev: netdev.map(str::to_owned),
+            ..ClusterSetParams::default()
+        }
+    }
+
+    #[test]
+    fn what_is_given_and_what_is_there_make_an_address() {
+        let mut config = config(&[node("n2.example", NodeRole::Candidate)]);
+        let told = |op: &ClusterSetParams, config: &Config| {
+            checked(op, config).map_err(|error| error.to_string())
+        };
+        assert_eq!(told(&op(Some("10.0.0.99"), Some("eth0")), &config), Ok(()));
+        let why = |ip, netdev| told(&op(Some(ip), netdev), &config).unwrap_err();
+        assert!(why("10.0.0.99", None).contains("--master-netdev"));
+        assert!(why("10.0.0.2", Some("eth0")).contains("own address of n2.example"));
+        assert!(why("there", Some("eth0")).contains("`there` is no address"));
+
+        let mut cluster = config.cluster.as_ref().clone();
+        cluster.master_ip = Some([10, 0, 0, 99].into());
+        cluster.master_netdev = Some("eth0".to_owned());
+        config.cluster = Arc::new(cluster);
+        assert_eq!(told(&op(Some("10.0.0.98"), None), &config), Ok(()));
+        let wanted = |ip| wanted_ip(&op(ip, None), &config.cluster);
+        assert_eq!(wanted(None), Ok(Some([10, 0, 0, 99].into())));
+        assert_eq!(wanted(Some("none")), Ok(None));
+        assert_eq!(wanted(Some("fd00::9")), Ok(Some("fd00::9".parse().unwrap())));
+    }
+}
