@@ -14,15 +14,12 @@ const GROUPS: &str = "there is one node group, which cannot be changed yet";
 const STORAGE: &str = "nodes have no storage for instances yet";
 const CONSOLE: &str = "use ssh, or what you manage hosts with; gnt runs nothing on nodes";
 const POWER: &str = "nodes are not switched by gnt yet";
-const MASTER_IP: &str = "there is no address that moves with the master yet";
 
 const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 35] = [
-    ("cluster", "activate-master-ip", MASTER_IP),
-    ("cluster", "deactivate-master-ip", MASTER_IP),
+const VERBS: [(&str, &str, &str); 33] = [
     ("cluster", "command", CONSOLE),
     ("cluster", "copyfile", CONSOLE),
     ("cluster", "destroy", "remove the packages and the data directory of each node instead"),

@@ -17,13 +17,18 @@ use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::offered::Offered;
-use crate::session::{Session, say, warn};
+use crate::session::{Session, confirm, say, warn};
 use crate::submit::{JobArguments, Priority, opcode};
 use crate::tags::{self, ClusterTagsArguments, Tagged};
 use crate::{params, python};
 
 /// The variable that tells `masterd` under which name to speak of itself; its verb follows.
 const CALLED_AS: &str = "GANTRY_CALLED_AS";
+
+/// What is asked before the master's address is taken away.
+const DEACTIVATE: &str = "This will disable the master IP. All the open connections to the master IP \
+                          will be closed. To reach the master you will need to use its node IP. \
+                          Continue?";
 
 /// What can be done with the cluster.
 #[derive(Debug, Subcommand)]
@@ -71,6 +76,19 @@ pub(crate) enum Cluster {
     Verify(verify::VerifyArguments),
     /// Check the disks of instances.
     VerifyDisks(verify::VerifyDisksArguments),
+    /// Take the master's address on the master node, away from where it was left.
+    ActivateMasterIp {
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Take the master's address away from the master node, until it is activated or the role moves.
+    DeactivateMasterIp {
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
     /// Send the configuration to all nodes again.
     RedistConf {
         /// Even if the queue is drained.
@@ -111,7 +129,7 @@ pub(crate) struct InitArguments {
     /// Name of the cluster.
     #[arg(allow_hyphen_values = true)]
     name: OsString,
-    /// --node-name NAME, --primary-ip IP, --rpc-port PORT, --rack NUMBER; --help shows all.
+    /// --node-name NAME, --primary-ip IP, --rack NUMBER, --master-ip IP; --help shows all.
     #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
     options: Vec<OsString>,
 }
@@ -132,6 +150,9 @@ pub(crate) struct ModifyArguments {
     /// First three bytes of instances' Ethernet addresses, as aa:00:00.
     #[arg(short, long, value_name = "PREFIX")]
     mac_prefix: Option<String>,
+    /// The master's address, which moves with the role; none for none.
+    #[arg(long, value_name = "IP|none")]
+    master_ip: Option<String>,
     /// Interface that carries the master's address.
     #[arg(long, value_name = "NAME")]
     master_netdev: Option<String>,
@@ -161,6 +182,13 @@ pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
         Cluster::Watcher(arguments) => watcher::run(&arguments, session),
         Cluster::Verify(arguments) => verify::run(arguments, session),
         Cluster::VerifyDisks(arguments) => verify::disks(arguments, session),
+        Cluster::ActivateMasterIp { job } => {
+            job.run_raw(opcode("OP_CLUSTER_ACTIVATE_MASTER_IP", json!({})), session).map(drop)
+        }
+        Cluster::DeactivateMasterIp { yes, job } => {
+            confirm(DEACTIVATE, yes)?;
+            job.run_raw(opcode("OP_CLUSTER_DEACTIVATE_MASTER_IP", json!({})), session).map(drop)
+        }
         Cluster::RedistConf { yes_do_it, job } => {
             let op = opcode("OP_CLUSTER_REDIST_CONF", json!({}));
             let run =
@@ -205,8 +233,8 @@ fn getmaster(session: &Session) -> Result<(), CliError> {
     match asked {
         Ok(values) => say(values.first().and_then(Value::as_str).unwrap_or_default()),
         // A stopped master is no reason not to say its name, where this machine has a copy.
-        Err(error) => match session.role() {
-            Ok(Some(role)) => say(role.master),
+        Err(error) => match session.known() {
+            Ok(Some(known)) => say(known.master),
             _ => Err(error),
         },
     }
@@ -234,6 +262,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         max_tracked_jobs: arguments.max_tracked_jobs,
         candidate_pool_size: arguments.candidate_pool_size,
         mac_prefix: arguments.mac_prefix,
+        master_ip: arguments.master_ip,
         master_netdev: arguments.master_netdev,
         master_netmask: arguments.master_netmask,
         ..ClusterSetParams::default()

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Exit;
+use crate::known::{self, Known};
 use crate::session::Session;
 
 /// The message for a master that could not be asked, and the exit status.
@@ -76,20 +77,19 @@ pub(crate) fn lost(id: JobId, error: &ClientError, session: &Session) -> (String
 
 /// Nobody serves here: is there a cluster, and who is its master?
 fn no_master(what: &str, session: &Session) -> (String, Exit) {
-    match session.role() {
-        Ok(Some(role)) if session.is_master(&role) => (
+    match session.known() {
+        Ok(Some(known)) if session.is_master(&known.master) => (
             format!(
                 "Failure: {what}.\nThis node is the master, but masterd does not run, or is still \
                  ending: `systemctl status gantry-masterd`"
             ),
             Exit::FAILURE,
         ),
-        Ok(Some(role)) => (
+        Ok(Some(known)) => (
             format!(
-                "Failure: {what}.\nmasterd does not run here, and the master is node '{master}': \
-                 connect to it and try again.\nIf this is '{master}': `systemctl status \
-                 gantry-masterd`",
-                master = role.master
+                "Failure: {what}.\nmasterd does not run here, or is no master: the master is \
+                 {known}. Run gnt there.\nIf this is '{master}': `systemctl status gantry-masterd`",
+                master = known.master
             ),
             Exit::NOT_MASTER,
         ),
@@ -181,7 +181,7 @@ impl Session {
     ///
     /// # Errors
     /// The copy cannot be read.
-    pub(crate) fn role(&self) -> io::Result<Option<Role>> {
+    fn role(&self) -> io::Result<Option<Role>> {
         read_if_there(&self.role_path())
     }
 
@@ -194,19 +194,35 @@ impl Session {
         read_if_there(&self.layout().membership())
     }
 
+    /// Who is master, as this machine knows it by its copy of the configuration or by the files of its
+    /// agent, whichever is newer; `None` if it has neither.
+    ///
+    /// # Errors
+    /// The copy is all that there could be, and cannot be read.
+    pub(crate) fn known(&self) -> io::Result<Option<Known>> {
+        let ours = self.membership().ok().flatten();
+        let is_ours = |known: &Known| ours.is_none_or(|ours| known.is_of(&ours.cluster_name));
+        let files = known::by_files(self.layout()).filter(is_ours);
+        match self.role() {
+            Ok(role) => Ok(Known::newest(role, files)),
+            Err(error) if files.is_none() => Err(error),
+            Err(_unreadable) => Ok(files),
+        }
+    }
+
     /// Whether the master runs on this machine, if it runs.
     pub(crate) fn is_masters_place(&self) -> bool {
-        self.role().is_ok_and(|role| role.is_some_and(|role| self.is_master(&role)))
+        self.known().is_ok_and(|known| known.is_some_and(|known| self.is_master(&known.master)))
     }
 
     /// Whether this machine is the master node: by its host name, or where that is another than
     /// the node's name, by the node's address.
-    fn is_master(&self, role: &Role) -> bool {
+    fn is_master(&self, master: &NodeName) -> bool {
         let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-        if host.is_some_and(|host| is_same_host(&host, role.master.as_str())) {
+        if host.is_some_and(|host| is_same_host(&host, master.as_str())) {
             return true;
         }
-        let document = self.layout().data().join(document::node(&role.master));
+        let document = self.layout().data().join(document::node(master));
         let node = std::fs::read(document).ok();
         let node: Option<Node> = node.and_then(|text| serde_json::from_slice(&text).ok());
         node.is_some_and(|node| is_own(node.primary_ip))

@@ -4,7 +4,8 @@
 //! It reaches the master only by LUXI, and starts no runtime: it is to be gone in milliseconds.
 //!
 //! In reading order: `session` is what every command needs to know and to reach the master,
-//! `error`, `hint`, `refusal` and `absent` say what went wrong and what to do next; `submit`,
+//! `error`, `hint`, `refusal` and `absent` say what went wrong and what to do next, `known` where the
+//! master is; `submit`,
 //! `batch`, `watch`, `follow`, `outage` and `interrupt` make jobs and see them to their ends, also
 //! by a master that is restarted meanwhile; `list`, `chosen`, `table`, `cells`, `expression`,
 //! `board`, `screen` and `keys` show lists, `details` and `params` what
@@ -15,6 +16,7 @@
 mod absent;
 mod error;
 mod hint;
+mod known;
 mod refusal;
 mod session;
 

@@ -4,14 +4,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::cluster::MasterAddress;
 use model::enrol::{EnrolSecret, Fingerprint};
 use model::node::Node;
 use model::rack::RackDocument;
+use model::ssconf::Ssconf;
 use model::{JobId, NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{
-    AllowList, Exchange, Exchanged, Facts, Leave, Membership, NodeFacts, NodeHeld, NodeVersion,
-    RackHeld, RackPush, RackWithdraw, SetAllowList, TestDelay, Verify, Version,
+    AddressChanged, AllowList, Exchange, Exchanged, Facts, Leave, MasterAddressDown,
+    MasterAddressUp, Membership, NodeFacts, NodeHeld, NodeVersion, RackHeld, RackPush,
+    RackWithdraw, SetAllowList, SsconfHeld, SsconfPush, TestDelay, Verify, Version,
 };
 use rpc::enrol::{EnrolError, Enrolment, Invitation};
 use rpc::identity::{Authority, IdentityError, fingerprint};
@@ -185,6 +188,48 @@ impl Agents {
     ) -> Result<(), RpcError> {
         let list = AllowList { epoch: self.0.epoch, callers: callers.to_vec() };
         self.call(node, SetAllowList { list }, Some(behalf)).await
+    }
+
+    /// Makes the agent take the master's address.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn master_address_up(
+        &self,
+        node: &Node,
+        wanted: &MasterAddress,
+        behalf: Option<Behalf>,
+    ) -> Result<AddressChanged, RpcError> {
+        let MasterAddress { address, prefix, netdev } = wanted.clone();
+        self.call(node, MasterAddressUp { address, prefix, netdev }, behalf).await
+    }
+
+    /// Makes the agent give the master's address up.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn master_address_down(
+        &self,
+        node: &Node,
+        gone: &MasterAddress,
+        behalf: Option<Behalf>,
+    ) -> Result<AddressChanged, RpcError> {
+        let MasterAddress { address, prefix, netdev } = gone.clone();
+        self.call(node, MasterAddressDown { address, prefix, netdev }, behalf).await
+    }
+
+    /// Sends the files of who is master; gives what the agent holds then, which are others where
+    /// those are newer.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn ssconf_push(
+        &self,
+        node: &Node,
+        ssconf: &Ssconf,
+        behalf: Option<Behalf>,
+    ) -> Result<SsconfHeld, RpcError> {
+        self.call(node, SsconfPush { ssconf: ssconf.clone() }, behalf).await
     }
 
     /// Makes the agent forget the cluster.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use model::cluster::{
-    CANDIDATE_POOL_SIZE, Cluster, MAC_PREFIX, MAX_RUNNING_JOBS, MAX_TRACKED_JOBS, Role,
+    CANDIDATE_POOL_SIZE, Cluster, MAC_PREFIX, MAX_RUNNING_JOBS, MAX_TRACKED_JOBS,
+    MasterAddressError, Role, master_address,
 };
 use model::enrol::Fingerprint;
 use model::layout::{self, Layout};
@@ -35,6 +36,12 @@ pub struct Init {
     pub peer_port: u16,
     /// Rack that the agent of this node serves.
     pub rack: Option<u32>,
+    /// The address that moves with the master, if there is one.
+    pub master_ip: Option<IpAddr>,
+    /// Interface that carries it.
+    pub master_netdev: Option<String>,
+    /// Its prefix length.
+    pub master_netmask: Option<u8>,
     /// Size of the journal's segments, if not the usual one.
     pub segment_bytes: Option<u64>,
 }
@@ -58,6 +65,9 @@ pub enum InitError {
         /// The cluster's name.
         cluster: NodeName,
     },
+    /// The master's address can be none.
+    #[error("the cluster is not begun: its master's address is wrong")]
+    MasterAddress(#[from] MasterAddressError),
     /// A directory cannot be made.
     #[error("cannot make the directory `{path}`")]
     Directory {
@@ -100,6 +110,8 @@ pub enum InitError {
 /// # Errors
 /// There is one already, or something cannot be written. Then it can be tried again.
 pub fn init(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitError> {
+    let netdev = wanted.master_netdev.as_deref();
+    master_address::of(wanted.master_ip, netdev, wanted.master_netmask)?;
     let path = layout.data().join(document::CLUSTER);
     if path.exists() {
         return Err(InitError::Exists(path));
@@ -155,7 +167,7 @@ fn make_directories(layout: &Layout) -> Result<(), InitError> {
         (layout.etc(), 0o755),
         (layout.pki(), 0o770),
         (layout.data(), 0o751),
-        (layout.node_data(), 0o750),
+        (layout.node_data(), 0o751),
         (layout.run(), 0o755),
         (layout.log(), 0o775),
     ] {
@@ -182,8 +194,9 @@ fn store_documents(
         max_running_jobs: MAX_RUNNING_JOBS,
         max_tracked_jobs: MAX_TRACKED_JOBS,
         mac_prefix: MAC_PREFIX.to_owned(),
-        master_netdev: None,
-        master_netmask: None,
+        master_ip: wanted.master_ip,
+        master_netdev: wanted.master_netdev.clone(),
+        master_netmask: wanted.master_netmask,
         tags: Vec::new(),
         watcher_pause: None,
         next_node_id: FIRST_NODE_ID + 1,
@@ -274,6 +287,9 @@ mod tests {
             rpc_port: 1,
             peer_port: 2,
             rack: None,
+            master_ip: None,
+            master_netdev: None,
+            master_netmask: None,
             segment_bytes: Some(1 << 20),
         }
     }

@@ -1,7 +1,8 @@
 //! Takes what agents saw and commits it (DESIGN invariant 2: observations), and sees to it that
-//! agents serve the newest document of their rack.
+//! agents serve the newest document of their rack, that none but the master's has its address, and
+//! that all have the files of who that is.
 //!
-//! This is a reconciler: it looks, and what is to be done it submits as a job.
+//! This is a reconciler: it looks, and what is to be done to the cluster it submits as a job.
 
 pub mod contact;
 pub mod observe;
@@ -16,11 +17,13 @@ use futures_util::FutureExt as _;
 use model::node::{Node, NodeRole};
 use model::{MacAddress, NodeName, Serial, Timestamp};
 use rpc::calls::{Exchange, Exchanged};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::lu::World;
+use crate::{master_address, ssconf};
 use observe::Observed;
 
 /// How long an agent holds an exchange that has nothing to tell.
@@ -38,6 +41,8 @@ pub async fn run(world: Arc<World>, stop: CancellationToken) {
     let mut changes = world.published.subscribe();
     let mut running: HashMap<NodeName, (Arc<Node>, CancellationToken)> = HashMap::new();
     let mut loops = JoinSet::new();
+    let files = ssconf::push::Wanted::new(&world);
+    loops.spawn(files.clone().follow(Arc::clone(&world), stop.clone()));
     loop {
         let config = Arc::clone(&changes.borrow_and_update().config);
         running.retain(|name, (node, token)| {
@@ -54,7 +59,8 @@ pub async fn run(world: Arc<World>, stop: CancellationToken) {
             }
             let token = stop.child_token();
             running.insert(name.clone(), (Arc::clone(node), token.clone()));
-            loops.spawn(for_ever(Arc::clone(&world), Arc::clone(node), token));
+            let (world, node) = (Arc::clone(&world), Arc::clone(node));
+            loops.spawn(for_ever(world, node, files.clone(), token));
         }
         tokio::select! {
             () = stop.cancelled() => break,
@@ -89,17 +95,31 @@ struct Conversation {
 }
 
 /// One agent's exchange; a panic in it is a bug, and no reason never to ask the agent again.
-async fn for_ever(world: Arc<World>, node: Arc<Node>, stop: CancellationToken) {
+async fn for_ever(
+    world: Arc<World>,
+    node: Arc<Node>,
+    files: ssconf::push::Wanted,
+    stop: CancellationToken,
+) {
     while !stop.is_cancelled() {
-        let exchange = with_agent(Arc::clone(&world), Arc::clone(&node), stop.clone());
-        if AssertUnwindSafe(exchange).catch_unwind().await.is_err() {
+        let (counted, reached) = watch::channel(0);
+        let exchange = Box::pin(with_agent(&world, &node, counted, &stop));
+        let kept = Box::pin(ssconf::push::keep(&world, &node, &files, reached, &stop));
+        let both = async { tokio::join!(exchange, kept) };
+        if AssertUnwindSafe(both).catch_unwind().await.is_err() {
             tracing::error!(node = %node.name, "the exchange with an agent panicked; it begins anew");
             tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
 }
 
-async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken) {
+/// Counts in `reached` how often the agent was reached after it was not.
+async fn with_agent(
+    world: &World,
+    node: &Node,
+    reached: watch::Sender<u64>,
+    stop: &CancellationToken,
+) {
     let mut talk = Conversation::default();
     loop {
         let exchange = Exchange {
@@ -114,22 +134,27 @@ async fn with_agent(world: Arc<World>, node: Arc<Node>, stop: CancellationToken)
         };
         let answer = tokio::select! {
             () = stop.cancelled() => return,
-            answer = world.agents.exchange(&node, exchange) => answer,
+            answer = world.agents.exchange(node, exchange) => answer,
         };
         match answer {
             Ok(exchanged) => {
                 if talk.reached.replace(true) != Some(true) {
                     tracing::info!(node = %node.name, "agent is reached");
-                    world.contacts.set(&node.name, now(&world), None);
+                    world.contacts.set(&node.name, now(world), None);
+                    let dropped = Box::pin(master_address::drop_at(world, node));
+                    if stop.run_until_cancelled(dropped).await.is_none() {
+                        return;
+                    }
+                    reached.send_modify(|count| *count += 1);
                 }
-                take(&world, &node, &mut talk, exchanged).await;
+                take(world, node, &mut talk, exchanged).await;
             }
             Err(error) => {
                 let why = stdx::daemon::chain(&error);
                 if talk.reached.replace(false) != Some(false) {
                     tracing::warn!(node = %node.name, why, "agent is not reached");
                 }
-                world.contacts.set(&node.name, now(&world), Some(why));
+                world.contacts.set(&node.name, now(world), Some(why));
                 tokio::select! {
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(RETRY_PAUSE) => {}

@@ -7,7 +7,7 @@
 //! [`asking`] asks them and all agents before the role is taken;
 //! [`verify`] is what one looks for in a check; [`role`] holds the rules of who is master. Beside it:
 //! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`secrets`] holds what must
-//! not be in a job, [`ssconf`] what Ganeti's tools read in files, [`users`] knows names, [`metrics`]
+//! not be in a job, [`ssconf`] what tools read in files, [`master_address`] takes the address that moves with the role, [`users`] knows names, [`metrics`]
 //! counts, [`bootstrap`] begins a cluster, [`daemon`] is the life of the process, [`options`] its
 //! command line, and [`upgrade`] tells whether it may be replaced.
 
@@ -23,6 +23,7 @@ pub mod asking;
 pub mod house;
 pub mod locks;
 pub mod lu;
+pub mod master_address;
 mod members;
 pub mod peers;
 pub mod role;

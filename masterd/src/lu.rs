@@ -5,6 +5,7 @@ pub mod cluster;
 pub mod context;
 pub mod ipam;
 pub mod machine;
+pub mod master_ip;
 pub mod node;
 pub mod query;
 pub mod rack;
@@ -100,6 +101,8 @@ pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Fail
         OpCode::ClusterConfigQuery(op) => boxed(op, context).await,
         OpCode::ClusterQuery(op) => boxed(op, context).await,
         OpCode::ClusterSetParams(op) => boxed(op, context).await,
+        OpCode::ClusterActivateMasterIp(op) => boxed(op, context).await,
+        OpCode::ClusterDeactivateMasterIp(op) => boxed(op, context).await,
         OpCode::ClusterRedistConf(op) => boxed(op, context).await,
         OpCode::ClusterVerify(op) => boxed(op, context).await,
         OpCode::ClusterVerifyConfig(op) => boxed(op, context).await,

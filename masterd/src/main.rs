@@ -87,6 +87,9 @@ fn init(layout: &Layout, arguments: InitArguments, segment_bytes: Option<u64>) -
         rpc_port: arguments.rpc_port,
         peer_port: arguments.peer_port,
         rack: arguments.rack,
+        master_ip: arguments.master_ip,
+        master_netdev: arguments.master_netdev,
+        master_netmask: arguments.master_netmask,
         segment_bytes,
     };
     let now = Timestamp::from_micros(Clock::system().now_micros());

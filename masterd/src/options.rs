@@ -98,6 +98,15 @@ pub struct InitArguments {
     /// Rack that this node's agent serves.
     #[arg(long, value_name = "NUMBER")]
     pub rack: Option<u32>,
+    /// The master's address, which moves with the role.
+    #[arg(long, value_name = "IP", requires = "master_netdev")]
+    pub master_ip: Option<IpAddr>,
+    /// Interface that carries the master's address.
+    #[arg(long, value_name = "NAME")]
+    pub master_netdev: Option<String>,
+    /// Prefix length of the master's address; all of its bits where it is not given.
+    #[arg(long, value_name = "BITS")]
+    pub master_netmask: Option<u8>,
 }
 
 /// The root of the environment, where set to nothing is as not set, or that of an installed

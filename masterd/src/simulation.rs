@@ -86,6 +86,9 @@ fn ground() -> &'static Ground {
             rpc_port: 1811,
             peer_port: 1817,
             rack: None,
+            master_ip: None,
+            master_netdev: None,
+            master_netmask: None,
             segment_bytes: Some(1 << 20),
         };
         bootstrap::init(&layout, &init, Timestamp::from_micros(BEGIN)).unwrap();

@@ -1,6 +1,6 @@
 //! Keeps the files in which Ganeti's tools look for what they must know without a master: who it
 //! is, and which nodes there are. A client that finds none takes a master that restarts for none,
-//! and does not try again.
+//! and does not try again. [`nodes`] is what of it all nodes get, [`push`] how they do.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,6 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::writer::publish::{Published, Snapshot};
+
+pub mod nodes;
+pub mod push;
 
 /// Mode of the files, as Ganeti's.
 const MODE: u32 = 0o444;
@@ -28,8 +31,9 @@ pub fn files(config: &Config) -> BTreeMap<&'static str, String> {
     let candidate =
         |node: &Node| node.role == NodeRole::Candidate || config.role.master == node.name;
     let offline = |node: &Node| node.role == NodeRole::Offline;
-    let master = config.nodes.get(&config.role.master).map(|node| node.primary_ip);
     let cluster = &config.cluster;
+    let of_node = || config.nodes.get(&config.role.master).map(|node| node.primary_ip);
+    let master = cluster.master_ip.or_else(of_node);
     BTreeMap::from([
         ("cluster_name", cluster.cluster_name.to_string()),
         ("cluster_tags", cluster.tags.join("\n")),

@@ -1,9 +1,15 @@
 //! Core: the cluster as a whole.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::name::NodeName;
 use crate::time::Timestamp;
+
+pub mod master_address;
+
+pub use master_address::{MasterAddress, MasterAddressError};
 
 /// Nodes that hold copies of queue and configuration, unless the operator says otherwise.
 pub const CANDIDATE_POOL_SIZE: u32 = 10;
@@ -35,9 +41,12 @@ pub struct Cluster {
     pub max_tracked_jobs: u32,
     /// First bytes of instances' Ethernet addresses.
     pub mac_prefix: String,
+    /// The master's address, which moves with the role; none where tools go to the nodes' own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub master_ip: Option<IpAddr>,
     /// Interface that carries the master's address.
     pub master_netdev: Option<String>,
-    /// Prefix length of the master's address.
+    /// Prefix length of the master's address; all of its bits where nothing is said.
     pub master_netmask: Option<u8>,
     /// Free words.
     #[serde(default)]

@@ -85,7 +85,9 @@ paths! {
     /// The store: queue, configuration, machines (keys are paths below it).
     data = "var/lib/gantry", MASTER_USER, "0751";
     /// What the agent remembers: leases, rack documents, events for the master.
-    node_data = "var/lib/gantry/node", NODE_USER, "0750";
+    node_data = "var/lib/gantry/node", NODE_USER, "0751";
+    /// Link to the newest files of who is master, for this machine's tools.
+    ssconf = "var/lib/gantry/node/ssconf", NODE_USER, "0755";
     /// Sockets and PID files.
     run = "run/gantry", MASTER_USER, "0755";
     /// The master's LUXI socket.

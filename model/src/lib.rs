@@ -3,8 +3,8 @@
 //! In reading order: [`layout`] says where things live; [`name`], [`time`] and [`secret`] are the
 //! small words; [`error`] is how an operation fails; [`opcode`] is the table of everything that an
 //! operator can ask for, [`job`] what becomes of it; [`cluster`], [`group`], [`node`], [`tag`],
-//! [`machine`], [`ipam`] and [`rack`] are what jobs change, [`filter`] the rules that hold jobs
-//! back; [`role_check`] tells whether a node may be
+//! [`machine`], [`ipam`] and [`rack`] are what jobs change, [`ssconf`] what of it every node keeps in
+//! files, [`filter`] the rules that hold jobs back; [`role_check`] tells whether a node may be
 //! master; [`document`] says under which key each is stored.
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -28,6 +28,7 @@ pub mod machine;
 pub mod node;
 pub mod rack;
 pub mod role_check;
+pub mod ssconf;
 pub mod tag;
 
 pub mod document;

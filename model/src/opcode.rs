@@ -17,7 +17,10 @@ pub mod verify;
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
-pub use cluster::{ClusterPostInit, ClusterQuery, ClusterSetParams};
+pub use cluster::{
+    ClusterActivateMasterIp, ClusterDeactivateMasterIp, ClusterPostInit, ClusterQuery,
+    ClusterSetParams,
+};
 pub use common::{Common, Dependency, ReasonEntry};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{IpamSet, MachineAdd, MachineRemove, RackPush};
@@ -104,6 +107,10 @@ opcodes! {
     "OP_CLUSTER_QUERY" ClusterQuery -> serde_json::Value, [];
     /// Change parameters of the cluster.
     "OP_CLUSTER_SET_PARAMS" ClusterSetParams -> (), [];
+    /// Take the master's address on the master node, and away from others.
+    "OP_CLUSTER_ACTIVATE_MASTER_IP" ClusterActivateMasterIp -> (), [];
+    /// Take the master's address away from the master node.
+    "OP_CLUSTER_DEACTIVATE_MASTER_IP" ClusterDeactivateMasterIp -> (), [];
     /// Send every agent what it should hold: rack documents and who may call.
     "OP_CLUSTER_REDIST_CONF" ClusterRedistConf -> (), [];
     /// Look whether the cluster is as it should be: submits a job for each part.
@@ -176,6 +183,7 @@ impl OpCode {
     pub fn reach(&self) -> Reach {
         match self {
             Self::TestDelay(op) if !op.is_on_nodes() => Reach::Master,
+            Self::ClusterSetParams(op) if op.moves_the_address() => Reach::Agents,
             Self::ClusterPostInit(_)
             | Self::ClusterConfigQuery(_)
             | Self::ClusterQuery(_)
@@ -194,7 +202,10 @@ impl OpCode {
             | Self::TagsSet(_)
             | Self::TagsDel(_)
             | Self::TestJqueue(_) => Reach::Master,
-            Self::ClusterRedistConf(_) | Self::ClusterVerifyGroup(_) => Reach::Agents,
+            Self::ClusterActivateMasterIp(_)
+            | Self::ClusterDeactivateMasterIp(_)
+            | Self::ClusterRedistConf(_)
+            | Self::ClusterVerifyGroup(_) => Reach::Agents,
             Self::NodeAdd(_)
             | Self::NodeRemove(_)
             | Self::NodeSetParams(_)

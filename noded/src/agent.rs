@@ -10,8 +10,9 @@ use model::Timestamp;
 use model::enrol::Fingerprint;
 use model::layout::Layout;
 use rpc::calls::{
-    ALLOW_LIST_MAX, AllowList, Exchange, Leave, MasterViewed, Membership, NodeFacts, NodeHeld,
-    NodeVersion, RackHeld, RackPush, RackWithdraw, SetAllowList, TEST_DELAY_SECONDS_MAX, TestDelay,
+    ALLOW_LIST_MAX, AddressChanged, AllowList, Exchange, Leave, MasterAddressDown, MasterAddressUp,
+    MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion, RackHeld, RackPush, RackWithdraw,
+    SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX, TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
 use rpc::service::{Agent as Answers, CallContext};
@@ -23,8 +24,10 @@ use stdx::daemon::chain;
 
 use crate::facts;
 use crate::ledger::Ledger;
+use crate::master_address::MasterAddress;
 use crate::metrics::Calls;
 use crate::rack::Racks;
+use crate::ssconf;
 
 mod exchange;
 
@@ -56,6 +59,8 @@ pub struct Agent {
     /// Counts exchanges: a newer one ends the older.
     exchanges: watch::Sender<u64>,
     next_exchange: AtomicU64,
+    master_address: MasterAddress,
+    ssconf: Arc<ssconf::Files>,
     left: Notify,
 }
 
@@ -121,6 +126,7 @@ impl Agent {
             calls,
             versions,
         } = parts;
+        let ssconf = Arc::new(ssconf::Files::new(&layout));
         Self {
             layout,
             membership,
@@ -134,6 +140,8 @@ impl Agent {
             versions,
             exchanges: watch::channel(0).0,
             next_exchange: AtomicU64::new(1),
+            master_address: MasterAddress::default(),
+            ssconf,
             left: Notify::new(),
         }
     }
@@ -141,6 +149,11 @@ impl Agent {
     /// Waits until the node has left its cluster.
     pub async fn left(&self) {
         self.left.notified().await;
+    }
+
+    /// Ends what it does in the background.
+    pub async fn end(&self) {
+        self.master_address.end().await;
     }
 
     fn version(&self) -> NodeVersion {
@@ -221,6 +234,24 @@ impl Agent {
         Ok(())
     }
 
+    async fn master_address_up(&self, call: MasterAddressUp) -> Result<AddressChanged, Failure> {
+        let taken = self.master_address.up(&call).await;
+        taken.map_err(|error| Failure::failed(chain(&error)))
+    }
+
+    fn master_address_down(&self, call: &MasterAddressDown) -> Result<AddressChanged, Failure> {
+        let given_up = stdx::aside(|| self.master_address.down(call));
+        given_up.map_err(|error| Failure::failed(chain(&error)))
+    }
+
+    async fn ssconf_push(&self, call: SsconfPush) -> Result<SsconfHeld, Failure> {
+        let files = Arc::clone(&self.ssconf);
+        let installed = tokio::task::spawn_blocking(move || files.install(&call.ssconf)).await;
+        installed
+            .unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))
+            .map_err(|error| Failure::failed(chain(&error)))
+    }
+
     async fn test_delay(&self, call: TestDelay, mut interrupt: Interrupt) -> Result<(), Failure> {
         let most = f64::from(TEST_DELAY_SECONDS_MAX);
         if !(0.0..=most).contains(&call.seconds) {
@@ -252,10 +283,15 @@ impl Agent {
             .map_err(|error| Failure::failed(chain(&error)))?;
         let racks: Vec<u32> = self.racks.held().iter().map(|held| held.rack).collect();
         self.racks.clear();
+        let files = Arc::clone(&self.ssconf);
+        let unlinked = tokio::task::spawn_blocking(move || files.wipe()).await;
+        let unlinked =
+            unlinked.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
         let wiped = self.ledger.wipe(&racks).await;
         tracing::warn!(cluster = %self.membership.cluster_name, "this node has left its cluster");
         self.left.notify_one();
-        wiped.map_err(|error| Failure::failed(chain(&error)))
+        wiped.map_err(|error| Failure::failed(chain(&error)))?;
+        unlinked.map_err(|error| Failure::failed(chain(&error)))
     }
 
     async fn exchange(&self, call: Exchange, interrupt: Interrupt) -> Answer {
@@ -296,6 +332,13 @@ impl Agent {
             Request::RackPush(call) => answer(call, |call| self.rack_push(call)).await,
             Request::RackWithdraw(call) => answer(call, |call| self.rack_withdraw(call)).await,
             Request::Exchange(call) => self.exchange(call, interrupt).await,
+            Request::MasterAddressUp(call) => {
+                answer(call, |call| self.master_address_up(call)).await
+            }
+            Request::MasterAddressDown(call) => {
+                answer(call, async |call| self.master_address_down(&call)).await
+            }
+            Request::SsconfPush(call) => answer(call, |call| self.ssconf_push(call)).await,
             Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,
             Request::Leave(call) => answer(call, |call| self.leave(call)).await,

@@ -205,6 +205,7 @@ impl Daemon {
     pub async fn stop(self) -> Result<(), LedgerError> {
         self.stop.send_replace(true);
         self.rpc.stop().await;
+        self.agent.end().await;
         self.tasks.join().await;
         let ledger = self.ledger;
         let closing = tokio::task::spawn_blocking(move || ledger.close()).await;

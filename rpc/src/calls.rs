@@ -8,9 +8,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 mod enrol;
+mod master;
 mod node;
 
 pub use enrol::*;
+pub use master::*;
 pub use node::*;
 
 /// How long a call may take. The caller gives up after the limit; the agent ends the call then.
@@ -213,6 +215,12 @@ calls! {
         "exchange" Exchange -> Exchanged, Fast, Changes, Fails, Shared;
         /// Replace the list of those who may call.
         "allow_list" SetAllowList -> (), Fast, Changes, Fails, Shared;
+        /// Take the master's address, and tell the link.
+        "master_address_up" MasterAddressUp -> AddressChanged, Fast, Changes, Fails, Shared;
+        /// Give the master's address up, if it is here.
+        "master_address_down" MasterAddressDown -> AddressChanged, Fast, Changes, Fails, Shared;
+        /// Install the files of what this node's tools must know without a master, if they are newer.
+        "ssconf_push" SsconfPush -> SsconfHeld, Fast, Changes, Fails, Bulk;
         /// Do nothing for a while; for tests.
         "test_delay" TestDelay -> (), Slow, Changes, Fails, Shared;
         /// Forget the cluster: keys, certificates, rack documents and leases.

@@ -14,6 +14,7 @@ use stdx::{Clock, Tasks};
 
 use crate::calls::{
     AllowList, Caller, Exchanged, MasterViewed, Membership, NodeVersion, RackHeld, Request,
+    SsconfHeld,
 };
 use crate::client::{Client, ClientTimes, Meta, NodeTarget};
 use crate::fence::{EpochStore, Fence, HoldError, Obeyed};
@@ -126,6 +127,17 @@ impl Agent for MemoryAgent {
             }
             Request::Verify(call) => {
                 answer(call, |_| std::future::ready(Err(Failure::failed("cannot tell")))).await
+            }
+            Request::MasterAddressUp(call) => {
+                answer(call, |_| std::future::ready(Err(Failure::failed("no interface")))).await
+            }
+            Request::MasterAddressDown(call) => {
+                answer(call, |_| std::future::ready(Err(Failure::failed("no interface")))).await
+            }
+            Request::SsconfPush(call) => {
+                let (version, digest) = (call.ssconf.version, call.ssconf.digest());
+                let held = SsconfHeld { version, digest };
+                answer(call, |_| std::future::ready(Ok(held))).await
             }
             Request::RackWithdraw(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,

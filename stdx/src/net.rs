@@ -1,16 +1,24 @@
-//! Sockets that know their interface, and frames to hosts that have no address yet.
+//! Sockets that know their interface, frames to hosts that have no address yet, and addresses that
+//! move from host to host.
 //!
 //! [`frame`] builds an IPv4 + UDP packet by hand; [`interface`] lists what the machine has;
 //! [`udp`] receives with the interface and destination of every datagram; [`link`] sends what
-//! [`frame`] built straight to an Ethernet address; [`places`] bounds the clients of a TCP port.
+//! [`frame`] built straight to an Ethernet address; [`netlink`] is what is said to the kernel of
+//! [`addresses`], and [`announce`] what is said to the link; [`places`] bounds the clients of a TCP
+//! port.
 
+pub mod addresses;
+pub mod announce;
 pub mod frame;
 pub mod interface;
 pub mod link;
+pub mod netlink;
 pub mod places;
 pub mod udp;
 
+pub use addresses::Addresses;
 pub use interface::{Interface, InterfaceAddress, interfaces};
 pub use link::LinkSocket;
+pub use netlink::LinkAddress;
 pub use places::Places;
 pub use udp::{Binding, Datagram, UdpSocket};

@@ -11,6 +11,9 @@ use crate::{moment, natural, params, python};
 /// The value that tells whether the queue is drained.
 const DRAIN_FLAG: &str = "drain_flag";
 
+/// Place of the master's address among the parameters.
+const BEFORE_NETDEV: usize = 4;
+
 /// Prints the cluster's parameters.
 pub(super) fn run(json: bool, roman: bool, session: &Session) -> Result<(), CliError> {
     let mut client = session.connect()?;
@@ -106,7 +109,7 @@ impl Info<'_> {
     fn parameters(&self) -> Vec<Entry> {
         let value = |title: &str, key: &str| Entry::new(title, self.get(key));
         let number = |title: &str, key: &str| Entry::new(title, self.number(key));
-        vec![
+        let mut entries = vec![
             number("candidate pool size", "candidate_pool_size"),
             number("maximal number of jobs running simultaneously", "max_running_jobs"),
             number(
@@ -138,7 +141,12 @@ impl Info<'_> {
             value("modify ssh setup", "modify_ssh_setup"),
             value("ssh_key_type", "ssh_key_type"),
             value("ssh_key_bits", "ssh_key_bits"),
-        ]
+        ];
+        // Ganeti shows none: there it is what the cluster's name resolves to.
+        if !self.get("master_ip").is_null() {
+            entries.insert(BEFORE_NETDEV, value("master ip", "master_ip"));
+        }
+        entries
     }
 
     /// Ranges of user ids.

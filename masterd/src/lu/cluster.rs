@@ -6,10 +6,11 @@ use model::error::ErrorCode;
 use model::opcode::{ClusterPostInit, ClusterQuery, ClusterRedistConf, ClusterSetParams};
 use serde_json::Value;
 
-use super::{Context, Failure, LogicalUnit, Wanted};
+use super::{Context, Failure, LogicalUnit, Wanted, master_ip};
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
 use crate::query::cluster_info;
+use crate::ssconf;
 
 /// Most jobs that may call agents at once: each holds a connection's share of every agent.
 const MAX_RUNNING_JOBS_MAX: u32 = 1_000;
@@ -80,13 +81,20 @@ impl LogicalUnit for ClusterSetParams {
         {
             return wrong(format!("master_netmask {bits} is no prefix length"));
         }
+        master_ip::checked(self, &context.config())?;
         context.safe_point()
     }
 
     async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
         let now = context.now();
+        let moves = self.moves_the_address();
+        let before = context.committed().config.cluster.master_address();
         context
             .transact(move |config| {
+                // Looked at again: the parameters may have been changed since.
+                master_ip::checked(&self, config)?;
+                let master_ip = master_ip::wanted_ip(&self, &config.cluster)
+                    .map_err(|told| Exception::prereq(told, ErrorCode::WrongInput))?;
                 let old = config.cluster.as_ref().clone();
                 let keep = |new: Option<u32>, old| new.unwrap_or(old);
                 Ok(vec![ConfigChange::Cluster(Cluster {
@@ -96,12 +104,17 @@ impl LogicalUnit for ClusterSetParams {
                     max_tracked_jobs: keep(self.max_tracked_jobs, old.max_tracked_jobs),
                     candidate_pool_size: keep(self.candidate_pool_size, old.candidate_pool_size),
                     mac_prefix: self.mac_prefix.unwrap_or(old.mac_prefix),
+                    master_ip,
                     master_netdev: self.master_netdev.or(old.master_netdev),
                     master_netmask: self.master_netmask.or(old.master_netmask),
                     ..old
                 })])
             })
-            .await
+            .await?;
+        if moves {
+            master_ip::move_from(context, before).await;
+        }
+        Ok(())
     }
 }
 
@@ -121,6 +134,7 @@ impl LogicalUnit for ClusterRedistConf {
     /// back.
     async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
         super::node::tell_callers(context, None).await?;
+        ssconf::push::push_all(context).await?;
         super::rack::push_all(context).await
     }
 }

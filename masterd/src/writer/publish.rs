@@ -62,9 +62,16 @@ pub struct Snapshot {
     /// this master began.
     rack_positions: Arc<BTreeMap<u32, u64>>,
     begun_at: u64,
+    changed_at: u64,
 }
 
 impl Snapshot {
+    /// Position of the last change of the configuration, or that at which this master began.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.changed_at
+    }
+
     /// Position of the last change that concerned a rack.
     #[must_use]
     pub fn rack_position(&self, rack: u32) -> u64 {
@@ -87,7 +94,8 @@ impl Published {
     #[must_use]
     pub fn new(jobs: Arc<View>, config: Arc<Config>, drained: bool, begun_at: u64) -> Self {
         let latest = RwLock::new(Arc::clone(&config));
-        let snapshot = Snapshot { config, rack_positions: Arc::default(), begun_at };
+        let snapshot =
+            Snapshot { config, rack_positions: Arc::default(), begun_at, changed_at: begun_at };
         Self {
             jobs,
             snapshot: watch::Sender::new(snapshot),
@@ -136,6 +144,7 @@ impl Published {
             if let Some(ConfigAfter { config, racks }) = after.config {
                 self.snapshot.send_modify(|snapshot| {
                     snapshot.config = config;
+                    snapshot.changed_at = position.index;
                     let positions = Arc::make_mut(&mut snapshot.rack_positions);
                     positions.extend(racks.into_iter().map(|rack| (rack, position.index)));
                 });

@@ -13,6 +13,24 @@ pub struct ClusterPostInit {}
 #[serde(deny_unknown_fields)]
 pub struct ClusterQuery {}
 
+/// Parameters of `OP_CLUSTER_ACTIVATE_MASTER_IP`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterActivateMasterIp {}
+
+/// Parameters of `OP_CLUSTER_DEACTIVATE_MASTER_IP`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterDeactivateMasterIp {}
+
+impl ClusterSetParams {
+    /// Whether the master's address may have to be taken anew.
+    #[must_use]
+    pub const fn moves_the_address(&self) -> bool {
+        self.master_ip.is_some() || self.master_netdev.is_some() || self.master_netmask.is_some()
+    }
+}
+
 macro_rules! cluster_set_params {
     ($($(#[$doc:meta])* $known:ident: $type:ty,)+ ; $($reserved:ident,)+) => {
         /// Parameters of `OP_CLUSTER_SET_PARAMS`; what is null stays as it is.
@@ -61,6 +79,10 @@ cluster_set_params! {
     candidate_pool_size: Option<u32>,
     /// First three bytes of instances' Ethernet addresses.
     mac_prefix: Option<String>,
+    /// The master's address, or `none` for none; not among Ganeti's parameters, where it is what
+    /// the cluster's name resolves to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    master_ip: Option<String>,
     /// Interface that carries the master's address.
     master_netdev: Option<String>,
     /// Prefix length of the master's address.

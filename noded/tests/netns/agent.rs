@@ -13,7 +13,7 @@ use noded::daemon::{Daemon, Settings};
 use noded::leasing::Leasing;
 use rpc::calls::{AllowList, Caller, Exchange, Membership, RackPush};
 use rpc::identity::Authority;
-use rpc::{Client, Meta, NodeTarget};
+use rpc::{Call, Client, Meta, NodeTarget, RpcError};
 use stdx::{Clock, Tasks};
 
 use crate::testing::{epoch, membership, name, now, rack};
@@ -23,14 +23,14 @@ use crate::wire::{FIRST, MAC, SERVER, Wire};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The master's side of the test, and the agent.
-struct Rig {
-    daemon: Daemon,
+pub(crate) struct Rig {
+    pub(crate) daemon: Daemon,
     client: Client,
     target: NodeTarget,
 }
 
 impl Rig {
-    async fn start(root: &std::path::Path) -> Self {
+    pub(crate) async fn start(root: &std::path::Path) -> Self {
         let authority = Authority::create(&name("cluster.example.com"), now()).unwrap();
         let master = authority.issue(&name("n1"), &[], now()).unwrap();
         let node = authority.issue(&name("n2"), &[], now()).unwrap();
@@ -61,6 +61,11 @@ impl Rig {
 
     fn meta() -> Meta {
         Meta { epoch: epoch(1), job: None }
+    }
+
+    /// Calls the agent as the master does.
+    pub(crate) async fn call<C: Call>(&self, call: C) -> Result<C::Reply, RpcError> {
+        self.client.call(&self.target, call, Self::meta()).await
     }
 
     async fn push(&self) {

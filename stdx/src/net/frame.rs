@@ -78,7 +78,7 @@ fn udp_checksum(
 
 /// The Internet checksum (RFC 1071) over the parts one after another. All parts but the last have
 /// an even length.
-fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u16 {
+pub(super) fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u16 {
     let mut sum: u64 = 0;
     for part in parts {
         for pair in part.chunks(2) {

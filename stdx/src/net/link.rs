@@ -16,7 +16,7 @@ const ETHERTYPE_IPV4: u16 = 0x0800;
 /// Length of an Ethernet address.
 const MAC_LEN: u8 = 6;
 
-/// Sends IPv4 packets as Ethernet frames; never receives. Needs `CAP_NET_RAW`.
+/// Sends packets as Ethernet frames; never receives. Needs `CAP_NET_RAW`.
 #[derive(Debug)]
 pub struct LinkSocket(AsyncFd<OwnedFd>);
 
@@ -41,24 +41,39 @@ impl LinkSocket {
     /// # Errors
     /// The system's error, such as an interface that is down or gone.
     pub async fn send(&self, index: u32, mac: [u8; 6], packet: &[u8]) -> io::Result<()> {
-        let to = link_address(index, mac)?;
+        self.send_as(index, mac, ETHERTYPE_IPV4, packet).await
+    }
+
+    /// Sends `payload`, which is one of the protocol numbered `ethertype`, to `mac` out of the
+    /// interface numbered `index`.
+    ///
+    /// # Errors
+    /// The system's error, such as an interface that is down or gone.
+    pub async fn send_as(
+        &self,
+        index: u32,
+        mac: [u8; 6],
+        ethertype: u16,
+        payload: &[u8],
+    ) -> io::Result<()> {
+        let to = link_address(index, mac, ethertype)?;
         self.0
             .async_io(Interest::WRITABLE, |fd| {
-                Ok(sendto(fd.as_raw_fd(), packet, &to, MsgFlags::empty())?)
+                Ok(sendto(fd.as_raw_fd(), payload, &to, MsgFlags::empty())?)
             })
             .await
             .map(drop)
     }
 }
 
-/// The destination of an IPv4 packet on the link.
-fn link_address(index: u32, mac: [u8; 6]) -> io::Result<LinkAddr> {
+/// A destination on the link.
+fn link_address(index: u32, mac: [u8; 6], ethertype: u16) -> io::Result<LinkAddr> {
     let ifindex = i32::try_from(index).map_err(|_too_big| io::ErrorKind::InvalidInput)?;
     let family = u16::try_from(libc::AF_PACKET).expect("address families are small numbers");
     let [a, b, c, d, e, f] = mac;
     let raw = libc::sockaddr_ll {
         sll_family: family,
-        sll_protocol: ETHERTYPE_IPV4.to_be(),
+        sll_protocol: ethertype.to_be(),
         sll_ifindex: ifindex,
         sll_hatype: 0,
         sll_pkttype: 0,
@@ -79,10 +94,10 @@ mod tests {
 
     #[test]
     fn address_holds_what_was_asked() {
-        let to = link_address(7, [1, 2, 3, 4, 5, 6]).unwrap();
+        let to = link_address(7, [1, 2, 3, 4, 5, 6], ETHERTYPE_IPV4).unwrap();
         assert_eq!((to.ifindex(), to.halen()), (7, 6));
         assert_eq!(to.protocol(), 0x0800_u16.to_be());
         assert_eq!(to.addr(), Some([1, 2, 3, 4, 5, 6]));
-        assert!(link_address(u32::MAX, [0; 6]).is_err());
+        assert!(link_address(u32::MAX, [0; 6], 0).is_err());
     }
 }

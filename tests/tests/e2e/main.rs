@@ -3,8 +3,8 @@
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`] the rest of it;
 //! [`restart`], [`kill_loop`] and [`upgrade`] are about ends and beginnings, [`resent`] about
 //! submissions across them, [`killed`] about jobs that are killed; [`locks`], [`filters`],
-//! [`operator`], [`enrol`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`] and [`metrics`]
-//! about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
+//! [`operator`], [`enrol`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`],
+//! [`master_ip`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
 //! Ganeti's clients; [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
@@ -27,6 +27,7 @@ mod ganeti;
 mod ganeti_cli;
 mod ganeti_socket;
 mod locks;
+mod master_ip;
 mod metrics;
 mod operator;
 mod volume;

@@ -63,11 +63,15 @@ const CORES: &[&str] = &[
     "masterd/src/role/cut_off.rs",
     "masterd/src/role/pool.rs",
     "masterd/src/role/taking.rs",
+    "masterd/src/ssconf/nodes.rs",
     "masterd/src/verify.rs",
     "noded/src/dhcp/boot.rs",
     "noded/src/dhcp/engine.rs",
     "noded/src/dhcp/leases.rs",
     "noded/src/dhcp/packet.rs",
+    "noded/src/master_address/plan.rs",
+    "stdx/src/net/announce.rs",
+    "stdx/src/net/netlink.rs",
 ];
 
 #[test]

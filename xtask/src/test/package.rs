@@ -151,7 +151,11 @@ fn directories() -> String {
         "run/gantry" => ADMIN_GROUP,
         _ => DAEMON_GROUP,
     };
-    let is_directory = |path: &&str| !path.rsplit('/').next().unwrap_or_default().contains('.');
+    // Files have a dot in their names; the link is made by the agent.
+    let is_directory = |path: &&str| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        !name.contains('.') && name != "ssconf"
+    };
     let rows = Layout::TABLE.iter().filter(|(path, ..)| is_directory(path));
     rows.map(|(path, owner, mode, _)| {
         format!("/{path} {owner} {} {}\n", group(path), mode.trim_start_matches('0'))
@@ -166,7 +170,7 @@ mod tests {
     #[test]
     fn directories_are_listed_without_the_files_in_them() {
         let lines = directories();
-        assert!(lines.contains("/var/lib/gantry/node gantry-node gantry-daemons 750\n"), "{lines}");
+        assert!(lines.contains("/var/lib/gantry/node gantry-node gantry-daemons 751\n"), "{lines}");
         assert!(lines.contains("/etc/gantry root root 755\n"), "{lines}");
         assert!(!lines.contains(".pem") && !lines.contains(".log"), "{lines}");
     }

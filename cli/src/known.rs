@@ -1,0 +1,138 @@
+//! What this machine knows of the master without asking it: by its copy of the configuration, and by
+//! the files that its agent keeps.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use model::NodeName;
+use model::cluster::Role;
+use model::layout::Layout;
+use model::ssconf;
+
+/// One reign, as it was known here last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The master node.
+    pub(crate) master: NodeName,
+    /// Where it is reached, if that is known.
+    pub(crate) address: Option<IpAddr>,
+    /// Term and node: the higher one is the newer one.
+    pub(crate) epoch: (u64, u64),
+    /// Name of the cluster, if that is known.
+    cluster: Option<String>,
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { master, address, epoch: (term, node), cluster: _ } = self;
+        write!(f, "{master}")?;
+        if let Some(address) = address {
+            write!(f, " ({address})")?;
+        }
+        write!(f, ", as of epoch {term}.{node}")
+    }
+}
+
+impl From<Role> for Known {
+    fn from(role: Role) -> Self {
+        let Role { master, term, node, since: _ } = role;
+        Self { master, address: None, epoch: (term, node), cluster: None }
+    }
+}
+
+impl Known {
+    /// The newer one of what the configuration and the files say; the files where they are as new,
+    /// as they have the address.
+    pub(crate) fn newest(role: Option<Role>, files: Option<Self>) -> Option<Self> {
+        match (role.map(Self::from), files) {
+            (Some(role), Some(files)) if role.epoch > files.epoch => Some(role),
+            (role, files) => files.or(role),
+        }
+    }
+
+    /// Whether it is of the cluster with this name, as far as is known.
+    pub(crate) fn is_of(&self, cluster: &NodeName) -> bool {
+        self.cluster.as_deref().is_none_or(|name| name == cluster.as_str())
+    }
+}
+
+/// What the files of the agent say; nothing where there are none, or they cannot be read.
+pub(crate) fn by_files(layout: &Layout) -> Option<Known> {
+    // Followed once: the link may be replaced meanwhile, and files of two versions do not go
+    // together.
+    let directory = std::fs::canonicalize(layout.ssconf()).ok()?;
+    let read = |name: &str| first_line(&directory, name).ok().filter(|line| !line.is_empty());
+    let epoch = read(ssconf::EPOCH)?;
+    let (term, node) = epoch.split_once('.')?;
+    Some(Known {
+        master: read(ssconf::MASTER_NODE)?.parse().ok()?,
+        address: read(ssconf::MASTER_IP).and_then(|address| address.parse().ok()),
+        epoch: (term.parse().ok()?, node.parse().ok()?),
+        cluster: read(ssconf::CLUSTER_NAME),
+    })
+}
+
+fn first_line(directory: &Path, name: &str) -> io::Result<String> {
+    let text = std::fs::read_to_string(directory.join(name))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use model::Timestamp;
+
+    use super::*;
+
+    fn role(master: &str, term: u64) -> Role {
+        let master = master.parse().unwrap();
+        Role { master, term, node: 1, since: Timestamp::from_micros(0) }
+    }
+
+    fn files(master: &str, epoch: &str) -> (tempfile::TempDir, Layout) {
+        let root = tempfile::tempdir().unwrap();
+        let layout = Layout::new(root.path());
+        let directory = layout.ssconf().with_file_name(".ssconf-3.7");
+        std::fs::create_dir_all(&directory).unwrap();
+        symlink(".ssconf-3.7", layout.ssconf()).unwrap();
+        for (name, content) in [
+            (ssconf::MASTER_NODE, master),
+            (ssconf::EPOCH, epoch),
+            (ssconf::MASTER_IP, "10.0.0.9"),
+            (ssconf::CLUSTER_NAME, "c1.example"),
+        ] {
+            let content = format!("{content}\n");
+            stdx::atomic::write(&directory.join(name), content.as_bytes(), 0o644).unwrap();
+        }
+        (root, layout)
+    }
+
+    #[test]
+    fn the_files_name_the_master() {
+        let (_root, layout) = files("n2.example", "3.2");
+        let known = by_files(&layout).unwrap();
+        assert_eq!(known.to_string(), "n2.example (10.0.0.9), as of epoch 3.2");
+        assert!(known.is_of(&"c1.example".parse().unwrap()));
+        assert!(!known.is_of(&"c2.example".parse().unwrap()));
+        for broken in ["", "3", "x.2"] {
+            assert_eq!(by_files(&files("n2.example", broken).1), None, "{broken}");
+        }
+        assert_eq!(by_files(&Layout::new("/nowhere")), None);
+    }
+
+    #[test]
+    fn the_higher_epoch_counts() {
+        let (_root, layout) = files("n2.example", "3.2");
+        let files = || by_files(&layout);
+        let master = |role, files| Known::newest(role, files).map(|known| known.master.to_string());
+        let is = |name: &str| Some(name.to_owned());
+        assert_eq!(master(Some(role("n1.example", 2)), files()), is("n2.example"));
+        assert_eq!(master(Some(role("n1.example", 4)), files()), is("n1.example"));
+        assert_eq!(master(Some(role("n1.example", 4)), None), is("n1.example"));
+        assert_eq!(master(None, files()), is("n2.example"));
+        assert_eq!(master(None, None), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! The address that moves with the master, on this machine's interface. Nothing is remembered but
+//! what the kernel holds, so neither a crash of the agent nor a restart changes anything.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rpc::calls::{AddressChanged, MasterAddressDown, MasterAddressUp};
+use stdx::Tasks;
+use stdx::net::announce::announcements;
+use stdx::net::{Addresses, Interface, LinkSocket, interfaces};
+use tokio::sync::watch;
+
+mod plan;
+
+pub use plan::Refused;
+use plan::{Step, Wanted};
+
+/// How often the link is told of an address that was taken: frames get lost, and a switch may need
+/// a moment before it passes any on. As often as other programs of this kind do.
+const ANNOUNCEMENTS: u32 = 5;
+/// Pause between two of them.
+const ANNOUNCEMENT_PAUSE: Duration = Duration::from_secs(1);
+
+/// An address that was neither taken nor given up.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressError {
+    /// Something stands in the way.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The interfaces are not known.
+    #[error("cannot list this node's interfaces and addresses")]
+    List(#[source] io::Error),
+    /// The agent may not.
+    #[error(
+        "noded may not change addresses here: it needs CAP_NET_ADMIN (`systemctl cat gantry-noded` \
+         shows what it has) to {what} {address}"
+    )]
+    NotPermitted {
+        /// What was to be done.
+        what: &'static str,
+        /// With which address.
+        address: IpAddr,
+    },
+    /// The kernel refused.
+    #[error("cannot {what} the address {address}/{prefix} on the interface numbered {index}")]
+    Kernel {
+        /// What was to be done.
+        what: &'static str,
+        /// With which address.
+        address: IpAddr,
+        /// Its prefix.
+        prefix: u8,
+        /// The interface.
+        index: u32,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// The master's address on this machine.
+#[derive(Debug)]
+pub struct MasterAddress {
+    /// One change at a time.
+    turn: Mutex<()>,
+    /// Counts changes: announcements of an older one end.
+    changes: watch::Sender<u64>,
+    tasks: Tasks,
+}
+
+impl Default for MasterAddress {
+    fn default() -> Self {
+        Self { turn: Mutex::default(), changes: watch::channel(0).0, tasks: Tasks::new() }
+    }
+}
+
+impl MasterAddress {
+    /// Takes the address, or keeps it, and tells the link in any case: once before this returns,
+    /// and some times more afterwards.
+    ///
+    /// # Errors
+    /// It cannot be taken here. That the link could not be told is in the log.
+    pub async fn up(&self, call: &MasterAddressUp) -> Result<AddressChanged, AddressError> {
+        let MasterAddressUp { address, prefix, netdev } = call;
+        let (changed, interface) = stdx::aside(|| {
+            let wanted = Wanted { address: *address, prefix: *prefix, netdev };
+            let _turn = self.turn.lock();
+            let all = interfaces().map_err(AddressError::List)?;
+            let mut kernel = Addresses::open().map_err(AddressError::List)?;
+            let held = kernel.list().map_err(AddressError::List)?;
+            let steps = wanted.up(&all, &held)?;
+            let changed = carry_out(&mut kernel, steps)?;
+            Ok::<_, AddressError>((changed, wanted.interface(&all)?.clone()))
+        })?;
+        if changed {
+            tracing::info!(%address, prefix, netdev, "the master's address is taken");
+        }
+        self.announce(*address, interface).await;
+        Ok(AddressChanged { changed })
+    }
+
+    /// Gives the address up, if it is here.
+    ///
+    /// # Errors
+    /// It is here, and cannot be removed.
+    pub fn down(&self, call: &MasterAddressDown) -> Result<AddressChanged, AddressError> {
+        let MasterAddressDown { address, prefix, netdev } = call;
+        let wanted = Wanted { address: *address, prefix: *prefix, netdev };
+        let _turn = self.turn.lock();
+        self.changes.send_modify(|changes| *changes += 1);
+        let all = interfaces().map_err(AddressError::List)?;
+        let mut kernel = Addresses::open().map_err(AddressError::List)?;
+        let held = kernel.list().map_err(AddressError::List)?;
+        let changed = carry_out(&mut kernel, wanted.down(&all, &held))?;
+        if changed {
+            tracing::info!(%address, netdev, "the master's address is given up");
+        }
+        Ok(AddressChanged { changed })
+    }
+
+    /// Ends the announcements; the address stays as it is.
+    pub async fn end(&self) {
+        self.changes.send_modify(|changes| *changes += 1);
+        self.tasks.join().await;
+    }
+
+    /// Tells the link that the address is here now.
+    async fn announce(&self, address: IpAddr, interface: Interface) {
+        let Some(mac) = interface.mac else { return };
+        self.changes.send_modify(|changes| *changes += 1);
+        let mut changes = self.changes.subscribe();
+        if let Err(error) = tell(address, &interface, mac).await {
+            let netdev = &interface.name;
+            tracing::warn!(
+                %address, netdev, %error,
+                "the link was not told of the master's address: others may go to the old place \
+                 for some minutes; noded needs CAP_NET_RAW"
+            );
+            return;
+        }
+        self.tasks.spawn("announcements", async move {
+            for _again in 1..ANNOUNCEMENTS {
+                tokio::select! {
+                    _ = changes.changed() => return,
+                    () = tokio::time::sleep(ANNOUNCEMENT_PAUSE) => {}
+                }
+                if let Err(error) = tell(address, &interface, mac).await {
+                    tracing::debug!(%address, %error, "the link was not told again");
+                }
+            }
+        });
+    }
+}
+
+async fn tell(address: IpAddr, interface: &Interface, mac: [u8; 6]) -> io::Result<()> {
+    let socket = LinkSocket::open()?;
+    for frame in announcements(address, mac) {
+        socket.send_as(interface.index, frame.to, frame.ethertype, &frame.payload).await?;
+    }
+    Ok(())
+}
+
+/// Carries the steps out; whether there were any. What is there or gone already is as it should be.
+fn carry_out(kernel: &mut Addresses, steps: Vec<Step>) -> Result<bool, AddressError> {
+    let changed = !steps.is_empty();
+    for step in steps {
+        let (what, one, done) = match &step {
+            Step::Add(one) => ("take", one, kernel.add(one)),
+            Step::Remove(one) => ("give up", one, kernel.remove(one)),
+        };
+        let (address, prefix, index) = (one.address, one.prefix_len, one.index);
+        match (done, &step) {
+            (Ok(()), _) => {}
+            (Err(error), Step::Add(_)) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            (Err(error), Step::Remove(_)) if error.kind() == io::ErrorKind::AddrNotAvailable => {}
+            (Err(error), _) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(AddressError::NotPermitted { what, address });
+            }
+            (Err(error), _) => {
+                return Err(AddressError::Kernel { what, address, prefix, index, error });
+            }
+        }
+    }
+    Ok(changed)
+}
