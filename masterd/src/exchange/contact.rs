@@ -1,6 +1,6 @@
 //! Which agents are reached, since when, and why not; for the list of nodes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use model::{NodeName, Timestamp};
 use parking_lot::RwLock;
@@ -23,6 +23,14 @@ impl Contacts {
     #[must_use]
     pub fn get(&self, node: &NodeName) -> Option<Contact> {
         self.0.read().get(node).cloned()
+    }
+
+    /// The nodes whose agents were reached at the last attempt.
+    #[must_use]
+    pub fn reached(&self) -> BTreeSet<NodeName> {
+        let contacts = self.0.read();
+        let reached = contacts.iter().filter(|(_, contact)| contact.failure.is_none());
+        reached.map(|(name, _)| name.clone()).collect()
     }
 
     /// How many agents were reached at the last attempt, and how many were not.
@@ -67,6 +75,7 @@ mod tests {
         contacts.set(&node, at(4), None);
         assert_eq!(contacts.get(&node), found(4, None));
         assert_eq!(contacts.counts(), (1, 0));
+        assert_eq!(contacts.reached(), BTreeSet::from([node.clone()]));
         contacts.forget(&node);
         assert_eq!(contacts.get(&node), None);
     }
