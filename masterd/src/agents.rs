@@ -270,3 +270,62 @@ impl Signed {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::node::NodeRole;
+
+    use super::*;
+    use crate::testing::{NOW, node};
+
+    fn agents() -> Agents {
+        let (cluster_name, me) = ("c1.example".parse().unwrap(), "n1".parse().unwrap());
+        let authority = Authority::create(&cluster_name, NOW).unwrap();
+        let identity = authority.issue(&me, &[[127, 0, 0, 1].into()], NOW).unwrap();
+        let caller = Caller {
+            authority,
+            epoch: Epoch { term: 1, node: 1 },
+            cluster_uuid: Uuid::from_u128(1),
+            cluster_name,
+            me,
+            clock: Clock::manual(NOW.micros()),
+            metrics: Arc::default(),
+        };
+        Agents::new(Client::new(Arc::new(identity), Tasks::new()), Tasks::new(), caller)
+    }
+
+    /// Document 2: such a node is called for nothing but a vote, and says so at once.
+    #[tokio::test]
+    async fn an_offline_node_is_called_only_by_what_asks_all_the_same() {
+        let agents = agents();
+        let behalf = (JobId(1), 0);
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = closed.local_addr().unwrap();
+        drop(closed);
+        let mut offline = node("n2.example", NodeRole::Offline);
+        (offline.primary_ip, offline.rpc_port) = (address.ip(), address.port());
+        let exchange = Exchange { incarnation: None, acknowledged: 0, wait_ms: 0 };
+        let answers = [
+            agents.facts(&offline).await.err(),
+            agents.verify(&offline, behalf).await.err(),
+            agents.test_delay(&offline, Duration::ZERO, behalf).await.err(),
+            agents.rack_withdraw(&offline, 1, behalf).await.err(),
+            agents.allow_list(&offline, &[], behalf).await.err(),
+            agents.leave(&offline, behalf).await.err(),
+            agents.exchange(&offline, exchange).await.err(),
+        ];
+        for answer in answers {
+            let is_offline =
+                matches!(&answer, Some(RpcError::Offline { node }) if *node == offline.name);
+            assert!(is_offline, "{answer:?}");
+        }
+        let asked = agents.version(&offline, behalf).await;
+        assert!(matches!(asked, Err(RpcError::Unreachable { .. })), "{asked:?}");
+        let asking: Vec<&str> = rpc::Request::TABLE
+            .iter()
+            .filter(|line| line.offline == rpc::calls::Offline::Asks)
+            .map(|line| line.name)
+            .collect();
+        assert_eq!(asking, ["version"], "each of these is for a vote, or for coming back");
+    }
+}

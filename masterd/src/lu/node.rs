@@ -3,6 +3,7 @@
 pub mod add;
 mod change;
 pub mod modify;
+mod readd;
 pub mod remove;
 
 use std::collections::BTreeSet;
