@@ -20,7 +20,7 @@ const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 35] = [
+const VERBS: [(&str, &str, &str); 34] = [
     ("cluster", "activate-master-ip", MASTER_IP),
     ("cluster", "deactivate-master-ip", MASTER_IP),
     ("cluster", "command", CONSOLE),
@@ -38,7 +38,6 @@ const VERBS: [(&str, &str, &str); 35] = [
     ("node", "migrate", INSTANCES),
     ("node", "health", POWER),
     ("node", "power", POWER),
-    ("node", "powercycle", POWER),
     ("node", "list-drbd", STORAGE),
     ("node", "list-storage", STORAGE),
     ("node", "modify-storage", STORAGE),

@@ -11,7 +11,7 @@ use model::{JobId, NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{
     AllowList, Exchange, Exchanged, Facts, Leave, Membership, NodeFacts, NodeHeld, NodeVersion,
-    RackHeld, RackPush, RackWithdraw, SetAllowList, TestDelay, Verify, Version,
+    Powercycle, RackHeld, RackPush, RackWithdraw, SetAllowList, TestDelay, Verify, Version,
 };
 use rpc::enrol::{EnrolError, Enrolment, Invitation};
 use rpc::identity::{Authority, IdentityError, fingerprint};
@@ -195,6 +195,14 @@ impl Agents {
         self.call(node, Leave { cluster_uuid: self.0.cluster_uuid }, Some(behalf)).await
     }
 
+    /// Has the machine of the agent restarted, hard; gives the seconds until then.
+    ///
+    /// # Errors
+    /// The call failed, or the agent may not.
+    pub async fn powercycle(&self, node: &Node, behalf: Behalf) -> Result<f64, RpcError> {
+        Ok(self.call(node, Powercycle {}, Some(behalf)).await?.seconds)
+    }
+
     /// Takes what the agent saw and acknowledges what was committed of it.
     ///
     /// # Errors
@@ -312,6 +320,7 @@ mod tests {
             agents.rack_withdraw(&offline, 1, behalf).await.err(),
             agents.allow_list(&offline, &[], behalf).await.err(),
             agents.leave(&offline, behalf).await.err(),
+            agents.powercycle(&offline, behalf).await.err(),
             agents.exchange(&offline, exchange).await.err(),
         ];
         for answer in answers {

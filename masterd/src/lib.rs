@@ -5,7 +5,8 @@
 //! ([`jobs::worker`]) takes [`locks`] and runs a logical unit ([`lu`]), which calls [`agents`]; [`peers`] are the
 //! other candidates, and [`house`] is what they ask;
 //! [`verify`] is what one looks for in a check; [`role`] holds the rules of who is master. Beside it:
-//! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`secrets`] holds what must
+//! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`watcher`] submits jobs of the
+//! master's own, [`secrets`] holds what must
 //! not be in a job, [`ssconf`] what Ganeti's tools read in files, [`users`] knows names, [`metrics`]
 //! counts, [`bootstrap`] begins a cluster, [`daemon`] is the life of the process, [`options`] its
 //! command line, and [`upgrade`] tells whether it may be replaced.
@@ -31,6 +32,7 @@ pub mod query;
 pub mod secrets;
 pub mod ssconf;
 pub mod users;
+pub mod watcher;
 
 pub mod archive;
 pub mod bootstrap;

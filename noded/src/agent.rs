@@ -11,8 +11,9 @@ use model::enrol::Fingerprint;
 use model::layout::Layout;
 use queue_format::Epoch;
 use rpc::calls::{
-    ALLOW_LIST_MAX, Exchange, Leave, Membership, NodeFacts, NodeHeld, NodeVersion, RackHeld,
-    RackPush, RackWithdraw, SetAllowList, TEST_DELAY_SECONDS_MAX, TestDelay,
+    ALLOW_LIST_MAX, Exchange, Leave, Membership, NodeFacts, NodeHeld, NodeVersion,
+    PowercycleScheduled, RackHeld, RackPush, RackWithdraw, SetAllowList, TEST_DELAY_SECONDS_MAX,
+    TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt};
 use rpc::service::{Agent as Answers, CallContext};
@@ -25,6 +26,7 @@ use stdx::daemon::chain;
 use crate::facts;
 use crate::ledger::Ledger;
 use crate::metrics::Calls;
+use crate::powercycle::Powercycle;
 use crate::rack::Racks;
 
 mod exchange;
@@ -41,6 +43,7 @@ pub struct Agent {
     certificate: Certificate,
     clock: Clock,
     calls: Arc<Calls>,
+    powercycle: Arc<dyn Powercycle>,
     versions: Versions,
     /// Counts exchanges: a newer one ends the older.
     exchanges: watch::Sender<u64>,
@@ -69,6 +72,8 @@ pub struct Parts {
     pub clock: Clock,
     /// Counts calls.
     pub calls: Arc<Calls>,
+    /// Restarts the machine.
+    pub powercycle: Arc<dyn Powercycle>,
     /// Versions of the protocol that it understands.
     pub versions: Versions,
 }
@@ -108,6 +113,7 @@ impl Agent {
             certificate,
             clock,
             calls,
+            powercycle,
             versions,
         } = parts;
         Self {
@@ -120,6 +126,7 @@ impl Agent {
             certificate,
             clock,
             calls,
+            powercycle,
             versions,
             exchanges: watch::channel(0).0,
             next_exchange: AtomicU64::new(1),
@@ -216,6 +223,12 @@ impl Agent {
         }
     }
 
+    async fn powercycle(&self) -> Result<PowercycleScheduled, Failure> {
+        let scheduled = self.powercycle.schedule();
+        let delay = scheduled.map_err(|error| Failure::failed(chain(&error)))?;
+        Ok(PowercycleScheduled { seconds: delay.as_secs_f64() })
+    }
+
     /// Forgets the identity first: from then on the machine is no node, whatever comes between.
     async fn leave(&self, call: Leave) -> Result<(), Failure> {
         let ours = self.membership.cluster_uuid;
@@ -278,6 +291,7 @@ impl Agent {
             Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,
             Request::Leave(call) => answer(call, |call| self.leave(call)).await,
+            Request::Powercycle(call) => answer(call, |_| self.powercycle()).await,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! In reading order: [`options`] is the command line, [`run`] what becomes of it, [`enroll`] how a
 //! machine joins; [`daemon`] puts the agent together: [`agent`] answers the master's calls,
 //! [`ledger`] is what the agent remembers and [`outbox`] what it has to tell, [`rack`] what it
-//! serves from; [`leasing`] runs [`dhcp`] by it, [`boot`] serves the scripts, [`metrics`] counts.
+//! serves from, [`powercycle`] restarts its machine; [`leasing`] runs [`dhcp`] by it, [`boot`] serves the scripts, [`metrics`] counts.
 #![warn(missing_docs)]
 
 pub mod options;
@@ -17,6 +17,7 @@ pub mod agent;
 pub mod facts;
 pub mod ledger;
 pub mod outbox;
+pub mod powercycle;
 pub mod rack;
 
 pub mod dhcp;

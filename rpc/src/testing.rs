@@ -122,6 +122,9 @@ impl Agent for MemoryAgent {
             }
             Request::RackWithdraw(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
+            Request::Powercycle(call) => {
+                answer(call, |_| std::future::ready(Err(Failure::failed("not allowed")))).await
+            }
             Request::Leave(call) => {
                 answer(call, |_| std::future::ready(Err(Failure::failed("cannot leave")))).await
             }

@@ -34,6 +34,7 @@ use crate::locks::Locks;
 use crate::lu::World;
 use crate::metrics::Metrics;
 use crate::secrets::StagedSecrets;
+use crate::watcher::{self, Alarms};
 use crate::writer::publish::{After, Published};
 use crate::writer::{self, State, Tools, Writer};
 
@@ -199,6 +200,7 @@ pub(crate) fn world(
         locks: Locks::new(),
         agents: Agents::new(client, Tasks::new(), caller),
         contacts: Contacts::default(),
+        alarms: Alarms::default(),
         secrets: StagedSecrets::default(),
         metrics: Arc::clone(&master.metrics),
         clock: clock.clone(),
@@ -256,6 +258,8 @@ impl Reign {
         reign.background.spawn("writer", work);
         let exchanges = exchange::run(Arc::clone(&reign.world), reign.exchanges.clone());
         reign.background.spawn("exchange", vital(exchanges, broken.clone()));
+        let watching = watcher::run(Arc::clone(&reign.world), reign.exchanges.clone());
+        reign.background.spawn("watcher", vital(watching, broken.clone()));
         reign
     }
 

@@ -3,6 +3,7 @@
 pub mod add;
 mod change;
 pub mod modify;
+pub mod powercycle;
 mod readd;
 pub mod remove;
 
