@@ -70,7 +70,7 @@ pub(super) fn decide(
     }
     let followers = followers(asked, old, &node, config, reached);
     notes.extend(followers.iter().map(|n| format!("Promoted node {} to master candidate", n.name)));
-    notes.extend(pool_note(old, &node, followers.len(), config));
+    notes.extend(pool_notes(old, &node, followers.len(), config));
     Ok(Change { node, changes, followers, notes })
 }
 
@@ -216,25 +216,31 @@ fn demoted(old: &Node, node: &Node) -> bool {
 }
 
 /// What the operator should know of the pool of candidates as it will be.
-fn pool_note(old: &Node, node: &Node, followers: usize, config: &Config) -> Option<String> {
-    let size = pool_size(config);
+fn pool_notes(old: &Node, node: &Node, followers: usize, config: &Config) -> Vec<String> {
+    let (size, count) = (pool_size(config), candidates(config));
+    let mut notes = Vec::new();
     if demoted(old, node) {
-        let left = candidates(config) - 1 + followers;
-        let gap = Gap::of(left, possible(old, config), size)?;
-        let Gap { left, wanted } = gap;
-        return Some(format!(
-            "Not enough master candidates (desired {wanted}, new value will be {left}); the \
-             watcher promotes who answers, unless it is paused"
+        let left = count.saturating_sub(1) + followers;
+        if let Some(Gap { left, wanted }) = Gap::of(left, possible(old, config), size) {
+            notes.push(format!(
+                "Not enough master candidates (desired {wanted}, new value will be {left})"
+            ));
+        }
+        if node.role == NodeRole::Regular && node.master_capable && left < size {
+            notes.push(
+                "The pool of candidates has room: the watcher makes this node a candidate again; \
+                 --master-capable no, or a smaller pool, prevents that"
+                    .to_owned(),
+            );
+        }
+    } else if old.role != node.role && node.role == NodeRole::Candidate && count + 1 > size {
+        notes.push(format!(
+            "{} master candidates where {size} are wanted: the watcher makes one a regular node, \
+             unless candidate_pool_size is raised",
+            count + 1
         ));
     }
-    let count = candidates(config) + 1;
-    let is_new = old.role != NodeRole::Candidate && node.role == NodeRole::Candidate;
-    (is_new && count > size).then(|| {
-        format!(
-            "{count} master candidates where {size} are wanted: the watcher demotes one, unless \
-             candidate_pool_size is raised"
-        )
-    })
+    notes
 }
 
 /// Nodes that could be candidates, without `old`.

@@ -138,6 +138,10 @@ fn a_gap_is_told_where_it_is_allowed() {
     assert_eq!(told(replaced, everybody), "Promoted node n3.example to master candidate");
     let nobody = told(replaced, BTreeSet::new());
     assert!(nobody.contains("Not enough master candidates"), "{nobody}");
+    let demoted = told(r#", "master_candidate": false, "force": true"#, BTreeSet::new());
+    assert!(demoted.contains("makes this node a candidate again"), "{demoted}");
+    let excluded = told(r#", "master_capable": false, "force": true"#, BTreeSet::new());
+    assert!(!excluded.contains("again"), "{excluded}");
 }
 
 #[test]
