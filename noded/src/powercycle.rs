@@ -41,7 +41,7 @@ pub enum PowercycleError {
     },
     /// The kernel does not take the order.
     #[error(
-        "cannot write `{path}`, which restarts the machine; docs/install.md tells what noded needs for that"
+        "cannot write `{path}`, which restarts the machine; docs/nodes.md tells what noded needs for that"
     )]
     Trigger {
         /// The file.
