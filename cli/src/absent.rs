@@ -19,7 +19,7 @@ const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 33] = [
+const VERBS: [(&str, &str, &str); 32] = [
     ("cluster", "command", CONSOLE),
     ("cluster", "copyfile", CONSOLE),
     ("cluster", "destroy", "remove the packages and the data directory of each node instead"),
@@ -35,7 +35,6 @@ const VERBS: [(&str, &str, &str); 33] = [
     ("node", "migrate", INSTANCES),
     ("node", "health", POWER),
     ("node", "power", POWER),
-    ("node", "powercycle", POWER),
     ("node", "list-drbd", STORAGE),
     ("node", "list-storage", STORAGE),
     ("node", "modify-storage", STORAGE),

@@ -8,13 +8,13 @@ use std::net::IpAddr;
 use clap::{Args, Subcommand, ValueEnum};
 use luxi::method::What;
 use model::OpCode;
-use model::opcode::{NodeRemove, NodeSetParams};
+use model::opcode::{NodePowercycle, NodeRemove, NodeSetParams};
 use serde_json::Value;
 
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
 use crate::python;
-use crate::session::{Session, say, warn};
+use crate::session::{Session, confirm, say, warn};
 use crate::submit::JobArguments;
 use crate::tags::{self, Tagged, TagsArguments};
 
@@ -58,6 +58,21 @@ pub(crate) enum Node {
     AddTags(TagsArguments),
     /// Remove tags of a node.
     RemoveTags(TagsArguments),
+    /// Restart a node's machine, hard: nothing is flushed, stopped or asked.
+    ///
+    /// Its agent must have been started with `--allow-powercycle`.
+    Powercycle {
+        /// Its name.
+        name: String,
+        /// Do it even if it is the master.
+        #[arg(short, long)]
+        force: bool,
+        /// Do not ask for confirmation.
+        #[arg(long, alias = "confirm")]
+        yes: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
     /// Remove a node from the cluster.
     Remove {
         /// Its name.
@@ -140,6 +155,15 @@ pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
         Node::AddTags(arguments) => tags::add(Tagged::Node, arguments, session),
         Node::RemoveTags(arguments) => tags::remove(Tagged::Node, arguments, session),
         Node::Modify(arguments) => modify(arguments, session),
+        Node::Powercycle { name, force, yes, job } => {
+            let question = format!("Are you sure you want to hard powercycle node {name}?");
+            confirm(&question, yes || job.dry_run)?;
+            let op = NodePowercycle { node_name: name, node_uuid: None, force };
+            if let Some(Value::String(told)) = job.run(OpCode::NodePowercycle(op), session)? {
+                say(told)?;
+            }
+            Ok(())
+        }
         Node::Remove { name, job } => {
             let op = NodeRemove { node_name: name, node_uuid: None };
             job.run(OpCode::NodeRemove(op), session).map(drop)

@@ -13,7 +13,7 @@ use model::{JobId, NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{
     AddressChanged, AllowList, Exchange, Exchanged, Facts, Leave, MasterAddressDown,
-    MasterAddressUp, Membership, NodeFacts, NodeHeld, NodeVersion, RackHeld, RackPush,
+    MasterAddressUp, Membership, NodeFacts, NodeHeld, NodeVersion, Powercycle, RackHeld, RackPush,
     RackWithdraw, SetAllowList, SsconfHeld, SsconfPush, TestDelay, Verify, Version,
 };
 use rpc::enrol::{EnrolError, Enrolment, Invitation};
@@ -240,6 +240,14 @@ impl Agents {
         self.call(node, Leave { cluster_uuid: self.0.cluster_uuid }, Some(behalf)).await
     }
 
+    /// Has the machine of the agent restarted, hard; gives the seconds until then.
+    ///
+    /// # Errors
+    /// The call failed, or the agent may not.
+    pub async fn powercycle(&self, node: &Node, behalf: Behalf) -> Result<f64, RpcError> {
+        Ok(self.call(node, Powercycle {}, Some(behalf)).await?.seconds)
+    }
+
     /// Takes what the agent saw and acknowledges what was committed of it.
     ///
     /// # Errors
@@ -313,5 +321,65 @@ impl Signed {
         let authority = inner.authority.certificate();
         self.enrolment.finish(&self.certificate, authority, &membership, &inner.client).await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::node::NodeRole;
+
+    use super::*;
+    use crate::testing::{NOW, node};
+
+    fn agents() -> Agents {
+        let (cluster_name, me) = ("c1.example".parse().unwrap(), "n1".parse().unwrap());
+        let authority = Authority::create(&cluster_name, NOW).unwrap();
+        let identity = authority.issue(&me, &[[127, 0, 0, 1].into()], NOW).unwrap();
+        let caller = Caller {
+            authority,
+            epoch: Epoch { term: 1, node: 1 },
+            cluster_uuid: Uuid::from_u128(1),
+            cluster_name,
+            me,
+            clock: Clock::manual(NOW.micros()),
+            metrics: Arc::default(),
+        };
+        Agents::new(Client::new(Arc::new(identity), Tasks::new()), Tasks::new(), caller)
+    }
+
+    /// Document 2: such a node is called for nothing but a vote, and says so at once.
+    #[tokio::test]
+    async fn an_offline_node_is_called_only_by_what_asks_all_the_same() {
+        let agents = agents();
+        let behalf = (JobId(1), 0);
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = closed.local_addr().unwrap();
+        drop(closed);
+        let mut offline = node("n2.example", NodeRole::Offline);
+        (offline.primary_ip, offline.rpc_port) = (address.ip(), address.port());
+        let exchange = Exchange { incarnation: None, acknowledged: 0, wait_ms: 0 };
+        let answers = [
+            agents.facts(&offline).await.err(),
+            agents.verify(&offline, behalf).await.err(),
+            agents.test_delay(&offline, Duration::ZERO, behalf).await.err(),
+            agents.rack_withdraw(&offline, 1, behalf).await.err(),
+            agents.allow_list(&offline, &[], behalf).await.err(),
+            agents.leave(&offline, behalf).await.err(),
+            agents.powercycle(&offline, behalf).await.err(),
+            agents.exchange(&offline, exchange).await.err(),
+        ];
+        for answer in answers {
+            let is_offline =
+                matches!(&answer, Some(RpcError::Offline { node }) if *node == offline.name);
+            assert!(is_offline, "{answer:?}");
+        }
+        let asked = agents.version(&offline, behalf).await;
+        assert!(matches!(asked, Err(RpcError::Unreachable { .. })), "{asked:?}");
+        let asking: Vec<&str> = rpc::Request::TABLE
+            .iter()
+            .filter(|line| line.offline == rpc::calls::Offline::Asks)
+            .map(|line| line.name)
+            .collect();
+        assert_eq!(asking, ["version"], "each of these is for a vote, or for coming back");
     }
 }

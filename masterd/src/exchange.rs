@@ -203,6 +203,7 @@ async fn take(world: &World, node: &Node, talk: &mut Conversation, exchanged: Ex
         }
     }
     talk.behind = push::if_stale(world, node, &mut talk.push, &racks).await;
+    world.contacts.set_behind(&node.name, talk.behind);
 }
 
 /// Logs what events led to, but for what is seen in lists.

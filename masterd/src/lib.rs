@@ -6,8 +6,9 @@
 //! other candidates, and [`house`] is what they ask, `members` sees to it that there are enough of them;
 //! [`asking`] asks them and all agents before the role is taken;
 //! [`verify`] is what one looks for in a check; [`role`] holds the rules of who is master. Beside it:
-//! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`secrets`] holds what must
-//! not be in a job, [`ssconf`] what tools read in files, [`master_address`] takes the address that moves with the role, [`users`] knows names, [`metrics`]
+//! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`watcher`] submits jobs of
+//! the master's own, [`secrets`] holds what must not be in a job, [`ssconf`] what tools read in files,
+//! [`master_address`] takes the address that moves with the role, [`users`] knows names, [`metrics`]
 //! counts, [`bootstrap`] begins a cluster, [`daemon`] is the life of the process, [`options`] its
 //! command line, and [`upgrade`] tells whether it may be replaced.
 
@@ -35,6 +36,7 @@ pub mod query;
 pub mod secrets;
 pub mod ssconf;
 pub mod users;
+pub mod watcher;
 
 pub mod archive;
 pub mod bootstrap;

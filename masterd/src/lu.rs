@@ -112,6 +112,7 @@ pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Fail
         OpCode::NodeAdd(op) => boxed(op, context).await,
         OpCode::NodeRemove(op) => boxed(op, context).await,
         OpCode::NodeSetParams(op) => boxed(op, context).await,
+        OpCode::NodePowercycle(op) => boxed(op, context).await,
         OpCode::IpamSet(op) => boxed(op, context).await,
         OpCode::MachineAdd(op) => boxed(op, context).await,
         OpCode::MachineRemove(op) => boxed(op, context).await,

@@ -24,7 +24,7 @@ pub use cluster::{
 pub use common::{Common, Dependency, ReasonEntry};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{IpamSet, MachineAdd, MachineRemove, RackPush};
-pub use node::{NodeAdd, NodeRemove, NodeSetParams};
+pub use node::{NodeAdd, NodePowercycle, NodeRemove, NodeSetParams};
 pub use query::{
     ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
 };
@@ -129,6 +129,8 @@ opcodes! {
     "OP_NODE_REMOVE" NodeRemove -> (), [node_name];
     /// Change a node's role, rack or parameters.
     "OP_NODE_SET_PARAMS" NodeSetParams -> Vec<(String, serde_json::Value)>, [node_name];
+    /// Restart a node's machine, hard; waits for no lock.
+    "OP_NODE_POWERCYCLE" NodePowercycle -> String, [node_name];
     /// Set the rules by which machines get addresses.
     "OP_IPAM_SET" IpamSet -> (), [];
     /// Register machines, all or none.
@@ -209,6 +211,7 @@ impl OpCode {
             Self::NodeAdd(_)
             | Self::NodeRemove(_)
             | Self::NodeSetParams(_)
+            | Self::NodePowercycle(_)
             | Self::IpamSet(_)
             | Self::MachineAdd(_)
             | Self::MachineRemove(_)

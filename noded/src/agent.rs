@@ -11,8 +11,9 @@ use model::enrol::Fingerprint;
 use model::layout::Layout;
 use rpc::calls::{
     ALLOW_LIST_MAX, AddressChanged, AllowList, Exchange, Leave, MasterAddressDown, MasterAddressUp,
-    MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion, RackHeld, RackPush, RackWithdraw,
-    SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX, TestDelay,
+    MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion, PowercycleScheduled, RackHeld,
+    RackPush, RackWithdraw, SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX,
+    TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
 use rpc::service::{Agent as Answers, CallContext};
@@ -26,6 +27,7 @@ use crate::facts;
 use crate::ledger::Ledger;
 use crate::master_address::MasterAddress;
 use crate::metrics::Calls;
+use crate::powercycle::Powercycle;
 use crate::rack::Racks;
 use crate::ssconf;
 
@@ -55,6 +57,7 @@ pub struct Agent {
     certificate: Certificate,
     clock: Clock,
     calls: Arc<Calls>,
+    powercycle: Arc<dyn Powercycle>,
     versions: Versions,
     /// Counts exchanges: a newer one ends the older.
     exchanges: watch::Sender<u64>,
@@ -85,6 +88,8 @@ pub struct Parts {
     pub clock: Clock,
     /// Counts calls.
     pub calls: Arc<Calls>,
+    /// Restarts the machine.
+    pub powercycle: Arc<dyn Powercycle>,
     /// Versions of the protocol that it understands.
     pub versions: Versions,
 }
@@ -124,6 +129,7 @@ impl Agent {
             certificate,
             clock,
             calls,
+            powercycle,
             versions,
         } = parts;
         let ssconf = Arc::new(ssconf::Files::new(&layout));
@@ -137,6 +143,7 @@ impl Agent {
             certificate,
             clock,
             calls,
+            powercycle,
             versions,
             exchanges: watch::channel(0).0,
             next_exchange: AtomicU64::new(1),
@@ -264,6 +271,12 @@ impl Agent {
         }
     }
 
+    fn powercycle(&self) -> Result<PowercycleScheduled, Failure> {
+        let scheduled = self.powercycle.schedule();
+        let delay = scheduled.map_err(|error| Failure::failed(chain(&error)))?;
+        Ok(PowercycleScheduled { seconds: delay.as_secs_f64() })
+    }
+
     /// Forgets the identity first: from then on the machine is no node, whatever comes between.
     async fn leave(&self, call: Leave) -> Result<(), Failure> {
         let ours = self.membership.cluster_uuid;
@@ -342,6 +355,7 @@ impl Agent {
             Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,
             Request::Leave(call) => answer(call, |call| self.leave(call)).await,
+            Request::Powercycle(call) => answer(call, async |_| self.powercycle()).await,
         }
     }
 }

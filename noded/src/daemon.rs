@@ -24,6 +24,7 @@ use crate::boot;
 use crate::leasing::{self, Leasing};
 use crate::ledger::{Ledger, LedgerError, Restored};
 use crate::metrics::{self, BootAnswers, Calls, Sources};
+use crate::powercycle::Powercycle;
 use crate::rack::Racks;
 
 /// What an agent is started with.
@@ -44,6 +45,8 @@ pub struct Settings {
     /// Versions of the node protocol that it understands; a program's own, but in tests of
     /// upgrades.
     pub versions: Versions,
+    /// Restarts the machine, where that is allowed.
+    pub powercycle: Arc<dyn Powercycle>,
     /// The time.
     pub clock: Clock,
 }
@@ -121,6 +124,7 @@ impl Daemon {
             },
             clock: settings.clock.clone(),
             calls: Arc::clone(&calls),
+            powercycle: Arc::clone(&settings.powercycle),
             versions: settings.versions,
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), obeyed);

@@ -3,7 +3,9 @@
 //! In reading order: [`options`] is the command line, [`run`] what becomes of it, [`enroll`] how a
 //! machine joins; [`daemon`] puts the agent together: [`agent`] answers the master's calls,
 //! [`ledger`] is what the agent remembers and [`outbox`] what it has to tell, [`rack`] what it
-//! serves from, [`master_address`] and [`ssconf`] what this machine has of the master; [`leasing`] runs [`dhcp`] by it, [`boot`] serves the scripts, [`metrics`] counts.
+//! serves from, [`master_address`] and [`ssconf`] what this machine has of the master,
+//! [`powercycle`] restarts its machine; [`leasing`] runs [`dhcp`] by it, [`boot`] serves the scripts,
+//! [`metrics`] counts.
 #![warn(missing_docs)]
 
 pub mod options;
@@ -18,6 +20,7 @@ pub mod facts;
 pub mod ledger;
 pub mod master_address;
 pub mod outbox;
+pub mod powercycle;
 pub mod rack;
 pub mod ssconf;
 

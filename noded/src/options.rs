@@ -16,6 +16,7 @@ use stdx::metrics::Endpoint;
 
 use crate::daemon::Settings;
 use crate::leasing::Leasing;
+use crate::powercycle;
 
 /// The agent of a node: answers the master's calls, gives DHCP leases and serves boot scripts.
 #[derive(Debug, Clone, Parser)]
@@ -87,6 +88,9 @@ pub struct AgentOptions {
     /// be repeated. Needs no privilege on ports above 1023.
     #[arg(long, global = true, value_name = "IP")]
     pub dhcp_address: Vec<Ipv4Addr>,
+    /// Let `gnt node powercycle` restart this machine, hard and without a further question.
+    #[arg(long, global = true)]
+    pub allow_powercycle: bool,
     /// Address and port where metrics are served by HTTP, or `none` [default: 127.0.0.1:1816 if the
     /// root is `/`, else none]
     #[arg(long, global = true, value_name = "ADDRESS")]
@@ -128,6 +132,7 @@ impl AgentOptions {
             },
             metrics: self.metrics.unwrap_or_else(|| default_metrics(&self.layout())),
             versions: Versions::OURS,
+            powercycle: powercycle::of_machine(self.allow_powercycle, &self.layout()),
             clock: Clock::system(),
         }
     }

@@ -12,11 +12,13 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
+use model::role_check::RoleTaken;
 use model::{NodeName, Timestamp};
 use rpc::calls::{AllowList, Caller};
 use rpc::identity::Authority;
 use rpc::peer::control::{
     AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerPosition, Purge,
+    TakeOver,
 };
 use rpc::peer::{
     ControlService, EngineService, Gate, Hello, Here, PeerClient, PeerFailure, PeerLimits,
@@ -69,6 +71,10 @@ impl ControlService for Follower {
     }
 
     async fn lead_and_hand_over(&self, _: &Hello, _: LeadAndHandOver) -> Result<(), PeerFailure> {
+        not_here()
+    }
+
+    async fn take_over(&self, _: &Hello, _: TakeOver) -> Result<RoleTaken, PeerFailure> {
         not_here()
     }
 

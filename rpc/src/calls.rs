@@ -225,6 +225,8 @@ calls! {
         "test_delay" TestDelay -> (), Slow, Changes, Fails, Shared;
         /// Forget the cluster: keys, certificates, rack documents and leases.
         "leave" Leave -> (), Fast, Changes, Fails, Shared;
+        /// Restart the machine, hard, some seconds after the answer.
+        "powercycle" Powercycle -> PowercycleScheduled, Fast, Changes, Fails, Shared;
     }
 }
 

@@ -77,6 +77,10 @@ pub(crate) struct MemoryAgent {
     pub(crate) ending: tokio::sync::Notify,
 }
 
+fn refuse<T>(why: &str) -> Result<T, Failure> {
+    Err(Failure::failed(why))
+}
+
 impl Agent for MemoryAgent {
     async fn call(&self, request: Request, mut context: CallContext) -> Answer {
         match request {
@@ -125,14 +129,10 @@ impl Agent for MemoryAgent {
                 };
                 answer(call, |_| std::future::ready(Ok(exchanged))).await
             }
-            Request::Verify(call) => {
-                answer(call, |_| std::future::ready(Err(Failure::failed("cannot tell")))).await
-            }
-            Request::MasterAddressUp(call) => {
-                answer(call, |_| std::future::ready(Err(Failure::failed("no interface")))).await
-            }
+            Request::Verify(call) => answer(call, async |_| refuse("cannot tell")).await,
+            Request::MasterAddressUp(call) => answer(call, async |_| refuse("no interface")).await,
             Request::MasterAddressDown(call) => {
-                answer(call, |_| std::future::ready(Err(Failure::failed("no interface")))).await
+                answer(call, async |_| refuse("no interface")).await
             }
             Request::SsconfPush(call) => {
                 let (version, digest) = (call.ssconf.version, call.ssconf.digest());
@@ -141,9 +141,8 @@ impl Agent for MemoryAgent {
             }
             Request::RackWithdraw(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
-            Request::Leave(call) => {
-                answer(call, |_| std::future::ready(Err(Failure::failed("cannot leave")))).await
-            }
+            Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,
+            Request::Leave(call) => answer(call, async |_| refuse("cannot leave")).await,
         }
     }
 }

@@ -46,9 +46,9 @@ pub(crate) struct AddArguments {
     /// Whether it may run instances.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     vm_capable: Option<super::YesNo>,
-    /// The node is a member already, and has lost its disk.
-    // The master refuses it: known to Ganeti's scripts, and not offered.
-    #[arg(long, hide = true)]
+    /// The node is a member already and lost its disk: it keeps its name, id and rack, gets another
+    /// key, and is neither offline nor drained any more.
+    #[arg(long)]
     readd: bool,
     #[command(flatten)]
     job: JobArguments,

@@ -84,6 +84,8 @@ fn changes() {
         "node modify n1 --vm-capable yes",
         "node modify n1 -O perhaps",
         "node remove n1",
+        "node powercycle n1",
+        "node powercycle n1 --yes -f",
         "machine add --serial 1234abcd --rack 1 --role boot --product R630 --mac 52:54:00:aa:bb:01",
         "machine add --serial 1234abcd --rack 0 --role boot --dry-run",
         "node modify n1 -O yes --dry-run",
@@ -173,6 +175,7 @@ fn node_add() {
             )),
             master.run(&format!("node add n4 --secret {}", text.replace("192", "193"))),
             master.run(&format!("node add n4 --dry-run --secret {text}")),
+            master.run(&format!("node add --readd n4 --secret {text}")),
             master.run("node add n4 --secret hunter2"),
             master.run(&format!("node add n_4 --secret {text}")),
         ]

@@ -35,6 +35,7 @@ use crate::locks::Locks;
 use crate::lu::World;
 use crate::metrics::Metrics;
 use crate::secrets::StagedSecrets;
+use crate::watcher::{self, Alarms};
 use crate::writer::publish::{After, Published};
 use crate::writer::{self, State, Tools, Writer};
 
@@ -209,6 +210,7 @@ pub(crate) fn world(master: &Master, layout: &Layout, keys: Keys, clock: &Clock)
         locks: Locks::new(),
         agents: Agents::new(client, Tasks::new(), caller),
         contacts: Contacts::default(),
+        alarms: Alarms::default(),
         secrets: StagedSecrets::default(),
         metrics: Arc::clone(&master.metrics),
         clock: clock.clone(),
@@ -282,12 +284,22 @@ impl Reign {
         let work = writer::run(master.state, tools, master.commands, job);
         reign.background.spawn("writer", work);
         let exchanges = exchange::run(Arc::clone(&reign.world), reign.exchanges.clone());
-        let until = Until { asked: reign.exchanges.clone(), broken: broken.clone() };
-        reign.background.spawn("exchange", async move {
-            let _until = until;
-            exchanges.await;
-        });
+        reign.keep("exchange", exchanges, broken);
+        let watching = watcher::run(Arc::clone(&reign.world), reign.exchanges.clone());
+        reign.keep("watcher", watching, broken);
         reign
+    }
+
+    /// Has a vital part go on until exchanges end.
+    fn keep<F>(&self, name: &'static str, part: F, broken: &CancellationToken)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let until = Until { asked: self.exchanges.clone(), broken: broken.clone() };
+        self.background.spawn(name, async move {
+            let _until = until;
+            part.await;
+        });
     }
 
     /// Has something go on beside it until it ends.

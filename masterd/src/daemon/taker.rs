@@ -22,6 +22,10 @@ use crate::commits::Commits;
 use crate::config::Config;
 use crate::role::confirm::{Attempt, Decision, RoleEntry, Waivers, confirm, still_designated};
 
+/// How long each answer is waited for: a machine that is dead does not say so, and everybody waits
+/// for the new master.
+const ANSWER_MAX: Duration = Duration::from_millis(1_500);
+
 /// How long an election may take: several tries, each within the engine's longest pause.
 const ELECTION_MAX: Duration = Duration::from_secs(10);
 
@@ -94,6 +98,7 @@ impl Life {
         let agents = Client::new(Arc::clone(&self.identity), Tasks::new());
         let (me, book) = (self.me().clone(), self.house.book.clone());
         let asker = Asker::new(me, self.house.cluster_uuid, agents, book);
+        let asker = Asker { limit: ANSWER_MAX, ..asker };
         let own = self.house.stand().await;
         let question = asking::ask(&asker, config, attempt, waivers(request), &own).await;
         let verdict = confirm(&question);

@@ -25,6 +25,7 @@ use crate::jobs::{Answer, Event, Start, desk};
 use crate::locks::{Grant, LockError, LockName, Locks, Owner, Refused};
 use crate::metrics::Metrics;
 use crate::secrets::StagedSecrets;
+use crate::watcher::Alarms;
 use crate::writer::publish::{Published, Snapshot};
 use crate::writer::{Reply, Writer};
 
@@ -48,6 +49,8 @@ pub struct World {
     pub agents: Agents,
     /// Which agents are reached.
     pub contacts: Contacts,
+    /// What should have passed by itself and did not.
+    pub alarms: Alarms,
     /// One-time secrets of nodes that are about to be added.
     pub secrets: StagedSecrets,
     /// What is counted.

@@ -1,9 +1,13 @@
 //! Opcodes on nodes.
 
 pub mod add;
+mod change;
 pub mod modify;
+pub mod powercycle;
+mod readd;
 pub mod remove;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::NodeName;
@@ -12,6 +16,7 @@ use rpc::calls::Caller;
 
 use super::{Context, Failure};
 use crate::config::Config;
+use crate::role::pool::{Pool, PoolNode};
 
 /// The candidates: who may call agents.
 pub(crate) fn callers(config: &Config) -> Vec<Caller> {
@@ -28,8 +33,33 @@ fn candidates(config: &Config) -> usize {
 
 /// Whether the pool of candidates has room for one more.
 fn pool_has_room(config: &Config) -> bool {
-    let size = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
-    candidates(config) < size
+    candidates(config) < pool_size(config)
+}
+
+/// How many candidates the cluster tries to have.
+pub(crate) fn pool_size(config: &Config) -> usize {
+    usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX)
+}
+
+/// How many instances have `node` as their primary node. This version has no instances.
+const fn primary_instances(_config: &Config, _node: &Node) -> u32 {
+    0
+}
+
+/// The nodes as the policy of the pool sees them, for their roles alone: seats are none of it.
+/// `reached` are those whose agents answer.
+pub(crate) fn pool(config: &Config, reached: &BTreeSet<NodeName>) -> Pool {
+    let node = |node: &Arc<Node>| PoolNode {
+        id: node.id,
+        role: if config.is_master(node) { NodeRole::Candidate } else { node.role },
+        master_capable: node.master_capable,
+        witness: false,
+        rack: node.rack,
+        reachable: config.is_master(node) || reached.contains(&node.name),
+        seat: None,
+    };
+    let master = config.nodes.get(&config.role.master).map_or(config.role.node, |node| node.id);
+    Pool { nodes: config.nodes.values().map(node).collect(), master, size: pool_size(config) }
 }
 
 /// Tells every node that is not offline who may call it; not `knows`, which was told already.

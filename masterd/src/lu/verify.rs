@@ -117,6 +117,11 @@ impl LogicalUnit for ClusterVerifyGroup {
         context.say(format!("* Gathering data ({} nodes)", nodes.len())).await;
         context.say(format!("* Gathering information about nodes ({} nodes)", nodes.len())).await;
         let looked = gather(context, &nodes).await?;
+        if self.verbose {
+            for node in nodes.iter().filter(|node| node.role == NodeRole::Offline) {
+                context.say(format!("* Skipping offline node {}", node.name)).await;
+            }
+        }
         context.say("* Verifying node status").await;
         let mut passed = true;
         for looked in looked {
@@ -192,17 +197,31 @@ async fn gather(context: &mut Context, nodes: &[Arc<Node>]) -> Result<Vec<Looked
 
 /// What is not wrong, and worth knowing.
 async fn other_notes(context: &Context, nodes: &[Arc<Node>]) {
-    let count = |role: NodeRole| nodes.iter().filter(|node| node.role == role).count();
-    let (offline, drained) = (count(NodeRole::Offline), count(NodeRole::Drained));
-    if offline + drained == 0 {
-        return;
+    let notes: Vec<String> = [(NodeRole::Offline, "offline"), (NodeRole::Drained, "drained")]
+        .into_iter()
+        .filter_map(|(role, word)| other_note(nodes, role, word))
+        .collect();
+    if !notes.is_empty() {
+        context.say("* Other Notes").await;
     }
-    context.say("* Other Notes").await;
-    for (number, word) in [(offline, "offline"), (drained, "drained")] {
-        if number > 0 {
-            context.say(format!("  - NOTICE: {number} {word} node(s) found.")).await;
-        }
+    for note in notes {
+        context.say(note).await;
     }
+}
+
+/// Nodes that one note names; the list of nodes names all.
+const NOTED_MAX: usize = 20;
+
+/// The note on nodes of one role, if there are any.
+fn other_note(nodes: &[Arc<Node>], role: NodeRole, word: &str) -> Option<String> {
+    let found: Vec<&str> =
+        nodes.iter().filter(|node| node.role == role).map(|node| node.name.as_str()).collect();
+    let (number, more) = (found.len(), found.len().saturating_sub(NOTED_MAX));
+    let mut names = found.into_iter().take(NOTED_MAX).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        names.push_str(&format!(" and {more} more"));
+    }
+    (number > 0).then(|| format!("  - NOTICE: {number} {word} node(s) found: {names}"))
 }
 
 impl LogicalUnit for ClusterVerifyDisks {
@@ -241,5 +260,23 @@ impl LogicalUnit for GroupVerifyDisks {
     /// No instance has a disk before there are instances.
     async fn exec(self, (): (), _context: &mut Context) -> Result<DisksFound, Failure> {
         Ok((json!({}), Vec::new(), json!({})))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::node;
+
+    #[test]
+    fn offline_nodes_are_listed_by_name() {
+        let mut nodes: Vec<Arc<Node>> =
+            (0..22_u32).map(|n| Arc::new(node(&format!("n{n}"), NodeRole::Offline))).collect();
+        nodes.push(Arc::new(node("n30", NodeRole::Regular)));
+        assert_eq!(other_note(&nodes, NodeRole::Drained, "drained"), None);
+        let few = other_note(&nodes[20..], NodeRole::Offline, "offline").unwrap();
+        assert_eq!(few, "  - NOTICE: 2 offline node(s) found: n20, n21");
+        let many = other_note(&nodes, NodeRole::Offline, "offline").unwrap();
+        assert!(many.contains("22 offline") && many.ends_with("n19 and 2 more"), "{many}");
     }
 }

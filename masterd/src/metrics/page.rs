@@ -6,6 +6,7 @@ use stdx::metrics::Page;
 
 use super::{FAMILIES, Metrics};
 use crate::lu::World;
+use crate::watcher::alarms::Subject;
 
 /// Takes the numbers, where there is a master those of its `world` too. Nothing here looks at every
 /// job or waits for a lock that lasts.
@@ -27,6 +28,11 @@ fn of_world(page: &mut Page, world: &World) {
     let (reached, unreached) = world.contacts.counts();
     page.gauge_of("gantry_agents", &["reached"], number(reached));
     page.gauge_of("gantry_agents", &["unreached"], number(unreached));
+    let alarms = world.alarms.all();
+    for word in Subject::WORDS {
+        let on = alarms.iter().filter(|alarm| alarm.what.word() == word).count();
+        page.gauge_of("gantry_alarms", &[word], number(on));
+    }
     page.gauge_of("gantry_lock_requests_waiting", &[], number(world.locks.waiting()));
 }
 

@@ -73,6 +73,7 @@ pub const FAMILIES: &[Family] = &[
         &["state"],
         "Agents, by whether the last exchange reached them",
     ),
+    Family::new("gantry_alarms", Gauge, &["what"], "Alarms that are on, by what they are about"),
     Family::new("gantry_agent_events", Counter, &[], "Events of agents that were committed"),
     Family::new("gantry_luxi_connections", Gauge, &[], "Connections of clients"),
     Family::new("gantry_luxi_connections_opened", Counter, &[], "Connections that got a place"),

@@ -86,9 +86,7 @@ impl Gap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Illegal {
     /// The master keeps its role until another node takes it.
-    #[error(
-        "The master role can be changed only via master-failover, which is not part of this version"
-    )]
+    #[error("The master role can be changed only via master-failover")]
     IsMaster,
     /// It may not become the master.
     #[error("it is not master capable")]
@@ -115,7 +113,7 @@ pub enum Illegal {
 
 /// More than one role was asked for at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("The node cannot be in more than one state at the same time")]
+#[error("Can't set the node into more than one state at the same time")]
 pub struct SeveralAtOnce;
 
 /// The three flags of a request; what is none stays as it is.

@@ -68,6 +68,20 @@ pub struct NodeRemove {
     pub node_uuid: Option<String>,
 }
 
+/// Parameters of `OP_NODE_POWERCYCLE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodePowercycle {
+    /// Its host name.
+    pub node_name: String,
+    /// Its UUID, instead.
+    #[serde(default)]
+    pub node_uuid: Option<String>,
+    /// Restart even the master.
+    #[serde(default)]
+    pub force: bool,
+}
+
 /// Parameters of `OP_NODE_SET_PARAMS`; what is null stays as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -116,4 +130,28 @@ pub struct NodeSetParams {
     /// Sent by Ganeti's client; must be null.
     #[serde(default)]
     pub disk_state: Option<Value>,
+}
+
+impl NodeSetParams {
+    /// A request that changes nothing of a node yet.
+    #[must_use]
+    pub fn unchanged(node_name: impl Into<String>) -> Self {
+        Self {
+            node_name: node_name.into(),
+            node_uuid: None,
+            force: false,
+            master_candidate: None,
+            offline: None,
+            drained: None,
+            auto_promote: false,
+            master_capable: None,
+            vm_capable: None,
+            secondary_ip: None,
+            rack: None,
+            ndparams: None,
+            powered: None,
+            hv_state: None,
+            disk_state: None,
+        }
+    }
 }

@@ -63,6 +63,7 @@ impl Scene {
                 boot: local,
                 counters: Arc::default(),
             },
+            powercycle: crate::powercycle::of_machine(false, &Layout::new("/none")),
             clock: Clock::system(),
         }
     }
@@ -298,5 +299,37 @@ async fn calls_of_all_kinds_are_answered() {
     let refused = scene.client.call(&target, push, meta(1)).await.unwrap_err();
     assert!(refused.to_string().contains("elsewhere"), "{refused}");
     assert_eq!(scene.master.name(), &name("n1"));
+    daemon.stop().await.unwrap();
+}
+
+/// Restarts nothing, and counts.
+#[derive(Debug, Default)]
+struct Recorded(std::sync::atomic::AtomicU32);
+
+impl Powercycle for Recorded {
+    fn schedule(&self) -> Result<std::time::Duration, crate::powercycle::PowercycleError> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(crate::powercycle::DELAY)
+    }
+}
+
+#[tokio::test]
+async fn a_machine_is_restarted_where_that_is_allowed() {
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    let target = scene.target(&daemon);
+    let refused = scene.client.call(&target, rpc::calls::Powercycle {}, meta(1));
+    let refused = refused.await.unwrap_err().to_string();
+    assert!(refused.contains("--allow-powercycle"), "{refused}");
+    daemon.stop().await.unwrap();
+    let recorded = Arc::new(Recorded::default());
+    let powercycle = Arc::clone(&recorded) as Arc<dyn Powercycle>;
+    let daemon = Daemon::start(Settings { powercycle, ..scene.settings() }).await.unwrap();
+    let target = scene.target(&daemon);
+    let answer = scene.client.call(&target, rpc::calls::Powercycle {}, meta(2)).await.unwrap();
+    assert!((answer.seconds - 5.0).abs() < f64::EPSILON, "{answer:?}");
+    // Not by a master of before.
+    assert!(scene.client.call(&target, rpc::calls::Powercycle {}, meta(1)).await.is_err());
+    assert_eq!(recorded.0.load(std::sync::atomic::Ordering::Relaxed), 1);
     daemon.stop().await.unwrap();
 }

@@ -85,6 +85,7 @@ async fn a_machine_becomes_a_node_and_serves_on_the_same_port() {
             boot: LOCAL,
             counters: Arc::default(),
         },
+        powercycle: crate::powercycle::of_machine(false, &layout),
         clock: clock.clone(),
     };
     let daemon = Daemon::start(settings).await.unwrap();

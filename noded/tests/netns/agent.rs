@@ -47,6 +47,7 @@ impl Rig {
             metrics: stdx::metrics::Endpoint::Nowhere,
             versions: rpc::wire::Versions::OURS,
             leasing: Leasing { port: 67, relays_only: Vec::new(), boot, counters: Arc::default() },
+            powercycle: noded::powercycle::of_machine(false, &Layout::new(root)),
             clock: Clock::system(),
         };
         let daemon = Daemon::start(settings).await.unwrap();

@@ -223,3 +223,15 @@ pub struct Leave {
     /// The cluster to leave: a node of another one stays.
     pub cluster_uuid: Uuid,
 }
+
+/// Parameters of `powercycle`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Powercycle {}
+
+/// A restart of the machine that is about to come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PowercycleScheduled {
+    /// In how many seconds.
+    pub seconds: f64,
+}

@@ -1,5 +1,6 @@
 //! Members over real connections.
 
+use model::role_check::RoleTaken;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use queue_format::Position;
 
 use super::control::{
     AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerPosition, PeerRole,
-    PeerState, Purge,
+    PeerState, Purge, TakeOver,
 };
 use super::frame::FRAME_BYTES_MAX;
 use super::*;
@@ -241,7 +242,10 @@ async fn every_control_question_has_its_answer() {
         AskDigest { position: Position::default(), group: Some("config".to_owned()), after: None };
     let digest = control.call(&ask).await.unwrap();
     assert!(digest.complete && digest.digests.contains_key("config"));
-    let error = control.call(&LeadAndHandOver { epoch: epoch(4), to: 1 }).await.unwrap_err();
+    let error = control
+        .call(&LeadAndHandOver { epoch: epoch(4), to: 1, drain_seconds: 1 })
+        .await
+        .unwrap_err();
     assert!(error.certainly_not_done() && error.word() == "failed", "{error}");
 }
 

@@ -1,9 +1,15 @@
 //! Machines become nodes by tokens, go away, and are called only while they can answer.
 
 use std::process::Command;
+use std::sync::Arc;
 
+use model::layout::Layout;
+use rpc::calls::{NodeVersion, Version};
+use rpc::identity::NodeIdentity;
+use rpc::{Client, Meta, NodeTarget, RpcError};
 use serde_json::json;
-use tests::cluster::{Cluster, Host, PATIENCE};
+use stdx::Tasks;
+use tests::cluster::{Cluster, Host, IPAM, MASTER, PATIENCE};
 use tests::run::{Ended, wait_for};
 
 /// `noded enroll` on a machine, as a daemon; gives the token that it shows.
@@ -121,6 +127,119 @@ fn a_node_that_is_removed_forgets_the_cluster() {
     let token = enroll(&cluster, &gone);
     let _added = add(&cluster, &gone, &token).ok();
     cluster.wait_for_facts(&gone.name);
+}
+
+#[test]
+fn what_a_removed_node_held_is_gone_and_opens_nothing() {
+    let (cluster, [gone, stays]) = three();
+    let _rules =
+        cluster.gnt(&format!("ipam set -f {}", cluster.write("ipam.json", IPAM).display()));
+    let _served = cluster.gnt(&format!("node modify --rack 1 {}", gone.name)).ok();
+    let data = gone.layout().node_data();
+    wait_for("the rack's document", PATIENCE, || holds(&data, "racks").then_some(()));
+    // A copy that somebody took while it was a candidate.
+    let copy = cluster.dir().join("copy");
+    let (from, to) = (gone.layout(), Layout::new(&copy));
+    std::fs::create_dir_all(to.pki()).unwrap();
+    for entry in std::fs::read_dir(from.pki()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.pki().join(entry.file_name())).unwrap();
+    }
+    let called = || version_of(&cluster, &to, &stays);
+    assert!(called().is_ok(), "a candidate may call: {:?}", called());
+
+    let _removed = cluster.gnt(&format!("node remove {}", gone.name)).ok();
+    let error = called().unwrap_err();
+    assert!(matches!(error, RpcError::Refused { .. }), "{error:?}");
+    wait_for("the node to forget", PATIENCE, || {
+        let names = ["racks", "leases", "allow-list", "owner"];
+        names.iter().all(|name| !holds(&data, name)).then_some(())
+    });
+    let mut left = std::fs::read_dir(from.pki()).unwrap();
+    assert!(left.next().is_none(), "keys and certificates");
+}
+
+/// Whether there is a file of this kind below a directory.
+fn holds(dir: &std::path::Path, kind: &str) -> bool {
+    std::fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| {
+        let is_kind = entry.file_name().to_string_lossy().starts_with(kind);
+        match entry.file_type().unwrap().is_dir() {
+            true if is_kind => std::fs::read_dir(entry.path()).unwrap().next().is_some(),
+            true => holds(&entry.path(), kind),
+            false => is_kind,
+        }
+    })
+}
+
+/// Asks the agent of `node` who it is, as whoever has the files of this layout.
+fn version_of(cluster: &Cluster, caller: &Layout, node: &Host) -> Result<NodeVersion, RpcError> {
+    let (identity, membership) = NodeIdentity::load(caller).unwrap();
+    let target = NodeTarget {
+        name: node.name.parse().unwrap(),
+        address: (node.address, model::layout::RPC_PORT).into(),
+        fingerprint: None,
+        offline: false,
+    };
+    let meta = Meta { epoch: membership.epoch, job: None };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _alive = cluster;
+    runtime.block_on(async {
+        let client = Client::new(Arc::new(identity), Tasks::new());
+        client.call(&target, Version {}, meta).await
+    })
+}
+
+#[test]
+fn a_node_that_lost_its_disk_is_added_again() {
+    let (cluster, [lost, _]) = three();
+    let _rack = cluster.gnt(&format!("node modify --rack 5 {}", lost.name)).ok();
+    let identity =
+        || cluster.gnt(&format!("node list --json -o name,uuid,ctime,rack {}", lost.name));
+    let before = identity().json();
+    assert_eq!(before[0]["rack"], 5);
+    cluster.kill_agent(&lost);
+    std::fs::remove_dir_all(&lost.root).unwrap();
+    std::fs::create_dir(&lost.root).unwrap();
+    let _offline = cluster.gnt(&format!("node modify --offline yes {}", lost.name)).ok();
+    let noted = cluster.gnt("cluster verify");
+    assert!(noted.stdout.contains("1 offline node(s) found: n2.example"), "{noted:?}");
+
+    let token = enroll(&cluster, &lost);
+    let known = add(&cluster, &lost, &token);
+    assert!(known.failed(1).contains("--readd n2.example"), "{known:?}");
+    let readd = |name: &str| cluster.gnt(&format!("node add --readd {name} --secret {token}"));
+    assert!(readd("n9.example").failed(1).contains("not in the configuration"));
+    assert!(readd("n1.example").failed(1).contains("Cannot readd the master"));
+    let added = readd(&lost.name);
+    let told = added.ok();
+    assert!(told.contains("the offline/drained flags were reset"), "{told}");
+    assert!(told.contains("is a member again, as a regular node"), "{told}");
+    cluster.wait_for_facts(&lost.name);
+    assert_eq!(identity().json(), before);
+    let _called = cluster.gnt(&format!("debug delay 0 --no-master -n {}", lost.name)).ok();
+    // The pool has room, and the watcher sees to it.
+    wait_for("the watcher's job", PATIENCE, || {
+        let rows = cluster.gnt(&format!("node list --json -o role {}", lost.name)).json();
+        (rows[0]["role"] == "C").then_some(())
+    });
+    let jobs = cluster.gnt("job list --json -o id,summary,ops").json();
+    let by_watcher = |job: &&serde_json::Value| job["ops"].to_string().contains("gnt:watcher");
+    let own: Vec<_> = jobs.as_array().unwrap().iter().filter(by_watcher).collect();
+    assert_eq!(own.len(), 1, "{own:?}");
+    assert_eq!(own[0]["summary"], json!(["NODE_SET_PARAMS(n2.example)"]));
+}
+
+#[test]
+fn a_machine_is_powercycled_only_where_that_was_allowed() {
+    let cluster = Cluster::begin_with_agent();
+    let master = cluster.gnt(&format!("node powercycle --yes {MASTER}"));
+    assert!(master.failed(1).contains("force parameter was not set"), "{master:?}");
+    let asked = cluster.gnt(&format!("node powercycle -f {MASTER}"));
+    assert_eq!(asked.code(), 13, "{asked:?}");
+    let refused = cluster.gnt(&format!("node powercycle -f --yes {MASTER}"));
+    let told = refused.failed(1);
+    assert!(told.contains("Failed to schedule the reboot"), "{told}");
+    assert!(told.contains("--allow-powercycle"), "{told}");
 }
 
 #[test]

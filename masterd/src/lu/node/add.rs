@@ -10,15 +10,19 @@ use model::node::{Node, NodeRole};
 use model::opcode::NodeAdd;
 use model::{Exception, NodeName};
 
-use super::{pool_has_room, tell_callers};
+use super::{pool_has_room, readd, tell_callers};
+use crate::agents::Signed;
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
 
 pub(crate) struct AddPlan {
-    name: NodeName,
-    primary_ip: IpAddr,
-    rpc_port: u16,
+    /// The name that it has as a node.
+    pub(super) name: NodeName,
+    /// The name under which its secret was handed over.
+    asked: NodeName,
+    pub(super) primary_ip: IpAddr,
+    pub(super) rpc_port: u16,
     fingerprint: Fingerprint,
 }
 
@@ -27,12 +31,19 @@ impl LogicalUnit for NodeAdd {
 
     /// A node of this name may have been removed, and its lock with it.
     async fn expand(&self, context: &mut Context) -> Result<(), Failure> {
+        if self.readd {
+            return Ok(());
+        }
         context.world().locks.add(&node_lock(&self.node_name)?);
         Ok(())
     }
 
-    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
         match level {
+            Level::Node if self.readd => {
+                let name = readd::member(self, config)?.name.as_str();
+                Ok(vec![(LockName::member(Level::Node, name), Mode::Exclusive)])
+            }
             Level::Node => Ok(vec![(node_lock(&self.node_name)?, Mode::Exclusive)]),
             _ => Ok(Vec::new()),
         }
@@ -41,18 +52,21 @@ impl LogicalUnit for NodeAdd {
     async fn check(&self, context: &mut Context) -> Result<AddPlan, Failure> {
         let refuse = |text: String, code| Err(Exception::prereq(text, code).into());
         let config = context.config();
-        let name = node_name(&self.node_name)?;
-        if self.readd {
-            let text = "this version cannot re-add a node; remove it and add it anew";
-            return refuse(text.to_owned(), ErrorCode::WrongInput);
-        }
+        let asked = node_name(&self.node_name)?;
+        let name = match self.readd {
+            true => readd::member(self, &config)?.name.clone(),
+            false => asked.clone(),
+        };
         let Some(primary_ip) = self.primary_ip else {
             let text =
                 format!("primary_ip of {name} is missing; the token of `noded enroll` has it");
             return refuse(text, ErrorCode::WrongInput);
         };
         let rpc_port = self.rpc_port.unwrap_or(RPC_PORT);
-        is_new(&config, &name, (primary_ip, rpc_port))?;
+        match self.readd {
+            true => drop(readd::renewed(self, &config, (primary_ip, rpc_port))?),
+            false => is_new(&config, &name, (primary_ip, rpc_port))?,
+        }
         if let Some(rack) = self.rack
             && let Some(ipam) = &config.ipam
         {
@@ -64,21 +78,19 @@ impl LogicalUnit for NodeAdd {
                 format!("fingerprint of {name} is missing; the token of `noded enroll` has it");
             return refuse(text, ErrorCode::WrongInput);
         };
-        if !context.world().secrets.has(&name) {
-            return Err(no_secret(&name).into());
+        if !context.world().secrets.has(&asked) {
+            return Err(no_secret(&asked).into());
         }
-        Ok(AddPlan { name, primary_ip, rpc_port, fingerprint })
+        Ok(AddPlan { name, asked, primary_ip, rpc_port, fingerprint })
     }
 
     async fn exec(self, plan: AddPlan, context: &mut Context) -> Result<(), Failure> {
-        let AddPlan { name, primary_ip, rpc_port, fingerprint } = plan;
-        let secret = context.world().secrets.take(&name).ok_or_else(|| no_secret(&name))?;
-        let agents = context.agents().await?.clone();
+        let signed = sign(&plan, context).await?;
+        if self.readd {
+            return readd::run(self, plan, signed, context).await;
+        }
+        let AddPlan { name, primary_ip, rpc_port, .. } = plan;
         let address = std::net::SocketAddr::new(primary_ip, rpc_port);
-        context.say(format!("asking {address} for its key")).await;
-        let signed = agents.enrol(&name, address, fingerprint, secret).await.map_err(|error| {
-            Exception::exec(format!("{address} did not enrol: {}", stdx::daemon::chain(&error)))
-        })?;
         let fingerprint = signed.fingerprint;
         let now = context.now();
         let node_name = name.clone();
@@ -135,10 +147,26 @@ impl LogicalUnit for NodeAdd {
     }
 }
 
+/// Asks the machine that waits for its key, and signs it.
+async fn sign(plan: &AddPlan, context: &mut Context) -> Result<Signed, Failure> {
+    let secret = context.world().secrets.take(&plan.asked);
+    let secret = secret.ok_or_else(|| no_secret(&plan.asked))?;
+    let agents = context.agents().await?.clone();
+    let address = std::net::SocketAddr::new(plan.primary_ip, plan.rpc_port);
+    context.say(format!("asking {address} for its key")).await;
+    let signed = agents.enrol(&plan.name, address, plan.fingerprint, secret).await;
+    Ok(signed.map_err(|error| {
+        Exception::exec(format!("{address} did not enrol: {}", stdx::daemon::chain(&error)))
+    })?)
+}
+
 /// Whether neither name nor address belong to a node.
 fn is_new(config: &Config, name: &NodeName, (ip, port): (IpAddr, u16)) -> Result<(), Exception> {
     if config.nodes.contains_key(name) {
-        let text = format!("Node {name} is already in the configuration");
+        let text = format!(
+            "Node {name} is already in the configuration; if it lost its disk, `gnt node add \
+             --readd {name}`"
+        );
         return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
     }
     // Nodes are named by their first label where that is clear.
@@ -154,12 +182,21 @@ fn is_new(config: &Config, name: &NodeName, (ip, port): (IpAddr, u16)) -> Result
             format!("Node {name} would be mistaken for {}; give it another name", other.name);
         return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
     }
-    let same = |node: &&std::sync::Arc<Node>| node.primary_ip == ip && node.rpc_port == port;
-    if let Some(other) = config.nodes.values().find(same) {
-        let text = format!("{ip}:{port} is the address of {} already", other.name);
-        return Err(Exception::prereq(text, ErrorCode::ResourceNotUnique));
-    }
-    Ok(())
+    is_free(config, name, (ip, port))
+}
+
+/// Whether no other node than `name` has this address.
+pub(super) fn is_free(
+    config: &Config,
+    name: &NodeName,
+    (ip, port): (IpAddr, u16),
+) -> Result<(), Exception> {
+    let same = |node: &&std::sync::Arc<Node>| {
+        node.name != *name && node.primary_ip == ip && node.rpc_port == port
+    };
+    let Some(other) = config.nodes.values().find(same) else { return Ok(()) };
+    let text = format!("{ip}:{port} is the address of {} already", other.name);
+    Err(Exception::prereq(text, ErrorCode::ResourceNotUnique))
 }
 
 fn no_secret(name: &NodeName) -> Exception {

@@ -5,7 +5,7 @@ use model::node::{Node, NodeRole};
 use model::opcode::NodeRemove;
 use model::{Exception, NodeName};
 
-use super::tell_callers;
+use super::{primary_instances, tell_callers};
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
@@ -30,6 +30,14 @@ impl LogicalUnit for NodeRemove {
                 ErrorCode::WrongInput,
             )
             .into());
+        }
+        let instances = primary_instances(&config, node);
+        if instances > 0 {
+            let text = format!(
+                "{instances} instances are still running on the node {}, please remove them first",
+                node.name
+            );
+            return Err(Exception::prereq(text, ErrorCode::WrongInput).into());
         }
         Ok(node.as_ref().clone())
     }

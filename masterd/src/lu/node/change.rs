@@ -1,0 +1,288 @@
+//! Core: what `OP_NODE_SET_PARAMS` makes of a node (document 2 "Node flags"), in the words and with
+//! the codes of Ganeti where it has the same rule.
+
+use std::collections::BTreeSet;
+
+use model::error::ErrorCode;
+use model::node::role::{Around, Event, Flags, Gap, Illegal, SeveralAtOnce, Standing};
+use model::node::{Node, NodeRole};
+use model::opcode::NodeSetParams;
+use model::{Exception, NodeName};
+use serde_json::{Value, json};
+
+use super::{candidates, pool, pool_has_room, pool_size, primary_instances};
+use crate::config::Config;
+use crate::role::pool::{Step, next_step};
+
+/// What changed: names of parameters and their new values.
+pub(super) type Changes = Vec<(String, Value)>;
+
+/// What a request comes to.
+#[derive(Debug)]
+pub(super) struct Change {
+    /// The node as it is to be.
+    pub(super) node: Node,
+    /// What differs from before.
+    pub(super) changes: Changes,
+    /// The nodes that become candidates in its place.
+    pub(super) followers: Vec<Node>,
+    /// What the operator should know of it.
+    pub(super) notes: Vec<String>,
+}
+
+/// Decides on a request; `reached` are the nodes whose agents answer.
+///
+/// # Errors
+/// A rule forbids it.
+pub(super) fn decide(
+    asked: &NodeSetParams,
+    config: &Config,
+    reached: &BTreeSet<NodeName>,
+) -> Result<Change, Exception> {
+    let old = config.node(&asked.node_name)?;
+    acceptable(asked, old, config)?;
+    let mut notes = Vec::new();
+    let role = role(asked, old, config, &mut notes)?;
+    let (mut node, mut changes) = (old.as_ref().clone(), Changes::new());
+    node.role = role;
+    for (name, wanted) in [
+        ("master_candidate", NodeRole::Candidate),
+        ("drained", NodeRole::Drained),
+        ("offline", NodeRole::Offline),
+    ] {
+        if (old.role == wanted) != (role == wanted) {
+            changes.push((name.to_owned(), Value::from(role == wanted)));
+        }
+    }
+    set(&mut node.master_capable, asked.master_capable, "master_capable", &mut changes);
+    set(&mut node.vm_capable, asked.vm_capable, "vm_capable", &mut changes);
+    set(&mut node.powered, asked.powered, "powered", &mut changes);
+    if let Some(address) = asked.secondary_ip.filter(|&a| a != node.secondary_ip) {
+        node.secondary_ip = address;
+        changes.push(("secondary_ip".to_owned(), json!(address)));
+    }
+    if let Some(rack) = asked.rack {
+        let rack = asked_rack(rack, config)?;
+        if rack != node.rack {
+            node.rack = rack;
+            changes.push(("rack".to_owned(), json!(rack)));
+        }
+    }
+    let followers = followers(asked, old, &node, config, reached);
+    notes.extend(followers.iter().map(|n| format!("Promoted node {} to master candidate", n.name)));
+    notes.extend(pool_notes(old, &node, followers.len(), config));
+    Ok(Change { node, changes, followers, notes })
+}
+
+/// What is refused whatever becomes of the role.
+fn acceptable(asked: &NodeSetParams, old: &Node, config: &Config) -> Result<(), Exception> {
+    let refuse = |text: String, code| Err(Exception::prereq(text, code));
+    let objects = [&asked.ndparams, &asked.hv_state, &asked.disk_state];
+    // Ganeti's client sends empty ones when none is given.
+    if objects.into_iter().flatten().any(|object| *object != json!({})) {
+        let text = "this version cannot set ndparams, hv_state or disk_state; leave them out";
+        return refuse(text.to_owned(), ErrorCode::WrongInput);
+    }
+    let flags = [asked.master_candidate, asked.drained, asked.offline];
+    let further = [asked.master_capable, asked.vm_capable, asked.powered];
+    let any = flags.iter().chain(&further).any(Option::is_some)
+        || asked.secondary_ip.is_some()
+        || asked.rack.is_some()
+        || objects.into_iter().any(Option::is_some);
+    if !any {
+        let text = "Please pass at least one modification";
+        return refuse(text.to_owned(), ErrorCode::WrongInput);
+    }
+    let name = &old.name;
+    if config.is_master(old) {
+        if flags.iter().any(Option::is_some) {
+            return refuse(Illegal::IsMaster.to_string(), ErrorCode::WrongInput);
+        }
+        if asked.master_capable == Some(false) {
+            let text = "Master must remain master capable".to_owned();
+            return refuse(text, ErrorCode::WrongInput);
+        }
+    }
+    if asked.vm_capable == Some(false) && primary_instances(config, old) > 0 {
+        let text = format!("Node {name} hosts instances, cannot unset the vm_capable flag");
+        return refuse(text, ErrorCode::WrongState);
+    }
+    Ok(())
+}
+
+/// The role that the node is to have.
+fn role(
+    asked: &NodeSetParams,
+    old: &Node,
+    config: &Config,
+    notes: &mut Vec<String>,
+) -> Result<NodeRole, Exception> {
+    let standing = Standing::of(old.role, config.is_master(old));
+    let flags =
+        Flags { candidate: asked.master_candidate, drained: asked.drained, offline: asked.offline };
+    let several =
+        |error: SeveralAtOnce| Exception::prereq(error.to_string(), ErrorCode::WrongInput);
+    for (name, flag, is) in [
+        ("master_candidate", flags.candidate, old.role == NodeRole::Candidate),
+        ("drained", flags.drained, old.role == NodeRole::Drained),
+        ("offline", flags.offline, old.role == NodeRole::Offline),
+    ] {
+        if flag == Some(false) && !is {
+            notes.push(format!("Ignoring request to unset flag {name}, already unset"));
+        }
+    }
+    let around = around(asked, old, config);
+    let event = flags.event(standing).map_err(several)?;
+    let event = event.or_else(|| match (asked.master_capable, standing) {
+        // Who may not become the master is no candidate.
+        (Some(false), Standing::Candidate) => {
+            notes.push("Demoting from master candidate".to_owned());
+            Some(Event::Demote)
+        }
+        (Some(true), Standing::Regular) if !old.master_capable && around.pool_has_room => {
+            Some(Event::Promote)
+        }
+        _ => None,
+    });
+    let Some(event) = event else { return Ok(old.role) };
+    let role = standing.next(event, &around).map_err(|illegal| forbidden(old, illegal))?.role();
+    let self_promoted = role == NodeRole::Candidate && asked.master_candidate.is_none();
+    if self_promoted && old.role != role {
+        notes.push("Auto-promoting node to master candidate".to_owned());
+    }
+    if old.role == NodeRole::Offline && role != old.role {
+        notes.push(
+            "Transitioning node from offline to online state without using readd. Please make \
+             sure the node is healthy!"
+                .to_owned(),
+        );
+    }
+    Ok(role)
+}
+
+/// The rack of a request, where −1 stands for none.
+fn asked_rack(rack: i64, config: &Config) -> Result<Option<u32>, Exception> {
+    if rack == -1 {
+        return Ok(None);
+    }
+    let wrong = |text: String| Exception::prereq(text, ErrorCode::WrongInput);
+    let rack = u32::try_from(rack).map_err(|_negative| wrong(format!("{rack} is no rack")))?;
+    if let Some(ipam) = &config.ipam {
+        ipam.lease_ranges(rack).map_err(|error| wrong(error.to_string()))?;
+    }
+    Ok(Some(rack))
+}
+
+fn set(field: &mut bool, asked: Option<bool>, name: &str, changes: &mut Changes) {
+    if let Some(value) = asked.filter(|value| value != field) {
+        *field = value;
+        changes.push((name.to_owned(), Value::from(value)));
+    }
+}
+
+/// The nodes that become candidates in place of `old`, which will be `node`: those that the policy
+/// of the pool chooses, until it has enough or nobody is left.
+fn followers(
+    asked: &NodeSetParams,
+    old: &Node,
+    node: &Node,
+    config: &Config,
+    reached: &BTreeSet<NodeName>,
+) -> Vec<Node> {
+    if !asked.auto_promote || !demoted(old, node) {
+        return Vec::new();
+    }
+    let mut pool = pool(config, reached);
+    for other in pool.nodes.iter_mut().filter(|other| other.id == node.id) {
+        // Not even as a regular node: it would take its own place.
+        (other.role, other.master_capable) = (node.role, false);
+    }
+    let mut followers = Vec::new();
+    while let Some(Step::Promote(id)) = next_step(&pool) {
+        for other in pool.nodes.iter_mut().filter(|other| other.id == id) {
+            other.role = NodeRole::Candidate;
+        }
+        let Some(chosen) = config.nodes.values().find(|other| other.id == id) else { break };
+        let mut chosen = chosen.as_ref().clone();
+        chosen.role = NodeRole::Candidate;
+        chosen.serial_no += 1;
+        followers.push(chosen);
+    }
+    followers
+}
+
+fn demoted(old: &Node, node: &Node) -> bool {
+    old.role == NodeRole::Candidate && node.role != NodeRole::Candidate
+}
+
+/// What the operator should know of the pool of candidates as it will be.
+fn pool_notes(old: &Node, node: &Node, followers: usize, config: &Config) -> Vec<String> {
+    let (size, count) = (pool_size(config), candidates(config));
+    let mut notes = Vec::new();
+    if demoted(old, node) {
+        let left = count.saturating_sub(1) + followers;
+        if let Some(Gap { left, wanted }) = Gap::of(left, possible(old, config), size) {
+            notes.push(format!(
+                "Not enough master candidates (desired {wanted}, new value will be {left})"
+            ));
+        }
+        if node.role == NodeRole::Regular && node.master_capable && left < size {
+            notes.push(
+                "The pool of candidates has room: the watcher makes this node a candidate again; \
+                 --master-capable no, or a smaller pool, prevents that"
+                    .to_owned(),
+            );
+        }
+    } else if old.role != node.role && node.role == NodeRole::Candidate && count + 1 > size {
+        notes.push(format!(
+            "{} master candidates where {size} are wanted: the watcher makes one a regular node, \
+             unless candidate_pool_size is raised",
+            count + 1
+        ));
+    }
+    notes
+}
+
+/// Nodes that could be candidates, without `old`.
+fn possible(old: &Node, config: &Config) -> usize {
+    let able = |n: &&std::sync::Arc<Node>| {
+        n.master_capable
+            && n.name != old.name
+            && !matches!(n.role, NodeRole::Drained | NodeRole::Offline)
+    };
+    config.nodes.values().filter(able).count()
+}
+
+/// What decides on the node's role beside what it is. A node that comes back takes a place in the
+/// pool of candidates that is free, unless that is excluded.
+fn around(asked: &NodeSetParams, old: &Node, config: &Config) -> Around {
+    let makes_up = asked.force || asked.auto_promote;
+    let left = candidates(config).saturating_sub(1);
+    let gap = Gap::of(left, possible(old, config), pool_size(config));
+    Around {
+        master_capable: asked.master_capable.unwrap_or(old.master_capable),
+        pool_has_room: asked.master_candidate.is_none() && pool_has_room(config),
+        gap: gap.filter(|_| !makes_up),
+        primary_instances: primary_instances(config, old),
+    }
+}
+
+/// The refusal in the words and with the codes of Ganeti.
+fn forbidden(node: &Node, illegal: Illegal) -> Exception {
+    let name = &node.name;
+    let (text, code) = match illegal {
+        Illegal::IsMaster => (illegal.to_string(), ErrorCode::WrongInput),
+        Illegal::NotMasterCapable => (
+            format!("Node {name} is not master capable, cannot make it a master candidate"),
+            ErrorCode::WrongState,
+        ),
+        Illegal::TooFewCandidates(_) => (illegal.to_string(), ErrorCode::WrongState),
+        Illegal::HasPrimaryInstances(_) | Illegal::NoCandidate(_) | Illegal::Never(..) => {
+            (format!("Node {name}: {illegal}"), ErrorCode::WrongState)
+        }
+    };
+    Exception::prereq(text, code)
+}
+
+#[cfg(test)]
+mod tests;

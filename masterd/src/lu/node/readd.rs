@@ -1,0 +1,190 @@
+//! Adds a node again that lost its disk: it keeps its name, id and rack, and gets another key.
+//!
+//! Until it has its certificate it is offline under its new key; where that fails it stays so, and
+//! can be added again. A candidate that lost its disk has nothing left of what made it one: it comes
+//! back as a regular node, and the pool invites it anew.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use model::Exception;
+use model::error::ErrorCode;
+use model::node::{Node, NodeRole};
+use model::opcode::NodeAdd;
+
+use super::add::{AddPlan, is_free};
+use super::{primary_instances, tell_callers};
+use crate::agents::Signed;
+use crate::config::{Config, ConfigChange};
+use crate::lu::{Context, Failure, rack};
+
+/// The node that is to be added again.
+///
+/// # Errors
+/// There is none, or it cannot be added again.
+pub(super) fn member<'a>(asked: &NodeAdd, config: &'a Config) -> Result<&'a Arc<Node>, Exception> {
+    let refuse = |text: String, code| Err(Exception::prereq(text, code));
+    let Ok(node) = config.node(&asked.node_name) else {
+        let text = format!("Node {} is not in the configuration", asked.node_name);
+        return refuse(text, ErrorCode::UnknownEntity);
+    };
+    if config.is_master(node) {
+        return refuse("Cannot readd the master node".to_owned(), ErrorCode::WrongState);
+    }
+    if asked.group.is_some() {
+        let text = "Cannot pass a node group when a node is being readded";
+        return refuse(text.to_owned(), ErrorCode::WrongInput);
+    }
+    if asked.rack.is_some() && asked.rack != node.rack {
+        let text = format!(
+            "a node that is being readded keeps its rack; change it afterwards with `gnt node \
+             modify --rack N {}`",
+            node.name
+        );
+        return refuse(text, ErrorCode::WrongInput);
+    }
+    Ok(node)
+}
+
+/// The node as it will be at this address, as a regular one; its key is not known yet.
+///
+/// # Errors
+/// A rule forbids it.
+pub(super) fn renewed(
+    asked: &NodeAdd,
+    config: &Config,
+    (primary_ip, rpc_port): (IpAddr, u16),
+) -> Result<Node, Exception> {
+    let old = member(asked, config)?;
+    is_free(config, &old.name, (primary_ip, rpc_port))?;
+    let was_its_own = old.secondary_ip != old.primary_ip;
+    let secondary_ip = if was_its_own { old.secondary_ip } else { primary_ip };
+    if asked.secondary_ip.is_some_and(|ip| ip != secondary_ip) {
+        let text = "Readded node doesn't have the same IP address configuration as before";
+        return Err(Exception::prereq(text, ErrorCode::WrongInput));
+    }
+    let vm_capable = asked.vm_capable.unwrap_or(old.vm_capable);
+    if !vm_capable && primary_instances(config, old) > 0 {
+        let text = format!(
+            "Node {} being re-added with vm_capable flag set to false, but it already holds \
+             instances",
+            old.name
+        );
+        return Err(Exception::prereq(text, ErrorCode::WrongState));
+    }
+    Ok(Node {
+        role: NodeRole::Regular,
+        primary_ip,
+        rpc_port,
+        secondary_ip,
+        member: None,
+        master_capable: asked.master_capable.unwrap_or(old.master_capable),
+        vm_capable,
+        powered: true,
+        serial_no: old.serial_no + 1,
+        ..old.as_ref().clone()
+    })
+}
+
+/// Gives the machine that waits the identity of the node.
+pub(super) async fn run(
+    asked: NodeAdd,
+    plan: AddPlan,
+    signed: Signed,
+    context: &mut Context,
+) -> Result<(), Failure> {
+    let address = (plan.primary_ip, plan.rpc_port);
+    let fingerprint = signed.fingerprint;
+    let was = context.config().node(plan.name.as_str())?.role;
+    let now = context.now();
+    context
+        .transact(move |config| {
+            let mut node = renewed(&asked, config, address)?;
+            (node.role, node.fingerprint, node.mtime) = (NodeRole::Offline, fingerprint, now);
+            Ok(vec![ConfigChange::Node(node)])
+        })
+        .await?;
+    let config = context.config();
+    let mut node = config.node(plan.name.as_str())?.as_ref().clone();
+    if let Err(error) = signed.deliver(&node, super::callers(&config)).await {
+        let (name, why) = (&node.name, stdx::daemon::chain(&error));
+        let text = format!(
+            "{name} did not take its certificate: {why}; it is offline now. Run `noded enroll` \
+             there and `gnt node add --readd {name}` here again; if it says that it is enrolled, \
+             `gnt node modify --offline no {name}` is enough"
+        );
+        return Err(Exception::exec(text).into());
+    }
+    node.role = NodeRole::Regular;
+    node.serial_no += 1;
+    node.mtime = context.now();
+    let back = node.clone();
+    context.transact(move |_| Ok(vec![ConfigChange::Node(back)])).await?;
+    if matches!(was, NodeRole::Offline | NodeRole::Drained) {
+        context.say("Readding a node, the offline/drained flags were reset").await;
+    }
+    context.say(format!("{} is a member again, as a regular node", node.name)).await;
+    if was == NodeRole::Candidate {
+        let text = "It was a master candidate, and is none before the pool promotes it again";
+        context.say(text).await;
+        tell_callers(context, Some(&node.name)).await?;
+    }
+    rack::push(context, &node.rack.into_iter().collect()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use model::node::Member;
+
+    use super::*;
+    use crate::testing::{config, node};
+
+    fn asked(name: &str, fields: &str) -> NodeAdd {
+        let text = format!(r#"{{"node_name": "{name}", "readd": true{fields}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn cluster() -> Config {
+        let mut second = node("n2.example", NodeRole::Candidate);
+        second.rack = Some(4);
+        second.member = Some(Member { id: 7, incarnation: Some(uuid::Uuid::from_u128(1)) });
+        config(&[second, node("n3.example", NodeRole::Offline)])
+    }
+
+    const ELSEWHERE: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9)), 1811);
+
+    #[test]
+    fn what_a_node_is_stays_and_what_its_disk_held_is_gone() {
+        let config = cluster();
+        let before = &config.nodes["n2.example"];
+        let node = renewed(&asked("n2", ""), &config, ELSEWHERE).unwrap();
+        assert_eq!((&node.name, node.id, &node.uuid), (&before.name, before.id, &before.uuid));
+        assert_eq!((node.rack, node.ctime), (Some(4), before.ctime));
+        assert_eq!((node.role, node.member), (NodeRole::Regular, None));
+        assert_eq!((node.primary_ip, node.secondary_ip), (ELSEWHERE.0, ELSEWHERE.0));
+        let offline = renewed(&asked("n3", r#", "master_capable": false"#), &config, ELSEWHERE);
+        let offline = offline.unwrap();
+        assert!(offline.role == NodeRole::Regular && !offline.master_capable);
+    }
+
+    #[test]
+    fn what_cannot_be_added_again_is_refused() {
+        let config = cluster();
+        let told = |name: &str, fields: &str, address: (IpAddr, u16)| {
+            renewed(&asked(name, fields), &config, address).unwrap_err().to_string()
+        };
+        for (name, fields, why) in [
+            ("n9", "", "not in the configuration"),
+            ("n1", "", "Cannot readd the master"),
+            ("n2", r#", "group": "default""#, "node group"),
+            ("n2", r#", "rack": 5"#, "keeps its rack"),
+            ("n2", r#", "secondary_ip": "10.9.9.9""#, "same IP address configuration"),
+        ] {
+            let told = told(name, fields, ELSEWHERE);
+            assert!(told.contains(why), "{name} {fields}: {told}");
+        }
+        let taken = told("n2", "", ([10, 0, 0, 3].into(), 1811));
+        assert!(taken.contains("is the address of n3.example"), "{taken}");
+        assert!(member(&asked("n2", r#", "rack": 4"#), &config).is_ok());
+    }
+}

@@ -1,0 +1,185 @@
+//! The watcher: looks at the cluster and submits jobs where something is to be done, as an operator
+//! would (DESIGN §7). It changes nothing itself; [`rules`] decides, [`alarms`] is what it tells.
+
+pub mod alarms;
+pub mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use model::node::NodeRole;
+use model::opcode::{OpInput, ReasonEntry};
+use model::{Job, JobId, Timestamp};
+use parking_lot::RwLock;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::jobs::{Answer, Event, desk};
+use crate::lu::{World, node};
+use alarms::Alarm;
+use rules::{Agent, Round, Seen, Task, Watch};
+
+/// What its jobs have as their first reason.
+pub const SOURCE: &str = "gnt:watcher";
+/// Between two looks.
+const ROUND: Duration = Duration::from_secs(5);
+/// Commits of one archiving: what is left waits for the next one, so that a round has an end.
+const ARCHIVE_COMMITS_MAX: usize = 100;
+
+/// The alarms of this master, for whoever asks.
+#[derive(Debug, Default)]
+pub struct Alarms(RwLock<Arc<Vec<Alarm>>>);
+
+impl Alarms {
+    /// Those that are on, in the order of what they are about.
+    #[must_use]
+    pub fn all(&self) -> Arc<Vec<Alarm>> {
+        Arc::clone(&self.0.read())
+    }
+
+    fn set(&self, alarms: Vec<Alarm>) {
+        if **self.0.read() != alarms {
+            *self.0.write() = Arc::new(alarms);
+        }
+    }
+}
+
+/// Watches until `stop`. A panic is a bug, and no reason to watch no more.
+pub async fn run(world: Arc<World>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        if AssertUnwindSafe(watch(&world, &stop)).catch_unwind().await.is_err() {
+            tracing::error!("the watcher panicked; it begins anew");
+            tokio::time::sleep(ROUND).await;
+        }
+    }
+}
+
+async fn watch(world: &World, stop: &CancellationToken) {
+    let begun = Instant::now();
+    let mut watch = Watch::default();
+    let mut own = found(world);
+    loop {
+        let pause = tokio::time::sleep(ROUND);
+        if stop.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+        let is_live = |id| world.published.jobs.get(id).is_some_and(|job| !job.status().is_final());
+        own.retain(|id, _| is_live(*id));
+        let seen = look(world, begun.elapsed().as_secs(), own.values().cloned().collect());
+        let Round { jobs, archive_before, raised, cleared } = watch.round(&seen);
+        world.alarms.set(watch.states.alarms());
+        tell(&raised, &cleared);
+        let work = async {
+            for task in jobs {
+                own.extend(submit(world, &task).await.map(|id| (id, task)));
+            }
+            if let Some(before) = archive_before {
+                archive(world, before).await;
+            }
+        };
+        if stop.run_until_cancelled(work).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Jobs that the watcher of an earlier reign submitted and that have not ended.
+fn found(world: &World) -> BTreeMap<JobId, Task> {
+    let jobs = world.published.jobs.all();
+    let live = jobs.iter().filter(|job| !job.status().is_final());
+    live.filter_map(|job| Some((job.id, own_task(job)?))).collect()
+}
+
+/// What a job of the watcher's is to do.
+fn own_task(job: &Job) -> Option<Task> {
+    let input = job.ops.first()?.input.known()?;
+    let is_own = input.common.reason.first().is_some_and(|ReasonEntry(who, ..)| who == SOURCE);
+    is_own.then(|| Task::of(&input.op)).flatten()
+}
+
+fn look(world: &World, at: u64, live: BTreeSet<Task>) -> Seen {
+    let snapshot = world.published.snapshot();
+    let config = &snapshot.config;
+    let contacts = world.contacts.all();
+    let reached = world.contacts.reached();
+    let agents = config.nodes.values().map(|node| {
+        let contact = contacts.get(&node.name);
+        let failure = contact.and_then(|c| Some((c.since, c.failure.clone()?)));
+        Agent {
+            node: node.name.clone(),
+            id: node.id,
+            called: node.role != NodeRole::Offline,
+            rack: node.rack,
+            unreached: failure,
+            behind: contact.is_some_and(|contact| contact.behind),
+        }
+    });
+    let ended = world.published.jobs.tally().now().filter(|(status, _)| status.is_final());
+    Seen {
+        now: now(world),
+        at,
+        paused_until: config.cluster.watcher_pause,
+        drained: world.published.is_drained(),
+        pool: node::pool(config, &reached),
+        agents: agents.collect(),
+        ended: ended.map(|(_, number)| number).sum(),
+        live,
+    }
+}
+
+fn now(world: &World) -> Timestamp {
+    Timestamp::from_micros(world.clock.now_micros())
+}
+
+fn tell(raised: &[Alarm], cleared: &[Alarm]) {
+    for Alarm { what, since, text, todo } in raised {
+        tracing::warn!(%what, %since, text, todo, "alarm");
+    }
+    for Alarm { what, since, .. } in cleared {
+        tracing::info!(%what, %since, "alarm is over");
+    }
+}
+
+async fn submit(world: &World, task: &Task) -> Option<JobId> {
+    let mut op = OpInput::new(task.opcode());
+    let nanos = now(world).micros().saturating_mul(1_000);
+    op.common.reason.push(ReasonEntry(SOURCE.to_owned(), task.why(), nanos));
+    let submitted = desk::submit(world, vec![vec![op]], false).await;
+    match submitted.map(|answers| answers.into_iter().next()) {
+        Ok(Some(Ok(job))) => {
+            tracing::info!(%job, ?task, why = task.why(), "the watcher submitted a job");
+            Some(job)
+        }
+        Ok(Some(Err(why))) | Err(why) => {
+            tracing::warn!(?task, %why, "the watcher could not submit a job");
+            None
+        }
+        Ok(None) => None,
+    }
+}
+
+async fn archive(world: &World, before: Timestamp) {
+    let mut total = 0;
+    for _ in 0..ARCHIVE_COMMITS_MAX {
+        let make = |reply| Event::AutoArchive { before: Some(before), reply };
+        match world.writer.ask(make).await {
+            Ok(Answer::AutoArchived(archived, left)) => {
+                total += archived;
+                if left == 0 || archived == 0 {
+                    break;
+                }
+            }
+            Ok(_) => break,
+            Err(why) => {
+                tracing::warn!(%why, "old jobs could not be archived");
+                break;
+            }
+        }
+    }
+    if total > 0 {
+        tracing::info!(jobs = total, %before, "the watcher archived jobs that had ended before");
+    }
+}

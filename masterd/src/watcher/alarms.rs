@@ -1,0 +1,177 @@
+//! Core: what should pass by itself and does not: each such state is an alarm from its deadline until
+//! it has passed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use model::node::NodeRole;
+use model::node::role::Gap;
+use model::{NodeName, Timestamp};
+
+use super::rules::{Agent, BEHIND_DEADLINE, Seen};
+use crate::role::pool::{Step, next_step};
+
+/// Seconds for which a pool may lack a candidate that nobody can become.
+pub const POOL_DEADLINE: u64 = 60;
+/// Seconds for which an agent may be silent: a restart of noded takes less, that of a machine is
+/// worth a look.
+pub const UNREACHED_DEADLINE: u64 = 60;
+
+/// What an alarm is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// The pool of candidates.
+    Pool,
+    /// The agent of a node, which does not answer.
+    Agent(NodeName),
+    /// The rack document of a node's agent.
+    Document(NodeName),
+}
+
+impl Subject {
+    /// Every [`Subject::word`].
+    pub const WORDS: [&str; 3] = ["agent", "document", "pool"];
+
+    /// The word in the metrics.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Pool => "pool",
+            Self::Agent(_) => "agent",
+            Self::Document(_) => "document",
+        }
+    }
+
+    /// Seconds for which it may last. A document gets a push before it is an alarm.
+    const fn deadline(&self) -> u64 {
+        match self {
+            Self::Pool => POOL_DEADLINE,
+            Self::Agent(_) => UNREACHED_DEADLINE,
+            Self::Document(_) => BEHIND_DEADLINE + UNREACHED_DEADLINE,
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pool => write!(f, "master candidates"),
+            Self::Agent(node) => write!(f, "agent of {node}"),
+            Self::Document(node) => write!(f, "rack document of {node}"),
+        }
+    }
+}
+
+/// Something that should have passed by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alarm {
+    /// What it is about; there is at most one alarm on each.
+    pub what: Subject,
+    /// Since when it is so.
+    pub since: Timestamp,
+    /// What is wrong.
+    pub text: String,
+    /// What the operator can do.
+    pub todo: String,
+}
+
+/// A state that is or could become an alarm.
+#[derive(Debug)]
+struct State {
+    /// When it was seen first, in seconds since the watcher began.
+    seen: u64,
+    is_told: bool,
+    alarm: Alarm,
+}
+
+/// All such states.
+#[derive(Debug, Default)]
+pub struct States(BTreeMap<Subject, State>);
+
+impl States {
+    /// Notes what is to be seen; gives the alarms that begin and those that are over.
+    pub fn see(&mut self, seen: &Seen) -> (Vec<Alarm>, Vec<Alarm>) {
+        let mut before = std::mem::take(&mut self.0);
+        let mut raised = Vec::new();
+        for alarm in found(seen) {
+            let what = alarm.what.clone();
+            let mut state = match before.remove(&what) {
+                // The newest reason counts, and the time when it began.
+                Some(state) => {
+                    let since = state.alarm.since;
+                    State { alarm: Alarm { since, ..alarm }, ..state }
+                }
+                None => State { seen: seen.at, is_told: false, alarm },
+            };
+            if !state.is_told && seen.at >= state.seen.saturating_add(what.deadline()) {
+                state.is_told = true;
+                raised.push(state.alarm.clone());
+            }
+            self.0.insert(what, state);
+        }
+        let over = before.into_values().filter(|state| state.is_told);
+        (raised, over.map(|state| state.alarm).collect())
+    }
+
+    /// What is an alarm now.
+    #[must_use]
+    pub fn alarms(&self) -> Vec<Alarm> {
+        let told = self.0.values().filter(|state| state.is_told);
+        told.map(|state| state.alarm.clone()).collect()
+    }
+}
+
+/// The states that should pass.
+fn found(seen: &Seen) -> Vec<Alarm> {
+    let called = || seen.agents.iter().filter(|agent| agent.called);
+    let silent = called().filter_map(|agent| unreached(agent, agent.unreached.as_ref()?));
+    let behind = called().filter(|agent| agent.behind && agent.unreached.is_none());
+    let behind = behind.map(|agent| Alarm {
+        what: Subject::Document(agent.node.clone()),
+        since: seen.now,
+        text: "its agent does not serve the newest document of its rack, though it was sent".into(),
+        todo: format!(
+            "see why in the last jobs OP_RACK_PUSH (`gnt job list -F '\"RACK_PUSH\" in summary'`) and \
+             in the log of noded on {}",
+            agent.node
+        ),
+    });
+    silent.chain(behind).chain(pool(seen)).collect()
+}
+
+fn unreached(agent: &Agent, (since, why): &(Timestamp, String)) -> Option<Alarm> {
+    let node = &agent.node;
+    Some(Alarm {
+        what: Subject::Agent(node.clone()),
+        since: *since,
+        text: format!("its agent does not answer: {why}"),
+        todo: format!(
+            "start noded on {node}; if the machine is away for long, `gnt node modify --offline \
+             yes {node}`"
+        ),
+    })
+}
+
+/// A pool that lacks a candidate, where nobody who answers may be one.
+fn pool(seen: &Seen) -> Option<Alarm> {
+    let pool = &seen.pool;
+    let candidates = pool.nodes.iter().filter(|n| n.role == NodeRole::Candidate && !n.witness);
+    let able = pool.nodes.iter().filter(|n| {
+        n.master_capable && !n.witness && matches!(n.role, NodeRole::Candidate | NodeRole::Regular)
+    });
+    let Gap { left, wanted } = Gap::of(candidates.count(), able.count(), pool.size)?;
+    if matches!(next_step(pool), Some(Step::Promote(_))) {
+        return None;
+    }
+    Some(Alarm {
+        what: Subject::Pool,
+        since: seen.now,
+        text: format!(
+            "{left} master candidates where {wanted} are wanted, and no other node that may be one \
+             answers"
+        ),
+        todo: "bring nodes back, or mark those that are away offline (`gnt node modify --offline \
+               yes`), or add nodes"
+            .to_owned(),
+    })
+}

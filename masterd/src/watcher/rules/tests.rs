@@ -1,0 +1,259 @@
+//! What follows of what is seen: cases, and what holds of any sequence of looks.
+
+use model::node::NodeRole;
+use proptest::prelude::*;
+
+use super::super::alarms::{Alarm, POOL_DEADLINE, Subject, UNREACHED_DEADLINE};
+use super::*;
+use crate::role::pool::PoolNode;
+use crate::testing::NOW;
+
+fn name(id: u64) -> NodeName {
+    format!("n{id}.example").parse().unwrap()
+}
+
+/// The nodes n1 (the master), n2, … with these roles, all of which answer.
+fn seen(roles: &[NodeRole], size: usize) -> Seen {
+    let ids = || (1_u64..).zip(roles);
+    let node = |(id, role): (u64, &NodeRole)| PoolNode {
+        id,
+        role: *role,
+        master_capable: true,
+        witness: false,
+        rack: None,
+        reachable: true,
+        seat: None,
+    };
+    let agent = |(id, role): (u64, &NodeRole)| Agent {
+        node: name(id),
+        id,
+        called: *role != NodeRole::Offline,
+        rack: Some(u32::try_from(id).unwrap()),
+        unreached: None,
+        behind: false,
+    };
+    Seen {
+        now: NOW,
+        at: 0,
+        paused_until: None,
+        drained: false,
+        pool: Pool { nodes: ids().map(node).collect(), master: 1, size },
+        agents: ids().map(agent).collect(),
+        ended: 0,
+        live: BTreeSet::new(),
+    }
+}
+
+/// As if time had passed: the time of day goes on by as much.
+fn later(seen: &Seen, at: u64) -> Seen {
+    let by = i64::try_from(at).unwrap() - i64::try_from(seen.at).unwrap();
+    Seen { at, now: seen.now.plus_seconds(by), ..seen.clone() }
+}
+
+fn silence(seen: &mut Seen, id: u64) {
+    seen.pool.nodes.iter_mut().filter(|node| node.id == id).for_each(|n| n.reachable = false);
+    let since = seen.now.plus_seconds(-3);
+    for agent in seen.agents.iter_mut().filter(|agent| agent.id == id) {
+        agent.unreached = Some((since, "Connection refused".to_owned()));
+    }
+}
+
+use NodeRole::{Candidate, Offline, Regular};
+
+#[test]
+fn a_short_pool_is_refilled_one_at_a_time() {
+    let mut watch = Watch::default();
+    let mut look = seen(&[Candidate, Regular, Regular], 3);
+    assert_eq!(watch.round(&look).jobs, [], "an operator may be at work");
+    look = later(&look, POOL_GRACE);
+    assert_eq!(watch.round(&look).jobs, [Task::Promote(name(2))]);
+    look.live.insert(Task::Promote(name(2)));
+    assert_eq!(watch.round(&later(&look, 15)).jobs, [], "one job at a time");
+    look.live.clear();
+    look.pool.nodes[1].role = Candidate;
+    assert_eq!(watch.round(&later(&look, 20)).jobs, [Task::Promote(name(3))]);
+    look.pool.nodes[2].role = Candidate;
+    assert_eq!(watch.round(&later(&look, 25)).jobs, []);
+    // A surplus has its own grace.
+    look.pool.size = 2;
+    assert_eq!(watch.round(&later(&look, 30)).jobs, []);
+    assert_eq!(watch.round(&later(&look, 40)).jobs, [Task::Demote(name(3))]);
+}
+
+#[test]
+fn who_cannot_be_promoted_does_not_hold_up_others() {
+    let mut watch = Watch::default();
+    let look = seen(&[Candidate, Regular, Regular], 2);
+    let mut jobs = Vec::new();
+    for at in (0..=300).step_by(5) {
+        // Every job fails.
+        jobs.extend(watch.round(&later(&look, at)).jobs.into_iter().map(|task| (at, task)));
+    }
+    let (second, third) = (|| Task::Promote(name(2)), || Task::Promote(name(3)));
+    assert_eq!(
+        jobs,
+        [
+            (10, second()),
+            (15, third()),
+            (70, second()),
+            (75, third()),
+            (190, second()),
+            (195, third()),
+        ]
+    );
+}
+
+#[test]
+fn nothing_is_submitted_while_it_is_paused_or_the_queue_is_drained() {
+    let mut watch = Watch::default();
+    let mut look = seen(&[Candidate, Regular], 2);
+    look.ended = 3;
+    look.paused_until = Some(NOW.plus_seconds(1_000));
+    assert_eq!(watch.round(&look), Round::default());
+    assert_eq!(watch.round(&later(&look, 900)), Round::default());
+    look.drained = true;
+    assert_eq!(watch.round(&later(&look, 1_000)).jobs, []);
+    look.drained = false;
+    assert_eq!(watch.round(&later(&look, 1_001)).jobs, [Task::Promote(name(2))]);
+}
+
+#[test]
+fn a_late_document_is_pushed_and_told() {
+    let mut watch = Watch::default();
+    let mut look = seen(&[Candidate, Regular], 1);
+    look.agents[1].behind = true;
+    assert_eq!(watch.round(&look), Round::default());
+    assert_eq!(watch.round(&later(&look, BEHIND_DEADLINE - 1)), Round::default());
+    let round = watch.round(&later(&look, BEHIND_DEADLINE));
+    assert_eq!((round.jobs, round.raised), (vec![Task::Push(2)], Vec::new()));
+    let round = watch.round(&later(&look, BEHIND_DEADLINE + 60));
+    assert_eq!(round.raised[0].what, Subject::Document(name(2)));
+    // Who does not answer is another matter.
+    silence(&mut look, 2);
+    let round = watch.round(&later(&look, BEHIND_DEADLINE + 500));
+    assert_eq!((round.jobs, round.cleared.len()), (vec![], 1));
+}
+
+#[test]
+fn old_jobs_are_archived_now_and_then() {
+    let mut watch = Watch::default();
+    let mut look = seen(&[Candidate], 1);
+    look.ended = 1;
+    let mut archived = Vec::new();
+    for at in (7..1_000).step_by(5) {
+        let look = later(&look, at);
+        if let Some(before) = watch.round(&look).archive_before {
+            assert_eq!(before, look.now.plus_seconds(-ARCHIVE_AGE));
+            archived.push(at);
+        }
+    }
+    assert_eq!(archived, [307, 607, 907]);
+}
+
+#[test]
+fn a_silent_agent_is_an_alarm_until_it_is_back() {
+    let mut watch = Watch::default();
+    let mut look = seen(&[Candidate, Regular, Offline], 1);
+    silence(&mut look, 2);
+    silence(&mut look, 3);
+    assert_eq!(watch.round(&look), Round::default());
+    assert_eq!(watch.states.alarms(), []);
+    look.agents[1].unreached = Some((NOW, "No route to host".to_owned()));
+    let round = watch.round(&later(&look, UNREACHED_DEADLINE));
+    let [Alarm { what, since, text, todo }] = &round.raised[..] else { panic!("{round:?}") };
+    assert_eq!((what, *since), (&Subject::Agent(name(2)), NOW.plus_seconds(-3)));
+    assert!(text.contains("No route to host"), "the newest reason: {text}");
+    assert!(todo.contains("gnt node modify --offline yes n2.example"), "{todo}");
+    assert_eq!(what.to_string(), "agent of n2.example");
+    let round = watch.round(&later(&look, UNREACHED_DEADLINE + 5));
+    assert_eq!((round.raised, watch.states.alarms().len()), (vec![], 1), "told once");
+    look.agents[1].unreached = None;
+    let round = watch.round(&later(&look, UNREACHED_DEADLINE + 10));
+    assert_eq!((round.cleared.len(), watch.states.alarms()), (1, vec![]));
+    // It has its whole time again.
+    silence(&mut look, 2);
+    assert_eq!(watch.round(&later(&look, UNREACHED_DEADLINE + 15)), Round::default());
+}
+
+#[test]
+fn a_pool_that_nobody_can_refill_is_an_alarm() {
+    let mut watch = Watch::default();
+    let mut look = seen(&[Candidate, Regular], 2);
+    silence(&mut look, 2);
+    assert_eq!(watch.round(&look), Round::default());
+    let round = watch.round(&later(&look, POOL_DEADLINE));
+    let told: Vec<&Subject> = round.raised.iter().map(|alarm| &alarm.what).collect();
+    assert_eq!(told, [&Subject::Agent(name(2)), &Subject::Pool]);
+    assert!(round.raised[1].text.contains("1 master candidates where 2 are wanted"));
+    // There is no place for a node that is away.
+    look.agents[1].called = false;
+    look.pool.nodes[1].role = Offline;
+    assert_eq!(watch.round(&later(&look, POOL_DEADLINE + 5)).cleared.len(), 2);
+}
+
+#[test]
+fn tasks_are_known_by_their_opcodes() {
+    for task in [Task::Promote(name(2)), Task::Demote(name(3)), Task::Push(7)] {
+        assert_eq!(Task::of(&task.opcode()), Some(task.clone()));
+        assert!(!task.why().is_empty());
+    }
+    let other = OpCode::NodeSetParams(NodeSetParams::unchanged("n2"));
+    assert_eq!(Task::of(&other), None);
+}
+
+fn any_role() -> impl Strategy<Value = NodeRole> {
+    prop::sample::select(vec![Candidate, Regular, NodeRole::Drained, Offline])
+}
+
+proptest! {
+    /// Jobs are few, none repeats one that lives or that was tried a short time ago, and none
+    /// touches the master; all else is up to the operator while it is paused.
+    #[test]
+    fn what_holds_of_any_sequence_of_looks(
+        looks in prop::collection::vec(
+            (
+                prop::collection::vec((any_role(), any::<bool>(), any::<bool>()), 1..9),
+                0_usize..9,
+                0_u64..2_000,
+                any::<[bool; 3]>(),
+                prop::collection::btree_set(0_usize..6, 0..4),
+            ),
+            1..30,
+        )
+    ) {
+        let (mut watch, mut at) = (Watch::default(), 0);
+        let mut last: BTreeMap<Task, u64> = BTreeMap::new();
+        for (nodes, size, wait, [paused, drained, ended], live) in looks {
+            at += wait;
+            let mut roles: Vec<NodeRole> = nodes.iter().map(|(role, ..)| *role).collect();
+            roles[0] = Candidate;
+            let mut look = later(&seen(&roles, size), at);
+            for (id, (_, silent, behind)) in (1_u64..).zip(&nodes).skip(1) {
+                if *silent {
+                    silence(&mut look, id);
+                }
+                look.agents[usize::try_from(id).unwrap() - 1].behind = *behind;
+            }
+            look.paused_until = paused.then(|| look.now.plus_seconds(1));
+            look.drained = drained;
+            look.ended = u64::from(ended);
+            let recent: Vec<Task> = last.keys().cloned().collect();
+            look.live = live.iter().filter_map(|at| recent.get(*at).cloned()).collect();
+            let round = watch.round(&look);
+            prop_assert!(round.jobs.len() <= JOBS_PER_ROUND_MAX);
+            prop_assert!(round.jobs.is_empty() || !paused && !drained);
+            prop_assert!(round.archive_before.is_none() || !paused);
+            prop_assert!(round.jobs.iter().filter(|task| task.is_of_pool()).count() <= 1);
+            for task in round.jobs {
+                prop_assert!(!look.live.contains(&task));
+                prop_assert!(last.get(&task).is_none_or(|last| at >= last + FIRST_PAUSE));
+                let of_master = [Task::Promote(name(1)), Task::Demote(name(1))];
+                prop_assert!(!of_master.contains(&task));
+                last.insert(task, at);
+            }
+            for raised in &round.raised {
+                prop_assert!(watch.states.alarms().contains(raised));
+            }
+        }
+    }
+}
