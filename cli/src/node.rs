@@ -173,8 +173,6 @@ pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
 
 fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError> {
     let params = NodeSetParams {
-        node_name: arguments.name,
-        node_uuid: None,
         force: arguments.force,
         master_candidate: truth(arguments.master_candidate),
         offline: truth(arguments.offline),
@@ -184,10 +182,8 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         vm_capable: truth(arguments.vm_capable),
         secondary_ip: arguments.secondary_ip,
         rack: arguments.rack,
-        ndparams: None,
         powered: truth(arguments.node_powered),
-        hv_state: None,
-        disk_state: None,
+        ..NodeSetParams::unchanged(arguments.name)
     };
     let flags = [
         params.master_candidate,

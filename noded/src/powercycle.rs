@@ -163,15 +163,16 @@ mod tests {
         assert!(told.contains("--allow-powercycle"), "{told}");
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_order_is_given_after_the_answer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trigger");
-        let sysrq = SysRq { trigger: path.clone(), delay: DELAY, tasks: Tasks::new() };
+        let delay = Duration::from_millis(1);
+        let sysrq = SysRq { trigger: path.clone(), delay, tasks: Tasks::new() };
         let missing = sysrq.schedule().unwrap_err();
         assert!(matches!(missing, PowercycleError::Trigger { .. }), "{missing:?}");
         std::fs::File::create(&path).unwrap();
-        assert_eq!(sysrq.schedule().unwrap(), DELAY);
+        assert_eq!(sysrq.schedule().unwrap(), delay);
         assert_eq!(std::fs::read(&path).unwrap(), b"");
         sysrq.tasks.join().await;
         assert_eq!(std::fs::read(&path).unwrap(), RESTART);

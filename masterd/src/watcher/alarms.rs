@@ -131,7 +131,7 @@ fn found(seen: &Seen) -> Vec<Alarm> {
         since: seen.now,
         text: "its agent does not serve the newest document of its rack, though it was sent".into(),
         todo: format!(
-            "see why in the last jobs OP_RACK_PUSH (`gnt job list -F '\"RACK_PUSH\" in summary'`) and \
+            "see why in the last jobs OP_RACK_PUSH (`gnt job list -F 'summary =~ m/RACK_PUSH/'`) and \
              in the log of noded on {}",
             agent.node
         ),

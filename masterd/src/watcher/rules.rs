@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use model::node::NodeRole;
 use model::opcode::{NodeSetParams, OpCode, RackPush};
 use model::{NodeName, Timestamp};
 
@@ -52,8 +53,11 @@ impl Task {
     #[must_use]
     pub fn opcode(&self) -> OpCode {
         let role = |node: &NodeName, candidate| {
+            // An operator may be faster, and mean it otherwise.
+            let before = if candidate { NodeRole::Regular } else { NodeRole::Candidate };
             OpCode::NodeSetParams(NodeSetParams {
                 master_candidate: Some(candidate),
+                expected_role: Some(before),
                 ..NodeSetParams::unchanged(node.as_str())
             })
         };

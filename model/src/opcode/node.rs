@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::enrol::Fingerprint;
+use crate::node::NodeRole;
 
 /// Parameters of `OP_NODE_ADD`.
 ///
@@ -106,6 +107,9 @@ pub struct NodeSetParams {
     /// Promote another node where this one leaves a gap.
     #[serde(default)]
     pub auto_promote: bool,
+    /// Change nothing unless the node has this role by then: for who decided on what it saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_role: Option<NodeRole>,
     /// Whether it may become the master.
     #[serde(default)]
     pub master_capable: Option<bool>,
@@ -144,6 +148,7 @@ impl NodeSetParams {
             offline: None,
             drained: None,
             auto_promote: false,
+            expected_role: None,
             master_capable: None,
             vm_capable: None,
             secondary_ip: None,

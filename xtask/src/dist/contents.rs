@@ -74,6 +74,7 @@ const DOCUMENTS: &[&str] = &[
     "luxi.md",
     "metrics.md",
     "node-rpc.md",
+    "nodes.md",
     "performance.md",
     "queue-format.md",
     "upgrade.md",

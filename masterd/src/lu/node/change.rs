@@ -94,6 +94,10 @@ fn acceptable(asked: &NodeSetParams, old: &Node, config: &Config) -> Result<(), 
         return refuse(text.to_owned(), ErrorCode::WrongInput);
     }
     let name = &old.name;
+    if asked.expected_role.is_some_and(|role| role != old.role) {
+        let text = format!("Node {name} has another role by now: nothing was changed");
+        return refuse(text, ErrorCode::WrongState);
+    }
     if config.is_master(old) {
         if flags.iter().any(Option::is_some) {
             return refuse(Illegal::IsMaster.to_string(), ErrorCode::WrongInput);

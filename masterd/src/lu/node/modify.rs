@@ -22,7 +22,7 @@ impl LogicalUnit for NodeSetParams {
         if level != Level::Node {
             return Ok(Vec::new());
         }
-        if self.auto_promote {
+        if self.auto_promote && may_demote(self) {
             return Ok(vec![(LockName::set(Level::Node), Mode::Exclusive)]);
         }
         let node = config.node(&self.node_name)?;
@@ -88,6 +88,14 @@ impl LogicalUnit for NodeSetParams {
         }
         Ok(changes)
     }
+}
+
+/// Whether a candidate may become none by this.
+fn may_demote(asked: &NodeSetParams) -> bool {
+    asked.master_candidate == Some(false)
+        || asked.master_capable == Some(false)
+        || asked.drained == Some(true)
+        || asked.offline == Some(true)
 }
 
 /// Takes a rack away from an agent and gives it another.

@@ -105,8 +105,12 @@ pub(super) async fn run(
         })
         .await?;
     let config = context.config();
-    let mut node = config.node(plan.name.as_str())?.as_ref().clone();
+    let node = config.node(plan.name.as_str())?.as_ref().clone();
     if let Err(error) = signed.deliver(&node, super::callers(&config)).await {
+        if was == NodeRole::Candidate {
+            // The key that it had opens nothing more, whoever has it.
+            tell_callers(context, None).await?;
+        }
         let (name, why) = (&node.name, stdx::daemon::chain(&error));
         let text = format!(
             "{name} did not take its certificate: {why}; it is offline now. Run `noded enroll` \
@@ -115,11 +119,16 @@ pub(super) async fn run(
         );
         return Err(Exception::exec(text).into());
     }
-    node.role = NodeRole::Regular;
-    node.serial_no += 1;
-    node.mtime = context.now();
-    let back = node.clone();
-    context.transact(move |_| Ok(vec![ConfigChange::Node(back)])).await?;
+    let (name, now) = (node.name.clone(), context.now());
+    context
+        .transact(move |config| {
+            let mut node = config.node(name.as_str())?.as_ref().clone();
+            node.role = NodeRole::Regular;
+            node.serial_no += 1;
+            node.mtime = now;
+            Ok(vec![ConfigChange::Node(node)])
+        })
+        .await?;
     if matches!(was, NodeRole::Offline | NodeRole::Drained) {
         context.say("Readding a node, the offline/drained flags were reset").await;
     }

@@ -47,6 +47,12 @@ fn roles_follow_the_flags() {
         (Regular, r#", "ndparams": {"ovs": true}"#, Err("cannot set ndparams")),
         (Regular, r#", "hv_state": {}, "disk_state": {}, "ndparams": {}"#, Ok(Regular)),
         (Candidate, r#", "offline": true, "auto_promote": true"#, Ok(Offline)),
+        (
+            Offline,
+            r#", "master_candidate": true, "expected_role": "regular""#,
+            Err("has another role by now"),
+        ),
+        (Regular, r#", "master_candidate": true, "expected_role": "regular""#, Ok(Candidate)),
         (Regular, r#", "rack": -2"#, Err("is no rack")),
         (Regular, r#", "rack": 341"#, Err("beyond")),
         (Regular, r#", "force": true, "auto_promote": true"#, Err("at least one modification")),
