@@ -3,6 +3,7 @@
 //! There is never a `version`: clients of Ganeti compare it with their own when they see one.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use model::Exception;
 use model::error::ExceptionKind;
@@ -72,6 +73,17 @@ impl Answer {
         Self(close(bytes))
     }
 
+    /// The same with a word that it may be old: the master that gives it has not heard a majority of
+    /// the voters for so long. Ganeti's clients pass over the word.
+    #[must_use]
+    pub fn stale(self, silence: Duration) -> Self {
+        let Self(mut bytes) = self;
+        bytes.truncate(bytes.len().saturating_sub(END.len()));
+        let milliseconds = silence.as_millis();
+        bytes.extend(format!(r#","stale":{{"silence_ms":{milliseconds}}}"#).into_bytes());
+        Self(close(bytes))
+    }
+
     /// Whether it gives what was asked for.
     #[must_use]
     pub fn is_success(&self) -> bool {
@@ -85,8 +97,11 @@ impl Answer {
     }
 }
 
+/// What ends an answer.
+const END: [u8; 2] = [b'}', ETX];
+
 fn close(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.extend([b'}', ETX]);
+    bytes.extend(END);
     if bytes.len() > SMALL_ANSWER_BYTES {
         // It may be held for a while, and half of a long vector may be room to grow.
         bytes.shrink_to_fit();

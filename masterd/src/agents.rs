@@ -16,6 +16,7 @@ use rpc::calls::{
     MasterAddressUp, Membership, NodeFacts, NodeHeld, NodeVersion, Powercycle, RackHeld, RackPush,
     RackWithdraw, SetAllowList, SsconfHeld, SsconfPush, TestDelay, Verify, Version,
 };
+use rpc::client::Refusal;
 use rpc::enrol::{EnrolError, Enrolment, Invitation};
 use rpc::identity::{Authority, IdentityError, fingerprint};
 use rpc::{Call, Client, JobRef, Meta, NodeTarget, RpcError};
@@ -24,6 +25,7 @@ use rustls_pki_types::pem::PemObject;
 use stdx::{Clock, Tasks};
 use uuid::Uuid;
 
+use crate::majority::Majority;
 use crate::metrics::Metrics;
 
 /// A job and the place of the opcode in it, on whose behalf a call is made.
@@ -44,6 +46,7 @@ struct Inner {
     me: NodeName,
     clock: Clock,
     metrics: Arc<Metrics>,
+    majority: Majority,
 }
 
 /// As whom the master calls.
@@ -63,13 +66,16 @@ pub struct Caller {
     pub clock: Clock,
     /// Counts calls.
     pub metrics: Arc<Metrics>,
+    /// Whether calls are started.
+    pub majority: Majority,
 }
 
 impl Agents {
     /// Agents that are called through `client`; `tasks` carries the connections of enrolments.
     #[must_use]
     pub fn new(client: Client, tasks: Tasks, caller: Caller) -> Self {
-        let Caller { authority, epoch, cluster_uuid, cluster_name, me, clock, metrics } = caller;
+        let Caller { authority, epoch, cluster_uuid, cluster_name, .. } = caller;
+        let Caller { me, clock, metrics, majority, .. } = caller;
         Self(Arc::new(Inner {
             client,
             tasks,
@@ -80,10 +86,25 @@ impl Agents {
             me,
             clock,
             metrics,
+            majority,
         }))
     }
 
     async fn call<C: Call>(
+        &self,
+        node: &Node,
+        call: C,
+        behalf: Option<Behalf>,
+    ) -> Result<C::Reply, RpcError> {
+        if self.0.majority.contact().starts_calls() {
+            Box::pin(self.call_anyway(node, call, behalf)).await
+        } else {
+            Err(RpcError::Refused { node: node.name.clone(), refusal: Refusal::CutOff })
+        }
+    }
+
+    /// Calls though no majority may be heard.
+    async fn call_anyway<C: Call>(
         &self,
         node: &Node,
         call: C,
@@ -215,7 +236,7 @@ impl Agents {
         behalf: Option<Behalf>,
     ) -> Result<AddressChanged, RpcError> {
         let MasterAddress { address, prefix, netdev } = gone.clone();
-        self.call(node, MasterAddressDown { address, prefix, netdev }, behalf).await
+        self.call_anyway(node, MasterAddressDown { address, prefix, netdev }, behalf).await
     }
 
     /// Sends the files of who is master; gives what the agent holds then, which are others where
@@ -343,6 +364,7 @@ mod tests {
             me,
             clock: Clock::manual(NOW.micros()),
             metrics: Arc::default(),
+            majority: Majority::default(),
         };
         Agents::new(Client::new(Arc::new(identity), Tasks::new()), Tasks::new(), caller)
     }
@@ -380,6 +402,10 @@ mod tests {
             .filter(|line| line.offline == rpc::calls::Offline::Asks)
             .map(|line| line.name)
             .collect();
-        assert_eq!(asking, ["version"], "each of these is for a vote, or for coming back");
+        assert_eq!(
+            asking,
+            ["version", "master_view"],
+            "each of these is for a vote, or for coming back"
+        );
     }
 }

@@ -12,6 +12,7 @@ use queue_format::{
     Backlog, Change, CloseError, Committer, Fill, Health, Position, Reader, Refusal, Refused,
 };
 
+use crate::majority::Majority;
 use crate::writer::publish::After;
 
 /// An engine that leads, and who proposes to it.
@@ -37,6 +38,7 @@ pub enum GoOverError {
 #[derive(Debug)]
 pub struct Commits {
     way: RwLock<Way>,
+    majority: Majority,
     submission_bytes_max: usize,
 }
 
@@ -55,14 +57,16 @@ impl Commits {
     #[must_use]
     pub fn local(committer: Committer<After>) -> Self {
         let submission_bytes_max = committer.submission_bytes_max();
-        Self { way: RwLock::new(Way::Local(Arc::new(committer))), submission_bytes_max }
+        let way = RwLock::new(Way::Local(Arc::new(committer)));
+        Self { way, majority: Majority::default(), submission_bytes_max }
     }
 
     /// Commits by `proposer`, whose engine this is.
     #[must_use]
     pub fn replicated(engine: Arc<Engine>, proposer: Arc<Proposer<After>>) -> Self {
         let submission_bytes_max = engine.proposal_bytes_max();
-        Self { way: RwLock::new(Way::Replicated { engine, proposer }), submission_bytes_max }
+        let way = RwLock::new(Way::Replicated { engine, proposer });
+        Self { way, majority: Majority::default(), submission_bytes_max }
     }
 
     fn way(&self) -> Way {
@@ -95,11 +99,20 @@ impl Commits {
     /// # Errors
     /// Why not.
     pub fn admit(&self) -> Result<(), Refusal> {
+        if !self.majority.contact().takes_changes() {
+            return Err(Refusal::CutOff);
+        }
         match &*self.way.read() {
             Way::Local(committer) => committer.admit(),
             Way::Replicated { engine, proposer } => engine.admit().and_then(|()| proposer.admit()),
             Way::Between(_) => Err(Refusal::Busy),
         }
+    }
+
+    /// Whether the voters are heard.
+    #[must_use]
+    pub fn majority(&self) -> Majority {
+        self.majority.clone()
     }
 
     /// Most bytes that one submission may weigh, by [`Change::weight`].

@@ -3,7 +3,8 @@
 //! The path of a job, in reading order: [`luxi_service`] takes a request; [`writer`] is the one
 //! writer of [`jobs`] and [`config`], which become durable by [`commits`]; a worker
 //! ([`jobs::worker`]) takes [`locks`] and runs a logical unit ([`lu`]), which calls [`agents`]; [`peers`] are the
-//! other candidates, and [`house`] is what they ask, `members` sees to it that there are enough of them;
+//! other candidates, and [`house`] is what they ask, `members` sees to it that there are enough of them,
+//! [`majority`] that the master stops where it does not hear them;
 //! [`asking`] asks them and all agents before the role is taken;
 //! [`verify`] is what one looks for in a check; [`role`] holds the rules of who is master. Beside it:
 //! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`watcher`] submits jobs of
@@ -24,6 +25,7 @@ pub mod asking;
 pub mod house;
 pub mod locks;
 pub mod lu;
+pub mod majority;
 pub mod master_address;
 mod members;
 pub mod peers;

@@ -2,8 +2,9 @@
 //! path of a job, before `luxi_service`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use luxi::method::GantryMasterFailover;
+use luxi::method::{Class, GantryMasterFailover};
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
@@ -16,8 +17,10 @@ use stdx::metrics::Page;
 use tokio_util::sync::CancellationToken;
 
 use crate::house::House;
+use crate::jobs::desk::CUT_OFF;
 use crate::lu::World;
 use crate::luxi_service::LuxiService;
+use crate::majority::Majority;
 use crate::metrics::Metrics;
 
 /// Who answers.
@@ -143,15 +146,31 @@ impl Service for Door {
         };
         let voice = self.voice.read().clone();
         match voice {
-            Voice::Master { service, over, .. } => tokio::select! {
-                biased;
-                answered = service.call(request, caller, digest) => answered,
-                () = over.cancelled() => Answer::failure(&lost(&self.me)),
-            },
+            Voice::Master { service, over, world } => {
+                let majority = world.commits.majority();
+                if !majority.contact().takes_changes() && request.class() == Class::Change {
+                    let refusal = Exception::new(ExceptionKind::JobQueueError, CUT_OFF);
+                    return marked(Answer::failure(&refusal), &majority);
+                }
+                tokio::select! {
+                    biased;
+                    answered = service.call(request, caller, digest) => marked(answered, &majority),
+                    () = over.cancelled() => Answer::failure(&lost(&self.me)),
+                }
+            }
             Voice::Elsewhere { master, here } => {
                 Answer::failure(&self.elsewhere(master.as_ref(), here))
             }
         }
+    }
+}
+
+/// An answer with a word that it may be old, where it may.
+fn marked(answer: Answer, majority: &Majority) -> Answer {
+    if majority.contact().answers_are_stale() {
+        answer.stale(Duration::from_millis(majority.silence_ms()))
+    } else {
+        answer
     }
 }
 

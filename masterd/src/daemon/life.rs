@@ -25,6 +25,7 @@ use super::reign::{self, Begin, Keys, Master, Publisher, Reign};
 use super::{DaemonError, Options, replicate};
 use crate::commits::Commits;
 use crate::house::{Errand, House, Seat};
+use crate::majority;
 use crate::members;
 use crate::metrics::Metrics;
 
@@ -241,6 +242,8 @@ impl Life {
             alone: alone.map(Arc::new),
         };
         let over = CancellationToken::new();
+        let watch = majority::run(Arc::clone(&reign.world), epoch, over.clone());
+        reign.accompany("majority", watch);
         reign.accompany("members", members::run(keeper, over.clone()));
         if let Some(directory) = self.options.ganeti_ssconf.clone() {
             let published = Arc::clone(&reign.world.published);

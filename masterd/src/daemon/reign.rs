@@ -33,6 +33,7 @@ use crate::jobs::view::View;
 use crate::jobs::worker::Workers;
 use crate::locks::Locks;
 use crate::lu::World;
+use crate::majority;
 use crate::metrics::Metrics;
 use crate::secrets::StagedSecrets;
 use crate::watcher::{self, Alarms};
@@ -202,6 +203,7 @@ pub(crate) fn world(master: &Master, layout: &Layout, keys: Keys, clock: &Clock)
         me: identity.name().clone(),
         clock: clock.clone(),
         metrics: Arc::clone(&master.metrics),
+        majority: master.commits.majority(),
     };
     let client = Client::new(identity, Tasks::new());
     Arc::new(World {
@@ -323,6 +325,13 @@ impl Reign {
         if self.world.writer.resume().await.is_err() {
             tracing::info!("the reign ends before it could go on");
         }
+    }
+
+    /// Has the agent of this machine give the master's address up, if it still listens: who is master
+    /// next asks it too, if it is reached.
+    pub(crate) async fn leave_address(&self) {
+        self.companions.shutdown().await;
+        majority::drop_address(&self.world).await;
     }
 
     /// Ends at once, since another member reigns: what opcodes still do is refused by the agents.

@@ -111,6 +111,10 @@ pub async fn disk_trouble(world: &World) -> Exception {
     }
 }
 
+/// What a client is told whose change was refused before anything happened.
+pub(crate) const CUT_OFF: &str = "This master hears no majority of the voters: nothing was done; try \
+                                  again, here when they are back, or on the new master";
+
 fn no_room(refusal: &Refusal) -> Exception {
     let text = match refusal {
         Refusal::Busy => {
@@ -122,6 +126,7 @@ fn no_room(refusal: &Refusal) -> Exception {
             path.display()
         ),
         Refusal::TooLarge { what } => format!("The submission is too large: {what}"),
+        Refusal::CutOff => CUT_OFF.to_owned(),
         Refusal::Stopped => "The master daemon is ending".to_owned(),
     };
     Exception::new(ExceptionKind::JobQueueError, text)

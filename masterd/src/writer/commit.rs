@@ -190,7 +190,7 @@ async fn offer(
 ) -> Result<(), Refusal> {
     while let Err(refused) = commits.submit(changes, after, lone) {
         match refused.reason {
-            Refusal::Busy | Refusal::DiskFull { .. } => {
+            Refusal::Busy | Refusal::CutOff | Refusal::DiskFull { .. } => {
                 tracing::warn!(reason = %refused.reason, "the store has no room; waiting");
                 tokio::time::sleep(NO_ROOM_PAUSE).await;
             }

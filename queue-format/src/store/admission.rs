@@ -56,6 +56,9 @@ pub enum Refusal {
         /// What is too much, and the limit.
         what: String,
     },
+    /// The other members are silent: nothing was appended.
+    #[error("no majority of the voters is heard; it goes on when they are back")]
+    CutOff,
     /// The store is closed, or failed.
     #[error("the store takes no more changes")]
     Stopped,

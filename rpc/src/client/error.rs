@@ -152,6 +152,9 @@ pub enum Refusal {
         /// The node's words, which name both epochs.
         message: String,
     },
+    /// This master hears no majority of the voters, and starts no call.
+    #[error("this master hears no majority of the voters, and starts no call until it does")]
+    CutOff,
     /// There is no version of the protocol that both understand.
     #[error("{message}")]
     Version {

@@ -165,7 +165,7 @@ test ! -e /var/log/gantry
 test ! -e /run/gantry
 test ! -e /etc/logrotate.d/gantry
 test -s /var/lib/gantry/config/cluster
-test -s /etc/gantry/pki/ca.key
+test -s /var/lib/gantry/config/authority
 test ! -e /etc/default/gantry-masterd
 dpkg-query -W gantry && exit 1
 

@@ -129,6 +129,7 @@ impl Life {
                     return Ok(reigning);
                 }
                 tracing::info!(to, "no opcode runs: the role is handed over");
+                reigning.reign.leave_address().await;
                 let Reigning { reign, commits, over, mut end, .. } = reigning;
                 over.cancel();
                 let ended = reign.end().await;
@@ -160,6 +161,7 @@ impl Life {
         let newer = reigning.commits.engine().map(|engine| engine.standing().vote);
         tracing::error!(why, term, ?newer, "no longer the master: stops, and follows");
         reigning.over.cancel();
+        reigning.reign.leave_address().await;
         let engine = reigning.commits.engine();
         reigning.reign.abandon().await;
         match engine {
