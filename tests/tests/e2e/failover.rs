@@ -24,8 +24,14 @@ fn three() -> (Cluster, Host, Host) {
 
 /// A job of a file's text, without waiting for it.
 fn submit_ops(cluster: &Cluster, ops: &serde_json::Value) -> u64 {
-    let ops = serde_json::from_value(ops.clone()).unwrap();
+    let ops = serde_json::from_str(&ops.to_string()).unwrap();
     cluster.client().call(&luxi::method::SubmitJob { ops }).unwrap().0
+}
+
+/// The line of a job that calls the agents of these machines.
+fn call_all(hosts: &[&Host]) -> String {
+    let nodes: String = hosts.iter().map(|host| format!(" -n {}", host.name)).collect();
+    format!("debug delay 0 --no-master{nodes}")
 }
 
 #[test]
@@ -37,8 +43,7 @@ fn candidates_become_voters_by_themselves_and_hold_the_same_files() {
     }
     let _failed = cluster.gnt("debug delay -n no-such-node 0").failed(1).to_owned();
     let _archived = cluster.gnt("job archive 1").ok();
-    let on_agent = format!("debug delay 0 --no-master -n {MASTER},{},{}", n2.name, n3.name);
-    let _called = cluster.gnt(&on_agent).ok();
+    let _called = cluster.gnt(&call_all(&[&n1, &n2, &n3])).ok();
 
     let count = cluster.wait_for_same_files(&[&n1, &n2, &n3]);
     assert!(count > 10, "{count} files");
@@ -94,7 +99,7 @@ fn a_planned_failover_takes_the_queue_along_and_back() {
     let epoch = cluster.gnt("cluster info").ok().to_owned();
     assert!(epoch.contains(&n2.name), "{epoch}");
     // Agents obey the new master.
-    let on_all = format!("debug delay 0 --no-master -n {MASTER},{},{}", n2.name, n3.name);
+    let on_all = call_all(&[&n1, &n2, &n3]);
     let _called = cluster.gnt(&on_all).ok();
 
     // Back, asked for on a third node.

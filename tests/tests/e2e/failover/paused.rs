@@ -4,10 +4,9 @@ use luxi::method::SubmitJob;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tests::candidates::{LONG, refusal};
-use tests::cluster::MASTER;
 use tests::run::wait_for;
 
-use super::{submit_ops, three};
+use super::{call_all, submit_ops, three};
 
 /// Calls to agents that one job makes, one after the other: more than it can end before the pause.
 const CALLS: usize = 400;
@@ -37,7 +36,7 @@ fn a_master_that_slept_is_none_when_it_wakes() {
     let probe = cluster.submit("debug delay 0 --no-locks");
     let asleep = std::thread::spawn(move || {
         let ops = json!([{"OP_ID": "OP_TEST_DELAY", "duration": 0, "no_locks": true}]);
-        late.call(&SubmitJob { ops: serde_json::from_value(ops).unwrap() })
+        late.call(&SubmitJob { ops: serde_json::from_str(&ops.to_string()).unwrap() })
     });
 
     cluster.signal_masterd(&n1, Signal::SIGCONT);
@@ -48,7 +47,7 @@ fn a_master_that_slept_is_none_when_it_wakes() {
     // What it began and went on with is as the new master said.
     assert_eq!(running(chain), chain_failed);
     assert_eq!(running(long), long_failed);
-    let next = cluster.submit(&format!("debug delay 0 --no-master -n {MASTER},{}", n3.name));
+    let next = cluster.submit(&call_all(&[&n1, &n3]));
     cluster.wait_for_status(next, "success");
     assert_eq!(next, probe + 1, "nobody else gave a number");
     let _told = watching.end().failed(1).to_owned();
