@@ -1,13 +1,13 @@
 //! A master and agents on loopback addresses, or on a wire, below one temporary root.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use luxi::Client;
 use luxi::method::QueryClusterInfo;
-use model::layout::Layout;
+use model::layout::{Layout, PEER_PORT};
 use serde_json::Value;
 use xtask::stage::Stage;
 
@@ -57,6 +57,12 @@ impl Host {
     pub fn layout(&self) -> Layout {
         Layout::new(&self.root)
     }
+
+    /// What its `masterd` is called among the daemons of the cluster.
+    #[must_use]
+    pub fn masterd(&self) -> String {
+        masterd_of(&self.name)
+    }
 }
 
 /// A cluster whose daemons end with it.
@@ -65,7 +71,7 @@ pub struct Cluster {
     stage: Stage,
     /// The namespace that everything runs in, if not the test's.
     namespace: Option<String>,
-    /// The master's machine.
+    /// The master's machine, as far as the operator knows: who moves the role says so here.
     pub master: Host,
 }
 
@@ -147,12 +153,21 @@ impl Cluster {
         command
     }
 
-    /// A `masterd` of the cluster, with its options.
+    /// The master's `masterd`, with its options.
     #[must_use]
     pub fn masterd(&self) -> Command {
+        self.masterd_of(&self.master)
+    }
+
+    /// The `masterd` of a machine, with its options.
+    #[must_use]
+    pub fn masterd_of(&self, host: &Host) -> Command {
         let mut command = self.command("masterd");
-        command.arg("--root").arg(&self.master.root);
+        command.arg("--root").arg(&host.root);
         command.args(["--journal-segment", SEGMENT_MIB]);
+        if self.namespace.is_none() {
+            command.arg("--peers").arg(SocketAddr::from((host.address, PEER_PORT)).to_string());
+        }
         command
     }
 
@@ -173,7 +188,7 @@ impl Cluster {
 
     /// Starts the master by a command of one's own and waits until it answers.
     pub fn start_master_by(&self, command: Command) {
-        self.stage.start("masterd", command).unwrap();
+        self.stage.start(&self.master.masterd(), command).unwrap();
         wait_for("an answer of the master", PATIENCE, || {
             let mut client = Client::connect(&self.master.layout().luxi_socket()).ok()?;
             client.call(&QueryClusterInfo {}).ok()
@@ -182,18 +197,18 @@ impl Cluster {
 
     /// Asks the master to end, and waits.
     pub fn stop_master(&self) {
-        self.stage.stop("masterd");
+        self.stage.stop(&self.master.masterd());
     }
 
     /// Ends the master as a crash would.
     pub fn kill_master(&self) {
-        self.stage.kill("masterd");
+        self.stage.kill(&self.master.masterd());
     }
 
     /// The process of the master.
     #[must_use]
     pub fn master_pid(&self) -> Option<u32> {
-        self.stage.pid("masterd")
+        self.stage.pid(&self.master.masterd())
     }
 
     /// The agent of a machine, with its options.
@@ -230,6 +245,17 @@ impl Cluster {
         self.stage.kill(name);
     }
 
+    /// Ends a daemon by its name, as its service manager would.
+    pub fn stop(&self, name: &str) {
+        self.stage.stop(name);
+    }
+
+    /// The process of a daemon.
+    #[must_use]
+    pub fn pid(&self, name: &str) -> Option<u32> {
+        self.stage.pid(name)
+    }
+
     /// What a daemon printed.
     #[must_use]
     pub fn printed(&self, name: &str) -> String {
@@ -239,8 +265,14 @@ impl Cluster {
     /// `gnt` with the words of a line.
     #[must_use]
     pub fn gnt_command(&self, line: &str) -> Command {
+        self.gnt_command_on(&self.master, line)
+    }
+
+    /// `gnt` with the words of a line, on any machine.
+    #[must_use]
+    pub fn gnt_command_on(&self, host: &Host, line: &str) -> Command {
         let mut command = self.command("gnt");
-        command.arg("--root").arg(&self.master.root).args(line.split_whitespace());
+        command.arg("--root").arg(&host.root).args(line.split_whitespace());
         command
     }
 
@@ -319,10 +351,17 @@ impl Drop for Cluster {
             }
         }
         // Nothing here is worth the time of a clean end.
-        for name in ["masterd", MASTER, "n2.example", "n3.example"] {
-            self.stage.kill(name);
+        for node in [MASTER, "n2.example", "n3.example"] {
+            for daemon in [masterd_of(node), node.to_owned()] {
+                self.stage.kill(&daemon);
+            }
         }
     }
+}
+
+/// What the `masterd` of a node is called.
+fn masterd_of(node: &str) -> String {
+    if node == MASTER { "masterd".to_owned() } else { format!("masterd-{node}") }
 }
 
 /// The logs and outputs below a directory.

@@ -1,7 +1,8 @@
 //! A cluster of the real programs, for tests of the whole system.
 //!
 //! In reading order: [`cluster`] is a temporary root with a master and agents on loopback
-//! addresses of their own, so that tests run side by side; [`run`] runs a command and tells what
+//! addresses of their own, so that tests run side by side; [`candidates`] are further nodes that can
+//! be master; [`run`] runs a command and tells what
 //! came of it; [`place`] gives the addresses and finds the programs; [`wire`] is a pair of network
 //! namespaces with a cable; [`loop_fs`] a file system that can end; [`load`] clients
 //! that are busy; [`inspect`] reads what lies on the disk, [`page`] a page of metrics; [`seed`] is a
@@ -13,6 +14,7 @@
     reason = "a test which unwraps a surprise has done its job, and says what it saw"
 )]
 
+pub mod candidates;
 pub mod cluster;
 pub mod inspect;
 pub mod load;

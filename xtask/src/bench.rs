@@ -11,6 +11,7 @@ pub mod instructions;
 pub mod live;
 pub mod locks;
 pub mod queue;
+pub mod replication;
 pub mod report;
 
 use std::path::PathBuf;
@@ -86,6 +87,11 @@ pub const BENCHES: &[Bench] = &[
         name: "live",
         about: "a master with 100,000 unarchived jobs, and with a million archived ones",
         run: live::bench,
+    },
+    Bench {
+        name: "replication",
+        about: "a master with two further voters beside one that is alone; failover; catching up",
+        run: replication::bench,
     },
     Bench {
         name: "locks",

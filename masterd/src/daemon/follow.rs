@@ -124,8 +124,9 @@ impl Follower {
             let look = match tokio::time::timeout(LOOK_AGAIN, news.recv()).await {
                 Ok(None) => return,
                 Ok(Some(Committed { position, batch })) => {
-                    seen = position;
-                    batch.0.iter().any(concerns)
+                    // What is missing in between came with an image.
+                    let before = std::mem::replace(&mut seen, position);
+                    position.index != before.index + 1 || batch.0.iter().any(concerns)
                 }
                 // An image of another store comes without a word.
                 Err(_elapsed) => {

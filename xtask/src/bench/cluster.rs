@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 
 use luxi::client::{Client, ClientError};
 
+mod nodes;
+
+pub use nodes::{Alone, Nodes};
+
 use super::Setting;
 use super::client::{self, ClientFailure};
 use crate::programs::{BuildError, Profile, Programs, client_program};
@@ -50,17 +54,26 @@ pub enum ClusterError {
         /// What it said.
         told: String,
     },
+    /// The role did not move, or a node did not follow.
+    #[error("the nodes of the bench: {0}")]
+    Failover(String),
     /// A process could not be talked with.
     #[error("cannot talk with a process of the bench")]
     Pipe(#[from] io::Error),
 }
 
-/// A cluster of one master below a root of its own.
+/// A cluster of one master below a root of its own; or one of several nodes that can be master.
 #[derive(Debug)]
 pub struct Cluster {
     stage: Stage,
     programs: Programs,
     client: PathBuf,
+    /// What the daemon is called on the stage.
+    daemon: String,
+    /// All its paths are below it.
+    root: PathBuf,
+    /// Further options of the daemon.
+    options: Vec<String>,
 }
 
 impl Cluster {
@@ -81,17 +94,29 @@ impl Cluster {
         if !init.status.success() {
             return Err(ClusterError::Init(String::from_utf8_lossy(&init.stderr).into_owned()));
         }
-        let cluster = Self { stage, programs, client };
+        let (daemon, root) = ("masterd".to_owned(), stage.root());
+        let cluster = Self { stage, programs, client, daemon, root, options: Vec::new() };
         cluster.serve()?;
         Ok(cluster)
     }
 
-    /// Starts the master; gives the time until it answered.
-    fn serve(&self) -> Result<Duration, ClusterError> {
+    /// Starts the daemon, whatever it will be.
+    ///
+    /// # Errors
+    /// The program does not start.
+    pub fn launch(&self) -> Result<(), ClusterError> {
         let mut masterd = self.programs.command("masterd");
-        masterd.arg("--root").arg(self.stage.root());
+        masterd.arg("--root").arg(&self.root).args(&self.options);
+        Ok(self.stage.start(&self.daemon, masterd)?)
+    }
+
+    /// Starts the master; gives the time until it answered.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn serve(&self) -> Result<Duration, ClusterError> {
         let begun = Instant::now();
-        self.stage.start("masterd", masterd)?;
+        self.launch()?;
         while self.connect().is_err() {
             if begun.elapsed() > SOON {
                 return Err(ClusterError::Client("the master does not listen".to_owned()));
@@ -107,16 +132,20 @@ impl Cluster {
     /// # Errors
     /// It does not serve again.
     pub fn restart(&self) -> Result<Duration, ClusterError> {
-        self.stage.stop("masterd");
+        self.stage.stop(&self.daemon);
         self.serve()
     }
 
-    /// Ends the master without waiting for jobs that run for long.
+    /// Ends the daemon without waiting for jobs that run for long, as a crash would.
     pub fn abandon(&self) {
-        self.stage.kill("masterd");
+        self.stage.kill(&self.daemon);
     }
 
-    fn connect(&self) -> Result<Client, ClientError> {
+    /// A connection to the master.
+    ///
+    /// # Errors
+    /// It is none, or is not there.
+    pub fn connect(&self) -> Result<Client, ClientError> {
         let mut client = Client::connect(&self.socket())?;
         let names = luxi::method::Fields::from(["cluster_name"]);
         client.call(&luxi::method::QueryConfigValues { names })?;
@@ -126,13 +155,13 @@ impl Cluster {
     /// The master's socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
-        self.stage.root().join("run/gantry/luxi.sock")
+        self.root.join("run/gantry/luxi.sock")
     }
 
     /// The store's directory.
     #[must_use]
     pub fn data(&self) -> PathBuf {
-        self.stage.root().join("var/lib/gantry")
+        self.root.join("var/lib/gantry")
     }
 
     /// A command that runs a client of the bench.
@@ -188,7 +217,7 @@ impl Cluster {
     /// It fails.
     pub fn gnt(&self, arguments: &[&str]) -> Result<Duration, ClusterError> {
         let mut gnt = self.programs.command("gnt");
-        gnt.arg("--root").arg(self.stage.root()).args(arguments).stdin(Stdio::null());
+        gnt.arg("--root").arg(&self.root).args(arguments).stdin(Stdio::null());
         let begun = Instant::now();
         let done = gnt.output()?;
         let elapsed = begun.elapsed();
@@ -200,7 +229,7 @@ impl Cluster {
     }
 
     fn pid(&self) -> io::Result<u32> {
-        self.stage.pid("masterd").ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.stage.pid(&self.daemon).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Processor time that the master has used, in user and kernel mode.
@@ -241,7 +270,8 @@ pub fn count_jobs(data: &Path) -> io::Result<u64> {
     Ok(count)
 }
 
+/// A moment between two looks.
 #[expect(clippy::disallowed_methods, reason = "a tool without a runtime looks again after a while")]
-fn pause() {
+pub fn pause() {
     std::thread::sleep(TRY_EVERY);
 }

@@ -124,33 +124,48 @@ fn sustained(
     Ok(())
 }
 
+/// Clients that are busy at the same time.
 #[derive(Debug, Clone, Copy)]
-struct Load {
-    clients: usize,
-    jobs: usize,
+pub struct Load {
+    /// How many.
+    pub clients: usize,
+    /// Jobs of one submission.
+    pub jobs: usize,
 }
 
 /// When a client has done enough.
 #[derive(Debug, Clone, Copy)]
-enum Until {
+pub enum Until {
+    /// After a while.
     Time(Duration),
+    /// After so many jobs.
     Jobs(u64),
 }
 
 /// What a load came to.
-struct Found {
-    jobs: u64,
-    elapsed: Duration,
+#[derive(Debug)]
+pub struct Found {
+    /// Jobs that succeeded.
+    pub jobs: u64,
+    /// How long that took.
+    pub elapsed: Duration,
     elapsed_with_files: Duration,
-    submit_us: Vec<u32>,
+    /// How long each submission took until its answer, in microseconds.
+    pub submit_us: Vec<u32>,
     finish_us: Vec<u32>,
     /// Seconds of the master's processor time.
     cpu: f64,
 }
 
 impl Found {
+    /// Jobs in a second.
+    #[must_use]
+    pub fn per_second(&self) -> f64 {
+        count_as_number(self.jobs) / self.elapsed.as_secs_f64()
+    }
+
     /// Adds what was measured at another time.
-    fn extend(&mut self, other: Self) {
+    pub fn extend(&mut self, other: Self) {
         self.jobs += other.jobs;
         self.elapsed += other.elapsed;
         self.elapsed_with_files += other.elapsed_with_files;
@@ -187,7 +202,11 @@ impl Compared {
     }
 }
 
-fn measure(cluster: &Cluster, load: Load, until: Until) -> Result<Found, ClusterError> {
+/// Has clients work.
+///
+/// # Errors
+/// A job did not succeed, or a client not begin.
+pub fn measure(cluster: &Cluster, load: Load, until: Until) -> Result<Found, ClusterError> {
     let files_before = count_jobs(&cluster.data())?;
     let mut clients = Vec::with_capacity(load.clients);
     for _ in 0..load.clients {
@@ -261,7 +280,8 @@ impl BenchClient {
 }
 
 /// The 50th and the 99th.
-fn percentiles(latencies: &[u32]) -> [f64; 2] {
+#[must_use]
+pub fn percentiles(latencies: &[u32]) -> [f64; 2] {
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable();
     let at = |percent: usize| {

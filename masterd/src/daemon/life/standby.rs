@@ -19,8 +19,9 @@ use crate::role::confirm::Attempt;
 /// to come up, short enough for who waits.
 const START_AGAIN: Duration = Duration::from_secs(5);
 
-/// An engine that runs is looked at for so long at a time.
-const WATCH: Duration = Duration::from_secs(3600);
+/// How often is looked who is master by now: clients are sent there. An entry that comes from a
+/// leader wakes nobody here.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Life {
     /// Follows, until something makes it something else.
@@ -45,7 +46,7 @@ impl Life {
                         return next;
                     }
                 }
-                (stopped, standing) = engine.wait_for(WATCH, |seen| seen.stopped.is_some()) => {
+                (stopped, standing) = engine.wait_for(LOOK_AGAIN, |seen| seen.stopped.is_some()) => {
                     if stopped {
                         let reason = standing.stopped.unwrap_or_default();
                         let failed = Err(super::DaemonError::EngineStopped { reason });

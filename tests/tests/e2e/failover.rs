@@ -1,0 +1,127 @@
+//! Three nodes that can be master: how they come to be that, how the role moves, and what clients
+//! and jobs see of it.
+//!
+//! [`killed`] is about masters that end; [`paused`] about one that does not know that it ended;
+//! [`two`] about two nodes; [`pool`] about who is a candidate, and who is not.
+
+mod killed;
+mod paused;
+mod pool;
+mod two;
+
+use serde_json::json;
+use tests::candidates::{LONG, refusal};
+use tests::cluster::{Cluster, Host, MASTER};
+use tests::inspect::documents;
+use tests::run::wait_for;
+
+/// A cluster of three whose nodes all vote.
+fn three() -> (Cluster, Host, Host) {
+    let (cluster, hosts) = Cluster::begin_with_candidates(3);
+    let mut hosts = hosts.into_iter();
+    (cluster, hosts.next().unwrap(), hosts.next().unwrap())
+}
+
+/// A job of a file's text, without waiting for it.
+fn submit_ops(cluster: &Cluster, ops: &serde_json::Value) -> u64 {
+    let ops = serde_json::from_str(&ops.to_string()).unwrap();
+    cluster.client().call(&luxi::method::SubmitJob { ops }).unwrap().0
+}
+
+/// The line of a job that calls the agents of these machines.
+fn call_all(hosts: &[&Host]) -> String {
+    let nodes: String = hosts.iter().map(|host| format!(" -n {}", host.name)).collect();
+    format!("debug delay 0 --no-master{nodes}")
+}
+
+#[test]
+fn candidates_become_voters_by_themselves_and_hold_the_same_files() {
+    let (cluster, n2, n3) = three();
+    let n1 = cluster.master.clone();
+    for line in ["debug delay 0", "debug delay 0.01 --no-locks", "cluster modify -C 7"] {
+        let _done = cluster.gnt(line).ok();
+    }
+    let _failed = cluster.gnt("debug delay -n no-such-node 0").failed(1).to_owned();
+    let _archived = cluster.gnt("job archive 1").ok();
+    let _called = cluster.gnt(&call_all(&[&n1, &n2, &n3])).ok();
+
+    let count = cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+    assert!(count > 10, "{count} files");
+    for host in [&n1, &n3, &n2] {
+        cluster.stop_masterd(host);
+    }
+    let all = [&n1, &n2, &n3].map(documents);
+    let keys: Vec<&String> = all[0].keys().collect();
+    for wanted in ["config/cluster", "config/authority", "queue/serial", "queue/archive/0/job-1"] {
+        assert!(keys.iter().any(|key| *key == wanted), "no {wanted} in {keys:?}");
+    }
+    for other in &all[1..] {
+        assert_eq!(other.keys().collect::<Vec<_>>(), keys);
+        let differs = keys.iter().find(|key| other[**key] != all[0][**key]);
+        assert_eq!(differs, None);
+    }
+    // In the dark, everyone waits for the others; then all is as it was.
+    for host in [&n3, &n2, &n1] {
+        cluster.start_masterd(host);
+    }
+    cluster.wait_for_master(&n1);
+    cluster.wait_for_standby(&n3, MASTER);
+    let _again = cluster.gnt("debug delay 0").ok();
+}
+
+#[test]
+fn a_planned_failover_takes_the_queue_along_and_back() {
+    let (mut cluster, n2, n3) = three();
+    let n1 = cluster.master.clone();
+    let two_steps = json!([
+        {"OP_ID": "OP_TEST_DELAY", "duration": 1.5, "no_locks": false},
+        {"OP_ID": "OP_TEST_DELAY", "duration": 0.01, "no_locks": false},
+    ]);
+    let running = submit_ops(&cluster, &two_steps);
+    cluster.wait_for_status(running, "running");
+    let behind: Vec<u64> = (0..3).map(|_| cluster.submit("debug delay 0.01")).collect();
+    let later = cluster.submit("debug delay 0.01 --no-locks --depend=-1:success");
+
+    cluster.fail_over(&n2);
+    for id in behind.iter().chain([&running, &later]) {
+        cluster.wait_for_status(*id, "success");
+    }
+    let statuses = cluster.job(running, "opstatus");
+    assert_eq!(statuses["opstatus"], json!(["success", "success"]), "the first one ended in time");
+    let next = cluster.submit("debug delay 0");
+    assert_eq!(next, later + 1);
+    for host in [&n1, &n3] {
+        cluster.wait_for_standby(host, &n2.name);
+        let told = cluster.gnt_on(host, "job list");
+        let what = told.failed(11);
+        assert!(what.contains(&n2.name), "where the master is: {told:?}");
+    }
+    let epoch = cluster.gnt("cluster info").ok().to_owned();
+    assert!(epoch.contains(&n2.name), "{epoch}");
+    // Agents obey the new master.
+    let on_all = call_all(&[&n1, &n2, &n3]);
+    let _called = cluster.gnt(&on_all).ok();
+
+    // Back, asked for on a third node.
+    let told = cluster.gnt_on(&n3, &format!("cluster master-failover --to {MASTER}"));
+    assert!(told.ok().contains("n1.example is the master, in epoch"), "{told:?}");
+    cluster.master = n1.clone();
+    cluster.wait_for_standby(&n2, MASTER);
+    assert_eq!(cluster.submit("debug delay 0"), next + 2, "the call to the agents was one, too");
+    let _called = cluster.gnt(&on_all).ok();
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+}
+
+#[test]
+fn who_is_asked_for_the_role_tells_what_it_would_do() {
+    let (cluster, n2, _n3) = three();
+    let dry = cluster.gnt_on(&n2, "cluster master-failover --dry-run");
+    let told = dry.ok();
+    assert!(told.contains("answers that count: 3 of 3 nodes, 3 of 3 voters"), "{told}");
+    assert!(refusal(&n2).is_some(), "nothing was done");
+    let self_made = cluster.gnt("cluster master-failover");
+    assert!(self_made.failed(1).contains("is the master already"), "{self_made:?}");
+    wait_for("the master to go on", LONG, || {
+        (cluster.gnt("debug delay 0").code() == 0).then_some(())
+    });
+}

@@ -1,0 +1,87 @@
+//! Who is a candidate, who is none any more, and two who want the role at once.
+
+use serde_json::Value;
+use tests::candidates::{LONG, is_master, refusal};
+use tests::cluster::{Cluster, Host, MASTER};
+use tests::inspect;
+use tests::run::wait_for;
+
+use super::three;
+
+/// The member of a node, as its document has it.
+fn member(cluster: &Cluster, node: &str) -> Option<u64> {
+    let path = cluster.master.layout().data().join("config/nodes").join(node);
+    let node: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    node["member"]["id"].as_u64()
+}
+
+fn wait_until_wiped(host: &Host) {
+    wait_for(&format!("the store of {} to be wiped", host.name), LONG, || {
+        let told = refusal(host)?;
+        (told.contains("no master candidate") && inspect::documents(host).is_empty()).then_some(())
+    });
+}
+
+#[test]
+fn who_is_demoted_holds_nothing_and_comes_back_as_another_member() {
+    let (cluster, n2, n3) = three();
+    let n1 = cluster.master.clone();
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+    let before = member(&cluster, &n3.name).expect("it is a member");
+    // The pool would be refilled.
+    let _two = cluster.gnt("cluster modify -C 2").ok();
+    let _demoted = cluster.gnt(&format!("node modify -C no {}", n3.name));
+    wait_until_wiped(&n3);
+    wait_for("the document to say so", LONG, || {
+        member(&cluster, &n3.name).is_none().then_some(())
+    });
+    // Two are a master and a learner.
+    cluster.wait_for_votes(&n2, 1);
+    let _done = cluster.gnt("debug delay 0").ok();
+
+    let refused = cluster.gnt(&format!("cluster master-failover --to {}", n3.name));
+    let told = refused.failed(1);
+    assert!(told.contains("n3.example is no master candidate"), "{refused:?}");
+    let refused = cluster.gnt_on(&n3, "cluster master-failover");
+    assert!(refused.failed(1).contains("n3.example is no master candidate"), "{refused:?}");
+    let unknown = cluster.gnt("cluster master-failover --to n9.example");
+    assert!(unknown.failed(1).contains("n9.example is no master candidate"), "{unknown:?}");
+    assert!(is_master(&n1));
+
+    let _three = cluster.gnt("cluster modify -C 3").ok();
+    let _promoted = cluster.gnt(&format!("node modify -C yes {}", n3.name));
+    cluster.wait_for_standby(&n3, MASTER);
+    cluster.wait_for_votes(&n3, 3);
+    let after = wait_for("a member", LONG, || member(&cluster, &n3.name));
+    assert_ne!(after, before, "ids of members are never used twice");
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+}
+
+#[test]
+fn of_two_failovers_at_once_one_wins() {
+    let (mut cluster, n2, n3) = three();
+    let last = cluster.submit("debug delay 0");
+    cluster.wait_for_status(last, "success");
+    let n1 = cluster.master.clone();
+    cluster.kill_master();
+    let both = [&n2, &n3].map(|host| cluster.gnt_start_on(host, "cluster master-failover"));
+    let ended = both.map(tests::run::Running::end);
+    let done: Vec<bool> = ended.iter().map(|one| one.code() == 0).collect();
+    assert!(done.contains(&true), "{ended:#?}");
+    for one in ended.iter().filter(|one| one.code() != 0) {
+        assert!(one.stderr.starts_with("Failure: "), "{one:#?}");
+    }
+    let master = wait_for("one master", LONG, || {
+        match [is_master(&n2), is_master(&n3)] {
+            [true, false] => Some(&n2),
+            [false, true] => Some(&n3),
+            _ => None,
+        }
+    });
+    let other = if master.name == n2.name { &n3 } else { &n2 };
+    cluster.wait_for_standby(other, &master.name);
+    cluster.master = master.clone();
+    assert_eq!(cluster.submit("debug delay 0"), last + 1);
+    cluster.start_masterd(&n1);
+    cluster.wait_for_standby(&n1, &master.name);
+}

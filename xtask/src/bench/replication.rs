@@ -1,0 +1,98 @@
+//! What replication costs, and how long the master's role takes to move: a cluster of three voters
+//! on loopback addresses beside a master that is alone, in one run and on the same disk.
+
+mod moves;
+
+use std::time::Duration;
+
+use super::cluster::{Cluster, ClusterError, Nodes};
+use super::queue::{Found, Load, Until, measure, percentiles};
+use super::report::{Report, Target};
+use super::{BenchError, Setting, disk};
+
+/// Turns of both clusters: on a shared machine a ratio means something only between neighbours in
+/// time.
+const TURNS: u32 = 4;
+
+/// The bench `replication`: the disk, commits, failover, and a candidate that catches up.
+///
+/// # Errors
+/// The programs do not build, or something did not serve.
+pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
+    disk::bench(setting, report)?;
+    let (alone, counts) = Cluster::start_measured(setting)?;
+    let nodes = Nodes::start(setting)?;
+    for load in [(1, 1), (16, 1), (16, 50)] {
+        let load = Load { clients: load.0, jobs: load.1 };
+        let name = format!("replication.{}x{}", load.clients, load.jobs);
+        let mut one = Measured::default();
+        let mut three = Measured::default();
+        for _ in 0..TURNS {
+            let until = Until::Time(setting.time / TURNS);
+            one.turn(&alone, load, until, || counts.commits())?;
+            three.turn(nodes.node(0), load, until, || nodes.commits(0))?;
+        }
+        compare(&name, &one, &three, report);
+    }
+    report.aim("replication.1x1.commit", Target::RatioBelow(2.0));
+    report.aim("replication.1x1.submit.p50", Target::RatioBelow(2.0));
+    report.aim("replication.16x1.jobs", Target::RatioAtLeast(0.5));
+    report.aim("replication.16x50.jobs", Target::RatioAtLeast(0.5));
+    alone.abandon();
+    drop(alone);
+    moves::planned(&nodes, setting, report)?;
+    moves::after_kill(&nodes, setting, report)?;
+    moves::catch_up(&nodes, setting, report)?;
+    Ok(())
+}
+
+/// What the turns of one cluster came to.
+#[derive(Default)]
+struct Measured {
+    found: Option<Found>,
+    /// Seconds of all commits, and their number.
+    commits: (f64, f64),
+}
+
+impl Measured {
+    fn turn(
+        &mut self,
+        cluster: &Cluster,
+        load: Load,
+        until: Until,
+        commits: impl Fn() -> Result<(f64, f64), ClusterError>,
+    ) -> Result<(), ClusterError> {
+        let before = commits()?;
+        let found = measure(cluster, load, until)?;
+        let after = commits()?;
+        self.commits.0 += after.0 - before.0;
+        self.commits.1 += after.1 - before.1;
+        match &mut self.found {
+            Some(all) => all.extend(found),
+            None => self.found = Some(found),
+        }
+        Ok(())
+    }
+
+    /// Mean time of a commit, in microseconds.
+    fn commit_us(&self) -> f64 {
+        self.commits.0 * 1e6 / self.commits.1.max(1.0)
+    }
+}
+
+/// The figures of three voters, each beside that of the master that is alone.
+fn compare(name: &str, one: &Measured, three: &Measured, report: &mut Report) {
+    let (Some(alone), Some(voters)) = (&one.found, &three.found) else { return };
+    report.add_compared(format!("{name}.commit"), three.commit_us(), "us", one.commit_us());
+    let [found, baseline] = [voters, alone].map(|found| percentiles(&found.submit_us));
+    for (what, at) in [("p50", 0), ("p99", 1)] {
+        report.add_compared(format!("{name}.submit.{what}"), found[at], "us", baseline[at]);
+    }
+    let rates = (voters.per_second(), alone.per_second());
+    report.add_compared(format!("{name}.jobs"), rates.0, "1/s", rates.1);
+}
+
+/// Milliseconds.
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

@@ -1,0 +1,141 @@
+//! How long the role takes to move, and a candidate to catch up.
+
+use std::time::{Duration, Instant};
+
+use super::ms;
+use crate::bench::cluster::{Cluster, ClusterError, Nodes, pause};
+use crate::bench::queue::{Load, Until, measure};
+use crate::bench::report::{Report, Target};
+use crate::bench::{Setting, client};
+
+/// How often the role moves; the median counts, and the worst is told.
+const MOVES: usize = 10;
+/// The same with `--quick`.
+const MOVES_QUICK: usize = 4;
+/// Batches that a candidate misses.
+const BEHIND: u64 = 100_000;
+/// The same with `--quick`.
+const BEHIND_QUICK: u64 = 10_000;
+/// Longest wait for what should take moments.
+const SOON: Duration = Duration::from_secs(120);
+
+fn moves(setting: &Setting) -> usize {
+    if setting.quick { MOVES_QUICK } else { MOVES }
+}
+
+/// The role to and fro between two nodes while no opcode runs, so that the moment of the command is
+/// the last safe point; each time until the first submission that the new master takes.
+pub(super) fn planned(
+    nodes: &Nodes,
+    setting: &Setting,
+    report: &mut Report,
+) -> Result<(), ClusterError> {
+    let mut times = Vec::new();
+    for to in [1, 0].into_iter().cycle().take(moves(setting)) {
+        nodes.wait_for_voters(to)?;
+        times.push(fail_over(nodes, to)?);
+    }
+    tell("replication.failover_planned", times, 1_000.0, report);
+    Ok(())
+}
+
+/// The master killed, again and again; from the command on another node until the first submission
+/// that it takes.
+pub(super) fn after_kill(
+    nodes: &Nodes,
+    setting: &Setting,
+    report: &mut Report,
+) -> Result<(), ClusterError> {
+    let mut times = Vec::new();
+    for (from, to) in [(0, 1), (1, 0)].into_iter().cycle().take(moves(setting)) {
+        nodes.wait_for_voters(2)?;
+        nodes.node(from).run_jobs(1)?;
+        nodes.node(from).abandon();
+        times.push(fail_over(nodes, to)?);
+        nodes.node(from).launch()?;
+    }
+    tell("replication.failover_killed", times, 2_000.0, report);
+    Ok(())
+}
+
+/// Has a node take the role; the time until it took a submission.
+fn fail_over(nodes: &Nodes, to: usize) -> Result<Duration, ClusterError> {
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| nodes.fail_over_to(to));
+        let taken = loop {
+            if submits(nodes.node(to)) {
+                break begun.elapsed();
+            }
+            // Refused, as its answer says; or it took the role and no job.
+            let is_refused = asked.is_finished() && nodes.node(to).connect().is_err();
+            if is_refused || begun.elapsed() > SOON {
+                break begun.elapsed();
+            }
+            pause();
+        };
+        let panicked = || ClusterError::Failover("the one who asked panicked".to_owned());
+        asked.join().map_err(|_panic| panicked())?.map(|()| taken)
+    })
+}
+
+fn submits(cluster: &Cluster) -> bool {
+    let Ok(mut client) = cluster.connect() else { return false };
+    client::submit(&mut client, 1, 0.0).is_ok()
+}
+
+/// A candidate that is away while the master commits many batches, and then comes back: how many of
+/// them a second it takes, from its start on, beside how many the master made.
+pub(super) fn catch_up(
+    nodes: &Nodes,
+    setting: &Setting,
+    report: &mut Report,
+) -> Result<(), ClusterError> {
+    let behind = if setting.quick { BEHIND_QUICK } else { BEHIND };
+    // The last failover left the role with the first node, whatever their number.
+    let (master, standby, late) = (nodes.node(0), 1, 2);
+    nodes.wait_for_voters(standby)?;
+    nodes.node(late).abandon();
+    let before = position(nodes, standby, 0)?;
+    let begun = Instant::now();
+    // Each job of a lone client is a batch.
+    measure(master, Load { clients: 1, jobs: 1 }, Until::Jobs(behind))?;
+    let made_in = begun.elapsed();
+    let last = position(nodes, standby, 0)?;
+    let made = last.saturating_sub(before);
+    let begun = Instant::now();
+    nodes.node(late).launch()?;
+    while nodes.positions(standby)?[late].is_none_or(|position| position < last) {
+        if begun.elapsed() > SOON {
+            return Err(ClusterError::Failover("the candidate does not catch up".to_owned()));
+        }
+        pause();
+    }
+    let rate = |time: Duration| number(made) / time.as_secs_f64();
+    let caught = begun.elapsed();
+    report.add("replication.catch_up.batches", number(made), "batches");
+    report.add("replication.catch_up.time", ms(caught), "ms");
+    report.add_compared("replication.catch_up", rate(caught), "1/s", rate(made_in));
+    report.aim("replication.catch_up", Target::RatioAtLeast(1.0));
+    Ok(())
+}
+
+/// The number of the last entry in a node's log.
+fn position(nodes: &Nodes, standby: usize, of: usize) -> Result<u64, ClusterError> {
+    let told = nodes.positions(standby)?.get(of).copied().flatten();
+    told.ok_or_else(|| ClusterError::Failover("a node does not tell its position".to_owned()))
+}
+
+/// Median and worst of some times.
+fn tell(name: &str, mut times: Vec<Duration>, limit_ms: f64, report: &mut Report) {
+    times.sort_unstable();
+    let median = times.get(times.len() / 2).copied().unwrap_or_default();
+    report.add(name, ms(median), "ms");
+    report.add(format!("{name}.worst"), ms(times.pop().unwrap_or_default()), "ms");
+    report.aim(name, Target::ValueBelow(limit_ms));
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a bench makes far fewer than 2^52 batches")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
