@@ -19,13 +19,11 @@ const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 32] = [
+const VERBS: [(&str, &str, &str); 30] = [
     ("cluster", "command", CONSOLE),
     ("cluster", "copyfile", CONSOLE),
     ("cluster", "destroy", "remove the packages and the data directory of each node instead"),
     ("cluster", "epo", POWER),
-    ("cluster", "master-failover", "the master role cannot be moved yet"),
-    ("cluster", "masterfailover", "the master role cannot be moved yet"),
     ("cluster", "rename", "a cluster keeps the name that it was begun with"),
     ("cluster", "renew-crypto", "each node has a key of its own, which `noded enroll` makes anew"),
     ("cluster", "repair-disk-sizes", INSTANCES),

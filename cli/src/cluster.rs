@@ -2,6 +2,7 @@
 
 mod failover;
 mod info;
+mod status;
 mod verify;
 mod watcher;
 
@@ -43,6 +44,12 @@ pub(crate) enum Cluster {
     /// Asks the master for its queue and agents, or reads the files of a stopped one, which root
     /// may. Exit status 1 if something is in the way.
     CheckUpgrade,
+    /// Tell on one screen how the cluster stands, and what to do about what is wrong.
+    ///
+    /// Master, quorum, candidates with what they lack, queue, disk and journal, agents, certificates
+    /// and alarms, as the masterd of this machine knows them; a standby knows its own part, and where
+    /// the master is. Exit status 0 if all is well, 1 if there are alarms.
+    Status(status::StatusArguments),
     /// Show the parameters of the cluster.
     #[command(visible_alias = "show")]
     Info {
@@ -101,7 +108,7 @@ pub(crate) enum Cluster {
     ///
     /// Every node is asked first, and what they say is shown. Where the master of before lives, it
     /// lets running opcodes end and hands over.
-    #[command(visible_alias = "failover")]
+    #[command(visible_alias = "failover", alias = "masterfailover")]
     MasterFailover(failover::FailoverArguments),
     /// Tell by the exit status whether the master answers.
     MasterPing,
@@ -174,6 +181,7 @@ pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
             Err(become_masterd("init", options, session))
         }
         Cluster::CheckUpgrade => Err(become_masterd("check-upgrade", Vec::new(), session)),
+        Cluster::Status(arguments) => status::run(&arguments, session),
         Cluster::Info { json, roman } => info::run(json, roman, session),
         Cluster::Getmaster => getmaster(session),
         Cluster::Version => version(session),

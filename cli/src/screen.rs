@@ -10,8 +10,8 @@ use crate::error::{CliError, Exit};
 use crate::keys::{Keys, restore};
 use crate::session::pause;
 
-/// How often the list is drawn again: a reader sees no more, and the master hardly notices.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// How often a list is drawn again: a reader sees no more, and the master hardly notices.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 /// To a screen of its own, without a cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 /// Back to what was there before.
@@ -19,9 +19,10 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 /// Rows of a terminal that does not say how many it has.
 const USUAL_ROWS: usize = 24;
 
-/// Draws what `lines` gives, again and again; the first line stays on top when the rest does not
+/// Draws what `lines` gives, again and again, `interval` apart, in whole seconds; the first line stays on top when the rest does not
 /// fit, of which then the end is shown.
 pub(crate) fn show(
+    interval: Duration,
     mut lines: impl FnMut() -> Result<Vec<String>, CliError>,
 ) -> Result<(), CliError> {
     let keys = Keys::within_a_second();
@@ -29,7 +30,7 @@ pub(crate) fn show(
     draw(ENTER)?;
     let done = loop {
         let frame = lines().and_then(|lines| draw(&frame(&lines, rows())));
-        match frame.and_then(|()| is_over(keys.as_ref())) {
+        match frame.and_then(|()| is_over(keys.as_ref(), interval)) {
             Ok(false) => {}
             Ok(true) => break Ok(()),
             Err(error) => break Err(error),
@@ -41,12 +42,18 @@ pub(crate) fn show(
 
 /// Waits until the list is to be drawn again; whether the reader has seen enough. Any other key
 /// draws it at once.
-fn is_over(keys: Option<&Keys>) -> Result<bool, CliError> {
+fn is_over(keys: Option<&Keys>, interval: Duration) -> Result<bool, CliError> {
     let Some(keys) = keys else {
-        pause(INTERVAL);
+        pause(interval);
         return Ok(false);
     };
-    Ok(matches!(keys.next()?, Some(b'q' | b'Q')))
+    // Each look for a key waits a second.
+    for _ in 0..interval.as_secs().max(1) {
+        if let Some(key) = keys.next()? {
+            return Ok(matches!(key, b'q' | b'Q'));
+        }
+    }
+    Ok(false)
 }
 
 /// Ctrl-C leaves the screen as it was and ends the program.

@@ -9,6 +9,7 @@ mod args;
 use std::fmt;
 use std::time::Duration;
 
+use model::cluster_status::ClusterStatus;
 use model::ipam::IpamConfig;
 use model::opcode::ReasonEntry;
 use model::role_check::{RoleRequest, RoleTaken};
@@ -391,6 +392,9 @@ methods! {
         /// What is waived, and how long may be waited.
         request: RoleRequest;
     ] -> RoleTaken;
+
+    /// Tell how the cluster stands, as far as the one that is asked knows: also of a standby.
+    Query GantryClusterStatus [] -> ClusterStatus;
 
     /// The rules by which machines get addresses; null where none are set.
     Query GantryIpam [] -> Option<IpamConfig>;

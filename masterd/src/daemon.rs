@@ -183,7 +183,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     around.spawn("signals", hear_signals(ending.asked.clone(), broken.clone(), ends.clone()));
     around.spawn("allow-list", callers.clone().run(ends.clone()));
     let peers = serve_peers(options.peers, &identity, &callers, &house).await?;
-    let door = Door::new(house.clone());
+    let door = Door::new(house.clone(), clock.clone());
     let life = Life {
         options: options.clone(),
         clock,
@@ -270,6 +270,12 @@ async fn hear_signals(
 async fn vital(part: impl Future<Output = ()>, broken: CancellationToken) {
     let _guard = broken.drop_guard();
     part.await;
+}
+
+/// What follows a store of a node that is alone, for tests.
+#[cfg(test)]
+pub(crate) fn nobody(root: &std::path::Path) -> follow::Follower {
+    follow::Follower::of_nobody(root)
 }
 
 /// Id and name of this node, if it is the master.

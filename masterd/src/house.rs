@@ -25,6 +25,7 @@ use rpc::peer::{
     ControlService, EngineService, Gate, Hello, Here, PeerFailure, PeerRefusal, Purpose,
     RefusalReason, StoreId,
 };
+use stdx::file_system::Space;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -161,9 +162,15 @@ impl House {
         Here { cluster_uuid: self.cluster_uuid, store: self.book.here() }
     }
 
+    /// The room of the file system with the store; none where that cannot be told.
+    #[must_use]
+    pub fn space(&self) -> Option<Space> {
+        stdx::file_system::space(&self.data).ok()
+    }
+
     fn disk_free_mib(&self) -> u64 {
         // What cannot be told is not there.
-        stdx::file_system::space(&self.data).map_or(0, |space| space.free_mib)
+        self.space().map_or(0, |space| space.free_mib)
     }
 
     fn outside(&self) -> PeerPosition {

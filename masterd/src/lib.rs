@@ -8,7 +8,8 @@
 //! [`asking`] asks them and all agents before the role is taken;
 //! [`verify`] is what one looks for in a check; [`role`] holds the rules of who is master. Beside it:
 //! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`watcher`] submits jobs of
-//! the master's own, [`secrets`] holds what must not be in a job, [`ssconf`] what tools read in files,
+//! the master's own, [`secrets`] holds what must not be in a job, [`ssconf`] what tools read in files, [`status`] tells how
+//! the cluster stands,
 //! [`master_address`] takes the address that moves with the role, [`users`] knows names, [`metrics`]
 //! counts, [`bootstrap`] begins a cluster, [`daemon`] is the life of the process, [`options`] its
 //! command line, and [`upgrade`] tells whether it may be replaced.
@@ -37,6 +38,7 @@ pub mod metrics;
 pub mod query;
 pub mod secrets;
 pub mod ssconf;
+pub mod status;
 pub mod users;
 pub mod watcher;
 

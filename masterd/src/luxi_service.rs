@@ -92,6 +92,9 @@ impl Service for LuxiService {
             Request::GantryMasterFailover(call) => {
                 answer(call, async |_| Err(internal("GantryMasterFailover"))).await
             }
+            Request::GantryClusterStatus(call) => {
+                answer(call, async |_| Err(internal("GantryClusterStatus"))).await
+            }
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
         }
     }
@@ -185,6 +188,7 @@ fn changed_by(request: &Request) -> Option<String> {
         | Request::QueryConfigValues(_)
         | Request::QueryClusterInfo(_)
         | Request::QueryTags(_)
+        | Request::GantryClusterStatus(_)
         | Request::GantryIpam(_) => return None,
     };
     Some(of)

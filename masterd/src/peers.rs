@@ -63,6 +63,12 @@ impl PeerBook {
         Self { identity, cluster_uuid, pages: Arc::default() }
     }
 
+    /// The node that asks.
+    #[must_use]
+    pub fn identity(&self) -> &NodeIdentity {
+        &self.identity
+    }
+
     /// Says what store this machine has.
     pub fn set_here(&self, here: StoreId) {
         self.pages.write().here = here;

@@ -5,7 +5,7 @@
 //! operator can ask for, [`job`] what becomes of it; [`cluster`], [`group`], [`node`], [`tag`],
 //! [`machine`], [`ipam`] and [`rack`] are what jobs change, [`ssconf`] what of it every node keeps in
 //! files, [`filter`] the rules that hold jobs back; [`role_check`] tells whether a node may be
-//! master; [`document`] says under which key each is stored.
+//! master, [`cluster_status`] how the cluster stands; [`document`] says under which key each is stored.
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
@@ -20,6 +20,7 @@ pub mod job;
 pub mod opcode;
 
 pub mod cluster;
+pub mod cluster_status;
 pub mod enrol;
 pub mod filter;
 pub mod group;

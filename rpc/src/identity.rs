@@ -300,6 +300,14 @@ impl NodeIdentity {
         ends("the node's certificate", &self.certificate)
     }
 
+    /// Until when the certificate of the cluster's authority is valid.
+    ///
+    /// # Errors
+    /// The certificate cannot be read.
+    pub fn authority_ends(&self) -> Result<Timestamp, IdentityError> {
+        ends("the authority's certificate", &self.authority)
+    }
+
     pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }

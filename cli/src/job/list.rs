@@ -109,7 +109,7 @@ fn watch(arguments: &JobListArguments, chosen: &Chosen, session: &Session) -> Re
     let question = question(arguments, chosen)?;
     let board = board(arguments, true, session);
     let mut client = Some(session.connect()?);
-    screen::show(|| {
+    screen::show(screen::INTERVAL, || {
         let asked = match &mut client {
             Some(client) => ask(client, &question),
             None => session.reach().map_err(CliError::from).and_then(|mut fresh| {

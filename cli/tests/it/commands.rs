@@ -118,6 +118,18 @@ fn the_cluster() {
     ]));
 }
 
+#[test]
+fn status() {
+    insta::assert_snapshot!(transcript(&[
+        "cluster status",
+        "cluster queue drain",
+        "cluster status",
+        "cluster status --json",
+        "cluster status --interval 5",
+        "cluster status --watch --interval 0",
+    ]));
+}
+
 const RULES: &str = r#"{"max-nodes-in-rack": 28, "node-ipv4-pool": "10.69.0.0/20",
     "node-ipv4-range-size": 6, "node-ipv4-range-mask": 26, "node-ip-per-node": 3,
     "node-index-offset": 3, "bmc-ipv4-pool": "10.72.16.0/20", "bmc-ipv4-range-size": 5,

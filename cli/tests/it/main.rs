@@ -5,6 +5,7 @@ mod commands;
 mod failures;
 mod help;
 mod script;
+mod standing;
 mod terminal;
 mod toy;
 mod wire;

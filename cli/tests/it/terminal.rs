@@ -47,6 +47,15 @@ pub(crate) const JOBS: &str = concat!(
 
 /// Runs `gnt` on a terminal; gives the connection to it, with its first question answered.
 fn list(words: &[&str], term: &str) -> (std::process::Child, File, std::os::unix::net::UnixStream) {
+    answered(words, term, JOBS)
+}
+
+/// The same with another answer. There is no socket to connect to anew.
+fn answered(
+    words: &[&str],
+    term: &str,
+    answer: &str,
+) -> (std::process::Child, File, std::os::unix::net::UnixStream) {
     let root = tempfile::tempdir().unwrap();
     let socket = root.path().join("socket");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -62,7 +71,7 @@ fn list(words: &[&str], term: &str) -> (std::process::Child, File, std::os::unix
     let (mut stream, _) = listener.accept().unwrap();
     let mut request = Vec::new();
     BufReader::new(stream.try_clone().unwrap()).read_until(3, &mut request).unwrap();
-    stream.write_all(format!("{JOBS}\u{3}").as_bytes()).unwrap();
+    stream.write_all(format!("{answer}\u{3}").as_bytes()).unwrap();
     (child, File::from(pty.master), stream)
 }
 
@@ -106,6 +115,42 @@ fn a_key_ends_a_watched_list_and_is_not_shown() {
     assert_eq!(status.code(), Some(0), "{shown:?}");
     assert!(shown.ends_with("\x1b[?25h\x1b[?1049l") && !shown.contains('q'), "{shown:?}");
     assert!(after.contains(nix::sys::termios::LocalFlags::ECHO), "{after:?}");
+}
+
+fn status() -> String {
+    serde_json::json!({"success": true, "result": crate::standing::status(true)}).to_string()
+}
+
+#[test]
+fn a_status_on_a_terminal_has_colours_and_ends_with_its_alarms() {
+    let (mut child, mut terminal, _stream) = answered(&["cluster", "status"], "xterm", &status());
+    let shown = rest(&mut terminal);
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{shown:?}");
+    assert!(shown.starts_with("\x1b[31mtoy.example.com: 1 alarm"), "{shown:?}");
+    assert!(shown.contains("\x1b[31m! queue: it is drained"), "{shown:?}");
+}
+
+#[test]
+fn a_watched_status_outlives_its_masterd() {
+    let words = ["cluster", "status", "--watch", "--interval", "1"];
+    for typed in [true, false] {
+        let (mut child, mut terminal, stream) = answered(&words, "xterm", &status());
+        drop(stream);
+        read_until(&mut terminal, "masterd on this machine is away");
+        let code = match typed {
+            true => {
+                terminal.write_all(b"q").unwrap();
+                0
+            }
+            false => {
+                kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+                130
+            }
+        };
+        let shown = rest(&mut terminal);
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{shown:?}");
+        assert!(shown.ends_with("\x1b[?25h\x1b[?1049l"), "{shown:?}");
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+use crate::standing;
 use FieldKind::{Number, Other, Text, Unit};
 
 static JOBS: [FieldDefinition; 6] = [
@@ -186,6 +187,10 @@ impl Toy {
         *self.drained.lock() = drained;
     }
 
+    fn status(&self) -> model::cluster_status::ClusterStatus {
+        standing::status(*self.drained.lock())
+    }
+
     fn config_value(&self, name: &str) -> Value {
         match name {
             "master_node" => json!("n1.example.com"),
@@ -302,6 +307,7 @@ impl Service for Toy {
             Request::GantryMasterFailover(call) => {
                 answer(call, async |_| Ok(model::role_check::RoleTaken::refused("a toy"))).await
             }
+            Request::GantryClusterStatus(call) => answer(call, async |_| Ok(self.status())).await,
             Request::GantryIpam(call) => answer(call, async |_| Ok(None)).await,
             other => Answer::failure(&Exception::prereq(
                 format!("the toy has no {}", other.name()),

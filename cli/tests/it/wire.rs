@@ -228,7 +228,7 @@ fn what_is_not_in_gantry_is_refused_with_the_reason() {
         ("gnt-instance", "start web"),
         ("gnt-debug", "wconfd echo x"),
         ("gnt", "debug allocator x"),
-        ("gnt-cluster", "masterfailover --no-voting"),
+        ("gnt-cluster", "copyfile /etc/hosts"),
     ] {
         let told = crate::toy::gnt(program, "/nonexistent".into(), line, "");
         assert!(

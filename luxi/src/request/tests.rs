@@ -61,6 +61,7 @@ fn one_request_of_each_method_reads() {
         ("SetWatcherPause", "[1700000000.5]".to_owned()),
         ("GantryStageSecret", r#"["n1","hunter2"]"#.to_owned()),
         ("GantryMasterFailover", r#"[null,{"dry_run":true}]"#.to_owned()),
+        ("GantryClusterStatus", "[]".to_owned()),
         ("GantryIpam", "[]".to_owned()),
     ] {
         let request = args(method, &text);

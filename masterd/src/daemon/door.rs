@@ -4,14 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use luxi::method::{Class, GantryMasterFailover};
+use luxi::method::{Class, GantryClusterStatus, GantryMasterFailover};
 use luxi::{Answer, Caller, Request, Service, answer};
+use model::cluster_status::ClusterStatus;
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
 use model::role_check::{RoleRequest, RoleTaken};
 use model::{Exception, NodeName};
 use parking_lot::RwLock;
 use rpc::peer::control::TakeOver;
+use stdx::Clock;
 use stdx::daemon::chain;
 use stdx::metrics::Page;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +24,7 @@ use crate::lu::World;
 use crate::luxi_service::LuxiService;
 use crate::majority::Majority;
 use crate::metrics::Metrics;
+use crate::status::{self, Part};
 
 /// Who answers.
 #[derive(Debug, Clone)]
@@ -49,25 +52,36 @@ enum Voice {
 pub(crate) struct Door {
     me: NodeName,
     house: House,
+    clock: Clock,
     voice: Arc<RwLock<Voice>>,
+    /// What came of the last attempt to start as the master of before.
+    attempt: Arc<RwLock<Option<Arc<RoleTaken>>>>,
 }
 
 impl Door {
     /// A door behind which is no master yet.
-    pub(crate) fn new(house: House) -> Self {
+    pub(crate) fn new(house: House, clock: Clock) -> Self {
         let nobody = Voice::Elsewhere { master: None, here: "about to start" };
-        Self { me: house.node.clone(), house, voice: Arc::new(RwLock::new(nobody)) }
+        let (me, voice) = (house.node.clone(), Arc::new(RwLock::new(nobody)));
+        Self { me, house, clock, voice, attempt: Arc::default() }
     }
 
     /// From here on the master of `world` answers, until it is `over`.
     pub(crate) fn open(&self, world: Arc<World>, over: CancellationToken) {
         let service = LuxiService::new(Arc::clone(&world));
         *self.voice.write() = Voice::Master { service, world, over };
+        *self.attempt.write() = None;
     }
 
     /// From here on everybody is told that this process is `here`, and no master.
     pub(crate) fn point_to(&self, master: Option<NodeName>, here: &'static str) {
         *self.voice.write() = Voice::Elsewhere { master, here };
+    }
+
+    /// From here on who asks for the status is told what came of an attempt to start as the master
+    /// of before.
+    pub(crate) fn tell_attempt(&self, left: &RoleTaken) {
+        *self.attempt.write() = Some(Arc::new(left.clone()));
     }
 
     /// What the master here works on, where there is one.
@@ -81,6 +95,18 @@ impl Door {
     /// The numbers of this moment.
     pub(crate) fn page(&self, metrics: &Metrics) -> Page {
         crate::metrics::page(self.world().as_deref(), metrics)
+    }
+
+    /// How the cluster stands, as far as it is known here.
+    async fn status(&self) -> ClusterStatus {
+        let part = match &*self.voice.read() {
+            Voice::Master { world, .. } => Part::Master(Arc::clone(world)),
+            Voice::Elsewhere { master, .. } => Part::Other {
+                starting: master.as_ref() == Some(&self.me),
+                attempt: self.attempt.read().clone(),
+            },
+        };
+        status::collect(&self.house, part, &self.clock).await
     }
 
     /// Has a node take the role: this one, or one that is asked to.
@@ -141,6 +167,11 @@ impl Service for Door {
         let request = match request {
             Request::GantryMasterFailover(call) => {
                 return answer(call, |call| self.fail_over(call)).await;
+            }
+            // It is asked for most where there is no master.
+            Request::GantryClusterStatus(call) => {
+                let status = async |_: GantryClusterStatus| Ok(self.status().await);
+                return answer(call, status).await;
             }
             other => other,
         };

@@ -43,6 +43,12 @@ impl View {
         self.jobs.read().values().any(|job| is(job))
     }
 
+    /// The first job, by its id, of which `is` holds.
+    #[must_use]
+    pub fn first(&self, is: impl Fn(&Job) -> bool) -> Option<Arc<Job>> {
+        self.jobs.read().values().find(|job| is(job)).cloned()
+    }
+
     /// How many jobs there are.
     #[must_use]
     pub fn len(&self) -> usize {

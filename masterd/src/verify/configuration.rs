@@ -10,7 +10,7 @@ use crate::config::Config;
 
 /// Days before the end of a certificate from which it is an error, and from which it is a warning;
 /// Ganeti's.
-const CERTIFICATE_DAYS: (i64, i64) = (7, 30);
+pub const CERTIFICATE_DAYS: (i64, i64) = (7, 30);
 const SECONDS_PER_DAY: i64 = 86_400;
 
 /// What is wrong with the configuration.

@@ -11,7 +11,7 @@ use super::{Code, Finding, simulated};
 /// How far a node's clock may be from the master's, in seconds; Ganeti's.
 pub const CLOCK_SKEW_MAX_SECONDS: i64 = 150;
 /// Free space on a node's disk below which it is told of, in hundredths of it.
-const DISK_FREE_MIN_PERCENT: u64 = 5;
+pub const DISK_FREE_MIN_PERCENT: u64 = 5;
 
 /// What a node should hold.
 #[derive(Debug, Clone)]

@@ -65,6 +65,8 @@ const CORES: &[&str] = &[
     "masterd/src/role/taking.rs",
     "masterd/src/ssconf/nodes.rs",
     "masterd/src/verify.rs",
+    "masterd/src/status/alarms.rs",
+    "masterd/src/status/members.rs",
     "masterd/src/watcher/alarms.rs",
     "masterd/src/watcher/rules.rs",
     "masterd/src/lu/node/change.rs",

@@ -82,6 +82,9 @@ impl Life {
                 let check = taken.check.iter().flat_map(RoleCheck::lines);
                 let lines: Vec<_> = std::iter::once(taken.message.clone()).chain(check).collect();
                 tracing::warn!("{}", lines.join("\n"));
+                if attempt == Attempt::Start {
+                    self.door.tell_attempt(&taken);
+                }
                 tell(Ok(taken));
                 None
             }

@@ -1,0 +1,246 @@
+//! How the cluster stands, for `gnt cluster status`: collected where the process lives, whatever it
+//! is at the moment. Serves operators, beside `luxi_service`.
+//!
+//! Nothing here waits for another machine, for a commit, or for a lock that lasts, so that it answers
+//! when nothing else does.
+
+pub mod alarms;
+pub mod members;
+
+use std::sync::Arc;
+
+use engine::Engine;
+use model::cluster::{Cluster, Role};
+use model::cluster_status::{
+    AgentUnreached, AgentsStatus, CertificateOwner, CertificateStatus, ClusterStatus, MasterStatus,
+    OldestJob, ProcessSeat, QueueStatus, StandbyStatus, StoreHealth, StoreStatus,
+};
+use model::node::NodeRole;
+use model::role_check::RoleTaken;
+use model::{JobStatus, Timestamp, document};
+use queue_format::{Backlog, Epoch, Fill, Health, Key, Position};
+use serde::de::DeserializeOwned;
+use stdx::Clock;
+
+use crate::house::{House, Seat};
+use crate::lu::World;
+
+/// What the process is, as its clients are told.
+#[derive(Debug)]
+pub(crate) enum Part {
+    /// A master.
+    Master(Arc<World>),
+    /// Something else.
+    Other {
+        /// Whether it was the master last, where the log does not tell.
+        starting: bool,
+        /// What came of its last attempt to start.
+        attempt: Option<Arc<RoleTaken>>,
+    },
+}
+
+/// How the cluster stands, as far as this process knows.
+pub(crate) async fn collect(house: &House, part: Part, clock: &Clock) -> ClusterStatus {
+    let now = Timestamp::from_micros(clock.now_micros());
+    let seat = house.seat();
+    let place = house.clone();
+    let mut seen = nothing(house, now);
+    let space = stdx::apart(move || place.space()).await.ok().flatten();
+    let watched = match (part, seat) {
+        (Part::Master(world), _) => {
+            of_master(&mut seen, &world);
+            world.alarms.all()
+        }
+        (Part::Other { starting, attempt }, Seat::Standby(engine)) => {
+            of_standby(&mut seen, &engine, starting, attempt).await;
+            Arc::default()
+        }
+        // Between two states; it is over in a moment.
+        (Part::Other { .. }, Seat::Master { .. }) => {
+            seen.seat = ProcessSeat::Starting;
+            Arc::default()
+        }
+        (Part::Other { .. }, Seat::Outside) => Arc::default(),
+    };
+    if let (Some(store), Some(space)) = (&mut seen.store, space) {
+        store.disk_free_mib = Some(space.free_mib);
+        store.disk_mib = Some(space.total_mib);
+    }
+    seen.alarms = alarms::alarms(&seen, &watched);
+    seen
+}
+
+fn nothing(house: &House, now: Timestamp) -> ClusterStatus {
+    ClusterStatus {
+        cluster: None,
+        node: house.node.clone(),
+        seat: ProcessSeat::Outside,
+        now,
+        master: None,
+        quorum: None,
+        candidates: Vec::new(),
+        standby: None,
+        queue: None,
+        store: None,
+        agents: None,
+        certificates: certificates(house),
+        watcher_paused_until: None,
+        alarms: Vec::new(),
+    }
+}
+
+fn certificates(house: &House) -> Vec<CertificateStatus> {
+    let identity = house.book.identity();
+    let own = CertificateOwner::Node(identity.name().clone());
+    let ends = [(own, identity.ends()), (CertificateOwner::Authority, identity.authority_ends())];
+    let held = ends.into_iter().filter_map(|(owner, ends)| match ends {
+        Ok(ends) => Some(CertificateStatus { owner, ends }),
+        Err(error) => {
+            tracing::error!(%error, ?owner, "it is not known when a certificate ends");
+            None
+        }
+    });
+    held.collect()
+}
+
+fn master(role: &Role) -> MasterStatus {
+    let Role { master, term, node, since } = role;
+    let epoch = Epoch { term: *term, node: *node }.to_string();
+    MasterStatus { node: master.clone(), epoch, since: *since }
+}
+
+fn of_master(seen: &mut ClusterStatus, world: &World) {
+    let config = world.published.snapshot().config;
+    let standing = world.commits.engine().map(|engine| (engine.member(), engine.standing()));
+    let contacts = world.contacts.all();
+    let admitted = world.commits.admit();
+    seen.seat = ProcessSeat::Master;
+    seen.cluster = Some(config.cluster.cluster_name.clone());
+    seen.master = Some(master(&config.role));
+    seen.quorum = Some(match &standing {
+        Some((own, standing)) => members::quorum(standing, *own, admitted),
+        None => members::lone_quorum(seen.node.as_str(), admitted),
+    });
+    let standing = standing.map(|(_, standing)| standing);
+    seen.candidates = members::candidates(&config, standing.as_ref(), &contacts, seen.now);
+    seen.queue = Some(queue(world));
+    let fill = world.commits.journal_fill();
+    let (health, backlog) = (world.commits.health(), world.commits.backlog());
+    seen.store = Some(store(&health, world.commits.position(), backlog, fill, seen.now));
+    let is_offline = |role| role == NodeRole::Offline;
+    let called = config.nodes.values().filter(|node| !is_offline(node.role));
+    let found = called.filter_map(|node| Some((node, contacts.get(&node.name)?)));
+    let mut agents = AgentsStatus { reached: 0, unreached: Vec::new(), offline: 0 };
+    for (node, contact) in found {
+        match &contact.failure {
+            None => agents.reached += 1,
+            Some(why) => agents.unreached.push(AgentUnreached {
+                node: node.name.clone(),
+                since: contact.since,
+                why: why.clone(),
+            }),
+        }
+    }
+    agents.offline = number(config.nodes.values().filter(|node| is_offline(node.role)).count());
+    seen.agents = Some(agents);
+    seen.watcher_paused_until = config.cluster.watcher_pause.filter(|until| *until > seen.now);
+}
+
+fn queue(world: &World) -> QueueStatus {
+    let mut status = QueueStatus {
+        running: 0,
+        waiting: 0,
+        queued: 0,
+        oldest: None,
+        drained: world.published.is_drained(),
+    };
+    let mut live = 0;
+    for (of, number) in world.published.jobs.tally().now() {
+        match of {
+            JobStatus::Running => status.running += number,
+            JobStatus::Waiting => status.waiting += number,
+            JobStatus::Queued => status.queued += number,
+            _ => {}
+        }
+        live += if of.is_final() { 0 } else { number };
+    }
+    // Where nothing is live, there is no need to look for it.
+    let oldest = (live > 0).then(|| world.published.jobs.first(|job| !job.status().is_final()));
+    status.oldest =
+        oldest.flatten().map(|job| OldestJob { job: job.id, since: job.received_timestamp });
+    status
+}
+
+fn store(
+    health: &Health,
+    position: Position,
+    backlog: Backlog,
+    fill: Fill,
+    now: Timestamp,
+) -> StoreStatus {
+    StoreStatus {
+        health: match health {
+            Health::Good => StoreHealth::Good,
+            Health::DiskFull { path, since, reason } => StoreHealth::DiskFull {
+                since: members::before(now, number_of_ms(since.elapsed())),
+                reason: format!("`{}`: {reason}", path.display()),
+            },
+            Health::Failed { reason } => StoreHealth::Failed { reason: reason.clone() },
+        },
+        position: position.to_string(),
+        disk_free_mib: None,
+        disk_mib: None,
+        journal_used_bytes: fill.used_bytes,
+        journal_bytes: fill.bytes,
+        files_lag_keys: number(backlog.file_lag_keys),
+        files_lag_bytes: number(backlog.file_lag_bytes),
+    }
+}
+
+fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+fn number_of_ms(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+async fn of_standby(
+    seen: &mut ClusterStatus,
+    engine: &Arc<Engine>,
+    starting: bool,
+    attempt: Option<Arc<RoleTaken>>,
+) {
+    let reading = Arc::clone(engine);
+    let read = move || {
+        (newest::<Role>(&reading, document::ROLE), newest::<Cluster>(&reading, document::CLUSTER))
+    };
+    let (role, cluster) = stdx::apart(read).await.unwrap_or_default();
+    seen.cluster = cluster.map(|cluster| cluster.cluster_name);
+    seen.master = role.as_ref().map(master);
+    let standing = engine.standing();
+    let master = role.as_ref().map(|role| role.master.as_str());
+    let (quorum, candidates) = members::followed(&standing, master);
+    (seen.quorum, seen.candidates) = (Some(quorum), candidates);
+    // The log knows sooner than clients are told that another node has the role.
+    let starting = master.map_or(starting, |master| master == seen.node.as_str());
+    seen.seat = if starting { ProcessSeat::Starting } else { ProcessSeat::Standby };
+    let known = members::standby(&standing, seen.node.as_str(), master, starting);
+    let attempt = attempt.filter(|_| starting).map(|taken| RoleTaken::clone(&taken));
+    seen.standby = Some(StandbyStatus { attempt, ..known });
+    let (backlog, fill) = (engine.backlog(), engine.journal_fill());
+    let health = match standing.stopped {
+        Some(reason) => Health::Failed { reason },
+        None => engine.health(),
+    };
+    seen.store = Some(store(&health, standing.applied, backlog, fill, seen.now));
+}
+
+/// A document as the log has it, committed or not; none where it does not read, which others tell.
+fn newest<T: DeserializeOwned>(engine: &Engine, name: &str) -> Option<T> {
+    let key = Key::parse(name).expect("the name of a document is a key");
+    serde_json::from_slice(&engine.newest(&key).ok()??).ok()
+}
+
+#[cfg(test)]
+mod tests;

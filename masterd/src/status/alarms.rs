@@ -1,0 +1,316 @@
+//! Core: what somebody should do something about, by how the cluster stands. docs/failover.md has
+//! the same list.
+
+use model::Timestamp;
+use model::cluster_status::{
+    AlarmStatus, CandidateSeat, CandidateStatus, CertificateOwner, CertificateStatus,
+    ClusterStatus, HEARD_WITHIN_MS, ProcessSeat, QuorumStatus, StandbyStatus, StoreHealth,
+    StoreStatus,
+};
+
+use super::members::before;
+use crate::verify::configuration::CERTIFICATE_DAYS;
+use crate::verify::node::DISK_FREE_MIN_PERCENT;
+use crate::watcher::alarms::{Alarm, Subject};
+
+/// Entries that a candidate may lack for a while: what is decided in a moment.
+pub const BEHIND_MAX: u64 = 1_000;
+/// Seconds that a new candidate may take to get its copy: the master invites it within a second,
+/// and tries again every five.
+pub const NOT_YET_SECONDS: i64 = 60;
+/// Percent of the journal that may be in use: from here on it is the file writer, or a member that
+/// is far behind, that keeps it from being written anew.
+pub const JOURNAL_MAX_PERCENT: u64 = 80;
+/// Bytes of files that may wait to be written: half of what holds up new work.
+pub const FILES_LAG_BYTES_MAX: u64 = 32 << 20;
+
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// A kind of alarm; the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// No majority of the voters answers the master.
+    MajorityLost,
+    /// The master of before is not confirmed.
+    NotConfirmed,
+    /// A standby hears no leader.
+    LeaderSilent,
+    /// A store commits nothing any more.
+    StoreFailed,
+    /// The disk takes no files.
+    DiskFull,
+    /// One voter more that goes ends commits.
+    MajorityThin,
+    /// A candidate does not answer.
+    CandidateUnreachable,
+    /// A candidate lacks much.
+    CandidateBehind,
+    /// A candidate has no copy.
+    CandidateMissing,
+    /// Too few candidates.
+    Pool,
+    /// Little room is left.
+    DiskLow,
+    /// Little of the journal is left.
+    Journal,
+    /// Files are written too slowly.
+    Files,
+    /// A certificate ends.
+    Certificate,
+    /// An agent does not answer.
+    Agent,
+    /// An agent does not serve its rack's newest document.
+    Document,
+    /// No new jobs are taken.
+    Drained,
+    /// The watcher does nothing.
+    WatcherPaused,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 18] = [
+        Self::MajorityLost,
+        Self::NotConfirmed,
+        Self::LeaderSilent,
+        Self::StoreFailed,
+        Self::DiskFull,
+        Self::MajorityThin,
+        Self::CandidateUnreachable,
+        Self::CandidateBehind,
+        Self::CandidateMissing,
+        Self::Pool,
+        Self::DiskLow,
+        Self::Journal,
+        Self::Files,
+        Self::Certificate,
+        Self::Agent,
+        Self::Document,
+        Self::Drained,
+        Self::WatcherPaused,
+    ];
+
+    /// The word in answers and documents.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::MajorityLost => "majority-lost",
+            Self::NotConfirmed => "not-confirmed",
+            Self::LeaderSilent => "leader-silent",
+            Self::StoreFailed => "store-failed",
+            Self::DiskFull => "disk-full",
+            Self::MajorityThin => "majority-thin",
+            Self::CandidateUnreachable => "candidate-unreachable",
+            Self::CandidateBehind => "candidate-behind",
+            Self::CandidateMissing => "candidate-missing",
+            Self::Pool => "pool",
+            Self::DiskLow => "disk-low",
+            Self::Journal => "journal",
+            Self::Files => "files",
+            Self::Certificate => "certificate",
+            Self::Agent => "agent",
+            Self::Document => "document",
+            Self::Drained => "drained",
+            Self::WatcherPaused => "watcher-paused",
+        }
+    }
+}
+
+/// One that was found, before it is put in order.
+type Found = (Kind, AlarmStatus);
+
+fn alarm(
+    kind: Kind,
+    what: impl Into<String>,
+    since: Option<Timestamp>,
+    text: impl Into<String>,
+    todo: impl Into<String>,
+) -> Found {
+    let kind_word = kind.word().to_owned();
+    let (what, text, todo) = (what.into(), text.into(), todo.into());
+    (kind, AlarmStatus { kind: kind_word, what, since, text, todo })
+}
+
+/// All alarms, the worst first; `watched` are those that the watcher raised.
+#[must_use]
+pub fn alarms(seen: &ClusterStatus, watched: &[Alarm]) -> Vec<AlarmStatus> {
+    let is_master = seen.seat == ProcessSeat::Master;
+    let mut found = Vec::new();
+    found.extend(
+        seen.quorum.iter().filter(|_| is_master).flat_map(|quorum| of_quorum(quorum, seen)),
+    );
+    found.extend(seen.standby.iter().filter_map(|standby| of_standby(standby, seen)));
+    found.extend(seen.store.iter().flat_map(|store| of_store(store, seen)));
+    let candidates = seen.candidates.iter().filter(|_| is_master);
+    found.extend(candidates.filter_map(|candidate| of_candidate(candidate, seen.now)));
+    found.extend(watched.iter().map(of_watcher));
+    found.extend(seen.certificates.iter().filter_map(|held| of_certificate(held, seen.now)));
+    if seen.queue.as_ref().is_some_and(|queue| queue.drained) {
+        let todo = "`gnt cluster queue undrain` opens it again";
+        found.push(alarm(
+            Kind::Drained,
+            "queue",
+            None,
+            "it is drained: no new jobs are taken",
+            todo,
+        ));
+    }
+    if let Some(until) = seen.watcher_paused_until {
+        let text = format!("it is paused until {until}: nothing is mended by itself");
+        let todo = "`gnt cluster watcher continue` lets it go on";
+        found.push(alarm(Kind::WatcherPaused, "watcher", None, text, todo));
+    }
+    found.sort_by_key(|(kind, _)| *kind);
+    found.into_iter().map(|(_, alarm)| alarm).collect()
+}
+
+fn of_quorum(quorum: &QuorumStatus, seen: &ClusterStatus) -> Option<Found> {
+    let (heard, voters, needed) = (quorum.heard?, quorum.voters.len(), quorum.needed);
+    if quorum.majority == Some(false) {
+        let since = quorum.heard_ms.map(|ms| before(seen.now, ms));
+        let text = format!(
+            "no majority answers: {heard} of {voters} voters were heard, {needed} are needed; changes \
+             are refused, and what is shown may be old"
+        );
+        let todo = "start masterd on the voters that are unreachable, or mend their network; it goes \
+                    on by itself";
+        return Some(alarm(Kind::MajorityLost, "quorum", since, text, todo));
+    }
+    // All heard is as good as it gets, whatever their number.
+    let thin = heard < voters && heard <= needed;
+    let text = format!(
+        "{heard} of {voters} voters were heard, and {needed} are needed: one more that goes stops \
+         the cluster"
+    );
+    let todo = "bring the voters back that are unreachable; for one that is away for long, `gnt node \
+                modify --offline yes NODE`, and another takes its place";
+    thin.then(|| alarm(Kind::MajorityThin, "quorum", None, text, todo))
+}
+
+fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
+    let since = standby.heard_ms.map(|ms| before(seen.now, ms));
+    if seen.seat == ProcessSeat::Starting {
+        let text = format!("{} was the master last, and may not start yet", seen.node);
+        let todo = "see below what every node said and what to do; it goes on by itself when enough \
+                    answer";
+        return Some(alarm(Kind::NotConfirmed, "master", since, text, todo));
+    }
+    if standby.heard_ms.is_some_and(|ms| ms <= HEARD_WITHIN_MS) {
+        return None;
+    }
+    let text = match &seen.master {
+        Some(master) => format!("the master, {}, is not heard here", master.node),
+        None => "no master is heard here".to_owned(),
+    };
+    let todo = "look at its node, and start masterd there or mend the network; if it is gone, `gnt \
+                cluster master-failover` here makes this node the master";
+    Some(alarm(Kind::LeaderSilent, "master", since, text, todo))
+}
+
+fn of_store(store: &StoreStatus, seen: &ClusterStatus) -> Vec<Found> {
+    let (what, mut found) = (format!("store of {}", seen.node), Vec::new());
+    match &store.health {
+        StoreHealth::Good => found.extend(disk_low(store, &what)),
+        StoreHealth::DiskFull { since, reason } => {
+            let text = format!("the disk takes no files, and new work is refused: {reason}");
+            let todo = "make room, or make it writable; it goes on by itself";
+            found.push(alarm(Kind::DiskFull, &what, Some(*since), text, todo));
+        }
+        StoreHealth::Failed { reason } => {
+            let text = format!("nothing is committed here any more: {reason}");
+            let todo = "look at the disk and at the log of masterd, then start masterd anew";
+            found.push(alarm(Kind::StoreFailed, &what, None, text, todo));
+        }
+    }
+    let StoreStatus { journal_used_bytes: used, journal_bytes: all, .. } = *store;
+    if used.saturating_mul(100) > all.saturating_mul(JOURNAL_MAX_PERCENT) {
+        let percent = used.saturating_mul(100).checked_div(all).unwrap_or(100);
+        let text = format!("{percent} % of the journal cannot be written anew yet");
+        let todo = "the disk does not keep up with what is written: see what else uses it; if this \
+                    lasts, a larger journal bears longer loads";
+        found.push(alarm(Kind::Journal, &what, None, text, todo));
+    }
+    if store.files_lag_bytes > FILES_LAG_BYTES_MAX {
+        let (keys, mib) = (store.files_lag_keys, store.files_lag_bytes >> 20);
+        let text = format!("{keys} committed documents ({mib} MiB) wait to be written as files");
+        let todo = "nothing is lost, the journal has them; see what else uses the disk";
+        found.push(alarm(Kind::Files, &what, None, text, todo));
+    }
+    found
+}
+
+fn disk_low(store: &StoreStatus, what: &str) -> Option<Found> {
+    let (free, all) = store.disk_free_mib.zip(store.disk_mib)?;
+    let low = free.saturating_mul(100) < all.saturating_mul(DISK_FREE_MIN_PERCENT);
+    let text = format!("{free} of {all} MiB are free, less than {DISK_FREE_MIN_PERCENT} %");
+    let todo = "make room: `gnt job autoarchive` and removing archived jobs help, as does a larger \
+                disk";
+    low.then(|| alarm(Kind::DiskLow, what, None, text, todo))
+}
+
+fn of_candidate(candidate: &CandidateStatus, now: Timestamp) -> Option<Found> {
+    let CandidateStatus { node, seat, since, .. } = candidate;
+    let what = format!("candidate {node}");
+    if *seat == CandidateSeat::NotYet {
+        let patience = now.plus_seconds(-NOT_YET_SECONDS);
+        let late = since.is_none_or(|since| since <= patience);
+        let todo = format!(
+            "start masterd on {node} with `--peers`, and see in the log of the master why it could \
+             not be invited; or `gnt node modify -C no {node}`"
+        );
+        let text = "it has no copy of the store, and could not be the master";
+        return late.then(|| alarm(Kind::CandidateMissing, what, *since, text, todo));
+    }
+    if candidate.unreachable {
+        let todo = format!(
+            "start masterd on {node}, or mend its network; if the machine is away for long, `gnt node \
+             modify --offline yes {node}`"
+        );
+        let text = "its masterd does not answer";
+        return Some(alarm(Kind::CandidateUnreachable, what, *since, text, todo));
+    }
+    let behind = candidate.behind.filter(|behind| *behind > BEHIND_MAX)?;
+    let text = format!("it lacks {behind} entries of the log");
+    let todo = format!(
+        "wait, if the number falls; else look at disk and network of {node}, and at the log of its \
+         masterd"
+    );
+    Some(alarm(Kind::CandidateBehind, what, None, text, todo))
+}
+
+fn of_watcher(raised: &Alarm) -> Found {
+    let kind = match raised.what {
+        Subject::Pool => Kind::Pool,
+        Subject::Agent(_) => Kind::Agent,
+        Subject::Document(_) => Kind::Document,
+    };
+    let Alarm { what, since, text, todo } = raised;
+    alarm(kind, what.to_string(), Some(*since), text, todo)
+}
+
+fn of_certificate(held: &CertificateStatus, now: Timestamp) -> Option<Found> {
+    let left = held.ends.seconds() - now.seconds();
+    let days = left.div_euclid(SECONDS_PER_DAY);
+    let text = match left {
+        ..0 => format!("it ended at {}: nobody accepts it any more", held.ends),
+        _ => format!("it ends in {days} days, at {}", held.ends),
+    };
+    let (what, todo) = match &held.owner {
+        CertificateOwner::Authority => (
+            "certificate of the authority".to_owned(),
+            "all others end with it; this version cannot renew it: plan a new cluster before then"
+                .to_owned(),
+        ),
+        CertificateOwner::Node(node) => (
+            format!("certificate of {node}"),
+            format!(
+                "move the role away from {node} if it is the master, then `noded enroll` there and \
+                 `gnt node add --readd {node}` give it a new one"
+            ),
+        ),
+    };
+    (days < CERTIFICATE_DAYS.1).then(|| alarm(Kind::Certificate, what, None, text, todo))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! Core: the candidates and the quorum, as the process that tells knows them.
+
+use std::collections::HashMap;
+
+use engine::{Follower, LEASE_MS, Members, Standing};
+use model::Timestamp;
+use model::cluster_status::{
+    CandidateSeat, CandidateStatus, HEARD_WITHIN_MS, QuorumStatus, StandbyStatus,
+};
+use model::node::{Node, NodeRole};
+use queue_format::Refusal;
+
+use crate::config::Config;
+use crate::exchange::contact::Contact;
+
+const MICROS_PER_MS: i64 = 1_000;
+
+/// The moment `ms` milliseconds before `now`.
+#[must_use]
+pub fn before(now: Timestamp, ms: u64) -> Timestamp {
+    let micros = i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(MICROS_PER_MS);
+    Timestamp::from_micros(now.micros().saturating_sub(micros))
+}
+
+fn is_heard(ms: Option<u64>) -> bool {
+    ms.is_some_and(|ms| ms <= HEARD_WITHIN_MS)
+}
+
+/// Who holds the store of the master's cluster, or should; `standing` is none where the master is
+/// alone.
+#[must_use]
+pub fn candidates(
+    config: &Config,
+    standing: Option<&Standing>,
+    contacts: &HashMap<model::NodeName, Contact>,
+    now: Timestamp,
+) -> Vec<CandidateStatus> {
+    let is_member = |node: &Node| {
+        let ids = node.member.as_ref().map(|member| member.id).zip(standing);
+        ids.is_some_and(|(id, standing)| standing.members.nodes.contains_key(&id))
+    };
+    let belongs =
+        |node: &Node| config.is_master(node) || node.role == NodeRole::Candidate || is_member(node);
+    let nodes = config.nodes.values().filter(|node| belongs(node));
+    let of = |node| match config.is_master(node) {
+        true => own(node),
+        false => candidate(node, standing, contacts.get(&node.name), now),
+    };
+    nodes.map(|node| of(node)).collect()
+}
+
+/// The master, which lacks nothing and need not be heard.
+fn own(node: &Node) -> CandidateStatus {
+    CandidateStatus {
+        node: node.name.to_string(),
+        seat: CandidateSeat::Voter,
+        master: true,
+        behind: Some(0),
+        heard_ms: None,
+        unreachable: false,
+        since: None,
+    }
+}
+
+fn candidate(
+    node: &Node,
+    standing: Option<&Standing>,
+    contact: Option<&Contact>,
+    now: Timestamp,
+) -> CandidateStatus {
+    let id = node.member.as_ref().map(|member| member.id);
+    let seat = id.zip(standing).and_then(|(id, standing)| seat(&standing.members, id));
+    let Some((id, seat)) = seat else {
+        return CandidateStatus {
+            node: node.name.to_string(),
+            seat: CandidateSeat::NotYet,
+            master: false,
+            behind: None,
+            heard_ms: None,
+            unreachable: contact.is_some_and(|contact| contact.failure.is_some()),
+            since: Some(node.mtime),
+        };
+    };
+    // Who can never be master and votes is there for nothing else.
+    let seat = match seat {
+        CandidateSeat::Voter if !node.master_capable => CandidateSeat::Witness,
+        seat => seat,
+    };
+    let follower = standing.and_then(|standing| standing.followers.get(&id).copied());
+    let Follower { heard_ms, behind } = follower.unwrap_or_default();
+    let unreachable = !is_heard(heard_ms);
+    CandidateStatus {
+        node: node.name.to_string(),
+        seat,
+        master: false,
+        behind: follower.map(|_| behind),
+        heard_ms,
+        unreachable,
+        since: heard_ms.filter(|_| unreachable).map(|ms| before(now, ms)),
+    }
+}
+
+fn seat(members: &Members, id: u64) -> Option<(u64, CandidateSeat)> {
+    match (members.voters.contains(&id), members.nodes.contains_key(&id)) {
+        (true, _) => Some((id, CandidateSeat::Voter)),
+        (false, true) => Some((id, CandidateSeat::Learner)),
+        (false, false) => None,
+    }
+}
+
+fn voters(members: &Members) -> Vec<String> {
+    let name = |id: &u64| members.nodes.get(id).cloned().unwrap_or_else(|| format!("member {id}"));
+    let mut voters: Vec<String> = members.voters.iter().map(name).collect();
+    voters.sort();
+    voters
+}
+
+fn majority_of(voters: usize) -> usize {
+    voters / 2 + 1
+}
+
+/// Who decides what a master commits whose member is `own`; `admitted` is what its store says of
+/// new work.
+#[must_use]
+pub fn quorum(standing: &Standing, own: u64, admitted: Result<(), Refusal>) -> QuorumStatus {
+    let members = &standing.members;
+    let follows = |id: &u64| standing.followers.get(id).and_then(|follower| follower.heard_ms);
+    let majority = standing.takes_proposals().is_some();
+    // A majority that is lost was lost when a lease ended, which is sooner than anyone counts as
+    // unreachable: those who answered since are the ones that are left.
+    let within = if majority { HEARD_WITHIN_MS } else { LEASE_MS };
+    let is_heard = |id: &u64| *id == own || follows(id).is_some_and(|ms| ms <= within);
+    let heard = members.voters.iter().filter(|id| is_heard(id)).count();
+    let lost = "no majority of the voters answers".to_owned();
+    QuorumStatus {
+        voters: voters(members),
+        needed: majority_of(members.voters.len()),
+        heard: Some(heard),
+        majority: Some(majority),
+        heard_ms: standing.heard_ms,
+        refusing: match admitted {
+            _ if !majority => Some(lost),
+            admitted => refusing(admitted),
+        },
+    }
+}
+
+/// Why new work is refused. What only has to wait for its turn is not.
+fn refusing(admitted: Result<(), Refusal>) -> Option<String> {
+    admitted.err().filter(|refusal| *refusal != Refusal::Busy).map(|refusal| refusal.to_string())
+}
+
+/// The quorum of a master whose store no other node has: itself.
+#[must_use]
+pub fn lone_quorum(node: &str, admitted: Result<(), Refusal>) -> QuorumStatus {
+    QuorumStatus {
+        voters: vec![node.to_owned()],
+        needed: 1,
+        heard: Some(1),
+        majority: Some(true),
+        heard_ms: Some(0),
+        refusing: refusing(admitted),
+    }
+}
+
+/// What a member that follows knows of the others: who they are.
+#[must_use]
+pub fn followed(standing: &Standing, master: Option<&str>) -> (QuorumStatus, Vec<CandidateStatus>) {
+    let members = &standing.members;
+    let voters = voters(members);
+    let quorum = QuorumStatus {
+        needed: majority_of(voters.len()),
+        voters,
+        heard: None,
+        majority: None,
+        heard_ms: None,
+        refusing: None,
+    };
+    let leader = leader(standing);
+    let candidates = members.nodes.iter().map(|(id, node)| {
+        let seat = seat(members, *id).map_or(CandidateSeat::NotYet, |(_, seat)| seat);
+        let leads = leader.as_ref() == Some(node);
+        CandidateStatus {
+            node: node.clone(),
+            seat,
+            master: master == Some(node.as_str()),
+            behind: None,
+            heard_ms: standing.heard_ms.filter(|_| leads),
+            unreachable: leads && !is_heard(standing.heard_ms),
+            since: None,
+        }
+    });
+    let mut candidates: Vec<_> = candidates.collect();
+    candidates.sort_by(|a, b| a.node.cmp(&b.node));
+    (quorum, candidates)
+}
+
+/// The node that a member follows, as far as it knows.
+fn leader(standing: &Standing) -> Option<String> {
+    let elected = standing.elected.then_some(standing.vote.node)?;
+    standing.members.nodes.get(&elected).cloned()
+}
+
+/// What a member knows that is not master. `starting` says that it was the master last.
+#[must_use]
+pub fn standby(
+    standing: &Standing,
+    me: &str,
+    master: Option<&str>,
+    starting: bool,
+) -> StandbyStatus {
+    let leader = leader(standing);
+    let follows = leader.as_deref().filter(|node| *node != me && is_heard(standing.heard_ms));
+    let why = match (master, follows) {
+        _ if standing.stopped.is_some() => "its replication engine has stopped".to_owned(),
+        _ if starting => {
+            "it was the master last, and is not confirmed yet: it asks everyone every \
+                          few seconds, and goes on when enough answer"
+                .to_owned()
+        }
+        (Some(master), Some(leader)) if master == leader => format!("the master is {master}"),
+        (Some(master), Some(leader)) => {
+            format!("{leader} leads, and has not taken the role from {master}")
+        }
+        (Some(master), None) => format!("{master} has the role, and is not heard"),
+        (None, Some(leader)) => format!("{leader} leads, and nobody has the role"),
+        (None, None) => "it has no role entry yet, and hears nobody".to_owned(),
+    };
+    StandbyStatus {
+        leader: follows.map(str::to_owned),
+        heard_ms: standing.heard_ms,
+        last: standing.last.to_string(),
+        applied: standing.applied.to_string(),
+        why,
+        attempt: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

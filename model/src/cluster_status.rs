@@ -1,0 +1,301 @@
+//! Core: how a cluster stands, as one process of `masterd` knows it: what `gnt cluster status` shows.
+//! The master knows most of it, a standby its own part.
+
+use serde::{Deserialize, Serialize};
+
+use crate::job::JobId;
+use crate::name::NodeName;
+use crate::role_check::RoleTaken;
+use crate::time::Timestamp;
+
+/// Silence after which a member is not counted on, in milliseconds: several heartbeats, and the
+/// pause before a lost connection is made anew.
+pub const HEARD_WITHIN_MS: u64 = 5_000;
+
+/// How a cluster stands at a moment. What the process that answers does not know is null, or empty.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterStatus {
+    /// Name of the cluster.
+    pub cluster: Option<NodeName>,
+    /// The node that answers.
+    pub node: NodeName,
+    /// What its `masterd` is.
+    pub seat: ProcessSeat,
+    /// When this was so, by its clock.
+    pub now: Timestamp,
+    /// Who is master, by the newest role entry that is known here.
+    pub master: Option<MasterStatus>,
+    /// Who decides what is committed.
+    pub quorum: Option<QuorumStatus>,
+    /// Those that hold the store, or should, in the order of their names.
+    pub candidates: Vec<CandidateStatus>,
+    /// Where this process follows, or is to start: what it knows.
+    pub standby: Option<StandbyStatus>,
+    /// The jobs; of a master.
+    pub queue: Option<QueueStatus>,
+    /// The store of the node that answers.
+    pub store: Option<StoreStatus>,
+    /// The agents; of a master.
+    pub agents: Option<AgentsStatus>,
+    /// Certificates whose end is known here.
+    pub certificates: Vec<CertificateStatus>,
+    /// Until when the watcher does nothing, where it is paused.
+    pub watcher_paused_until: Option<Timestamp>,
+    /// What somebody should do something about, the worst first.
+    pub alarms: Vec<AlarmStatus>,
+}
+
+/// What a process of `masterd` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProcessSeat {
+    /// It has no store: no candidate, or not yet invited.
+    Outside,
+    /// It follows a master.
+    Standby,
+    /// It is the master.
+    Master,
+    /// It was the master last, and is not confirmed yet.
+    Starting,
+    /// Something that a newer version added.
+    #[serde(other)]
+    Other,
+}
+
+/// A reign.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MasterStatus {
+    /// The master's node.
+    pub node: NodeName,
+    /// The epoch: term and node id, such as `3.1`.
+    pub epoch: String,
+    /// When the role was taken.
+    pub since: Timestamp,
+}
+
+/// Those whose word counts for a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuorumStatus {
+    /// Nodes that vote.
+    pub voters: Vec<String>,
+    /// How many of them are enough.
+    pub needed: usize,
+    /// How many were heard within [`HEARD_WITHIN_MS`], or since the majority was lost; the master
+    /// itself among them. Null where others do not answer to the process that tells.
+    pub heard: Option<usize>,
+    /// Whether a majority confirms the master at this moment; null as `heard`.
+    pub majority: Option<bool>,
+    /// Milliseconds since a majority did.
+    pub heard_ms: Option<u64>,
+    /// Why changes are refused, if they are.
+    pub refusing: Option<String>,
+}
+
+/// A node that holds the store, or should.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CandidateStatus {
+    /// Its name.
+    pub node: String,
+    /// Its part.
+    pub seat: CandidateSeat,
+    /// Whether it is the master.
+    pub master: bool,
+    /// Entries of the log that it lacks, as far as is known.
+    pub behind: Option<u64>,
+    /// Milliseconds since it answered last.
+    pub heard_ms: Option<u64>,
+    /// Whether it is not counted on, since it does not answer.
+    pub unreachable: bool,
+    /// Since when it is unreachable, or should follow and does not; where that is known.
+    pub since: Option<Timestamp>,
+}
+
+/// A candidate's part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CandidateSeat {
+    /// Its word counts, and it may be the master.
+    Voter,
+    /// It only follows.
+    Learner,
+    /// Its word counts, and it cannot be the master.
+    Witness,
+    /// It has no copy of the store yet.
+    NotYet,
+    /// Something that a newer version added.
+    #[serde(other)]
+    Other,
+}
+
+impl CandidateSeat {
+    /// The word for a reader.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Voter => "voter",
+            Self::Learner => "learner",
+            Self::Witness => "witness",
+            Self::NotYet => "not yet",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// What a process knows that is not master.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StandbyStatus {
+    /// The node that it follows; null where it knows of no leader.
+    pub leader: Option<String>,
+    /// Milliseconds since it heard a leader; null if it never did.
+    pub heard_ms: Option<u64>,
+    /// The last entry of its log: epoch and number, such as `3.1/1234`.
+    pub last: String,
+    /// The last one that it knows to be committed.
+    pub applied: String,
+    /// Why it is not the master, in a sentence.
+    pub why: String,
+    /// What came of its last attempt to start as the master.
+    pub attempt: Option<RoleTaken>,
+}
+
+/// The jobs that are not archived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueStatus {
+    /// Jobs that run.
+    pub running: u64,
+    /// Jobs that wait for locks.
+    pub waiting: u64,
+    /// Jobs that have not begun.
+    pub queued: u64,
+    /// The oldest job that has not ended.
+    pub oldest: Option<OldestJob>,
+    /// Whether no new jobs are taken.
+    pub drained: bool,
+}
+
+/// A job that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OldestJob {
+    /// Its number.
+    pub job: JobId,
+    /// When it came; null where its file does not say.
+    pub since: Option<Timestamp>,
+}
+
+/// Disk and journal of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreStatus {
+    /// How the store is.
+    pub health: StoreHealth,
+    /// The last committed entry.
+    pub position: String,
+    /// What is free of the file system, in MiB; null where that cannot be told.
+    pub disk_free_mib: Option<u64>,
+    /// The size of the file system, in MiB.
+    pub disk_mib: Option<u64>,
+    /// Bytes of the journal that cannot be written anew yet.
+    pub journal_used_bytes: u64,
+    /// Bytes of the whole journal; 0 where there is none.
+    pub journal_bytes: u64,
+    /// Committed documents whose file is not written yet.
+    pub files_lag_keys: u64,
+    /// Bytes of these.
+    pub files_lag_bytes: u64,
+}
+
+/// How a store is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum StoreHealth {
+    /// Well.
+    Good,
+    /// The disk takes no files.
+    DiskFull {
+        /// Since when.
+        since: Timestamp,
+        /// What the system said of which file.
+        reason: String,
+    },
+    /// Nothing is committed any more.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Whom the master reaches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentsStatus {
+    /// Agents that answered at the last attempt.
+    pub reached: u64,
+    /// Those that did not, in the order of their names.
+    pub unreached: Vec<AgentUnreached>,
+    /// Nodes that are offline, which nobody calls.
+    pub offline: u64,
+}
+
+/// An agent that does not answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentUnreached {
+    /// Its node.
+    pub node: NodeName,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why, as far as is known.
+    pub why: String,
+}
+
+/// A certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateStatus {
+    /// Whose it is.
+    pub owner: CertificateOwner,
+    /// Until when it is valid.
+    pub ends: Timestamp,
+}
+
+/// Whose a certificate is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CertificateOwner {
+    /// The cluster's authority, which signed all others.
+    Authority,
+    /// A node.
+    Node(NodeName),
+}
+
+/// Something that somebody should do something about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlarmStatus {
+    /// The kind, one word, such as `majority-lost`; docs/failover.md has them all.
+    pub kind: String,
+    /// What it is about, such as `candidate n2.example`.
+    pub what: String,
+    /// Since when it is so, where that is known.
+    pub since: Option<Timestamp>,
+    /// What is wrong.
+    pub text: String,
+    /// What to do.
+    pub todo: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_newer_version_says_is_read_as_other() {
+        assert_eq!(serde_json::from_str::<ProcessSeat>("\"asleep\"").unwrap(), ProcessSeat::Other);
+        let seat = serde_json::from_str::<CandidateSeat>("\"observer\"").unwrap();
+        assert_eq!(seat, CandidateSeat::Other);
+        assert_eq!(serde_json::to_string(&CandidateSeat::NotYet).unwrap(), "\"not-yet\"");
+    }
+
+    #[test]
+    fn the_store_tells_how_it_is_by_a_word() {
+        let full = StoreHealth::DiskFull { since: Timestamp::from_micros(5), reason: "x".into() };
+        let text = serde_json::to_string(&full).unwrap();
+        assert_eq!(text, r#"{"is":"disk-full","since":[0,5],"reason":"x"}"#);
+        assert_eq!(serde_json::from_str::<StoreHealth>(&text).unwrap(), full);
+    }
+}
