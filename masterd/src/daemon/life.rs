@@ -132,7 +132,7 @@ impl Life {
         EngineOptions::new(member, self.me().as_str(), self.store_options())
     }
 
-    fn follower(&self) -> Follower {
+    pub(super) fn follower(&self) -> Follower {
         Follower { book: self.house.book.clone(), callers: self.callers.clone() }
     }
 

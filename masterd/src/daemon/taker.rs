@@ -52,6 +52,9 @@ impl Life {
         request: &RoleRequest,
     ) -> Result<Take, DaemonError> {
         let reader = engine.reader();
+        let follower = self.follower();
+        // An image of the store may have come a moment ago, with members that are not known yet.
+        stdx::aside(|| follower.look(&reader)).map_err(load::FoundError::Read)?;
         let config = stdx::aside(|| load::config(&reader))?;
         let (check, led) = self.lead(engine, &config, attempt, request).await;
         let left = |message: String| {

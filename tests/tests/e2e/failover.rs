@@ -80,7 +80,10 @@ fn a_planned_failover_takes_the_queue_along_and_back() {
     let running = submit_ops(&cluster, &two_steps);
     cluster.wait_for_status(running, "running");
     let behind: Vec<u64> = (0..3).map(|_| cluster.submit("debug delay 0.01")).collect();
-    let later = cluster.submit("debug delay 0.01 --no-locks --depend=-1:success");
+    let depends = json!({
+        "OP_ID": "OP_TEST_DELAY", "duration": 0, "no_locks": true, "depends": [[running, ["success"]]],
+    });
+    let later = submit_ops(&cluster, &json!([depends]));
 
     cluster.fail_over(&n2);
     for id in behind.iter().chain([&running, &later]) {
@@ -93,7 +96,7 @@ fn a_planned_failover_takes_the_queue_along_and_back() {
     for host in [&n1, &n3] {
         cluster.wait_for_standby(host, &n2.name);
         let told = cluster.gnt_on(host, "job list");
-        let what = told.failed(11);
+        let what = told.failed(1);
         assert!(what.contains(&n2.name), "where the master is: {told:?}");
     }
     let epoch = cluster.gnt("cluster info").ok().to_owned();

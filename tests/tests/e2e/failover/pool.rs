@@ -32,9 +32,7 @@ fn who_is_demoted_holds_nothing_and_comes_back_as_another_member() {
     let _two = cluster.gnt("cluster modify -C 2").ok();
     let _demoted = cluster.gnt(&format!("node modify -C no {}", n3.name));
     wait_until_wiped(&n3);
-    wait_for("the document to say so", LONG, || {
-        member(&cluster, &n3.name).is_none().then_some(())
-    });
+    wait_for("the document to say so", LONG, || member(&cluster, &n3.name).is_none().then_some(()));
     // Two are a master and a learner.
     cluster.wait_for_votes(&n2, 1);
     let _done = cluster.gnt("debug delay 0").ok();
@@ -71,12 +69,10 @@ fn of_two_failovers_at_once_one_wins() {
     for one in ended.iter().filter(|one| one.code() != 0) {
         assert!(one.stderr.starts_with("Failure: "), "{one:#?}");
     }
-    let master = wait_for("one master", LONG, || {
-        match [is_master(&n2), is_master(&n3)] {
-            [true, false] => Some(&n2),
-            [false, true] => Some(&n3),
-            _ => None,
-        }
+    let master = wait_for("one master", LONG, || match [is_master(&n2), is_master(&n3)] {
+        [true, false] => Some(&n2),
+        [false, true] => Some(&n3),
+        _ => None,
     });
     let other = if master.name == n2.name { &n3 } else { &n2 };
     cluster.wait_for_standby(other, &master.name);
