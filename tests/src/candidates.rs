@@ -32,11 +32,12 @@ impl Cluster {
             cluster.enrol(host);
             cluster.start_masterd(host);
         }
-        for host in &hosts {
-            cluster.wait_for_standby(host, MASTER);
-        }
+        // Asked from the first moment on, when it has nothing of the store yet.
         if let [.., last] = hosts.as_slice() {
             cluster.wait_for_votes(last, if count < 3 { 1 } else { count });
+        }
+        for host in &hosts {
+            cluster.wait_for_standby(host, MASTER);
         }
         (cluster, hosts)
     }

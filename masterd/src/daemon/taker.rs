@@ -55,7 +55,15 @@ impl Life {
         let follower = self.follower();
         // An image of the store may have come a moment ago, with members that are not known yet.
         stdx::aside(|| follower.look(&reader)).map_err(load::FoundError::Read)?;
-        let config = stdx::aside(|| load::config(&reader))?;
+        let config = match stdx::aside(|| load::config(&reader)) {
+            Ok(config) => config,
+            // It goes on to follow: who was just invited has nothing yet.
+            Err(error) if attempt == Attempt::Failover => {
+                let why = format!("{} cannot be the master with what it has", self.me());
+                return Ok(Take::Left(RoleTaken::refused(format!("{why}: {}", chain(&error)))));
+            }
+            Err(error) => return Err(error.into()),
+        };
         let (check, led) = self.lead(engine, &config, attempt, request).await;
         let left = |message: String| {
             Ok(Take::Left(RoleTaken { done: false, message, check: Some(check.clone()) }))

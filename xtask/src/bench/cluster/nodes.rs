@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use luxi::client::Client;
+use luxi::client::{Client, ClientError};
 use luxi::method::GantryMasterFailover;
 use model::layout::PEER_PORT;
 use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
@@ -86,6 +86,10 @@ impl Nodes {
         for node in others {
             std::fs::create_dir(&node.cluster.root)?;
             node.join(first)?;
+        }
+        for node in others {
+            let follows = || node.cluster.connect().is_err_and(|told| names(&told, &first.name));
+            first.cluster.stage.wait_until("a standby", SOON, follows)?;
         }
         self.wait_for_voters(1)
     }
@@ -232,6 +236,11 @@ impl Node {
         master.cluster.gnt(&["node", "add", &self.name, "--secret", &token])?;
         self.cluster.launch()
     }
+}
+
+/// Whether a refusal says that this node is the master.
+fn names(told: &ClientError, master: &str) -> bool {
+    stdx::daemon::chain(told).contains(&format!("connect to node '{master}'"))
 }
 
 fn token(printed: &Path) -> Option<String> {
