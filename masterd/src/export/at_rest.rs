@@ -50,7 +50,10 @@ pub enum ExportError {
     /// The export cannot be made.
     #[error("cannot make the export")]
     Make(#[from] WriteError),
-    /// The file cannot be written.
+    /// The disk takes no more of it.
+    #[error("cannot write the export")]
+    Disk(#[from] std::io::Error),
+    /// The file cannot be made.
     #[error("cannot write the export to `{path}`")]
     Write {
         /// The file.
@@ -76,51 +79,72 @@ pub fn export(
 ) -> Result<Position, ExportError> {
     let data = layout.data();
     let at_rest = AtRest::read(&data)?.ok_or_else(|| ExportError::NoStore(data.clone()))?;
-    let options = StoreOptions::default();
-    // Whichever it is, its lock is held until the end.
-    let position = match at_rest.member {
+    let failed = |error| ExportError::Write { path: file.to_owned(), error };
+    let new = NewFile::begin(file, MODE).map_err(failed)?;
+    let written = from_store(layout, at_rest.member, (passphrase, now), new);
+    // Opening the store may have written files.
+    bootstrap::give_to_users(layout).map_err(ExportError::Owner)?;
+    let (position, new) = written?;
+    new.finish().map_err(failed)?;
+    Ok(position)
+}
+
+/// Whichever store it is, its lock is held meanwhile.
+fn from_store(
+    layout: &Layout,
+    member: Option<u64>,
+    (passphrase, now): (Option<&Secret<String>>, Timestamp),
+    mut new: NewFile,
+) -> Result<(Position, NewFile), ExportError> {
+    let (data, options) = (layout.data(), StoreOptions::default());
+    match member {
         None => {
             let store = Store::open(&data, options)?;
             let position = store.recovered().position;
-            write(layout, &store.reader(), position, (file, passphrase, now))?;
-            position
+            let about = about(layout, &store.reader(), position, now)?;
+            write(&store.reader(), about, passphrase, &mut new)?;
+            Ok((position, new))
         }
         Some(member) => {
             let store = ReplicatedStore::open(&data, options, member)?;
             let position = store.recovered().position;
-            write(layout, &store.reader(), position, (file, passphrase, now))?;
-            position
+            let about = about(layout, &store.reader(), position, now)?;
+            write(&store.reader(), about, passphrase, &mut new)?;
+            Ok((position, new))
         }
-    };
-    // Opening it may have written files.
-    bootstrap::give_to_users(layout).map_err(ExportError::Owner)?;
-    Ok(position)
+    }
 }
 
-fn write(
+fn about(
     layout: &Layout,
     reader: &Reader,
     position: Position,
-    (file, passphrase, made): (&Path, Option<&Secret<String>>, Timestamp),
-) -> Result<(), ExportError> {
+    made: Timestamp,
+) -> Result<About, ExportError> {
     let key = Key::parse(document::CLUSTER).expect("the name of a document is a key");
     let bad = || ExportError::Document(document::CLUSTER);
     let content = reader.read(&key)?.ok_or_else(bad)?;
     let cluster: Cluster = serde_json::from_slice(&content).map_err(|_parse| bad())?;
     let path = layout.ca_certificate();
     let authority = std::fs::read_to_string(&path);
-    let about = About {
+    Ok(About {
         cluster_uuid: cluster.uuid.parse().map_err(|_parse| bad())?,
         cluster_name: cluster.cluster_name,
         authority: authority.map_err(|error| ExportError::Certificate { path, error })?,
         position,
         made,
-    };
+    })
+}
+
+fn write(
+    reader: &Reader,
+    about: About,
+    passphrase: Option<&Secret<String>>,
+    new: &mut NewFile,
+) -> Result<(), ExportError> {
     let mut writer = Writer::new(Source::AtRest(reader.scan("")?), about, passphrase)?;
-    let failed = |error| ExportError::Write { path: file.to_owned(), error };
-    let mut new = NewFile::begin(file, MODE).map_err(failed)?;
     while let Some(piece) = writer.next_piece(PIECE_BYTES)? {
-        new.write_all(&piece).map_err(failed)?;
+        new.write_all(&piece)?;
     }
-    new.finish().map_err(failed)
+    Ok(())
 }

@@ -229,6 +229,24 @@ fn a_store_is_never_imported_over() {
 }
 
 #[test]
+fn an_export_writes_over_no_file_and_leaves_none_that_is_not_whole() {
+    let lost = Lost::begin();
+    let file = lost.export(false);
+    let before = std::fs::read(&file).unwrap();
+    let again = at_rest::export(&lost.layout, &file, None, NOW).unwrap_err();
+    assert!(stdx::daemon::chain(&again).contains("exists"), "{again}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    let short = Secret::new("horse".to_owned());
+    let other = lost.dir.path().join("other");
+    let refused = at_rest::export(&lost.layout, &other, Some(&short), NOW).unwrap_err();
+    assert!(stdx::daemon::chain(&refused).contains("12 characters"), "{refused}");
+    let nothing = at_rest::export(&lost.machine(), &other, None, NOW).unwrap_err();
+    assert!(nothing.to_string().contains("there is no store"), "{nothing}");
+    let names = std::fs::read_dir(lost.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.count(), 2);
+}
+
+#[test]
 fn an_import_that_was_interrupted_is_made_anew() {
     let lost = Lost::begin();
     let file = lost.export(false);
