@@ -1,5 +1,6 @@
 //! `gnt cluster`.
 
+mod export;
 mod failover;
 mod info;
 mod status;
@@ -50,6 +51,15 @@ pub(crate) enum Cluster {
     /// and alarms, as the masterd of this machine knows them; a standby knows its own part, and where
     /// the master is. Exit status 0 if all is well, 1 if there are alarms.
     Status(status::StatusArguments),
+    /// Write queue, configuration and everything else to one file, as they are at one moment.
+    ///
+    /// The master goes on meanwhile. Where it is stopped, root exports the store of this machine.
+    Export(export::ExportArguments),
+    /// Make this machine the master of a cluster whose stores are lost, from an export.
+    ///
+    /// Runs `masterd import`, which takes all further options.
+    #[command(disable_help_flag = true)]
+    Import(export::ImportArguments),
     /// Show the parameters of the cluster.
     #[command(visible_alias = "show")]
     Info {
@@ -180,6 +190,8 @@ pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
             options.insert(0, name);
             Err(become_masterd("init", options, session))
         }
+        Cluster::Export(arguments) => export::export(arguments, session),
+        Cluster::Import(arguments) => Err(export::import(arguments, session)),
         Cluster::CheckUpgrade => Err(become_masterd("check-upgrade", Vec::new(), session)),
         Cluster::Status(arguments) => status::run(&arguments, session),
         Cluster::Info { json, roman } => info::run(json, roman, session),

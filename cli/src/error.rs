@@ -77,6 +77,13 @@ pub(crate) enum CliError {
         #[source]
         error: io::Error,
     },
+    /// A file could not be written.
+    #[error("cannot write `{path}`")]
+    Write {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
     /// A file is not what it should be.
     #[error("`{path}` is not {wanted}")]
     Content {
@@ -191,6 +198,7 @@ impl CliError {
             Self::Failed(_)
             | Self::Output(_)
             | Self::Read { .. }
+            | Self::Write { .. }
             | Self::Content { .. }
             | Self::Token(_)
             | Self::Start { .. } => {

@@ -245,6 +245,16 @@ impl Engine {
         tokio::task::spawn_blocking(begin).await.unwrap_or(Err(FrozenError::Ended))
     }
 
+    /// A view of everything that is applied now, to be read while changes go on.
+    ///
+    /// # Errors
+    /// See [`FrozenError`].
+    pub async fn freeze(&self) -> Result<Frozen, FrozenError> {
+        let recorder = self.recorder.clone();
+        let begin = move || recorder.freeze();
+        tokio::task::spawn_blocking(begin).await.unwrap_or(Err(FrozenError::Ended))
+    }
+
     /// What was written under this key last, in the log or in the store: committed or not.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-pub use args::{Fields, JobChange, StagedSecret, Submission, What};
+pub use args::{ExportPiece, Fields, JobChange, StagedSecret, Submission, What};
 
 use crate::limits::Limits;
 use crate::query::{Definitions, Filter, Table};
@@ -395,6 +395,21 @@ methods! {
 
     /// Tell how the cluster stands, as far as the one that is asked knows: also of a standby.
     Query GantryClusterStatus [] -> ClusterStatus;
+
+    /// Begin an export of the whole store as it is now; gives its id. With a passphrase, which root
+    /// may give, the secrets are sealed with it; without one they are left out.
+    Change GantryExport [
+        /// With what secrets are sealed; null leaves them out.
+        passphrase: Option<StagedSecret>;
+    ] -> String;
+
+    /// Fetch the next piece of an export, within a minute.
+    Change GantryExportPiece [
+        /// Its id.
+        id: String;
+        /// How many bytes were fetched before.
+        offset: u64;
+    ] -> ExportPiece;
 
     /// The rules by which machines get addresses; null where none are set.
     Query GantryIpam [] -> Option<IpamConfig>;

@@ -142,6 +142,12 @@ impl Agents {
         self.call(node, Verify {}, Some(behalf)).await
     }
 
+    /// The certificate of the cluster's authority, PEM.
+    #[must_use]
+    pub fn authority_certificate(&self) -> &str {
+        self.0.authority.certificate()
+    }
+
     /// Until when the certificate of the cluster's authority is valid.
     ///
     /// # Errors

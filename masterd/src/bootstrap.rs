@@ -162,7 +162,7 @@ fn begin(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitError
     give_to_users(layout)
 }
 
-fn make_directories(layout: &Layout) -> Result<(), InitError> {
+pub(crate) fn make_directories(layout: &Layout) -> Result<(), InitError> {
     for (path, mode) in [
         (layout.etc(), 0o755),
         (layout.pki(), 0o770),
@@ -211,17 +211,21 @@ fn store_documents(
         put(document::QUEUE_VERSION, Bytes::from_static(document::QUEUE_FORMAT.as_bytes())),
         put(document::QUEUE_SERIAL, Bytes::from_static(b"0\n")),
     ];
-    let mut options = StoreOptions::default();
-    options.segment_bytes = wanted.segment_bytes.unwrap_or(options.segment_bytes);
-    let segments = u64::try_from(options.segments).unwrap_or(u64::MAX);
-    let mib = options.segment_bytes.saturating_mul(segments) >> 20;
-    let store =
-        Store::open(&layout.data(), options).map_err(|error| InitError::Open { mib, error })?;
+    let store = open_store(&layout.data(), wanted.segment_bytes)?;
     let epoch = Epoch { term: 1, node: FIRST_NODE_ID };
     let committer = store.start(epoch, Callbacks::new(|_: Vec<()>, _| {}))?;
     let taken = committer.submit(changes, ());
     taken.map_err(|refused| InitError::Refused(refused.reason.to_string()))?;
     Ok(committer.close()?)
+}
+
+/// Opens the store of a machine, or makes it.
+pub(crate) fn open_store(data: &Path, segment_bytes: Option<u64>) -> Result<Store, InitError> {
+    let mut options = StoreOptions::default();
+    options.segment_bytes = segment_bytes.unwrap_or(options.segment_bytes);
+    let segments = u64::try_from(options.segments).unwrap_or(u64::MAX);
+    let mib = options.segment_bytes.saturating_mul(segments) >> 20;
+    Store::open(data, options).map_err(|error| InitError::Open { mib, error })
 }
 
 fn first_node(wanted: &Init, fingerprint: Fingerprint, now: Timestamp) -> Node {
@@ -259,7 +263,7 @@ fn json(value: &impl serde::Serialize) -> Bytes {
 }
 
 /// On an installed machine the daemons' users get what is theirs.
-fn give_to_users(layout: &Layout) -> Result<(), InitError> {
+pub(crate) fn give_to_users(layout: &Layout) -> Result<(), InitError> {
     if layout.root() != Path::new("/") {
         return Ok(());
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use engine::{Engine, OpenError, Proposer};
 use parking_lot::RwLock;
 use queue_format::{
-    Backlog, Change, CloseError, Committer, Fill, Health, Position, Reader, Refusal, Refused,
+    Backlog, Change, CloseError, Committer, Fill, Frozen, FrozenError, Health, Position, Reader,
+    Refusal, Refused,
 };
 
 use crate::majority::Majority;
@@ -171,6 +172,20 @@ impl Commits {
             Way::Local(committer) => committer.reader(),
             Way::Replicated { engine, .. } => engine.reader(),
             Way::Between(reader) => reader,
+        }
+    }
+
+    /// A view of all that is committed now, to be read while changes go on.
+    ///
+    /// # Errors
+    /// See [`FrozenError`].
+    pub async fn freeze(&self) -> Result<Frozen, FrozenError> {
+        match self.way() {
+            Way::Local(committer) => {
+                stdx::apart(move || committer.freeze()).await.unwrap_or(Err(FrozenError::Ended))
+            }
+            Way::Replicated { engine, .. } => engine.freeze().await,
+            Way::Between(_) => Err(FrozenError::Moving),
         }
     }
 

@@ -4,7 +4,7 @@
 //! What changes the seat is an errand: the life of the daemon runs them one after the other.
 //! Questions that change nothing are answered here.
 
-mod digest;
+pub(crate) mod digest;
 mod word;
 
 use std::path::PathBuf;

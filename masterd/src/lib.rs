@@ -11,7 +11,8 @@
 //! the master's own, [`secrets`] holds what must not be in a job, [`ssconf`] what tools read in files, [`status`] tells how
 //! the cluster stands,
 //! [`master_address`] takes the address that moves with the role, [`users`] knows names, [`metrics`]
-//! counts, [`bootstrap`] begins a cluster, [`daemon`] is the life of the process, [`options`] its
+//! counts, [`bootstrap`] begins a cluster, [`export`] makes one file of its store and [`import`] a store of
+//! that, [`daemon`] is the life of the process, [`options`] its
 //! command line, and [`upgrade`] tells whether it may be replaced.
 
 pub mod luxi_service;
@@ -45,6 +46,8 @@ pub mod watcher;
 pub mod archive;
 pub mod bootstrap;
 pub mod daemon;
+pub mod export;
+pub mod import;
 pub mod options;
 pub mod upgrade;
 

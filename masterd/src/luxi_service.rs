@@ -14,6 +14,7 @@ use model::job::RequestDigest;
 use model::tag::TagKind;
 use tokio::sync::Semaphore;
 
+use crate::export::desk;
 use crate::jobs::desk::Sender;
 use crate::lu::World;
 
@@ -95,6 +96,11 @@ impl Service for LuxiService {
             Request::GantryClusterStatus(call) => {
                 answer(call, async |_| Err(internal("GantryClusterStatus"))).await
             }
+            Request::GantryExport(call) => answer(call, |c| self.export(c, caller)).await,
+            Request::GantryExportPiece(call) => {
+                answer(call, |c| async move { self.world.exports.read(&c.id, c.offset).await })
+                    .await
+            }
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
         }
     }
@@ -106,6 +112,24 @@ impl LuxiService {
         let secret = model::enrol::parse_secret(call.secret.0.expose());
         let secret = secret.map_err(|error| refuse(error.to_string()))?;
         self.world.secrets.stage(call.node_name, secret).map_err(|error| refuse(error.to_string()))
+    }
+
+    async fn export(
+        &self,
+        call: luxi::method::GantryExport,
+        caller: Caller,
+    ) -> Result<String, Exception> {
+        // Who has the authority's key can be any node; operators need not.
+        let own = nix::unistd::geteuid().as_raw();
+        if call.passphrase.is_some() && caller.uid != 0 && caller.uid != own {
+            return Err(Exception::prereq(
+                "The secrets of the cluster are exported for root alone; leave them out, or ask as \
+                 root",
+                model::error::ErrorCode::WrongInput,
+            ));
+        }
+        let passphrase = call.passphrase.map(|passphrase| passphrase.0);
+        Ok(desk::begin(&self.world, passphrase).await?.to_string())
     }
 
     fn ipam(&self) -> Option<model::ipam::IpamConfig> {
@@ -171,6 +195,8 @@ fn changed_by(request: &Request) -> Option<String> {
             call.until.map_or("no pause".to_owned(), |until| format!("pause until {until}"))
         }
         Request::GantryStageSecret(call) => format!("node {}", call.node_name),
+        Request::GantryExport(call) if call.passphrase.is_some() => "secrets sealed".to_owned(),
+        Request::GantryExport(_) => "without secrets".to_owned(),
         Request::SubmitJob(_)
         | Request::GantryMasterFailover(_)
         | Request::SubmitJobToDrainedQueue(_)
@@ -189,6 +215,7 @@ fn changed_by(request: &Request) -> Option<String> {
         | Request::QueryClusterInfo(_)
         | Request::QueryTags(_)
         | Request::GantryClusterStatus(_)
+        | Request::GantryExportPiece(_)
         | Request::GantryIpam(_) => return None,
     };
     Some(of)

@@ -6,7 +6,11 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use masterd::bootstrap::{self, Init};
 use masterd::daemon::{self, Options};
-use masterd::options::{Action, Command, InitArguments, Serve};
+use masterd::export::{self, passphrase};
+use masterd::import::{self, Import};
+use masterd::options::{
+    Action, Command, ExportArguments, ImportArguments, InitArguments, SecretsWanted, Serve,
+};
 use masterd::upgrade::{self, Report};
 use model::layout::{Layout, MASTER_METRICS_PORT, PEER_PORT};
 use model::{NodeName, Timestamp};
@@ -53,6 +57,8 @@ fn main() -> ExitCode {
     let segment_bytes = command.journal_segment.map(|mib| u64::from(mib) << 20);
     match command.action {
         Some(Action::Init(arguments)) => init(&layout, arguments, segment_bytes),
+        Some(Action::Export(arguments)) => export(&layout, &arguments),
+        Some(Action::Import(arguments)) => import(&layout, arguments, segment_bytes),
         Some(Action::CheckUpgrade) => check_upgrade(&layout),
         None => serve(layout, &command.serve, segment_bytes),
     }
@@ -100,6 +106,50 @@ fn init(layout: &Layout, arguments: InitArguments, segment_bytes: Option<u64>) -
                  Now start `masterd` and `noded` on this machine, then see `gnt cluster info`.",
                 wanted.cluster, wanted.node, wanted.primary_ip, wanted.rpc_port
             ));
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&who, &chain(&error), EXIT_CONFIGURATION),
+    }
+}
+
+fn export(layout: &Layout, arguments: &ExportArguments) -> ExitCode {
+    let who = called_as().map_or_else(|| ME.to_owned(), |name| format!("{name} export"));
+    let passphrase = match arguments.secrets {
+        SecretsWanted::Purge => Ok(None),
+        SecretsWanted::Seal => match passphrase::read(arguments.passphrase_file.as_deref()) {
+            Ok(Some(passphrase)) => Ok(Some(passphrase)),
+            Ok(None) => Err("give the passphrase by --passphrase-file".to_owned()),
+            Err(error) => Err(format!("cannot read the passphrase: {error}")),
+        },
+    };
+    let passphrase = match passphrase {
+        Ok(passphrase) => passphrase,
+        Err(why) => return fail(&who, &why, EXIT_CONFIGURATION),
+    };
+    let now = Timestamp::from_micros(Clock::system().now_micros());
+    match export::at_rest::export(layout, &arguments.file, passphrase.as_ref(), now) {
+        Ok(position) => {
+            let file = arguments.file.display();
+            say(&format!("The store of this machine at position {position} is in {file}."));
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&who, &chain(&error), 1),
+    }
+}
+
+fn import(layout: &Layout, arguments: ImportArguments, segment_bytes: Option<u64>) -> ExitCode {
+    let who = called_as().map_or_else(|| ME.to_owned(), |name| format!("{name} import"));
+    let node = match arguments.node_name.map_or_else(host_name, Ok) {
+        Ok(node) => node,
+        Err(why) => return fail(&who, &why, EXIT_CONFIGURATION),
+    };
+    let wanted = Import { file: arguments.file, node, segment_bytes };
+    let file = arguments.passphrase_file;
+    let ask = || passphrase::read(file.as_deref());
+    let now = Timestamp::from_micros(Clock::system().now_micros());
+    match import::import(layout, &wanted, ask, now) {
+        Ok(imported) => {
+            say(&imported.told(&wanted.node));
             ExitCode::SUCCESS
         }
         Err(error) => fail(&who, &chain(&error), EXIT_CONFIGURATION),

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use model::NodeName;
 use model::layout::{PEER_PORT, RPC_PORT};
@@ -73,6 +73,11 @@ pub struct Serve {
 pub enum Action {
     /// Begin a new cluster with this machine as its master.
     Init(InitArguments),
+    /// Write the store of a stopped master or standby to a file; a running one is asked by
+    /// `gnt cluster export`.
+    Export(ExportArguments),
+    /// Make the store of this machine, which has none, of an export.
+    Import(ImportArguments),
     /// Say whether this moment is a good one to replace the programs, and what to do next: the queue
     /// is to be drained and no job left, also in the store of a master that is stopped.
     CheckUpgrade,
@@ -107,6 +112,43 @@ pub struct InitArguments {
     /// Prefix length of the master's address; all of its bits where it is not given.
     #[arg(long, value_name = "BITS")]
     pub master_netmask: Option<u8>,
+}
+
+/// What becomes of the secrets of a store in an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SecretsWanted {
+    /// They are left out.
+    Purge,
+    /// They are sealed with a passphrase.
+    Seal,
+}
+
+/// Options of `masterd export`.
+#[derive(Debug, Args)]
+pub struct ExportArguments {
+    /// The file; it must not be there.
+    pub file: PathBuf,
+    /// Leave secrets out, or seal them with a passphrase.
+    #[arg(long, value_name = "purge|seal", default_value = "purge", hide_possible_values = true)]
+    pub secrets: SecretsWanted,
+    /// The passphrase is the first line of this file, `-` for standard input; it is asked for where
+    /// no file is given.
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: Option<PathBuf>,
+}
+
+/// Options of `masterd import`.
+#[derive(Debug, Args)]
+pub struct ImportArguments {
+    /// What `gnt cluster export` wrote.
+    pub file: PathBuf,
+    /// Which node of the cluster this machine is; the host name where it is not given.
+    #[arg(long, value_name = "NAME")]
+    pub node_name: Option<NodeName>,
+    /// The passphrase is the first line of this file, `-` for standard input; it is asked for where
+    /// no file is given and secrets are sealed.
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: Option<PathBuf>,
 }
 
 /// The root of the environment, where set to nothing is as not set, or that of an installed

@@ -1,10 +1,12 @@
 //! Core: what a check of the cluster finds, and how that is told: the lines of Ganeti's
 //! `gnt-cluster verify`, which scripts read.
 //!
-//! [`configuration`] looks at the configuration alone, [`node`] at what an agent says of itself.
+//! [`configuration`] looks at the configuration alone, [`node`] at what an agent says of itself,
+//! [`replicas`] at what members hold.
 
 pub mod configuration;
 pub mod node;
+pub mod replicas;
 
 use model::Exception;
 use model::error::ErrorCode;

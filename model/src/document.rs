@@ -58,6 +58,16 @@ pub const TABLE: &[(&str, &str)] = &[
     ("leases/RACK/MAC", "an address in use"),
 ];
 
+/// Directory of keys of disks.
+pub const CRYPTS: &str = "crypts";
+
+/// Whether a document is a secret: exports leave it out, or seal it.
+#[must_use]
+pub fn is_secret(key: &str) -> bool {
+    let below = key.strip_prefix(CRYPTS).is_some_and(|rest| rest.starts_with('/'));
+    below || key == AUTHORITY
+}
+
 /// Key of a live job.
 #[must_use]
 pub fn job(id: JobId) -> String {

@@ -145,10 +145,11 @@ pub struct StoreDigest {
 
 /// Takes keys and contents in the order of a walk.
 #[derive(Debug, Default)]
-pub(crate) struct Digester(BTreeMap<Group, (u64, Sha256)>);
+pub struct Digester(BTreeMap<Group, (u64, Sha256)>);
 
 impl Digester {
-    pub(crate) fn add(&mut self, key: &Key, content: &[u8]) {
+    /// Takes the next key.
+    pub fn add(&mut self, key: &Key, content: &[u8]) {
         let (keys, hash) = self.0.entry(Group::of(key)).or_default();
         *keys += 1;
         // With their lengths first, no two lists of keys and contents are the same bytes.
@@ -158,7 +159,9 @@ impl Digester {
         }
     }
 
-    pub(crate) fn finish(self, position: Position) -> StoreDigest {
+    /// What was taken, as that of this moment.
+    #[must_use]
+    pub fn finish(self, position: Position) -> StoreDigest {
         let digest = |(group, (keys, hash)): (Group, (u64, Sha256))| {
             (group, GroupDigest { keys, hash: Hash(hash.finalize().into()) })
         };

@@ -22,6 +22,60 @@ pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     written
 }
 
+/// A file that comes to be when all of it is written. Dropped before, it leaves nothing.
+#[derive(Debug)]
+pub struct NewFile {
+    file: File,
+    temporary: PathBuf,
+    path: PathBuf,
+}
+
+impl NewFile {
+    /// Begins one that is to be `path`, with these mode bits. Something else must not have that
+    /// name; what an interrupted attempt left is replaced.
+    ///
+    /// # Errors
+    /// There is such a file, or it cannot be written there.
+    pub fn begin(path: &Path, mode: u32) -> io::Result<Self> {
+        if path.try_exists()? {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let temporary = temporary_name(path);
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+        file.set_permissions(Permissions::from_mode(mode))?;
+        Ok(Self { file, temporary, path: path.to_owned() })
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// Any I/O error, or something got that name meanwhile.
+    pub fn finish(self) -> io::Result<()> {
+        self.file.sync_all()?;
+        std::fs::hard_link(&self.temporary, &self.path)?;
+        std::fs::remove_file(&self.temporary)?;
+        sync_parent(&self.path)
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // Gone already where it was finished.
+        drop(std::fs::remove_file(&self.temporary));
+    }
+}
+
 /// Renames `from` to `to` and makes the new name durable.
 ///
 /// # Errors

@@ -99,6 +99,15 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
+/// A piece of an export.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct ExportPiece {
+    /// Its bytes, in Base64 (RFC 4648).
+    pub data: String,
+    /// Whether it has to be asked for the next piece. The last one has no bytes.
+    pub more: bool,
+}
+
 /// What became of one job of a `SubmitManyJobs`; on the wire `[true, id]` or `[false, message]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submission {

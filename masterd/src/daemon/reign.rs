@@ -25,6 +25,7 @@ use crate::config::ConfigChange;
 use crate::config::change::Document;
 use crate::exchange;
 use crate::exchange::contact::Contacts;
+use crate::export::desk::Exports;
 use crate::jobs::JobBytes;
 use crate::jobs::recover::recover;
 use crate::jobs::room::Turnstile;
@@ -35,6 +36,7 @@ use crate::locks::Locks;
 use crate::lu::World;
 use crate::majority;
 use crate::metrics::Metrics;
+use crate::peers::PeerBook;
 use crate::secrets::StagedSecrets;
 use crate::watcher::{self, Alarms};
 use crate::writer::publish::{After, Published};
@@ -205,18 +207,21 @@ pub(crate) fn world(master: &Master, layout: &Layout, keys: Keys, clock: &Clock)
         metrics: Arc::clone(&master.metrics),
         majority: master.commits.majority(),
     };
+    let peers = PeerBook::new(Arc::clone(&identity), membership.cluster_uuid);
     let client = Client::new(identity, Tasks::new());
     Arc::new(World {
         writer: master.writer.clone(),
         published: Arc::clone(&master.published),
         locks: Locks::new(),
         agents: Agents::new(client, Tasks::new(), caller),
+        peers,
         contacts: Contacts::default(),
         alarms: Alarms::default(),
         secrets: StagedSecrets::default(),
         metrics: Arc::clone(&master.metrics),
         clock: clock.clone(),
         layout: layout.clone(),
+        exports: Exports::default(),
         archive: Archive::new(Arc::clone(&master.commits)),
         commits: Arc::clone(&master.commits),
         turnstile: Turnstile::default(),

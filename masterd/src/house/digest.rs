@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ROUND_BYTES: usize = 1 << 20;
 
 /// Digests of all groups, or of the keys of one.
-pub(super) async fn digest(engine: &Engine, call: AskDigest) -> Result<PeerDigest, PeerFailure> {
+pub(crate) async fn digest(engine: &Engine, call: AskDigest) -> Result<PeerDigest, PeerFailure> {
     let AskDigest { position, group, after } = call;
     let no_group = |name: &str| PeerFailure::failed(format!("there is no group `{name}`"));
     let group = match group.as_deref() {

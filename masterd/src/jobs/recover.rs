@@ -36,6 +36,23 @@ pub fn recover(job: &Job, now: Timestamp) -> Option<Arc<Job>> {
     Some(Arc::new(next))
 }
 
+/// Why a job that had not ended when it was exported has failed.
+pub const RESTORED: &str = "The cluster was restored from an export in which this job had not ended; \
+                            whether it went on after that is not known";
+
+/// The job with everything failed that had not ended when it was exported; `None` if all had.
+#[must_use]
+pub fn give_up(job: &Job, now: Timestamp) -> Option<Job> {
+    let place = job.current()?;
+    let mut next = job.clone();
+    for (index, op) in next.ops.iter_mut().enumerate().skip(place) {
+        let why = if index == place { RESTORED } else { PRECEDING_FAILED };
+        end_op(op, OpEvent::Fail, Exception::exec(why).to_value(), now);
+    }
+    next.end_timestamp = Some(now);
+    Some(next)
+}
+
 #[cfg(test)]
 mod tests {
     use model::opcode::Input;
@@ -52,6 +69,23 @@ mod tests {
             op.status = status;
         }
         job
+    }
+
+    #[test]
+    fn what_had_not_ended_in_an_export_does_not_run_again() {
+        use OpStatus::{Error, Queued, Running, Success, Waiting};
+        let now = Timestamp::from_micros(9);
+        for (before, after) in [
+            (vec![Success, Error], None),
+            (vec![Queued], Some(vec![Error])),
+            (vec![Success, Waiting, Queued], Some(vec![Success, Error, Error])),
+            (vec![Running], Some(vec![Error])),
+        ] {
+            let found = give_up(&job(&before), now);
+            assert!(found.as_ref().is_none_or(|job| job.end_timestamp == Some(now)));
+            let found = found.map(|job| job.ops.iter().map(|op| op.status).collect());
+            assert_eq!(found, after, "{before:?}");
+        }
     }
 
     #[test]

@@ -20,10 +20,12 @@ use crate::archive::Archive;
 use crate::commits::Commits;
 use crate::config::{Config, ConfigChange};
 use crate::exchange::contact::Contacts;
+use crate::export::desk::Exports;
 use crate::jobs::room::Turnstile;
 use crate::jobs::{Answer, Event, Start, desk};
 use crate::locks::{Grant, LockError, LockName, Locks, Owner, Refused};
 use crate::metrics::Metrics;
+use crate::peers::PeerBook;
 use crate::secrets::StagedSecrets;
 use crate::watcher::Alarms;
 use crate::writer::publish::{Published, Snapshot};
@@ -47,6 +49,8 @@ pub struct World {
     pub locks: Locks,
     /// The way to the agents.
     pub agents: Agents,
+    /// The way to other members' `masterd`, whoever they are.
+    pub peers: PeerBook,
     /// Which agents are reached.
     pub contacts: Contacts,
     /// What should have passed by itself and did not.
@@ -59,6 +63,8 @@ pub struct World {
     pub clock: Clock,
     /// Where things live.
     pub layout: Layout,
+    /// Exports of the store that clients fetch.
+    pub exports: Exports,
     /// Archived jobs.
     pub archive: Archive,
     /// Tells whether there is room for new work.

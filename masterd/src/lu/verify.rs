@@ -1,5 +1,7 @@
 //! Opcodes that look whether the cluster is as it should be: the whole is a job for each part.
 
+mod replicas;
+
 use std::sync::Arc;
 
 use model::group::DEFAULT_GROUP;
@@ -92,6 +94,13 @@ impl LogicalUnit for ClusterVerifyConfig {
         let found = verify::configuration::certificate(code, "", ends, now);
         passed &= tell(context, found.as_slice(), &telling).await;
         context.say("* Verifying all nodes belong to an existing group").await;
+        context.say("* Comparing what master candidates hold").await;
+        let compared = replicas::compare(context).await?;
+        if let Some(note) = verify::replicas::note(&compared) {
+            context.say(note).await;
+        }
+        let found = verify::replicas::check(&config.role.master, &compared);
+        passed &= tell(context, &found, &telling).await;
         Ok(passed)
     }
 }

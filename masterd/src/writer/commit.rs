@@ -255,7 +255,7 @@ fn put_job(job: &Job) -> Change {
 const SMALL_JOB_BYTES: usize = 1_024;
 
 /// A job as its file holds it.
-fn job_file(job: &Job) -> Bytes {
+pub(crate) fn job_file(job: &Job) -> Bytes {
     let mut file = Vec::with_capacity(SMALL_JOB_BYTES);
     serde_json::to_writer(&mut file, job).expect("a job has plain keys and no failing parts");
     file.into()

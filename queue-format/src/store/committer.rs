@@ -12,6 +12,7 @@ use super::callbacks::{Callbacks, Flushed, OnCommitted, OnFlushed};
 use super::checkpoint::{Bell, Checkpoint};
 use super::commit::{Commit, CommitError, FatalError, Log};
 use super::files::Reach;
+use super::frozen::{Frozen, FrozenError};
 use super::log_writer::{LogSteps, LogWriter};
 use super::naive::Naive;
 use super::open::Parts;
@@ -48,7 +49,12 @@ pub struct Committer<T: Send + 'static> {
     closing: Mutex<Option<Closing>>,
     log: LogWriter<T, CommitSteps<T>>,
     submission_bytes_max: usize,
+    has_journal: bool,
 }
+
+/// Attempts to begin a view, each once the files show what was committed before: jobs that are
+/// archived meanwhile are in the way of it, and thousands of them are not archived at one go.
+const FREEZE_ATTEMPTS: usize = 1_000;
 
 impl Store {
     /// Starts the threads that commit, as the writer of `epoch`.
@@ -80,6 +86,7 @@ impl Store {
             closing: Mutex::new(Some(closing)),
             log,
             submission_bytes_max: assembled.submission_bytes_max,
+            has_journal: assembled.has_journal,
         })
     }
 
@@ -105,6 +112,7 @@ impl Store {
             status: Mutex::new(Status { position, fill, ..Status::default() }),
             on_fatal: callbacks.on_fatal,
         });
+        let has_journal = journal.is_some();
         let log = match journal {
             Some(journal) => Log::Journal(journal),
             None => Log::Files(Naive::new(disk.clone(), &root, header.clone())),
@@ -126,6 +134,7 @@ impl Store {
             reader,
             lock,
             submission_bytes_max,
+            has_journal,
         })
     }
 }
@@ -139,6 +148,7 @@ struct Assembled<T> {
     reader: Reader,
     lock: Box<dyn Locked>,
     submission_bytes_max: usize,
+    has_journal: bool,
 }
 
 impl<T: Send + 'static> Committer<T> {
@@ -227,6 +237,25 @@ impl<T: Send + 'static> Committer<T> {
     #[must_use]
     pub fn reader(&self) -> Reader {
         self.reader.clone()
+    }
+
+    /// Begins a view of everything that is committed now, to be read while changes go on. Blocks a
+    /// moment, until the files show what is committed so far.
+    ///
+    /// # Errors
+    /// Too many are being read, files are being moved all the time, the directory cannot be listed,
+    /// the store has ended, or has no journal.
+    pub fn freeze(&self) -> Result<Frozen, FrozenError> {
+        if !self.has_journal {
+            return Err(FrozenError::Naked);
+        }
+        for _attempt in 1..FREEZE_ATTEMPTS {
+            match Frozen::begin(&self.reader, None) {
+                Err(FrozenError::Moving) => {}
+                done => return done,
+            }
+        }
+        Frozen::begin(&self.reader, None)
     }
 
     /// Asks for a checkpoint and does not wait for it.

@@ -57,6 +57,12 @@ pub enum FrozenError {
         /// What is applied.
         position: Position,
     },
+    /// Files get other names at this moment.
+    #[error("files of the store are being moved at this moment: try again in a moment")]
+    Moving,
+    /// Files change at once, and nobody puts aside what they held.
+    #[error("a store without a journal cannot be read at one moment while changes go on")]
+    Naked,
     /// The store became another one.
     #[error("a snapshot replaced what was being read: start anew")]
     Replaced,

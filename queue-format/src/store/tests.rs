@@ -330,3 +330,49 @@ fn nobody_who_writes_by_himself_is_left_waiting() {
         });
     }
 }
+
+#[test]
+fn a_single_masters_store_is_read_at_one_moment_while_jobs_are_archived() {
+    let dir = tempfile::tempdir().unwrap();
+    let (committer, committed, _) = start(dir.path(), options());
+    let live = |n: u64| format!("queue/job-{n}");
+    let mut expected = BTreeMap::new();
+    for n in 0..300 {
+        committer.submit(vec![put(&live(n), &n.to_string())], n).unwrap();
+        expected.insert(key(&live(n)), Bytes::from(n.to_string()));
+    }
+    let archive = |n: u64| {
+        let to = key(&format!("queue/archive/0/job-{n}"));
+        committer.submit(vec![Change::Move { from: key(&live(n)), to }], 0).unwrap();
+    };
+    // These are on their way when the view begins.
+    for n in 0..100 {
+        archive(n);
+        let content = expected.remove(&key(&live(n))).unwrap();
+        expected.insert(key(&format!("queue/archive/0/job-{n}")), content);
+    }
+    // Their commits are what the view must begin behind.
+    let mut submissions = 0;
+    while submissions < 400 {
+        submissions += committed.recv().unwrap().0.len();
+    }
+    let mut view = committer.freeze().unwrap();
+    assert_eq!(view.position(), committer.position());
+    for n in 100..200 {
+        archive(n);
+        committer.submit(vec![put(&live(n + 100), "changed")], 0).unwrap();
+    }
+    let mut found = BTreeMap::new();
+    while let Some(chunk) = view.next_chunk(1_000).unwrap() {
+        found.extend(chunk);
+    }
+    assert_eq!(found, expected);
+    drop(view);
+    committer.close().unwrap();
+
+    let dir = tempfile::tempdir().unwrap();
+    let naive = StoreOptions { durability: Durability::File, ..options() };
+    let (committer, _committed, _) = start(dir.path(), naive);
+    let told = committer.freeze().unwrap_err().to_string();
+    assert!(told.contains("without a journal"), "{told}");
+}

@@ -71,16 +71,25 @@ impl Authority {
     pub fn with_key(layout: &Layout, key: &Secret<String>) -> Result<Self, IdentityError> {
         let path = layout.ca_certificate();
         let certificate = read(&path)?;
+        Self::assemble(certificate, key)?.ok_or(IdentityError::OtherAuthority { path })
+    }
+
+    /// Puts certificate and key (PEM) of an authority together; none if they are not of the same.
+    ///
+    /// # Errors
+    /// One of them holds something else.
+    pub fn assemble(
+        certificate: String,
+        key: &Secret<String>,
+    ) -> Result<Option<Self>, IdentityError> {
         let what = "the authority's certificate";
         let der = super::certificate_from_pem(what, &certificate)?;
         let key = KeyPair::from_pem(key.expose())
             .map_err(|error| IdentityError::Make { what: "the authority's key", error })?;
         let (_rest, parsed) = x509_parser::parse_x509_certificate(&der)
             .map_err(|error| IdentityError::Der { what, error })?;
-        if parsed.public_key().raw != key.subject_public_key_info() {
-            return Err(IdentityError::OtherAuthority { path });
-        }
-        Ok(Self { certificate, key })
+        let is_its_key = parsed.public_key().raw == key.subject_public_key_info();
+        Ok(is_its_key.then_some(Self { certificate, key }))
     }
 
     /// Reads the key that versions before replication kept in a file of its own; none where there

@@ -1,7 +1,8 @@
 //! The real programs as an operator has them: started, used, killed and started again.
 //!
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`] the rest of it;
-//! [`failover`] is about masters that move; [`restart`], [`kill_loop`] and [`upgrade`] are about ends and beginnings, [`resent`] about
+//! [`failover`] is about masters that move; [`restart`], [`kill_loop`], [`upgrade`] and [`export`]
+//! are about ends and beginnings, [`resent`] about
 //! submissions across them, [`killed`] about jobs that are killed; [`locks`], [`filters`],
 //! [`operator`], [`enrol`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`],
 //! [`master_ip`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
@@ -11,6 +12,7 @@
 mod main_job;
 mod rack;
 
+mod export;
 mod failover;
 mod kill_loop;
 mod killed;

@@ -74,6 +74,7 @@ impl Store {
             closing: Mutex::new(Some(Closing { threads: Vec::new(), lock: assembled.lock })),
             log,
             submission_bytes_max: assembled.submission_bytes_max,
+            has_journal: assembled.has_journal,
         };
         Ok((committer, hand))
     }

@@ -174,10 +174,9 @@ impl State {
             match target {
                 Target::Content(content) => aside.keep(key, Some(content.clone())),
                 Target::Absent => aside.keep(key, None),
-                // Moves travel as content here, so there is none.
-                Target::RenamedFrom(_) => {
-                    aside.break_off(Broken::Unread(format!("`{key}` is being renamed")));
-                }
+                // Its content is in one of two files, and which one changes at this moment. Below an
+                // engine there is none: moves travel as content there.
+                Target::RenamedFrom(_) => return Err(FrozenError::Moving),
             }
         }
         let view = self.views.next;

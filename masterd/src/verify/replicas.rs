@@ -1,0 +1,275 @@
+//! Core: whether members hold the same, and what is said where they do not.
+
+use std::collections::BTreeMap;
+
+use model::NodeName;
+use queue_format::digest::{Difference, differences};
+use rpc::peer::control::PeerDigest;
+
+use super::{Code, Finding};
+
+/// Keys that a finding names; whoever has to look at more has to fetch everything anyway.
+pub const NAMED_MAX: usize = 10;
+
+/// A node whose store was compared with the master's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compared {
+    /// The node.
+    pub node: NodeName,
+    /// What came of it, or why nothing could be told.
+    pub outcome: Result<Differing, String>,
+}
+
+/// What differs between the master's store and another one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Differing {
+    /// The groups.
+    pub groups: Vec<String>,
+    /// The first keys by name.
+    pub named: Vec<(String, Difference)>,
+    /// How many keys there are.
+    pub total: usize,
+    /// Whether there are keys that were not compared.
+    pub cut_short: bool,
+}
+
+impl Differing {
+    /// Takes in what a further page of keys shows.
+    pub fn take(&mut self, page: Page) {
+        let room = NAMED_MAX.saturating_sub(self.named.len());
+        self.total += page.total;
+        self.named.extend(page.named.into_iter().take(room));
+    }
+
+    fn keys(&self) -> String {
+        let word = |difference: &Difference| match difference {
+            Difference::OnlyFirst => "missing there",
+            Difference::OnlySecond => "only there",
+            Difference::Content => "other content",
+        };
+        let named = self.named.iter().map(|(key, why)| format!("{key} ({})", word(why)));
+        let mut text = named.collect::<Vec<_>>().join(", ");
+        match self.total - self.named.len() {
+            0 if self.cut_short => text.push_str(", and perhaps more"),
+            0 => {}
+            more if self.cut_short => text.push_str(&format!(" and at least {more} more")),
+            more => text.push_str(&format!(" and {more} more")),
+        }
+        text
+    }
+}
+
+/// What a page of keys of one group shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The first keys that differ.
+    pub named: Vec<(String, Difference)>,
+    /// How many there are in the page.
+    pub total: usize,
+    /// Behind which name the next page begins; none at the end.
+    pub next: Option<String>,
+}
+
+/// The names, of groups or of keys, under which two stores differ, as far as both lists reach.
+#[must_use]
+pub fn page(own: &PeerDigest, theirs: &PeerDigest) -> Page {
+    let end = |list: &PeerDigest| {
+        let last = list.digests.last_key_value().map(|(name, _)| name.clone());
+        if list.complete { None } else { last }
+    };
+    // Behind the end of a list that goes on nothing is known.
+    let next = [end(own), end(theirs)].into_iter().flatten().min();
+    let reached = |list: &PeerDigest| -> BTreeMap<String, String> {
+        let reached =
+            list.digests.iter().filter(|(name, _)| next.as_ref().is_none_or(|end| *name <= end));
+        reached.map(|(name, hash)| (name.clone(), hash.clone())).collect()
+    };
+    let found = differences(&reached(own), &reached(theirs), NAMED_MAX);
+    Page { named: found.named, total: found.total, next }
+}
+
+/// What is said where nothing is wrong.
+#[must_use]
+pub fn note(compared: &[Compared]) -> Option<String> {
+    let alone = "  - NOTICE: no other node holds queue and configuration: nothing to compare";
+    compared.is_empty().then(|| alone.to_owned())
+}
+
+/// What is wrong with what members hold.
+#[must_use]
+pub fn check(master: &NodeName, compared: &[Compared]) -> Vec<Finding> {
+    if let Some(found) = stray_master(master, compared) {
+        return vec![found];
+    }
+    compared.iter().filter_map(|one| finding(&one.node, &one.outcome)).collect()
+}
+
+fn finding(node: &NodeName, outcome: &Result<Differing, String>) -> Option<Finding> {
+    match outcome {
+        Err(why) => {
+            let text = format!(
+                "its copy of queue and configuration could not be compared ({why}); verify again \
+                 when it is there"
+            );
+            Some(Finding::warning(Code::Reach, node.as_str(), text))
+        }
+        Ok(differing) if differing.groups.is_empty() => None,
+        Ok(differing) if differing.total == 0 => {
+            let groups = differing.groups.join(", ");
+            let text = format!(
+                "its copy of {groups} differed from the master's, and no key of it does any more; \
+                 verify again, and check its disk"
+            );
+            Some(Finding::warning(Code::Files, node.as_str(), text))
+        }
+        Ok(differing) => {
+            let (keys, groups) = (differing.keys(), differing.groups.join(", "));
+            let text = format!(
+                "its copy of {groups} differs from the master's: {keys}. It was changed by hand, \
+                 or its disk is bad; have it fetch everything anew: `gnt node modify -C no {node}`, \
+                 then `gnt node modify -C yes {node}`"
+            );
+            Some(Finding::error(Code::Files, node.as_str(), text))
+        }
+    }
+}
+
+/// Where several others all differ from the master in the same way, it is the master that does.
+fn stray_master(master: &NodeName, compared: &[Compared]) -> Option<Finding> {
+    let others: Vec<&Differing> =
+        compared.iter().filter_map(|one| one.outcome.as_ref().ok()).collect();
+    let (first, rest) = others.split_first()?;
+    if rest.is_empty() || first.total == 0 || rest.iter().any(|other| other != first) {
+        return None;
+    }
+    let text = format!(
+        "its copy of {} differs from that of all {} others: {}. It was changed by hand, or its disk \
+         is bad; have another node take the role (`gnt cluster master-failover` there), then \
+         `gnt node modify -C no {master}` and `gnt node modify -C yes {master}`",
+        first.groups.join(", "),
+        others.len(),
+        first.keys_of_master()
+    );
+    Some(Finding::error(Code::Files, master.as_str(), text))
+}
+
+impl Differing {
+    /// The keys as they are seen from the others.
+    fn keys_of_master(&self) -> String {
+        let turned = |(key, difference): &(String, Difference)| {
+            let turned = match difference {
+                Difference::OnlyFirst => Difference::OnlySecond,
+                Difference::OnlySecond => Difference::OnlyFirst,
+                Difference::Content => Difference::Content,
+            };
+            (key.clone(), turned)
+        };
+        Self { named: self.named.iter().map(turned).collect(), ..self.clone() }.keys()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn name(text: &str) -> NodeName {
+        text.parse().unwrap()
+    }
+
+    fn list(rows: &[(&str, &str)], complete: bool) -> PeerDigest {
+        let rows = rows.iter().map(|(name, hash)| ((*name).to_owned(), (*hash).to_owned()));
+        PeerDigest { digests: rows.collect(), complete }
+    }
+
+    fn differing(total: usize) -> Differing {
+        let named = (0..total.min(NAMED_MAX)).map(|n| (format!("ipam{n}"), Difference::Content));
+        let named = named.collect();
+        Differing { groups: vec!["ipam".to_owned()], named, total, cut_short: false }
+    }
+
+    fn told(outcomes: &[Result<Differing, String>]) -> String {
+        let compared = outcomes.iter().zip(2..).map(|(outcome, n)| Compared {
+            node: name(&format!("n{n}")),
+            outcome: outcome.clone(),
+        });
+        let found = check(&name("n1"), &compared.collect::<Vec<_>>());
+        let lines = found.iter().map(|found| found.line(&Default::default()));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn who_differs_is_named_with_the_keys_and_the_remedy() {
+        assert_eq!(told(&[Ok(Differing::default()), Ok(Differing::default())]), "");
+        let one = told(&[Ok(Differing::default()), Ok(differing(1))]);
+        assert!(one.starts_with("  - ERROR: node n3: its copy of ipam differs"), "{one}");
+        assert!(one.contains("ipam0 (other content)."), "{one}");
+        assert!(one.contains("`gnt node modify -C no n3`"), "{one}");
+        let many = told(&[Ok(differing(30)), Ok(Differing::default())]);
+        assert!(many.contains("ipam9 (other content) and 20 more."), "{many}");
+        let away = told(&[Err("cannot reach n2".to_owned()), Ok(Differing::default())]);
+        assert!(away.starts_with("  - WARNING: node n2: "), "{away}");
+        let gone = told(&[Ok(Differing { named: Vec::new(), total: 0, ..differing(1) })]);
+        assert!(gone.contains("no key of it does any more"), "{gone}");
+    }
+
+    #[test]
+    fn a_master_that_differs_from_all_others_is_the_one_that_differs() {
+        let alike = told(&[Ok(differing(2)), Ok(differing(2)), Err("away".to_owned())]);
+        assert!(alike.contains("node n1: its copy of ipam differs from that of all 2"), "{alike}");
+        let each = told(&[Ok(differing(2)), Ok(differing(3))]);
+        assert!(each.contains("node n2:") && each.contains("node n3:"), "{each}");
+        // Of two, nobody can tell.
+        assert!(told(&[Ok(differing(2))]).contains("node n2:"));
+    }
+
+    #[test]
+    fn alone_there_is_nothing_to_compare() {
+        assert!(note(&[]).unwrap().contains("nothing to compare"));
+        let one = Compared { node: name("n2"), outcome: Ok(Differing::default()) };
+        assert_eq!((note(std::slice::from_ref(&one)), check(&name("n1"), &[one])), (None, vec![]));
+    }
+
+    #[test]
+    fn a_page_reaches_as_far_as_both_lists() {
+        let own = list(&[("a", "1"), ("c", "1")], false);
+        let theirs = list(&[("a", "2"), ("b", "1"), ("d", "1")], true);
+        let found = page(&own, &theirs);
+        // Of `c` is known that it is missing there, of `d` nothing.
+        let expected = [
+            ("a".to_owned(), Difference::Content),
+            ("b".to_owned(), Difference::OnlySecond),
+            ("c".to_owned(), Difference::OnlyFirst),
+        ];
+        assert_eq!((found.named.as_slice(), found.total), (&expected[..], 3));
+        assert_eq!(found.next.as_deref(), Some("c"));
+    }
+
+    proptest! {
+        #[test]
+        fn pages_together_find_what_the_whole_does(
+            own in proptest::collection::btree_map("[a-e]{1,2}", "[01]", 0..12),
+            theirs in proptest::collection::btree_map("[a-e]{1,2}", "[01]", 0..12),
+            size in 1..4_usize,
+        ) {
+            let cut = |all: &BTreeMap<String, String>, after: Option<&String>| {
+                let rest = all.iter().filter(|(name, _)| after.is_none_or(|after| *name > after));
+                let rest: Vec<_> = rest.map(|(k, v)| (k.clone(), v.clone())).collect();
+                let complete = rest.len() <= size;
+                PeerDigest { digests: rest.into_iter().take(size).collect(), complete }
+            };
+            let (mut total, mut after) = (0, None);
+            loop {
+                let found = page(&cut(&own, after.as_ref()), &cut(&theirs, after.as_ref()));
+                total += found.total;
+                prop_assert!(found.next.is_none() || found.next > after);
+                after = found.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            prop_assert_eq!(total, differences(&own, &theirs, 0).total);
+        }
+    }
+}
