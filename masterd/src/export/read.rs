@@ -127,7 +127,7 @@ impl<R: Read> Reader<R> {
     /// What opens the secrets of this file, read once more.
     #[must_use]
     pub fn sealer(&self) -> Option<Sealer> {
-        self.sealer.as_ref().map(Sealer::from_the_first)
+        self.sealer.as_ref().map(Sealer::anew)
     }
 
     /// Takes what opens the secrets, of a reader of the same file.

@@ -108,7 +108,7 @@ impl Sealer {
 
     /// The same key, for the same frames from the first one on: to open them once more.
     #[must_use]
-    pub fn from_the_first(&self) -> Self {
+    pub fn anew(&self) -> Self {
         Self { cipher: self.cipher.clone(), context: self.context.clone(), next: 0 }
     }
 
