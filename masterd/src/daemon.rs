@@ -25,7 +25,7 @@ use rpc::identity::{IdentityError, NodeIdentity};
 use rpc::peer::{PeerLimits, PeerServer, PeerServerError};
 use stdx::metrics::Endpoint;
 use stdx::{Clock, Tasks};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -182,7 +182,6 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let broken = ending.broken.clone();
     around.spawn("signals", hear_signals(ending.asked.clone(), broken.clone(), ends.clone()));
     around.spawn("allow-list", callers.clone().run(ends.clone()));
-    let peers = serve_peers(options.peers, &identity, &callers, &house).await?;
     let door = Door::new(house.clone(), clock.clone());
     let life = Life {
         options: options.clone(),
@@ -200,8 +199,14 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let (door, metrics) = (life.door.clone(), Arc::clone(&life.metrics));
     let state = life.first().await?;
     // The store's lock is held by now, where there is one; so what is there is a leftover.
-    let sockets = socket::bind(layout.luxi_socket(), options.ganeti_socket.as_deref())?;
-    let (listeners, sockets) = socket::publish(sockets)?;
+    let opened = open_doors(&options, &life).await;
+    let (peers, listeners, sockets) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            life.leave(state).await;
+            return Err(error);
+        }
+    };
     let paths: Vec<_> = sockets.iter().map(socket::Published::path).collect();
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(node = %life.membership.node, version, ?paths, "clients are let in");
@@ -226,13 +231,23 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     ended
 }
 
+/// The door for other members, and those for clients.
+type Doors = (Option<PeerServer<House>>, Vec<UnixListener>, Vec<socket::Published>);
+
+async fn open_doors(options: &Options, life: &Life) -> Result<Doors, DaemonError> {
+    let peers = serve_peers(options.peers, life).await?;
+    let own = options.layout.luxi_socket();
+    let sockets = socket::bind(own, options.ganeti_socket.as_deref())?;
+    let (listeners, sockets) = socket::publish(sockets)?;
+    Ok((peers, listeners, sockets))
+}
+
 /// Lets other members ask, where that is wanted.
 async fn serve_peers(
     endpoint: Endpoint,
-    identity: &NodeIdentity,
-    callers: &Callers,
-    house: &House,
+    life: &Life,
 ) -> Result<Option<PeerServer<House>>, DaemonError> {
+    let Life { identity, callers, house, .. } = life;
     let Some(address) = endpoint.address() else { return Ok(None) };
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|error| DaemonError::Peers { address, error })?;

@@ -124,6 +124,18 @@ impl Life {
         }
     }
 
+    /// Ends what was begun, where the process cannot go on.
+    pub(super) async fn leave(&self, state: State) {
+        let ended = match state {
+            State::Outside => return,
+            State::Standby(engine) => self.close(&engine, Ok(())).await,
+            State::Master(reigning) => self.end(*reigning, Ok(())).await,
+        };
+        if let Next::End(Err(error)) = ended {
+            tracing::warn!(error = stdx::daemon::chain(&error), "the store did not close well");
+        }
+    }
+
     pub(super) fn store_options(&self) -> StoreOptions {
         self.options.store()
     }

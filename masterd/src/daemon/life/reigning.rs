@@ -171,7 +171,11 @@ impl Life {
     }
 
     /// Ends with the process.
-    async fn end(&self, reigning: Reigning, asked: Result<(), super::DaemonError>) -> Next {
+    pub(super) async fn end(
+        &self,
+        reigning: Reigning,
+        asked: Result<(), super::DaemonError>,
+    ) -> Next {
         stdx::daemon::notify_stopping();
         let Reigning { reign, commits, over, .. } = reigning;
         reign.begin_to_end();

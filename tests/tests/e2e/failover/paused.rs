@@ -8,8 +8,8 @@ use tests::run::wait_for;
 
 use super::{call_all, submit_ops, three};
 
-/// Calls to agents that one job makes, one after the other: more than it can end before the pause.
-const CALLS: usize = 400;
+/// Calls to agents that one opcode makes, one after the other: more than it can end before the pause.
+const CALLS: u32 = 400;
 
 #[test]
 fn a_master_that_slept_is_none_when_it_wakes() {
@@ -17,9 +17,9 @@ fn a_master_that_slept_is_none_when_it_wakes() {
     let n1 = cluster.master.clone();
     let call = json!({
         "OP_ID": "OP_TEST_DELAY", "duration": 0.02, "on_master": false, "on_nodes": [n3.name],
-        "no_locks": true,
+        "no_locks": true, "repeat": CALLS,
     });
-    let chain = submit_ops(&cluster, &json!(vec![call; CALLS]));
+    let chain = submit_ops(&cluster, &json!([call]));
     cluster.wait_for_status(chain, "running");
     let long = cluster.submit(&format!("debug delay 1000 --no-master -n {}", n3.name));
     cluster.wait_for_status(long, "running");
