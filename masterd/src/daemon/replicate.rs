@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::{End, Engine, EngineOptions, Peers, Proposer};
 use queue_format::Epoch;
@@ -36,6 +37,9 @@ pub fn propose(
     (engine, proposer)
 }
 
+/// How long an engine may take to lead again that goes on where a committer ended: it asks nobody.
+const LEADS_WITHIN: Duration = Duration::from_secs(5);
+
 /// What a master that is alone needs to have others follow it.
 #[derive(Debug)]
 pub struct Alone {
@@ -69,6 +73,12 @@ impl Alone {
                 let opened = Engine::open(data, options.clone(), Arc::clone(peers)).await;
                 let (engine, news) = opened?;
                 let engine = Arc::new(engine);
+                // Until it leads again it would look as if it had been deposed.
+                let leads = |standing: &engine::Standing| standing.leads == Some(epoch);
+                let (_, standing) = engine.wait_for(LEADS_WITHIN, leads).await;
+                if !leads(&standing) {
+                    tracing::error!(?standing, "the engine does not go on in the reign's epoch");
+                }
                 followers.spawn("follower", follower.clone().run(Arc::clone(&engine), news));
                 let (publisher, ended) = (alone.publisher.clone(), alone.ended.clone());
                 Ok(propose(engine, epoch, publisher, followers, ended))
@@ -79,8 +89,6 @@ impl Alone {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use bytes::Bytes;
     use engine::{Link, PeerError};
     use queue_format::{Change, Key, Store, StoreOptions};

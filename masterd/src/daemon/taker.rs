@@ -9,7 +9,7 @@ use model::cluster::Role;
 use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
 use queue_format::Epoch;
 use rpc::Client;
-use rpc::peer::control::LeadAndHandOver;
+use rpc::peer::control::{LeadAndHandOver, PeerPosition};
 use stdx::Tasks;
 use stdx::daemon::chain;
 use tokio::sync::watch;
@@ -110,7 +110,8 @@ impl Life {
         let (me, book) = (self.me().clone(), self.house.book.clone());
         let asker = Asker::new(me, self.house.cluster_uuid, agents, book);
         let asker = Asker { limit: ANSWER_MAX, ..asker };
-        let own = self.house.stand().await;
+        // To lead without a reign is to be master of nothing: it is elected anew.
+        let own = PeerPosition { leads: false, ..self.house.stand().await };
         let question = asking::ask(&asker, config, attempt, waivers(request), &own).await;
         let verdict = confirm(&question);
         let check = table::table(&question, &verdict);
