@@ -80,7 +80,7 @@ impl Asker {
 /// Asks the agents of all nodes, those that are offline too, and `masterd` of all members; of this
 /// node's own `masterd` it is known what it says: `own`, which also tells whose word counts.
 ///
-/// Takes as long as the slowest answer, at most [`Asker::limit`] for each [`QUESTIONS_AT_ONCE`]
+/// Takes as long as the slowest answer, at most [`Asker::limit`] for each `QUESTIONS_AT_ONCE`
 /// questions. May be dropped at any await: then nobody is asked any more.
 pub async fn ask(
     asker: &Asker,

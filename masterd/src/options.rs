@@ -63,7 +63,7 @@ pub struct Serve {
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<Endpoint>,
     /// Address and port where masterd of other candidates ask, or `none`: then this node is no
-    /// candidate [default: [::]:1817 if the root is `/`, else none]
+    /// candidate [default: port 1817 of every address if the root is `/`, else none]
     #[arg(long, value_name = "ADDRESS")]
     pub peers: Option<Endpoint>,
 }

@@ -177,6 +177,9 @@ for store in golden/format-*/clean; do
     rm -rf /var/lib/gantry /etc/gantry
     dpkg -i old.deb
     gnt cluster init c1.example.com --node-name n1.example.com --primary-ip 127.0.0.1 --rack 0
+    # Where versions before replication kept it.
+    mv /var/lib/gantry/config/authority /etc/gantry/pki/ca.key
+    chown gantry-master:gantry-daemons /etc/gantry/pki/ca.key
     (cd /var/lib/gantry && rm -rf config machines ipam node-indices queue journal store.json)
     cp -a "$store/." /var/lib/gantry
     chown -R gantry-master:gantry-daemons /var/lib/gantry

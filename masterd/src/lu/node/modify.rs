@@ -1,4 +1,4 @@
-//! Changes a node's role, rack or parameters; [`super::change`] decides.
+//! Changes a node's role, rack or parameters; `change` decides.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
