@@ -1,7 +1,10 @@
 //! A configuration for tests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
+use engine::{Answer, Link, PeerError, Peers};
 use model::cluster::{Cluster, Role};
 use model::enrol::Fingerprint;
 use model::ipam::IpamConfig;
@@ -85,4 +88,21 @@ pub(crate) fn config(further: &[Node]) -> Config {
 pub(crate) fn spec(serial: &str, rack: u32, role: &str) -> MachineSpec {
     serde_json::from_value(serde_json::json!({"serial": serial, "rack": rack, "role": role}))
         .unwrap()
+}
+
+/// A network in which nobody answers.
+#[derive(Debug)]
+pub(crate) struct Nobody;
+
+impl Peers for Nobody {
+    fn link(&self, _member: u64, _node: &str) -> Box<dyn Link> {
+        Box::new(Self)
+    }
+}
+
+impl Link for Nobody {
+    fn ask(&mut self, _kind: u8, _body: Bytes, _limit: Duration) -> Answer<'_> {
+        let reason = "nobody is there".to_owned();
+        Box::pin(async { Err(PeerError { reason, soon: false }) })
+    }
 }

@@ -346,6 +346,8 @@ impl Reign {
         self.companions.shutdown().await;
         self.opcodes.shutdown().await;
         self.background.shutdown().await;
+        // Nothing runs any more; its own agent may be the one whom the new master does not reach.
+        majority::drop_address(&self.world).await;
         self.world.agents.close().await;
         if let Err(error) = self.world.commits.close().await {
             tracing::warn!(%error, "what was submitted last may or may not be committed");

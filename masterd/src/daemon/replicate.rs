@@ -90,33 +90,16 @@ impl Alone {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use engine::{Link, PeerError};
     use queue_format::{Change, Key, Store, StoreOptions};
 
     use super::*;
     use crate::commits::Commits;
     use crate::metrics::Metrics;
-    use crate::testing::config;
+    use crate::testing::{Nobody, config};
     use crate::writer::publish::Published;
 
     /// Far more than a flush takes.
     const SOON: Duration = Duration::from_secs(60);
-
-    #[derive(Debug)]
-    struct Nobody;
-
-    impl Peers for Nobody {
-        fn link(&self, _member: u64, _node: &str) -> Box<dyn Link> {
-            Box::new(Self)
-        }
-    }
-
-    impl Link for Nobody {
-        fn ask(&mut self, _kind: u8, _body: Bytes, _limit: Duration) -> engine::Answer<'_> {
-            let reason = "nobody is there".to_owned();
-            Box::pin(async { Err(PeerError { reason, soon: false }) })
-        }
-    }
 
     async fn put(commits: &Commits, serial: u64) {
         let key = Key::parse("queue/serial").unwrap();

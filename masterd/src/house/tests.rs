@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use engine::{EngineOptions, Link, PeerError as NoPeer, Peers};
+use engine::EngineOptions;
 use model::Timestamp;
 use model::node::{Node, NodeRole};
 use queue_format::{Batch, Change, Position, StoreOptions};
@@ -15,7 +15,7 @@ use rpc::tls::AllowedCallers;
 use stdx::Clock;
 
 use super::*;
-use crate::testing::node;
+use crate::testing::{Nobody, node};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const CLUSTER: Uuid = Uuid::from_u128(7);
@@ -91,22 +91,6 @@ impl Scene {
         let here = StoreId::new(2, engine.recovered().incarnation);
         self.server.service().sit(Seat::Standby(Arc::clone(&engine)), here);
         engine
-    }
-}
-
-#[derive(Debug)]
-struct Nobody;
-
-impl Peers for Nobody {
-    fn link(&self, _member: u64, _node: &str) -> Box<dyn Link> {
-        Box::new(Self)
-    }
-}
-
-impl Link for Nobody {
-    fn ask(&mut self, _kind: u8, _body: Bytes, _limit: Duration) -> engine::Answer<'_> {
-        let reason = "nobody is there".to_owned();
-        Box::pin(async { Err(NoPeer { reason, soon: false }) })
     }
 }
 

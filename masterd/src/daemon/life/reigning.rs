@@ -161,7 +161,6 @@ impl Life {
         let newer = reigning.commits.engine().map(|engine| engine.standing().vote);
         tracing::error!(why, term, ?newer, "no longer the master: stops, and follows");
         reigning.over.cancel();
-        reigning.reign.leave_address().await;
         let engine = reigning.commits.engine();
         reigning.reign.abandon().await;
         match engine {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use engine::{EngineOptions, Link, PeerError as NoPeer, Peers};
+use engine::EngineOptions;
 use model::Timestamp;
 use model::node::Member;
 use queue_format::digest::Difference;
@@ -19,28 +19,12 @@ use uuid::Uuid;
 
 use super::*;
 use crate::house::{Errand, House, Seat};
-use crate::testing::node;
+use crate::testing::{Nobody, node};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const CLUSTER: Uuid = Uuid::from_u128(7);
 /// Far more than an election of one takes.
 const SOON: Duration = Duration::from_secs(60);
-
-#[derive(Debug)]
-struct Nobody;
-
-impl Peers for Nobody {
-    fn link(&self, _member: u64, _node: &str) -> Box<dyn Link> {
-        Box::new(Self)
-    }
-}
-
-impl Link for Nobody {
-    fn ask(&mut self, _kind: u8, _body: Bytes, _limit: Duration) -> engine::Answer<'_> {
-        let reason = "nobody is there".to_owned();
-        Box::pin(async { Err(NoPeer { reason, soon: false }) })
-    }
-}
 
 /// A store that was elected alone; two of them have the same history as long as they are given
 /// the same batches.
@@ -140,13 +124,13 @@ struct Behind<'a>(&'a Scene, AtomicU64);
 
 impl Write for Behind<'_> {
     async fn write(&self) -> bool {
-        match self.1.fetch_sub(1, Ordering::SeqCst) {
+        match self.1.load(Ordering::SeqCst) {
             // It comes by the same entries, and then both go on together.
             0 => self.0.put("ipam", "the same").await,
-            left => self.0.own.put("ipam", &left.to_string()).await,
-        }
-        if self.1.load(Ordering::SeqCst) == u64::MAX {
-            self.1.store(0, Ordering::SeqCst);
+            left => {
+                self.1.store(left - 1, Ordering::SeqCst);
+                self.0.own.put("ipam", &left.to_string()).await;
+            }
         }
         true
     }
