@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use queue_format::{Epoch, FileError, StartError};
 
+use crate::MembersError;
+
 /// A member that cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -84,6 +86,15 @@ pub enum HandOverError {
     NoVoter {
         /// Who was to lead.
         to: u64,
+    },
+    /// Nothing happened: the other one was to vote first.
+    #[error("member {to} does not come to vote")]
+    NoVote {
+        /// Who was to lead.
+        to: u64,
+        /// Why not.
+        #[source]
+        error: MembersError,
     },
     /// Nothing happened: the other one does not answer.
     #[error("member {to} does not answer")]

@@ -1,15 +1,15 @@
 //! Leading, and ceasing to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
-use openraft::{BasicNode, ServerState};
+use openraft::{BasicNode, ChangeMembers, ServerState};
 use queue_format::Epoch;
 use tokio::time::Instant;
 
-use super::{Engine, Standing};
+use super::{Engine, Members, MembersError, Standing};
 use crate::error::{HandOverError, TakeOverError};
 
 /// Time between two attempts to be elected: the engine does not say that it refused one.
@@ -91,6 +91,9 @@ impl Engine {
     /// Hands leadership to the member `to`: nothing must be proposed meanwhile. What is asked of it
     /// is checked first, for the engine itself would be stuck with a member that cannot lead.
     ///
+    /// Who votes alone gives a learner a vote first; both then vote until the one who leads next
+    /// changes that, and neither leads without the other meanwhile.
+    ///
     /// # Errors
     /// Refused, and nothing happened; or not done in time: then this engine takes no proposals any
     /// more, whoever leads, and has to be closed and opened again.
@@ -102,6 +105,12 @@ impl Engine {
         };
         let (_, standing) = self.wait_for(deadline, |standing| !behind(standing)).await;
         self.can_lead(to, &standing)?;
+        if !standing.members.voters.contains(&to) {
+            self.give_vote(to, standing.members.voters, deadline).await?;
+            let able = |standing: &Standing| self.can_lead(to, standing).is_ok();
+            let (_, standing) = self.wait_for(deadline, able).await;
+            self.can_lead(to, &standing)?;
+        }
         let stopped = |reason: String| HandOverError::Stuck { to, reason };
         self.raft
             .trigger()
@@ -130,6 +139,26 @@ impl Engine {
         }
     }
 
+    /// Has `to` vote beside `voters`.
+    async fn give_vote(
+        &self,
+        to: u64,
+        mut voters: BTreeSet<u64>,
+        deadline: Duration,
+    ) -> Result<(), HandOverError> {
+        voters.insert(to);
+        let changed = self.change(ChangeMembers::ReplaceAllVoters(voters));
+        match tokio::time::timeout(deadline, changed).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(MembersError::Unknown { reason })) => Err(HandOverError::Stuck { to, reason }),
+            Ok(Err(error)) => Err(HandOverError::NoVote { to, error }),
+            Err(_elapsed) => {
+                let reason = format!("it does not vote after {deadline:?}");
+                Err(HandOverError::Stuck { to, reason })
+            }
+        }
+    }
+
     /// Whether the lead could be handed to the member `to`, once it has what it still lacks.
     ///
     /// # Errors
@@ -141,12 +170,15 @@ impl Engine {
         }
     }
 
-    /// Whether `to` could lead at once: it votes, was heard within a lease, and has everything.
+    /// Whether `to` could lead at once: it votes, or could as the second one, was heard within a
+    /// lease, and has everything.
     fn can_lead(&self, to: u64, standing: &Standing) -> Result<(), HandOverError> {
         if standing.leads.is_none() {
             return Err(HandOverError::NotLeading);
         }
-        if to == self.member || !standing.members.voters.contains(&to) {
+        let Members { voters, nodes, .. } = &standing.members;
+        let could_vote = voters.len() == 1 && nodes.contains_key(&to);
+        if to == self.member || !(voters.contains(&to) || could_vote) {
             return Err(HandOverError::NoVoter { to });
         }
         let follower = standing.followers.get(&to);

@@ -96,6 +96,13 @@ impl Engine {
             }
             MembersChange::RemoveLearner(member) => ChangeMembers::RemoveNodes([member].into()),
         };
+        self.change(change).await
+    }
+
+    pub(super) async fn change(
+        &self,
+        change: ChangeMembers<u64, BasicNode>,
+    ) -> Result<(), MembersError> {
         match self.raft.change_membership(change, true).await {
             Ok(_applied) => Ok(()),
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => {

@@ -157,13 +157,16 @@ async fn of_two_members_the_other_one_leads_after_a_change_of_voters() {
     let one = cluster.engine(1);
     let alone = MembersChange::SetVoters([2].into());
     assert!(matches!(one.change_members(alone).await, Err(MembersError::Impossible { .. })));
-    cluster.set_voters(1, [1, 2]).await;
     cluster.caught_up(1, 2).await;
+    let heard = |standing: &crate::Standing| standing.followers[&2].heard_ms.is_some();
+    assert!(one.wait_for(SOON, heard).await.0);
+    // It follows, and comes to vote for that.
     one.hand_over(2, SOON).await.unwrap();
     let two = cluster.engine(2);
     let (leads, standing) =
         two.wait_for(SOON, |standing| standing.takes_proposals().is_some()).await;
     assert!(leads, "{standing:?}");
+    assert_eq!(standing.members.voters, [1, 2].into());
     two.change_members(MembersChange::SetVoters([2].into())).await.unwrap();
     let later = standing.leads.unwrap();
     // Without the other one it goes on.
