@@ -18,6 +18,7 @@ use model::{NodeName, OpCode};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
+use crate::node::{YesNo, truth};
 use crate::offered::Offered;
 use crate::session::{Session, confirm, say, warn};
 use crate::submit::{JobArguments, Priority, opcode};
@@ -160,8 +161,8 @@ pub(crate) struct ModifyArguments {
     /// Taken for Ganeti's scripts; has no effect.
     #[arg(long, value_name = "NUMBER")]
     max_tracked_jobs: Option<u32>,
-    /// How many nodes are master candidates, as far as there are so many; they hold no copies of
-    /// queue and configuration yet.
+    /// How many nodes are master candidates, as far as there are so many: they hold copies of queue
+    /// and configuration.
     #[arg(short = 'C', long, value_name = "NUMBER")]
     candidate_pool_size: Option<u32>,
     /// First three bytes of instances' Ethernet addresses, as aa:00:00.
@@ -176,6 +177,9 @@ pub(crate) struct ModifyArguments {
     /// Prefix length of the master's address.
     #[arg(long, value_name = "BITS")]
     master_netmask: Option<u8>,
+    /// Whether a candidate takes the master role by itself when the master falls silent.
+    #[arg(long, value_name = "yes|no", hide_possible_values = true)]
+    auto_failover: Option<YesNo>,
     /// Go on where a check only warns.
     #[arg(short, long)]
     force: bool,
@@ -285,6 +289,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         master_ip: arguments.master_ip,
         master_netdev: arguments.master_netdev,
         master_netmask: arguments.master_netmask,
+        auto_failover: truth(arguments.auto_failover),
         ..ClusterSetParams::default()
     };
     if params == (ClusterSetParams { force: arguments.force, ..ClusterSetParams::default() }) {

@@ -83,12 +83,12 @@ pub(crate) enum Node {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum YesNo {
+pub(crate) enum YesNo {
     Yes,
     No,
 }
 
-fn truth(answer: Option<YesNo>) -> Option<bool> {
+pub(crate) fn truth(answer: Option<YesNo>) -> Option<bool> {
     answer.map(|answer| answer == YesNo::Yes)
 }
 

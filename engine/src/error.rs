@@ -42,6 +42,12 @@ pub enum TakeOverError {
         /// What it said.
         reason: String,
     },
+    /// Another member was elected meanwhile, and is heard.
+    #[error("member {} was elected meanwhile, in epoch {epoch}", epoch.node)]
+    Another {
+        /// The epoch in which it leads.
+        epoch: Epoch,
+    },
     /// Not elected in time: somebody else leads, or no majority answers.
     #[error("not elected within {waited:?}: somebody else leads, or no majority answers")]
     Deadline {

@@ -197,6 +197,7 @@ fn store_documents(
         master_ip: wanted.master_ip,
         master_netdev: wanted.master_netdev.clone(),
         master_netmask: wanted.master_netmask,
+        auto_failover: false,
         tags: Vec::new(),
         watcher_pause: None,
         next_node_id: FIRST_NODE_ID + 1,

@@ -1,10 +1,11 @@
 //! Who is master: the rules, without anything that asks, waits or writes (DESIGN §7, decision 5).
 //!
 //! In reading order: [`amnesia`] tells whether a member remembers what it said; [`confirm`] whether
-//! a node may take the role; [`taking`] what an override does; [`cut_off`] what a master may still do
+//! a node may take the role; [`taking`] what an override does; [`automatic`] when a standby tries by itself; [`cut_off`] what a master may still do
 //! that hears no majority; [`pool`] which nodes are candidates and which of them vote.
 
 pub mod amnesia;
+pub mod automatic;
 pub mod confirm;
 pub mod cut_off;
 pub mod pool;

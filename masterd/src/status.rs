@@ -12,8 +12,9 @@ use std::sync::Arc;
 use engine::Engine;
 use model::cluster::{Cluster, Role};
 use model::cluster_status::{
-    AgentUnreached, AgentsStatus, CertificateOwner, CertificateStatus, ClusterStatus, MasterStatus,
-    OldestJob, ProcessSeat, QueueStatus, StandbyStatus, StoreHealth, StoreStatus,
+    AgentUnreached, AgentsStatus, CertificateOwner, CertificateStatus, ClusterStatus,
+    HEARD_WITHIN_MS, MasterStatus, OldestJob, ProcessSeat, QueueStatus, StandbyStatus, StoreHealth,
+    StoreStatus,
 };
 use model::node::NodeRole;
 use model::role_check::RoleTaken;
@@ -78,6 +79,7 @@ fn nothing(house: &House, now: Timestamp) -> ClusterStatus {
         now,
         master: None,
         quorum: None,
+        auto_failover: None,
         candidates: Vec::new(),
         standby: None,
         queue: None,
@@ -117,6 +119,7 @@ fn of_master(seen: &mut ClusterStatus, world: &World) {
     seen.seat = ProcessSeat::Master;
     seen.cluster = Some(config.cluster.cluster_name.clone());
     seen.master = Some(master(&config.role));
+    seen.auto_failover = Some(config.cluster.auto_failover);
     seen.quorum = Some(match &standing {
         Some((own, standing)) => members::quorum(standing, *own, admitted),
         None => members::lone_quorum(seen.node.as_str(), admitted),
@@ -216,6 +219,7 @@ async fn of_standby(
         (newest::<Role>(&reading, document::ROLE), newest::<Cluster>(&reading, document::CLUSTER))
     };
     let (role, cluster) = stdx::apart(read).await.unwrap_or_default();
+    seen.auto_failover = cluster.as_ref().map(|cluster| cluster.auto_failover);
     seen.cluster = cluster.map(|cluster| cluster.cluster_name);
     seen.master = role.as_ref().map(master);
     let standing = engine.standing();
@@ -226,7 +230,8 @@ async fn of_standby(
     let starting = master.map_or(starting, |master| master == seen.node.as_str());
     seen.seat = if starting { ProcessSeat::Starting } else { ProcessSeat::Standby };
     let known = members::standby(&standing, seen.node.as_str(), master, starting);
-    let attempt = attempt.filter(|_| starting).map(|taken| RoleTaken::clone(&taken));
+    let is_heard = standing.heard_ms.is_some_and(|ms| ms <= HEARD_WITHIN_MS);
+    let attempt = attempt.filter(|_| !is_heard).map(|taken| RoleTaken::clone(&taken));
     seen.standby = Some(StandbyStatus { attempt, ..known });
     let (backlog, fill) = (engine.backlog(), engine.journal_fill());
     let health = match standing.stopped {

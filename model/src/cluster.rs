@@ -51,6 +51,9 @@ pub struct Cluster {
     /// Free words.
     #[serde(default)]
     pub tags: Vec<String>,
+    /// Whether a candidate takes the role by itself when the master falls silent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub auto_failover: bool,
     /// Until when the watcher is asked to do nothing; it may have passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watcher_pause: Option<Timestamp>,

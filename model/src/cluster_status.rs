@@ -27,6 +27,10 @@ pub struct ClusterStatus {
     pub master: Option<MasterStatus>,
     /// Who decides what is committed.
     pub quorum: Option<QuorumStatus>,
+    /// Whether a candidate takes the role by itself when the master falls silent; null where that is
+    /// not known.
+    #[serde(default)]
+    pub auto_failover: Option<bool>,
     /// Those that hold the store, or should, in the order of their names.
     pub candidates: Vec<CandidateStatus>,
     /// Where this process follows, or is to start: what it knows.

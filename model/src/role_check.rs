@@ -40,8 +40,10 @@ pub struct RoleCheck {
 pub enum RoleAttempt {
     /// The master of before starts again.
     Start,
-    /// The role moves.
+    /// The role moves, by an operator's will.
     Failover,
+    /// The role moves by itself, since the master is silent.
+    Automatic,
 }
 
 impl fmt::Display for RoleAttempt {
@@ -49,6 +51,7 @@ impl fmt::Display for RoleAttempt {
         f.write_str(match self {
             Self::Start => "start as master",
             Self::Failover => "failover",
+            Self::Automatic => "automatic failover",
         })
     }
 }

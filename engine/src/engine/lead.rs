@@ -17,7 +17,7 @@ const ELECT_AGAIN: Duration = Duration::from_millis(100);
 
 impl Engine {
     /// Asks to lead, until elected and acknowledged by a majority that has all of this member's log,
-    /// or until `deadline` has passed. In a store that knows no members yet,
+    /// until another member is, or until `deadline` has passed. In a store that knows no members yet,
     /// this one becomes the only voter first.
     ///
     /// # Errors
@@ -31,7 +31,12 @@ impl Engine {
             Err(RaftError::APIError(InitializeError::NotAllowed(_))) => false,
             Err(error) => return Err(stopped(error.to_string())),
         };
-        let began = Instant::now();
+        let (began, voted) = (Instant::now(), self.standing().vote);
+        let another = |standing: &Standing| {
+            let is_heard = standing.heard_ms.is_some_and(|ms| ms <= super::LEASE_MS);
+            let is_other = standing.elected && standing.vote.node != self.member;
+            (is_heard && is_other && standing.vote > voted).then_some(standing.vote)
+        };
         while began.elapsed() < deadline {
             if !std::mem::take(&mut asked) {
                 // With the question first: against a healthy leader it then does no harm.
@@ -50,6 +55,9 @@ impl Engine {
             let (_, standing) = self.wait_for(ELECT_AGAIN, |seen| ready(seen).is_some()).await;
             if let Some(epoch) = ready(&standing) {
                 return Ok(epoch);
+            }
+            if let Some(epoch) = another(&standing) {
+                return Err(TakeOverError::Another { epoch });
             }
             if let Some(reason) = standing.stopped {
                 return Err(stopped(reason));

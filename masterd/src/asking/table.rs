@@ -44,6 +44,7 @@ pub fn table(question: &Question, verdict: &Verdict) -> RoleCheck {
         attempt: match question.attempt {
             Attempt::Start => RoleAttempt::Start,
             Attempt::Failover => RoleAttempt::Failover,
+            Attempt::Automatic => RoleAttempt::Automatic,
         },
         decision,
         from,

@@ -84,6 +84,11 @@ impl Door {
         *self.attempt.write() = Some(Arc::new(left.clone()));
     }
 
+    /// Forgets that, since a leader is heard.
+    pub(crate) fn forget_attempt(&self) {
+        *self.attempt.write() = None;
+    }
+
     /// What the master here works on, where there is one.
     pub(crate) fn world(&self) -> Option<Arc<World>> {
         match &*self.voice.read() {

@@ -26,6 +26,9 @@ use crate::role::confirm::{Attempt, Decision, RoleEntry, Waivers, confirm, still
 /// for the new master.
 const ANSWER_MAX: Duration = Duration::from_millis(1_500);
 
+/// The same for who tries by itself: it tries again, and should not be long about it.
+const ANSWER_MAX_AUTOMATIC: Duration = Duration::from_secs(1);
+
 /// How long an election may take: several tries, each within the engine's longest pause.
 const ELECTION_MAX: Duration = Duration::from_secs(10);
 
@@ -58,7 +61,7 @@ impl Life {
         let config = match stdx::aside(|| load::config(&reader)) {
             Ok(config) => config,
             // It goes on to follow: who was just invited has nothing yet.
-            Err(error) if attempt == Attempt::Failover => {
+            Err(error) if attempt != Attempt::Start => {
                 let why = format!("{} cannot be the master with what it has", self.me());
                 return Ok(Take::Left(RoleTaken::refused(format!("{why}: {}", chain(&error)))));
             }
@@ -109,7 +112,11 @@ impl Life {
         let agents = Client::new(Arc::clone(&self.identity), Tasks::new());
         let (me, book) = (self.me().clone(), self.house.book.clone());
         let asker = Asker::new(me, self.house.cluster_uuid, agents, book);
-        let asker = Asker { limit: ANSWER_MAX, ..asker };
+        let limit = match attempt {
+            Attempt::Start | Attempt::Failover => ANSWER_MAX,
+            Attempt::Automatic => ANSWER_MAX_AUTOMATIC,
+        };
+        let asker = Asker { limit, ..asker };
         // To lead without a reign is to be master of nothing: it is elected anew.
         let own = PeerPosition { leads: false, ..self.house.stand().await };
         let question = asking::ask(&asker, config, attempt, waivers(request), &own).await;

@@ -30,8 +30,10 @@ pub use weigh::TERM_AHEAD_MAX;
 pub enum Attempt {
     /// The master of before goes on: it merely starts again.
     Start,
-    /// The role moves to this node.
+    /// The role moves to this node, by an operator's will.
     Failover,
+    /// The role moves to this node by itself, since the master is silent: never away from who leads.
+    Automatic,
 }
 
 /// What the operator waives.
@@ -290,7 +292,7 @@ pub fn still_designated(
     newest: Option<&RoleEntry>,
 ) -> Result<(), Reason> {
     match (attempt, newest) {
-        (Attempt::Failover, _) => Ok(()),
+        (Attempt::Failover | Attempt::Automatic, _) => Ok(()),
         (Attempt::Start, Some(entry)) if entry.master == *taker => Ok(()),
         (Attempt::Start, entry) => {
             Err(Reason::NotDesignated { taker: taker.clone(), entry: entry.cloned() })

@@ -87,6 +87,10 @@ cluster_set_params! {
     master_netdev: Option<String>,
     /// Prefix length of the master's address.
     master_netmask: Option<u8>,
+    /// Whether a candidate takes the role by itself when the master falls silent; not among
+    /// Ganeti's parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auto_failover: Option<bool>,
     ;
     hv_state, disk_state, vg_name, enabled_hypervisors, hvparams, beparams, os_hvp, osparams,
     osparams_private_cluster, nicparams, ndparams, diskparams, ipolicy, uid_pool, add_uids,

@@ -114,3 +114,45 @@ fn links(document: &SourceFile) -> impl Iterator<Item = &str> {
     let relative = targets.filter(|target| !target.contains("://") && !target.starts_with('#'));
     relative.filter_map(|target| target.split('#').next())
 }
+
+/// Whatever refuses the role, a change or a start says so in a sentence that an operator can look up.
+#[test]
+fn every_refusal_is_in_the_runbook() {
+    const RUNBOOK: &str = "docs/runbook.md";
+    let text = source::read(RUNBOOK);
+    let mut count = 0;
+    let mut complaints = Vec::new();
+    for path in [
+        "masterd/src/role/confirm/reason.rs",
+        "masterd/src/role/amnesia.rs",
+        "masterd/src/members.rs",
+        "masterd/src/daemon.rs",
+        "masterd/src/daemon/load.rs",
+        "queue-format/src/store/admission.rs",
+        "engine/src/error.rs",
+    ] {
+        for sentence in error_texts(&source::read(path)) {
+            count += 1;
+            if !text.contains(&sentence) {
+                complaints.push(format!("{RUNBOOK} lacks `{sentence}` of {path}"));
+            }
+        }
+    }
+    assert!(count > 60, "only {count} sentences were found");
+    source::assert_none(&complaints);
+}
+
+/// Of each text of an error its longest piece without placeholders, if that tells anything.
+fn error_texts(code: &str) -> Vec<String> {
+    const TELLING: usize = 8;
+    let texts = code.split("#[error(").skip(1).filter_map(|rest| rest.split('"').nth(1));
+    let longest = texts.map(|text| {
+        let text: String = text.split("\\\n").map(str::trim_start).collect();
+        let pieces = text.split('{').map(|piece| {
+            let piece = piece.split_once('}').map_or(piece, |(_, rest)| rest);
+            piece.trim_matches([' ', '`', ':', ';', '(', ')']).to_owned()
+        });
+        pieces.max_by_key(String::len).unwrap_or_default()
+    });
+    longest.filter(|piece| piece.len() >= TELLING).collect()
+}

@@ -45,6 +45,9 @@ impl View {
         lines.extend(told_by(seen));
         lines.push(self.master(seen, elsewhere));
         lines.extend(seen.quorum.iter().flat_map(|quorum| self.quorum(quorum)));
+        if seen.auto_failover == Some(true) {
+            lines.push(plain("Failover", "by itself, when the master falls silent".to_owned()));
+        }
         if let Some(standby) = &seen.standby {
             lines.extend(self.standby(standby));
         }
@@ -59,7 +62,7 @@ impl View {
         let attempt = seen.standby.iter().filter_map(|standby| standby.attempt.as_ref());
         for attempt in attempt {
             lines.push(Line(String::new(), None));
-            lines.push(Line(format!("Last attempt to start: {}", attempt.message), None));
+            lines.push(Line(format!("Last attempt to be the master: {}", attempt.message), None));
             let said = attempt.check.iter().flat_map(RoleCheck::lines);
             lines.extend(said.map(|line| Line(line, None)));
         }

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Engine;
+use engine::{Engine, LEASE_MS, Standing};
 use model::cluster::Role;
 use model::document;
 use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
 use queue_format::Key;
 use queue_format::store::wipe;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::{Life, Next, STEP_MAX, State};
+use crate::daemon::load;
 use crate::daemon::taker::Take;
 use crate::house::{Errand, Outcome, Seat};
+use crate::role::automatic;
 use crate::role::confirm::Attempt;
 
 /// Pause between two attempts to begin a reign again that was this node's: long enough for others
@@ -23,50 +26,98 @@ const START_AGAIN: Duration = Duration::from_secs(5);
 /// leader wakes nobody here.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// How often is listened whether the leader is silent: a tenth of what counts as silence.
+const LISTEN_AGAIN: Duration = Duration::from_millis(100);
+
+/// Pause after the parameter said that a silent leader is not this node's business.
+const ASK_PARAMETER_AGAIN: Duration = Duration::from_secs(1);
+
+/// How a standby follows.
+struct Following {
+    began: Instant,
+    /// No try by itself before.
+    pause_until: Instant,
+}
+
 impl Life {
     /// Follows, until something makes it something else.
     pub(super) async fn standby(&mut self, engine: Arc<Engine>) -> Next {
         self.sit(Seat::Standby(Arc::clone(&engine)));
-        let mut pause = tokio::time::interval(START_AGAIN);
+        let now = Instant::now();
+        let mut following = Following { began: now, pause_until: now };
+        let [mut look, mut again, mut listen] = [LOOK_AGAIN, START_AGAIN, LISTEN_AGAIN].map(every);
+        let mut mine = false;
         loop {
-            let role = newest_role(&engine);
-            let master = role.as_ref().map(|role| role.master.clone());
-            let mine = master.as_ref() == Some(self.me());
-            self.door.point_to(master, "a standby");
-            tokio::select! {
+            let attempt = tokio::select! {
+                // First who is master, then what follows from that.
+                biased;
+                asked = self.ending.asked() => return self.close(&engine, asked).await,
                 errand = self.errands.recv() => match errand {
                     None => return self.close(&engine, Ok(())).await,
-                    Some(errand) => if let Some(next) = self.run_errand(&engine, errand).await {
-                        return next;
+                    Some(errand) => match self.run_errand(&engine, errand).await {
+                        Some(next) => return next,
+                        None => continue,
                     },
                 },
-                _ = pause.tick(), if mine => {
-                    let outcome = None;
-                    if let Some(next) = self.try_to_take(&engine, RoleRequest::default(), outcome).await {
-                        return next;
+                _ = look.tick() => {
+                    let master = newest_role(&engine).map(|role| role.master);
+                    mine = master.as_ref() == Some(self.me());
+                    self.door.point_to(master, "a standby");
+                    if engine.standing().heard_ms.is_some_and(|ms| ms <= LEASE_MS) {
+                        self.door.forget_attempt();
                     }
+                    continue;
                 }
-                (stopped, standing) = engine.wait_for(LOOK_AGAIN, |seen| seen.stopped.is_some()) => {
-                    if stopped {
-                        let reason = standing.stopped.unwrap_or_default();
+                _ = again.tick(), if mine => Attempt::Start,
+                _ = listen.tick() => {
+                    let standing = engine.standing();
+                    if let Some(reason) = standing.stopped {
                         let failed = Err(super::DaemonError::EngineStopped { reason });
                         return self.close(&engine, failed).await;
                     }
+                    if !self.is_due(&engine, &standing, &mut following) {
+                        continue;
+                    }
+                    Attempt::Automatic
                 }
-                asked = self.ending.asked() => return self.close(&engine, asked).await,
+            };
+            let request = RoleRequest::default();
+            if let Some(next) = self.try_to_take(&engine, attempt, request, None).await {
+                return next;
             }
         }
     }
 
-    /// Tries to take the role: as who was master last, or by an operator's will, who is told what came of
-    /// it.
+    /// Whether this standby is to try by itself: the leader is silent, and the cluster's parameter
+    /// says so.
+    fn is_due(&self, engine: &Engine, standing: &Standing, following: &mut Following) -> bool {
+        let ms = following.began.elapsed().as_millis();
+        let standby = automatic::Standby {
+            member: engine.member(),
+            voters: &standing.members.voters,
+            led: standing.vote.node,
+            heard_ms: standing.heard_ms,
+            follows_ms: u64::try_from(ms).unwrap_or(u64::MAX),
+        };
+        if !standby.tries() || Instant::now() < following.pause_until {
+            return false;
+        }
+        let config = stdx::aside(|| load::config(&engine.reader()));
+        let is_wanted = config.is_ok_and(|config| config.cluster.auto_failover);
+        let pause = if is_wanted { START_AGAIN } else { ASK_PARAMETER_AGAIN };
+        following.pause_until = Instant::now() + pause;
+        is_wanted
+    }
+
+    /// Tries to take the role. By an operator's will, who is told what came of it; as who was master
+    /// last; or since the master is silent.
     async fn try_to_take(
         &self,
         engine: &Arc<Engine>,
+        attempt: Attempt,
         request: RoleRequest,
         outcome: Option<Outcome<RoleTaken>>,
     ) -> Option<Next> {
-        let attempt = if outcome.is_some() { Attempt::Failover } else { Attempt::Start };
         let tell = |taken: Result<RoleTaken, String>| {
             if let Some(outcome) = outcome {
                 // Who asked may have left; the log tells too.
@@ -82,7 +133,7 @@ impl Life {
                 let check = taken.check.iter().flat_map(RoleCheck::lines);
                 let lines: Vec<_> = std::iter::once(taken.message.clone()).chain(check).collect();
                 tracing::warn!("{}", lines.join("\n"));
-                if attempt == Attempt::Start {
+                if attempt != Attempt::Failover {
                     self.door.tell_attempt(&taken);
                 }
                 tell(Ok(taken));
@@ -115,7 +166,7 @@ impl Life {
                 outcome.send(handed).unwrap_or(());
             }
             Errand::TakeOver { request, outcome } => {
-                return self.try_to_take(engine, request, Some(outcome)).await;
+                return self.try_to_take(engine, Attempt::Failover, request, Some(outcome)).await;
             }
         }
         None
@@ -161,6 +212,13 @@ impl Life {
         self.followers.join().await;
         Next::End(outcome.and(closed.map_err(super::DaemonError::Close)))
     }
+}
+
+/// Ticks now, and then so far apart: what was missed while an errand was done is not made up for.
+fn every(pause: Duration) -> Interval {
+    let mut interval = tokio::time::interval(pause);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
 
 /// The newest role entry in the log, committed or not.

@@ -79,9 +79,11 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
     };
     let mut reasons = about_taker(question, &facts);
     reasons.extend(majorities(question, heard, nodes, voters));
-    if question.attempt == Attempt::Start {
-        reasons.extend(about_start(question, &facts, heard, nodes.of));
-    }
+    reasons.extend(match question.attempt {
+        Attempt::Start => about_start(question, &facts, heard, nodes.of),
+        Attempt::Automatic => leaders(question, heard).collect(),
+        Attempt::Failover => Vec::new(),
+    });
     reasons.extend(heard.iter().filter_map(|heard| facts.obstacle(heard)));
     let decision = match reasons.is_empty() {
         true => go(question, &facts, heard),
@@ -165,6 +167,15 @@ fn majorities(
     reasons
 }
 
+/// Others that lead: none of them is to lose the role but by an operator's will.
+fn leaders(question: &Question, heard: &[Heard<'_>]) -> impl Iterator<Item = Reason> {
+    let leads = |heard: &&Heard<'_>| {
+        heard.node.name != question.taker && heard.store.is_some_and(|store| store.says.leads)
+    };
+    let reason = |heard: &Heard<'_>| Reason::AnotherLeads { node: heard.node.name.clone() };
+    heard.iter().filter(leads).map(reason)
+}
+
 /// What stands against a mere start.
 fn about_start(
     question: &Question,
@@ -175,11 +186,7 @@ fn about_start(
     let taker = question.taker.clone();
     let mut reasons = Vec::new();
     reasons.extend(still_designated(question.attempt, &taker, facts.role).err());
-    let leads = |heard: &&Heard<'_>| {
-        heard.node.name != taker && heard.store.is_some_and(|store| store.says.leads)
-    };
-    let leaders = heard.iter().filter(leads);
-    reasons.extend(leaders.map(|heard| Reason::AnotherLeads { node: heard.node.name.clone() }));
+    reasons.extend(leaders(question, heard));
     let counted = heard.iter().filter(|heard| heard.node.role != NodeRole::Offline);
     let count =
         Count { answered: counted.filter(|h| facts.another_master(h).is_some()).count(), of };

@@ -169,8 +169,8 @@ pub enum Reason {
         /// The taker.
         taker: NodeName,
     },
-    /// A mere start meets a leader.
-    #[error("{node} leads; a start does not take the role from it")]
+    /// Who was not told to take the role by an operator meets a leader.
+    #[error("{node} leads; only an operator's failover takes the role from it")]
     AnotherLeads {
         /// Who leads.
         node: NodeName,

@@ -231,7 +231,7 @@ fn a_start_keeps_the_role_where_it_is() {
     );
     assert_eq!(
         start(|q| lead(&mut q.nodes[1])),
-        "refuse: n2 leads; a start does not take the role from it"
+        "refuse: n2 leads; only an operator's failover takes the role from it"
     );
     let knows_another = |q: &mut Question, nodes: &[usize]| {
         set_last(&mut q.nodes[2], at(3, 3, 11));
@@ -260,6 +260,26 @@ fn a_start_keeps_the_role_where_it_is() {
     assert!(still_designated(Attempt::Start, &name(1), Some(&entry)).is_err());
     assert!(still_designated(Attempt::Start, &name(3), Some(&entry)).is_ok());
     assert!(still_designated(Attempt::Failover, &name(1), Some(&entry)).is_ok());
+}
+
+#[test]
+fn by_itself_the_role_leaves_nobody_who_leads() {
+    let by_itself = |change: fn(&mut Question)| decide(Attempt::Automatic, 2, change);
+    assert_eq!(by_itself(|q| kill(&mut q.nodes[0])), "go");
+    assert_eq!(
+        by_itself(|q| lead(&mut q.nodes[0])),
+        "refuse: n1 leads; only an operator's failover takes the role from it"
+    );
+    // Whoever holds more is asked for it, as ever.
+    assert_eq!(
+        by_itself(|q| {
+            kill(&mut q.nodes[0]);
+            set_last(&mut q.nodes[2], at(2, 1, 10));
+        }),
+        "go after fetching from 3"
+    );
+    assert!(by_itself(|q| kill_all(q, &[0, 2])).starts_with("refuse: 1 of 3 voters answered"));
+    assert!(still_designated(Attempt::Automatic, &name(2), Some(&role_entry(1, 2))).is_ok());
 }
 
 #[test]

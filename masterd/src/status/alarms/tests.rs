@@ -34,6 +34,7 @@ fn well() -> ClusterStatus {
             epoch: "2.1".to_owned(),
             since: NOW,
         }),
+        auto_failover: None,
         quorum: Some(QuorumStatus {
             voters: voters.map(str::to_owned).to_vec(),
             needed: 2,

@@ -19,7 +19,7 @@ const CLIENTS: u64 = 3;
 const LOAD_MS: u64 = 700;
 
 /// Clients are busy with the master until it is killed; what they were told.
-fn killed_under_load(cluster: &Cluster, seed: &mut Seed) -> Acknowledged {
+pub(super) fn killed_under_load(cluster: &Cluster, seed: &mut Seed) -> Acknowledged {
     let socket = &cluster.master.layout().luxi_socket();
     let seeds: Vec<Seed> = (0..CLIENTS).map(|_| seed.branch()).collect();
     let moment = Duration::from_millis(200 + seed.below(LOAD_MS));

@@ -16,6 +16,7 @@ fn well() -> Value {
         "master": {"node": "n1.example.com", "epoch": "3.1", "since": [NOW - 7_500, 0]},
         "quorum": {"voters": ["n1.example.com", "n2.example.com", "n3.example.com"], "needed": 2,
             "heard": 3, "majority": true, "heard_ms": 83, "refusing": null},
+        "auto_failover": false,
         "candidates": [one("n1.example.com", true), one("n2.example.com", false),
             one("n3.example.com", false)],
         "standby": null,
@@ -67,6 +68,7 @@ fn standby() -> Value {
     seen["node"] = json!("n2.example.com");
     seen["seat"] = json!("standby");
     seen["quorum"]["heard"] = Value::Null;
+    seen["auto_failover"] = json!(true);
     seen["standby"] = json!({"leader": "n1.example.com", "heard_ms": 83, "last": "3.1/90211",
         "applied": "3.1/90210", "why": "the master is n1.example.com", "attempt": null});
     seen

@@ -1,0 +1,89 @@
+//! Core: when a standby tries to take the role by itself (`auto_failover`, DESIGN §7).
+//!
+//! Nothing here makes a master: who tries asks everyone first, as an operator's failover does, and is
+//! then elected by those who hear no leader either. This only says who tries when, so that mostly one
+//! does.
+
+use std::collections::BTreeSet;
+
+/// Silence of a leader that was heard before, after which the first of the others tries. Until then
+/// voters keep to it.
+pub const SILENCE_MS: u64 = super::cut_off::REFUSE_AFTER_MS;
+
+/// The same for who has heard no leader since it began to follow: where a whole cluster starts, the
+/// master of before is the first to try.
+pub const SILENCE_FROM_START_MS: u64 = 15_000;
+
+/// How much later the next one tries: longer than asking those who answer, and an election.
+pub const TURN_MS: u64 = 500;
+
+/// A standby that hears no leader.
+#[derive(Debug, Clone, Copy)]
+pub struct Standby<'a> {
+    /// Its member id.
+    pub member: u64,
+    /// Those who vote.
+    pub voters: &'a BTreeSet<u64>,
+    /// The member that was heard as leader last, or led last; 0 if none was.
+    pub led: u64,
+    /// Milliseconds since a leader was heard; none if none was since it began to follow.
+    pub heard_ms: Option<u64>,
+    /// Milliseconds since it began to follow.
+    pub follows_ms: u64,
+}
+
+impl Standby<'_> {
+    /// Whether it is to try now: it votes, and the leader has been silent until its turn. Turns go by
+    /// member id, so who has been one for longer is first.
+    #[must_use]
+    pub fn tries(&self) -> bool {
+        let (silence_ms, least_ms) = match self.heard_ms {
+            Some(heard_ms) => (heard_ms, SILENCE_MS),
+            None => (self.follows_ms, SILENCE_FROM_START_MS),
+        };
+        let others = self.voters.iter().filter(|id| **id != self.led);
+        let turn = others.take_while(|id| **id != self.member).count();
+        let turn = u64::try_from(turn).unwrap_or(u64::MAX);
+        let due_ms = turn.saturating_mul(TURN_MS).saturating_add(least_ms);
+        self.voters.contains(&self.member) && silence_ms > due_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tries(member: u64, led: u64, heard_ms: Option<u64>, follows_ms: u64) -> bool {
+        let voters = &BTreeSet::from([1, 2, 3]);
+        Standby { member, voters, led, heard_ms, follows_ms }.tries()
+    }
+
+    #[test]
+    fn one_after_the_other_tries() {
+        let day = 86_400_000;
+        for (member, led, silent_ms, expected) in [
+            (2, 1, SILENCE_MS, false),
+            (2, 1, SILENCE_MS + 1, true),
+            (3, 1, SILENCE_MS + TURN_MS, false),
+            (3, 1, SILENCE_MS + TURN_MS + 1, true),
+            (1, 2, SILENCE_MS + 1, true),
+            // Nobody is known to have led.
+            (3, 0, SILENCE_MS + TURN_MS + 1, false),
+            (3, 0, SILENCE_MS + 2 * TURN_MS + 1, true),
+            // It led itself.
+            (1, 1, SILENCE_MS + 2 * TURN_MS + 1, true),
+            // Who does not vote never tries.
+            (4, 1, day, false),
+        ] {
+            let found = tries(member, led, Some(silent_ms), day);
+            assert_eq!(found, expected, "{member} after {led} and {silent_ms} ms");
+        }
+    }
+
+    #[test]
+    fn the_master_of_before_is_first_after_a_start() {
+        assert!(!tries(2, 1, None, SILENCE_FROM_START_MS));
+        assert!(tries(2, 1, None, SILENCE_FROM_START_MS + 1));
+        assert!(!tries(3, 1, None, SILENCE_FROM_START_MS + 1));
+    }
+}
