@@ -2,6 +2,7 @@
 
 mod cluster;
 mod several;
+mod traps;
 
 use std::collections::BTreeMap;
 use std::path::Path;

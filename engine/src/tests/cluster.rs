@@ -17,6 +17,7 @@ use crate::{Answer, Engine, EngineOptions, Link, MembersChange, PeerError, Peers
 struct Wires {
     engines: BTreeMap<u64, Arc<Engine>>,
     cut: HashSet<u64>,
+    lost: HashSet<u8>,
     asked: BTreeMap<u8, u64>,
 }
 
@@ -40,6 +41,7 @@ impl Wire {
         let Self(net, from, to) = self;
         let mut wires = net.0.lock();
         let open = !wires.cut.contains(from) && !wires.cut.contains(to);
+        let open = open && !wires.lost.contains(&kind);
         let engine = wires.engines.get(to).filter(|_| open).cloned();
         *wires.asked.entry(kind).or_default() += 1;
         engine
@@ -145,8 +147,15 @@ impl Cluster {
         self.net.0.lock().cut.insert(member);
     }
 
+    /// Loses every question of this kind.
+    pub(super) fn lose(&self, kind: u8) {
+        self.net.0.lock().lost.insert(kind);
+    }
+
     pub(super) fn heal(&self) {
-        self.net.0.lock().cut.clear();
+        let mut wires = self.net.0.lock();
+        wires.cut.clear();
+        wires.lost.clear();
     }
 
     /// How often a question of this kind was asked.

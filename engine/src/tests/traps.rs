@@ -1,0 +1,161 @@
+//! What the engine would do if it were let: each of these cost somebody data or a cluster before
+//! (decision 2, "Rules that the crate keeps").
+
+use std::time::Duration;
+
+use queue_format::{Batch, Epoch};
+use tokio::task::JoinSet;
+
+use super::cluster::Cluster;
+use super::{SOON, put};
+use crate::message::Kind;
+use crate::{HandOverError, LEASE_MS, MembersChange, MembersError, Standing, TakeOverError};
+
+/// Long enough for several elections, were there any.
+const SEVERAL_LEASES: Duration = Duration::from_millis(LEASE_MS * 3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_starts_again_leads_nobody() {
+    let (cluster, epoch) = Cluster::voters(3).await;
+    cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();
+    cluster.stop(1).await;
+    cluster.start(1, None).await;
+    // Nobody asks for an election, so there is none.
+    let leads = |standing: &Standing| standing.leads.is_some();
+    for member in 1..=3 {
+        let wait = cluster.engine(member).wait_for(SEVERAL_LEASES / 3, leads).await;
+        assert!(!wait.0, "{:?}", wait.1);
+    }
+    let batch = Batch(vec![put("queue/serial", "2")]);
+    assert!(cluster.engine(1).propose(epoch, batch).await.is_err(), "the epoch is over");
+    let later = cluster.engine(1).take_over(SOON).await.unwrap();
+    assert!(later.term > epoch.term, "{later}");
+    assert_eq!(cluster.same_files(1).await["queue/serial"], "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_to_lead_beside_a_leader_does_no_harm() {
+    let (cluster, epoch) = Cluster::voters(3).await;
+    let two = cluster.engine(2);
+    let asked = two.take_over(SEVERAL_LEASES);
+    let work = async {
+        for number in 0..50 {
+            cluster.put(1, epoch, ("queue/serial", &number.to_string())).await.unwrap();
+        }
+    };
+    let (refused, ()) = tokio::join!(asked, work);
+    assert!(matches!(refused, Err(TakeOverError::Deadline { .. })), "{refused:?}");
+    // Not even a term was used up by it.
+    assert_eq!(cluster.engine(3).standing().vote, epoch);
+    cluster.put(1, epoch, ("queue/serial", "50")).await.unwrap();
+    drop(two);
+    assert_eq!(cluster.same_files(1).await["queue/serial"], "50");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_who_ask_one_leads_and_the_other_is_told() {
+    let (cluster, _epoch) = Cluster::voters(3).await;
+    cluster.caught_up(1, 2).await;
+    cluster.caught_up(1, 3).await;
+    cluster.stop(1).await;
+    let mut asking = JoinSet::new();
+    for member in [2, 3] {
+        let engine = cluster.engine(member);
+        asking.spawn(async move { engine.take_over(SOON).await });
+    }
+    let outcomes = asking.join_all().await;
+    let won: Vec<&Epoch> = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
+    // Both lead where the second was elected after the first; then the first leads no longer.
+    let told =
+        outcomes.iter().filter(|outcome| matches!(outcome, Err(TakeOverError::Another { .. })));
+    assert_eq!(won.len() + told.count(), 2, "{outcomes:?}");
+    let last = won.iter().max().expect("one leads");
+    cluster.put(last.node, **last, ("queue/serial", "1")).await.unwrap();
+    assert_eq!(cluster.same_files(last.node).await["queue/serial"], "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_not_answered_is_not_elected() {
+    let (cluster, epoch) = Cluster::voters(3).await;
+    cluster.caught_up(1, 2).await;
+    for kind in [Kind::PreVote, Kind::Vote] {
+        cluster.lose(kind as u8);
+        cluster.cut(1);
+        let alone = cluster.engine(2).take_over(SEVERAL_LEASES).await;
+        assert!(matches!(alone, Err(TakeOverError::Deadline { .. })), "{kind:?}: {alone:?}");
+        cluster.heal();
+    }
+    // Its term ends the old reign when it is heard again.
+    let later = cluster.engine(2).take_over(SOON).await.unwrap();
+    assert!(later > epoch);
+    cluster.put(2, later, ("queue/serial", "1")).await.unwrap();
+    assert_eq!(cluster.same_files(2).await["queue/serial"], "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lead_that_nobody_takes_is_taken_again() {
+    let (cluster, _epoch) = Cluster::voters(3).await;
+    cluster.caught_up(1, 2).await;
+    cluster.lose(Kind::Transfer as u8);
+    let stuck = cluster.engine(1).hand_over(2, SEVERAL_LEASES).await;
+    assert!(matches!(stuck, Err(HandOverError::Stuck { to: 2, .. })), "{stuck:?}");
+    // As the error says: opened again, it is a member like any other.
+    cluster.heal();
+    cluster.stop(1).await;
+    cluster.start(1, None).await;
+    let later = cluster.engine(1).take_over(SOON).await.unwrap();
+    cluster.put(1, later, ("queue/serial", "1")).await.unwrap();
+    assert_eq!(cluster.same_files(1).await["queue/serial"], "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_never_committed_is_in_no_file_after_a_start() {
+    let (cluster, epoch) = Cluster::voters(3).await;
+    cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();
+    for member in [2, 3] {
+        cluster.caught_up(1, member).await;
+        cluster.cut(member);
+    }
+    let engine = cluster.engine(1);
+    let before = engine.standing().last;
+    let mut begun = JoinSet::new();
+    let batch = Batch(vec![put("queue/serial", "2"), put("queue/drain", "")]);
+    begun.spawn(async move { engine.propose(epoch, batch).await });
+    let one = cluster.engine(1);
+    assert!(one.wait_for(SOON, |standing| standing.last > before).await.0);
+    drop(one);
+    cluster.stop(1).await;
+    assert!(begun.join_next().await.unwrap().unwrap().is_err());
+    let files = super::files(&cluster.directory(1));
+    assert_eq!(files["queue/serial"], "1");
+    assert!(!files.contains_key("queue/drain"), "{files:?}");
+    cluster.start(1, None).await;
+    assert_eq!(cluster.engine(1).reader().read(&super::key("queue/drain")).unwrap(), None);
+    // The others have never seen it, and go on without it.
+    cluster.heal();
+    let later = cluster.engine(2).take_over(SOON).await.unwrap();
+    cluster.put(2, later, ("queue/serial", "3")).await.unwrap();
+    let files = cluster.same_files(2).await;
+    assert_eq!(files["queue/serial"], "3");
+    assert!(!files.contains_key("queue/drain"), "{files:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_is_given_once_and_members_change_one_at_a_time() {
+    let (cluster, _epoch) = Cluster::voters(3).await;
+    let one = cluster.engine(1);
+    let again = MembersChange::AddLearner { member: 2, node: "n9".to_owned() };
+    assert!(matches!(one.change_members(again).await, Err(MembersError::Impossible { .. })));
+    let votes = MembersChange::RemoveLearner(2);
+    assert!(matches!(one.change_members(votes).await, Err(MembersError::Impossible { .. })));
+    let not_here = cluster.engine(2).change_members(MembersChange::SetVoters([2].into())).await;
+    assert!(not_here.is_err(), "who does not lead changes nobody: {not_here:?}");
+    let stranger = MembersChange::SetVoters([1, 2, 3, 9].into());
+    assert!(one.change_members(stranger).await.is_err(), "9 is no member");
+    assert_eq!(one.standing().members.voters, [1, 2, 3].into());
+    // Refusals did no harm.
+    let (leads, standing) = one.wait_for(SOON, |seen| seen.takes_proposals().is_some()).await;
+    assert!(leads, "{standing:?}");
+    drop(one);
+    let _files = cluster.same_files(1).await;
+}
