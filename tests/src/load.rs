@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use luxi::Client;
 use luxi::method::{
@@ -12,7 +13,14 @@ use model::{JobId, OpInput};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
+use crate::run::{pass, wait_for};
 use crate::seed::Seed;
+
+/// Connections that are busy at the same time.
+const CLIENTS: u64 = 4;
+
+/// The master is killed at latest after so many milliseconds of load.
+const LOAD_MS: u64 = 700;
 
 /// Jobs that one client submits at once; a bound for a disk that is very fast.
 const JOBS_PER_CLIENT: usize = 600;
@@ -128,6 +136,42 @@ pub fn load(socket: &Path, mut seed: Seed, over: &AtomicBool) -> Acknowledged {
         }
     }
     seen
+}
+
+/// Clients are busy with the master until it is killed, at some moment after `least`; what they were
+/// told.
+///
+/// # Panics
+/// If a client does.
+#[must_use]
+pub fn killed_under_load(cluster: &Cluster, least: Duration, seed: &mut Seed) -> Acknowledged {
+    let socket = &cluster.master.layout().luxi_socket();
+    let seeds: Vec<Seed> = (0..CLIENTS).map(|_| seed.branch()).collect();
+    let moment = least + Duration::from_millis(seed.below(LOAD_MS));
+    let never = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let start = |seed| scope.spawn(move || load(socket, seed, never));
+        let clients: Vec<_> = seeds.into_iter().map(start).collect();
+        pass(moment);
+        cluster.kill_master();
+        let mut seen = Acknowledged::default();
+        for client in clients {
+            seen.add(client.join().unwrap());
+        }
+        seen
+    })
+}
+
+/// Waits until every job has ended.
+///
+/// # Panics
+/// If some do not.
+pub fn wait_for_all_jobs(cluster: &Cluster, patience: Duration) {
+    wait_for("the end of all jobs", patience, || {
+        let pending = cluster.gnt("job list --no-headers -o id --pending");
+        let running = cluster.gnt("job list --no-headers -o id --running");
+        (pending.ok().is_empty() && running.ok().is_empty()).then_some(())
+    });
 }
 
 /// Every acknowledged job is there, once, where it was put, as it was. Gives the highest number.

@@ -3,21 +3,17 @@
 
 mod machines;
 
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tests::cluster::{Cluster, PATIENCE};
 use tests::inspect::QueueFiles;
-use tests::load::{Acknowledged, check, load};
-use tests::run::{pass, wait_for};
+use tests::load::{Acknowledged, check, killed_under_load, wait_for_all_jobs};
+use tests::run::pass;
 use tests::seed::Seed;
 
 const ROUNDS: u64 = 12;
-/// Connections that are busy at the same time.
-const CLIENTS: u64 = 4;
-/// The master is killed at latest after so many milliseconds of load.
-const LOAD_MS: u64 = 700;
+/// Load before the master is killed: some kills meet the first requests.
+const LEAST: Duration = Duration::from_millis(20);
 /// A start is killed at latest after so many milliseconds.
 const START_MS: u64 = 120;
 
@@ -27,23 +23,6 @@ fn check_files(cluster: &Cluster) -> QueueFiles {
     let twice: Vec<_> = files.live.keys().filter(|id| files.archived.contains_key(id)).collect();
     assert!(twice.is_empty(), "live and archived: {twice:?}");
     files
-}
-
-fn round(cluster: &Cluster, socket: &Path, seed: &mut Seed) -> Acknowledged {
-    let seeds: Vec<Seed> = (0..CLIENTS).map(|_| seed.branch()).collect();
-    let moment = Duration::from_millis(20 + seed.below(LOAD_MS));
-    let never = &AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let start = |seed| scope.spawn(move || load(socket, seed, never));
-        let clients: Vec<_> = seeds.into_iter().map(start).collect();
-        pass(moment);
-        cluster.kill_master();
-        let mut seen = Acknowledged::default();
-        for client in clients {
-            seen.add(client.join().unwrap());
-        }
-        seen
-    })
 }
 
 /// Kills the master while it recovers, or has just begun to run what it found; now and then.
@@ -60,11 +39,10 @@ fn crash_starts(cluster: &Cluster, seed: &mut Seed) {
 fn nothing_that_was_acknowledged_is_lost() {
     let mut seed = Seed::new();
     let cluster = Cluster::begin();
-    let socket = cluster.master.layout().luxi_socket();
     let mut known = Acknowledged::default();
     let mut highest = 0;
     for _ in 0..ROUNDS {
-        let seen = round(&cluster, &socket, &mut seed);
+        let seen = killed_under_load(&cluster, LEAST, &mut seed);
         // A number of this round is above all that any earlier round can have given.
         assert!(seen.submitted.first().is_none_or(|first| *first > highest), "a number came twice");
         known.add(seen);
@@ -79,11 +57,7 @@ fn nothing_that_was_acknowledged_is_lost() {
     let (jobs, archived) = (known.submitted.len(), known.archived.len());
     eprintln!("{jobs} jobs acknowledged, {archived} archived, {ROUNDS} kills");
     assert!(jobs > 100 && archived > 10, "there was no load");
-    wait_for("the end of all jobs", PATIENCE * 2, || {
-        let pending = cluster.gnt("job list --no-headers -o id --pending");
-        let running = cluster.gnt("job list --no-headers -o id --running");
-        (pending.ok().is_empty() && running.ok().is_empty()).then_some(())
-    });
+    wait_for_all_jobs(&cluster, PATIENCE * 2);
     check(&cluster, &known);
     cluster.stop_master();
     let files = check_files(&cluster);

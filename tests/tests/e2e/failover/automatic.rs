@@ -3,11 +3,11 @@
 use nix::sys::signal::Signal;
 use tests::candidates::{LONG, is_master, refusal, role_check};
 use tests::cluster::{Cluster, Host, MASTER};
-use tests::load::check;
+use tests::load::{check, killed_under_load};
 use tests::run::wait_for;
 use tests::seed::Seed;
 
-use super::killed::killed_under_load;
+use super::killed::LEAST;
 use super::three;
 
 fn automatic() -> (Cluster, Host, Host) {
@@ -30,7 +30,7 @@ fn successor(hosts: &[&Host]) -> Host {
 fn a_killed_master_is_followed_by_another() {
     let (mut cluster, n2, n3) = automatic();
     let n1 = cluster.master.clone();
-    let seen = killed_under_load(&cluster, &mut Seed::new());
+    let seen = killed_under_load(&cluster, LEAST, &mut Seed::new());
     let last = *seen.submitted.last().expect("there was load");
     cluster.master = successor(&[&n2, &n3]);
     assert!(check(&cluster, &seen) >= last);

@@ -1,41 +1,19 @@
 //! Masters that are killed: what was acknowledged is there, exactly once, on whoever comes next.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use luxi::method::SubmitJob;
 use tests::candidates::{LONG, is_master, refusal, role_check};
-use tests::cluster::{Cluster, MASTER};
-use tests::load::{Acknowledged, check, load};
-use tests::run::{pass, wait_for};
+use tests::cluster::MASTER;
+use tests::load::{Acknowledged, check, killed_under_load, wait_for_all_jobs};
+use tests::run::wait_for;
 use tests::seed::Seed;
 
 use super::three;
 
-/// Connections that are busy at the same time.
-const CLIENTS: u64 = 3;
-/// The master is killed at latest after so many milliseconds of load.
-const LOAD_MS: u64 = 700;
-
-/// Clients are busy with the master until it is killed; what they were told.
-pub(super) fn killed_under_load(cluster: &Cluster, seed: &mut Seed) -> Acknowledged {
-    let socket = &cluster.master.layout().luxi_socket();
-    let seeds: Vec<Seed> = (0..CLIENTS).map(|_| seed.branch()).collect();
-    let moment = Duration::from_millis(200 + seed.below(LOAD_MS));
-    let never = &AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let start = |seed| scope.spawn(move || load(socket, seed, never));
-        let clients: Vec<_> = seeds.into_iter().map(start).collect();
-        pass(moment);
-        cluster.kill_master();
-        let mut seen = Acknowledged::default();
-        for client in clients {
-            seen.add(client.join().unwrap());
-        }
-        seen
-    })
-}
+/// Load before a master is killed: there is something to lose.
+pub(super) const LEAST: Duration = Duration::from_millis(200);
 
 #[test]
 fn nothing_that_was_acknowledged_is_lost_by_a_failover() {
@@ -50,7 +28,7 @@ fn nothing_that_was_acknowledged_is_lost_by_a_failover() {
     let mut highest = waiting;
     // Each node is master once, and killed once.
     for (dead, next) in [(&n1, &n2), (&n2, &n3), (&n3, &n1)] {
-        let seen = killed_under_load(&cluster, &mut seed);
+        let seen = killed_under_load(&cluster, LEAST, &mut seed);
         assert!(seen.submitted.first().is_none_or(|first| *first > highest), "a number came twice");
         assert!(!seen.submitted.is_empty(), "there was no load");
         known.add(seen);
@@ -69,11 +47,7 @@ fn nothing_that_was_acknowledged_is_lost_by_a_failover() {
         cluster.wait_for_standby(dead, &next.name);
         cluster.wait_for_votes(dead, 3);
     }
-    wait_for("the end of all jobs", LONG, || {
-        let pending = cluster.gnt("job list --no-headers -o id --pending");
-        let running = cluster.gnt("job list --no-headers -o id --running");
-        (pending.ok().is_empty() && running.ok().is_empty()).then_some(())
-    });
+    wait_for_all_jobs(&cluster, LONG);
     check(&cluster, &known);
     cluster.wait_for_same_files(&[&n1, &n2, &n3]);
 }
