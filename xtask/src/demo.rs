@@ -170,15 +170,20 @@ impl Play {
         self.gnt_with(arguments, None)
     }
 
+    /// The same on another node.
+    ///
+    /// # Errors
+    /// It does not start, or fails.
+    pub fn gnt_on(&self, node: u8, arguments: &[&str]) -> Result<(), DemoError> {
+        must_succeed(self.run_gnt(node, arguments, None)?)
+    }
+
     /// The same, with text on its standard input.
     ///
     /// # Errors
     /// It does not start, or fails.
     pub fn gnt_with(&self, arguments: &[&str], input: Option<&str>) -> Result<(), DemoError> {
-        match self.run_gnt(arguments, input)? {
-            (_, status) if status.success() => Ok(()),
-            (command, status) => Err(DemoError::Failed { command, status }),
-        }
+        must_succeed(self.run_gnt(1, arguments, input)?)
     }
 
     /// Runs `gnt` where it has to fail.
@@ -186,7 +191,7 @@ impl Play {
     /// # Errors
     /// It does not start, or succeeds.
     pub fn gnt_fails(&self, arguments: &[&str]) -> Result<(), DemoError> {
-        match self.run_gnt(arguments, None)? {
+        match self.run_gnt(1, arguments, None)? {
             (command, status) if status.success() => Err(DemoError::Succeeded { command }),
             (_, status) => {
                 println!("  (exit status {})", status.code().unwrap_or(-1));
@@ -197,13 +202,17 @@ impl Play {
 
     fn run_gnt(
         &self,
+        node: u8,
         arguments: &[&str],
         input: Option<&str>,
     ) -> Result<(String, ExitStatus), DemoError> {
         let command = format!("gnt {}", arguments.join(" "));
-        println!("$ {command}");
+        match node {
+            1 => println!("$ {command}"),
+            other => println!("n{other}$ {command}"),
+        }
         let mut gnt = self.programs.command("gnt");
-        gnt.env("GANTRY_ROOT", self.root(1)).args(arguments);
+        gnt.env("GANTRY_ROOT", self.root(node)).args(arguments);
         if input.is_some() {
             gnt.stdin(Stdio::piped());
         }
@@ -222,14 +231,23 @@ impl Play {
 
     /// What `gnt` prints, if it succeeds.
     fn quiet(&self, arguments: &[&str]) -> Option<String> {
+        self.quiet_on(1, arguments)
+    }
+
+    fn quiet_on(&self, node: u8, arguments: &[&str]) -> Option<String> {
         let mut gnt = self.programs.command("gnt");
-        let output = gnt.env("GANTRY_ROOT", self.root(1)).args(arguments).output().ok()?;
+        let output = gnt.env("GANTRY_ROOT", self.root(node)).args(arguments).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Id of a job, counted back from the newest, which is 1.
     fn last_job(&self, back: usize) -> String {
-        let list = self.quiet(&["job", "list", "--no-headers", "-o", "id"]).unwrap_or_default();
+        self.last_job_on(1, back)
+    }
+
+    fn last_job_on(&self, node: u8, back: usize) -> String {
+        let list = ["job", "list", "--no-headers", "-o", "id"];
+        let list = self.quiet_on(node, &list).unwrap_or_default();
         list.lines().rev().nth(back - 1).unwrap_or("0").trim().to_owned()
     }
 
@@ -244,6 +262,10 @@ impl Play {
         }
         Ok(path.display().to_string())
     }
+}
+
+fn must_succeed((command, status): (String, ExitStatus)) -> Result<(), DemoError> {
+    if status.success() { Ok(()) } else { Err(DemoError::Failed { command, status }) }
 }
 
 /// Mode of the demonstration's files.

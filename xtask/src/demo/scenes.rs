@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use model::layout::{BOOT_PORT, Layout};
+use model::layout::{BOOT_PORT, Layout, PEER_PORT};
 
 use super::machine::{Machine, fetch};
 use super::{DemoError, Play, Scene};
@@ -25,6 +25,7 @@ pub const SCENES: &[Scene] = &[
     Scene { title: "A rack: addresses by rule, machines registered all or none", play: rack },
     Scene { title: "A machine boots from its rack's agent", play: boot },
     Scene { title: "The master is away, and the rack still boots", play: without_master },
+    Scene { title: "The master dies, and another node goes on with its jobs", play: fail_over },
     Scene { title: "What is done is archived", play: archive },
 ];
 
@@ -39,18 +40,20 @@ fn begin(play: &Play) -> Result<(), DemoError> {
         "--primary-ip",
         &node,
     ])?;
-    start_master(play)?;
+    start_master(play, 1)?;
     play.start_agent(1, &[])?;
     play.gnt(&["cluster", "getmaster"])?;
     play.gnt(&["node", "list", "-o", "name,role,pip"])
 }
 
-fn start_master(play: &Play) -> Result<(), DemoError> {
-    let socket = Layout::new(play.root(1)).luxi_socket();
+/// Starts the `masterd` of a node, which is the master if it was that before.
+fn start_master(play: &Play, node: u8) -> Result<(), DemoError> {
+    let socket = Layout::new(play.root(node)).luxi_socket();
     let mut masterd = play.programs.command("masterd");
-    masterd.arg("--root").arg(play.root(1));
-    play.stage.start("masterd", masterd)?;
-    Ok(play.stage.wait_until("the master's socket", SOON, || socket.exists())?)
+    masterd.arg("--root").arg(play.root(node));
+    masterd.args(["--peers", &format!("{}:{PEER_PORT}", play.address(node))]);
+    play.stage.start(&format!("masterd{node}"), masterd)?;
+    Ok(play.stage.wait_until("the socket of masterd", SOON, || socket.exists())?)
 }
 
 fn join(play: &Play) -> Result<(), DemoError> {
@@ -139,12 +142,42 @@ fn boot(play: &Play) -> Result<(), DemoError> {
 
 fn without_master(play: &Play) -> Result<(), DemoError> {
     println!("  stopping masterd");
-    play.stage.stop("masterd");
+    play.stage.stop("masterd1");
     boot_machine(play, "SN-0003", 3)?;
     println!("  starting masterd: the agent tells it what it saw meanwhile");
-    start_master(play)?;
+    start_master(play, 1)?;
     seen(play, "SN-0003")?;
     play.gnt(&["machine", "list"])
+}
+
+fn fail_over(play: &Play) -> Result<(), DemoError> {
+    println!("  starting masterd on n2 and n3: they get a copy of everything, and a vote");
+    for node in [2, 3] {
+        start_master(play, node)?;
+    }
+    let vote = || {
+        let status = play.quiet(&["cluster", "status"]);
+        status.is_some_and(|status| status.contains("3 of 3 voters heard"))
+    };
+    play.stage.wait_until("three voters", SOON, vote)?;
+    play.gnt(&["cluster", "status"])?;
+    play.gnt(&["debug", "delay", "--submit", "60"])?;
+    play.gnt(&["debug", "delay", "--submit", "1"])?;
+    println!("  the first one runs, the second one waits for its lock; kill -9 for masterd on n1:");
+    play.stage.kill("masterd1");
+    play.gnt_on(2, &["cluster", "master-failover"])?;
+    println!("  what ran has failed with the reason, what waited goes on:");
+    play.gnt_on(2, &["job", "wait", &play.last_job_on(2, 1)])?;
+    play.gnt_on(2, &["job", "list"])?;
+    println!("  masterd on n1 is a standby when it is back; and it is handed the role again:");
+    start_master(play, 1)?;
+    let heard = || {
+        let status = play.quiet_on(2, &["cluster", "status"]);
+        status.is_some_and(|status| status.contains("3 of 3 voters heard"))
+    };
+    play.stage.wait_until("three voters again", SOON, heard)?;
+    play.gnt_on(2, &["cluster", "master-failover", "--to", "n1.example"])?;
+    play.gnt(&["cluster", "verify"])
 }
 
 /// A machine asks for its lease and fetches what the lease names, and what that chains to.
