@@ -9,6 +9,7 @@ mod door;
 mod follow;
 mod life;
 pub mod load;
+mod lock;
 mod passed;
 mod passing;
 pub mod reign;
@@ -126,6 +127,26 @@ pub enum DaemonError {
         "a part of the daemon ended by itself, which the log tells more of; start the daemon anew"
     )]
     PartEnded,
+    /// Another process works below the same root.
+    #[error(
+        "another masterd works on this machine (`{path}` is locked by process {owner}); end it first, \
+         or give this one another --root"
+    )]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+        /// Who has it.
+        owner: String,
+    },
+    /// The lock cannot be taken.
+    #[error("cannot lock `{path}`")]
+    Lock {
+        /// The lock.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
     /// The store's header does not read.
     #[error("cannot tell whose store this is")]
     Header(#[from] HeaderError),
@@ -203,8 +224,10 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         ending,
     };
     let (door, metrics) = (life.door.clone(), Arc::clone(&life.metrics));
+    // Where there is no store, no lock of one tells that another process is at work.
+    let _lock = lock::take(&options.layout)?;
     let state = life.first().await?;
-    // The store's lock is held by now, where there is one; so what is there is a leftover.
+    // Both locks are held by now, so what is there is a leftover.
     let opened = open_doors(&options, &life).await;
     let (peers, listeners, sockets) = match opened {
         Ok(opened) => opened,

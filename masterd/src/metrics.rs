@@ -8,6 +8,7 @@ mod page;
 mod table;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use ::luxi::Request;
 use queue_format::Flushed;
@@ -128,7 +129,7 @@ impl Metrics {
     pub const BUSY: &str = "busy";
 
     /// Counts a question to `masterd` of another member that ended, after so long.
-    pub fn asked(&self, name: &str, took: std::time::Duration, failure: Option<&PeerError>) {
+    pub fn asked(&self, name: &str, took: Duration, failure: Option<&PeerError>) {
         let Some(meter) = self.questions.iter().find(|meter| meter.name == name) else { return };
         meter.seconds.observe_time(took);
         let at = failure.and_then(|why| PeerError::WORDS.iter().position(|w| *w == why.word()));
@@ -152,10 +153,19 @@ impl Metrics {
     }
 
     /// Counts a call to an agent that ended, after so long.
-    pub fn called(&self, name: &str, took: std::time::Duration, failure: Option<&RpcError>) {
+    pub fn called(&self, name: &str, took: Duration, failure: Option<&RpcError>) {
+        self.call_ended(name, took, failure.map(RpcError::word));
+    }
+
+    /// Counts a call to an agent that was given up after so long.
+    pub fn called_in_vain(&self, name: &str, took: Duration) {
+        self.call_ended(name, took, Some("timed-out"));
+    }
+
+    fn call_ended(&self, name: &str, took: Duration, failure: Option<&str>) {
         let Some(meter) = self.calls.iter().find(|meter| meter.name == name) else { return };
         meter.seconds.observe_time(took);
-        let at = failure.and_then(|why| RpcError::WORDS.iter().position(|w| *w == why.word()));
+        let at = failure.and_then(|why| RpcError::WORDS.iter().position(|word| *word == why));
         if let Some(at) = at {
             meter.failures[at].add();
         }

@@ -108,7 +108,8 @@ impl Life {
     ) -> (RoleCheck, Result<Epoch, String>) {
         let agents = Client::new(Arc::clone(&self.identity), Tasks::new());
         let (me, book) = (self.me().clone(), self.house.book.clone());
-        let asker = Asker::new(me, self.house.cluster_uuid, agents, book);
+        let metrics = Arc::clone(&self.metrics);
+        let asker = Asker::new(me, self.house.cluster_uuid, (agents, book), metrics);
         let asker = Asker { limit: ANSWER_MAX, ..asker };
         // To lead without a reign is to be master of nothing: it is elected anew.
         let own = PeerPosition { leads: false, ..self.house.stand().await };

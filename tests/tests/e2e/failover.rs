@@ -1,9 +1,10 @@
 //! Three nodes that can be master: how they come to be that, how the role moves, and what clients
 //! and jobs see of it.
 //!
-//! [`killed`] is about masters that end; [`paused`] about one that does not know that it ended;
+//! [`follow`] is about clients; [`killed`] about masters that end; [`paused`] about one that does not know that it ended;
 //! [`two`] about two nodes; [`pool`] about who is a candidate, and who is not.
 
+mod follow;
 mod killed;
 mod paused;
 mod pool;
