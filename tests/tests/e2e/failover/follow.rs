@@ -20,17 +20,15 @@ fn a_watch_on_a_standby_lives_through_a_failover() {
     let running = cluster.submit("debug delay 1000");
     cluster.wait_for_status(running, "running");
     let speaks_and_waits = json!([
-        {"OP_ID": "OP_TEST_JQUEUE", "log_messages": ["first word", "second word"]},
+        {"OP_ID": "OP_TEST_JQUEUE"},
         {"OP_ID": "OP_TEST_DELAY", "duration": 0.01},
     ]);
     let watched = submit_ops(&cluster, &speaks_and_waits);
     cluster.wait_for_status(watched, "waiting");
     let watching = cluster.gnt_start_on(&n3, &format!("job watch {watched}"));
     watching.wait_until_following();
-    wait_for("the watch to be passed on", LONG, || {
-        let told = cluster.gnt_on(&n3, "job list --no-headers -o id");
-        (told.ok().lines().count() == 2).then_some(())
-    });
+    let told = cluster.gnt_on(&n3, &format!("job list --no-headers -o status {watched}"));
+    assert_eq!(told.ok().trim(), "waiting");
 
     cluster.kill_master();
     let told = cluster.gnt_on(&n3, "job list --master-wait 0");
@@ -41,9 +39,7 @@ fn a_watch_on_a_standby_lives_through_a_failover() {
 
     let ended = watching.end();
     let said = ended.ok();
-    for word in ["first word", "second word"] {
-        assert_eq!(said.matches(word).count(), 1, "{ended:#?}");
-    }
+    assert_eq!(said.matches("Executing").count(), 1, "{ended:#?}");
     assert!(ended.stderr.contains("lost while waiting for job"), "{ended:#?}");
     assert_eq!(cluster.status(running), "error");
     cluster.wait_for_standby(&n3, &n2.name);
@@ -58,6 +54,7 @@ fn a_watch_on_a_standby_lives_through_a_failover() {
 fn a_submission_under_way_at_the_end_of_the_master_is_there_once() {
     let (mut cluster, n2, n3) = three();
     let line = "debug delay 0 --no-locks --print-jobid --submit";
+    let before: BTreeSet<u64> = jobs(&cluster);
     let mut submitters: Vec<Running> =
         (0..SUBMITTERS).map(|_| cluster.gnt_start_on(&n3, line)).collect();
     wait_for("the first to be answered", LONG, || {
@@ -71,9 +68,14 @@ fn a_submission_under_way_at_the_end_of_the_master_is_there_once() {
         .map(|ended| ended.ok().trim().parse().unwrap_or_else(|_| panic!("{ended:?}")))
         .collect();
     assert_eq!(told.len(), SUBMITTERS, "one job for each: {told:?}");
-    let there = cluster.gnt("job list --no-headers -o id");
-    let there: BTreeSet<u64> = there.ok().lines().map(|id| id.trim().parse().unwrap()).collect();
-    assert_eq!(there, told);
+    let new: BTreeSet<u64> = jobs(&cluster).difference(&before).copied().collect();
+    assert_eq!(new, told);
+}
+
+/// The jobs that are not archived.
+fn jobs(cluster: &Cluster) -> BTreeSet<u64> {
+    let list = cluster.gnt("job list --no-headers -o id");
+    list.ok().lines().map(|id| id.trim().parse().unwrap()).collect()
 }
 
 #[test]
