@@ -21,7 +21,7 @@ fn a_watch_on_a_standby_lives_through_a_failover() {
     cluster.wait_for_status(running, "running");
     let speaks_and_waits = json!([
         {"OP_ID": "OP_TEST_JQUEUE"},
-        {"OP_ID": "OP_TEST_DELAY", "duration": 0.01},
+        {"OP_ID": "OP_TEST_DELAY", "duration": 0.01, "no_locks": false},
     ]);
     let watched = submit_ops(&cluster, &speaks_and_waits);
     cluster.wait_for_status(watched, "waiting");
