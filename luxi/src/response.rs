@@ -291,10 +291,10 @@ mod tests {
             "{\"success\":false,\"result\":[\"OpPrereqError\",[\"not here\",\"wrong_state\"]],\
              \"not_master\":{\"outcome\":\"again\",\"master\":\"n1.example\",\"address\":null}}\u{3}"
         );
-        let Err(Failure::NotMaster { about: read, .. }) = reread::<SubmitJob>(&answer) else {
+        let Err(Failure::NotMaster { about: told, .. }) = reread::<SubmitJob>(&answer) else {
             panic!("the word is lost")
         };
-        assert_eq!(read, about);
+        assert_eq!(told, about);
         let later =
             br#"{"success":false,"result":["OpExecError",["x"]],"not_master":{"outcome":"new"}}"#;
         let Err(Failure::NotMaster { about, .. }) = read::<SubmitJob>(later) else { panic!() };
