@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tests::candidates::{LONG, refusal};
 use tests::cluster::{Cluster, MASTER};
-use tests::run::{Running, wait_for};
+use tests::run::{Running, run, wait_for};
 
 use super::{submit_ops, three};
 use crate::ganeti_socket::{LIST, SOCKETS, ganeti, root_below, text};
@@ -94,6 +94,10 @@ fn a_node_that_is_no_candidate_names_the_master() {
         let told = cluster.gnt_on(&n3, line);
         assert!(told.failed(11).contains(&wanted), "{told:?}");
     }
+    let mut second = cluster.masterd_of(&n3);
+    second.arg("--log-stderr");
+    let told = run(second);
+    assert!(told.failed(2).contains("another masterd works on this machine"), "{told:?}");
     // As a candidate, it passes them on.
     let n2 = &hosts[0];
     let id = cluster.gnt_on(n2, "debug delay 0 --print-jobid");
