@@ -64,7 +64,7 @@ fn a_submission_under_way_at_the_end_of_the_master_is_there_once() {
     cluster.fail_over(&n2);
     let told: BTreeSet<u64> = submitters
         .into_iter()
-        .map(|one| one.end())
+        .map(Running::end)
         .map(|ended| ended.ok().trim().parse().unwrap_or_else(|_| panic!("{ended:?}")))
         .collect();
     assert_eq!(told.len(), SUBMITTERS, "one job for each: {told:?}");
