@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use crate::expression::ExpressionError;
 use crate::hint;
-use crate::outage::is_loss;
 use crate::session::Session;
 
 /// How the result of a job begins that a filter rule refused.
@@ -30,7 +29,7 @@ impl Exit {
     pub(crate) const CONFIGURATION: Self = Self(2);
     /// There is no cluster on this machine.
     pub(crate) const NO_CLUSTER: Self = Self(5);
-    /// This machine is not the master.
+    /// No master answers here, and nothing was done.
     pub(crate) const NOT_MASTER: Self = Self(11);
     /// The operator did not confirm.
     pub(crate) const NOT_CONFIRMED: Self = Self(13);
@@ -151,7 +150,7 @@ impl CliError {
     /// The end of a wait for the job `id` that was not answered.
     pub(crate) fn waiting(id: JobId, error: ClientError) -> Self {
         match error {
-            ClientError::Failure(_) if !is_loss(&error) => Self::Client(error),
+            ClientError::Failure(_) if !error.is_away() => Self::Client(error),
             _ => Self::Lost { id, error },
         }
     }
@@ -160,8 +159,8 @@ impl CliError {
     pub(crate) fn explain(&self, session: &Session) -> (String, Exit) {
         match self {
             Self::Client(error) => match error.exception() {
-                Some(exception) => exception_words(exception),
-                None => hint::unreachable(error, session),
+                Some(exception) if error.not_master().is_none() => exception_words(exception),
+                _ => hint::unreachable(error, session),
             },
             Self::Unsure(error) => hint::unsure(error),
             Self::Lost { id, error } => hint::lost(*id, error, session),

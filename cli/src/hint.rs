@@ -5,6 +5,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use luxi::ClientError;
+use luxi::response::Failure;
 use model::cluster::Role;
 use model::document;
 use model::layout::ADMIN_GROUP;
@@ -44,6 +45,10 @@ pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Ex
             ),
             Exit::FAILURE,
         ),
+        ClientError::Failure(Failure::NotMaster { exception, .. }) => {
+            let exit = if error.certainly_not_done() { Exit::NOT_MASTER } else { Exit::FAILURE };
+            (format!("Failure: {}", exception.message()), exit)
+        }
         ClientError::Connect { .. } | ClientError::Frame { .. } | ClientError::Failure(_) => {
             (format!("Failure: {what}"), Exit::FAILURE)
         }
@@ -65,7 +70,8 @@ pub(crate) fn lost(id: JobId, error: &ClientError, session: &Session) -> (String
     let (told, exit) = match error {
         ClientError::NoSocket { .. }
         | ClientError::Refused { .. }
-        | ClientError::Permission { .. } => unreachable(error, session),
+        | ClientError::Permission { .. }
+        | ClientError::Failure(Failure::NotMaster { .. }) => unreachable(error, session),
         _ => (format!("Failure: {}.", stdx::daemon::chain(error)), Exit::FAILURE),
     };
     let more = format!(

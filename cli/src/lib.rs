@@ -109,7 +109,7 @@ struct Everywhere {
     /// The master's socket, if it is not where it should be below the root.
     #[arg(long, value_name = "PATH", global = true, help_heading = GLOBAL, display_order = 901)]
     socket: Option<PathBuf>,
-    /// How long to wait, on the master's own machine, for a master that is away, as while it restarts.
+    /// How long to wait for a master that is away: while it restarts, or moves to another node.
     #[arg(
         long,
         value_name = "SECONDS",

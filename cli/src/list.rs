@@ -146,7 +146,7 @@ impl ListArguments {
         // One more column, which is not shown, tells which of the chosen objects these are.
         let key = chosen.filter().map(|_some| chosen.key().to_owned());
         let asked: Fields = fields.iter().cloned().chain(key).collect();
-        let mut table = client.call(&Query { what, fields: asked, filter })?;
+        let mut table = session.call(&mut client, &Query { what, fields: asked, filter })?;
         let mut there = chosen.all_in(what, &table);
         if there.is_err() && is_limited {
             // They may exist, and not meet the other conditions.

@@ -136,7 +136,7 @@ fn from_file(file: PathBuf) -> Result<Vec<MachineSpec>, CliError> {
 
 fn info(serials: &[String], session: &Session) -> Result<(), CliError> {
     let mut client = session.connect()?;
-    let known = client.call(&QueryFields { what: What::Machine, fields: None })?;
+    let known = session.call(&mut client, &QueryFields { what: What::Machine, fields: None })?;
     let others =
         known.fields.iter().map(|field| field.name.as_ref()).filter(|name| *name != "serial");
     let fields = std::iter::once("serial").chain(others).collect();

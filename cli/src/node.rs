@@ -115,6 +115,9 @@ pub(crate) struct ModifyArguments {
     /// Its address for replication traffic.
     #[arg(short, long, value_name = "IP")]
     secondary_ip: Option<IpAddr>,
+    /// Port where its masterd is asked by those of other candidates (`masterd --peers`).
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    peer_port: Option<u16>,
     /// Record that it is powered, or not.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     node_powered: Option<YesNo>,
@@ -181,6 +184,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         master_capable: truth(arguments.master_capable),
         vm_capable: truth(arguments.vm_capable),
         secondary_ip: arguments.secondary_ip,
+        peer_port: arguments.peer_port,
         rack: arguments.rack,
         powered: truth(arguments.node_powered),
         ..NodeSetParams::unchanged(arguments.name)
@@ -193,7 +197,8 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         params.vm_capable,
         params.powered,
     ];
-    if flags.iter().all(Option::is_none) && params.rack.is_none() && params.secondary_ip.is_none() {
+    let places = params.secondary_ip.is_some() || params.peer_port.is_some();
+    if flags.iter().all(Option::is_none) && params.rack.is_none() && !places {
         warn("Please give at least one of the parameters.")?;
         return Err(CliError::Told);
     }

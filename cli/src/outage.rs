@@ -16,8 +16,6 @@ pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
 /// How often one submission is sent in all, as often as Ganeti's clients send it: should the
 /// request be what ends the master, it shall not do so for a minute.
 pub(crate) const SENDINGS_MAX: u32 = 15;
-/// How the master refuses what comes while it ends.
-const ENDING: &str = "The master daemon is ending";
 
 /// A time without a master, if there is one.
 #[derive(Debug, Default)]
@@ -41,7 +39,7 @@ impl Outage {
     pub(crate) fn failed(&mut self, error: &ClientError, now: Duration) -> Loss {
         let first = self.lost_at.is_none();
         let lost_at = *self.lost_at.get_or_insert(now);
-        if !is_loss(error) || now.saturating_sub(lost_at) >= OUTAGE_MAX {
+        if !error.is_away() || now.saturating_sub(lost_at) >= OUTAGE_MAX {
             return Loss::Over;
         }
         if first { Loss::First } else { Loss::Still }
@@ -51,6 +49,12 @@ impl Outage {
     pub(crate) fn end(&mut self) {
         self.lost_at = None;
     }
+}
+
+/// What a server says that has no master to ask, for a message on a master that is lost.
+pub(crate) fn reason(error: &ClientError) -> String {
+    let told = error.exception().map(model::Exception::message);
+    told.map_or_else(String::new, |told| format!(" ({told})"))
 }
 
 /// A submission that can be sent again, since the master knows it again.
@@ -70,6 +74,10 @@ impl Sending {
     /// master that has it and is silent is not asked again: the repeat would wait just as long.
     pub(crate) fn failed(&mut self, error: &ClientError, now: Duration) -> Loss {
         let silent = matches!(error, ClientError::TimedOut { .. });
+        if matches!(error, ClientError::Failure(_)) && error.certainly_not_done() {
+            // No master had it.
+            self.sent = self.sent.saturating_sub(1);
+        }
         if silent || self.sent >= SENDINGS_MAX {
             return Loss::Over;
         }
@@ -82,26 +90,9 @@ impl Sending {
     }
 }
 
-/// Whether a failure says nothing but that the master is away.
-pub(crate) fn is_loss(error: &ClientError) -> bool {
-    match error {
-        ClientError::NoSocket { .. }
-        | ClientError::Refused { .. }
-        | ClientError::Permission { .. }
-        | ClientError::Connect { .. }
-        | ClientError::TimedOut { .. }
-        | ClientError::Closed { .. }
-        | ClientError::Io { .. } => true,
-        ClientError::Failure(_) => {
-            error.exception().is_some_and(|exception| exception.message().starts_with(ENDING))
-        }
-        ClientError::Frame { .. } => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use luxi::response::Failure;
+    use luxi::response::{Failure, NotMaster, Outcome};
     use model::Exception;
     use model::error::ExceptionKind;
 
@@ -138,6 +129,21 @@ mod tests {
             sent += 1;
         }
         assert_eq!(sent, SENDINGS_MAX);
+    }
+
+    #[test]
+    fn what_no_master_had_does_not_count_as_sent() {
+        let mut sending = Sending::new();
+        let standby = ClientError::Failure(Failure::NotMaster {
+            exception: Exception::new(ExceptionKind::GenericError, "n2 is a standby"),
+            about: NotMaster { outcome: Outcome::Again, master: None, address: None },
+        });
+        assert_eq!(sending.failed(&standby, Duration::ZERO), Loss::First);
+        for _ in 0..10 * SENDINGS_MAX {
+            sending.sent_again();
+            assert_eq!(sending.failed(&standby, Duration::ZERO), Loss::Still);
+        }
+        assert_eq!(sending.failed(&standby, OUTAGE_MAX), Loss::Over);
     }
 
     #[test]

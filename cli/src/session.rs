@@ -81,9 +81,7 @@ impl Session {
             match self.reach() {
                 Err(error) if self.awaits(&error) && begun.elapsed() < self.words.master_wait => {
                     if !told {
-                        let what = stdx::daemon::chain(&error);
-                        let seconds = self.words.master_wait.as_secs();
-                        warn(format_args!("gnt: {what}; trying again for {seconds} s"))?;
+                        self.tell_waiting(&error)?;
                         told = true;
                     }
                     pause(OUTAGE_PAUSE);
@@ -104,9 +102,42 @@ impl Session {
         Client::connect(&self.socket)
     }
 
-    /// Connects for one question.
+    /// Connects for one question, and asks it as [`Self::call`] does.
     pub(crate) fn ask<M: Method>(&self, call: &M) -> Result<M::Reply, CliError> {
-        Ok(self.connect()?.call(call)?)
+        self.call(&mut self.connect()?, call)
+    }
+
+    /// Asks; again for a while where there is no master to ask, and nothing was done.
+    pub(crate) fn call<M: Method>(
+        &self,
+        client: &mut Client,
+        call: &M,
+    ) -> Result<M::Reply, CliError> {
+        let begun = Instant::now();
+        let mut told = false;
+        loop {
+            let error = match client.call(call) {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            // After any other failure the connection is of no more use.
+            let answered = matches!(error, ClientError::Failure(_));
+            let again = answered && error.is_away() && error.certainly_not_done();
+            if !again || begun.elapsed() >= self.words.master_wait {
+                return Err(error.into());
+            }
+            if !told {
+                self.tell_waiting(&error)?;
+                told = true;
+            }
+            pause(OUTAGE_PAUSE);
+        }
+    }
+
+    fn tell_waiting(&self, error: &ClientError) -> Result<(), CliError> {
+        let what = stdx::daemon::chain(error);
+        let seconds = self.words.master_wait.as_secs();
+        warn(format_args!("gnt: {what}; trying again for {seconds} s"))
     }
 
     /// Microseconds since the epoch.

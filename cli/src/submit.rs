@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::follow::follow;
-use crate::outage::{Loss, OUTAGE_MAX, OUTAGE_PAUSE, Sending, is_loss};
+use crate::outage::{Loss, OUTAGE_MAX, OUTAGE_PAUSE, Sending, reason};
 use crate::session::{Session, pause, say, warn};
 
 /// `SubmitJob` with opcodes as they come.
@@ -97,26 +97,30 @@ pub(crate) fn submit<M: Submits>(
 ) -> Result<M::Reply, CliError> {
     let begin = Instant::now();
     let mut sending = Sending::new();
+    // What was lost once may have been accepted, whatever is said later.
+    let mut unsure = false;
     let mut answer = client.call(call);
     loop {
         let error = match answer {
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
-        let loss = if call.opcodes().all(is_stamped) {
+        unsure |= error.is_away() && !error.certainly_not_done();
+        let loss = if call.opcodes().all(is_stamped) || error.certainly_not_done() {
             sending.failed(&error, begin.elapsed())
         } else {
             Loss::Over
         };
         match loss {
             Loss::First => warn(format_args!(
-                "The connection to the master is lost before it answered {}; sending the same \
+                "The connection to the master is lost before it answered {}{}; sending the same \
                  again for {} s",
                 M::NAME,
+                reason(&error),
                 OUTAGE_MAX.as_secs()
             ))?,
             Loss::Still => {}
-            Loss::Over => return Err(unanswered(error)),
+            Loss::Over => return Err(unanswered(error, unsure)),
         }
         pause(OUTAGE_PAUSE);
         answer = session.reach().and_then(|fresh| {
@@ -127,9 +131,11 @@ pub(crate) fn submit<M: Submits>(
     }
 }
 
-fn unanswered(error: ClientError) -> CliError {
+fn unanswered(error: ClientError, unsure: bool) -> CliError {
     let unread = matches!(error, ClientError::Failure(Failure::Malformed { .. }));
-    if unread || is_loss(&error) { CliError::Unsure(error) } else { error.into() }
+    // Of what was lost and is refused then, the refusal is about the repeat.
+    let still = unsure && error.is_away();
+    if unread || still { CliError::Unsure(error) } else { error.into() }
 }
 
 /// Whether the master knows an opcode again, as it is on the wire: it says at which nanosecond it

@@ -10,7 +10,7 @@ use luxi::method::{Fields, JobChange, WaitForJobChange};
 use model::job::LogEntry;
 use model::{JobId, JobStatus};
 
-use crate::outage::{Loss, OUTAGE_MAX, Outage};
+use crate::outage::{Loss, OUTAGE_MAX, Outage, reason};
 
 /// What is observed: all that the end of a job tells, so that no further question is needed.
 const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
@@ -101,9 +101,10 @@ impl Watch {
     pub(crate) fn unanswered(&mut self, error: &ClientError, now: Duration) -> Unanswered {
         match self.outage.failed(error, now) {
             Loss::First => Unanswered::Again(Some(format!(
-                "The connection to the master is lost while waiting for job {}; trying again for \
+                "The connection to the master is lost while waiting for job {}{}; trying again for \
                  {} s",
                 self.job(),
+                reason(error),
                 OUTAGE_MAX.as_secs()
             ))),
             Loss::Still => Unanswered::Again(None),

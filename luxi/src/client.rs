@@ -3,6 +3,7 @@
 //! What to do when a call fails is the caller's to decide: nothing is sent twice by itself, since
 //! a submission without a stamp that is sent twice is two jobs.
 
+mod away;
 mod wait;
 
 use std::io::{self, Read as _, Write as _};
@@ -93,7 +94,9 @@ impl ClientError {
     #[must_use]
     pub fn exception(&self) -> Option<&model::Exception> {
         match self {
-            Self::Failure(Failure::Exception(exception)) => Some(exception),
+            Self::Failure(Failure::Exception(exception) | Failure::NotMaster { exception, .. }) => {
+                Some(exception)
+            }
             _ => None,
         }
     }

@@ -3,10 +3,11 @@
 //! There is never a `version`: clients of Ganeti compare it with their own when they see one.
 
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use model::Exception;
 use model::error::ExceptionKind;
+use model::{Exception, NodeName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -73,14 +74,33 @@ impl Answer {
         Self(close(bytes))
     }
 
+    /// Failure of a server that is no master, or is none any more. Ganeti's clients see the
+    /// exception alone.
+    #[must_use]
+    pub fn not_master(exception: &Exception, about: &NotMaster) -> Self {
+        let about = serde_json::to_string(about).expect("names and addresses have a JSON form");
+        Self::failure(exception).with(&format!(r#","not_master":{about}"#))
+    }
+
+    /// An answer that another server gave, ETX included. None if it is no message.
+    #[must_use]
+    pub fn from_message(bytes: Vec<u8>) -> Option<Self> {
+        (memchr::memchr(ETX, &bytes)? + 1 == bytes.len()).then_some(Self(bytes))
+    }
+
     /// The same with a word that it may be old: the master that gives it has not heard a majority of
     /// the voters for so long. Ganeti's clients pass over the word.
     #[must_use]
     pub fn stale(self, silence: Duration) -> Self {
+        let milliseconds = silence.as_millis();
+        self.with(&format!(r#","stale":{{"silence_ms":{milliseconds}}}"#))
+    }
+
+    /// The same with a further key.
+    fn with(self, more: &str) -> Self {
         let Self(mut bytes) = self;
         bytes.truncate(bytes.len().saturating_sub(END.len()));
-        let milliseconds = silence.as_millis();
-        bytes.extend(format!(r#","stale":{{"silence_ms":{milliseconds}}}"#).into_bytes());
+        bytes.extend(more.as_bytes());
         Self(close(bytes))
     }
 
@@ -88,6 +108,12 @@ impl Answer {
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.as_bytes().starts_with(br#"{"success":true"#)
+    }
+
+    /// The bytes to send, for who sends them by another way.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
     }
 
     /// The bytes to send.
@@ -126,9 +152,45 @@ impl Write for Bounded {
     }
 }
 
+/// What a server says beside the exception where no master answered: `docs/luxi.md`, "Where the
+/// master is".
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotMaster {
+    /// What became of the request.
+    pub outcome: Outcome,
+    /// The master, as far as the server knows.
+    #[serde(default)]
+    pub master: Option<NodeName>,
+    /// Where that is reached, if it is known.
+    #[serde(default)]
+    pub address: Option<IpAddr>,
+}
+
+/// What became of a request that no master answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// Nothing was done. The same request may be answered by the same server when there is a master.
+    Again,
+    /// Nothing was done, and this server never passes requests on: the master's own has to be asked.
+    Elsewhere,
+    /// It is not known whether it was done: the master was lost before it answered. Also what a
+    /// newer version added.
+    #[serde(other)]
+    Unknown,
+}
+
 /// A response that is no success.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// No master answered.
+    #[error("{exception}")]
+    NotMaster {
+        /// The server's words.
+        exception: Exception,
+        /// The same for a program.
+        about: NotMaster,
+    },
     /// The server answered with an exception.
     #[error(transparent)]
     Exception(Exception),
@@ -156,6 +218,7 @@ pub fn read<M: Method>(message: &[u8]) -> Result<M::Reply, Failure> {
         success: bool,
         #[serde(borrow)]
         result: &'a RawValue,
+        not_master: Option<NotMaster>,
     }
     let malformed = |error| Failure::Malformed { method: M::NAME, error };
     let response: Incoming<'_> = serde_json::from_slice(message).map_err(malformed)?;
@@ -163,9 +226,10 @@ pub fn read<M: Method>(message: &[u8]) -> Result<M::Reply, Failure> {
         return serde_json::from_str(response.result.get()).map_err(malformed);
     }
     let result: Value = serde_json::from_str(response.result.get()).map_err(malformed)?;
-    Err(match Exception::from_value(&result) {
-        Some(exception) => Failure::Exception(exception),
-        None => Failure::Refused(plain(&result)),
+    Err(match (Exception::from_value(&result), response.not_master) {
+        (Some(exception), Some(about)) => Failure::NotMaster { exception, about },
+        (Some(exception), None) => Failure::Exception(exception),
+        (None, _) => Failure::Refused(plain(&result)),
     })
 }
 
@@ -214,6 +278,36 @@ mod tests {
         let answer = Answer::success(&JobChange::Unchanged);
         assert_eq!(text(&answer), "{\"success\":true,\"result\":\"nochange\"}\u{3}");
         assert_eq!(reread::<WaitForJobChange>(&answer).unwrap(), JobChange::Unchanged);
+    }
+
+    #[test]
+    fn where_the_master_is() {
+        let exception = Exception::prereq("not here", ErrorCode::WrongState);
+        let master = Some("n1.example".parse().unwrap());
+        let about = NotMaster { outcome: Outcome::Again, master, address: None };
+        let answer = Answer::not_master(&exception, &about);
+        assert_eq!(
+            text(&answer),
+            "{\"success\":false,\"result\":[\"OpPrereqError\",[\"not here\",\"wrong_state\"]],\
+             \"not_master\":{\"outcome\":\"again\",\"master\":\"n1.example\",\"address\":null}}\u{3}"
+        );
+        let Err(Failure::NotMaster { about: told, .. }) = reread::<SubmitJob>(&answer) else {
+            panic!("the word is lost")
+        };
+        assert_eq!(told, about);
+        let later =
+            br#"{"success":false,"result":["OpExecError",["x"]],"not_master":{"outcome":"new"}}"#;
+        let Err(Failure::NotMaster { about, .. }) = read::<SubmitJob>(later) else { panic!() };
+        assert_eq!(about.outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn an_answer_of_another_server_is_one_message() {
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        assert!(Answer::from_message(bytes("{}\u{3}")).is_some());
+        for wrong in ["", "{}", "{}\u{3}{", "{}\u{3}{}\u{3}"] {
+            assert_eq!(Answer::from_message(bytes(wrong)), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -12,12 +12,16 @@ mod unread;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use model::Exception;
+use model::error::ExceptionKind;
 use model::job::RequestDigest;
 use stdx::Tasks;
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use crate::limits::{ACCEPT_PAUSE, LARGE_MESSAGES_MAX, Limits};
@@ -26,6 +30,7 @@ use crate::request::Request;
 use crate::response::Answer;
 use connection::Connection;
 pub use listen::{Doors, listen};
+use panic::caught;
 use seats::Seats;
 use socket::Socket;
 use unread::Unread;
@@ -55,6 +60,19 @@ pub trait Service: Send + Sync + 'static {
         digest: Option<RequestDigest>,
     ) -> impl Future<Output = Answer> + Send;
 
+    /// Answers one request that a client of this server sent, and that was read from `message`: for
+    /// who may pass it on as it is. Others need no more than [`Self::call`].
+    fn answer_client(
+        &self,
+        message: Bytes,
+        request: Request,
+        caller: Caller,
+        digest: Option<RequestDigest>,
+    ) -> impl Future<Output = Answer> + Send {
+        drop(message);
+        self.call(request, caller, digest)
+    }
+
     /// Is told that a client has a connection, for who counts them.
     fn connected(&self) {}
 
@@ -80,6 +98,38 @@ where
         Ok(reply) => Answer::success(&reply),
         Err(exception) => Answer::failure(&exception),
     }
+}
+
+/// Gives `work` on a request the time that the method `name` of `class` may take under `limits`. A
+/// panic in it is answered, too.
+pub async fn within_deadline(
+    (name, class): (&'static str, Class),
+    limits: &Limits,
+    work: impl Future<Output = Answer>,
+) -> Answer {
+    let deadline = class.deadline(limits);
+    match timeout(deadline, caught(work)).await {
+        Ok(Some(answer)) => answer,
+        Ok(None) => {
+            tracing::error!(method = name, "request panicked");
+            Answer::internal_error()
+        }
+        Err(_elapsed) => {
+            tracing::error!(method = name, "request missed its deadline");
+            Answer::failure(&overdue(name, class, deadline))
+        }
+    }
+}
+
+fn overdue(name: &str, class: Class, deadline: Duration) -> Exception {
+    let seconds = deadline.as_secs();
+    let told = match class {
+        Class::Query | Class::Wait => format!("{name} was given up after {seconds} s"),
+        Class::Change => format!(
+            "{name} was not confirmed within {seconds} s; whether it took effect is not known"
+        ),
+    };
+    Exception::new(ExceptionKind::GenericError, told)
 }
 
 /// What all connections share.

@@ -10,12 +10,13 @@ pub mod members;
 pub mod table;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::NodeName;
 use model::node::Node;
 use queue_format::Epoch;
-use rpc::calls::{MasterView, TimeClass};
+use rpc::calls::{Call as _, MasterView, TimeClass};
+use rpc::peer::ControlCall as _;
 use rpc::peer::control::{AskPosition, PeerPosition};
 use rpc::{Client, Meta, NodeTarget};
 use tokio::sync::Semaphore;
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::metrics::Metrics;
 use crate::peers::PeerBook;
 use crate::role::confirm::{AgentSays, Asked, Attempt, Question, Silence, StoreSays, Waivers};
 
@@ -44,6 +46,8 @@ pub struct Asker {
     pub book: PeerBook,
     /// How long each answer is waited for.
     pub limit: Duration,
+    /// Counts questions.
+    pub metrics: Arc<Metrics>,
 }
 
 /// What came of one question.
@@ -55,16 +59,32 @@ enum Said {
 impl Asker {
     /// One that waits for each answer as long as the time class of the questions allows.
     #[must_use]
-    pub fn new(me: NodeName, cluster_uuid: Uuid, agents: Client, book: PeerBook) -> Self {
-        Self { me, cluster_uuid, agents, book, limit: TimeClass::Urgent.limit() }
+    pub fn new(
+        me: NodeName,
+        cluster_uuid: Uuid,
+        (agents, book): (Client, PeerBook),
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { me, cluster_uuid, agents, book, limit: TimeClass::Urgent.limit(), metrics }
     }
 
     async fn agent(&self, node: &Node, epoch: Epoch) -> Result<AgentSays, Silence> {
         let target = NodeTarget::from(node);
         let call = self.agents.call(&target, MasterView {}, Meta { epoch, job: None });
+        let begun = Instant::now();
         match tokio::time::timeout(self.limit, call).await {
-            Ok(answer) => answers::agent(self.cluster_uuid, answer),
-            Err(_elapsed) => Err(answers::late(self.limit)),
+            Ok(answer) => {
+                self.metrics.called(
+                    MasterView::TRAITS.name,
+                    begun.elapsed(),
+                    answer.as_ref().err(),
+                );
+                answers::agent(self.cluster_uuid, answer)
+            }
+            Err(_elapsed) => {
+                self.metrics.called_in_vain(MasterView::TRAITS.name, begun.elapsed());
+                Err(answers::late(self.limit))
+            }
         }
     }
 
@@ -73,7 +93,11 @@ impl Asker {
             let mut link = self.book.control(node)?;
             link.call_within(&AskPosition {}, self.limit).await
         };
-        answers::store(asked.await)
+        let begun = Instant::now();
+        let answer = asked.await;
+        let name = AskPosition::LINE.name;
+        self.metrics.asked(name, begun.elapsed(), answer.as_ref().err());
+        answers::store(answer)
     }
 }
 

@@ -1,17 +1,22 @@
 //! The life of the daemon: find the state, take the role, serve, end.
 //!
 //! [`run`] makes what lasts as long as the process: the `door` for clients, the one for other members,
-//! the metrics. `life` goes from state to state; [`reign`] is the longest of them, [`replicate`] has
+//! the metrics; `passing` has requests of clients answered by the master, `passed` answers them
+//! there. `life` goes from state to state; [`reign`] is the longest of them, [`replicate`] has
 //! it followed by others, `follow` keeps up with what is committed, `taker` takes the role.
 
 mod door;
 mod follow;
 mod life;
 pub mod load;
+mod lock;
+mod passed;
+mod passing;
 pub mod reign;
 pub mod replicate;
 mod socket;
 mod taker;
+mod whereabouts;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,7 +27,7 @@ use model::layout::{self, Layout};
 use queue_format::store::{HeaderError, WipeError};
 use queue_format::{Durability, StartError, StoreOptions};
 use rpc::identity::{IdentityError, NodeIdentity};
-use rpc::peer::{PeerLimits, PeerServer, PeerServerError};
+use rpc::peer::{ClientService, PeerLimits, PeerServer, PeerServerError};
 use stdx::metrics::Endpoint;
 use stdx::{Clock, Tasks};
 use tokio::net::{TcpListener, UnixListener};
@@ -37,6 +42,7 @@ use door::Door;
 use follow::Callers;
 use life::{Ending, Life};
 use load::FoundError;
+use passed::FromMembers;
 
 /// Files that the process asks to be allowed to open: a socket for each client, and as many for
 /// everything else.
@@ -121,6 +127,26 @@ pub enum DaemonError {
         "a part of the daemon ended by itself, which the log tells more of; start the daemon anew"
     )]
     PartEnded,
+    /// Another process works below the same root.
+    #[error(
+        "another masterd works on this machine (`{path}` is locked by process {owner}); end it first, \
+         or give this one another --root"
+    )]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+        /// Who has it.
+        owner: String,
+    },
+    /// The lock cannot be taken.
+    #[error("cannot lock `{path}`")]
+    Lock {
+        /// The lock.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
     /// The store's header does not read.
     #[error("cannot tell whose store this is")]
     Header(#[from] HeaderError),
@@ -182,7 +208,8 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let broken = ending.broken.clone();
     around.spawn("signals", hear_signals(ending.asked.clone(), broken.clone(), ends.clone()));
     around.spawn("allow-list", callers.clone().run(ends.clone()));
-    let door = Door::new(house.clone(), clock.clone());
+    let metrics = Arc::new(Metrics::default());
+    let door = Door::new(house.clone(), layout, clock.clone(), Arc::clone(&metrics));
     let life = Life {
         options: options.clone(),
         clock,
@@ -192,13 +219,15 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         errands,
         door,
         callers,
-        metrics: Arc::new(Metrics::default()),
+        metrics,
         followers: Tasks::new(),
         ending,
     };
     let (door, metrics) = (life.door.clone(), Arc::clone(&life.metrics));
+    // Where there is no store, no lock of one tells that another process is at work.
+    let _lock = lock::take(&options.layout)?;
     let state = life.first().await?;
-    // The store's lock is held by now, where there is one; so what is there is a leftover.
+    // Both locks are held by now, so what is there is a leftover.
     let opened = open_doors(&options, &life).await;
     let (peers, listeners, sockets) = match opened {
         Ok(opened) => opened,
@@ -247,12 +276,15 @@ async fn serve_peers(
     endpoint: Endpoint,
     life: &Life,
 ) -> Result<Option<PeerServer<House>>, DaemonError> {
-    let Life { identity, callers, house, .. } = life;
+    let Life { identity, callers, house, door, metrics, .. } = life;
     let Some(address) = endpoint.address() else { return Ok(None) };
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|error| DaemonError::Peers { address, error })?;
     let limits = PeerLimits::default();
-    let server = PeerServer::start(listener, identity, callers.allowed(), house.clone(), limits)?;
+    let clients = Arc::new(FromMembers::new(door.clone(), Arc::clone(metrics)));
+    let services = (house.clone(), Some(clients as Arc<dyn ClientService>));
+    let allowed = callers.allowed();
+    let server = PeerServer::start_with_clients(listener, identity, allowed, services, limits)?;
     tracing::info!(address = %server.address(), "other members may ask");
     Ok(Some(server))
 }

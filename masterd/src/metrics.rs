@@ -8,10 +8,13 @@ mod page;
 mod table;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use ::luxi::Request;
 use queue_format::Flushed;
 use rpc::RpcError;
+use rpc::peer::PeerError;
+use rpc::peer::control::CONTROL_TABLE;
 use stdx::metrics::{Counter, Endpoint, Histogram, LATENCY, Page, SIZE, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -32,6 +35,8 @@ pub struct Metrics {
     pub agent_events: Counter,
     /// In the order of the table of calls.
     calls: Vec<CallMeter>,
+    /// In the order of the table of questions.
+    questions: Vec<QuestionMeter>,
     luxi: LuxiMeter,
 }
 
@@ -44,12 +49,24 @@ struct CallMeter {
     failures: [Counter; RpcError::WORDS.len()],
 }
 
+/// One question to `masterd` of other members.
+#[derive(Debug)]
+struct QuestionMeter {
+    name: &'static str,
+    seconds: Histogram,
+    /// In the order of [`PeerError::WORDS`].
+    failures: [Counter; PeerError::WORDS.len()],
+}
+
 /// The clients' side.
 #[derive(Debug)]
 struct LuxiMeter {
     opened: Counter,
     closed: Counter,
     turned_away: Counter,
+    passed: Counter,
+    /// In the order of [`PeerError::WORDS`], then those for which there was no place.
+    not_passed: [Counter; PeerError::WORDS.len() + 1],
     /// In the order of the table of methods.
     methods: Vec<MethodMeter>,
 }
@@ -69,6 +86,11 @@ impl Default for Metrics {
             seconds: Histogram::new(LATENCY),
             failures: std::array::from_fn(|_| Counter::default()),
         };
+        let question = |name| QuestionMeter {
+            name,
+            seconds: Histogram::new(LATENCY),
+            failures: std::array::from_fn(|_| Counter::default()),
+        };
         let method = |name| MethodMeter {
             name,
             seconds: Histogram::new(LATENCY),
@@ -81,10 +103,13 @@ impl Default for Metrics {
             lock_wait_seconds: Histogram::new(LATENCY),
             agent_events: Counter::default(),
             calls: rpc::Request::TABLE.iter().map(|traits| call(traits.name)).collect(),
+            questions: CONTROL_TABLE.iter().map(|line| question(line.name)).collect(),
             luxi: LuxiMeter {
                 opened: Counter::default(),
                 closed: Counter::default(),
                 turned_away: Counter::default(),
+                passed: Counter::default(),
+                not_passed: std::array::from_fn(|_| Counter::default()),
                 methods: Request::TABLE.iter().map(|line| method(line.0)).collect(),
             },
         }
@@ -100,11 +125,47 @@ impl Metrics {
         self.commit_changes.observe(number(flushed.changes));
     }
 
+    /// The reason of a request that was not passed on since there was no place for it.
+    pub const BUSY: &str = "busy";
+
+    /// Counts a question to `masterd` of another member that ended, after so long.
+    pub fn asked(&self, name: &str, took: Duration, failure: Option<&PeerError>) {
+        let Some(meter) = self.questions.iter().find(|meter| meter.name == name) else { return };
+        meter.seconds.observe_time(took);
+        let at = failure.and_then(|why| PeerError::WORDS.iter().position(|w| *w == why.word()));
+        if let Some(at) = at {
+            meter.failures[at].add();
+        }
+    }
+
+    /// Counts a request that was to be passed on to the master; `failure` is why it was not answered.
+    pub fn passed(&self, failure: Option<&str>) {
+        self.luxi.passed.add();
+        let at = failure.and_then(|why| Self::not_passed_words().position(|word| word == why));
+        if let Some(at) = at {
+            self.luxi.not_passed[at].add();
+        }
+    }
+
+    /// Why requests are not passed on.
+    fn not_passed_words() -> impl Iterator<Item = &'static str> {
+        PeerError::WORDS.into_iter().chain([Self::BUSY])
+    }
+
     /// Counts a call to an agent that ended, after so long.
-    pub fn called(&self, name: &str, took: std::time::Duration, failure: Option<&RpcError>) {
+    pub fn called(&self, name: &str, took: Duration, failure: Option<&RpcError>) {
+        self.call_ended(name, took, failure.map(RpcError::word));
+    }
+
+    /// Counts a call to an agent that was given up after so long.
+    pub fn called_in_vain(&self, name: &str, took: Duration) {
+        self.call_ended(name, took, Some("timed-out"));
+    }
+
+    fn call_ended(&self, name: &str, took: Duration, failure: Option<&str>) {
         let Some(meter) = self.calls.iter().find(|meter| meter.name == name) else { return };
         meter.seconds.observe_time(took);
-        let at = failure.and_then(|why| RpcError::WORDS.iter().position(|w| *w == why.word()));
+        let at = failure.and_then(|why| RpcError::WORDS.iter().position(|word| *word == why));
         if let Some(at) = at {
             meter.failures[at].add();
         }

@@ -11,7 +11,7 @@ use model::NodeName;
 use model::node::Node;
 use parking_lot::RwLock;
 use rpc::identity::NodeIdentity;
-use rpc::peer::{ControlLink, PeerClient, PeerError, PeerTarget, StoreId};
+use rpc::peer::{ControlLink, PassLink, PeerClient, PeerError, PeerTarget, StoreId};
 use uuid::Uuid;
 
 /// A member as the configuration has it.
@@ -129,6 +129,14 @@ impl PeerBook {
     /// The node's name is of no use for TLS.
     pub fn control(&self, node: &Node) -> Result<ControlLink, PeerError> {
         self.ask(Place { store: StoreId::NONE, ..Place::of(node) })
+    }
+
+    /// A link for requests of clients to the master at `place`.
+    ///
+    /// # Errors
+    /// The node's name is of no use for TLS.
+    pub fn pass(&self, place: Place) -> Result<PassLink, PeerError> {
+        Ok(self.client(place.target)?.pass(self.here(), place.store))
     }
 
     /// A link for questions to one member.

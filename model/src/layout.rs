@@ -92,6 +92,8 @@ paths! {
     run = "run/gantry", MASTER_USER, "0755";
     /// The master's LUXI socket.
     luxi_socket = "run/gantry/luxi.sock", MASTER_USER, "0660";
+    /// Lock of `masterd`: one for each machine.
+    master_lock = "run/gantry/masterd.lock", MASTER_USER, "0644";
     /// Log files.
     log = "var/log/gantry", ROOT_USER, "0775";
     /// Log of `masterd`.

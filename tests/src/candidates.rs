@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use luxi::Client;
-use luxi::method::{GantryMasterFailover, QueryClusterInfo};
+use luxi::method::{GantryClusterStatus, GantryMasterFailover, QueryClusterInfo};
+use model::cluster_status::{ClusterStatus, ProcessSeat};
 use model::role_check::{RoleCheck, RoleRequest};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -14,9 +15,6 @@ use crate::run::{Ended, Running, run, start, wait_for};
 
 /// For what takes several looks of daemons that look every few seconds.
 pub const LONG: Duration = Duration::from_secs(60);
-
-/// A machine that runs `masterd` and is no standby: what a client of it is told.
-const STANDBY: &str = "is a standby";
 
 impl Cluster {
     /// A master with further nodes, `n2` and so on, all of which are candidates that follow.
@@ -132,9 +130,8 @@ impl Cluster {
     /// If it does not come to that.
     pub fn wait_for_standby(&self, host: &Host, master: &str) {
         wait_for(&format!("{} to be a standby of {master}", host.name), LONG, || {
-            let told = refusal(host)?;
-            let pointed = told.contains(&format!("connect to node '{master}'"));
-            (pointed && told.contains(STANDBY)).then_some(())
+            let status = status(host).filter(|status| status.seat == ProcessSeat::Standby)?;
+            (status.master?.node.as_str() == master).then_some(())
         });
     }
 
@@ -162,18 +159,29 @@ impl Cluster {
     }
 }
 
+/// What the `masterd` of a machine tells of the cluster; none where it is not there.
+#[must_use]
+pub fn status(host: &Host) -> Option<ClusterStatus> {
+    let mut client = Client::connect(&host.layout().luxi_socket()).ok()?;
+    client.call(&GantryClusterStatus {}).ok()
+}
+
 /// Whether the `masterd` of a machine answers as a master.
 #[must_use]
 pub fn is_master(host: &Host) -> bool {
-    let client = Client::connect(&host.layout().luxi_socket());
-    client.is_ok_and(|mut client| client.call(&QueryClusterInfo {}).is_ok())
+    status(host).is_some_and(|status| status.seat == ProcessSeat::Master)
 }
 
-/// What a client is told by a `masterd` that is no master; none where it is one, or is not there.
+/// What a client is told by a `masterd` that is no master, and that a master answers through it where
+/// that is so; none where it is a master, or is not there.
 #[must_use]
 pub fn refusal(host: &Host) -> Option<String> {
+    let status = status(host).filter(|status| status.seat != ProcessSeat::Master)?;
     let mut client = Client::connect(&host.layout().luxi_socket()).ok()?;
-    client.call(&QueryClusterInfo {}).err().map(|error| stdx::daemon::chain(&error))
+    Some(match client.call(&QueryClusterInfo {}) {
+        Ok(info) => format!("{} passes on, and {} answers", status.node, info["master"]),
+        Err(error) => stdx::daemon::chain(&error),
+    })
 }
 
 /// What everyone says to a machine that might take the role; none where it cannot ask.

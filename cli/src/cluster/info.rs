@@ -17,7 +17,7 @@ const BEFORE_NETDEV: usize = 4;
 /// Prints the cluster's parameters.
 pub(super) fn run(json: bool, roman: bool, session: &Session) -> Result<(), CliError> {
     let mut client = session.connect()?;
-    let mut info = client.call(&QueryClusterInfo {})?;
+    let mut info = session.call(&mut client, &QueryClusterInfo {})?;
     if json {
         let values = client.call(&QueryConfigValues { names: [DRAIN_FLAG].into() })?;
         if let Value::Object(map) = &mut info {

@@ -13,7 +13,6 @@ use model::cluster_status::ClusterStatus;
 use serde_json::{Value, json};
 
 use crate::error::CliError;
-use crate::outage::is_loss;
 use crate::session::{Session, can_draw, pause, say, warn};
 use crate::{moment, screen};
 use view::View;
@@ -124,7 +123,7 @@ impl Line<'_> {
                 (self.lost_at, self.told) = (None, false);
                 Ok(Some(status))
             }
-            Err(error) if is_loss(&error) => {
+            Err(error) if error.is_away() => {
                 self.lost_at.get_or_insert_with(Instant::now);
                 Ok(None)
             }

@@ -98,7 +98,7 @@ pub(super) fn cancel(arguments: &CancelArguments, session: &Session) -> Result<(
     let mut client = session.connect()?;
     let action = if kill { "KILL" } else { "Cancel" };
     let ids = arguments.chosen.ids(&mut client, &format!("{action} job(s) listed above?"))?;
-    each(&ids, |&job_id| Ok(client.call(&CancelJob { job_id, kill })?))
+    each(&ids, |&job_id| session.call(&mut client, &CancelJob { job_id, kill }))
 }
 
 /// Arguments of `change-priority`.
@@ -128,7 +128,7 @@ pub(super) fn priority(arguments: &PriorityArguments, session: &Session) -> Resu
     };
     let mut client = session.connect()?;
     let ids = arguments.chosen.ids(&mut client, "Change priority of job(s) listed above?")?;
-    each(&ids, |&job_id| Ok(client.call(&ChangeJobPriority { job_id, priority })?))
+    each(&ids, |&job_id| session.call(&mut client, &ChangeJobPriority { job_id, priority }))
 }
 
 /// Does something with each job and tells how it went.
@@ -151,7 +151,7 @@ pub(super) fn archive(ids: &[String], session: &Session) -> Result<(), CliError>
     let mut client = session.connect()?;
     let mut all_well = true;
     for job_id in ids {
-        if !client.call(&ArchiveJob { job_id })? {
+        if !session.call(&mut client, &ArchiveJob { job_id })? {
             let why = unarchived(&mut client, job_id)?;
             warn(format_args!("Failed to archive job with ID '{job_id}'\n{why}"))?;
             all_well = false;

@@ -76,8 +76,7 @@ pub(super) fn run(arguments: &JobListArguments, session: &Session) -> Result<(),
         return watch(arguments, &chosen, session);
     }
     if (on_terminal || session.is_always_colored()) && !arguments.list.is_plain() {
-        let mut client = session.connect()?;
-        let table = client.call(&question(arguments, &chosen)?)?;
+        let table = session.ask(&question(arguments, &chosen)?)?;
         let lines = board(arguments, on_terminal, session).lines(&table, session.now_micros());
         if !lines.is_empty() {
             say(lines.join("\n"))?;
@@ -120,7 +119,7 @@ fn watch(arguments: &JobListArguments, chosen: &Chosen, session: &Session) -> Re
         };
         match asked {
             Ok(table) => Ok(board.lines(&table, session.now_micros())),
-            Err(CliError::Client(error)) if crate::outage::is_loss(&error) => {
+            Err(CliError::Client(error)) if error.is_away() => {
                 client = None;
                 Ok(vec!["The connection to the master is lost; trying again".to_owned()])
             }

@@ -37,6 +37,10 @@ pub(crate) struct AddArguments {
     /// Port of its agent; the one of the token where it is not given.
     #[arg(long, value_name = "PORT")]
     rpc_port: Option<u16>,
+    /// Port where its masterd is asked by those of other candidates (`masterd --peers`); the usual
+    /// one where it is not given.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    peer_port: Option<u16>,
     /// The rack that its agent serves.
     #[arg(long, value_name = "NUMBER")]
     rack: Option<u32>,
@@ -65,6 +69,7 @@ pub(super) fn run(arguments: AddArguments, session: &Session) -> Result<(), CliE
             None => resolve(&token)?,
         }),
         rpc_port: Some(arguments.rpc_port.unwrap_or(token.port)),
+        peer_port: arguments.peer_port,
         fingerprint: Some(token.fingerprint),
         rack: arguments.rack,
         master_capable: super::truth(arguments.master_capable),

@@ -28,10 +28,11 @@ const GANETIS: [&str; 13] = [
     "custom_ndparams",
 ];
 /// What is shown besides, under its name.
-const OURS: [&str; 16] = [
+const OURS: [&str; 17] = [
     "uuid",
     "role",
     "rpc_port",
+    "peer_port",
     "rack",
     "group",
     "tags",

@@ -5,15 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::Exception;
-use model::error::ExceptionKind;
 use model::job::RequestDigest;
 use tokio::sync::{SemaphorePermit, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::panic::caught;
 use super::socket::{READ_BYTES_MAX, Socket};
-use super::{Caller, Service, Shared};
+use super::{Caller, Service, Shared, within_deadline};
 use crate::frame::{FrameError, Splitter};
 use crate::limits::{SMALL_ANSWER_BYTES, SMALL_MESSAGE_BYTES};
 use crate::method::Class;
@@ -98,8 +95,7 @@ impl<S: Service> Connection<S> {
                 // A wait lasts, and what it keeps of its message is what the client saw last.
                 let waits = request.class() == Class::Wait && message.len() <= WAIT_MESSAGE_BYTES;
                 let permit = permit.filter(|_| !waits);
-                drop(message);
-                let answer = self.perform(request, digest).await?;
+                let answer = self.perform(message, request, digest).await?;
                 // What was read from a large message is as large, and is held up to here.
                 drop(permit);
                 answer
@@ -193,28 +189,17 @@ impl<S: Service> Connection<S> {
     /// Lets the service answer, within the deadline of the method and as long as the client waits.
     async fn perform(
         &self,
+        message: Bytes,
         request: Request,
         digest: Option<RequestDigest>,
     ) -> Result<Answer, End> {
-        let (name, class) = (request.name(), request.class());
-        let deadline = class.deadline(&self.shared.limits);
+        let method = (request.name(), request.class());
         let service = &self.shared.service;
         // An idle connection is not to have room for the largest call.
-        let call = Box::pin(service.call(request, self.caller, digest));
-        let work = timeout(deadline, caught(call));
+        let call = Box::pin(service.answer_client(message, request, self.caller, digest));
         tokio::select! {
             biased;
-            done = work => Ok(match done {
-                Ok(Some(answer)) => answer,
-                Ok(None) => {
-                    tracing::error!(method = name, "request panicked");
-                    Answer::internal_error()
-                }
-                Err(_elapsed) => {
-                    tracing::error!(method = name, "request missed its deadline");
-                    Answer::failure(&overdue(name, class, deadline))
-                }
-            }),
+            answer = within_deadline(method, &self.shared.limits, call) => Ok(answer),
             () = self.vanished() => Err(End::Vanished),
         }
     }
@@ -265,15 +250,4 @@ async fn write(socket: &mut Socket, answer: &Answer, within: Duration) -> Result
         Ok(Err(error)) => Err(End::Io(error)),
         Err(_elapsed) => Err(End::SlowReader),
     }
-}
-
-fn overdue(name: &str, class: Class, deadline: Duration) -> Exception {
-    let seconds = deadline.as_secs();
-    let told = match class {
-        Class::Query | Class::Wait => format!("{name} was given up after {seconds} s"),
-        Class::Change => format!(
-            "{name} was not confirmed within {seconds} s; whether it took effect is not known"
-        ),
-    };
-    Exception::new(ExceptionKind::GenericError, told)
 }

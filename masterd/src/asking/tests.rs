@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::house::House;
+use crate::metrics::Metrics;
 use crate::role::amnesia::Found;
 use crate::role::confirm::{Decision, Reason, confirm};
 use crate::testing;
@@ -63,6 +64,7 @@ struct Scene {
     agents: Vec<Server<AgentService<Knows, NoDisk>>>,
     members: Vec<PeerServer<House>>,
     nodes: Vec<Node>,
+    metrics: Arc<Metrics>,
 }
 
 impl Scene {
@@ -72,7 +74,7 @@ impl Scene {
         let caller = Caller { name: me.name().clone(), fingerprint: me.fingerprint() };
         let allowed = AllowedCallers::new(AllowList { epoch: EPOCH, callers: vec![caller] });
         let (agents, members, nodes) = (Vec::new(), Vec::new(), Vec::new());
-        Self { authority, me, allowed, agents, members, nodes }
+        Self { authority, me, allowed, agents, members, nodes, metrics: Arc::default() }
     }
 
     /// A node whose agent answers as `identity`, and is known by its certificate; `member` is its
@@ -118,7 +120,8 @@ impl Scene {
     async fn ask(&self, own: &PeerPosition) -> Question {
         let client = Client::new(Arc::clone(&self.me), Tasks::new());
         let book = PeerBook::new(Arc::clone(&self.me), CLUSTER);
-        let asker = Asker::new(self.me.name().clone(), CLUSTER, client, book);
+        let asker =
+            Asker::new(self.me.name().clone(), CLUSTER, (client, book), Arc::clone(&self.metrics));
         let config = testing::config(&self.nodes);
         let question = ask(&asker, &config, Attempt::Start, Waivers::default(), own).await;
         asker.agents.close().await;
@@ -173,6 +176,16 @@ async fn everyone_is_asked_and_every_answer_is_in_its_place() {
     assert_eq!((&three.store, &four.store), (&None, &None));
     let Err(Silence::Unreachable { why }) = &four.agent else { panic!("{four:?}") };
     assert!(why.starts_with(&format!("its agent at {dead}: ")), "{why}");
+
+    let page = crate::metrics::page(None, &scene.metrics).text();
+    for line in [
+        r#"gantry_rpc_seconds_count{call="master_view"} 4"#,
+        r#"gantry_rpc_failures_total{call="master_view",reason="unreachable"} 1"#,
+        r#"gantry_peer_seconds_count{question="position"} 1"#,
+        r#"gantry_peer_failures_total{question="position",reason="lost"} 0"#,
+    ] {
+        assert!(page.contains(line), "no {line} in {page}");
+    }
 
     let verdict = confirm(&question);
     // n1 and n2 of three: n4 is offline.

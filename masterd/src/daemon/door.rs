@@ -1,23 +1,29 @@
-//! What clients of the socket meet: the master of this moment, or a word on where it is. Serves the
-//! path of a job, before `luxi_service`.
+//! What clients of the socket meet: the master of this moment, the way to it, or a word on where it
+//! is. Serves the path of a job, before `luxi_service`; `whereabouts` has the words.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use luxi::method::{Class, GantryClusterStatus, GantryMasterFailover};
+use luxi::response::Outcome;
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::cluster_status::ClusterStatus;
-use model::error::{ErrorCode, ExceptionKind};
+use model::error::ExceptionKind;
 use model::job::RequestDigest;
+use model::layout::Layout;
 use model::role_check::{RoleRequest, RoleTaken};
 use model::{Exception, NodeName};
 use parking_lot::RwLock;
+use rpc::peer::Passed;
 use rpc::peer::control::TakeOver;
 use stdx::Clock;
 use stdx::daemon::chain;
 use stdx::metrics::Page;
 use tokio_util::sync::CancellationToken;
 
+use super::passing::Passer;
+use super::whereabouts::{self, Elsewhere};
 use crate::house::House;
 use crate::jobs::desk::CUT_OFF;
 use crate::lu::World;
@@ -38,13 +44,19 @@ enum Voice {
         /// Told when its reign is over.
         over: CancellationToken,
     },
-    /// No master; this one is, as far as is known here.
-    Elsewhere {
-        /// The newest role entry's.
-        master: Option<NodeName>,
-        /// What this process is.
-        here: &'static str,
-    },
+    /// No master, but a standby, or about to be something: this one is, as far as is known here.
+    Elsewhere(Elsewhere),
+    /// Neither: this node has no store.
+    Outside,
+}
+
+impl Voice {
+    /// Ends what rests on it.
+    fn end(&self) {
+        if let Self::Elsewhere(there) = self {
+            there.moved.cancel();
+        }
+    }
 }
 
 /// Answers LUXI requests for as long as the process lives; clones share it.
@@ -52,7 +64,9 @@ enum Voice {
 pub(crate) struct Door {
     me: NodeName,
     house: House,
+    layout: Layout,
     clock: Clock,
+    passer: Passer,
     voice: Arc<RwLock<Voice>>,
     /// What came of the last attempt to start as the master of before.
     attempt: Arc<RwLock<Option<Arc<RoleTaken>>>>,
@@ -60,22 +74,54 @@ pub(crate) struct Door {
 
 impl Door {
     /// A door behind which is no master yet.
-    pub(crate) fn new(house: House, clock: Clock) -> Self {
-        let nobody = Voice::Elsewhere { master: None, here: "about to start" };
+    pub(crate) fn new(house: House, layout: Layout, clock: Clock, metrics: Arc<Metrics>) -> Self {
+        let nobody = Voice::Elsewhere(Elsewhere::new(None, "about to start"));
         let (me, voice) = (house.node.clone(), Arc::new(RwLock::new(nobody)));
-        Self { me, house, clock, voice, attempt: Arc::default() }
+        let passer = Passer::new(house.book.clone(), metrics);
+        Self { me, house, layout, clock, passer, voice, attempt: Arc::default() }
+    }
+
+    fn speak(&self, voice: Voice) {
+        let mut now = self.voice.write();
+        now.end();
+        *now = voice;
     }
 
     /// From here on the master of `world` answers, until it is `over`.
     pub(crate) fn open(&self, world: Arc<World>, over: CancellationToken) {
         let service = LuxiService::new(Arc::clone(&world));
-        *self.voice.write() = Voice::Master { service, world, over };
+        self.speak(Voice::Master { service, world, over });
         *self.attempt.write() = None;
     }
 
-    /// From here on everybody is told that this process is `here`, and no master.
+    /// From here on this process is `here`, and no master; requests go to the one that is.
     pub(crate) fn point_to(&self, master: Option<NodeName>, here: &'static str) {
-        *self.voice.write() = Voice::Elsewhere { master, here };
+        if let Voice::Elsewhere(there) = &*self.voice.read()
+            && there.master == master
+            && there.here == here
+        {
+            return;
+        }
+        self.speak(Voice::Elsewhere(Elsewhere::new(master, here)));
+    }
+
+    /// From here on everybody is told that this node is no candidate.
+    pub(crate) fn point_outside(&self) {
+        self.speak(Voice::Outside);
+    }
+
+    /// Whether a request is answered by whoever is asked, master or not.
+    pub(crate) const fn answers_everywhere(request: &Request) -> bool {
+        matches!(request, Request::GantryMasterFailover(_) | Request::GantryClusterStatus(_))
+    }
+
+    /// Why this process does not answer as a master.
+    pub(crate) fn words(&self) -> String {
+        match &*self.voice.read() {
+            Voice::Master { .. } => format!("{} is the master", self.me),
+            Voice::Elsewhere(there) => there.words(&self.me),
+            Voice::Outside => format!("{} is no master candidate", self.me),
+        }
     }
 
     /// From here on who asks for the status is told what came of an attempt to start as the master
@@ -93,7 +139,7 @@ impl Door {
     pub(crate) fn world(&self) -> Option<Arc<World>> {
         match &*self.voice.read() {
             Voice::Master { world, .. } => Some(Arc::clone(world)),
-            Voice::Elsewhere { .. } => None,
+            Voice::Elsewhere(_) | Voice::Outside => None,
         }
     }
 
@@ -106,10 +152,11 @@ impl Door {
     async fn status(&self) -> ClusterStatus {
         let part = match &*self.voice.read() {
             Voice::Master { world, .. } => Part::Master(Arc::clone(world)),
-            Voice::Elsewhere { master, .. } => Part::Other {
-                starting: master.as_ref() == Some(&self.me),
+            Voice::Elsewhere(there) => Part::Other {
+                starting: there.master.as_ref() == Some(&self.me),
                 attempt: self.attempt.read().clone(),
             },
+            Voice::Outside => Part::Other { starting: false, attempt: None },
         };
         status::collect(&self.house, part, &self.clock).await
     }
@@ -143,21 +190,46 @@ impl Door {
         link.call(&TakeOver { request }).await.map_err(|error| chain(&error))
     }
 
-    fn elsewhere(&self, master: Option<&NodeName>, here: &str) -> Exception {
-        let me = &self.me;
-        let text = match master {
-            Some(master) if master == me => format!(
-                "{me} was the master last and is {here}: it is not confirmed yet; `gnt cluster \
-                 status` tells what it waits for"
-            ),
-            // Ganeti's words, for its clients' sake.
-            Some(master) => format!(
-                "This is not the master node, please connect to node '{master}' and rerun the \
-                 command ({me} is {here})"
-            ),
-            None => format!("{me} is {here}, and knows no master; run this on the master node"),
+    /// Has the master answer a request of a client of this node, once.
+    async fn pass_on(&self, there: &Elsewhere, class: Class, passed: Passed) -> Answer {
+        let master = there.master.as_ref().filter(|master| **master != self.me);
+        let place = master.and_then(|master| self.house.book.of_node(master));
+        let (Some(master), Some(place)) = (master, place) else {
+            return there.answer(&self.me, None, Outcome::Again, there.words(&self.me));
         };
-        Exception::prereq(text, ErrorCode::WrongState)
+        let address = Some(place.target.address.ip());
+        let passing = tokio::select! {
+            biased;
+            passing = self.passer.pass(&place, class, &passed) => passing,
+            () = there.moved.cancelled() => self.passer.moved(),
+        };
+        let why = match passing {
+            Ok(answer) => return answer,
+            Err(why) => why,
+        };
+        let me = &self.me;
+        if why.is_too_long() {
+            let text = format!(
+                "The answer is longer than what {me}, a standby, passes on; ask for fewer objects \
+                 or fewer fields, or ask on {master}"
+            );
+            return Answer::failure(&Exception::new(ExceptionKind::GenericError, text));
+        }
+        tracing::info!(%master, %why, "a request was not answered by the master");
+        let known = format!("{master} is the master, as far as {me} ({}) knows", there.here);
+        if class != Class::Change || why.certainly_not_done() {
+            let text = format!(
+                "{known}, and cannot be asked: {why}. Nothing was done; `gnt cluster status` tells \
+                 how it stands"
+            );
+            there.answer(me, address, Outcome::Again, text)
+        } else {
+            let text = format!(
+                "{known}, and was lost before it answered: {why}. It is not known whether this was \
+                 done; look before you try again"
+            );
+            there.answer(me, address, Outcome::Unknown, text)
+        }
     }
 }
 
@@ -186,18 +258,45 @@ impl Service for Door {
                 let majority = world.commits.majority();
                 if !majority.contact().takes_changes() && request.class() == Class::Change {
                     let refusal = Exception::new(ExceptionKind::JobQueueError, CUT_OFF);
-                    return marked(Answer::failure(&refusal), &majority);
+                    let about = whereabouts::of_master(&self.me, Outcome::Again);
+                    return marked(Answer::not_master(&refusal, &about), &majority);
                 }
                 tokio::select! {
                     biased;
                     answered = service.call(request, caller, digest) => marked(answered, &majority),
-                    () = over.cancelled() => Answer::failure(&lost(&self.me)),
+                    () = over.cancelled() => whereabouts::lost(&self.me),
                 }
             }
-            Voice::Elsewhere { master, here } => {
-                Answer::failure(&self.elsewhere(master.as_ref(), here))
+            Voice::Elsewhere(there) => {
+                there.answer(&self.me, None, Outcome::Again, there.words(&self.me))
+            }
+            Voice::Outside => {
+                let (me, layout) = (self.me.clone(), self.layout.clone());
+                let told = stdx::apart(move || whereabouts::outside(&me, &layout)).await;
+                told.unwrap_or_else(|_ended| Answer::internal_error())
             }
         }
+    }
+
+    async fn answer_client(
+        &self,
+        message: Bytes,
+        request: Request,
+        caller: Caller,
+        digest: Option<RequestDigest>,
+    ) -> Answer {
+        let there = match &*self.voice.read() {
+            Voice::Elsewhere(there) if !Self::answers_everywhere(&request) => Some(there.clone()),
+            _ => None,
+        };
+        let Some(there) = there else {
+            drop(message);
+            return self.call(request, caller, digest).await;
+        };
+        let class = request.class();
+        drop(request);
+        let passed = Passed { uid: caller.uid, gid: caller.gid, message };
+        self.pass_on(&there, class, passed).await
     }
 }
 
@@ -208,14 +307,4 @@ fn marked(answer: Answer, majority: &Majority) -> Answer {
     } else {
         answer
     }
-}
-
-fn lost(me: &NodeName) -> Exception {
-    Exception::new(
-        ExceptionKind::GenericError,
-        format!(
-            "{me} is no longer the master, and it is not known whether this was done; look on the \
-             new master before you try again"
-        ),
-    )
 }

@@ -111,7 +111,8 @@ impl Life {
     ) -> (RoleCheck, Result<Epoch, String>) {
         let agents = Client::new(Arc::clone(&self.identity), Tasks::new());
         let (me, book) = (self.me().clone(), self.house.book.clone());
-        let asker = Asker::new(me, self.house.cluster_uuid, agents, book);
+        let metrics = Arc::clone(&self.metrics);
+        let asker = Asker::new(me, self.house.cluster_uuid, (agents, book), metrics);
         let limit = match attempt {
             Attempt::Start | Attempt::Failover => ANSWER_MAX,
             Attempt::Automatic => ANSWER_MAX_AUTOMATIC,

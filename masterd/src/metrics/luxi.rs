@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use luxi::{Answer, Caller, Request, Service};
 use model::job::RequestDigest;
 
@@ -21,6 +22,12 @@ impl<S> Metered<S> {
     pub fn new(service: S, metrics: Arc<Metrics>) -> Self {
         Self { service, metrics }
     }
+
+    fn begin(&self, request: &Request) -> Pending<'_> {
+        let name = request.name();
+        let meter = self.metrics.luxi.methods.iter().find(|meter| meter.name == name);
+        Pending { meter, begun: Instant::now(), well: false }
+    }
 }
 
 impl<S: Service> Service for Metered<S> {
@@ -30,12 +37,19 @@ impl<S: Service> Service for Metered<S> {
         caller: Caller,
         digest: Option<RequestDigest>,
     ) -> Answer {
-        let name = request.name();
-        let meter = self.metrics.luxi.methods.iter().find(|meter| meter.name == name);
-        let mut pending = Pending { meter, begun: Instant::now(), well: false };
-        let answer = self.service.call(request, caller, digest).await;
-        pending.well = answer.is_success();
-        answer
+        let pending = self.begin(&request);
+        pending.end(self.service.call(request, caller, digest).await)
+    }
+
+    async fn answer_client(
+        &self,
+        message: Bytes,
+        request: Request,
+        caller: Caller,
+        digest: Option<RequestDigest>,
+    ) -> Answer {
+        let pending = self.begin(&request);
+        pending.end(self.service.answer_client(message, request, caller, digest).await)
     }
 
     fn connected(&self) {
@@ -59,6 +73,13 @@ struct Pending<'a> {
     meter: Option<&'a MethodMeter>,
     begun: Instant,
     well: bool,
+}
+
+impl Pending<'_> {
+    fn end(mut self, answer: Answer) -> Answer {
+        self.well = answer.is_success();
+        answer
+    }
 }
 
 impl Drop for Pending<'_> {

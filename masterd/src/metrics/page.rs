@@ -2,6 +2,7 @@
 
 use queue_format::{Backlog, Fill, Health};
 use rpc::RpcError;
+use rpc::peer::PeerError;
 use stdx::metrics::Page;
 
 use super::{FAMILIES, Metrics};
@@ -75,7 +76,17 @@ fn counted(page: &mut Page, metrics: &Metrics) {
             page.counter("gantry_rpc_failures", &[call.name, word], failures.get());
         }
     }
+    for question in &metrics.questions {
+        page.histogram("gantry_peer_seconds", &[question.name], question.seconds.counts());
+        for (word, failures) in PeerError::WORDS.iter().zip(&question.failures) {
+            page.counter("gantry_peer_failures", &[question.name, word], failures.get());
+        }
+    }
     let luxi = &metrics.luxi;
+    page.counter("gantry_luxi_passed", &[], luxi.passed.get());
+    for (word, failures) in Metrics::not_passed_words().zip(&luxi.not_passed) {
+        page.counter("gantry_luxi_pass_failures", &[word], failures.get());
+    }
     let (closed, opened) = (luxi.closed.get(), luxi.opened.get());
     page.gauge_of("gantry_luxi_connections", &[], opened.saturating_sub(closed));
     page.counter("gantry_luxi_connections_opened", &[], opened);

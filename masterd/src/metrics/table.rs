@@ -68,6 +68,18 @@ pub const FAMILIES: &[Family] = &[
         "Calls to agents without a reply",
     ),
     Family::new(
+        "gantry_peer_seconds",
+        Histogram,
+        &["question"],
+        "Time of questions to masterd of other members before the role is taken",
+    ),
+    Family::new(
+        "gantry_peer_failures",
+        Counter,
+        &["question", "reason"],
+        "Questions to masterd of other members without an answer",
+    ),
+    Family::new(
         "gantry_agents",
         Gauge,
         &["state"],
@@ -89,5 +101,17 @@ pub const FAMILIES: &[Family] = &[
         Counter,
         &["method"],
         "Requests that were answered with an error, given up, or whose client left",
+    ),
+    Family::new(
+        "gantry_luxi_passed",
+        Counter,
+        &[],
+        "Requests that this node passed on, or tried to pass on, to the master",
+    ),
+    Family::new(
+        "gantry_luxi_pass_failures",
+        Counter,
+        &["reason"],
+        "Requests of these that the master did not answer",
     ),
 ];

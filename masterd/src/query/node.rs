@@ -196,6 +196,13 @@ pub const FIELDS: &[Field<NodeRow>] = &[
         r.contact(|contact| seconds(contact.since))
     }),
     field!("rpc_port", "RpcPort", Number, "Port of its agent", |r| Cell::normal(r.node.rpc_port)),
+    field!(
+        "peer_port",
+        "PeerPort",
+        Number,
+        "Port where its masterd is asked by those of candidates",
+        |r| { Cell::normal(r.node.peer_port) }
+    ),
     field!("fingerprint", "Fingerprint", Text, "SHA-256 of its certificate", |r| {
         Cell::normal(r.node.fingerprint.to_string())
     }),

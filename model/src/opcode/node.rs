@@ -23,6 +23,9 @@ pub struct NodeAdd {
     /// Port of its agent; null means the default.
     #[serde(default)]
     pub rpc_port: Option<u16>,
+    /// Port where its `masterd` is asked by those of other candidates; null means the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_port: Option<u16>,
     /// SHA-256 of the agent's enrolment certificate, in hex, as `noded enroll` shows it.
     #[serde(default)]
     pub fingerprint: Option<Fingerprint>,
@@ -119,6 +122,9 @@ pub struct NodeSetParams {
     /// Address for replication traffic.
     #[serde(default)]
     pub secondary_ip: Option<IpAddr>,
+    /// Port where its `masterd` is asked by those of other candidates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_port: Option<u16>,
     /// Rack that its agent serves; −1 takes it away.
     #[serde(default)]
     pub rack: Option<i64>,
@@ -152,6 +158,7 @@ impl NodeSetParams {
             master_capable: None,
             vm_capable: None,
             secondary_ip: None,
+            peer_port: None,
             rack: None,
             ndparams: None,
             powered: None,

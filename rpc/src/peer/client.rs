@@ -14,6 +14,7 @@ use model::enrol::Fingerprint;
 
 use super::PEER_PROTOCOL;
 use super::hello::{Hello, Purpose, Speaker, StoreId};
+use super::passed::PassLink;
 use crate::identity::NodeIdentity;
 use crate::tls::{self, ALPN_PEER};
 
@@ -119,6 +120,12 @@ impl PeerClient {
     #[must_use]
     pub fn control(&self, from: StoreId, to: StoreId) -> ControlLink {
         ControlLink::new(self.link(from, to, Purpose::Control))
+    }
+
+    /// A link for requests of clients, to the master whose store is `to`.
+    #[must_use]
+    pub fn pass(&self, from: StoreId, to: StoreId) -> PassLink {
+        PassLink::new(self.link(from, to, Purpose::Luxi))
     }
 
     pub(super) fn link(&self, store: StoreId, to: StoreId, purpose: Purpose) -> Link {

@@ -19,6 +19,8 @@ pub enum Purpose {
     Engine,
     /// Questions about the member itself.
     Control,
+    /// Requests of clients (LUXI) that the caller passes on to the master.
+    Luxi,
 }
 
 /// One store, as far as it is known: a node has none, or one.

@@ -16,7 +16,8 @@ use stdx::Tasks;
 
 use super::control::ControlService;
 use super::failure::PeerFailure;
-use super::hello::{Hello, PeerRefusal};
+use super::hello::{Hello, PeerRefusal, Purpose};
+use super::passed::ClientService;
 use crate::identity::NodeIdentity;
 use crate::server::ACCEPT_PAUSE;
 use crate::tls::{self, AllowedCallers};
@@ -37,6 +38,12 @@ pub struct PeerLimits {
     /// The same of one peer: the engine's handful and control's, and as many again that it lost
     /// and this side has not missed yet.
     pub per_peer: usize,
+    /// Connections for requests of clients at the same time: places of their own, so that clients
+    /// never take those of the engine. Each holds one request and its answer.
+    pub clients: usize,
+    /// The same of one peer: what it has at most at the same time, and half as many again that it
+    /// gave up and this side has not missed yet.
+    pub clients_per_peer: usize,
     /// Time for the TLS handshake.
     pub handshake: Duration,
     /// Time for the hello behind it.
@@ -55,6 +62,8 @@ impl Default for PeerLimits {
             handshakes: 32,
             connections: 128,
             per_peer: 16,
+            clients: 512,
+            clients_per_peer: 96,
             handshake: Duration::from_secs(5),
             hello: Duration::from_secs(5),
             // The longest takes 15 s at 10 Mbit/s.
@@ -130,6 +139,9 @@ struct Shared<S> {
     acceptor: TlsAcceptor,
     limits: PeerLimits,
     places: Places,
+    /// Answers requests of clients, where that is wanted.
+    clients: Option<Arc<dyn ClientService>>,
+    client_places: Places,
     /// One permit for each question that is being answered; the end of the server takes them all.
     answering: Semaphore,
 }
@@ -140,7 +152,18 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Shared<S> {
             .field("service", &self.service)
             .field("limits", &self.limits)
             .field("places", &self.places)
+            .field("client_places", &self.client_places)
             .finish_non_exhaustive()
+    }
+}
+
+impl<S> Shared<S> {
+    /// The places of connections for `purpose`.
+    fn places(&self, purpose: Purpose) -> &Places {
+        match purpose {
+            Purpose::Engine | Purpose::Control => &self.places,
+            Purpose::Luxi => &self.client_places,
+        }
     }
 }
 
@@ -156,6 +179,20 @@ impl<S: PeerService> PeerServer<S> {
         service: S,
         limits: PeerLimits,
     ) -> Result<Self, PeerServerError> {
+        Self::start_with_clients(listener, identity, allowed, (service, None), limits)
+    }
+
+    /// The same where requests of clients are answered too.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with_clients(
+        listener: TcpListener,
+        identity: &NodeIdentity,
+        allowed: AllowedCallers,
+        (service, clients): (S, Option<Arc<dyn ClientService>>),
+        limits: PeerLimits,
+    ) -> Result<Self, PeerServerError> {
         let address = listener.local_addr().map_err(PeerServerError::Listener)?;
         let config = tls::peer_server_config(identity, allowed.clone())
             .map_err(|error| PeerServerError::Identity { node: identity.name().clone(), error })?;
@@ -165,7 +202,9 @@ impl<S: PeerService> PeerServer<S> {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             limits,
             places: Places::new(limits.connections, limits.per_peer),
-            answering: Semaphore::new(limits.connections),
+            clients,
+            client_places: Places::new(limits.clients, limits.clients_per_peer),
+            answering: Semaphore::new(limits.connections + limits.clients),
         });
         let (stop, stopped) = watch::channel(false);
         let (accepting, connections) = (Tasks::new(), Tasks::new());
@@ -192,7 +231,8 @@ impl<S: PeerService> PeerServer<S> {
         self.stop.send_replace(true);
         self.accepting.join().await;
         let grace = self.shared.limits.grace;
-        let all = u32::try_from(self.shared.limits.connections).unwrap_or(u32::MAX);
+        let all = u32::try_from(self.shared.limits.connections + self.shared.limits.clients)
+            .unwrap_or(u32::MAX);
         let answered = tokio::time::timeout(grace, self.shared.answering.acquire_many(all)).await;
         if answered.is_err() {
             tracing::warn!(?grace, "questions of other members were dropped at the end");

@@ -23,6 +23,7 @@ use crate::identity::{Authority, NodeIdentity};
 use crate::testing::{LOCALHOST, allow, epoch, name, now};
 use crate::tls::AllowedCallers;
 
+mod clients;
 mod limits;
 mod refusals;
 
@@ -143,6 +144,13 @@ impl Two {
     }
 
     pub(super) async fn with(limits: PeerLimits) -> Self {
+        Self::with_clients(limits, None).await
+    }
+
+    pub(super) async fn with_clients(
+        limits: PeerLimits,
+        clients: Option<Arc<dyn ClientService>>,
+    ) -> Self {
         let authority = Authority::create(&name("c1"), now()).unwrap();
         let asking = authority.issue(&name("n1"), &[LOCALHOST], now()).unwrap();
         let answering = authority.issue(&name("n2"), &[LOCALHOST], now()).unwrap();
@@ -154,9 +162,10 @@ impl Two {
             release: Notify::new(),
         });
         let listener = TcpListener::bind((LOCALHOST, 0)).await.unwrap();
-        let service = Shared(Arc::clone(&member));
+        let services = (Shared(Arc::clone(&member)), clients);
         let server =
-            PeerServer::start(listener, &answering, allowed.clone(), service, limits).unwrap();
+            PeerServer::start_with_clients(listener, &answering, allowed.clone(), services, limits)
+                .unwrap();
         let target = PeerTarget {
             name: name("n2"),
             address: server.address(),

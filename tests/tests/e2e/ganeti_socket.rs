@@ -1,7 +1,7 @@
 //! Clients that look for the socket where Ganeti has it.
 
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use luxi::Client;
@@ -15,7 +15,7 @@ const GANETI_CLIENTS: &str = "/usr/sbin";
 const HOST: &str = "n1.example";
 
 /// The directory below a root of Ganeti where its clients look.
-const SOCKETS: &str = "var/run/ganeti/socket";
+pub(crate) const SOCKETS: &str = "var/run/ganeti/socket";
 
 #[test]
 fn the_socket_is_where_ganetis_tools_look() {
@@ -78,9 +78,15 @@ fn ganetis_tools_wait_for_a_master_that_restarts() {
 }
 
 /// What is asked of Ganeti's client for jobs.
-const LIST: &[&str] = &["list", "--no-headers", "--separator=|", "-o", "id,status,summary"];
+pub(crate) const LIST: &[&str] =
+    &["list", "--no-headers", "--separator=|", "-o", "id,status,summary"];
 /// What it then prints.
 const LISTED: &str = "1|success|TEST_DELAY(0)\n";
+
+/// A root directory for Ganeti's clients below a directory.
+pub(crate) fn root_below(directory: &Path) -> PathBuf {
+    directory.join("ganeti").join(HOST)
+}
 
 fn ganeti_lists_the_job(root: &Path) {
     let Some(mut command) = ganeti(root, "gnt-job", LIST) else { return };
@@ -89,7 +95,7 @@ fn ganeti_lists_the_job(root: &Path) {
 }
 
 /// A client of Ganeti; `None` where there is none.
-fn ganeti(root: &Path, program: &str, words: &[&str]) -> Option<Command> {
+pub(crate) fn ganeti(root: &Path, program: &str, words: &[&str]) -> Option<Command> {
     let path = Path::new(GANETI_CLIENTS).join(program);
     if !path.exists() {
         skip(program, "Ganeti is not installed");
@@ -100,6 +106,6 @@ fn ganeti(root: &Path, program: &str, words: &[&str]) -> Option<Command> {
     Some(command)
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

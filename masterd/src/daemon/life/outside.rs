@@ -11,7 +11,7 @@ impl Life {
     pub(super) async fn outside(&mut self) -> Next {
         self.sit(Seat::Outside);
         self.callers.forget_store();
-        self.door.point_to(None, "no master candidate");
+        self.door.point_outside();
         tracing::info!(node = %self.me(), "no store here: waits to be made a candidate");
         loop {
             let errand = tokio::select! {

@@ -107,7 +107,7 @@ impl LogicalUnit for NodeAdd {
                     role: if candidate { NodeRole::Candidate } else { NodeRole::Regular },
                     primary_ip,
                     rpc_port,
-                    peer_port: PEER_PORT,
+                    peer_port: self.peer_port.unwrap_or(PEER_PORT),
                     member: None,
                     secondary_ip: self.secondary_ip.unwrap_or(primary_ip),
                     fingerprint,

@@ -61,6 +61,10 @@ pub(super) fn decide(
         node.secondary_ip = address;
         changes.push(("secondary_ip".to_owned(), json!(address)));
     }
+    if let Some(port) = asked.peer_port.filter(|&port| port != node.peer_port) {
+        node.peer_port = port;
+        changes.push(("peer_port".to_owned(), json!(port)));
+    }
     if let Some(rack) = asked.rack {
         let rack = asked_rack(rack, config)?;
         if rack != node.rack {
@@ -87,6 +91,7 @@ fn acceptable(asked: &NodeSetParams, old: &Node, config: &Config) -> Result<(), 
     let further = [asked.master_capable, asked.vm_capable, asked.powered];
     let any = flags.iter().chain(&further).any(Option::is_some)
         || asked.secondary_ip.is_some()
+        || asked.peer_port.is_some()
         || asked.rack.is_some()
         || objects.into_iter().any(Option::is_some);
     if !any {

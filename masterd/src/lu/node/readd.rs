@@ -76,6 +76,7 @@ pub(super) fn renewed(
         role: NodeRole::Regular,
         primary_ip,
         rpc_port,
+        peer_port: asked.peer_port.unwrap_or(old.peer_port),
         secondary_ip,
         member: None,
         master_capable: asked.master_capable.unwrap_or(old.master_capable),

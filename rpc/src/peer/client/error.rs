@@ -112,7 +112,19 @@ impl PeerError {
         }
     }
 
-    /// The kind of failure in one word, for who counts.
+    /// Every kind of failure in one word.
+    pub const WORDS: [&str; 8] = [
+        "unreachable",
+        "certificate",
+        "refused",
+        "too-large",
+        "timed-out",
+        "lost",
+        "failed",
+        "malformed",
+    ];
+
+    /// The kind of failure: one of [`Self::WORDS`], for who counts.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {

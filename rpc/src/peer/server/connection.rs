@@ -19,6 +19,7 @@ use crate::peer::control;
 use crate::peer::failure::{PeerFailure, PeerFailureKind};
 use crate::peer::frame::{FRAME_BYTES_MAX, HELLO_BYTES_MAX, HELLO_MARK, Status, header};
 use crate::peer::hello::{Hello, PeerRefusal, Purpose, RefusalReason, Welcome};
+use crate::peer::passed;
 use crate::peer::stream::{self, Frame, StreamError};
 use crate::server::linger;
 use crate::tls::ALPN_PEER;
@@ -105,7 +106,7 @@ async fn greet<S: PeerService>(
     let decided = read.and_then(|frame| {
         let hello = read_hello(&frame)?;
         admit(&hello, peer, shared)?;
-        let place = shared.places.take(peer).map_err(End::Refused)?;
+        let place = shared.places(hello.purpose).take(peer).map_err(End::Refused)?;
         Ok((hello, place))
     });
     match decided {
@@ -179,6 +180,14 @@ async fn question<S: PeerService>(
     let answer = match hello.purpose {
         Purpose::Engine => shared.service.answer(hello, mark, body).await,
         Purpose::Control => control::answer(&shared.service, hello, mark, &body).await,
+        Purpose::Luxi => {
+            let clients = shared.clients.as_deref();
+            tokio::select! {
+                biased;
+                answer = passed::answer(clients, hello, mark, body) => answer,
+                end = gone(stream) => return Err(end),
+            }
+        }
     };
     let answer = answer.and_then(|bytes| match header(0, bytes.len()) {
         Ok(_fits) => Ok(bytes),
@@ -194,6 +203,18 @@ async fn question<S: PeerService>(
             let body = serde_json::to_vec(&failure).expect("a failure has only strings as keys");
             send(stream, limits.frame, Status::Failure, &body).await
         }
+    }
+}
+
+/// Ends when the peer has closed, or says something before it was answered.
+async fn gone(stream: &mut Stream) -> End {
+    match stream.fill_buf().await {
+        Ok([]) => End::Closed,
+        Ok(_early) => {
+            let message = "a question came before the one ahead of it was answered";
+            End::Refused(PeerRefusal::new(RefusalReason::Malformed, message))
+        }
+        Err(error) => StreamError::Io(error).into(),
     }
 }
 

@@ -18,7 +18,7 @@ fn member(cluster: &Cluster, node: &str) -> Option<u64> {
 fn wait_until_wiped(host: &Host) {
     wait_for(&format!("the store of {} to be wiped", host.name), LONG, || {
         let told = refusal(host)?;
-        (told.contains("no master candidate") && inspect::documents(host).is_empty()).then_some(())
+        (told.contains("no candidate") && inspect::documents(host).is_empty()).then_some(())
     });
 }
 

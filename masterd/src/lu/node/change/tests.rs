@@ -183,3 +183,14 @@ fn the_master_keeps_its_role() {
     assert!(told(r#", "rack": 3"#).is_none());
     assert!(decided(&asked("n9", r#", "rack": 3"#), &config(&[])).is_err());
 }
+
+#[test]
+fn the_port_of_members_is_changed() {
+    let config = config(&[node("n2.example", NodeRole::Candidate)]);
+    let request = asked("n2.example", r#", "peer_port": 2817"#);
+    let change = decided(&request, &config).unwrap();
+    assert_eq!(change.changes, [("peer_port".to_owned(), json!(2817))]);
+    assert_eq!(change.node.peer_port, 2817);
+    let same = asked("n2.example", r#", "peer_port": 1817"#);
+    assert!(decided(&same, &config).unwrap().changes.is_empty());
+}

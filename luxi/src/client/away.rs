@@ -1,0 +1,108 @@
+//! Core: what a failure says of the master: whether it is only away, and whether it did something.
+//! One rule for all programs that follow the master.
+
+use super::ClientError;
+use crate::response::{Failure, NotMaster, Outcome};
+
+/// How a master refuses what comes while it ends.
+const ENDING: &str = "The master daemon is ending";
+/// How a master refuses changes that hears no majority of the voters.
+const CUT_OFF: &str = "This master hears no majority of the voters";
+
+impl ClientError {
+    /// What a server says that is no master, and passed the request on to none.
+    #[must_use]
+    pub const fn not_master(&self) -> Option<&NotMaster> {
+        match self {
+            Self::Failure(Failure::NotMaster { about, .. }) => Some(about),
+            _ => None,
+        }
+    }
+
+    /// Whether it says nothing but that the master is away, or no longer the one: who asks again,
+    /// over a new connection, may be answered by the next one. What is asked again must do no harm
+    /// by that, unless it was [certainly not done](Self::certainly_not_done).
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::NoSocket { .. }
+            | Self::Refused { .. }
+            | Self::Permission { .. }
+            | Self::Connect { .. }
+            | Self::TimedOut { .. }
+            | Self::Closed { .. }
+            | Self::Io { .. } => true,
+            Self::Failure(Failure::NotMaster { about, .. }) => match about.outcome {
+                Outcome::Again | Outcome::Unknown => true,
+                Outcome::Elsewhere => false,
+            },
+            Self::Failure(_) => self.refused_for_now(),
+            Self::Frame { .. } => false,
+        }
+    }
+
+    /// Whether no master has done, or will do, what was asked for.
+    #[must_use]
+    pub fn certainly_not_done(&self) -> bool {
+        match self {
+            Self::NoSocket { .. }
+            | Self::Refused { .. }
+            | Self::Permission { .. }
+            | Self::Connect { .. } => true,
+            Self::Failure(Failure::NotMaster { about, .. }) => match about.outcome {
+                Outcome::Again | Outcome::Elsewhere => true,
+                Outcome::Unknown => false,
+            },
+            Self::Failure(_) => self.says(CUT_OFF),
+            Self::TimedOut { .. } | Self::Closed { .. } | Self::Io { .. } | Self::Frame { .. } => {
+                false
+            }
+        }
+    }
+
+    fn refused_for_now(&self) -> bool {
+        self.says(ENDING) || self.says(CUT_OFF)
+    }
+
+    fn says(&self, beginning: &str) -> bool {
+        self.exception().is_some_and(|exception| exception.message().starts_with(beginning))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Exception;
+    use model::error::ExceptionKind;
+
+    use super::*;
+
+    fn told(text: &str, outcome: Option<Outcome>) -> ClientError {
+        let exception = Exception::new(ExceptionKind::GenericError, text);
+        ClientError::Failure(match outcome {
+            Some(outcome) => {
+                let about = NotMaster { outcome, master: None, address: None };
+                Failure::NotMaster { exception, about }
+            }
+            None => Failure::Exception(exception),
+        })
+    }
+
+    #[test]
+    fn what_failures_say() {
+        let method = "SubmitJob";
+        for (error, away, not_done) in [
+            (ClientError::NoSocket { path: "s".into() }, true, true),
+            (ClientError::Closed { method }, true, false),
+            (ClientError::TimedOut { method }, true, false),
+            (told("The queue is full", None), false, false),
+            (told("The master daemon is ending; try again", None), true, false),
+            (told("This master hears no majority of the voters: nothing", None), true, true),
+            (told("x", Some(Outcome::Again)), true, true),
+            (told("x", Some(Outcome::Elsewhere)), false, true),
+            (told("x", Some(Outcome::Unknown)), true, false),
+        ] {
+            assert_eq!(error.is_away(), away, "{error:?}");
+            assert_eq!(error.certainly_not_done(), not_done, "{error:?}");
+        }
+    }
+}

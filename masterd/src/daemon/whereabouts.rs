@@ -1,0 +1,158 @@
+//! What clients are told where no master is: who is, as far as is known, and what became of what they
+//! asked for (`docs/luxi.md`, "Where the master is"). Serves `door`.
+
+use std::fs;
+use std::net::IpAddr;
+
+use luxi::Answer;
+use luxi::response::{NotMaster, Outcome};
+use model::error::{ErrorCode, ExceptionKind};
+use model::layout::Layout;
+use model::{Exception, NodeName, ssconf};
+use tokio_util::sync::CancellationToken;
+
+/// The master's place, as a process that is none knows it.
+#[derive(Debug, Clone)]
+pub(super) struct Elsewhere {
+    /// The newest role entry's.
+    pub(super) master: Option<NodeName>,
+    /// What this process is.
+    pub(super) here: &'static str,
+    /// Told when this is so no longer: what is under way there is given up.
+    pub(super) moved: CancellationToken,
+}
+
+impl Elsewhere {
+    pub(super) fn new(master: Option<NodeName>, here: &'static str) -> Self {
+        Self { master, here, moved: CancellationToken::new() }
+    }
+
+    /// Why `me` does not answer, and passes nothing on.
+    pub(super) fn words(&self, me: &NodeName) -> String {
+        let here = self.here;
+        match &self.master {
+            Some(master) if master == me => format!(
+                "{me} was the master last and is {here}: it is not confirmed yet; `gnt cluster \
+                 status` tells what it waits for"
+            ),
+            Some(master) => format!(
+                "{me} is {here}, and {master} is the master as far as it knows: ask there, or try \
+                 again"
+            ),
+            None => format!("{me} is {here}, and knows no master yet: try again"),
+        }
+    }
+
+    /// The answer with this `text`.
+    pub(super) fn answer(
+        &self,
+        me: &NodeName,
+        address: Option<IpAddr>,
+        outcome: Outcome,
+        text: String,
+    ) -> Answer {
+        let master = self.master.clone().filter(|master| master != me);
+        let about = NotMaster { outcome, master, address };
+        let exception = match outcome {
+            Outcome::Unknown => Exception::new(ExceptionKind::GenericError, text),
+            Outcome::Again | Outcome::Elsewhere => Exception::prereq(text, ErrorCode::WrongState),
+        };
+        Answer::not_master(&exception, &about)
+    }
+}
+
+/// What is said beside the words of a master that does not answer as one.
+pub(super) fn of_master(me: &NodeName, outcome: Outcome) -> NotMaster {
+    NotMaster { outcome, master: Some(me.clone()), address: None }
+}
+
+/// What clients are told whose request was running when the reign of `me` ended.
+pub(super) fn lost(me: &NodeName) -> Answer {
+    let text = format!(
+        "{me} is no longer the master, and it is not known whether this was done; look on the new \
+         master before you try again"
+    );
+    let about = NotMaster { outcome: Outcome::Unknown, master: None, address: None };
+    Answer::not_master(&Exception::new(ExceptionKind::GenericError, text), &about)
+}
+
+/// What clients are told on a node without a store. Reads files.
+pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
+    let allowed = rpc::identity::load_membership(layout).map(|membership| membership.allow);
+    let invited = allowed.is_ok_and(|list| list.callers.iter().any(|caller| caller.name == *me));
+    let (master, address) = by_agent(layout).unzip();
+    let address = address.flatten();
+    let place = match (&master, address) {
+        (Some(master), Some(address)) => format!("{master} ({address})"),
+        (Some(master), None) => master.to_string(),
+        (None, _) => "the master node, which is not known here".to_owned(),
+    };
+    let (outcome, text) = if invited {
+        let text = format!(
+            "{me} is a candidate that has no copy of the store yet: run it on {place}, or try again"
+        );
+        (Outcome::Again, text)
+    } else {
+        (Outcome::Elsewhere, format!("This node is no candidate: run it on {place}"))
+    };
+    let about = NotMaster { outcome, master, address };
+    Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
+}
+
+/// The master and its address, by the files of this machine's agent, if they tell.
+fn by_agent(layout: &Layout) -> Option<(NodeName, Option<IpAddr>)> {
+    // Followed once: the link may be replaced meanwhile.
+    let directory = fs::canonicalize(layout.ssconf()).ok()?;
+    let read = |name: &str| fs::read_to_string(directory.join(name)).ok();
+    let master = read(ssconf::MASTER_NODE)?.trim().parse().ok()?;
+    Some((master, read(ssconf::MASTER_IP).and_then(|text| text.trim().parse().ok())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use luxi::method::QueryClusterInfo;
+    use luxi::response::{self, Failure};
+
+    use super::*;
+
+    fn read(answer: &Answer) -> (String, NotMaster) {
+        let bytes = answer.as_bytes();
+        match response::read::<QueryClusterInfo>(&bytes[..bytes.len() - 1]) {
+            Err(Failure::NotMaster { exception, about }) => (exception.message().to_owned(), about),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_no_candidate_says_where_to_go() {
+        let root = tempfile::tempdir().unwrap();
+        let layout = Layout::new(root.path());
+        let me = "n4.example".parse().unwrap();
+        let (text, about) = read(&outside(&me, &layout));
+        assert_eq!(about, NotMaster { outcome: Outcome::Elsewhere, master: None, address: None });
+        assert!(text.contains("not known here"), "{text}");
+        let directory = layout.ssconf().with_file_name(".ssconf-1");
+        fs::create_dir_all(&directory).unwrap();
+        symlink(".ssconf-1", layout.ssconf()).unwrap();
+        for (name, line) in
+            [(ssconf::MASTER_NODE, "n1.example\n"), (ssconf::MASTER_IP, "10.0.0.1\n")]
+        {
+            stdx::atomic::write(&directory.join(name), line.as_bytes(), 0o644).unwrap();
+        }
+        let (text, about) = read(&outside(&me, &layout));
+        assert_eq!(text, "This node is no candidate: run it on n1.example (10.0.0.1)");
+        assert_eq!(about.address, Some("10.0.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn who_was_master_last_names_no_other_one() {
+        let me: NodeName = "n1.example".parse().unwrap();
+        let there = Elsewhere::new(Some(me.clone()), "a standby");
+        let answer = there.answer(&me, None, Outcome::Again, there.words(&me));
+        let (text, about) = read(&answer);
+        assert!(text.contains("not confirmed yet"), "{text}");
+        assert_eq!(about.master, None);
+    }
+}

@@ -1,0 +1,148 @@
+//! Asking the master through the socket of this machine, wherever it is, for as long as an HTTP client
+//! may wait. Serves routes.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use luxi::method::Class;
+use luxi::{Client, ClientError, Method};
+
+/// How long a question is repeated while there is no master, or none that can be reached: as long as
+/// Ganeti's own clients wait, and half of what HTTP clients allow as a rule.
+pub const FOLLOW_TIME: Duration = Duration::from_secs(30);
+/// Pause before each repetition, as of `gnt`.
+pub const PAUSE: Duration = Duration::from_millis(500);
+
+/// The way to the master. Blocks: to be used where that does no harm.
+#[derive(Debug, Clone)]
+pub struct Master {
+    socket: PathBuf,
+    follow: Duration,
+    pause: Duration,
+}
+
+impl Master {
+    /// The master behind the socket of this machine.
+    #[must_use]
+    pub fn new(socket: PathBuf) -> Self {
+        Self { socket, follow: FOLLOW_TIME, pause: PAUSE }
+    }
+
+    /// The same with other times, for tests.
+    #[must_use]
+    pub fn with_times(self, follow: Duration, pause: Duration) -> Self {
+        Self { follow, pause, ..self }
+    }
+
+    /// Asks, each time over a new connection. Where no master answers, what certainly was not done is
+    /// asked again for [`FOLLOW_TIME`], and so is what changes nothing.
+    ///
+    /// # Errors
+    /// The last failure; [`crate::refusal::Refusal::of`] says it in HTTP.
+    pub fn ask<M: Method>(&self, call: &M) -> Result<M::Reply, ClientError> {
+        let begun = Instant::now();
+        loop {
+            let asked = Client::connect(&self.socket).and_then(|mut client| client.call(call));
+            let Err(error) = asked else { return asked };
+            let repeats = M::CLASS != Class::Change || error.certainly_not_done();
+            if !error.is_away() || !repeats || begun.elapsed() >= self.follow {
+                return Err(error);
+            }
+            pause(self.pause);
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "who asks blocks anyway")]
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixListener;
+
+    use luxi::Answer;
+    use luxi::method::{CancelJob, QueryClusterInfo};
+    use luxi::response::{NotMaster, Outcome};
+    use model::{Exception, JobId};
+    use serde_json::json;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn not_master(outcome: Outcome) -> Option<Answer> {
+        let about = NotMaster { outcome, master: None, address: None };
+        Some(Answer::not_master(&Exception::exec("no master"), &about))
+    }
+
+    /// A socket that gives each connection the next of these answers, or closes it without one; what
+    /// came of a question, and how many of them were given.
+    fn asked<M: Method>(
+        answers: Vec<Option<Answer>>,
+        follow: Duration,
+        call: &M,
+    ) -> (Result<M::Reply, ClientError>, usize) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let master = Master::new(path).with_times(follow, Duration::ZERO);
+        std::thread::scope(|scope| {
+            let given = scope.spawn(move || {
+                let mut given = 0;
+                for answer in answers {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    let mut byte = [0];
+                    while byte != [3] && stream.read(&mut byte).unwrap() == 1 {}
+                    if byte != [3] {
+                        return given;
+                    }
+                    given += 1;
+                    if let Some(answer) = answer {
+                        stream.write_all(answer.as_bytes()).unwrap();
+                    }
+                }
+                given
+            });
+            let told = master.ask(call);
+            // Whoever still waits for a question gets none.
+            drop(Client::connect(&master.socket));
+            (told, given.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn what_was_not_done_is_asked_again() {
+        let answers = vec![
+            not_master(Outcome::Again),
+            not_master(Outcome::Again),
+            Some(Answer::success(&json!([true, "done"]))),
+        ];
+        let cancel = CancelJob { job_id: JobId(5), kill: false };
+        let (told, given) = asked(answers, LONG, &cancel);
+        assert_eq!((told.unwrap(), given), ((true, "done".to_owned()), 3));
+    }
+
+    #[test]
+    fn what_may_have_been_done_is_not() {
+        let cancel = CancelJob { job_id: JobId(5), kill: false };
+        for lost in [None, not_master(Outcome::Unknown), not_master(Outcome::Elsewhere)] {
+            let (told, given) = asked(vec![lost, None], LONG, &cancel);
+            assert!(told.is_err());
+            assert_eq!(given, 1);
+        }
+        let answers = vec![None, not_master(Outcome::Unknown), Some(Answer::success(&json!({})))];
+        let (told, given) = asked(answers, LONG, &QueryClusterInfo {});
+        assert_eq!((told.unwrap(), given), (json!({}), 3), "a question does no harm");
+    }
+
+    #[test]
+    fn it_ends_with_the_last_word() {
+        let (told, given) =
+            asked(vec![not_master(Outcome::Again), None], Duration::ZERO, &QueryClusterInfo {});
+        assert_eq!(told.unwrap_err().not_master().unwrap().outcome, Outcome::Again);
+        assert_eq!(given, 1);
+    }
+}
