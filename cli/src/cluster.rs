@@ -176,6 +176,9 @@ pub(crate) struct ModifyArguments {
     /// Prefix length of the master's address.
     #[arg(long, value_name = "BITS")]
     master_netmask: Option<u8>,
+    /// What was cut by an override (`master-failover --no-voting`) was looked at: its alarm ends.
+    #[arg(long)]
+    override_seen: bool,
     /// Go on where a check only warns.
     #[arg(short, long)]
     force: bool,
@@ -285,6 +288,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         master_ip: arguments.master_ip,
         master_netdev: arguments.master_netdev,
         master_netmask: arguments.master_netmask,
+        override_seen: arguments.override_seen,
         ..ClusterSetParams::default()
     };
     if params == (ClusterSetParams { force: arguments.force, ..ClusterSetParams::default() }) {

@@ -199,6 +199,7 @@ fn store_documents(
         master_netmask: wanted.master_netmask,
         tags: Vec::new(),
         watcher_pause: None,
+        overridden: None,
         next_node_id: FIRST_NODE_ID + 1,
     };
     let node = first_node(wanted, fingerprint, now);
@@ -242,6 +243,7 @@ fn first_node(wanted: &Init, fingerprint: Fingerprint, now: Timestamp) -> Node {
         fingerprint,
         rack: wanted.rack,
         master_capable: true,
+        witness: false,
         vm_capable: true,
         powered: true,
         serial_no: 1,

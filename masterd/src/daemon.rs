@@ -8,6 +8,7 @@ mod door;
 mod follow;
 mod life;
 pub mod load;
+mod overriding;
 pub mod reign;
 pub mod replicate;
 mod socket;
@@ -154,6 +155,9 @@ pub enum DaemonError {
     /// The door for other members does not open.
     #[error("cannot serve other members")]
     PeerServer(#[from] PeerServerError),
+    /// An override was not made.
+    #[error("the override was not made; look at the store, start the daemon anew and try again")]
+    Override(#[from] engine::OverrideError),
     /// The store does not close.
     #[error("cannot close the store")]
     Close(#[from] queue_format::CloseError),

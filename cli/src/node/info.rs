@@ -28,7 +28,7 @@ const GANETIS: [&str; 13] = [
     "custom_ndparams",
 ];
 /// What is shown besides, under its name.
-const OURS: [&str; 16] = [
+const OURS: [&str; 17] = [
     "uuid",
     "role",
     "rpc_port",
@@ -45,6 +45,7 @@ const OURS: [&str; 16] = [
     "dfree",
     "fingerprint",
     "mtime",
+    "witness",
 ];
 
 /// Prints all about the nodes.

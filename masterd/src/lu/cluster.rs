@@ -107,6 +107,7 @@ impl LogicalUnit for ClusterSetParams {
                     master_ip,
                     master_netdev: self.master_netdev.or(old.master_netdev),
                     master_netmask: self.master_netmask.or(old.master_netmask),
+                    overridden: old.overridden.filter(|_| !self.override_seen),
                     ..old
                 })])
             })

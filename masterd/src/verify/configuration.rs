@@ -24,7 +24,7 @@ pub fn check(config: &Config, simulate: bool) -> Vec<Finding> {
     let size = config.cluster.candidate_pool_size;
     let candidates = config.nodes.values().filter(|n| n.role == NodeRole::Candidate).count();
     let capable = config.nodes.values().filter(|node| {
-        node.master_capable && matches!(node.role, NodeRole::Candidate | NodeRole::Regular)
+        node.may_be_master() && matches!(node.role, NodeRole::Candidate | NodeRole::Regular)
     });
     let wanted = capable.count().min(usize::try_from(size).unwrap_or(usize::MAX));
     if candidates < wanted {

@@ -87,6 +87,9 @@ cluster_set_params! {
     master_netdev: Option<String>,
     /// Prefix length of the master's address.
     master_netmask: Option<u8>,
+    /// What was cut by an override was looked at: its alarm ends. Not among Ganeti's parameters.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    override_seen: bool,
     ;
     hv_state, disk_state, vg_name, enabled_hypervisors, hvparams, beparams, os_hvp, osparams,
     osparams_private_cluster, nicparams, ndparams, diskparams, ipolicy, uid_pool, add_uids,

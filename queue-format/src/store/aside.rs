@@ -81,11 +81,12 @@ pub(super) fn finish(root: &Path) -> Result<(), WipeError> {
 
 /// Moves everything that is the store's, and at the end its header, which makes it a store again.
 fn move_all(root: &Path, moving: &Path, kept: &Path) -> Result<(), WipeError> {
+    let disk = disk(root);
     for entry in fs::read_dir(root).map_err(WipeError::of(root))? {
         let entry = entry.map_err(WipeError::of(root))?;
         let (name, path) = (entry.file_name(), entry.path());
         if path != *moving && !is_neighbour(&name) {
-            fs::rename(&path, kept.join(&name)).map_err(WipeError::of(&path))?;
+            disk.rename_new(&path, &kept.join(&name)).map_err(WipeError::of(&path))?;
         }
     }
     // Of this process, or of one that is gone.
@@ -95,10 +96,9 @@ fn move_all(root: &Path, moving: &Path, kept: &Path) -> Result<(), WipeError> {
         }
         Err(_) | Ok(()) => {}
     }
-    let disk = disk(root);
     let sync = |path: &Path| disk.sync_directory(path).map_err(WipeError::of(path));
     sync(kept)?;
-    fs::rename(moving, kept.join(header::NAME)).map_err(WipeError::of(moving))?;
+    disk.rename_new(moving, &kept.join(header::NAME)).map_err(WipeError::of(moving))?;
     sync(kept)?;
     sync(root)
 }

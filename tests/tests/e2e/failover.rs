@@ -2,9 +2,10 @@
 //! and jobs see of it.
 //!
 //! [`killed`] is about masters that end; [`paused`] about one that does not know that it ended;
-//! [`two`] about two nodes; [`pool`] about who is a candidate, and who is not.
+//! [`overridden`] about one that goes on without the others; [`two`] about two nodes; [`pool`] about who is a candidate, and who is not.
 
 mod killed;
+mod overridden;
 mod paused;
 mod pool;
 mod two;
