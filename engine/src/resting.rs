@@ -114,6 +114,13 @@ impl Resting {
         Ok(found)
     }
 
+    /// What entries that nobody knows to be committed say last of their keys, but for what they take
+    /// away; frees the lock.
+    #[must_use]
+    pub fn into_uncommitted(self) -> BTreeMap<Key, Bytes> {
+        self.ahead.into_iter().filter_map(|(key, content)| Some((key, content?))).collect()
+    }
+
     /// Makes this member the only one, at once and whoever else is there; frees the lock. Whoever
     /// opens the store then is elected by itself when it asks for that, in `epoch` or a later one,
     /// and commits all that this member holds, and `batch` as the last of it. Gives the last position.

@@ -123,7 +123,8 @@ async fn what_nobody_knows_to_be_committed_is_seen_and_kept() {
         jobs.keys().map(ToString::to_string).collect::<Vec<_>>(),
         ["queue/job-1", "queue/job-2"]
     );
-    drop(found);
+    let uncommitted = found.into_uncommitted();
+    assert_eq!(uncommitted.len(), 2, "{uncommitted:?}");
     let epoch = overridden(&cluster, 1, 1_000_000).await;
     let kept = cluster.engine(1).reader().read(&key("queue/job-2")).unwrap();
     assert_eq!(kept.as_deref(), Some(&b"two"[..]));

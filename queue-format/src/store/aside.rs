@@ -4,16 +4,21 @@
 //! header goes first, under a name that says where to: from then on there is no store in the data
 //! directory, and who finds that name moves the rest.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::header;
 use super::open::LOCK;
 use super::wipe::{WipeError, exists, is_neighbour, lock};
 use crate::disk::Disk as _;
 use crate::disk::real::RealDisk;
+use crate::key::Key;
 
 /// Directory of what is kept aside, below the data directory.
 pub const ASIDE: &str = "aside";
@@ -25,21 +30,28 @@ pub const ASIDE_MAX: usize = 3;
 /// Why a store was kept, beside it.
 const REASON: &str = "REASON";
 
+/// Where the documents are that only the log of the store has: nobody told it that they are committed.
+const TAIL: &str = "tail";
+
 /// What the name of the header begins with while the rest is moved; the name of the directory follows.
 const MOVING: &str = ".aside-";
 
 /// Who may look: there is the authority's key among it.
 const DIRECTORY_MODE: u32 = 0o700;
-const REASON_MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 
-/// Moves the store in `root` to `aside/NAME` below it, with a file that says why; gives that
-/// directory. Nothing happens where there is no store. What was interrupted is finished first.
+/// Moves the store in `root` to `aside/NAME` below it, with a file that says why, and the documents of
+/// `tail` below `tail`, which only the log has; gives that directory. Nothing happens where there is no store. What was interrupted is finished first.
 ///
 /// Names are to sort by age: of more than [`ASIDE_MAX`], the first ones are removed.
 ///
 /// # Errors
 /// The store is in use, or something cannot be moved; the next attempt goes on from there.
-pub fn keep_aside(root: &Path, name: &str, reason: &str) -> Result<Option<PathBuf>, WipeError> {
+pub fn keep_aside(
+    root: &Path,
+    (name, reason): (&str, &str),
+    tail: &BTreeMap<Key, Bytes>,
+) -> Result<Option<PathBuf>, WipeError> {
     finish(root)?;
     let header = root.join(header::NAME);
     if !exists(&header)? {
@@ -50,13 +62,14 @@ pub fn keep_aside(root: &Path, name: &str, reason: &str) -> Result<Option<PathBu
     let kept = all.join(name);
     make_directory(&all)?;
     make_directory(&kept)?;
-    write_reason(&kept.join(REASON), reason).map_err(WipeError::of(&kept))?;
+    write(&kept.join(REASON), format!("{reason}\n").as_bytes())?;
+    write_tail(&kept.join(TAIL), tail)?;
     let disk = disk(root);
     for directory in [&kept, &all] {
         disk.sync_directory(directory).map_err(WipeError::of(directory))?;
     }
     let moving = root.join(format!("{MOVING}{name}"));
-    disk.rename_new(&header, &moving).map_err(WipeError::of(&header))?;
+    rename(&header, &moving)?;
     disk.sync_directory(root).map_err(WipeError::of(root))?;
     move_all(root, &moving, &kept)?;
     drop(held);
@@ -86,7 +99,7 @@ fn move_all(root: &Path, moving: &Path, kept: &Path) -> Result<(), WipeError> {
         let entry = entry.map_err(WipeError::of(root))?;
         let (name, path) = (entry.file_name(), entry.path());
         if path != *moving && !is_neighbour(&name) {
-            disk.rename_new(&path, &kept.join(&name)).map_err(WipeError::of(&path))?;
+            rename(&path, &kept.join(&name))?;
         }
     }
     // Of this process, or of one that is gone.
@@ -98,7 +111,7 @@ fn move_all(root: &Path, moving: &Path, kept: &Path) -> Result<(), WipeError> {
     }
     let sync = |path: &Path| disk.sync_directory(path).map_err(WipeError::of(path));
     sync(kept)?;
-    disk.rename_new(moving, &kept.join(header::NAME)).map_err(WipeError::of(moving))?;
+    rename(moving, &kept.join(header::NAME))?;
     sync(kept)?;
     sync(root)
 }
@@ -116,11 +129,32 @@ fn remove_oldest(all: &Path) -> Result<(), WipeError> {
     Ok(())
 }
 
-fn write_reason(path: &Path, reason: &str) -> io::Result<()> {
-    let mut options = File::options();
-    let mut file = options.write(true).create(true).truncate(true).mode(REASON_MODE).open(path)?;
-    writeln!(file, "{reason}")?;
-    file.sync_all()
+fn write_tail(directory: &Path, tail: &BTreeMap<Key, Bytes>) -> Result<(), WipeError> {
+    for (key, content) in tail {
+        let path = directory.join(key.as_str());
+        let parent = path.parent().unwrap_or(directory);
+        let made = DirBuilder::new().mode(DIRECTORY_MODE).recursive(true).create(parent);
+        made.map_err(WipeError::of(parent))?;
+        write(&path, content)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), WipeError> {
+    let written = || {
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(true).mode(FILE_MODE);
+        let mut file = options.open(path)?;
+        file.write_all(content)?;
+        file.sync_all()
+    };
+    written().map_err(WipeError::of(path))
+}
+
+/// Renames what must not replace anything.
+fn rename(from: &Path, to: &Path) -> Result<(), WipeError> {
+    let renamed = renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE);
+    renamed.map_err(|errno| WipeError::of(from)(errno.into()))
 }
 
 fn make_directory(path: &Path) -> Result<(), WipeError> {
@@ -138,7 +172,7 @@ fn disk(root: &Path) -> RealDisk {
 mod tests {
     use super::*;
     use crate::store::{AtRest, Callbacks, Store, StoreOptions, wipe};
-    use crate::{Change, Epoch, Key};
+    use crate::{Change, Epoch};
 
     fn options() -> StoreOptions {
         StoreOptions { segment_bytes: 256 << 10, ..StoreOptions::default() }
@@ -155,6 +189,11 @@ mod tests {
         let committer = store.start(epoch, Callbacks::new(|_: Vec<()>, _| {})).unwrap();
         committer.submit(vec![Change::Put { key: key(), content: "secret".into() }], ()).unwrap();
         committer.close().unwrap();
+    }
+
+    fn tail() -> BTreeMap<Key, Bytes> {
+        let key = |name: &str| Key::parse(name).unwrap();
+        [(key("queue/job-7"), "late".into()), (key("ipam"), "x".into())].into()
     }
 
     fn names(path: &Path) -> Vec<String> {
@@ -175,10 +214,10 @@ mod tests {
     fn what_is_kept_aside_is_a_store_and_survives_the_next_one() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
-        assert_eq!(keep_aside(root, "1-member-2", "cut").unwrap(), None);
+        assert_eq!(keep_aside(root, ("1-member-2", "cut"), &tail()).unwrap(), None);
         make(root);
         fs::create_dir(root.join("node")).unwrap();
-        let kept = keep_aside(root, "1-member-2", "cut").unwrap().unwrap();
+        let kept = keep_aside(root, ("1-member-2", "cut"), &tail()).unwrap().unwrap();
         assert_eq!(kept, root.join("aside/1-member-2"));
         assert_eq!(names(root), ["aside", "node"]);
         assert!(AtRest::read(root).unwrap().is_none());
@@ -188,6 +227,7 @@ mod tests {
         wipe(root).unwrap();
         assert_eq!(names(root), ["aside", "node"]);
         assert_kept(&kept);
+        assert_eq!(fs::read_to_string(kept.join("tail/queue/job-7")).unwrap(), "late");
     }
 
     #[test]
@@ -204,7 +244,7 @@ mod tests {
             make(root);
             let kept = root.join("aside/1-member-2");
             fs::create_dir_all(&kept).unwrap();
-            write_reason(&kept.join(REASON), "cut").unwrap();
+            write(&kept.join(REASON), b"cut\n").unwrap();
             fs::rename(root.join(header::NAME), root.join(".aside-1-member-2")).unwrap();
             for name in &parts[..moved] {
                 fs::rename(root.join(name), kept.join(name)).unwrap();
@@ -223,11 +263,12 @@ mod tests {
         let root = dir.path();
         for number in 1..=5 {
             make(root);
-            let _kept = keep_aside(root, &format!("{number}-member-2"), "cut").unwrap().unwrap();
+            let _kept =
+                keep_aside(root, (&format!("{number}-member-2"), "cut"), &tail()).unwrap().unwrap();
         }
         assert_eq!(names(&root.join(ASIDE)), ["3-member-2", "4-member-2", "5-member-2"]);
         let open = Store::open(root, options()).unwrap();
-        assert!(keep_aside(root, "6-member-2", "cut").is_err());
+        assert!(keep_aside(root, ("6-member-2", "cut"), &tail()).is_err());
         drop(open);
     }
 }

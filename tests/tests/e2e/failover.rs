@@ -2,13 +2,15 @@
 //! and jobs see of it.
 //!
 //! [`killed`] is about masters that end; [`paused`] about one that does not know that it ended;
-//! [`overridden`] about one that goes on without the others; [`two`] about two nodes; [`pool`] about who is a candidate, and who is not.
+//! [`overridden`] about one that goes on without the others; [`two`] about two nodes, [`witness`] about
+//! a third one that only votes; [`pool`] about who is a candidate, and who is not.
 
 mod killed;
 mod overridden;
 mod paused;
 mod pool;
 mod two;
+mod witness;
 
 use serde_json::json;
 use tests::candidates::{LONG, refusal};

@@ -1,9 +1,10 @@
 //! The end of a member: its store is wiped, or kept aside where its history was cut.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::Engine;
+use engine::{Engine, EngineOptions, Resting};
 use model::Timestamp;
 use queue_format::store::{WipeError, keep_aside, wipe};
 use stdx::daemon::chain;
@@ -25,8 +26,9 @@ impl Life {
         }
         self.followers.join().await;
         let (data, now) = (self.options.layout.data(), self.clock.now_micros());
+        let options = self.engine_options(member);
         let gone = stdx::aside(|| match aside {
-            Some(reason) => put_aside(&data, member, &reason, Timestamp::from_micros(now)),
+            Some(reason) => put_aside(&data, options, &reason, Timestamp::from_micros(now)),
             None => wipe(&data),
         });
         let gone = gone.map_err(|error| chain(&error));
@@ -66,8 +68,23 @@ impl Life {
     }
 }
 
-fn put_aside(data: &Path, member: u64, reason: &str, now: Timestamp) -> Result<(), WipeError> {
-    if let Some(kept) = keep_aside(data, &name_aside(now, member), reason)? {
+fn put_aside(
+    data: &Path,
+    options: EngineOptions,
+    reason: &str,
+    now: Timestamp,
+) -> Result<(), WipeError> {
+    let member = options.member;
+    // What was acknowledged last may be in the log alone.
+    let tail = match Resting::open(data, options) {
+        Ok(resting) => resting.into_uncommitted(),
+        Err(error) => {
+            let why = chain(&error);
+            tracing::warn!(why, "the end of the log is kept as the journal has it");
+            BTreeMap::new()
+        }
+    };
+    if let Some(kept) = keep_aside(data, (&name_aside(now, member), reason), &tail)? {
         tracing::warn!(member, reason, path = %kept.display(), "the store of a member is kept aside");
     }
     Ok(())

@@ -45,7 +45,10 @@ fn assert_aside(host: &Host, job: u64) {
     let reason = fs::read_to_string(kept[0].join("REASON")).unwrap();
     assert!(reason.contains(&host.name) && reason.contains("since the override"), "{reason}");
     assert!(kept[0].join("store.json").exists());
-    assert!(kept[0].join(format!("queue/job-{job}")).exists(), "what was cut is there");
+    let key = format!("queue/job-{job}");
+    // Who is alone may not have been told that it was committed.
+    let holds = kept[0].join(&key).exists() || kept[0].join("tail").join(&key).exists();
+    assert!(holds, "what was cut is there");
 }
 
 /// The alarms of the master's kind, if any.
@@ -77,7 +80,7 @@ fn a_lone_survivor_goes_on_and_the_others_begin_anew() {
     let refused = cluster.gnt_on(&n3, "cluster master-failover");
     assert!(refused.stdout.contains("--no-voting --yes-do-it"), "{refused:#?}");
     let refused = cluster.gnt_on(&n3, "cluster master-failover --no-voting");
-    assert!(refused.failed(1).contains("acknowledged jobs among it"), "{refused:#?}");
+    assert!(refused.failed(13).contains("acknowledged jobs among it"), "{refused:#?}");
     let dry = cluster.gnt_on(&n3, "cluster master-failover --no-voting --dry-run");
     assert!(dry.ok().contains("may be lost: n1.example did not answer"), "{dry:#?}");
     assert!(refusal(&n3).is_some(), "nothing was done");
