@@ -152,7 +152,7 @@ async fn errands_reach_who_runs_them_and_their_end_who_asked() {
     let (book, asked) = (scene.book.clone(), scene.asked.clone());
     let asking = async {
         let mut link = book.control(&asked).unwrap();
-        let joined = link.call(&Join { epoch: epoch(1), member: 2, aside: None }).await.unwrap();
+        let joined = link.call(&Join { epoch: epoch(1), member: 2 }).await.unwrap();
         let purged =
             link.call(&Purge { epoch: epoch(1), member: 2, aside: None }).await.unwrap_err();
         let handed = link.call(&LeadAndHandOver { epoch: epoch(1), to: 1, drain_seconds: 1 }).await;
@@ -176,7 +176,7 @@ async fn errands_reach_who_runs_them_and_their_end_who_asked() {
     assert_eq!(told, (incarnation, "the disk said no".to_owned(), true));
     // Nobody runs them any more.
     scene.errands.close();
-    let error = scene.ask(&Join { epoch: epoch(1), member: 3, aside: None }).await.unwrap_err();
+    let error = scene.ask(&Join { epoch: epoch(1), member: 3 }).await.unwrap_err();
     assert_eq!(failure(error).kind, PeerFailureKind::NotNow);
 }
 

@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn names_sort_by_time() {
-        let name = |seconds| name_aside(Timestamp::from_micros(seconds * 1_000_000), 3);
+        let name = |seconds: i64| name_aside(Timestamp::from_micros(seconds * 1_000_000), 3);
         assert_eq!(name(1_700_000_000), "20231114-221320-member-3");
         assert!(name(1_700_000_000) < name(1_700_000_001));
     }
