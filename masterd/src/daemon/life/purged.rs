@@ -33,9 +33,7 @@ impl Life {
         });
         let gone = gone.map_err(|error| chain(&error));
         match &gone {
-            Ok(()) => {
-                tracing::warn!(member, "no member any more: the store is gone from its place")
-            }
+            Ok(()) => tracing::warn!(member, "no member any more: its store is gone"),
             Err(why) => tracing::error!(why, "the store of a member that is none any more stays"),
         }
         self.sit(Seat::Outside);
