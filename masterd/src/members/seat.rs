@@ -85,3 +85,34 @@ pub(super) fn is_to_be_wiped(node: &Node, members: &Members) -> bool {
         && !is_witness
         && node.member.as_ref().is_some_and(|member| gone(member.id))
 }
+
+#[cfg(test)]
+mod tests {
+    use model::node::Member;
+
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn who_holds_what_it_should_not() {
+        use NodeRole::{Candidate, Drained, Offline, Regular};
+        let members =
+            Members { nodes: [(7, "n9.example".to_owned())].into(), ..Members::default() };
+        for (role, witness, member, wiped) in [
+            (Regular, false, Some(5), true),
+            (Regular, false, Some(7), false),
+            (Regular, false, None, false),
+            // It was invited, and is about to be one.
+            (Candidate, false, Some(5), false),
+            (Regular, true, Some(5), false),
+            (Drained, true, Some(5), true),
+            (Offline, true, Some(5), false),
+        ] {
+            let mut node = testing::node("n2.example", role);
+            node.witness = witness;
+            node.member = member.map(|id| Member { id, incarnation: None });
+            let found = is_to_be_wiped(&node, &members);
+            assert_eq!(found, wiped, "{role:?}, witness {witness}, {member:?}");
+        }
+    }
+}
