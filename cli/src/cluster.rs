@@ -180,6 +180,9 @@ pub(crate) struct ModifyArguments {
     /// Whether a candidate takes the master role by itself when the master falls silent.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     auto_failover: Option<YesNo>,
+    /// What was cut by an override (`master-failover --no-voting`) was looked at: its alarm ends.
+    #[arg(long)]
+    override_seen: bool,
     /// Go on where a check only warns.
     #[arg(short, long)]
     force: bool,
@@ -290,6 +293,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         master_netdev: arguments.master_netdev,
         master_netmask: arguments.master_netmask,
         auto_failover: truth(arguments.auto_failover),
+        override_seen: arguments.override_seen,
         ..ClusterSetParams::default()
     };
     if params == (ClusterSetParams { force: arguments.force, ..ClusterSetParams::default() }) {

@@ -109,6 +109,9 @@ pub(crate) struct ModifyArguments {
     /// Allow it to become the master, or no longer.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     master_capable: Option<YesNo>,
+    /// Have it vote without ever being the master, or no longer; a candidate becomes a regular node.
+    #[arg(long, value_name = "yes|no", hide_possible_values = true)]
+    witness: Option<YesNo>,
     /// Allow it to run instances, or no longer.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     vm_capable: Option<YesNo>,
@@ -182,6 +185,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         drained: truth(arguments.drained),
         auto_promote: arguments.auto_promote,
         master_capable: truth(arguments.master_capable),
+        witness: truth(arguments.witness),
         vm_capable: truth(arguments.vm_capable),
         secondary_ip: arguments.secondary_ip,
         peer_port: arguments.peer_port,
@@ -194,6 +198,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         params.offline,
         params.drained,
         params.master_capable,
+        params.witness,
         params.vm_capable,
         params.powered,
     ];

@@ -340,7 +340,7 @@ fn remembered(
 }
 
 /// This member as the only voter.
-fn lone(member: u64, node: &str) -> Membership {
+pub(crate) fn lone(member: u64, node: &str) -> Membership {
     let nodes = BTreeMap::from([(member, BasicNode { addr: node.to_owned() })]);
     Membership::new(vec![[member].into()], nodes).expect("the only voter has an address")
 }

@@ -3,7 +3,7 @@
 //! The engine is Raft by `openraft`, on the store of `queue-format`: our journal is its log, our
 //! keys and files are its state machine. In reading order: [`Engine`] is all that a caller sees, and
 //! [`Proposer`], which makes one batch of all that waits; [`Peers`] is what the owner provides, the
-//! way to other members. `types` and `message` translate between the engine's words and ours,
+//! way to other members; [`Resting`] is a member that does not run. `types` and `message` translate between the engine's words and ours,
 //! `log` is its log storage, `state` its state machine, `network` asks other members.
 //!
 //! The rules that decide safety are kept here, so that no caller can get past them:
@@ -21,6 +21,7 @@ mod message;
 mod network;
 mod peers;
 mod proposer;
+mod resting;
 mod state;
 mod types;
 
@@ -34,3 +35,4 @@ pub use engine::{
 pub use error::{HandOverError, OpenError, ProposeError, TakeOverError};
 pub use peers::{Answer, Link, PeerError, Peers};
 pub use proposer::{End, OnCommitted, Proposer};
+pub use resting::{OverrideError, Resting};

@@ -1,6 +1,7 @@
 //! A lone voter, and the storage below it, by upstream's own suite.
 
 mod cluster;
+mod overriding;
 mod several;
 mod traps;
 

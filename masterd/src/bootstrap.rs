@@ -200,6 +200,7 @@ fn store_documents(
         auto_failover: false,
         tags: Vec::new(),
         watcher_pause: None,
+        overridden: None,
         next_node_id: FIRST_NODE_ID + 1,
     };
     let node = first_node(wanted, fingerprint, now);
@@ -243,6 +244,7 @@ fn first_node(wanted: &Init, fingerprint: Fingerprint, now: Timestamp) -> Node {
         fingerprint,
         rack: wanted.rack,
         master_capable: true,
+        witness: false,
         vm_capable: true,
         powered: true,
         serial_no: 1,

@@ -10,6 +10,7 @@ mod follow;
 mod life;
 pub mod load;
 mod lock;
+mod overriding;
 mod passed;
 mod passing;
 pub mod reign;
@@ -180,6 +181,9 @@ pub enum DaemonError {
     /// The door for other members does not open.
     #[error("cannot serve other members")]
     PeerServer(#[from] PeerServerError),
+    /// An override was not made.
+    #[error("the override was not made; look at the store, start the daemon anew and try again")]
+    Override(#[from] engine::OverrideError),
     /// The store does not close.
     #[error("cannot close the store")]
     Close(#[from] queue_format::CloseError),

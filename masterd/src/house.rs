@@ -80,6 +80,10 @@ pub enum Errand {
     Purge {
         /// The id.
         member: u64,
+        /// The epoch of the master that asks.
+        epoch: Epoch,
+        /// Why it is kept aside, where it is.
+        aside: Option<String>,
         /// Told when it is gone.
         outcome: Outcome<()>,
     },
@@ -325,7 +329,8 @@ impl ControlService for House {
     async fn purge(&self, _from: &Hello, call: Purge) -> Result<(), PeerFailure> {
         word::heed(call.epoch, &self.stand().await)?;
         word::may_purge(call.member, self.book.here())?;
-        self.run(|outcome| Errand::Purge { member: call.member, outcome }).await
+        let Purge { epoch, member, aside } = call;
+        self.run(|outcome| Errand::Purge { member, epoch, aside, outcome }).await
     }
 
     async fn lead_and_hand_over(

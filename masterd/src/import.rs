@@ -16,7 +16,7 @@ use bytes::Bytes;
 use model::layout::Layout;
 use model::{NodeName, Secret, Timestamp, document};
 use queue_format::Key;
-use queue_format::store::{AtRest, wipe};
+use queue_format::store::{ASIDE, AtRest, wipe};
 use rpc::calls::{AllowList, Caller, Membership};
 use rpc::identity::{Authority, IdentityError, NodeIdentity, load_membership, store_membership};
 
@@ -28,7 +28,7 @@ pub use error::ImportError;
 use fill::{fill, key};
 
 /// What lies in the data directory and is not the store's.
-const NEIGHBOURS: [&str; 2] = ["node", "lost+found"];
+const NEIGHBOURS: [&str; 4] = ["node", "ssconf", ASIDE, "lost+found"];
 
 /// What an operator says of an import.
 #[derive(Debug, Clone)]

@@ -4,6 +4,7 @@
 //! A node's document says which member it has before anything is done with that member, so that
 //! whoever is master next goes on from there.
 
+mod aside;
 mod seat;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,8 +134,10 @@ impl Keeper {
         let mut peer = self.house.book.control(node)?;
         let position = peer.call(&AskPosition {}).await?;
         if let Some(other) = position.member.filter(|other| *other != member.id) {
-            // It missed that it was dismissed.
-            peer.call(&Purge { epoch, member: other }).await?;
+            // It missed that it was dismissed, or its history was cut: what it held is looked at by
+            // people.
+            let aside = Some(aside::reason(&self.config().cluster, &node.name, other, member.id));
+            peer.call(&Purge { epoch, member: other, aside }).await?;
         }
         let joined = peer.call(&Join { epoch, member: member.id }).await?;
         match member.incarnation {
@@ -203,8 +206,17 @@ impl Keeper {
 
     async fn wipe(&self, node: &Node) -> Result<(), StepError> {
         let Some(member) = &node.member else { return Ok(()) };
-        let mut peer = self.house.book.control(node)?;
-        peer.call(&Purge { epoch: self.epoch(), member: member.id }).await?;
+        let (epoch, mut peer) = (self.epoch(), self.house.book.control(node)?);
+        let found = peer.call(&AskPosition {}).await?.member;
+        let purge = match found.filter(|other| *other != member.id) {
+            Some(other) => {
+                let cluster = &self.config().cluster;
+                let aside = Some(aside::reason(cluster, &node.name, other, member.id));
+                Purge { epoch, member: other, aside }
+            }
+            None => Purge { epoch, member: member.id, aside: None },
+        };
+        peer.call(&purge).await?;
         self.forget(&node.name, member.id).await?;
         tracing::info!(node = %node.name, member = member.id, "its store is wiped");
         Ok(())

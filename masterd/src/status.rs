@@ -87,6 +87,7 @@ fn nothing(house: &House, now: Timestamp) -> ClusterStatus {
         agents: None,
         certificates: certificates(house),
         watcher_paused_until: None,
+        overridden: None,
         alarms: Vec::new(),
     }
 }
@@ -146,6 +147,7 @@ fn of_master(seen: &mut ClusterStatus, world: &World) {
     }
     agents.offline = number(config.nodes.values().filter(|node| is_offline(node.role)).count());
     seen.agents = Some(agents);
+    seen.overridden.clone_from(&config.cluster.overridden);
     seen.watcher_paused_until = config.cluster.watcher_pause.filter(|until| *until > seen.now);
 }
 

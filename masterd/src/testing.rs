@@ -44,6 +44,7 @@ pub(crate) fn node(name: &str, role: NodeRole) -> Node {
         fingerprint: Fingerprint::from_bytes([number; 32]),
         rack: None,
         master_capable: true,
+        witness: false,
         vm_capable: true,
         powered: true,
         serial_no: 1,

@@ -59,6 +59,21 @@ pub struct Cluster {
     pub watcher_pause: Option<Timestamp>,
     /// The id that the next node gets; ids are never used twice.
     pub next_node_id: u64,
+    /// The override of which nobody has said yet that it was seen to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overridden: Option<Overridden>,
+}
+
+/// A node that became master without any vote, and what was cut by that (DESIGN §7 "Override").
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overridden {
+    /// When.
+    pub at: Timestamp,
+    /// The node that did.
+    pub node: NodeName,
+    /// What is cut, or may be, in a sentence each; the oldest are forgotten where overrides follow
+    /// each other unseen.
+    pub cut: Vec<String>,
 }
 
 /// The document `config/role`: who is master, since when, under which epoch.

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::Overridden;
 use crate::job::JobId;
 use crate::name::NodeName;
 use crate::role_check::RoleTaken;
@@ -45,6 +46,9 @@ pub struct ClusterStatus {
     pub certificates: Vec<CertificateStatus>,
     /// Until when the watcher does nothing, where it is paused.
     pub watcher_paused_until: Option<Timestamp>,
+    /// The override of which nobody has said yet that it was seen to; of a master.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overridden: Option<Overridden>,
     /// What somebody should do something about, the worst first.
     pub alarms: Vec<AlarmStatus>,
 }

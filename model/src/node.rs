@@ -70,6 +70,10 @@ pub struct Node {
     pub rack: Option<u32>,
     /// Whether it may become the master.
     pub master_capable: bool,
+    /// Whether it is there to vote: it holds a copy of the store, is no candidate and never the
+    /// master.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub witness: bool,
     /// Whether it may run instances.
     pub vm_capable: bool,
     /// Whether it is known to be powered, for nodes with out-of-band control.
@@ -102,6 +106,12 @@ const fn peer_port() -> u16 {
 }
 
 impl Node {
+    /// Whether it may be a candidate, and the master.
+    #[must_use]
+    pub const fn may_be_master(&self) -> bool {
+        self.master_capable && !self.witness
+    }
+
     /// Where its `masterd` listens for that of other candidates.
     #[must_use]
     pub fn peer_address(&self) -> SocketAddr {

@@ -12,9 +12,9 @@ pub const SEGMENTS_MAX: usize = 8;
 
 /// Names that belong to the store itself and can be no keys; `node` is where the agent of the same
 /// machine keeps a store of its own, `ssconf` what it keeps beside that for the machine's tools,
-/// `lost+found` the file system's where it has no other directory.
-const RESERVED: [&str; 7] =
-    ["store.json", "journal", "queue/lock", "incoming", "node", "ssconf", "lost+found"];
+/// `aside` what stores were kept aside, `lost+found` the file system's where it has no other directory.
+const RESERVED: [&str; 8] =
+    ["store.json", "journal", "queue/lock", "incoming", "node", "ssconf", "aside", "lost+found"];
 
 /// What only the master itself may read: the authority's key, and what else may hold its content.
 const SECRET: [&str; 3] = ["config/authority", "journal", "incoming"];

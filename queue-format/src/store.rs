@@ -7,9 +7,11 @@
 //! (`commit`); a second thread brings `files` up to date with what is `pending`; a third makes
 //! durable what is `dirty` (`checkpoint`) and says so in the `header`. `naive` does without a
 //! journal; `replicated` is the same store below a replication engine, `frozen` reads one moment of it
-//! while it goes on, and `incoming` and `install` make it what another member sent. `wipe` removes it all.
+//! while it goes on, and `incoming` and `install` make it what another member sent. `wipe` removes it all, and `aside`
+//! keeps it for people to look at.
 
 mod admission;
+mod aside;
 mod callbacks;
 mod checkpoint;
 mod commit;
@@ -53,6 +55,7 @@ use crate::position::Position;
 pub use admission::{
     Backlog, CloseError, Health, Refusal, Refused, SUBMISSION_CHANGES_MAX, SUBMISSION_MOVES_MAX,
 };
+pub use aside::{ASIDE, ASIDE_MAX, keep_aside};
 pub use callbacks::{Callbacks, Flushed};
 pub use commit::FatalError;
 pub use committer::{Committer, StartError};

@@ -64,7 +64,8 @@ pub fn store(host: &Host) -> Value {
 fn collect(data: &Path, directory: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
     for path in entries(directory) {
         let key = path.strip_prefix(data).unwrap().to_str().unwrap().to_owned();
-        if ["journal", "store.json", "queue/lock", "node", ".tmp"].contains(&key.as_str()) {
+        if ["journal", "store.json", "queue/lock", "node", "aside", ".tmp"].contains(&key.as_str())
+        {
             continue;
         }
         if path.is_dir() {

@@ -1,5 +1,7 @@
 //! `gnt cluster master-failover`.
 
+use std::io::{self, IsTerminal as _};
+
 use clap::Args;
 use luxi::method::GantryMasterFailover;
 use model::NodeName;
@@ -7,6 +9,11 @@ use model::role_check::{DRAIN_SECONDS, DRAIN_SECONDS_MAX, RoleCheck, RoleRequest
 
 use crate::error::CliError;
 use crate::session::{Session, confirm, say, warn};
+
+/// What somebody is told who can neither be asked nor has said yes.
+const NOT_CONFIRMED: &str = "Not done: with --no-voting the node goes on alone with what it has. What \
+    other nodes hold beyond that is cut, acknowledged jobs among it; they begin anew with its copy, and \
+    keep theirs aside. See what would be lost with --dry-run, then add --yes-do-it";
 
 /// Arguments of `master-failover`.
 #[derive(Debug, Args)]
@@ -34,10 +41,10 @@ pub(crate) struct FailoverArguments {
     #[arg(long)]
     candidates_only: bool,
     /// Do without any majority: this node goes on alone with what it has, and what others hold
-    /// beyond that is cut. Needs --yes-do-it.
-    #[arg(long, requires = "yes_do_it")]
+    /// beyond that is cut. Asks first, unless --yes-do-it is given.
+    #[arg(long)]
     no_voting: bool,
-    /// Really.
+    /// Answer the question of --no-voting with yes.
     #[arg(long)]
     yes_do_it: bool,
 }
@@ -45,7 +52,7 @@ pub(crate) struct FailoverArguments {
 /// Moves the role.
 pub(super) fn run(arguments: FailoverArguments, session: &Session) -> Result<(), CliError> {
     let FailoverArguments { to, dry_run, drain_timeout, ignore_node, .. } = arguments;
-    let request = RoleRequest {
+    let mut request = RoleRequest {
         candidates_only: arguments.candidates_only,
         no_voting: arguments.no_voting,
         yes_do_it: arguments.yes_do_it,
@@ -53,18 +60,14 @@ pub(super) fn run(arguments: FailoverArguments, session: &Session) -> Result<(),
         dry_run,
         drain_seconds: drain_timeout,
     };
-    if request.no_voting {
-        confirm(
-            "What other nodes hold beyond this one is cut, acknowledged jobs among it. Go on?",
-            request.yes_do_it,
-        )?;
+    if request.no_voting && !request.yes_do_it {
+        if !dry_run {
+            ask(to.as_ref(), &request, session)?;
+        }
+        request.yes_do_it = true;
     }
     let taken = session.ask(&GantryMasterFailover { to, request })?;
-    if let Some(check) = &taken.check {
-        for line in check.lines() {
-            say(line)?;
-        }
-    }
+    show(taken.check.as_ref())?;
     let may_proceed = taken.check.as_ref().is_some_and(RoleCheck::goes_on);
     match (taken.done, dry_run && may_proceed) {
         (true, _) | (_, true) => say(taken.message),
@@ -73,4 +76,22 @@ pub(super) fn run(arguments: FailoverArguments, session: &Session) -> Result<(),
             Err(CliError::Told)
         }
     }
+}
+
+fn show(check: Option<&RoleCheck>) -> Result<(), CliError> {
+    check.iter().flat_map(|check| check.lines()).try_for_each(say)
+}
+
+/// Shows what everyone says, and asks whether to go on whatever that is.
+fn ask(to: Option<&NodeName>, request: &RoleRequest, session: &Session) -> Result<(), CliError> {
+    if !io::stdin().is_terminal() {
+        return Err(CliError::NotConfirmed(NOT_CONFIRMED.to_owned()));
+    }
+    let request = RoleRequest { yes_do_it: true, dry_run: true, ..request.clone() };
+    let asked = session.ask(&GantryMasterFailover { to: to.cloned(), request })?;
+    show(asked.check.as_ref())?;
+    confirm(
+        "What other nodes hold beyond this one is cut, acknowledged jobs among it. Go on?",
+        false,
+    )
 }

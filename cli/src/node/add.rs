@@ -47,6 +47,9 @@ pub(crate) struct AddArguments {
     /// Whether it may become the master.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     master_capable: Option<super::YesNo>,
+    /// It votes, and is never the master: for a cluster of two nodes that can be.
+    #[arg(long)]
+    witness: bool,
     /// Whether it may run instances.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     vm_capable: Option<super::YesNo>,
@@ -73,6 +76,7 @@ pub(super) fn run(arguments: AddArguments, session: &Session) -> Result<(), CliE
         fingerprint: Some(token.fingerprint),
         rack: arguments.rack,
         master_capable: super::truth(arguments.master_capable),
+        witness: arguments.witness.then_some(true),
         vm_capable: super::truth(arguments.vm_capable),
         secondary_ip: arguments.secondary_ip,
         readd: arguments.readd,

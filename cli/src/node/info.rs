@@ -28,7 +28,7 @@ const GANETIS: [&str; 13] = [
     "custom_ndparams",
 ];
 /// What is shown besides, under its name.
-const OURS: [&str; 17] = [
+const OURS: [&str; 18] = [
     "uuid",
     "role",
     "rpc_port",
@@ -46,6 +46,7 @@ const OURS: [&str; 17] = [
     "dfree",
     "fingerprint",
     "mtime",
+    "witness",
 ];
 
 /// Prints all about the nodes.

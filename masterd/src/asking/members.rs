@@ -53,7 +53,7 @@ impl Seats {
         };
         let seat = match self.voters.contains(&member.id) {
             // Who can never be master and votes is there for nothing else.
-            true if !node.master_capable => Seat::Witness,
+            true if !node.may_be_master() => Seat::Witness,
             true => Seat::Voter,
             false => Seat::Learner,
         };
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn seats_are_those_of_the_log() {
         let mut witness = member(3);
-        witness.master_capable = false;
+        witness.witness = true;
         let nodes = [member(1), member(2), witness, candidate(4, Some(None)), candidate(5, None)];
         let config = testing::config(&nodes);
         let (voter, learner) = (Some((Seat::Voter, 11)), Some((Seat::Learner, 12)));

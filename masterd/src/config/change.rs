@@ -57,7 +57,7 @@ pub struct Document {
 }
 
 impl Document {
-    fn put(key: impl Into<String>, value: &impl Serialize) -> Self {
+    pub(crate) fn put(key: impl Into<String>, value: &impl Serialize) -> Self {
         let mut content =
             serde_json::to_vec(value).expect("objects of the configuration have plain keys");
         content.push(b'\n');

@@ -1,6 +1,7 @@
 //! What a process is, one state after the other: outside, standby, master (decision 5, point 8).
 
 mod outside;
+mod purged;
 mod reigning;
 mod standby;
 
@@ -140,7 +141,7 @@ impl Life {
         self.options.store()
     }
 
-    fn engine_options(&self, member: u64) -> EngineOptions {
+    pub(super) fn engine_options(&self, member: u64) -> EngineOptions {
         EngineOptions::new(member, self.me().as_str(), self.store_options())
     }
 
@@ -149,7 +150,7 @@ impl Life {
     }
 
     /// Opens, or makes, the store of a member, and follows it.
-    async fn open_engine(&self, member: u64) -> Result<Arc<Engine>, DaemonError> {
+    pub(super) async fn open_engine(&self, member: u64) -> Result<Arc<Engine>, DaemonError> {
         let data = self.options.layout.data();
         let peers = Arc::new(self.house.book.clone());
         let (engine, news) = Engine::open(&data, self.engine_options(member), peers).await?;

@@ -20,7 +20,9 @@ use super::{DaemonError, load, replicate};
 use crate::asking::{self, Asker, answers, table};
 use crate::commits::Commits;
 use crate::config::Config;
-use crate::role::confirm::{Attempt, Decision, RoleEntry, Waivers, confirm, still_designated};
+use crate::role::confirm::{
+    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, still_designated,
+};
 
 /// How long each answer is waited for: a machine that is dead does not say so, and everybody waits
 /// for the new master.
@@ -41,6 +43,16 @@ pub(super) enum Take {
     Taken(Box<Reigning>, RoleTaken),
     /// It is what it was.
     Left(RoleTaken),
+    /// It is what it was, with its store opened anew.
+    Reopened(Arc<Engine>, RoleTaken),
+}
+
+/// How a node comes to lead.
+enum Lead {
+    /// It leads in this epoch.
+    Leads(Epoch),
+    /// It is to go on whatever the others hold.
+    Overrides(Box<(Question, Verdict)>),
 }
 
 impl Life {
@@ -68,13 +80,32 @@ impl Life {
             Err(error) => return Err(error.into()),
         };
         let (check, led) = self.lead(engine, &config, attempt, request).await;
-        let left = |message: String| {
-            Ok(Take::Left(RoleTaken { done: false, message, check: Some(check.clone()) }))
-        };
-        let epoch = match led {
-            Ok(epoch) => epoch,
-            Err(message) => return left(message),
-        };
+        let told = |done, message| RoleTaken { done, message, check: Some(check.clone()) };
+        match led {
+            Ok(Lead::Leads(epoch)) => self.be_master(engine, attempt, epoch, told).await,
+            Ok(Lead::Overrides(asked)) => {
+                tracing::error!("override: {}", check.lines().join("\n"));
+                let engine = self.override_others(engine, &asked.0, &asked.1).await?;
+                let taken = match self.be_elected(&engine).await {
+                    Ok(epoch) => self.be_master(&engine, attempt, epoch, told).await?,
+                    Err(message) => Take::Left(told(false, message)),
+                };
+                Ok(overridden(taken, engine))
+            }
+            Err(message) => Ok(Take::Left(told(false, message))),
+        }
+    }
+
+    /// Makes the role entry of a reign in `epoch`, in which this member leads.
+    async fn be_master(
+        &self,
+        engine: &Arc<Engine>,
+        attempt: Attempt,
+        epoch: Epoch,
+        told: impl Fn(bool, String) -> RoleTaken,
+    ) -> Result<Take, DaemonError> {
+        let left = |message: String| Ok(Take::Left(told(false, message)));
+        let reader = engine.reader();
         let entry = newest_role(engine).map(|role| role_entry(&role));
         if let Err(reason) = still_designated(attempt, self.me(), entry.as_ref()) {
             return left(format!("{reason}; that came to be since everyone was asked"));
@@ -91,8 +122,7 @@ impl Life {
             Ok(master) => {
                 let reigning = self.enthrone(master, authority, end, None);
                 let message = format!("{} is the master, in epoch {epoch}", self.me());
-                let taken = RoleTaken { done: true, message, check: Some(check) };
-                Ok(Take::Taken(Box::new(reigning), taken))
+                Ok(Take::Taken(Box::new(reigning), told(true, message)))
             }
             Err(error @ (DaemonError::RoleLost | DaemonError::Refused(_))) => {
                 left(format!("another member was elected meanwhile: {}", chain(&error)))
@@ -108,7 +138,7 @@ impl Life {
         config: &Config,
         attempt: Attempt,
         request: &RoleRequest,
-    ) -> (RoleCheck, Result<Epoch, String>) {
+    ) -> (RoleCheck, Result<Lead, String>) {
         let agents = Client::new(Arc::clone(&self.identity), Tasks::new());
         let (me, book) = (self.me().clone(), self.house.book.clone());
         let metrics = Arc::clone(&self.metrics);
@@ -127,12 +157,13 @@ impl Life {
             return (check, Err("everyone was asked, and nothing was done".to_owned()));
         }
         let led = match verdict.decision {
-            Decision::Go => self.be_elected(engine).await,
+            Decision::Go => self.be_elected(engine).await.map(Lead::Leads),
             Decision::GoAfterFetching { from } => {
                 let epoch = answers::newest_epoch(&question);
-                self.be_handed(engine, from, epoch, request.drain_seconds).await
+                let handed = self.be_handed(engine, from, epoch, request.drain_seconds).await;
+                handed.map(Lead::Leads)
             }
-            Decision::Override { .. } => Err("an override is not part of this version".to_owned()),
+            Decision::Override { .. } => Ok(Lead::Overrides(Box::new((question, verdict)))),
             Decision::Refuse { .. } => Err(format!("{} cannot be the master now", self.me())),
         };
         (check, led)
@@ -165,6 +196,29 @@ impl Life {
         let (_, standing) = engine.wait_for(ELECTION_MAX, ready).await;
         let led = standing.takes_proposals().filter(|_| ready(&standing));
         led.ok_or_else(|| format!("{node} handed over, and this node does not lead"))
+    }
+}
+
+/// What came of an attempt, with a word on what was done to come to it, and the store that was opened
+/// for it.
+fn overridden(taken: Take, engine: Arc<Engine>) -> Take {
+    match taken {
+        Take::Taken(reigning, mut taken) => {
+            let lost = taken.check.as_ref().map_or(0, |check| check.may_lose.len());
+            taken.message = format!(
+                "{}; it was not confirmed by anybody: the other members begin anew, and what {lost} \
+                 of them hold beyond this node is cut and kept aside there (`gnt cluster status`)",
+                taken.message
+            );
+            Take::Taken(reigning, taken)
+        }
+        Take::Left(mut taken) | Take::Reopened(_, mut taken) => {
+            taken.message = format!(
+                "{}; this node is the only voter by now: `gnt cluster master-failover` tries again",
+                taken.message
+            );
+            Take::Reopened(engine, taken)
+        }
     }
 }
 

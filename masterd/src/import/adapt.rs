@@ -140,7 +140,7 @@ impl Gathered {
             }
             Unfit::NoNode { name: me.clone(), nodes }
         })?;
-        if !node.master_capable {
+        if !node.may_be_master() {
             return Err(Unfit::Incapable(me.clone()));
         }
         (node.role, node.member, node.mtime) = (NodeRole::Candidate, None, now);

@@ -108,6 +108,7 @@ impl LogicalUnit for ClusterSetParams {
                     master_netdev: self.master_netdev.or(old.master_netdev),
                     master_netmask: self.master_netmask.or(old.master_netmask),
                     auto_failover: self.auto_failover.unwrap_or(old.auto_failover),
+                    overridden: old.overridden.filter(|_| !self.override_seen),
                     ..old
                 })])
             })

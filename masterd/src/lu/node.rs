@@ -53,7 +53,7 @@ pub(crate) fn pool(config: &Config, reached: &BTreeSet<NodeName>) -> Pool {
         id: node.id,
         role: if config.is_master(node) { NodeRole::Candidate } else { node.role },
         master_capable: node.master_capable,
-        witness: false,
+        witness: node.witness,
         rack: node.rack,
         reachable: config.is_master(node) || reached.contains(&node.name),
         seat: None,

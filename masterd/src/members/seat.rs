@@ -55,7 +55,7 @@ fn pool_node(node: &Node, is_master: bool, standing: Option<&Standing>, reached:
         id: node.id,
         role: if is_master { NodeRole::Candidate } else { node.role },
         master_capable: node.master_capable,
-        witness: false,
+        witness: node.witness,
         rack: node.rack,
         reachable: is_master || seat.map_or(reached, |(_, heard)| heard),
         // A master that is alone votes for itself.
@@ -79,7 +79,40 @@ pub(super) fn without_node(config: &Config, members: &Members) -> Option<u64> {
 /// Whether a node holds what it should not any more: it is no candidate, and its member is none.
 pub(super) fn is_to_be_wiped(node: &Node, members: &Members) -> bool {
     let gone = |id| !members.nodes.contains_key(&id);
+    let is_witness = node.witness && node.role == NodeRole::Regular;
     // Who is offline is asked nothing; it is wiped when it is back.
     matches!(node.role, NodeRole::Regular | NodeRole::Drained)
+        && !is_witness
         && node.member.as_ref().is_some_and(|member| gone(member.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::node::Member;
+
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn who_holds_what_it_should_not() {
+        use NodeRole::{Candidate, Drained, Offline, Regular};
+        let members =
+            Members { nodes: [(7, "n9.example".to_owned())].into(), ..Members::default() };
+        for (role, witness, member, wiped) in [
+            (Regular, false, Some(5), true),
+            (Regular, false, Some(7), false),
+            (Regular, false, None, false),
+            // It was invited, and is about to be one.
+            (Candidate, false, Some(5), false),
+            (Regular, true, Some(5), false),
+            (Drained, true, Some(5), true),
+            (Offline, true, Some(5), false),
+        ] {
+            let mut node = testing::node("n2.example", role);
+            node.witness = witness;
+            node.member = member.map(|id| Member { id, incarnation: None });
+            let found = is_to_be_wiped(&node, &members);
+            assert_eq!(found, wiped, "{role:?}, witness {witness}, {member:?}");
+        }
+    }
 }

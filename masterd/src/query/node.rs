@@ -185,6 +185,9 @@ pub const FIELDS: &[Field<NodeRow>] = &[
     field!("vm_capable", "VMCapable", Bool, "Whether node can host instances", |r| {
         Cell::normal(r.node.vm_capable)
     }),
+    field!("witness", "Witness", Bool, "Whether node votes without ever being master", |r| {
+        Cell::normal(r.node.witness)
+    }),
     field!("rack", "Rack", Number, "Rack that its agent serves", |r| Cell::optional(r.node.rack)),
     field!("agent", "Agent", Text, "Whether its agent is reached, and if not, why", |r| {
         r.contact(|contact| match &contact.failure {

@@ -2,11 +2,14 @@
 //! the same list.
 
 use model::Timestamp;
+use model::cluster::Overridden;
 use model::cluster_status::{
     AlarmStatus, CandidateSeat, CandidateStatus, CertificateOwner, CertificateStatus,
     ClusterStatus, HEARD_WITHIN_MS, ProcessSeat, QuorumStatus, StandbyStatus, StoreHealth,
     StoreStatus,
 };
+
+use queue_format::store::ASIDE;
 
 use super::members::before;
 use crate::verify::configuration::CERTIFICATE_DAYS;
@@ -39,6 +42,8 @@ pub enum Kind {
     StoreFailed,
     /// The disk takes no files.
     DiskFull,
+    /// What members held was cut by an override, and nobody has looked at it yet.
+    OverrideCut,
     /// One voter more that goes ends commits.
     MajorityThin,
     /// A candidate does not answer.
@@ -69,12 +74,13 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::MajorityLost,
         Self::NotConfirmed,
         Self::LeaderSilent,
         Self::StoreFailed,
         Self::DiskFull,
+        Self::OverrideCut,
         Self::MajorityThin,
         Self::CandidateUnreachable,
         Self::CandidateBehind,
@@ -99,6 +105,7 @@ impl Kind {
             Self::LeaderSilent => "leader-silent",
             Self::StoreFailed => "store-failed",
             Self::DiskFull => "disk-full",
+            Self::OverrideCut => "override-cut",
             Self::MajorityThin => "majority-thin",
             Self::CandidateUnreachable => "candidate-unreachable",
             Self::CandidateBehind => "candidate-behind",
@@ -141,6 +148,7 @@ pub fn alarms(seen: &ClusterStatus, watched: &[Alarm]) -> Vec<AlarmStatus> {
     );
     found.extend(seen.standby.iter().filter_map(|standby| of_standby(standby, seen)));
     found.extend(seen.store.iter().flat_map(|store| of_store(store, seen)));
+    found.extend(seen.overridden.iter().map(of_override));
     let candidates = seen.candidates.iter().filter(|_| is_master);
     found.extend(candidates.filter_map(|candidate| of_candidate(candidate, seen.now)));
     found.extend(watched.iter().map(of_watcher));
@@ -246,6 +254,16 @@ fn disk_low(store: &StoreStatus, what: &str) -> Option<Found> {
     let todo = "make room: `gnt job autoarchive` and removing archived jobs help, as does a larger \
                 disk";
     low.then(|| alarm(Kind::DiskLow, what, None, text, todo))
+}
+
+fn of_override(overridden: &Overridden) -> Found {
+    let Overridden { at, node, cut } = overridden;
+    let text = format!("{node} became master without any vote: {}", cut.join("; "));
+    let todo = format!(
+        "what those nodes held is kept aside on them when they are back, below `{ASIDE}` in their data \
+         directory: look at what of it is to be done again, then `gnt cluster modify --override-seen`"
+    );
+    alarm(Kind::OverrideCut, "override", Some(*at), text, todo)
 }
 
 fn of_candidate(candidate: &CandidateStatus, now: Timestamp) -> Option<Found> {

@@ -39,8 +39,11 @@ pub fn candidates(
         let ids = node.member.as_ref().map(|member| member.id).zip(standing);
         ids.is_some_and(|(id, standing)| standing.members.nodes.contains_key(&id))
     };
-    let belongs =
-        |node: &Node| config.is_master(node) || node.role == NodeRole::Candidate || is_member(node);
+    let is_witness = |node: &Node| node.witness && node.role == NodeRole::Regular;
+    let belongs = |node: &Node| {
+        let is_candidate = config.is_master(node) || node.role == NodeRole::Candidate;
+        is_candidate || is_witness(node) || is_member(node)
+    };
     let nodes = config.nodes.values().filter(|node| belongs(node));
     let of = |node| match config.is_master(node) {
         true => own(node),
@@ -83,7 +86,7 @@ fn candidate(
     };
     // Who can never be master and votes is there for nothing else.
     let seat = match seat {
-        CandidateSeat::Voter if !node.master_capable => CandidateSeat::Witness,
+        CandidateSeat::Voter if !node.may_be_master() => CandidateSeat::Witness,
         seat => seat,
     };
     let follower = standing.and_then(|standing| standing.followers.get(&id).copied());

@@ -24,7 +24,7 @@ pub fn check(config: &Config, simulate: bool) -> Vec<Finding> {
     let size = config.cluster.candidate_pool_size;
     let candidates = config.nodes.values().filter(|n| n.role == NodeRole::Candidate).count();
     let capable = config.nodes.values().filter(|node| {
-        node.master_capable && matches!(node.role, NodeRole::Candidate | NodeRole::Regular)
+        node.may_be_master() && matches!(node.role, NodeRole::Candidate | NodeRole::Regular)
     });
     let wanted = capable.count().min(usize::try_from(size).unwrap_or(usize::MAX));
     if candidates < wanted {
@@ -40,6 +40,10 @@ pub fn check(config: &Config, simulate: bool) -> Vec<Finding> {
     findings
 }
 
+fn member(node: &model::node::Node) -> Option<u64> {
+    node.member.map(|member| member.id)
+}
+
 fn master(config: &Config, wrong: &mut impl FnMut(String)) {
     let name = &config.role.master;
     match config.nodes.get(name) {
@@ -47,7 +51,8 @@ fn master(config: &Config, wrong: &mut impl FnMut(String)) {
         Some(node) if node.role != NodeRole::Candidate => {
             wrong(format!("the master {name} is no candidate, but {:?}", node.role).to_lowercase());
         }
-        Some(node) if node.id != config.role.node => {
+        // A reign's epoch has the id of a member, which a master has that was never alone.
+        Some(node) if node.id != config.role.node && member(node) != Some(config.role.node) => {
             wrong(format!("the master {name} has the id {}, not {}", node.id, config.role.node));
         }
         Some(_) => {}

@@ -91,6 +91,9 @@ cluster_set_params! {
     /// Ganeti's parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     auto_failover: Option<bool>,
+    /// What was cut by an override was looked at: its alarm ends. Not among Ganeti's parameters.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    override_seen: bool,
     ;
     hv_state, disk_state, vg_name, enabled_hypervisors, hvparams, beparams, os_hvp, osparams,
     osparams_private_cluster, nicparams, ndparams, diskparams, ipolicy, uid_pool, add_uids,

@@ -35,6 +35,9 @@ pub struct NodeAdd {
     /// Whether it may become the master.
     #[serde(default)]
     pub master_capable: Option<bool>,
+    /// Whether it is there to vote, and never the master; not among Ganeti's parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness: Option<bool>,
     /// Whether it may run instances.
     #[serde(default)]
     pub vm_capable: Option<bool>,
@@ -116,6 +119,9 @@ pub struct NodeSetParams {
     /// Whether it may become the master.
     #[serde(default)]
     pub master_capable: Option<bool>,
+    /// Whether it is there to vote, and never the master; not among Ganeti's parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness: Option<bool>,
     /// Whether it may run instances.
     #[serde(default)]
     pub vm_capable: Option<bool>,
@@ -156,6 +162,7 @@ impl NodeSetParams {
             auto_promote: false,
             expected_role: None,
             master_capable: None,
+            witness: None,
             vm_capable: None,
             secondary_ip: None,
             peer_port: None,

@@ -4,6 +4,7 @@
 //! ends between two operations on the disk. The next boot must find a state that the history knows:
 //! the one of the last acknowledged batch, or of the batch that was under way, in every file.
 
+mod at_rest;
 mod faults;
 mod full_disk;
 mod install;

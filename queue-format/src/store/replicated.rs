@@ -7,6 +7,7 @@
 
 mod order;
 mod receive;
+mod resting;
 pub(in crate::store) mod steps;
 #[cfg(test)]
 mod tests;

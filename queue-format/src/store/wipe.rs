@@ -1,24 +1,26 @@
 //! Wiping a store: what a node held that is a member no more.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use super::aside::{self, ASIDE};
 use super::header;
 use super::open::LOCK;
-use crate::disk::Disk as _;
 use crate::disk::real::RealDisk;
+use crate::disk::{Disk as _, Locked};
 
 /// What the header becomes first. No key begins with a dot, and a directory without a header is no
 /// store: from then on nothing in it counts, and what is left is wiped by the next attempt.
 const MARKER: &str = ".wiped-store.json";
 
 /// What lies beside the store in its directory and is not the store's.
-const NEIGHBOURS: [&str; 2] = ["node", "lost+found"];
+const NEIGHBOURS: [&str; 4] = ["node", "ssconf", ASIDE, "lost+found"];
 
 /// A store that was not wiped, or not to the end.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot wipe `{path}`; remove it by hand")]
+#[error("cannot remove `{path}`, which is to go with its store; remove it by hand")]
 pub struct WipeError {
     /// What resisted.
     pub path: PathBuf,
@@ -33,22 +35,14 @@ pub struct WipeError {
 /// # Errors
 /// The store is in use, or something cannot be removed.
 pub fn wipe(root: &Path) -> Result<(), WipeError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |error| WipeError { path, error }
-    };
+    let failed = WipeError::of;
+    aside::finish(root)?;
     let (header, marker) = (root.join(header::NAME), root.join(MARKER));
     if !exists(&header)? && !exists(&marker)? {
         return Ok(());
     }
-    let lock = root.join(LOCK);
     let disk = RealDisk::new(root.to_owned(), 0, 0);
-    let _held = match disk.lock(&lock) {
-        Ok(held) => Some(held),
-        // An interrupted attempt came that far.
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(failed(&lock)(error)),
-    };
+    let _held = lock(root)?;
     if exists(&header)? {
         disk.rename_new(&header, &marker).map_err(failed(&header))?;
         disk.sync_directory(root).map_err(failed(root))?;
@@ -56,7 +50,7 @@ pub fn wipe(root: &Path) -> Result<(), WipeError> {
     for entry in fs::read_dir(root).map_err(failed(root))? {
         let entry = entry.map_err(failed(root))?;
         let name = entry.file_name();
-        if name == MARKER || NEIGHBOURS.iter().any(|neighbour| name == *neighbour) {
+        if name == MARKER || is_neighbour(&name) {
             continue;
         }
         let path = entry.path();
@@ -68,7 +62,28 @@ pub fn wipe(root: &Path) -> Result<(), WipeError> {
     disk.sync_directory(root).map_err(failed(root))
 }
 
-fn exists(path: &Path) -> Result<bool, WipeError> {
+impl WipeError {
+    pub(super) fn of(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self { path, error }
+    }
+}
+
+/// Takes the lock of a store that is about to go; none where an interrupted attempt came that far.
+pub(super) fn lock(root: &Path) -> Result<Option<Box<dyn Locked>>, WipeError> {
+    let lock = root.join(LOCK);
+    match RealDisk::new(root.to_owned(), 0, 0).lock(&lock) {
+        Ok(held) => Ok(Some(held)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(WipeError::of(&lock)(error)),
+    }
+}
+
+pub(super) fn is_neighbour(name: &OsStr) -> bool {
+    NEIGHBOURS.iter().any(|neighbour| name == *neighbour)
+}
+
+pub(super) fn exists(path: &Path) -> Result<bool, WipeError> {
     path.try_exists().map_err(|error| WipeError { path: path.to_owned(), error })
 }
 

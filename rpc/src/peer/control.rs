@@ -98,7 +98,7 @@ controls! {
     1 position: AskPosition -> PeerPosition, Urgent;
     /// Make the store of a new member, where there is none; tells its incarnation.
     2 join: Join -> Joined, Fast;
-    /// Wipe the store of a member, if it is the one that is here.
+    /// Wipe the store of a member, or keep it aside, if it is the one that is here.
     3 purge: Purge -> (), Normal;
     /// Be elected, commit what is held, and hand the lead over at once.
     4 lead_and_hand_over: LeadAndHandOver -> (), Normal;

@@ -2,14 +2,18 @@
 //! and jobs see of it.
 //!
 //! [`follow`] is about clients; [`killed`] about masters that end; [`automatic`] about what follows
-//! by itself; [`paused`] about one that does not know that it ended; [`two`] about two nodes; [`pool`] about who is a candidate, and who is not.
+//! by itself; [`paused`] about one that does not know that it ended;
+//! [`overridden`] about one that goes on without the others; [`two`] about two nodes, [`witness`] about
+//! a third one that only votes; [`pool`] about who is a candidate, and who is not.
 
 mod automatic;
 mod follow;
 mod killed;
+mod overridden;
 mod paused;
 mod pool;
 mod two;
+mod witness;
 
 use serde_json::json;
 use tests::candidates::{LONG, refusal};

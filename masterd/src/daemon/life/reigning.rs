@@ -101,6 +101,9 @@ impl Life {
             Errand::Join { outcome, .. } => {
                 outcome.send(Err("this is the master".to_owned())).unwrap_or(());
             }
+            Errand::Purge { epoch, member, aside, outcome } if epoch > reigning.epoch => {
+                return self.be_purged(reigning, member, aside, outcome).await;
+            }
             Errand::Purge { outcome, .. } => {
                 outcome.send(Err("this is the master".to_owned())).unwrap_or(());
             }
@@ -156,7 +159,7 @@ impl Life {
     }
 
     /// Ends a reign that another member has ended: at once.
-    async fn depose(&self, reigning: Reigning, why: &str) -> Next {
+    pub(super) async fn depose(&self, reigning: Reigning, why: &str) -> Next {
         let term = reigning.epoch.term;
         let newer = reigning.commits.engine().map(|engine| engine.standing().vote);
         tracing::error!(why, term, ?newer, "no longer the master: stops, and follows");

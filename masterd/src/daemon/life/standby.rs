@@ -8,7 +8,6 @@ use model::cluster::Role;
 use model::document;
 use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
 use queue_format::Key;
-use queue_format::store::wipe;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::{Life, Next, STEP_MAX, State};
@@ -129,6 +128,11 @@ impl Life {
                 tell(Ok(taken));
                 Some(Next::Be(State::Master(reigning)))
             }
+            Ok(Take::Reopened(engine, taken)) => {
+                tracing::error!("{}", taken.message);
+                tell(Ok(taken));
+                Some(Next::Be(State::Standby(engine)))
+            }
             Ok(Take::Left(taken)) => {
                 let check = taken.check.iter().flat_map(RoleCheck::lines);
                 let lines: Vec<_> = std::iter::once(taken.message.clone()).chain(check).collect();
@@ -157,8 +161,8 @@ impl Life {
                 let why = format!("here is member {here}, not {member}; purge it first");
                 outcome.send(Err(why)).unwrap_or(());
             }
-            Errand::Purge { member, outcome } if member == here => {
-                return Some(Next::Be(self.purge(engine, outcome).await));
+            Errand::Purge { member, aside, outcome, .. } if member == here => {
+                return Some(Next::Be(self.purge(engine, aside, outcome).await));
             }
             Errand::Purge { outcome, .. } => outcome.send(Ok(())).unwrap_or(()),
             Errand::HandOver { to, outcome, .. } => {
@@ -170,24 +174,6 @@ impl Life {
             }
         }
         None
-    }
-
-    /// Wipes the store of a member that is none any more.
-    async fn purge(&self, engine: &Arc<Engine>, outcome: Outcome<()>) -> State {
-        let member = engine.member();
-        if let Err(error) = engine.close().await {
-            tracing::warn!(%error, "the store that is to be wiped did not close well");
-        }
-        self.followers.join().await;
-        let data = self.options.layout.data();
-        let wiped = stdx::aside(|| wipe(&data)).map_err(|error| stdx::daemon::chain(&error));
-        match &wiped {
-            Ok(()) => tracing::warn!(member, "no candidate any more: the store is wiped"),
-            Err(why) => tracing::error!(why, "the store of a member that is none any more stays"),
-        }
-        self.sit(Seat::Outside);
-        outcome.send(wiped).unwrap_or(());
-        State::Outside
     }
 
     /// Opens an engine anew that is of no use any more.

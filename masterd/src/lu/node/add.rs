@@ -95,11 +95,12 @@ impl LogicalUnit for NodeAdd {
         let now = context.now();
         let node_name = name.clone();
         let capable = self.master_capable != Some(false);
+        let witness = self.witness == Some(true);
         context
             .transact(move |config| {
                 is_new(config, &node_name, (primary_ip, rpc_port))?;
                 let cluster = config.cluster.as_ref().clone();
-                let candidate = capable && pool_has_room(config);
+                let candidate = capable && !witness && pool_has_room(config);
                 let node = Node {
                     name: node_name,
                     uuid: uuid::Uuid::new_v4().to_string(),
@@ -113,6 +114,7 @@ impl LogicalUnit for NodeAdd {
                     fingerprint,
                     rack: self.rack,
                     master_capable: capable,
+                    witness,
                     vm_capable: self.vm_capable != Some(false),
                     powered: true,
                     serial_no: 1,

@@ -55,6 +55,7 @@ pub(super) fn decide(
         }
     }
     set(&mut node.master_capable, asked.master_capable, "master_capable", &mut changes);
+    set(&mut node.witness, asked.witness, "witness", &mut changes);
     set(&mut node.vm_capable, asked.vm_capable, "vm_capable", &mut changes);
     set(&mut node.powered, asked.powered, "powered", &mut changes);
     if let Some(address) = asked.secondary_ip.filter(|&a| a != node.secondary_ip) {
@@ -88,7 +89,7 @@ fn acceptable(asked: &NodeSetParams, old: &Node, config: &Config) -> Result<(), 
         return refuse(text.to_owned(), ErrorCode::WrongInput);
     }
     let flags = [asked.master_candidate, asked.drained, asked.offline];
-    let further = [asked.master_capable, asked.vm_capable, asked.powered];
+    let further = [asked.master_capable, asked.witness, asked.vm_capable, asked.powered];
     let any = flags.iter().chain(&further).any(Option::is_some)
         || asked.secondary_ip.is_some()
         || asked.peer_port.is_some()
@@ -111,6 +112,14 @@ fn acceptable(asked: &NodeSetParams, old: &Node, config: &Config) -> Result<(), 
             let text = "Master must remain master capable".to_owned();
             return refuse(text, ErrorCode::WrongInput);
         }
+        if asked.witness == Some(true) {
+            let text = "The master cannot be a witness, which is never master".to_owned();
+            return refuse(text, ErrorCode::WrongInput);
+        }
+    }
+    if asked.witness == Some(true) && asked.master_candidate == Some(true) {
+        let text = "A witness is no master candidate: ask for one of the two";
+        return refuse(text.to_owned(), ErrorCode::WrongInput);
     }
     if asked.vm_capable == Some(false) && primary_instances(config, old) > 0 {
         let text = format!("Node {name} hosts instances, cannot unset the vm_capable flag");
@@ -142,13 +151,15 @@ fn role(
     }
     let around = around(asked, old, config);
     let event = flags.event(standing).map_err(several)?;
-    let event = event.or_else(|| match (asked.master_capable, standing) {
+    let event = event.or_else(|| match standing {
         // Who may not become the master is no candidate.
-        (Some(false), Standing::Candidate) => {
+        Standing::Candidate if !around.master_capable => {
             notes.push("Demoting from master candidate".to_owned());
             Some(Event::Demote)
         }
-        (Some(true), Standing::Regular) if !old.master_capable && around.pool_has_room => {
+        Standing::Regular
+            if !old.may_be_master() && around.master_capable && around.pool_has_room =>
+        {
             Some(Event::Promote)
         }
         _ => None,
@@ -235,7 +246,7 @@ fn pool_notes(old: &Node, node: &Node, followers: usize, config: &Config) -> Vec
                 "Not enough master candidates (desired {wanted}, new value will be {left})"
             ));
         }
-        if node.role == NodeRole::Regular && node.master_capable && left < size {
+        if node.role == NodeRole::Regular && node.may_be_master() && left < size {
             notes.push(
                 "The pool of candidates has room: the watcher makes this node a candidate again; \
                  --master-capable no, or a smaller pool, prevents that"
@@ -255,7 +266,7 @@ fn pool_notes(old: &Node, node: &Node, followers: usize, config: &Config) -> Vec
 /// Nodes that could be candidates, without `old`.
 fn possible(old: &Node, config: &Config) -> usize {
     let able = |n: &&std::sync::Arc<Node>| {
-        n.master_capable
+        n.may_be_master()
             && n.name != old.name
             && !matches!(n.role, NodeRole::Drained | NodeRole::Offline)
     };
@@ -269,7 +280,8 @@ fn around(asked: &NodeSetParams, old: &Node, config: &Config) -> Around {
     let left = candidates(config).saturating_sub(1);
     let gap = Gap::of(left, possible(old, config), pool_size(config));
     Around {
-        master_capable: asked.master_capable.unwrap_or(old.master_capable),
+        master_capable: asked.master_capable.unwrap_or(old.master_capable)
+            && !asked.witness.unwrap_or(old.witness),
         pool_has_room: asked.master_candidate.is_none() && pool_has_room(config),
         gap: gap.filter(|_| !makes_up),
         primary_instances: primary_instances(config, old),
@@ -281,6 +293,13 @@ fn forbidden(node: &Node, illegal: Illegal) -> Exception {
     let name = &node.name;
     let (text, code) = match illegal {
         Illegal::IsMaster => (illegal.to_string(), ErrorCode::WrongInput),
+        Illegal::NotMasterCapable if node.witness => (
+            format!(
+                "Node {name} is a witness, cannot make it a master candidate; with --witness no too \
+                 it may be one"
+            ),
+            ErrorCode::WrongState,
+        ),
         Illegal::NotMasterCapable => (
             format!("Node {name} is not master capable, cannot make it a master candidate"),
             ErrorCode::WrongState,

@@ -94,6 +94,7 @@ impl LogicalUnit for NodeSetParams {
 fn may_demote(asked: &NodeSetParams) -> bool {
     asked.master_candidate == Some(false)
         || asked.master_capable == Some(false)
+        || asked.witness == Some(true)
         || asked.drained == Some(true)
         || asked.offline == Some(true)
 }

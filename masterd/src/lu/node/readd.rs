@@ -80,6 +80,7 @@ pub(super) fn renewed(
         secondary_ip,
         member: None,
         master_capable: asked.master_capable.unwrap_or(old.master_capable),
+        witness: asked.witness.unwrap_or(old.witness),
         vm_capable,
         powered: true,
         serial_no: old.serial_no + 1,

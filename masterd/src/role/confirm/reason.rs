@@ -287,7 +287,11 @@ impl Reason {
                 "start that master instead, or move the role: `gnt cluster master-failover`"
             }
             Self::NotConfigured { .. } => "run this on a master candidate",
-            Self::NoCandidate { .. } | Self::Witness { .. } => {
+            Self::Witness { .. } => {
+                "run this on a master candidate; while there is a master, `gnt node modify --witness no \
+                 -C yes` makes one of it"
+            }
+            Self::NoCandidate { .. } => {
                 "run this on a master candidate; `gnt node modify -C yes` makes one while there is a \
                  master"
             }

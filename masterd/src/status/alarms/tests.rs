@@ -68,6 +68,7 @@ fn well() -> ClusterStatus {
             CertificateStatus { owner: CertificateOwner::Authority, ends: year(30) },
         ],
         watcher_paused_until: None,
+        overridden: None,
         alarms: Vec::new(),
     }
 }
@@ -224,6 +225,14 @@ fn certificates_end() {
 fn what_operators_set_is_told_until_they_undo_it() {
     assert_eq!(after(|seen| seen.queue.as_mut().unwrap().drained = true), ["drained"]);
     assert_eq!(after(|seen| seen.watcher_paused_until = Some(NOW)), ["watcher-paused"]);
+    let cut = vec!["what n1.example may hold is cut".to_owned()];
+    let overridden = Overridden { at: NOW, node: "n3.example".parse().unwrap(), cut };
+    let mut seen = well();
+    seen.overridden = Some(overridden);
+    let found = alarms(&seen, &[]).remove(0);
+    assert_eq!((found.kind.as_str(), found.since), ("override-cut", Some(NOW)));
+    assert!(found.text.contains("n3.example") && found.text.contains("n1.example"), "{found:?}");
+    assert!(found.todo.contains("--override-seen"), "{found:?}");
 }
 
 #[test]

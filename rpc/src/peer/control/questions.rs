@@ -111,6 +111,9 @@ pub struct Purge {
     /// The member whose store goes. Nothing happens where there is no store; where that of another
     /// member is here, the question fails.
     pub member: u64,
+    /// Why the store is kept aside on its disk, where it is; it is wiped otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aside: Option<String>,
 }
 
 /// Parameters of `lead_and_hand_over`.

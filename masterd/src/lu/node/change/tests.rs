@@ -194,3 +194,39 @@ fn the_port_of_members_is_changed() {
     let same = asked("n2.example", r#", "peer_port": 1817"#);
     assert!(decided(&same, &config).unwrap().changes.is_empty());
 }
+
+#[test]
+fn a_witness_is_no_candidate_and_never_becomes_one_by_the_way() {
+    use NodeRole::{Candidate, Offline, Regular};
+    for (before, is_witness, fields, after) in [
+        (Regular, false, r#", "witness": true"#, Ok((Regular, true))),
+        (Candidate, false, r#", "witness": true, "force": true"#, Ok((Regular, true))),
+        (Candidate, false, r#", "witness": true"#, Err("would remain")),
+        (
+            Candidate,
+            false,
+            r#", "witness": true, "master_candidate": true"#,
+            Err("is no master candidate: ask for one"),
+        ),
+        (Regular, true, r#", "master_candidate": true"#, Err("is a witness, cannot make it")),
+        (Regular, true, r#", "master_candidate": true, "witness": false"#, Ok((Candidate, false))),
+        (Regular, true, r#", "witness": false"#, Ok((Candidate, false))),
+        (Regular, true, r#", "master_capable": true"#, Ok((Regular, true))),
+        (Offline, true, r#", "offline": false"#, Ok((Regular, true))),
+    ] {
+        let mut witness = node("n2.example", before);
+        witness.witness = is_witness;
+        let config = config(&[witness, node("n3.example", Regular)]);
+        match (decided(&asked("n2", fields), &config), after) {
+            (Ok(change), Ok(after)) => {
+                assert_eq!((change.node.role, change.node.witness), after, "{before:?} {fields}");
+            }
+            (Err(error), Err(told)) => {
+                assert!(error.to_string().contains(told), "{fields}: {error}");
+            }
+            (found, _) => panic!("{before:?} {fields}: {found:?}"),
+        }
+    }
+    let refused = decided(&asked("n1", r#", "witness": true"#), &config(&[])).unwrap_err();
+    assert!(refused.to_string().contains("The master cannot be a witness"), "{refused}");
+}

@@ -1,0 +1,109 @@
+//! The end of a member: its store is wiped, or kept aside where its history was cut.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::{Engine, EngineOptions, Resting};
+use model::Timestamp;
+use queue_format::store::{WipeError, keep_aside, wipe};
+use stdx::daemon::chain;
+
+use super::{Life, Next, Reigning, State};
+use crate::house::{Outcome, Seat};
+
+impl Life {
+    /// Wipes the store of a member that is none any more, or keeps it `aside` for this reason.
+    pub(super) async fn purge(
+        &self,
+        engine: &Arc<Engine>,
+        aside: Option<String>,
+        outcome: Outcome<()>,
+    ) -> State {
+        let member = engine.member();
+        if let Err(error) = engine.close().await {
+            tracing::warn!(%error, "the store that is to go did not close well");
+        }
+        self.followers.join().await;
+        let (data, now) = (self.options.layout.data(), self.clock.now_micros());
+        let options = self.engine_options(member);
+        let gone = stdx::aside(|| match aside {
+            Some(reason) => put_aside(&data, options, &reason, Timestamp::from_micros(now)),
+            None => wipe(&data),
+        });
+        let gone = gone.map_err(|error| chain(&error));
+        match &gone {
+            Ok(()) => tracing::warn!(member, "no member any more: its store is gone"),
+            Err(why) => tracing::error!(why, "the store of a member that is none any more stays"),
+        }
+        self.sit(Seat::Outside);
+        outcome.send(gone).unwrap_or(());
+        State::Outside
+    }
+
+    /// Ends a reign whose history a later master cut, and the member with it; the reign goes on
+    /// where another store is meant.
+    pub(super) async fn be_purged(
+        &self,
+        reigning: Reigning,
+        member: u64,
+        aside: Option<String>,
+        outcome: Outcome<()>,
+    ) -> Result<Reigning, Next> {
+        let here = reigning.commits.engine().map(|engine| engine.member());
+        if here != Some(member) {
+            let why = format!("here is a master with the store of {here:?}, not of {member}");
+            outcome.send(Err(why)).unwrap_or(());
+            return Ok(reigning);
+        }
+        let why = "a later master asks this member to begin anew";
+        match self.depose(reigning, why).await {
+            Next::Be(State::Standby(engine)) => {
+                Err(Next::Be(self.purge(&engine, aside, outcome).await))
+            }
+            other => Err(other),
+        }
+    }
+}
+
+fn put_aside(
+    data: &Path,
+    options: EngineOptions,
+    reason: &str,
+    now: Timestamp,
+) -> Result<(), WipeError> {
+    let member = options.member;
+    // What was acknowledged last may be in the log alone.
+    let tail = match Resting::open(data, options) {
+        Ok(resting) => resting.into_uncommitted(),
+        Err(error) => {
+            let why = chain(&error);
+            tracing::warn!(why, "the end of the log is kept as the journal has it");
+            BTreeMap::new()
+        }
+    };
+    if let Some(kept) = keep_aside(data, (&name_aside(now, member), reason), &tail)? {
+        tracing::warn!(member, reason, path = %kept.display(), "the store of a member is kept aside");
+    }
+    Ok(())
+}
+
+/// The name of what is kept aside, which sorts by time: `20261120-130509-member-3`.
+fn name_aside(now: Timestamp, member: u64) -> String {
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let told = now.to_string();
+    let (day, time) = told.split_once(' ').unwrap_or((&told, ""));
+    format!("{}-{}-member-{member}", digits(day), digits(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_by_time() {
+        let name = |seconds: i64| name_aside(Timestamp::from_micros(seconds * 1_000_000), 3);
+        assert_eq!(name(1_700_000_000), "20231114-221320-member-3");
+        assert!(name(1_700_000_000) < name(1_700_000_001));
+    }
+}

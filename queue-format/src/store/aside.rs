@@ -1,0 +1,274 @@
+//! Keeping a store aside: what a member held whose history was cut, for people to look at.
+//!
+//! The whole store moves to a directory of its own beside the new one, where it is a store again. Its
+//! header goes first, under a name that says where to: from then on there is no store in the data
+//! directory, and who finds that name moves the rest.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::header;
+use super::open::LOCK;
+use super::wipe::{WipeError, exists, is_neighbour, lock};
+use crate::disk::Disk as _;
+use crate::disk::real::RealDisk;
+use crate::key::Key;
+
+/// Directory of what is kept aside, below the data directory.
+pub const ASIDE: &str = "aside";
+
+/// Stores that are kept aside on one node; the oldest go. One is the rule, each is the size of a
+/// store, and who does not look for so many overrides is not going to.
+pub const ASIDE_MAX: usize = 3;
+
+/// Why a store was kept, beside it.
+const REASON: &str = "REASON";
+
+/// Where the documents are that only the log of the store has: nobody told it that they are committed.
+const TAIL: &str = "tail";
+
+/// What the name of the header begins with while the rest is moved; the name of the directory follows.
+const MOVING: &str = ".aside-";
+
+/// Who may look: there is the authority's key among it.
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Moves the store in `root` to `aside/NAME` below it, with a file that says why, and the documents of
+/// `tail` below `tail`, which only the log has; gives that directory. Nothing happens where there is no store. What was interrupted is finished first.
+///
+/// Names are to sort by age: of more than [`ASIDE_MAX`], the first ones are removed.
+///
+/// # Errors
+/// The store is in use, or something cannot be moved; the next attempt goes on from there.
+pub fn keep_aside(
+    root: &Path,
+    (name, reason): (&str, &str),
+    tail: &BTreeMap<Key, Bytes>,
+) -> Result<Option<PathBuf>, WipeError> {
+    finish(root)?;
+    let header = root.join(header::NAME);
+    if !exists(&header)? {
+        return Ok(None);
+    }
+    let held = lock(root)?;
+    let all = root.join(ASIDE);
+    let kept = all.join(name);
+    make_directory(&all)?;
+    make_directory(&kept)?;
+    write(&kept.join(REASON), format!("{reason}\n").as_bytes())?;
+    write_tail(&kept.join(TAIL), tail)?;
+    let disk = disk(root);
+    for directory in [&kept, &all] {
+        disk.sync_directory(directory).map_err(WipeError::of(directory))?;
+    }
+    let moving = root.join(format!("{MOVING}{name}"));
+    rename(&header, &moving)?;
+    disk.sync_directory(root).map_err(WipeError::of(root))?;
+    move_all(root, &moving, &kept)?;
+    drop(held);
+    remove_oldest(&all)?;
+    Ok(Some(kept))
+}
+
+/// Moves the rest of a store whose move was interrupted.
+pub(super) fn finish(root: &Path) -> Result<(), WipeError> {
+    let entries = match fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(WipeError::of(root)(error)),
+    };
+    for entry in entries {
+        let name = entry.map_err(WipeError::of(root))?.file_name();
+        let Some(to) = name.to_str().and_then(|name| name.strip_prefix(MOVING)) else { continue };
+        move_all(root, &root.join(&name), &root.join(ASIDE).join(to))?;
+    }
+    Ok(())
+}
+
+/// Moves everything that is the store's, and at the end its header, which makes it a store again.
+fn move_all(root: &Path, moving: &Path, kept: &Path) -> Result<(), WipeError> {
+    let disk = disk(root);
+    for entry in fs::read_dir(root).map_err(WipeError::of(root))? {
+        let entry = entry.map_err(WipeError::of(root))?;
+        let (name, path) = (entry.file_name(), entry.path());
+        if path != *moving && !is_neighbour(&name) {
+            rename(&path, &kept.join(&name))?;
+        }
+    }
+    // Of this process, or of one that is gone.
+    match fs::remove_file(kept.join(LOCK)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(WipeError::of(kept)(error));
+        }
+        Err(_) | Ok(()) => {}
+    }
+    let sync = |path: &Path| disk.sync_directory(path).map_err(WipeError::of(path));
+    sync(kept)?;
+    rename(moving, &kept.join(header::NAME))?;
+    sync(kept)?;
+    sync(root)
+}
+
+fn remove_oldest(all: &Path) -> Result<(), WipeError> {
+    let entries = fs::read_dir(all).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut paths: Vec<PathBuf> =
+        entries.map_err(WipeError::of(all))?.iter().map(fs::DirEntry::path).collect();
+    paths.sort();
+    let surplus = paths.len().saturating_sub(ASIDE_MAX);
+    for path in paths.iter().take(surplus) {
+        tracing::warn!(path = %path.display(), "the oldest store that was kept aside is removed");
+        fs::remove_dir_all(path).map_err(WipeError::of(path))?;
+    }
+    Ok(())
+}
+
+fn write_tail(directory: &Path, tail: &BTreeMap<Key, Bytes>) -> Result<(), WipeError> {
+    for (key, content) in tail {
+        let path = directory.join(key.as_str());
+        let parent = path.parent().unwrap_or(directory);
+        let made = DirBuilder::new().mode(DIRECTORY_MODE).recursive(true).create(parent);
+        made.map_err(WipeError::of(parent))?;
+        write(&path, content)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), WipeError> {
+    let written = || {
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(true).mode(FILE_MODE);
+        let mut file = options.open(path)?;
+        file.write_all(content)?;
+        file.sync_all()
+    };
+    written().map_err(WipeError::of(path))
+}
+
+/// Renames what must not replace anything.
+fn rename(from: &Path, to: &Path) -> Result<(), WipeError> {
+    let renamed = renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE);
+    renamed.map_err(|errno| WipeError::of(from)(errno.into()))
+}
+
+fn make_directory(path: &Path) -> Result<(), WipeError> {
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(WipeError::of(path)(error)),
+        Err(_) | Ok(()) => Ok(()),
+    }
+}
+
+fn disk(root: &Path) -> RealDisk {
+    RealDisk::new(root.to_owned(), 0, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{AtRest, Callbacks, Store, StoreOptions, wipe};
+    use crate::{Change, Epoch};
+
+    fn options() -> StoreOptions {
+        StoreOptions { segment_bytes: 256 << 10, ..StoreOptions::default() }
+    }
+
+    fn key() -> Key {
+        Key::parse("config/authority").unwrap()
+    }
+
+    /// A store that holds one document.
+    fn make(root: &Path) {
+        let store = Store::open(root, options()).unwrap();
+        let epoch = Epoch { term: 1, node: 1 };
+        let committer = store.start(epoch, Callbacks::new(|_: Vec<()>, _| {})).unwrap();
+        committer.submit(vec![Change::Put { key: key(), content: "secret".into() }], ()).unwrap();
+        committer.close().unwrap();
+    }
+
+    fn tail() -> BTreeMap<Key, Bytes> {
+        let key = |name: &str| Key::parse(name).unwrap();
+        [(key("queue/job-7"), "late".into()), (key("ipam"), "x".into())].into()
+    }
+
+    fn names(path: &Path) -> Vec<String> {
+        let entries = fs::read_dir(path).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn assert_kept(kept: &Path) {
+        assert_eq!(fs::read_to_string(kept.join(REASON)).unwrap(), "cut\n");
+        let store = Store::open(kept, options()).unwrap();
+        assert_eq!(store.read(&key()).unwrap().as_deref(), Some(&b"secret"[..]));
+    }
+
+    #[test]
+    fn what_is_kept_aside_is_a_store_and_survives_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        assert_eq!(keep_aside(root, ("1-member-2", "cut"), &tail()).unwrap(), None);
+        make(root);
+        fs::create_dir(root.join("node")).unwrap();
+        let kept = keep_aside(root, ("1-member-2", "cut"), &tail()).unwrap().unwrap();
+        assert_eq!(kept, root.join("aside/1-member-2"));
+        assert_eq!(names(root), ["aside", "node"]);
+        assert!(AtRest::read(root).unwrap().is_none());
+        make(root);
+        let all: Vec<_> = Store::open(root, options()).unwrap().scan("").unwrap().collect();
+        assert_eq!(all.len(), 1, "what is kept aside is no key");
+        wipe(root).unwrap();
+        assert_eq!(names(root), ["aside", "node"]);
+        assert_kept(&kept);
+        assert_eq!(fs::read_to_string(kept.join("tail/queue/job-7")).unwrap(), "late");
+    }
+
+    #[test]
+    fn a_move_is_finished_wherever_it_was_interrupted() {
+        let whole = {
+            let dir = tempfile::tempdir().unwrap();
+            make(dir.path());
+            names(dir.path())
+        };
+        let parts: Vec<_> = whole.iter().filter(|name| *name != header::NAME).collect();
+        for moved in 0..=parts.len() {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path();
+            make(root);
+            let kept = root.join("aside/1-member-2");
+            fs::create_dir_all(&kept).unwrap();
+            write(&kept.join(REASON), b"cut\n").unwrap();
+            fs::rename(root.join(header::NAME), root.join(".aside-1-member-2")).unwrap();
+            for name in &parts[..moved] {
+                fs::rename(root.join(name), kept.join(name)).unwrap();
+            }
+            assert!(AtRest::read(root).unwrap().is_none());
+            // As a start of the daemon does.
+            wipe(root).unwrap();
+            assert_eq!(names(root), ["aside"]);
+            assert_kept(&kept);
+        }
+    }
+
+    #[test]
+    fn only_the_newest_are_kept_and_none_that_is_in_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        for number in 1..=5 {
+            make(root);
+            let _kept =
+                keep_aside(root, (&format!("{number}-member-2"), "cut"), &tail()).unwrap().unwrap();
+        }
+        assert_eq!(names(&root.join(ASIDE)), ["3-member-2", "4-member-2", "5-member-2"]);
+        let open = Store::open(root, options()).unwrap();
+        assert!(keep_aside(root, ("6-member-2", "cut"), &tail()).is_err());
+        drop(open);
+    }
+}

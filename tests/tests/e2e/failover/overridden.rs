@@ -1,0 +1,165 @@
+//! One node that goes on without the others, by an operator's will, and what becomes of them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tests::candidates::{LONG, is_master, refusal};
+use tests::cluster::{Cluster, Host, MASTER};
+use tests::run::wait_for;
+
+use super::three;
+
+const OVERRIDE: &str = "cluster master-failover --no-voting --yes-do-it";
+
+/// Distance of ids that are given after an override from those before.
+const FAR: u64 = 1_000_000_000;
+
+/// A job that has ended, with all that comes of it.
+fn done(cluster: &Cluster) -> u64 {
+    let id = cluster.submit("debug delay 0");
+    cluster.wait_for_status(id, "success");
+    id
+}
+
+/// Makes a node the master against all; what it says.
+fn overridden(cluster: &mut Cluster, host: &Host) -> String {
+    let taken = cluster.gnt_on(host, OVERRIDE);
+    let told = taken.ok().to_owned();
+    assert!(told.contains(&format!("{} is the master, in epoch", host.name)), "{taken:#?}");
+    assert!(told.contains("it goes on whatever the others hold"), "{taken:#?}");
+    cluster.master = host.clone();
+    told
+}
+
+/// What a machine keeps aside.
+fn aside(host: &Host) -> Vec<PathBuf> {
+    let entries = fs::read_dir(host.layout().data().join("aside")).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+fn assert_aside(host: &Host, job: u64) {
+    let kept = aside(host);
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    let reason = fs::read_to_string(kept[0].join("REASON")).unwrap();
+    assert!(reason.contains(&host.name) && reason.contains("since the override"), "{reason}");
+    assert!(kept[0].join("store.json").exists());
+    let key = format!("queue/job-{job}");
+    // Who is alone may not have been told that it was committed.
+    let holds = kept[0].join(&key).exists() || kept[0].join("tail").join(&key).exists();
+    assert!(holds, "what was cut is there");
+}
+
+/// The alarms of the master's kind, if any.
+fn alarm(cluster: &Cluster) -> Option<Value> {
+    let status: Value = serde_json::from_str(&cluster.gnt("cluster status --json").stdout).unwrap();
+    let alarms = status["alarms"].as_array().unwrap();
+    alarms.iter().find(|alarm| alarm["kind"] == "override-cut").cloned()
+}
+
+fn restart(cluster: &Cluster, host: &Host) {
+    cluster.start_agent(host);
+    cluster.start_masterd(host);
+}
+
+#[test]
+fn a_lone_survivor_goes_on_and_the_others_begin_anew() {
+    let (mut cluster, n2, n3) = three();
+    let n1 = cluster.master.clone();
+    let known = done(&cluster);
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+    // The others go on without it, and are lost.
+    cluster.kill_host(&n3);
+    let lost = done(&cluster);
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    for host in [&n1, &n2] {
+        cluster.kill_host(host);
+    }
+    restart(&cluster, &n3);
+    let refused = cluster.gnt_on(&n3, "cluster master-failover");
+    assert!(refused.stdout.contains("--no-voting --yes-do-it"), "{refused:#?}");
+    let refused = cluster.gnt_on(&n3, "cluster master-failover --no-voting");
+    assert!(refused.failed(13).contains("acknowledged jobs among it"), "{refused:#?}");
+    let dry = cluster.gnt_on(&n3, "cluster master-failover --no-voting --dry-run");
+    assert!(dry.ok().contains("may be lost: n1.example did not answer"), "{dry:#?}");
+    assert!(refusal(&n3).is_some(), "nothing was done");
+
+    let told = overridden(&mut cluster, &n3);
+    for wanted in ["overridden: 1 of 3 voters", "may be lost: n2.example did not answer"] {
+        assert!(told.contains(wanted), "{told}");
+    }
+    assert_eq!(cluster.status(known), "success");
+    let next = done(&cluster);
+    assert!(next > lost + FAR - 10, "{next} might have been given");
+    let raised = alarm(&cluster).expect("an alarm");
+    assert!(raised["text"].as_str().unwrap().contains("n2.example"), "{raised}");
+
+    // Back, they take part again with what it has.
+    for host in [&n1, &n2] {
+        restart(&cluster, host);
+    }
+    for host in [&n1, &n2] {
+        cluster.wait_for_standby(host, &n3.name);
+    }
+    cluster.wait_for_votes(&n1, 3);
+    for host in [&n1, &n2] {
+        assert_aside(host, lost);
+        assert!(!host.layout().data().join(format!("queue/job-{lost}")).exists());
+    }
+    assert!(aside(&n3).is_empty());
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+    let _clean = cluster.gnt("cluster verify").ok();
+    assert!(alarm(&cluster).is_some(), "until somebody looks");
+    let _seen = cluster.gnt("cluster modify --override-seen").ok();
+    assert_eq!(alarm(&cluster), None);
+
+    // All is as before.
+    cluster.fail_over(&n1);
+    assert!(done(&cluster) > next);
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+}
+
+#[test]
+fn of_two_nodes_the_other_one_goes_on() {
+    let (mut cluster, hosts) = Cluster::begin_with_candidates(2);
+    let (n1, n2) = (cluster.master.clone(), hosts[0].clone());
+    let known = done(&cluster);
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    cluster.kill_host(&n1);
+    overridden(&mut cluster, &n2);
+    assert_eq!(cluster.status(known), "success");
+    let next = done(&cluster);
+    assert!(next > known + FAR - 10, "{next}");
+    // From the dark, both together go on; the old one knows nothing of it until it is told.
+    cluster.kill_host(&n2);
+    restart(&cluster, &n1);
+    wait_for("its word", LONG, || refusal(&n1));
+    restart(&cluster, &n2);
+    cluster.wait_for_master(&n2);
+    cluster.wait_for_standby(&n1, &n2.name);
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    assert_aside(&n1, known);
+    assert_eq!(done(&cluster), next + 1);
+}
+
+#[test]
+fn a_master_that_lives_begins_anew_once_it_is_heard_again() {
+    let (mut cluster, hosts) = Cluster::begin_with_candidates(2);
+    let (n1, n2) = (cluster.master.clone(), hosts[0].clone());
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    // The other one follows no more, and the master goes on alone.
+    cluster.kill_masterd(&n2);
+    let lost = done(&cluster);
+    cluster.signal_masterd(&n1, Signal::SIGSTOP);
+    cluster.start_masterd(&n2);
+    cluster.wait_for_standby(&n2, MASTER);
+    overridden(&mut cluster, &n2);
+    let next = done(&cluster);
+    cluster.signal_masterd(&n1, Signal::SIGCONT);
+    cluster.wait_for_standby(&n1, &n2.name);
+    assert!(!is_master(&n1));
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    assert_aside(&n1, lost);
+    assert_eq!(done(&cluster), next + 1);
+}

@@ -1,0 +1,84 @@
+//! Two nodes that can be master, and a third one that votes and cannot.
+
+use tests::candidates::{LONG, is_master, refusal, role_check};
+use tests::cluster::{Cluster, Host, MASTER};
+use tests::run::wait_for;
+
+/// A master, another candidate, and a witness; all three vote.
+fn with_witness() -> (Cluster, Host, Host) {
+    let (cluster, mut hosts) = Cluster::begin_with_candidates(2);
+    let (n2, n3) = (hosts.remove(0), cluster.host("n3"));
+    cluster.enrol(&n3);
+    let _witness = cluster.gnt("node modify --witness yes n3.example").ok();
+    cluster.start_masterd(&n3);
+    cluster.wait_for_votes(&n2, 3);
+    (cluster, n2, n3)
+}
+
+fn listed(cluster: &Cluster) -> Vec<String> {
+    let listed = cluster.gnt("node list --no-headers --separator=: -o name,role,witness");
+    listed.ok().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_other_one_is_master_without_an_override() {
+    let (mut cluster, n2, n3) = with_witness();
+    let n1 = cluster.master.clone();
+    let wanted = ["n1.example:M:N", "n2.example:C:N", "n3.example:R:Y"];
+    assert_eq!(listed(&cluster), wanted);
+    cluster.wait_for_standby(&n3, MASTER);
+    let last = cluster.submit("debug delay 0");
+    cluster.wait_for_status(last, "success");
+    cluster.kill_host(&n1);
+
+    // Not the witness.
+    for words in ["", " --no-voting --yes-do-it", " --to n3.example"] {
+        let host = if words.contains("--to") { &n2 } else { &n3 };
+        let refused = cluster.gnt_on(host, &format!("cluster master-failover{words}"));
+        assert_eq!(refused.code(), 1, "{refused:?}");
+        assert!(refused.stdout.contains("n3.example is a witness"), "{refused:#?}");
+        assert!(refused.stdout.contains("--witness no -C yes"), "{refused:#?}");
+    }
+    assert!(!is_master(&n3) && refusal(&n3).is_some());
+
+    cluster.fail_over(&n2);
+    assert_eq!(cluster.status(last), "success");
+    assert_eq!(cluster.submit("debug delay 0"), last + 1);
+    cluster.wait_for_standby(&n3, &n2.name);
+    cluster.start_agent(&n1);
+    cluster.start_masterd(&n1);
+    cluster.wait_for_standby(&n1, &n2.name);
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+    let _clean = cluster.gnt("cluster verify").ok();
+}
+
+#[test]
+fn who_is_no_witness_any_more_votes_no_more_and_holds_nothing() {
+    let (cluster, n2, n3) = with_witness();
+    for (words, why) in [
+        ("--witness yes n1.example", "The master cannot be a witness"),
+        ("-C yes n3.example", "n3.example is a witness, cannot make it a master candidate"),
+        ("--witness yes -C yes n2.example", "A witness is no master candidate"),
+    ] {
+        let refused = cluster.gnt(&format!("node modify {words}"));
+        assert!(refused.failed(1).contains(why), "{refused:#?}");
+    }
+    let _drained = cluster.gnt("node modify -D yes n3.example").ok();
+    cluster.wait_for_votes(&n2, 1);
+    wait_for("the store of the witness to go", LONG, || {
+        refusal(&n3).filter(|told| told.contains("no master candidate"))
+    });
+    // Back, it is invited again; the pool has no room for it.
+    let _two = cluster.gnt("cluster modify -C 2").ok();
+    let _back = cluster.gnt("node modify -D no n3.example").ok();
+    cluster.wait_for_votes(&n2, 3);
+    // From a witness to a candidate in one step, and back.
+    let _three = cluster.gnt("cluster modify -C 3").ok();
+    let _candidate = cluster.gnt("node modify --witness no -C yes n3.example").ok();
+    let _voters = wait_for("three", LONG, || role_check(&n3).filter(|all| all.voters == "3 of 3"));
+    assert_eq!(listed(&cluster)[2], "n3.example:C:N");
+    let _witness = cluster.gnt("node modify --witness yes --force n3.example").ok();
+    assert_eq!(listed(&cluster)[2], "n3.example:R:Y");
+    cluster.wait_for_votes(&n2, 3);
+    let _clean = cluster.gnt("cluster verify").ok();
+}
