@@ -231,6 +231,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "what an interruption leaves")]
     fn a_move_is_finished_wherever_it_was_interrupted() {
         let whole = {
             let dir = tempfile::tempdir().unwrap();

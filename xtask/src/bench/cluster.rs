@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use luxi::client::{Client, ClientError};
+use luxi::method::GantryClusterStatus;
+use model::cluster_status::ProcessSeat;
 
 mod nodes;
 
@@ -141,15 +143,26 @@ impl Cluster {
         self.stage.kill(&self.daemon);
     }
 
-    /// A connection to the master.
+    /// A connection to the master, and not to a standby that would pass on to one.
     ///
     /// # Errors
     /// It is none, or is not there.
-    pub fn connect(&self) -> Result<Client, ClientError> {
+    pub fn connect(&self) -> Result<Client, ClusterError> {
         let mut client = Client::connect(&self.socket())?;
-        let names = luxi::method::Fields::from(["cluster_name"]);
-        client.call(&luxi::method::QueryConfigValues { names })?;
-        Ok(client)
+        match client.call(&GantryClusterStatus {})?.seat {
+            ProcessSeat::Master => Ok(client),
+            other => Err(ClusterError::Client(format!("masterd is no master but {other:?}"))),
+        }
+    }
+
+    /// Whether `masterd` follows the master `of`.
+    #[must_use]
+    pub fn follows(&self, of: &str) -> bool {
+        let status = || Client::connect(&self.socket())?.call(&GantryClusterStatus {});
+        status().is_ok_and(|status| {
+            let master = status.master.is_some_and(|master| master.node.as_str() == of);
+            status.seat == ProcessSeat::Standby && master
+        })
     }
 
     /// The master's socket.

@@ -42,6 +42,7 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     drop(alone);
     moves::planned(&nodes, setting, report)?;
     moves::after_kill(&nodes, setting, report)?;
+    moves::automatic(&nodes, setting, report)?;
     moves::catch_up(&nodes, setting, report)?;
     Ok(())
 }

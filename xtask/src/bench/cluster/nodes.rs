@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use luxi::client::{Client, ClientError};
+use luxi::client::Client;
 use luxi::method::GantryMasterFailover;
 use model::layout::PEER_PORT;
 use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
@@ -88,10 +88,16 @@ impl Nodes {
             node.join(first)?;
         }
         for node in others {
-            let follows = || node.cluster.connect().is_err_and(|told| names(&told, &first.name));
+            let follows = || node.cluster.follows(&first.name);
             first.cluster.stage.wait_until("a standby", SOON, follows)?;
         }
         self.wait_for_voters(1)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.nodes.len()
     }
 
     /// One of them, counted from zero.
@@ -236,11 +242,6 @@ impl Node {
         master.cluster.gnt(&["node", "add", &self.name, "--secret", &token])?;
         self.cluster.launch()
     }
-}
-
-/// Whether a refusal says that this node is the master.
-fn names(told: &ClientError, master: &str) -> bool {
-    stdx::daemon::chain(told).contains(&format!("connect to node '{master}'"))
 }
 
 fn token(printed: &Path) -> Option<String> {

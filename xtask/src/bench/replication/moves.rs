@@ -58,6 +58,44 @@ pub(super) fn after_kill(
     Ok(())
 }
 
+/// The master killed, again and again, and nobody who says anything; until another takes the first
+/// submission.
+pub(super) fn automatic(
+    nodes: &Nodes,
+    setting: &Setting,
+    report: &mut Report,
+) -> Result<(), ClusterError> {
+    let mut times = Vec::new();
+    let mut master = 0;
+    nodes.node(master).gnt(&["cluster", "modify", "--auto-failover", "yes"])?;
+    for _ in 0..moves(setting) {
+        let others: Vec<usize> = (0..nodes.count()).filter(|at| *at != master).collect();
+        nodes.wait_for_voters(others[0])?;
+        nodes.node(master).run_jobs(1)?;
+        let begun = Instant::now();
+        nodes.node(master).abandon();
+        let next = loop {
+            if let Some(next) = others.iter().find(|at| submits(nodes.node(**at))) {
+                break *next;
+            }
+            if begun.elapsed() > SOON {
+                return Err(ClusterError::Failover("nobody takes the role".to_owned()));
+            }
+            pause();
+        };
+        times.push(begun.elapsed());
+        nodes.node(master).launch()?;
+        master = next;
+    }
+    nodes.node(master).gnt(&["cluster", "modify", "--auto-failover", "no"])?;
+    if master != 0 {
+        nodes.wait_for_voters(0)?;
+        nodes.fail_over_to(0)?;
+    }
+    tell("replication.failover_automatic", times, 3_000.0, report);
+    Ok(())
+}
+
 /// Has a node take the role; the time until it took a submission.
 fn fail_over(nodes: &Nodes, to: usize) -> Result<Duration, ClusterError> {
     let begun = Instant::now();
