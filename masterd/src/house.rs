@@ -16,7 +16,7 @@ use engine::{AnswerError, Engine, Standing};
 use model::NodeName;
 use model::role_check::{RoleRequest, RoleTaken};
 use parking_lot::RwLock;
-use queue_format::{Epoch, Health, Key};
+use queue_format::{Epoch, FileError, Health, Key};
 use rpc::peer::control::{
     AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerPosition, PeerRole,
     PeerState, Purge, TakeOver,
@@ -25,6 +25,7 @@ use rpc::peer::{
     ControlService, EngineService, Gate, Hello, Here, PeerFailure, PeerRefusal, Purpose,
     RefusalReason, StoreId,
 };
+use serde::de::DeserializeOwned;
 use stdx::file_system::Space;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -260,17 +261,33 @@ impl House {
 
 /// The newest role entry of the store, committed or not. Reads a file where the log has none.
 fn newest_role(seat: &Seat) -> Result<Option<PeerRole>, String> {
-    let key = Key::parse(model::document::ROLE).expect("the name of a document is a key");
-    let content = match seat {
-        Seat::Outside => return Ok(None),
-        Seat::Standby(engine) => engine.newest(&key),
-        Seat::Master { commits, .. } => match commits.engine() {
-            Some(engine) => engine.newest(&key),
-            None => commits.reader().read(&key),
-        },
+    let name = model::document::ROLE;
+    let role = match (seat, seat.engine()) {
+        (_, Some(engine)) => newest(&engine, name)?,
+        (Seat::Master { commits, .. }, None) => read(name, |key| commits.reader().read(key))?,
+        (Seat::Outside | Seat::Standby(_), None) => None,
     };
-    let content = content.map_err(|error| stdx::daemon::chain(&error))?;
-    content.map(|content| word::role(&content)).transpose()
+    Ok(role.map(word::role))
+}
+
+/// The document `name` as the log has it, committed or not. Reads a file where the log has none.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn newest<T: DeserializeOwned>(
+    engine: &Engine,
+    name: &str,
+) -> Result<Option<T>, String> {
+    read(name, |key| engine.newest(key))
+}
+
+fn read<T: DeserializeOwned>(
+    name: &str,
+    read: impl FnOnce(&Key) -> Result<Option<Bytes>, FileError>,
+) -> Result<Option<T>, String> {
+    let key = Key::parse(name).expect("the name of a document is a key");
+    let content = read(&key).map_err(|error| stdx::daemon::chain(&error))?;
+    content.map(|content| word::document(name, &content)).transpose()
 }
 
 impl Gate for House {

@@ -19,11 +19,10 @@ use model::cluster_status::{
 use model::node::NodeRole;
 use model::role_check::RoleTaken;
 use model::{JobStatus, Timestamp, document};
-use queue_format::{Backlog, Epoch, Fill, Health, Key, Position};
-use serde::de::DeserializeOwned;
+use queue_format::{Backlog, Epoch, Fill, Health, Position};
 use stdx::Clock;
 
-use crate::house::{House, Seat};
+use crate::house::{self, House, Seat};
 use crate::lu::World;
 
 /// What the process is, as its clients are told.
@@ -218,7 +217,10 @@ async fn of_standby(
 ) {
     let reading = Arc::clone(engine);
     let read = move || {
-        (newest::<Role>(&reading, document::ROLE), newest::<Cluster>(&reading, document::CLUSTER))
+        // What does not read is told by others.
+        let role = house::newest::<Role>(&reading, document::ROLE);
+        let cluster = house::newest::<Cluster>(&reading, document::CLUSTER);
+        (role.ok().flatten(), cluster.ok().flatten())
     };
     let (role, cluster) = stdx::apart(read).await.unwrap_or_default();
     seen.auto_failover = cluster.as_ref().map(|cluster| cluster.auto_failover);
@@ -241,12 +243,6 @@ async fn of_standby(
         None => engine.health(),
     };
     seen.store = Some(store(&health, standing.applied, backlog, fill, seen.now));
-}
-
-/// A document as the log has it, committed or not; none where it does not read, which others tell.
-fn newest<T: DeserializeOwned>(engine: &Engine, name: &str) -> Option<T> {
-    let key = Key::parse(name).expect("the name of a document is a key");
-    serde_json::from_slice(&engine.newest(&key).ok()??).ok()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use model::cluster::Role;
 use queue_format::{Epoch, Health};
 use rpc::peer::control::{PeerPosition, PeerRole, PeerState};
 use rpc::peer::{PeerFailure, StoreId};
+use serde::de::DeserializeOwned;
 
 /// Whether a question that changes the member is obeyed which is asked under `asked`: not where this
 /// member knows of a later epoch, by its vote or by a role entry. A vote counts before anyone is
@@ -31,15 +32,18 @@ pub(super) fn may_purge(member: u64, here: StoreId) -> Result<(), PeerFailure> {
     }
 }
 
-/// The role entry in the document `config/role`.
+/// The document `name` that is written so.
 ///
 /// # Errors
-/// The document cannot be read.
-pub(super) fn role(content: &[u8]) -> Result<PeerRole, String> {
-    let role: Role = serde_json::from_slice(content)
-        .map_err(|error| format!("document `{}`: {error}", model::document::ROLE))?;
+/// It does not read.
+pub(super) fn document<T: DeserializeOwned>(name: &str, content: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(content).map_err(|error| format!("document `{name}`: {error}"))
+}
+
+/// A role entry, as other members are told.
+pub(super) fn role(role: Role) -> PeerRole {
     let Role { master, term, node, since: _ } = role;
-    Ok(PeerRole { master, epoch: Epoch { term, node } })
+    PeerRole { master, epoch: Epoch { term, node } }
 }
 
 /// What the store's health makes of `state`.
@@ -115,9 +119,10 @@ mod tests {
     #[test]
     fn role_entries() {
         let content = br#"{"master":"n1","term":3,"node":7,"since":[1700000000,0]}"#;
-        let read = role(content).unwrap();
+        let read = role(document("config/role", content).unwrap());
         assert_eq!((read.master.as_str(), read.epoch), ("n1", epoch(3, 7)));
-        assert!(role(b"{}").unwrap_err().starts_with("document `config/role`"));
+        let wrong = document::<Role>("config/role", b"{}").unwrap_err();
+        assert!(wrong.starts_with("document `config/role`"), "{wrong}");
     }
 
     #[test]

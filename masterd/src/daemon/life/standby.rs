@@ -7,13 +7,12 @@ use engine::{Engine, LEASE_MS, Standing};
 use model::cluster::Role;
 use model::document;
 use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
-use queue_format::Key;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::{Life, Next, STEP_MAX, State};
 use crate::daemon::load;
 use crate::daemon::taker::Take;
-use crate::house::{Errand, Outcome, Seat};
+use crate::house::{self, Errand, Outcome, Seat};
 use crate::role::automatic;
 use crate::role::confirm::Attempt;
 
@@ -102,7 +101,10 @@ impl Life {
             return false;
         }
         let config = stdx::aside(|| load::config(&engine.reader()));
-        let is_wanted = config.is_ok_and(|config| config.cluster.auto_failover);
+        let is_wanted = config.is_ok_and(|config| {
+            let may_be = config.nodes.get(self.me()).is_some_and(|node| node.may_be_master());
+            config.cluster.auto_failover && may_be
+        });
         let pause = if is_wanted { START_AGAIN } else { ASK_PARAMETER_AGAIN };
         following.pause_until = Instant::now() + pause;
         is_wanted
@@ -209,12 +211,8 @@ fn every(pause: Duration) -> Interval {
 
 /// The newest role entry in the log, committed or not.
 pub(in crate::daemon) fn newest_role(engine: &Engine) -> Option<Role> {
-    let key = Key::parse(document::ROLE).expect("keys of documents are good keys");
-    let found = stdx::aside(|| engine.newest(&key));
-    let content =
-        found.inspect_err(|error| tracing::error!(%error, "cannot read who is master")).ok()??;
-    let read = serde_json::from_slice(&content);
-    read.inspect_err(|error| tracing::error!(%error, "cannot read who is master")).ok()
+    let found = stdx::aside(|| house::newest(engine, document::ROLE));
+    found.inspect_err(|error| tracing::error!(error, "cannot read who is master")).ok()?
 }
 
 /// Leads for as long as it takes to commit what is held, and hands over to `to`.
