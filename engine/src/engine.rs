@@ -190,6 +190,10 @@ impl Engine {
     /// See [`ProposeError`], which says whether anything happened.
     pub async fn propose(&self, epoch: Epoch, batch: Batch) -> Result<Position, ProposeError> {
         let _alone = self.proposing.lock().await;
+        if self.position().epoch != epoch {
+            // What its predecessors left may not be applied yet: a move would not find its file.
+            return Err(ProposeError::Refused);
+        }
         let encoded = self.recorder.resolve(batch)?.encode();
         let limit = self.recorder.entry_bytes_max();
         if encoded.len() > limit {

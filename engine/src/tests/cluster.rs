@@ -11,7 +11,9 @@ use queue_format::{Batch, Change, Epoch, Position};
 use tempfile::TempDir;
 
 use super::{SOON, files, key, store_options};
-use crate::{Answer, Engine, EngineOptions, Link, MembersChange, PeerError, Peers, ProposeError};
+use crate::{
+    Answer, Engine, EngineOptions, Link, MembersChange, PeerError, Peers, ProposeError, Standing,
+};
 
 #[derive(Debug, Default)]
 struct Wires {
@@ -133,6 +135,16 @@ impl Cluster {
             self.caught_up(leader, member).await;
         }
         self.engine(leader).change_members(MembersChange::SetVoters(voters)).await.unwrap();
+    }
+
+    /// Waits until `member` leads and takes proposals, in the epoch that is returned.
+    pub(super) async fn leads(&self, member: u64) -> Epoch {
+        let ready = |standing: &Standing| {
+            standing.takes_proposals().is_some_and(|epoch| standing.applied.epoch == epoch)
+        };
+        let (leads, standing) = self.engine(member).wait_for(SOON, ready).await;
+        assert!(leads, "{standing:?}");
+        standing.leads.unwrap()
     }
 
     /// Waits until `member` has applied what `leader` has.

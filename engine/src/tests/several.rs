@@ -140,11 +140,7 @@ async fn leadership_is_handed_over_to_who_can_lead_only() {
     cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();
     cluster.heal();
     one.hand_over(2, SOON).await.unwrap();
-    let two = cluster.engine(2);
-    let (leads, standing) =
-        two.wait_for(SOON, |standing| standing.takes_proposals().is_some()).await;
-    assert!(leads, "{standing:?}");
-    let later: Epoch = standing.leads.unwrap();
+    let (two, later) = (cluster.engine(2), cluster.leads(2).await);
     cluster.put(2, later, ("queue/serial", "2")).await.unwrap();
     drop((one, two));
     assert_eq!(cluster.same_files(2).await["queue/serial"], "2");
@@ -162,13 +158,9 @@ async fn of_two_members_the_other_one_leads_after_a_change_of_voters() {
     assert!(one.wait_for(SOON, heard).await.0);
     // It follows, and comes to vote for that.
     one.hand_over(2, SOON).await.unwrap();
-    let two = cluster.engine(2);
-    let (leads, standing) =
-        two.wait_for(SOON, |standing| standing.takes_proposals().is_some()).await;
-    assert!(leads, "{standing:?}");
-    assert_eq!(standing.members.voters, [1, 2].into());
+    let (two, later) = (cluster.engine(2), cluster.leads(2).await);
+    assert_eq!(two.standing().members.voters, [1, 2].into());
     two.change_members(MembersChange::SetVoters([2].into())).await.unwrap();
-    let later = standing.leads.unwrap();
     // Without the other one it goes on.
     cluster.cut(1);
     cluster.put(2, later, ("queue/serial", "1")).await.unwrap();
