@@ -49,7 +49,7 @@ fn a_second_master_is_turned_away() {
     let second = run(cluster.masterd());
     let pid = cluster.master_pid().unwrap().to_string();
     assert!(second.failed(2).contains(&pid), "it names the first, {pid}: {second:?}");
-    assert!(second.stderr.contains("queue/lock"), "{second:?}");
+    assert!(second.stderr.contains("masterd.lock"), "{second:?}");
     let _goes_on = cluster.gnt("debug delay 0").ok();
     let again = cluster.gnt("cluster init other.example --node-name n9.example");
     assert!(!again.failed(2).is_empty(), "{again:?}");
