@@ -26,7 +26,9 @@ use uuid::Uuid;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::peers::PeerBook;
-use crate::role::confirm::{AgentSays, Asked, Attempt, Question, Silence, StoreSays, Waivers};
+use crate::role::confirm::{
+    AgentSays, Asked, Attempt, Question, Silence, StoreSays, Waivers, confirm,
+};
 
 /// Questions under way at the same time. Each holds a connection, so few enough for the files of a
 /// process; and enough that a cluster of a hundred nodes, all of which are silent, is asked in one
@@ -46,6 +48,9 @@ pub struct Asker {
     pub book: PeerBook,
     /// How long each answer is waited for.
     pub limit: Duration,
+    /// How long all answers are waited for where enough are there to go on: a machine that is dead
+    /// does not say so, and everybody waits for the new master.
+    pub patience: Duration,
     /// Counts questions.
     pub metrics: Arc<Metrics>,
 }
@@ -65,7 +70,8 @@ impl Asker {
         (agents, book): (Client, PeerBook),
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { me, cluster_uuid, agents, book, limit: TimeClass::Urgent.limit(), metrics }
+        let limit = TimeClass::Urgent.limit();
+        Self { me, cluster_uuid, agents, book, limit, patience: limit, metrics }
     }
 
     async fn agent(&self, node: &Node, epoch: Epoch) -> Result<AgentSays, Silence> {
@@ -104,8 +110,8 @@ impl Asker {
 /// Asks the agents of all nodes, those that are offline too, and `masterd` of all members; of this
 /// node's own `masterd` it is known what it says: `own`, which also tells whose word counts.
 ///
-/// Takes as long as the slowest answer, at most [`Asker::limit`] for each `QUESTIONS_AT_ONCE`
-/// questions. May be dropped at any await: then nobody is asked any more.
+/// Takes as long as the slowest answer, or [`Asker::patience`] if the taker may go on by what is there
+/// then; at most [`Asker::limit`] for each `QUESTIONS_AT_ONCE` questions. May be dropped at any await: then nobody is asked any more.
 pub async fn ask(
     asker: &Asker,
     config: &Config,
@@ -114,20 +120,25 @@ pub async fn ask(
     own: &PeerPosition,
 ) -> Question {
     let seats = members::Seats::of(config, &asker.me, own);
-    let asked = |node: &Arc<Node>| Asked {
-        name: node.name.clone(),
-        role: node.role,
-        member: seats.member(node),
-        agent: Err(answers::late(asker.limit)),
-        store: None,
+    let asked = |node: &Arc<Node>| {
+        let member = seats.member(node);
+        Asked {
+            name: node.name.clone(),
+            role: node.role,
+            agent: Err(answers::late(asker.patience)),
+            store: member.map(|_| Err(answers::late(asker.patience))),
+            member,
+        }
     };
-    let mut nodes: Vec<Asked> = config.nodes.values().map(asked).collect();
+    let nodes: Vec<Asked> = config.nodes.values().map(asked).collect();
+    let (taker, next_member) = (asker.me.clone(), config.cluster.next_node_id);
+    let mut question = Question { attempt, waivers, taker, next_member, nodes };
     let places = Arc::new(Semaphore::new(QUESTIONS_AT_ONCE));
     let mut questions = JoinSet::new();
     for (at, node) in config.nodes.values().enumerate() {
         if node.name == asker.me {
-            nodes[at].store = Some(Ok(answers::says(own)));
-        } else if nodes[at].member.is_some() {
+            question.nodes[at].store = Some(Ok(answers::says(own)));
+        } else if question.nodes[at].member.is_some() {
             let (asker, node, places) = (asker.clone(), Arc::clone(node), Arc::clone(&places));
             questions.spawn(async move {
                 let _place = places.acquire_owned().await;
@@ -141,15 +152,25 @@ pub async fn ask(
             (at, Said::Agent(asker.agent(&node, epoch).await))
         });
     }
-    while let Some(joined) = questions.join_next().await {
+    let patience = tokio::time::sleep(asker.patience);
+    tokio::pin!(patience);
+    let mut is_patient = true;
+    while is_patient || !confirm(&question).decision.goes_on() {
+        let joined = tokio::select! {
+            joined = questions.join_next() => joined,
+            () = &mut patience, if is_patient => {
+                is_patient = false;
+                continue;
+            }
+        };
         match joined {
-            Ok((at, Said::Agent(agent))) => nodes[at].agent = agent,
-            Ok((at, Said::Store(store))) => nodes[at].store = Some(store),
-            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+            Some(Ok((at, Said::Agent(agent)))) => question.nodes[at].agent = agent,
+            Some(Ok((at, Said::Store(store)))) => question.nodes[at].store = Some(store),
+            Some(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+            None => break,
         }
     }
-    let next_member = config.cluster.next_node_id;
-    Question { attempt, waivers, taker: asker.me.clone(), next_member, nodes }
+    question
 }
 
 #[cfg(test)]

@@ -117,11 +117,17 @@ impl Scene {
         address
     }
 
-    async fn ask(&self, own: &PeerPosition) -> Question {
+    fn asker(&self) -> Asker {
         let client = Client::new(Arc::clone(&self.me), Tasks::new());
         let book = PeerBook::new(Arc::clone(&self.me), CLUSTER);
-        let asker =
-            Asker::new(self.me.name().clone(), CLUSTER, (client, book), Arc::clone(&self.metrics));
+        Asker::new(self.me.name().clone(), CLUSTER, (client, book), Arc::clone(&self.metrics))
+    }
+
+    async fn ask(&self, own: &PeerPosition) -> Question {
+        self.ask_as(self.asker(), own).await
+    }
+
+    async fn ask_as(&self, asker: Asker, own: &PeerPosition) -> Question {
         let config = testing::config(&self.nodes);
         let question = ask(&asker, &config, Attempt::Start, Waivers::default(), own).await;
         asker.agents.close().await;
@@ -212,4 +218,23 @@ async fn who_does_not_know_this_node_says_so() {
     };
     assert!(refused(&question.nodes[1]), "{question:?}");
     assert!(question.nodes[0].store.as_ref().unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn where_enough_have_answered_nobody_is_waited_for() {
+    /// Nobody waits as long as that.
+    const FOR_EVER: Duration = Duration::from_secs(86_400);
+    let mut scene = Scene::new();
+    scene.add(issue(&scene.authority, "n1.example"), Some(11)).await;
+    scene.add(issue(&scene.authority, "n2.example"), None).await;
+    let _dead = scene.add_dead("n3.example").await;
+    // It takes the connection and says nothing.
+    let listener = TcpListener::bind((LOCALHOST, 0)).await.unwrap();
+    scene.nodes[2].rpc_port = listener.local_addr().unwrap().port();
+    scene.nodes[2].role = NodeRole::Regular;
+    let asker = Asker { limit: FOR_EVER, patience: Duration::ZERO, ..scene.asker() };
+    let question = scene.ask_as(asker, &own()).await;
+    assert!(question.nodes[..2].iter().all(|node| node.agent.is_ok()), "{question:?}");
+    assert_eq!(question.nodes[2].agent, Err(answers::late(Duration::ZERO)));
+    assert_eq!(confirm(&question).decision, Decision::Go);
 }

@@ -24,12 +24,13 @@ use crate::role::confirm::{
     Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, still_designated,
 };
 
-/// How long each answer is waited for: a machine that is dead does not say so, and everybody waits
-/// for the new master.
-const ANSWER_MAX: Duration = Duration::from_millis(1_500);
+/// How long all are waited for where enough have answered: longer than who lives takes, mostly.
+const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// The same for who tries by itself: it tries again, and should not be long about it.
-const ANSWER_MAX_AUTOMATIC: Duration = Duration::from_secs(1);
+/// The same for who tries by itself, and for each answer: it tries again, and should not be long
+/// about it.
+const PATIENCE_AUTOMATIC: Duration = Duration::from_secs(1);
+const ANSWER_MAX_AUTOMATIC: Duration = Duration::from_secs(2);
 
 /// How long an election may take: several tries, each within the engine's longest pause.
 const ELECTION_MAX: Duration = Duration::from_secs(10);
@@ -143,11 +144,15 @@ impl Life {
         let (me, book) = (self.me().clone(), self.house.book.clone());
         let metrics = Arc::clone(&self.metrics);
         let asker = Asker::new(me, self.house.cluster_uuid, (agents, book), metrics);
-        let limit = match attempt {
-            Attempt::Start | Attempt::Failover => ANSWER_MAX,
-            Attempt::Automatic => ANSWER_MAX_AUTOMATIC,
+        let asker = match attempt {
+            // Whoever looks sees everybody.
+            _ if request.dry_run => asker,
+            Attempt::Start | Attempt::Failover => Asker { patience: PATIENCE, ..asker },
+            Attempt::Automatic => {
+                let (limit, patience) = (ANSWER_MAX_AUTOMATIC, PATIENCE_AUTOMATIC);
+                Asker { limit, patience, ..asker }
+            }
         };
-        let asker = Asker { limit, ..asker };
         // To lead without a reign is to be master of nothing: it is elected anew.
         let own = PeerPosition { leads: false, ..self.house.stand().await };
         let question = asking::ask(&asker, config, attempt, waivers(request), &own).await;

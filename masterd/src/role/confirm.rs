@@ -262,6 +262,14 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// Whether the taker goes on, with the others' consent.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        matches!(self, Self::Go | Self::GoAfterFetching { .. })
+    }
+}
+
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
