@@ -17,6 +17,15 @@ use crate::limits::{ANSWER_BYTES_MAX, SMALL_ANSWER_BYTES};
 use crate::method::Method;
 use crate::request::ParseError;
 
+/// The beginning of what a master says that refuses what comes while it ends. Clients know it again:
+/// the master is only away.
+pub const ENDING: &str = "The master daemon is ending";
+
+/// What a master says that refuses a change since it hears no majority of the voters. Clients know it
+/// again: nothing was done, and it may be asked again.
+pub const CUT_OFF: &str = "This master hears no majority of the voters: nothing was done; try again, \
+                           here when they are back, or on the new master";
+
 /// Ganeti's words; its clients know by them that the request itself was wrong.
 const PARSE_FAILED: &str = "Failed to parse request: ";
 

@@ -2,12 +2,7 @@
 //! One rule for all programs that follow the master.
 
 use super::ClientError;
-use crate::response::{Failure, NotMaster, Outcome};
-
-/// How a master refuses what comes while it ends.
-const ENDING: &str = "The master daemon is ending";
-/// How a master refuses changes that hears no majority of the voters.
-const CUT_OFF: &str = "This master hears no majority of the voters";
+use crate::response::{CUT_OFF, ENDING, Failure, NotMaster, Outcome};
 
 impl ClientError {
     /// What a server says that is no master, and passed the request on to none.
@@ -95,8 +90,8 @@ mod tests {
             (ClientError::Closed { method }, true, false),
             (ClientError::TimedOut { method }, true, false),
             (told("The queue is full", None), false, false),
-            (told("The master daemon is ending; try again", None), true, false),
-            (told("This master hears no majority of the voters: nothing", None), true, true),
+            (told(&format!("{ENDING}; try again"), None), true, false),
+            (told(CUT_OFF, None), true, true),
             (told("x", Some(Outcome::Again)), true, true),
             (told("x", Some(Outcome::Elsewhere)), false, true),
             (told("x", Some(Outcome::Unknown)), true, false),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use luxi::method::{Class, GantryClusterStatus, GantryMasterFailover};
-use luxi::response::Outcome;
+use luxi::response::{CUT_OFF, Outcome};
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::cluster_status::ClusterStatus;
 use model::error::ExceptionKind;
@@ -25,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 use super::passing::Passer;
 use super::whereabouts::{self, Elsewhere};
 use crate::house::House;
-use crate::jobs::desk::CUT_OFF;
 use crate::lu::World;
 use crate::luxi_service::LuxiService;
 use crate::majority::Majority;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use luxi::response::{CUT_OFF, ENDING};
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
 use model::{Exception, JobId, OpInput};
@@ -111,10 +112,6 @@ pub async fn disk_trouble(world: &World) -> Exception {
     }
 }
 
-/// What a client is told whose change was refused before anything happened.
-pub(crate) const CUT_OFF: &str = "This master hears no majority of the voters: nothing was done; try \
-                                  again, here when they are back, or on the new master";
-
 fn no_room(refusal: &Refusal) -> Exception {
     let text = match refusal {
         Refusal::Busy => {
@@ -127,7 +124,7 @@ fn no_room(refusal: &Refusal) -> Exception {
         ),
         Refusal::TooLarge { what } => format!("The submission is too large: {what}"),
         Refusal::CutOff => CUT_OFF.to_owned(),
-        Refusal::Stopped => "The master daemon is ending".to_owned(),
+        Refusal::Stopped => ENDING.to_owned(),
     };
     Exception::new(ExceptionKind::JobQueueError, text)
 }

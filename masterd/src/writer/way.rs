@@ -1,5 +1,6 @@
 //! The way to the writer: what clients' connections, workers and the life of the daemon hold of it.
 
+use luxi::response::ENDING;
 use model::error::ExceptionKind;
 use model::{Exception, JobId};
 use tokio::sync::{mpsc, oneshot};
@@ -110,7 +111,7 @@ impl Writer {
 fn refused() -> Exception {
     Exception::new(
         ExceptionKind::GenericError,
-        "The master daemon is ending, and nothing was done; try again when it is back",
+        format!("{ENDING}, and nothing was done; try again when it is back"),
     )
 }
 
