@@ -19,13 +19,12 @@ const UPGRADE: &str =
     "packages are upgraded by the package manager; `gnt cluster check-upgrade` says what to do";
 
 /// Verbs that do not exist: object, verb, why.
-const VERBS: [(&str, &str, &str); 30] = [
+const VERBS: [(&str, &str, &str); 29] = [
     ("cluster", "command", CONSOLE),
     ("cluster", "copyfile", CONSOLE),
     ("cluster", "destroy", "remove the packages and the data directory of each node instead"),
     ("cluster", "epo", POWER),
     ("cluster", "rename", "a cluster keeps the name that it was begun with"),
-    ("cluster", "renew-crypto", "each node has a key of its own, which `noded enroll` makes anew"),
     ("cluster", "repair-disk-sizes", INSTANCES),
     ("cluster", "upgrade", UPGRADE),
     ("node", "evacuate", INSTANCES),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use luxi::method::{QueryClusterInfo, QueryConfigValues, SetDrainFlag};
-use model::opcode::ClusterSetParams;
+use model::opcode::{ClusterRenewCrypto, ClusterSetParams};
 use model::{NodeName, OpCode};
 use serde_json::{Value, json};
 
@@ -112,6 +112,21 @@ pub(crate) enum Cluster {
         /// Even if the queue is drained.
         #[arg(long)]
         yes_do_it: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Give nodes new keys and certificates, one after the other, while everything goes on.
+    ///
+    /// All nodes, or those that are given; the master comes last. A node that does not answer is
+    /// left out and told of: the same command does the rest later. The cluster's authority stays as
+    /// it is.
+    RenewCrypto {
+        /// Only this node; may be given several times.
+        #[arg(long = "node", value_name = "NODE")]
+        nodes: Vec<String>,
+        /// Taken for Ganeti's scripts: this is what is renewed anyway.
+        #[arg(long, hide = true)]
+        new_node_certificates: bool,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -221,6 +236,10 @@ pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
             let run =
                 if yes_do_it { JobArguments::run_though_drained } else { JobArguments::run_raw };
             run(&job, op, session).map(drop)
+        }
+        Cluster::RenewCrypto { nodes, new_node_certificates: _, job } => {
+            let op = ClusterRenewCrypto { nodes, ..ClusterRenewCrypto::default() };
+            job.run(OpCode::ClusterRenewCrypto(op), session).map(drop)
         }
         Cluster::MasterFailover(arguments) => failover::run(arguments, session),
         Cluster::MasterPing => {

@@ -74,6 +74,10 @@ pub(crate) enum Node {
         job: JobArguments,
     },
     /// Remove a node from the cluster.
+    ///
+    /// A candidate first gives its place to another node, and its copy of the store is wiped. Where a
+    /// node does not answer it is removed all the same, and what it keeps on its disk is told: it
+    /// opens nothing any more.
     Remove {
         /// Its name.
         name: String,

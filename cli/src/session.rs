@@ -99,7 +99,7 @@ impl Session {
 
     /// Connects, for who decides what a failure to do so means.
     pub(crate) fn reach(&self) -> Result<Client, ClientError> {
-        Client::connect(&self.socket)
+        Ok(Client::connect(&self.socket)?.when_stale(warn_of_age))
     }
 
     /// Connects for one question, and asks it as [`Self::call`] does.
@@ -246,6 +246,16 @@ pub(crate) fn say(text: impl std::fmt::Display) -> Result<(), CliError> {
 /// Writes lines to standard error.
 pub(crate) fn warn(text: impl std::fmt::Display) -> Result<(), CliError> {
     Ok(writeln!(io::stderr().lock(), "{text}")?)
+}
+
+/// Says that what a master tells may be old.
+fn warn_of_age(silence: Duration) {
+    let seconds = silence.as_secs_f64();
+    // Who does not see standard error sees the answer all the same.
+    drop(warn(format_args!(
+        "gnt: this master has heard no majority of the voters for {seconds:.1} s: what it tells may be \
+         old, and it takes no changes; `gnt cluster status` says who is away"
+    )));
 }
 
 /// Lets so much time pass between two attempts, or two pictures.

@@ -112,13 +112,18 @@ pub(crate) fn submit<M: Submits>(
             Loss::Over
         };
         match loss {
-            Loss::First => warn(format_args!(
-                "The connection to the master is lost before it answered {}{}; sending the same \
-                 again for {} s",
-                M::NAME,
-                reason(&error),
-                OUTAGE_MAX.as_secs()
-            ))?,
+            Loss::First => {
+                let what = if error.certainly_not_done() {
+                    "No master takes"
+                } else {
+                    "The connection to the master is lost before it answered"
+                };
+                let (why, seconds) = (reason(&error), OUTAGE_MAX.as_secs());
+                warn(format_args!(
+                    "{what} {}{why}; sending the same again for {seconds} s",
+                    M::NAME
+                ))?;
+            }
             Loss::Still => {}
             Loss::Over => return Err(unanswered(error, unsure)),
         }

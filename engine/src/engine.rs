@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use queue_format::{
     Backlog, Batch, Callbacks, CloseError, Epoch, FatalError, FileError, Fill, Frozen, FrozenError,
     Group, Key, Position, Reader, Recorder, Recovered, RecoveredLog, Refusal, ReplicatedStore,
-    StoreOptions,
+    StartError, StoreOptions,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -135,20 +135,32 @@ impl Engine {
         peers: Arc<dyn Peers>,
         on_fatal: Option<OnFatal>,
     ) -> Result<(Self, mpsc::Receiver<Committed>), OpenError> {
-        let EngineOptions { member, node, store, entries_kept, goes_on } = options;
-        let store = ReplicatedStore::open(data_dir, store, member)?;
+        let store = ReplicatedStore::open(data_dir, options.store.clone(), options.member)?;
+        let start = move |store: ReplicatedStore, callbacks: Callbacks<Tag>| {
+            store.start(match on_fatal {
+                Some(on_fatal) => callbacks.on_fatal(on_fatal),
+                None => callbacks,
+            })
+        };
+        Self::join_in(store, options, peers, start).await
+    }
+
+    /// Joins in with a store that `start` starts.
+    pub(crate) async fn join_in(
+        store: ReplicatedStore,
+        options: EngineOptions,
+        peers: Arc<dyn Peers>,
+        start: impl FnOnce(ReplicatedStore, Callbacks<Tag>) -> Result<Recorder<Tag>, StartError>,
+    ) -> Result<(Self, mpsc::Receiver<Committed>), OpenError> {
+        let EngineOptions { member, node, entries_kept, goes_on, .. } = options;
         let recovered = store.recovered().clone();
         let mut found = store.log();
         let members = remembered(&mut found, member, &node, goes_on)?;
         let memory = Memory::recover(&found).map_err(OpenError::Remembered)?;
 
         let (tell_durable, durable) = watch::channel(0);
-        let mut callbacks =
-            Callbacks::new(move |tags, _position| report_durable(tags, &tell_durable));
-        if let Some(on_fatal) = on_fatal {
-            callbacks = callbacks.on_fatal(on_fatal);
-        }
-        let recorder = Arc::new(store.start(callbacks)?);
+        let callbacks = Callbacks::new(move |tags, _position| report_durable(tags, &tell_durable));
+        let recorder = Arc::new(start(store, callbacks)?);
         let log = Log::new(recorder.clone(), memory, durable);
         let (tell_committed, committed) = mpsc::channel(COMMITTED_PENDING_MAX);
         let at = (found.applied, members);
@@ -221,6 +233,12 @@ impl Engine {
         self.recorder.entry_bytes_max()
     }
 
+    /// The last entry in the log; it may not be durable yet, and never be committed.
+    #[must_use]
+    pub fn last(&self) -> Position {
+        self.log.last().as_ref().map(crate::types::position).unwrap_or_default()
+    }
+
     /// The last position that is applied here.
     #[must_use]
     pub fn position(&self) -> Position {
@@ -246,7 +264,7 @@ impl Engine {
     ) -> Result<Frozen, FrozenError> {
         let recorder = self.recorder.clone();
         let begin = move || recorder.freeze_at(index, group, patience);
-        tokio::task::spawn_blocking(begin).await.unwrap_or(Err(FrozenError::Ended))
+        stdx::apart(begin).await.unwrap_or(Err(FrozenError::Ended))
     }
 
     /// A view of everything that is applied now, to be read while changes go on.
@@ -256,7 +274,7 @@ impl Engine {
     pub async fn freeze(&self) -> Result<Frozen, FrozenError> {
         let recorder = self.recorder.clone();
         let begin = move || recorder.freeze();
-        tokio::task::spawn_blocking(begin).await.unwrap_or(Err(FrozenError::Ended))
+        stdx::apart(begin).await.unwrap_or(Err(FrozenError::Ended))
     }
 
     /// What was written under this key last, in the log or in the store: committed or not.
@@ -305,7 +323,7 @@ impl Engine {
             tracing::warn!(%error, "the engine ended badly");
         }
         let recorder = self.recorder.clone();
-        match tokio::task::spawn_blocking(move || recorder.close()).await {
+        match stdx::apart(move || recorder.close()).await {
             Ok(closed) => closed,
             Err(error) => Err(CloseError::Failed { reason: error.to_string() }),
         }

@@ -42,6 +42,12 @@ pub enum TakeOverError {
         /// What it said.
         reason: String,
     },
+    /// This member leads already, for a reign that has ended: the next one needs an epoch of its own.
+    #[error("this member leads in epoch {epoch} still; it has to be closed and opened first")]
+    Leads {
+        /// That epoch.
+        epoch: Epoch,
+    },
     /// Another member was elected meanwhile, and is heard.
     #[error("member {} was elected meanwhile, in epoch {epoch}", epoch.node)]
     Another {

@@ -22,6 +22,9 @@ mod network;
 mod peers;
 mod proposer;
 mod resting;
+mod runtime;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
 mod state;
 mod types;
 

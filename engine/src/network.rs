@@ -13,11 +13,12 @@ use openraft::raft::{
 };
 use openraft::type_config::alias::{SnapshotOf, VoteOf};
 use openraft::{BasicNode, OptionalSend, RaftNetworkFactory, RaftNetworkV2};
+use queue_format::Epoch;
 
 use crate::message::{self, Kind, MessageError, SnapshotHead};
 use crate::peers::{Link, PeerError, Peers};
 use crate::state::Image;
-use crate::types::{LogEntry, Payload, Proposal, TypeConfig, members_to_text, position};
+use crate::types::{TypeConfig, fitting, members_to_text, position};
 
 /// How long entries may take to be durable at the other member: a disk that is busy flushes in
 /// some hundred milliseconds. The engine's own limit, a heartbeat, would send them again meanwhile.
@@ -34,19 +35,6 @@ const SNAPSHOT_PART_BYTES: usize = 1 << 20;
 
 /// Bytes of entries in one question, or one entry that is larger: what a few milliseconds carry.
 const APPEND_BYTES_MAX: usize = 4 << 20;
-
-/// How many of these entries go into one question: one at least.
-fn fitting(entries: &[LogEntry]) -> usize {
-    let mut bytes = 0;
-    let fits = entries.iter().take_while(|entry| {
-        bytes += match &entry.payload {
-            Payload::Normal(Proposal(batch)) => batch.len(),
-            Payload::Blank | Payload::Membership(_) => 0,
-        };
-        bytes <= APPEND_BYTES_MAX
-    });
-    fits.count().max(1)
-}
 
 /// Makes links as the engine asks for them.
 #[derive(Debug, Clone)]
@@ -128,22 +116,39 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         request: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+        let leader = request.vote.leader_id();
+        let reign = Epoch { term: leader.term, node: leader.node_id };
+        let committed = request.leader_commit.as_ref().map(position).unwrap_or_default();
         if request.entries.is_empty() {
             let body = message::append(&request);
-            return self.ask(Kind::Append, body, option.hard_ttl(), message::read_appended).await;
+            let limit = option.hard_ttl();
+            let answer = self.ask(Kind::Append, body, limit, message::read_appended).await?;
+            if answer.is_success() {
+                self.0.heard(reign, None, committed);
+            }
+            return Ok(answer);
         }
         let all = request.entries.len();
         let mut request = request;
-        request.entries.truncate(fitting(&request.entries));
+        request.entries.truncate(fitting(&request.entries, APPEND_BYTES_MAX));
         let body = message::append(&request);
         let answer = self.ask(Kind::Append, body, APPEND_LIMIT, message::read_appended).await?;
         let sent = request.entries.last().map(|entry| entry.log_id);
-        Ok(match answer {
+        let answer = match answer {
             AppendEntriesResponse::Success if request.entries.len() < all => {
                 AppendEntriesResponse::PartialSuccess(sent)
             }
             answer => answer,
-        })
+        };
+        let matched = match &answer {
+            AppendEntriesResponse::Success => sent.as_ref().map(position),
+            AppendEntriesResponse::PartialSuccess(upto) => upto.as_ref().map(position),
+            _ => None,
+        };
+        if matched.is_some() {
+            self.0.heard(reign, matched, committed);
+        }
+        Ok(answer)
     }
 
     async fn vote(
@@ -173,6 +178,7 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         tokio::select! {
+            biased;
             sent = self.send(vote, snapshot) => Ok(sent?),
             closed = cancel => Err(closed.into()),
         }
@@ -185,29 +191,5 @@ impl RaftNetworkV2<TypeConfig> for Wire {
     ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
         let body = message::transfer(&request);
         self.ask(Kind::Transfer, body, option.hard_ttl(), message::read_transferred).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::types::log_id;
-    use queue_format::{Epoch, Position};
-
-    fn entries(bytes: &[usize]) -> Vec<LogEntry> {
-        let entry = |(index, bytes): (u64, &usize)| {
-            let epoch = Epoch { term: 1, node: 1 };
-            let payload = Payload::Normal(Proposal(Bytes::from(vec![0; *bytes])));
-            LogEntry { log_id: log_id(Position { epoch, index }).unwrap(), payload }
-        };
-        (1..).zip(bytes).map(entry).collect()
-    }
-
-    #[test]
-    fn a_question_has_what_fits_and_one_entry_at_least() {
-        assert_eq!(fitting(&entries(&[1_000; 300])), 300);
-        assert_eq!(fitting(&entries(&[APPEND_BYTES_MAX / 2; 3])), 2);
-        assert_eq!(fitting(&entries(&[APPEND_BYTES_MAX + 1, 1])), 1);
-        assert_eq!(fitting(&entries(&[1, APPEND_BYTES_MAX])), 1);
     }
 }

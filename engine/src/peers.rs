@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use queue_format::{Epoch, Position};
 
 /// An answer on its way.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Bytes, PeerError>> + Send + 'a>>;
@@ -24,6 +25,13 @@ pub trait Link: Send + Sync + 'static {
     /// and no other. Dropped before its end, it may or may not have been asked; no later question
     /// gets that answer.
     fn ask(&mut self, kind: u8, body: Bytes, limit: Duration) -> Answer<'_>;
+
+    /// Told after an answer to the leader of `reign`, which knows that all up to `committed` is: the
+    /// member is there, and has made all up to `matched` durable, where that was said. Who remembers
+    /// it sees when a member comes back without.
+    fn heard(&mut self, reign: Epoch, matched: Option<Position>, committed: Position) {
+        let _nobody_remembers = (reign, matched, committed);
+    }
 }
 
 /// A question without an answer.

@@ -43,7 +43,7 @@ pub(crate) enum Image {
 
 /// Does what may wait for the disk apart from the engine's tasks.
 async fn apart<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> io::Result<R> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+    stdx::apart(work).await.map_err(io::Error::other)
 }
 
 impl Image {

@@ -19,6 +19,7 @@ openraft::declare_raft_types!(
         R = Applied,
         NodeId = u64,
         Node = BasicNode,
+        AsyncRuntime = crate::runtime::Runtime,
 );
 
 pub(crate) type LeaderId = openraft::type_config::alias::LeaderIdOf<TypeConfig>;
@@ -136,6 +137,19 @@ pub(crate) fn members_from_text(text: &str) -> Result<Membership, MembersError> 
     Membership::new(voters, nodes).map_err(|error| MembersError::Content(error.to_string()))
 }
 
+/// How many of these entries are no more than `bytes_max` together: one at least.
+pub(crate) fn fitting(entries: &[LogEntry], bytes_max: usize) -> usize {
+    let mut bytes = 0;
+    let fits = entries.iter().take_while(|entry| {
+        bytes += match &entry.payload {
+            Payload::Normal(Proposal(batch)) => batch.len(),
+            Payload::Blank | Payload::Membership(_) => 0,
+        };
+        bytes <= bytes_max
+    });
+    fits.count().max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +175,24 @@ mod tests {
         assert_eq!(members_from_text(&members_to_text(&members)).unwrap(), members);
         assert!(members_from_text("{").is_err());
         assert!(members_from_text(r#"{"voters":[[1]],"addresses":{}}"#).is_err());
+    }
+
+    const MAX: usize = 4 << 20;
+
+    fn entries(bytes: &[usize]) -> Vec<LogEntry> {
+        let entry = |(index, bytes): (u64, &usize)| {
+            let epoch = Epoch { term: 1, node: 1 };
+            let payload = Payload::Normal(Proposal(Bytes::from(vec![0; *bytes])));
+            LogEntry { log_id: log_id(Position { epoch, index }).unwrap(), payload }
+        };
+        (1..).zip(bytes).map(entry).collect()
+    }
+
+    #[test]
+    fn a_question_has_what_fits_and_one_entry_at_least() {
+        assert_eq!(fitting(&entries(&[1_000; 300]), MAX), 300);
+        assert_eq!(fitting(&entries(&[MAX / 2; 3]), MAX), 2);
+        assert_eq!(fitting(&entries(&[MAX + 1, 1]), MAX), 1);
+        assert_eq!(fitting(&entries(&[1, MAX]), MAX), 1);
     }
 }

@@ -110,6 +110,7 @@ pub struct Client {
     request: Vec<u8>,
     chunk: Box<[u8]>,
     limits: Limits,
+    when_stale: Option<fn(Duration)>,
 }
 
 impl Client {
@@ -125,6 +126,7 @@ impl Client {
             request: Vec::new(),
             chunk: vec![0; READ_BYTES].into(),
             limits: Limits::default(),
+            when_stale: None,
         })
     }
 
@@ -145,7 +147,20 @@ impl Client {
         // A master that turns clients away answers and closes before it reads, so that there may
         // be an answer although the request could not be sent.
         let answer = self.receive(method, M::CLASS.deadline(&self.limits) + CLIENT_GRACE)?;
-        response::read::<M>(&answer).map_err(ClientError::Failure)
+        let told = response::read::<M>(&answer).map_err(ClientError::Failure)?;
+        if let Some(silence) = told.stale
+            && let Some(tell) = self.when_stale.take()
+        {
+            tell(silence);
+        }
+        Ok(told.reply)
+    }
+
+    /// Has `tell` called once, with the first reply that may be old: with the time for which the
+    /// master has heard no majority of the voters.
+    #[must_use]
+    pub fn when_stale(self, tell: fn(Duration)) -> Self {
+        Self { when_stale: Some(tell), ..self }
     }
 
     /// The next message; each piece of it may take as long as `patience`.

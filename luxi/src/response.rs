@@ -26,6 +26,11 @@ pub const ENDING: &str = "The master daemon is ending";
 pub const CUT_OFF: &str = "This master hears no majority of the voters: nothing was done; try again, \
                            here when they are back, or on the new master";
 
+/// What a master says that has heard no majority of the voters for a while, of a change that was under
+/// way before. Clients know it again: another master may have it, or none.
+pub const UNCONFIRMED: &str = "This master hears no majority of the voters any more: whether this was \
+                               done is not known; look before you try again";
+
 /// Ganeti's words; its clients know by them that the request itself was wrong.
 const PARSE_FAILED: &str = "Failed to parse request: ";
 
@@ -217,22 +222,38 @@ pub enum Failure {
     },
 }
 
+/// What a master answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told<R> {
+    /// What was asked for.
+    pub reply: R,
+    /// For how long the master has heard no majority of the voters, where this may be old.
+    pub stale: Option<Duration>,
+}
+
 /// Reads the response to a call of `M`, without its ETX.
 ///
 /// # Errors
 /// [`Failure`].
-pub fn read<M: Method>(message: &[u8]) -> Result<M::Reply, Failure> {
+pub fn read<M: Method>(message: &[u8]) -> Result<Told<M::Reply>, Failure> {
+    #[derive(Deserialize)]
+    struct Stale {
+        silence_ms: u64,
+    }
     #[derive(Deserialize)]
     struct Incoming<'a> {
         success: bool,
         #[serde(borrow)]
         result: &'a RawValue,
         not_master: Option<NotMaster>,
+        stale: Option<Stale>,
     }
     let malformed = |error| Failure::Malformed { method: M::NAME, error };
     let response: Incoming<'_> = serde_json::from_slice(message).map_err(malformed)?;
     if response.success {
-        return serde_json::from_str(response.result.get()).map_err(malformed);
+        let reply = serde_json::from_str(response.result.get()).map_err(malformed)?;
+        let stale = response.stale.map(|stale| Duration::from_millis(stale.silence_ms));
+        return Ok(Told { reply, stale });
     }
     let result: Value = serde_json::from_str(response.result.get()).map_err(malformed)?;
     Err(match (Exception::from_value(&result), response.not_master) {
@@ -261,7 +282,16 @@ mod tests {
     }
 
     fn reread<M: Method>(answer: &Answer) -> Result<M::Reply, Failure> {
-        read::<M>(answer.as_bytes().strip_suffix(&[ETX]).unwrap())
+        let told = read::<M>(answer.as_bytes().strip_suffix(&[ETX]).unwrap())?;
+        assert_eq!(told.stale, None);
+        Ok(told.reply)
+    }
+
+    #[test]
+    fn what_may_be_old_says_so() {
+        let answer = Answer::success(&JobId(37)).stale(Duration::from_millis(1500));
+        let told = read::<SubmitJob>(answer.as_bytes().strip_suffix(&[ETX]).unwrap()).unwrap();
+        assert_eq!(told, Told { reply: JobId(37), stale: Some(Duration::from_millis(1500)) });
     }
 
     #[test]

@@ -14,7 +14,8 @@ use queue_format::Epoch;
 use rpc::calls::{
     AddressChanged, AllowList, Exchange, Exchanged, Facts, Leave, MasterAddressDown,
     MasterAddressUp, Membership, NodeFacts, NodeHeld, NodeVersion, Powercycle, RackHeld, RackPush,
-    RackWithdraw, SetAllowList, SsconfHeld, SsconfPush, TestDelay, Verify, Version,
+    RackWithdraw, RenewBegin, RenewFinish, RenewOffer, SetAllowList, SsconfHeld, SsconfPush,
+    TestDelay, Verify, Version,
 };
 use rpc::client::Refusal;
 use rpc::enrol::{EnrolError, Enrolment, Invitation};
@@ -257,6 +258,43 @@ impl Agents {
         behalf: Option<Behalf>,
     ) -> Result<SsconfHeld, RpcError> {
         self.call(node, SsconfPush { ssconf: ssconf.clone() }, behalf).await
+    }
+
+    /// Makes the agent make another key, and ask for its certificate.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn renew_begin(&self, node: &Node, behalf: Behalf) -> Result<RenewOffer, RpcError> {
+        self.call(node, RenewBegin {}, Some(behalf)).await
+    }
+
+    /// Signs the request (PEM) of a node that is one already; gives the certificate (PEM) and its
+    /// fingerprint.
+    ///
+    /// # Errors
+    /// The request is wrong.
+    pub fn certify(
+        &self,
+        node: &Node,
+        request: &str,
+    ) -> Result<(String, Fingerprint), IdentityError> {
+        let now = Timestamp::from_micros(self.0.clock.now_micros());
+        let certificate = self.0.authority.sign(request, &node.name, &[node.primary_ip], now)?;
+        let fingerprint = pin(&certificate)?;
+        Ok((certificate, fingerprint))
+    }
+
+    /// Hands the agent the certificate (PEM) of its new key.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn renew_finish(
+        &self,
+        node: &Node,
+        certificate: String,
+        behalf: Behalf,
+    ) -> Result<(), RpcError> {
+        self.call(node, RenewFinish { certificate }, Some(behalf)).await
     }
 
     /// Makes the agent forget the cluster.

@@ -242,6 +242,7 @@ fn first_node(wanted: &Init, fingerprint: Fingerprint, now: Timestamp) -> Node {
         member: None,
         secondary_ip: wanted.primary_ip,
         fingerprint,
+        renewing: None,
         rack: wanted.rack,
         master_capable: true,
         witness: false,

@@ -14,6 +14,7 @@ mod overriding;
 mod passed;
 mod passing;
 pub mod reign;
+mod renewed;
 pub mod replicate;
 mod socket;
 mod taker;
@@ -211,6 +212,8 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     };
     let broken = ending.broken.clone();
     around.spawn("signals", hear_signals(ending.asked.clone(), broken.clone(), ends.clone()));
+    let renewed = renewed::run(Arc::clone(&identity), layout.clone(), ends.clone());
+    around.spawn("certificate", renewed);
     around.spawn("allow-list", callers.clone().run(ends.clone()));
     let metrics = Arc::new(Metrics::default());
     let door = Door::new(house.clone(), layout, clock.clone(), Arc::clone(&metrics));

@@ -76,6 +76,7 @@ fn same_agent(now: &Node, before: &Node) -> bool {
     now.id == before.id
         && now.rpc_address() == before.rpc_address()
         && now.fingerprint == before.fingerprint
+        && now.renewing == before.renewing
         && (now.role == NodeRole::Offline) == (before.role == NodeRole::Offline)
 }
 

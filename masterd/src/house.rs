@@ -16,7 +16,7 @@ use engine::{AnswerError, Engine, Standing};
 use model::NodeName;
 use model::role_check::{RoleRequest, RoleTaken};
 use parking_lot::RwLock;
-use queue_format::{Epoch, FileError, Health, Key};
+use queue_format::{Epoch, FileError, Health, Key, Position};
 use rpc::peer::control::{
     AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerPosition, PeerRole,
     PeerState, Purge, TakeOver,
@@ -118,6 +118,8 @@ pub struct House {
     data: PathBuf,
     seat: Arc<RwLock<Seat>>,
     errands: mpsc::Sender<Errand>,
+    /// Why this store is none to vote with, once somebody told.
+    reverted: Arc<RwLock<Option<String>>>,
 }
 
 impl House {
@@ -130,7 +132,8 @@ impl House {
     ) -> (Self, mpsc::Receiver<Errand>) {
         let (errands, receiver) = mpsc::channel(ERRANDS_PENDING_MAX);
         let seat = Arc::new(RwLock::new(Seat::Outside));
-        (Self { node, cluster_uuid, book, data, seat, errands }, receiver)
+        let reverted = Arc::default();
+        (Self { node, cluster_uuid, book, data, seat, errands, reverted }, receiver)
     }
 
     /// What it is.
@@ -141,8 +144,22 @@ impl House {
 
     /// Makes it something else, with this store.
     pub fn sit(&self, seat: Seat, here: StoreId) {
+        if self.book.here() != here {
+            // What was said of the store before says nothing about this one.
+            *self.reverted.write() = None;
+        }
         self.book.set_here(here);
         *self.seat.write() = seat;
+    }
+
+    /// Remembers that this store is an older copy, if that is why somebody was refused.
+    fn learn(&self, refusal: &PeerRefusal) {
+        if matches!(refusal.reason, RefusalReason::Reverted { .. }) {
+            let known = self.reverted.write().replace(refusal.message.clone());
+            if known.is_none() {
+                tracing::error!(why = refusal.message, "votes no more");
+            }
+        }
     }
 
     async fn run<T>(&self, make: impl FnOnce(Outcome<T>) -> Errand) -> Result<T, PeerFailure> {
@@ -164,7 +181,13 @@ impl House {
     }
 
     fn here(&self) -> Here {
-        Here { cluster_uuid: self.cluster_uuid, store: self.book.here() }
+        let seat = self.seat();
+        let last = match (&seat, seat.engine()) {
+            (_, Some(engine)) => engine.last(),
+            (Seat::Master { commits, .. }, None) => commits.position(),
+            (Seat::Outside | Seat::Standby(_), None) => Position::default(),
+        };
+        Here { cluster_uuid: self.cluster_uuid, store: self.book.here(), last }
     }
 
     /// The room of the file system with the store; none where that cannot be told.
@@ -225,9 +248,10 @@ impl House {
                 },
             },
         };
-        match role {
-            Ok(role) => PeerPosition { role, ..stands },
-            Err(why) => PeerPosition { state: PeerState::Damaged { why }, ..stands },
+        match (role, self.reverted.read().clone()) {
+            (_, Some(why)) => PeerPosition { state: PeerState::Damaged { why }, ..stands },
+            (Ok(role), None) => PeerPosition { role, ..stands },
+            (Err(why), None) => PeerPosition { state: PeerState::Damaged { why }, ..stands },
         }
     }
 
@@ -292,7 +316,7 @@ fn read<T: DeserializeOwned>(
 
 impl Gate for House {
     fn admit(&self, hello: &Hello) -> Result<(), PeerRefusal> {
-        hello.check(&self.here())?;
+        hello.check(&self.here()).inspect_err(|refusal| self.learn(refusal))?;
         let (Purpose::Engine, Some(member)) = (hello.purpose, hello.from.store.member) else {
             return Ok(());
         };

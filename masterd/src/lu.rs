@@ -9,6 +9,7 @@ pub mod master_ip;
 pub mod node;
 pub mod query;
 pub mod rack;
+pub mod renew;
 pub mod tags;
 pub mod test;
 pub mod verify;
@@ -104,6 +105,7 @@ pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Fail
         OpCode::ClusterActivateMasterIp(op) => boxed(op, context).await,
         OpCode::ClusterDeactivateMasterIp(op) => boxed(op, context).await,
         OpCode::ClusterRedistConf(op) => boxed(op, context).await,
+        OpCode::ClusterRenewCrypto(op) => boxed(op, context).await,
         OpCode::ClusterVerify(op) => boxed(op, context).await,
         OpCode::ClusterVerifyConfig(op) => boxed(op, context).await,
         OpCode::ClusterVerifyGroup(op) => boxed(op, context).await,

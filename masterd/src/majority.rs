@@ -10,6 +10,7 @@ use queue_format::Epoch;
 use stdx::daemon::chain;
 use tokio_util::sync::CancellationToken;
 
+use crate::commits::Commits;
 use crate::lu::World;
 use crate::master_address;
 use crate::role::cut_off::{Contact, Turn};
@@ -55,7 +56,7 @@ pub(crate) async fn run(world: Arc<World>, epoch: Epoch, over: CancellationToken
     };
     hold(holding.clone());
     while over.run_until_cancelled(tokio::time::sleep(LOOK_AGAIN)).await.is_some() {
-        let silence_ms = silence_ms(&world, epoch);
+        let silence_ms = silence_ms(&world.commits, epoch);
         majority.set_silence_ms(silence_ms);
         let next = contact.then(silence_ms);
         for turn in contact.turns(next) {
@@ -81,8 +82,8 @@ pub(crate) async fn run(world: Arc<World>, epoch: Epoch, over: CancellationToken
 }
 
 /// How long the voters have been silent.
-fn silence_ms(world: &World, epoch: Epoch) -> u64 {
-    let Some(engine) = world.commits.engine() else { return 0 };
+pub(crate) fn silence_ms(commits: &Commits, epoch: Epoch) -> u64 {
+    let Some(engine) = commits.engine() else { return 0 };
     let standing = engine.standing();
     let leads = standing.leads == Some(epoch);
     if leads { standing.heard_ms.unwrap_or(u64::MAX) } else { u64::MAX }

@@ -7,6 +7,8 @@
 mod aside;
 mod seat;
 
+pub(crate) use seat::heard;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +28,7 @@ use crate::config::{Config, ConfigChange};
 use crate::daemon::replicate::Alone;
 use crate::house::House;
 use crate::lu::World;
+use crate::role::loss::{self, Stops};
 use crate::role::pool::{Step, next_seat};
 
 /// How often is looked whether something is to be done; changes of the configuration are met at
@@ -52,6 +55,8 @@ enum StepError {
     Peer(#[from] PeerError),
     #[error("cannot change who is a member")]
     Members(#[from] MembersError),
+    #[error("its vote stays for now")]
+    Stops(#[from] Stops),
     #[error("it has the store {found}, and {recorded} was recorded: its disk was lost")]
     OtherStore { found: Uuid, recorded: Uuid },
     #[error("there is nobody who could be followed")]
@@ -64,12 +69,18 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
     let mut failed = BTreeMap::new();
     loop {
         failed.retain(|_, until| *until > Instant::now());
+        keeper.note_silent().await;
         let config = keeper.config();
         let waiting: BTreeSet<u64> = failed.keys().copied().collect();
         let pool = keeper.pool(&config, &waiting);
-        let made = match next_seat(&pool) {
-            Some(step) => keeper.make(&config, step).await,
-            None => keeper.clear(&config, &waiting).await,
+        // A voter without a node comes before all: each one that is lowered meanwhile makes it more
+        // likely that its word is needed, which nobody will ever hear.
+        let made = match keeper.remove_gone(&config).await {
+            Gone::WasThere => None,
+            Gone::Nobody => match next_seat(&pool) {
+                Some(step) => keeper.make(&config, step).await,
+                None => keeper.wipe_next(&config, &waiting).await,
+            },
         };
         match made {
             Some((_, Ok(()))) => continue,
@@ -88,6 +99,12 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
             },
         }
     }
+}
+
+/// Whether there was a member without a node.
+enum Gone {
+    WasThere,
+    Nobody,
 }
 
 /// What was tried with which node, and what came of it.
@@ -121,6 +138,33 @@ impl Keeper {
             tracing::info!(node = %node.name, ?step, "members are changed");
         }
         Some((Arc::clone(node), made))
+    }
+
+    /// Records up to where members hold the log that have fallen silent: who of them comes back with
+    /// less has an older disk. Once for each time.
+    async fn note_silent(&self) {
+        let Some(engine) = self.world.commits.engine() else { return };
+        let standing = engine.standing();
+        if standing.takes_proposals().is_none() {
+            return;
+        }
+        for (name, at) in
+            seat::silent(&self.config(), &standing, |id| self.house.book.acknowledged(id))
+        {
+            let noted = self.edit(name.clone(), move |node| {
+                if let Some(member) = &mut node.member {
+                    member.acknowledged = Some(at);
+                }
+            });
+            match noted.await {
+                Ok(()) => {
+                    tracing::info!(node = %name, index = at.index, "is silent; what it holds is noted");
+                }
+                Err(error) => {
+                    tracing::warn!(node = %name, %error, "what a silent member holds is not noted");
+                }
+            }
+        }
     }
 
     /// Has a node follow that does not.
@@ -167,7 +211,7 @@ impl Keeper {
         self.change(MembersChange::SetVoters(voters)).await
     }
 
-    /// Has a node follow no longer; [`Self::clear`] wipes what it holds.
+    /// Has a node follow no longer; [`Self::wipe_next`] wipes what it holds.
     async fn dismiss(&self, node: &Node) -> Result<(), StepError> {
         match &node.member {
             Some(member) => self.change(MembersChange::RemoveLearner(member.id)).await,
@@ -177,27 +221,36 @@ impl Keeper {
 
     async fn change(&self, change: MembersChange) -> Result<(), StepError> {
         let engine = self.world.commits.engine().ok_or(StepError::NoEngine)?;
+        if let MembersChange::SetVoters(voters) = &change {
+            // Begun without a majority of the new ones, it would never end, and nothing else would.
+            loss::goes_on(voters, &heard(engine.member(), &engine.standing()))?;
+        }
         Ok(engine.change_members(change).await?)
     }
 
-    /// Clears up behind those who are members no more: one of them.
-    async fn clear(&self, config: &Config, waiting: &BTreeSet<u64>) -> Made {
-        let standing = self.world.commits.engine()?.standing();
-        if let Some(gone) = seat::without_node(config, &standing.members) {
-            // Of a node that was removed: there is no document to tell of it.
-            let change = match standing.members.voters.contains(&gone) {
-                true => {
-                    let mut voters = standing.members.voters.clone();
-                    voters.remove(&gone);
-                    MembersChange::SetVoters(voters)
-                }
-                false => MembersChange::RemoveLearner(gone),
-            };
-            if let Err(error) = self.change(change).await {
-                tracing::warn!(%error, member = gone, "the member of a removed node stays");
+    /// Takes the member of a node that was removed, or added again, off the list: there is no document
+    /// to tell of it.
+    async fn remove_gone(&self, config: &Config) -> Gone {
+        let Some(engine) = self.world.commits.engine() else { return Gone::Nobody };
+        let standing = engine.standing();
+        let Some(gone) = seat::without_node(config, &standing.members) else { return Gone::Nobody };
+        let change = match standing.members.voters.contains(&gone) {
+            true => {
+                let mut voters = standing.members.voters.clone();
+                voters.remove(&gone);
+                MembersChange::SetVoters(voters)
             }
-            return None;
+            false => MembersChange::RemoveLearner(gone),
+        };
+        if let Err(error) = self.change(change).await {
+            tracing::warn!(%error, member = gone, "the member of a removed node stays");
         }
+        Gone::WasThere
+    }
+
+    /// Has one store wiped that nobody needs.
+    async fn wipe_next(&self, config: &Config, waiting: &BTreeSet<u64>) -> Made {
+        let standing = self.world.commits.engine()?.standing();
         let node = config.nodes.values().find(|node| {
             seat::is_to_be_wiped(node, &standing.members) && !waiting.contains(&node.id)
         })?;
@@ -231,7 +284,8 @@ impl Keeper {
         let (me, incarnation) = (self.house.node.clone(), alone.incarnation);
         let own = alone.options.member;
         self.edit(me, move |node| {
-            node.member = Some(Member { id: own, incarnation: Some(incarnation) });
+            node.member =
+                Some(Member { id: own, incarnation: Some(incarnation), acknowledged: None });
         })
         .await?;
         self.world.writer.go_over(alone.go_over()).await?;
@@ -245,7 +299,7 @@ impl Keeper {
         let (tell, told) = tokio::sync::oneshot::channel();
         let decide = Box::new(move |config: &Config| {
             let mut cluster = (*config.cluster).clone();
-            let member = Member { id: cluster.next_node_id, incarnation: None };
+            let member = Member { id: cluster.next_node_id, incarnation: None, acknowledged: None };
             cluster.next_node_id = member.id.saturating_add(1);
             let mut node = find(config, &name)?;
             node.member = Some(member);
@@ -259,7 +313,7 @@ impl Keeper {
 
     /// Notes the store that a node made.
     async fn record(&self, name: &NodeName, id: u64, incarnation: Uuid) -> Result<(), StepError> {
-        let member = Member { id, incarnation: Some(incarnation) };
+        let member = Member { id, incarnation: Some(incarnation), acknowledged: None };
         self.edit(name.clone(), move |node| node.member = Some(member)).await
     }
 

@@ -10,9 +10,12 @@ use engine::{Answer, Link, Peers};
 use model::NodeName;
 use model::node::Node;
 use parking_lot::RwLock;
+use queue_format::{Epoch, Position};
 use rpc::identity::NodeIdentity;
-use rpc::peer::{ControlLink, PassLink, PeerClient, PeerError, PeerTarget, StoreId};
+use rpc::peer::{ControlLink, PassLink, PeerClient, PeerError, PeerTarget, RefusalReason, StoreId};
 use uuid::Uuid;
+
+use crate::role::acknowledged::{Acknowledged, recorded};
 
 /// A member as the configuration has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +34,7 @@ impl Place {
             name: node.name.clone(),
             address: node.peer_address(),
             fingerprint: Some(node.fingerprint),
+            renewing: node.renewing,
         };
         let store = node.member.as_ref().map_or(StoreId::NONE, |member| StoreId {
             member: Some(member.id),
@@ -54,6 +58,10 @@ struct Pages {
     here: StoreId,
     /// Members by id.
     members: BTreeMap<u64, Place>,
+    /// Up to where they are known to hold the log.
+    acknowledged: Acknowledged,
+    /// Members whose store says that it ends before that, with its words.
+    reverted: BTreeMap<u64, String>,
 }
 
 impl PeerBook {
@@ -82,8 +90,52 @@ impl PeerBook {
 
     /// Takes over the members of these nodes; who is not among them is none any more.
     pub fn set_nodes<'a>(&self, nodes: impl IntoIterator<Item = &'a Node>) {
-        let member = |node: &Node| Some((node.member.as_ref()?.id, Place::of(node)));
-        self.pages.write().members = nodes.into_iter().filter_map(member).collect();
+        let mut pages = self.pages.write();
+        pages.members.clear();
+        for node in nodes {
+            if let Some(member) = &node.member {
+                pages.members.insert(member.id, Place::of(node));
+                pages.acknowledged.told(member.id, recorded(member));
+            }
+        }
+        let Pages { members, reverted, .. } = &mut *pages;
+        reverted.retain(|member, _| members.contains_key(member));
+    }
+
+    /// The last committed entry that a member has made durable, as far as is known here.
+    #[must_use]
+    pub fn acknowledged(&self, member: u64) -> Position {
+        self.pages.read().acknowledged.of(member)
+    }
+
+    /// Why members cannot follow that hold an older copy than they had.
+    #[must_use]
+    pub fn reverted(&self) -> BTreeMap<u64, String> {
+        self.pages.read().reverted.clone()
+    }
+
+    fn note(&self, member: u64, answer: &Result<Bytes, PeerError>) {
+        let reverted = match answer {
+            Ok(_) => None,
+            Err(PeerError::Refused { refusal, .. })
+                if matches!(refusal.reason, RefusalReason::Reverted { .. }) =>
+            {
+                Some(refusal.message.clone())
+            }
+            Err(_) => return,
+        };
+        // Nearly always there is nothing to change.
+        if reverted.as_ref() == self.pages.read().reverted.get(&member) {
+            return;
+        }
+        let mut pages = self.pages.write();
+        match reverted {
+            Some(why) => {
+                tracing::error!(member, why, "does not follow");
+                pages.reverted.insert(member, why);
+            }
+            None => drop(pages.reverted.remove(&member)),
+        }
     }
 
     /// Whether no member is known: that of a node that was just invited, or follows nobody yet.
@@ -185,12 +237,21 @@ impl MemberLink {
 impl Link for MemberLink {
     fn ask(&mut self, kind: u8, body: Bytes, limit: Duration) -> Answer<'_> {
         Box::pin(async move {
+            let acknowledged = self.book.acknowledged(self.member);
             let link = self.current()?;
-            link.ask(kind, &[&body], limit).await.map_err(|error| engine::PeerError {
+            link.expect(acknowledged);
+            let answer = link.ask(kind, &[&body], limit).await;
+            self.book.note(self.member, &answer);
+            answer.map_err(|error| engine::PeerError {
                 reason: stdx::daemon::chain(&error),
                 // A connection that broke is made anew at once; who is not there is not asked so.
                 soon: matches!(error, PeerError::Lost { .. } | PeerError::TimedOut { .. }),
             })
         })
+    }
+
+    fn heard(&mut self, reign: Epoch, matched: Option<Position>, committed: Position) {
+        let mut pages = self.book.pages.write();
+        pages.acknowledged.heard(reign, self.member, matched, committed);
     }
 }

@@ -5,19 +5,21 @@
 //! A seed decides everything: what the clients do, in which order all steps are taken, where the
 //! world ends and what the power cut leaves. `SEED=n cargo xtask test simulation` repeats one.
 //! [`client`] is what the clients do, [`oracle`] what they were told. [`endless`] needs no chance.
+//! [`cluster`] is the same with several members, of which one is master.
 
 mod client;
+mod cluster;
 mod endless;
 mod oracle;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use engine::simulation::seeds;
 use model::layout::Layout;
 use model::{Secret, Timestamp, document};
 use parking_lot::Mutex;
@@ -36,10 +38,11 @@ use crate::jobs::worker::Workers;
 use crate::luxi_service::LuxiService;
 use crate::writer::publish::After;
 use crate::writer::{self, Tools};
+use client::Excuse;
 use oracle::Oracle;
 
 /// Simulated histories in a usual run, and in a quick one.
-const HISTORIES: u64 = 2_000;
+const HISTORIES: u64 = 1_600;
 const HISTORIES_QUICK: u64 = 100;
 /// Lives of a master in one history, besides the last one, which no crash ends.
 const LIVES_MAX: usize = 4;
@@ -162,8 +165,8 @@ impl History {
         self.live(Ending::Last).expect("nothing ends the last life but its own end");
         let store = Store::open_simulated(&self.disk, options()).unwrap();
         let found = load::load(&store.reader()).unwrap();
-        self.oracle.lock().check(&found, &store);
-        self.oracle.lock().check_ended(&found, &store);
+        self.oracle.lock().check(&found, &store.reader());
+        self.oracle.lock().check_ended(&found, &store.reader());
         store.scan("").unwrap().map(Result::unwrap).collect()
     }
 
@@ -186,12 +189,12 @@ impl History {
             Err(error) => panic!("the store does not open: {error:?}"),
         };
         let found = load::load(&store.reader()).unwrap();
-        self.oracle.lock().check(&found, &store);
+        self.oracle.lock().check(&found, &store.reader());
         let begin = Start {
             store,
             found,
             clock: self.clock.clone(),
-            told: (Arc::clone(&self.oracle), self.disk.clone()),
+            told: (Arc::clone(&self.oracle), Excuse::Disk(self.disk.clone())),
             clients: (0..CLIENTS).map(|_| self.branch()).collect(),
             ending,
         };
@@ -239,7 +242,7 @@ impl Drop for Release {
 }
 
 /// Where clients put down what they are told, and the disk that may have ended.
-type Told = (Arc<Mutex<Oracle>>, SimDisk);
+type Told = (Arc<Mutex<Oracle>>, Excuse);
 
 /// What a life begins with.
 struct Start {
@@ -352,6 +355,14 @@ impl Daemon {
         panic!("a job stays without an end");
     }
 
+    /// Ends at once, as a master does that is deposed.
+    async fn abandon(self) {
+        self.closing.cancel();
+        self.stop.cancel();
+        self.opcodes.shutdown().await;
+        self.background.shutdown().await;
+    }
+
     async fn stop(self) {
         self.closing.cancel();
         // What still runs is failed by the next start.
@@ -393,65 +404,24 @@ fn maybe_jump(clock: &Clock, chance: &mut Chance) {
     clock.set(clock.now_micros().saturating_add(jump).max(0));
 }
 
-/// `HISTORIES` asks for another number, for a long run by hand.
-fn histories() -> u64 {
-    let usual = match std::env::var_os("GANTRY_TEST_QUICK") {
-        Some(_) => HISTORIES_QUICK,
-        None => HISTORIES,
-    };
-    std::env::var("HISTORIES").map_or(usual, |text| text.parse().unwrap())
-}
-
-thread_local! {
-    /// What this thread simulates.
-    static SEED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-}
-
 fn run_one(seed: u64) -> BTreeMap<Key, Bytes> {
-    SEED.set(seed);
     History::new(seed).run()
-}
-
-/// A panic says how to repeat it at once: the end of the writer in it ends the process.
-fn tell_seed_of_panics() {
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let seed = SEED.get();
-        eprintln!("this is SEED={seed}; `SEED={seed} cargo xtask test simulation` repeats it");
-        usual(panic);
-    }));
 }
 
 #[test]
 fn simulation_repeats_with_its_seed() {
     for seed in 0..20 {
-        assert!(run_one(seed) == run_one(seed), "seed {seed} gave two histories");
+        let twice = [seeds::one(seed, run_one), seeds::one(seed, run_one)];
+        let [one, other] = &twice;
+        for (key, content) in one {
+            let there = other.get(key);
+            assert!(there == Some(content), "seed {seed}: {key} is {content:?} and {there:?}");
+        }
+        assert_eq!(one.len(), other.len(), "seed {seed} gave two histories");
     }
 }
 
 #[test]
 fn simulation_of_lives_and_power_cuts() {
-    tell_seed_of_panics();
-    if let Some(seed) = std::env::var("SEED").ok().and_then(|text| text.parse().ok()) {
-        run_one(seed);
-        return;
-    }
-    let begin = Clock::system().now_micros().unsigned_abs() / 1_000 % 1_000_000_000;
-    let count = histories();
-    eprintln!("seeds {begin} to {}", begin + count - 1);
-    let next = AtomicU64::new(begin);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= begin + count {
-                        break;
-                    }
-                    run_one(seed);
-                }
-            });
-        }
-    });
+    seeds::many("lives of a master", (HISTORIES, HISTORIES_QUICK), |seed| drop(run_one(seed)));
 }

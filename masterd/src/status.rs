@@ -16,7 +16,7 @@ use model::cluster_status::{
     HEARD_WITHIN_MS, MasterStatus, OldestJob, ProcessSeat, QueueStatus, StandbyStatus, StoreHealth,
     StoreStatus,
 };
-use model::node::NodeRole;
+use model::node::{Node, NodeRole};
 use model::role_check::RoleTaken;
 use model::{JobStatus, Timestamp, document};
 use queue_format::{Backlog, Epoch, Fill, Health, Position};
@@ -24,6 +24,7 @@ use stdx::Clock;
 
 use crate::house::{self, House, Seat};
 use crate::lu::World;
+use crate::peers::PeerBook;
 
 /// What the process is, as its clients are told.
 #[derive(Debug)]
@@ -48,7 +49,7 @@ pub(crate) async fn collect(house: &House, part: Part, clock: &Clock) -> Cluster
     let space = stdx::apart(move || place.space()).await.ok().flatten();
     let watched = match (part, seat) {
         (Part::Master(world), _) => {
-            of_master(&mut seen, &world);
+            of_master(&mut seen, &world, &house.book);
             world.alarms.all()
         }
         (Part::Other { starting, attempt }, Seat::Standby(engine)) => {
@@ -111,7 +112,7 @@ fn master(role: &Role) -> MasterStatus {
     MasterStatus { node: master.clone(), epoch, since: *since }
 }
 
-fn of_master(seen: &mut ClusterStatus, world: &World) {
+fn of_master(seen: &mut ClusterStatus, world: &World, book: &PeerBook) {
     let config = world.published.snapshot().config;
     let standing = world.commits.engine().map(|engine| (engine.member(), engine.standing()));
     let contacts = world.contacts.all();
@@ -126,6 +127,16 @@ fn of_master(seen: &mut ClusterStatus, world: &World) {
     });
     let standing = standing.map(|(_, standing)| standing);
     seen.candidates = members::candidates(&config, standing.as_ref(), &contacts, seen.now);
+    for (member, why) in book.reverted() {
+        let is_its = |node: &Node| node.member.as_ref().is_some_and(|its| its.id == member);
+        let node = config.nodes.values().find(|node| is_its(node));
+        let mut candidates = seen.candidates.iter_mut();
+        if let Some(candidate) =
+            candidates.find(|one| node.is_some_and(|node| one.node == node.name.as_str()))
+        {
+            candidate.forgot = Some(why);
+        }
+    }
     seen.queue = Some(queue(world));
     let fill = world.commits.journal_fill();
     let (health, backlog) = (world.commits.health(), world.commits.backlog());

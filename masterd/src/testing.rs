@@ -42,6 +42,7 @@ pub(crate) fn node(name: &str, role: NodeRole) -> Node {
         member: None,
         secondary_ip: [10, 0, 0, number].into(),
         fingerprint: Fingerprint::from_bytes([number; 32]),
+        renewing: None,
         rack: None,
         master_capable: true,
         witness: false,

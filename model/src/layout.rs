@@ -80,6 +80,10 @@ paths! {
     node_certificate = "etc/gantry/pki/node.pem", MASTER_USER, "0644";
     /// This node's private key.
     node_key = "etc/gantry/pki/node.key", MASTER_USER, "0640";
+    /// Key that is to take the place of this node's, while its certificate is renewed.
+    renewed_key = "etc/gantry/pki/renewed.key", NODE_USER, "0640";
+    /// Certificate of that key: from when it is there, both count.
+    renewed_certificate = "etc/gantry/pki/renewed.pem", NODE_USER, "0644";
     /// What this machine is: its node, its cluster, and who may call it.
     membership = "etc/gantry/pki/membership.json", MASTER_USER, "0644";
     /// The store: queue, configuration, machines (keys are paths below it).

@@ -66,6 +66,9 @@ pub struct Node {
     pub secondary_ip: IpAddr,
     /// Its certificate's: the pin by which callers and agents know each other.
     pub fingerprint: Fingerprint,
+    /// That of the certificate which is to take its place: as long as it is here, both are good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewing: Option<Fingerprint>,
     /// Rack that its agent serves.
     pub rack: Option<u32>,
     /// Whether it may become the master.
@@ -98,6 +101,21 @@ pub struct Member {
     /// Identity of its store, which another disk does not have; none until it has made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incarnation: Option<Uuid>,
+    /// The last committed entry that its store had made durable when it fell silent: one that ends
+    /// before it is an older copy. None where nobody noted any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged: Option<Acknowledged>,
+}
+
+/// The place of an entry of the log, as a document has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledged {
+    /// First part of the epoch in which it was written.
+    pub term: u64,
+    /// Second part.
+    pub node: u64,
+    /// Its running number.
+    pub index: u64,
 }
 
 /// What nodes have that were added before there was a choice.
@@ -110,6 +128,11 @@ impl Node {
     #[must_use]
     pub const fn may_be_master(&self) -> bool {
         self.master_capable && !self.witness
+    }
+
+    /// The certificates that it may show.
+    pub fn fingerprints(&self) -> impl Iterator<Item = Fingerprint> {
+        std::iter::once(self.fingerprint).chain(self.renewing)
     }
 
     /// Where its `masterd` listens for that of other candidates.

@@ -19,7 +19,7 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 pub use cluster::{
     ClusterActivateMasterIp, ClusterDeactivateMasterIp, ClusterPostInit, ClusterQuery,
-    ClusterSetParams,
+    ClusterRenewCrypto, ClusterSetParams,
 };
 pub use common::{Common, Dependency, ReasonEntry};
 pub use input::{Input, OpInput, OpInputError};
@@ -113,6 +113,8 @@ opcodes! {
     "OP_CLUSTER_DEACTIVATE_MASTER_IP" ClusterDeactivateMasterIp -> (), [];
     /// Send every agent what it should hold: rack documents and who may call.
     "OP_CLUSTER_REDIST_CONF" ClusterRedistConf -> (), [];
+    /// Give nodes new keys and certificates, one after the other.
+    "OP_CLUSTER_RENEW_CRYPTO" ClusterRenewCrypto -> (), [];
     /// Look whether the cluster is as it should be: submits a job for each part.
     "OP_CLUSTER_VERIFY" ClusterVerify -> SubmittedJobs, [];
     /// Look whether the configuration is sound.
@@ -207,6 +209,7 @@ impl OpCode {
             Self::ClusterActivateMasterIp(_)
             | Self::ClusterDeactivateMasterIp(_)
             | Self::ClusterRedistConf(_)
+            | Self::ClusterRenewCrypto(_)
             | Self::ClusterVerifyGroup(_) => Reach::Agents,
             Self::NodeAdd(_)
             | Self::NodeRemove(_)

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use model::Timestamp;
-use model::enrol::Fingerprint;
 use model::layout::Layout;
 use rpc::calls::{
     ALLOW_LIST_MAX, AddressChanged, AllowList, Exchange, Leave, MasterAddressDown, MasterAddressUp,
@@ -16,6 +15,7 @@ use rpc::calls::{
     TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
+use rpc::identity::NodeIdentity;
 use rpc::service::{Agent as Answers, CallContext};
 use rpc::tls::AllowedCallers;
 use rpc::wire::Versions;
@@ -32,6 +32,7 @@ use crate::rack::Racks;
 use crate::ssconf;
 
 mod exchange;
+mod renewal;
 
 /// Shows `masterd` of this machine who may call; the agent's own word on it is in its ledger.
 pub(crate) async fn show_allow_list(layout: Layout, membership: &Membership, list: AllowList) {
@@ -54,7 +55,8 @@ pub struct Agent {
     racks: Arc<Racks>,
     allowed: AllowedCallers,
     obeyed: watch::Sender<Obeyed>,
-    certificate: Certificate,
+    identity: Arc<NodeIdentity>,
+    renewal: renewal::Turn,
     clock: Clock,
     calls: Arc<Calls>,
     powercycle: Arc<dyn Powercycle>,
@@ -83,7 +85,7 @@ pub struct Parts {
     /// Whom it obeys.
     pub obeyed: Obeyed,
     /// What it proves itself by.
-    pub certificate: Certificate,
+    pub identity: Arc<NodeIdentity>,
     /// Gives the time.
     pub clock: Clock,
     /// Counts calls.
@@ -92,15 +94,6 @@ pub struct Parts {
     pub powercycle: Arc<dyn Powercycle>,
     /// Versions of the protocol that it understands.
     pub versions: Versions,
-}
-
-/// What a node proves itself by.
-#[derive(Debug, Clone, Copy)]
-pub struct Certificate {
-    /// The pin by which others know it.
-    pub fingerprint: Fingerprint,
-    /// Until when it is valid.
-    pub ends: Timestamp,
 }
 
 /// Makes epochs durable for the fence.
@@ -126,7 +119,7 @@ impl Agent {
             racks,
             allowed,
             obeyed,
-            certificate,
+            identity,
             clock,
             calls,
             powercycle,
@@ -140,7 +133,8 @@ impl Agent {
             racks,
             allowed,
             obeyed: watch::channel(obeyed).0,
-            certificate,
+            identity,
+            renewal: renewal::Turn::default(),
             clock,
             calls,
             powercycle,
@@ -190,11 +184,12 @@ impl Agent {
 
     async fn held(&self) -> Result<NodeHeld, Failure> {
         let facts = self.facts().await?;
+        let ends = self.identity.ends().map_err(|error| Failure::failed(chain(&error)))?;
         Ok(NodeHeld {
             version: self.version(),
             time: Timestamp::from_micros(self.clock.now_micros()),
-            fingerprint: self.certificate.fingerprint,
-            certificate_ends: self.certificate.ends,
+            fingerprint: self.identity.fingerprint(),
+            certificate_ends: ends,
             callers: self.allowed.current().as_ref().clone(),
             racks: self.racks.held(),
             disk_total_mib: facts.disk_total_mib,
@@ -290,7 +285,9 @@ impl Agent {
             let text = "this node holds the cluster's store; make it no candidate first";
             return Err(Failure::failed(text));
         }
-        let forgotten = tokio::task::spawn_blocking(move || rpc::identity::forget(&layout)).await;
+        let turn = self.renewal.clone();
+        let forgetting = move || turn.take(|| rpc::identity::forget(&layout));
+        let forgotten = tokio::task::spawn_blocking(forgetting).await;
         forgotten
             .unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))
             .map_err(|error| Failure::failed(chain(&error)))?;
@@ -323,6 +320,9 @@ impl Agent {
 impl Answers for Agent {
     async fn call(&self, request: Request, context: CallContext) -> Answer {
         let (name, begun) = (request.name(), Instant::now());
+        if let Some(job) = context.job {
+            tracing::debug!(call = name, job = job.id.0, op = job.op, "called for a job");
+        }
         let answer = self.answer(request, context).await;
         let failure = answer.as_ref().err().map(|failure| failure.kind);
         self.calls.answered(name, begun.elapsed(), failure);
@@ -354,6 +354,8 @@ impl Agent {
             Request::SsconfPush(call) => answer(call, |call| self.ssconf_push(call)).await,
             Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,
+            Request::RenewBegin(call) => answer(call, |_| self.renew_begin()).await,
+            Request::RenewFinish(call) => answer(call, |call| self.renew_finish(call)).await,
             Request::Leave(call) => answer(call, |call| self.leave(call)).await,
             Request::Powercycle(call) => answer(call, async |_| self.powercycle()).await,
         }

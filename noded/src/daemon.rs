@@ -19,7 +19,7 @@ use stdx::daemon::chain;
 use stdx::metrics::Endpoint;
 use stdx::{Clock, Tasks};
 
-use crate::agent::{Agent, Certificate, LedgerEpochs, Parts};
+use crate::agent::{Agent, LedgerEpochs, Parts};
 use crate::boot;
 use crate::leasing::{self, Leasing};
 use crate::ledger::{Ledger, LedgerError, Restored};
@@ -98,7 +98,9 @@ impl Daemon {
     /// The machine belongs to no cluster, its state cannot be used, or a port cannot be had. That
     /// DHCP or the further boot port cannot be had is logged, and the agent goes on without.
     pub async fn start(settings: Settings) -> Result<Self, DaemonError> {
+        rpc::identity::renewal::complete(&settings.layout)?;
         let (identity, membership) = NodeIdentity::load(&settings.layout)?;
+        let identity = Arc::new(identity);
         let rpc_listener = listen(settings.rpc, "the node protocol").await?;
         let boot_listener = listen(settings.boot, "the boot side").await?;
         let (ledger, restored) = open_ledger(&settings.layout, &membership).await?;
@@ -118,10 +120,7 @@ impl Daemon {
             racks: Arc::clone(&racks),
             allowed: allowed.clone(),
             obeyed: obeyed.clone(),
-            certificate: Certificate {
-                fingerprint: identity.fingerprint(),
-                ends: identity.ends()?,
-            },
+            identity: Arc::clone(&identity),
             clock: settings.clock.clone(),
             calls: Arc::clone(&calls),
             powercycle: Arc::clone(&settings.powercycle),

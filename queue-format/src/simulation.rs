@@ -7,6 +7,7 @@ use std::sync::Arc;
 pub use crate::disk::sim::{Chance, Fault, Loss, SimDisk, Stop};
 pub use crate::store::committer::by_hand::{Hand, Step};
 use crate::store::open::{Writer, open};
+pub use crate::store::replicated::by_hand::RecorderHand;
 use crate::store::{OpenError, Store, StoreOptions};
 
 /// Where the store lies on a simulated disk.

@@ -12,6 +12,8 @@
 
 mod admission;
 mod aside;
+#[cfg(any(test, feature = "simulation"))]
+mod by_hand;
 mod callbacks;
 mod checkpoint;
 mod commit;
@@ -27,7 +29,7 @@ mod naive;
 pub(crate) mod open;
 mod pending;
 mod queue;
-mod replicated;
+pub(crate) mod replicated;
 mod resolve;
 mod scan;
 mod threads;

@@ -43,7 +43,7 @@ struct Follower;
 impl Gate for Follower {
     fn admit(&self, hello: &Hello) -> Result<(), PeerRefusal> {
         let store = StoreId::new(2, Uuid::from_u128(2));
-        hello.check(&Here { cluster_uuid: CLUSTER, store })
+        hello.check(&Here { cluster_uuid: CLUSTER, store, last: Default::default() })
     }
 }
 
@@ -104,6 +104,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         name: name("n2")?,
         address: server.address(),
         fingerprint: Some(follower.fingerprint()),
+        renewing: None,
     };
     let client = PeerClient::new(&master, CLUSTER, target)?;
     for size in SIZES {

@@ -223,6 +223,10 @@ calls! {
         "ssconf_push" SsconfPush -> SsconfHeld, Fast, Changes, Fails, Bulk;
         /// Do nothing for a while; for tests.
         "test_delay" TestDelay -> (), Slow, Changes, Fails, Shared;
+        /// Make another key, and ask for its certificate; the one in use stays.
+        "renew_begin" RenewBegin -> RenewOffer, Fast, Changes, Fails, Shared;
+        /// Take the certificate of that key, and show it from the next connection on; may be repeated.
+        "renew_finish" RenewFinish -> (), Fast, Changes, Fails, Shared;
         /// Forget the cluster: keys, certificates, rack documents and leases.
         "leave" Leave -> (), Fast, Changes, Fails, Shared;
         /// Restart the machine, hard, some seconds after the answer.

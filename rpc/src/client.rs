@@ -60,6 +60,8 @@ pub struct NodeTarget {
     pub address: SocketAddr,
     /// Its certificate, where it is known.
     pub fingerprint: Option<Fingerprint>,
+    /// The one that it is about to show instead, if it is being renewed.
+    pub renewing: Option<Fingerprint>,
     /// Whether it is marked offline.
     pub offline: bool,
 }
@@ -70,8 +72,16 @@ impl From<&Node> for NodeTarget {
             name: node.name.clone(),
             address: node.rpc_address(),
             fingerprint: Some(node.fingerprint),
+            renewing: node.renewing,
             offline: node.role == NodeRole::Offline,
         }
+    }
+}
+
+impl NodeTarget {
+    /// The certificates that it may show; any of its authority where there are none.
+    pub(crate) fn pins(&self) -> Vec<Fingerprint> {
+        self.fingerprint.into_iter().chain(self.renewing).collect()
     }
 }
 

@@ -17,16 +17,20 @@ use model::{NodeName, Secret, Timestamp};
 
 mod error;
 mod files;
+pub mod renewal;
+mod shown;
 
 pub use error::IdentityError;
 pub use files::{forget, is_enrolled, load_membership, store_membership};
+use shown::Pair;
+pub(crate) use shown::Shown;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 /// How far back validity begins: clocks of new machines are often wrong, seldom by more.
 const BACKDATE_DAYS: i64 = 2;
 /// Life of the cluster's authority: longer than that of the hardware; nothing rotates it yet.
 const AUTHORITY_DAYS: i64 = 30 * 365;
-/// Life of a node's certificate: `gnt node add --readd` makes a new one.
+/// Life of a node's certificate: `gnt cluster renew-crypto` makes a new one.
 const NODE_DAYS: i64 = 10 * 365;
 /// Life of the certificate that is served during an enrolment.
 const ENROLMENT_DAYS: i64 = 30;
@@ -234,20 +238,19 @@ impl NodeKey {
     }
 }
 
-/// Everything that a node needs to call and to be called.
+/// Everything that a node needs to call and to be called. Key and certificate may be replaced while
+/// it is in use: whoever serves or calls by it shows the new ones from the next connection on.
 pub struct NodeIdentity {
     name: NodeName,
-    certificate: CertificateDer<'static>,
     authority: CertificateDer<'static>,
-    key: PrivateKeyDer<'static>,
-    fingerprint: Fingerprint,
+    shown: Shown,
 }
 
 impl fmt::Debug for NodeIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NodeIdentity")
             .field("name", &self.name)
-            .field("fingerprint", &self.fingerprint)
+            .field("fingerprint", &self.fingerprint())
             .finish_non_exhaustive()
     }
 }
@@ -274,8 +277,9 @@ impl NodeIdentity {
     ) -> Result<Self, IdentityError> {
         let certificate = certificate_from_pem("the node's certificate", certificate)?;
         let authority = certificate_from_pem("the authority's certificate", authority)?;
-        let fingerprint = fingerprint(&certificate);
-        let identity = Self { name, certificate, authority, key, fingerprint };
+        let pair = Pair::new(certificate, key);
+        let pair = pair.map_err(|error| IdentityError::Mismatch { error })?;
+        let identity = Self { name, authority, shown: Shown::new(pair) };
         crate::tls::check(&identity).map_err(|error| IdentityError::Mismatch { error })?;
         Ok(identity)
     }
@@ -289,7 +293,7 @@ impl NodeIdentity {
     /// The pin by which others know this node.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        self.fingerprint
+        self.shown.fingerprint()
     }
 
     /// Until when its certificate is valid.
@@ -297,7 +301,7 @@ impl NodeIdentity {
     /// # Errors
     /// The certificate cannot be read.
     pub fn ends(&self) -> Result<Timestamp, IdentityError> {
-        ends("the node's certificate", &self.certificate)
+        ends("the node's certificate", &self.shown.current().certificate)
     }
 
     /// Until when the certificate of the cluster's authority is valid.
@@ -308,16 +312,18 @@ impl NodeIdentity {
         ends("the authority's certificate", &self.authority)
     }
 
-    pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
-        &self.certificate
+    /// What it shows in handshakes, now and later.
+    pub(crate) fn shown(&self) -> Shown {
+        self.shown.clone()
+    }
+
+    /// Its certificate.
+    pub(crate) fn certificate(&self) -> CertificateDer<'static> {
+        self.shown.current().certificate.clone()
     }
 
     pub(crate) fn authority(&self) -> &CertificateDer<'static> {
         &self.authority
-    }
-
-    pub(crate) fn key(&self) -> &PrivateKeyDer<'static> {
-        &self.key
     }
 }
 

@@ -142,6 +142,8 @@ impl Agent for MemoryAgent {
             Request::RackWithdraw(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,
+            Request::RenewBegin(call) => answer(call, async |_| refuse("has no files")).await,
+            Request::RenewFinish(call) => answer(call, async |_| refuse("has no files")).await,
             Request::Leave(call) => answer(call, async |_| refuse("cannot leave")).await,
         }
     }
@@ -196,5 +198,5 @@ pub(crate) fn target(
     address: SocketAddr,
     fingerprint: Option<model::enrol::Fingerprint>,
 ) -> NodeTarget {
-    NodeTarget { name: name("n2"), address, fingerprint, offline: false }
+    NodeTarget { name: name("n2"), address, fingerprint, renewing: None, offline: false }
 }

@@ -83,7 +83,7 @@ pub fn server_config(
     let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(Arc::new(AllowedClient::new(roots, allowed)))
-        .with_single_cert(vec![identity.certificate().clone()], identity.key().clone_key())?;
+        .with_cert_resolver(Arc::new(identity.shown()));
     Ok(without_resumption(config))
 }
 
@@ -118,10 +118,10 @@ fn without_resumption(mut config: ServerConfig) -> ServerConfig {
     config
 }
 
-/// How a caller reaches one agent.
+/// How a caller reaches one agent, which must show one of the certificates `pins`, if there are any.
 pub(crate) fn client_config(
     identity: &NodeIdentity,
-    pin: Option<Fingerprint>,
+    pins: Vec<Fingerprint>,
     alpn: &[u8],
 ) -> Result<ClientConfig, rustls::Error> {
     let provider = provider();
@@ -132,8 +132,8 @@ pub(crate) fn client_config(
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(PinnedAgent::new(roots, pin)))
-        .with_client_auth_cert(vec![identity.certificate().clone()], identity.key().clone_key())?;
+        .with_custom_certificate_verifier(Arc::new(PinnedAgent::new(roots, pins)))
+        .with_client_cert_resolver(Arc::new(identity.shown()));
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![alpn.to_vec()];
     Ok(config)
@@ -155,8 +155,9 @@ pub(crate) fn enrolment_client_config(pin: Fingerprint) -> Result<ClientConfig, 
 /// Checks that key, certificate, name and authority of `identity` belong together.
 pub(crate) fn check(identity: &NodeIdentity) -> Result<(), rustls::Error> {
     let name = server_name(identity.name())?;
-    client_config(identity, None, ALPN_H2)?;
-    let parsed = rustls::server::ParsedCertificate::try_from(identity.certificate())?;
+    client_config(identity, Vec::new(), ALPN_H2)?;
+    let certificate = identity.certificate();
+    let parsed = rustls::server::ParsedCertificate::try_from(&certificate)?;
     rustls::client::verify_server_name(&parsed, &name)?;
     verify::signed_by_authority(&parsed, &*roots(identity)?, provider().as_ref())
 }

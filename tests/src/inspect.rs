@@ -70,9 +70,18 @@ fn collect(data: &Path, directory: &Path, found: &mut BTreeMap<String, Vec<u8>>)
         }
         if path.is_dir() {
             collect(data, &path, found);
-        } else {
-            found.insert(key, fs::read(&path).unwrap());
+        } else if let Some(content) = content(&path) {
+            found.insert(key, content);
         }
+    }
+}
+
+/// What a file holds; none if it went since it was listed, as files of a store that works do.
+fn content(path: &Path) -> Option<Vec<u8>> {
+    match fs::read(path) {
+        Ok(content) => Some(content),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => panic!("{}: {error}", path.display()),
     }
 }
 

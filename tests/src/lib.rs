@@ -4,8 +4,9 @@
 //! addresses of their own, so that tests run side by side; [`candidates`] are further nodes that can
 //! be master; [`run`] runs a command and tells what
 //! came of it; [`place`] gives the addresses and finds the programs; [`wire`] is a pair of network
-//! namespaces with a cable; [`loop_fs`] a file system that can end; [`load`] clients
-//! that are busy; [`inspect`] reads what lies on the disk, [`page`] a page of metrics; [`seed`] is a
+//! namespaces with a cable; [`loop_fs`] a file system that can end; [`sealed`] a process whose
+//! namespaces and mounts end with it; [`yard`] three nodes in such a process that meet real trouble,
+//! and [`soak`] trouble without end; [`load`] clients that are busy; [`inspect`] reads what lies on the disk, [`page`] a page of metrics; [`seed`] is a
 //! source of
 //! numbers that can be repeated.
 #![expect(
@@ -22,8 +23,11 @@ pub mod loop_fs;
 pub mod page;
 pub mod place;
 pub mod run;
+pub mod sealed;
 pub mod seed;
+pub mod soak;
 pub mod wire;
+pub mod yard;
 
 /// Whether this process is root, which network namespaces, mounts and other users need.
 #[must_use]

@@ -31,6 +31,9 @@ pub struct LoopFs {
     /// The loop device: one for the whole life, since an image that is attached again while the
     /// former device lets go of it has two caches over it.
     device: String,
+    /// Keeps the device while nothing is mounted; with the last of its users it is gone, however
+    /// this process ends.
+    _held: File,
 }
 
 impl LoopFs {
@@ -55,7 +58,10 @@ impl LoopFs {
         run(Command::new(mkfs[0]).args(&mkfs[1..]).arg(&image))?;
         let attach = ["--find", "--show", "--nooverlap"];
         let device = run(Command::new("losetup").args(attach).arg(&image))?.trim().to_owned();
-        let made = Self { dir, device };
+        let held = File::open(&device).map_err(|error| error.to_string())?;
+        // Of a device that is in use this only marks that its last user ends it.
+        run(Command::new("losetup").args(["--detach", &device]))?;
+        let made = Self { dir, device, _held: held };
         create_dir(made.path()).map_err(|error| error.to_string())?;
         made.mount()?;
         Ok(made)
@@ -76,8 +82,16 @@ impl LoopFs {
     /// The next boot. Nobody may have a file open on it: only a file system that has let go of
     /// everything is read from the disk again.
     pub fn come_back(&self) {
-        run(Command::new("umount").arg(self.path())).unwrap();
-        self.mount().unwrap();
+        self.try_come_back().unwrap();
+    }
+
+    /// As [`LoopFs::come_back`].
+    ///
+    /// # Errors
+    /// Somebody has a file open on it, perhaps for a moment only; or it does not mount.
+    pub fn try_come_back(&self) -> Result<(), String> {
+        run(Command::new("umount").arg(self.path()))?;
+        self.mount()
     }
 
     fn mount(&self) -> Result<(), String> {
@@ -89,7 +103,6 @@ impl Drop for LoopFs {
     fn drop(&mut self) {
         // After a failed test something may still be open; it must not stay for ever.
         drop(run(Command::new("umount").arg("--lazy").arg(self.path())));
-        drop(run(Command::new("losetup").args(["--detach", &self.device])));
     }
 }
 

@@ -19,6 +19,12 @@ impl Seed {
         Self(seed)
     }
 
+    /// The source with this seed.
+    #[must_use]
+    pub const fn of(number: u64) -> Self {
+        Self(number)
+    }
+
     /// A source of its own, that follows from this one.
     #[must_use]
     pub fn branch(&mut self) -> Self {

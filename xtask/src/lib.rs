@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`mod@test`] runs everything that must hold; [`demo`] shows a cluster at work on
 //! this machine; [`mod@bench`] measures it, most against the disk under it; [`dist`] packs it; [`fuzz`]
-//! looks for bytes that break a rule. [`programs`] and [`stage`] are
+//! looks for bytes that break a rule, [`soak`] for trouble that loses or doubles a job. [`programs`] and [`stage`] are
 //! what demo and bench stand on: the built programs, and a temporary root with daemons that ends
 //! with its owner.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]
@@ -11,6 +11,7 @@ pub mod bench;
 pub mod demo;
 pub mod dist;
 pub mod fuzz;
+pub mod soak;
 pub mod test;
 
 pub mod programs;
@@ -41,6 +42,9 @@ enum Command {
     Dist(dist::Arguments),
     /// Look for bytes that break a rule
     Fuzz(fuzz::Arguments),
+    /// Trouble at random on three nodes under load, as root: kills, pauses, cut links, full disks, cut
+    /// power, failovers; ends at the first job that is lost or doubled
+    Soak(soak::Arguments),
     /// Be a client of a bench
     #[command(hide = true)]
     BenchClient(bench::client::Arguments),
@@ -53,6 +57,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Test(arguments) => return test::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments).map_err(|error| chain(&error)),
         Command::Fuzz(arguments) => fuzz::run(&arguments).map_err(|error| chain(&error)),
+        Command::Soak(arguments) => soak::run(&arguments).map_err(|error| chain(&error)),
         Command::BenchClient(arguments) => {
             bench::client::run(&arguments).map_err(|error| chain(&error))
         }

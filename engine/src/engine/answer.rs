@@ -1,14 +1,14 @@
 //! What other members ask.
 
 use bytes::Bytes;
-use openraft::raft::SnapshotResponse;
+use openraft::raft::{AppendEntriesResponse, SnapshotResponse};
 use openraft::type_config::alias::{SnapshotMetaOf, SnapshotOf};
 use tokio::time::Instant;
 
 use super::Engine;
 use crate::message::{self, Kind, MessageError, SnapshotHead};
 use crate::state::Image;
-use crate::types::{StoredMembership, TypeConfig, Vote, log_id, members_from_text};
+use crate::types::{StoredMembership, TypeConfig, Vote, fitting, log_id, members_from_text};
 
 /// A question that was not answered.
 #[derive(Debug, thiserror::Error)]
@@ -72,14 +72,26 @@ impl Engine {
     pub async fn answer(&self, from: u64, kind: u8, body: Bytes) -> Result<Bytes, AnswerError> {
         match Kind::of(kind)? {
             Kind::Append => {
-                let request = message::read_append(body)?;
+                let mut request = message::read_append(body)?;
                 if !request.vote.is_committed() || request.vote.leader_id().node_id != from {
                     return Err(malformed("entries of somebody who does not lead"));
                 }
+                // What comes at once is durable at once, and the journal is freed by what is applied,
+                // which is what is durable. So no more is taken than a part of the journal holds.
+                let all = request.entries.len();
+                request.entries.truncate(fitting(&request.entries, self.proposal_bytes_max()));
+                let taken = request.entries.last().map(|entry| entry.log_id);
+                let is_part = request.entries.len() < all;
                 let answer = self.raft.append_entries(request).await.map_err(stopped)?;
                 if answer.is_success() {
                     *self.heard.lock() = Some(Instant::now());
                 }
+                let answer = match answer {
+                    AppendEntriesResponse::Success if is_part => {
+                        AppendEntriesResponse::PartialSuccess(taken)
+                    }
+                    answer => answer,
+                };
                 Ok(message::appended(&answer))
             }
             kind @ (Kind::Vote | Kind::PreVote) => {

@@ -21,9 +21,12 @@ impl Engine {
     /// this one becomes the only voter first.
     ///
     /// # Errors
-    /// Not elected in time, or the engine has stopped.
+    /// Not elected in time, it leads already, or the engine has stopped.
     pub async fn take_over(&self, deadline: Duration) -> Result<Epoch, TakeOverError> {
         let stopped = |reason: String| TakeOverError::Stopped { reason };
+        if let Some(epoch) = self.leads() {
+            return Err(TakeOverError::Leads { epoch });
+        }
         let me = BTreeMap::from([(self.member, BasicNode { addr: self.node.clone() })]);
         // A new store's first election comes with its members.
         let mut asked = match self.raft.initialize(me).await {

@@ -10,6 +10,9 @@ use queue_format::{Epoch, Position};
 use super::{Engine, Members};
 use crate::types::{TypeConfig, position};
 
+/// How long an engine may take to answer whether it works: it is asked again soon.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+
 /// How a member stands at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
@@ -66,7 +69,7 @@ impl Engine {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
         let leader = metrics.vote.leader_id();
-        let last = self.log.last().as_ref().map(position).unwrap_or_default();
+        let last = self.last();
         let now = TypeConfig::now();
         let follower = |(&member, matching): (&u64, &Option<crate::types::LogId>)| {
             let heard = metrics.heartbeat.as_ref().and_then(|heard| heard.get(&member)?.as_ref());
@@ -96,6 +99,14 @@ impl Engine {
             log_kept: self.log.kept(),
             stopped: metrics.running_state.as_ref().err().map(ToString::to_string),
         }
+    }
+
+    /// Why the engine works no more, if it does not. Of one that broke off, [`Standing::stopped`] says
+    /// nothing: it did not come to that. Who does not answer for a moment is busy.
+    pub async fn stopped(&self) -> Option<String> {
+        let asked = self.raft.with_raft_state(|_state| ());
+        let answer = tokio::time::timeout(ANSWERS_WITHIN, asked).await.ok()?;
+        answer.err().map(|fatal| fatal.to_string())
     }
 
     /// Waits until `enough` holds of this member's standing, at most `deadline`; gives the last one

@@ -2,7 +2,7 @@
 //! One rule for all programs that follow the master.
 
 use super::ClientError;
-use crate::response::{CUT_OFF, ENDING, Failure, NotMaster, Outcome};
+use crate::response::{CUT_OFF, ENDING, Failure, NotMaster, Outcome, UNCONFIRMED};
 
 impl ClientError {
     /// What a server says that is no master, and passed the request on to none.
@@ -56,7 +56,7 @@ impl ClientError {
     }
 
     fn refused_for_now(&self) -> bool {
-        self.says(ENDING) || self.says(CUT_OFF)
+        [ENDING, CUT_OFF, UNCONFIRMED].iter().any(|known| self.says(known))
     }
 
     fn says(&self, beginning: &str) -> bool {
@@ -92,6 +92,7 @@ mod tests {
             (told("The queue is full", None), false, false),
             (told(&format!("{ENDING}; try again"), None), true, false),
             (told(CUT_OFF, None), true, true),
+            (told(UNCONFIRMED, None), true, false),
             (told("x", Some(Outcome::Again)), true, true),
             (told("x", Some(Outcome::Elsewhere)), false, true),
             (told("x", Some(Outcome::Unknown)), true, false),

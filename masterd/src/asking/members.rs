@@ -8,6 +8,7 @@ use queue_format::Position;
 use rpc::peer::control::PeerPosition;
 
 use crate::config::Config;
+use crate::role::acknowledged::recorded;
 use crate::role::amnesia::Expected;
 use crate::role::confirm::{Member, Seat};
 use crate::role::pool::VOTERS_MIN;
@@ -49,7 +50,7 @@ impl Seats {
         let expected = Expected {
             member: member.id,
             incarnation: member.incarnation?,
-            acknowledged: Position::default(),
+            acknowledged: recorded(&member),
         };
         let seat = match self.voters.contains(&member.id) {
             // Who can never be master and votes is there for nothing else.
@@ -89,7 +90,11 @@ mod tests {
     /// A candidate nX whose member is X + 10, unless that is none yet.
     fn candidate(number: u64, member: Option<Option<Uuid>>) -> Node {
         let mut node = testing::node(&format!("n{number}.example"), NodeRole::Candidate);
-        node.member = member.map(|incarnation| node::Member { id: number + 10, incarnation });
+        node.member = member.map(|incarnation| node::Member {
+            id: number + 10,
+            incarnation,
+            acknowledged: None,
+        });
         node
     }
 

@@ -92,7 +92,11 @@ impl Scene {
         node.fingerprint = identity.fingerprint();
         self.agents.push(server);
         if let Some(id) = member {
-            node.member = Some(Member { id, incarnation: Some(Uuid::from_u128(id.into())) });
+            node.member = Some(Member {
+                id,
+                incarnation: Some(Uuid::from_u128(id.into())),
+                acknowledged: None,
+            });
             let identity = Arc::new(identity);
             let me = (identity.name().clone(), CLUSTER);
             let book = PeerBook::new(Arc::clone(&identity), CLUSTER);

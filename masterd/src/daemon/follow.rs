@@ -44,9 +44,7 @@ impl Callers {
 
     fn set_nodes(&self, nodes: &[Node]) {
         let is_candidate = |node: &&Node| node.role == NodeRole::Candidate || node.member.is_some();
-        let caller =
-            |node: &Node| Caller { name: node.name.clone(), fingerprint: node.fingerprint };
-        *self.by_store.lock() = nodes.iter().filter(is_candidate).map(caller).collect();
+        *self.by_store.lock() = nodes.iter().filter(is_candidate).flat_map(Caller::of).collect();
         self.refresh();
     }
 

@@ -202,3 +202,29 @@ async fn what_changes_a_member_is_asked_in_an_epoch_that_is_not_over() {
     assert!(scene.errands.try_recv().is_err());
     engine.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn an_older_copy_counts_as_damaged_until_another_store_is_there() {
+    let scene = Scene::start().await;
+    let engine = scene.follow().await;
+    let house = scene.server.service();
+    let last = engine.last();
+    let hello = Hello {
+        protocol: rpc::peer::PEER_PROTOCOL,
+        cluster_uuid: house.cluster_uuid,
+        from: rpc::peer::Speaker {
+            node: "n1.example".parse().unwrap(),
+            store: StoreId::new(1, Uuid::from_u128(1)),
+        },
+        to: house.book.here(),
+        purpose: Purpose::Engine,
+        acknowledged: Position { index: last.index + 1, ..last },
+    };
+    let refusal = house.admit(&hello).unwrap_err();
+    assert!(matches!(refusal.reason, RefusalReason::Reverted { .. }), "{refusal}");
+    let PeerState::Damaged { why } = scene.position().await.state else { panic!("it is believed") };
+    assert!(why.contains("went back in time"), "{why}");
+    house.sit(Seat::Outside, StoreId::NONE);
+    assert_eq!(scene.position().await.state, PeerState::Outside);
+    engine.close().await.unwrap();
+}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use luxi::response::{CUT_OFF, ENDING};
+use luxi::response::{CUT_OFF, ENDING, UNCONFIRMED};
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
 use model::{Exception, JobId, OpInput};
@@ -64,8 +64,9 @@ pub async fn submit_for(
         let archived = looked_up.clone();
         let make = |reply| Event::Submit { jobs, to_drained, archived, reply };
         let answer = tokio::select! {
+            biased;
             answer = world.writer.ask(make) => answer?,
-            trouble = disk_trouble(world) => return Err(trouble),
+            trouble = trouble(world) => return Err(trouble),
         };
         match answer {
             Answer::Submitted(answers) => return Ok(answers),
@@ -89,14 +90,22 @@ pub async fn submit_for(
 
 /// How long a disk may take nothing before those who wait for it are told.
 const DISK_PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks at the disk.
-const DISK_LOOK: Duration = Duration::from_secs(1);
 
-/// Ends when the disk has taken nothing for so long that whoever waits for a change should know.
-pub async fn disk_trouble(world: &World) -> Exception {
+/// For how long a majority of the voters may be silent before those who wait for it are told: it may
+/// come back at any time, and a client that knows goes to look for another master.
+const MAJORITY_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at disk and majority.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Ends when the disk has taken nothing, or the majority has said nothing, for so long that whoever
+/// waits for a change should know.
+pub async fn trouble(world: &World) -> Exception {
     let begun = Instant::now();
     loop {
-        tokio::time::sleep(DISK_LOOK).await;
+        tokio::time::sleep(LOOK_AGAIN).await;
+        if u128::from(world.commits.majority().silence_ms()) >= MAJORITY_PATIENCE.as_millis() {
+            return Exception::new(ExceptionKind::JobQueueError, UNCONFIRMED);
+        }
         if let Health::DiskFull { path, reason, .. } = world.commits.health()
             && begun.elapsed() >= DISK_PATIENCE
         {

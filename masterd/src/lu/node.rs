@@ -2,6 +2,7 @@
 
 pub mod add;
 mod change;
+mod farewell;
 pub mod modify;
 pub mod powercycle;
 mod readd;
@@ -18,17 +19,21 @@ use super::{Context, Failure};
 use crate::config::Config;
 use crate::role::pool::{Pool, PoolNode};
 
-/// The candidates: who may call agents.
+/// Whether a node may call agents: it is a candidate.
+pub(super) fn is_caller(config: &Config, node: &Node) -> bool {
+    node.role == NodeRole::Candidate || config.is_master(node)
+}
+
+/// The candidates as those who may call agents.
 pub(crate) fn callers(config: &Config) -> Vec<Caller> {
-    let candidate = |node: &&Arc<Node>| node.role == NodeRole::Candidate || config.is_master(node);
-    let caller =
-        |node: &Arc<Node>| Caller { name: node.name.clone(), fingerprint: node.fingerprint };
-    config.nodes.values().filter(candidate).map(caller).collect()
+    let candidate = |node: &&Arc<Node>| is_caller(config, node);
+    config.nodes.values().filter(candidate).flat_map(|node| Caller::of(node)).collect()
 }
 
 /// How many candidates there are, the master among them.
 fn candidates(config: &Config) -> usize {
-    callers(config).len()
+    let candidate = |node: &&Arc<Node>| is_caller(config, node);
+    config.nodes.values().filter(candidate).count()
 }
 
 /// Whether the pool of candidates has room for one more.
@@ -62,22 +67,25 @@ pub(crate) fn pool(config: &Config, reached: &BTreeSet<NodeName>) -> Pool {
     Pool { nodes: config.nodes.values().map(node).collect(), master, size: pool_size(config) }
 }
 
-/// Tells every node that is not offline who may call it; not `knows`, which was told already.
+/// Tells every node that is not offline who may call it; not `knows`, which was told already. Gives
+/// those that could not be told.
 pub(super) async fn tell_callers(
     context: &mut Context,
     knows: Option<&NodeName>,
-) -> Result<(), Failure> {
+) -> Result<Vec<NodeName>, Failure> {
     let config = context.config();
     let callers = callers(&config);
     let (job, op) = (context.job(), context.op());
     let to_tell = |node: &&Arc<Node>| node.role != NodeRole::Offline && Some(&node.name) != knows;
+    let mut untold = Vec::new();
     for node in config.nodes.values().filter(to_tell) {
         let agents = context.agents().await?;
         if let Err(error) = agents.allow_list(node, &callers, (job, op)).await {
             let why = stdx::daemon::chain(&error);
             let name = &node.name;
             context.say(format!("{name} was not told who may call it: {why}")).await;
+            untold.push(name.clone());
         }
     }
-    Ok(())
+    Ok(untold)
 }

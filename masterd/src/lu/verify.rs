@@ -177,6 +177,7 @@ async fn gather(context: &mut Context, nodes: &[Arc<Node>]) -> Result<Vec<Looked
         let expected = verify::node::Expected {
             name: node.name.to_string(),
             fingerprint: node.fingerprint,
+            renewing: node.renewing,
             rack: document,
             callers: callers.clone(),
             epoch: agents.epoch(),

@@ -62,11 +62,12 @@ impl LuxiService {
         Ok(answers)
     }
 
-    /// Asks the queue; a disk that takes nothing ends the wait with its reason.
+    /// Asks the queue; a disk that takes nothing, or a majority that is silent, ends the wait with its reason.
     async fn ask(&self, make: impl FnOnce(Reply) -> Event<Reply>) -> Result<Answer, Exception> {
         tokio::select! {
+            biased;
             answer = self.world.writer.ask(make) => answer,
-            trouble = desk::disk_trouble(&self.world) => Err(trouble),
+            trouble = desk::trouble(&self.world) => Err(trouble),
         }
     }
 

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use engine::{Follower, Members, Standing};
-use model::node::{Node, NodeRole};
+use model::NodeName;
+use model::node::{Acknowledged, Node, NodeRole};
+use queue_format::Position;
 
 use super::Keeper;
 use crate::config::Config;
+use crate::role::acknowledged::to_record;
 use crate::role::pool::{Pool, PoolNode, Seat};
 
 /// Silence after which a follower is not counted on, in milliseconds: several heartbeats, and the
@@ -63,8 +66,30 @@ fn pool_node(node: &Node, is_master: bool, standing: Option<&Standing>, reached:
     }
 }
 
+/// Members that answer the one that leads, and itself.
+pub(crate) fn heard(me: u64, standing: &Standing) -> BTreeSet<u64> {
+    let followers = standing.followers.iter().filter(|(_, follower)| is_heard(follower));
+    followers.map(|(id, _)| *id).chain([me]).collect()
+}
+
 fn is_heard(follower: &Follower) -> bool {
     follower.heard_ms.is_some_and(|ms| ms <= REACHED_WITHIN_MS)
+}
+
+/// Nodes whose member has fallen silent, and what is to be recorded of it; `known` is up to where a
+/// member is known to hold the log.
+pub(super) fn silent(
+    config: &Config,
+    standing: &Standing,
+    known: impl Fn(u64) -> Position,
+) -> Vec<(NodeName, Acknowledged)> {
+    let silent = |node: &Node| {
+        let member = node.member.as_ref()?;
+        let follower = standing.followers.get(&member.id)?;
+        let at = to_record(member, known(member.id)).filter(|_| !is_heard(follower))?;
+        Some((node.name.clone(), at))
+    };
+    config.nodes.values().filter_map(|node| silent(node)).collect()
 }
 
 /// A member whose node is gone.
@@ -110,7 +135,7 @@ mod tests {
         ] {
             let mut node = testing::node("n2.example", role);
             node.witness = witness;
-            node.member = member.map(|id| Member { id, incarnation: None });
+            node.member = member.map(|id| Member { id, incarnation: None, acknowledged: None });
             let found = is_to_be_wiped(&node, &members);
             assert_eq!(found, wiped, "{role:?}, witness {witness}, {member:?}");
         }

@@ -147,9 +147,10 @@ pub fn next_seat(pool: &Pool) -> Option<Step> {
     });
     let raised = || lowest(Step::MakeVoter, &|n: &PoolNode| is_voter(n) && is_ready(n));
     let lowered = || {
-        // Who is no candidate any more, or does not answer, goes first: others still help.
+        // Who does not answer goes first, so that those who do are a majority of the rest; then who
+        // is no candidate any more: others still help.
         let surplus = nodes().filter(|node| node.votes() && !is_voter(node));
-        let first = surplus.min_by_key(|node| (node.belongs() && node.reachable, Reverse(node.id)));
+        let first = surplus.min_by_key(|node| (node.reachable, node.belongs(), Reverse(node.id)));
         first.map(|node| Step::MakeLearner(node.id))
     };
     let dismissed = || {

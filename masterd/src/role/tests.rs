@@ -150,7 +150,10 @@ fn moved_by_a_start(node: usize, world: &World) -> bool {
 }
 
 /// The most states of one scenario; see `docs/failover.md`.
-const STATES_MAX: usize = 1_000_000;
+const STATES_MAX: usize = 8_000_000;
+
+/// The variable that asks for the scenario that takes a quarter of an hour, too.
+const WHOLE: &str = "GANTRY_TEST_WHOLE_MODEL";
 
 /// What most scenarios begin with.
 const REIGNS: Bounds = Bounds {
@@ -165,6 +168,8 @@ const REIGNS: Bounds = Bounds {
 };
 /// More batches than the others, and no crash.
 const BATCHES: Bounds = Bounds { elections: 2, batches: 3, crashes: 0, ..REIGNS };
+/// Three reigns, three batches and a change of the voters in one history.
+const TOGETHER: Bounds = Bounds { changes: 1, ..BATCHES };
 /// Anything may happen between check and election.
 const STARTS: Bounds = Bounds { batches: 0, crashes: 0, apart: true, ..REIGNS };
 /// A change of the voters.
@@ -199,6 +204,14 @@ fn reigns_follow_one_another() {
 #[test]
 fn batches_outlive_their_reign() {
     holds("batches", BATCHES);
+}
+
+#[test]
+fn batches_outlive_two_reigns_and_a_change_of_the_voters() {
+    holds("together", TOGETHER);
+    if std::env::var_os(WHOLE).is_some() {
+        holds("together, with a crash", Bounds { crashes: 1, ..TOGETHER });
+    }
 }
 
 #[test]

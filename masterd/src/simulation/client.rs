@@ -11,6 +11,7 @@ use luxi::{Caller, Request, Service, request};
 use model::job::OpStatus;
 use model::{JobId, OpInput};
 use parking_lot::Mutex;
+use queue_format::Epoch;
 use queue_format::simulation::{Chance, SimDisk};
 use serde_json::{Value, json};
 
@@ -24,12 +25,32 @@ const MANY: usize = 6;
 /// The client that alone changes the drain flag, so that it knows how it stands.
 const DRAINER: usize = 0;
 
+/// When a client may be told that something cannot be done.
+#[derive(Debug, Clone)]
+pub(super) enum Excuse {
+    /// After the end of this disk.
+    Disk(SimDisk),
+    /// At any time: the reign may end.
+    Reign,
+}
+
+impl Excuse {
+    fn holds(&self) -> bool {
+        match self {
+            Self::Disk(disk) => disk.is_stopped(),
+            Self::Reign => true,
+        }
+    }
+}
+
 pub(super) struct Client {
     number: usize,
     service: Arc<LuxiService>,
     chance: Chance,
     oracle: Arc<Mutex<Oracle>>,
-    disk: SimDisk,
+    excuse: Excuse,
+    /// The reign that serves it.
+    reign: Epoch,
     /// Jobs that only this client gives priorities.
     mine: Vec<JobId>,
 }
@@ -39,9 +60,15 @@ impl Client {
         number: usize,
         service: Arc<LuxiService>,
         chance: Chance,
-        (oracle, disk): (Arc<Mutex<Oracle>>, SimDisk),
+        (oracle, excuse): (Arc<Mutex<Oracle>>, Excuse),
     ) -> Self {
-        Self { number, service, chance, oracle, disk, mine: Vec::new() }
+        let reign = Epoch::default();
+        Self { number, service, chance, oracle, excuse, reign, mine: Vec::new() }
+    }
+
+    /// The same, served by this reign of several.
+    pub(super) fn of(self, reign: Epoch) -> Self {
+        Self { reign, ..self }
     }
 
     pub(super) async fn run(mut self) {
@@ -91,7 +118,7 @@ impl Client {
     async fn must<M: Method>(&self, call: M) -> Option<M::Reply> {
         match self.ask(call).await {
             Ok(reply) => Some(reply),
-            Err(_) if self.disk.is_stopped() => None,
+            Err(_) if self.excuse.holds() => None,
             Err(error) => panic!("{} failed: {error}", M::NAME),
         }
     }
@@ -103,10 +130,12 @@ impl Client {
     }
 
     fn opcode(&mut self, mark: &str, place: usize) -> OpInput {
+        // What a submission may carry; others are refused.
+        let priority = [-10, 0, 0, 10][self.chance.below(4)];
         let duration = [0.0, 0.0, 0.001, 0.05, 2.0][self.chance.below(5)];
         let mut op = json!({
             "OP_ID": "OP_TEST_DELAY", "duration": duration, "comment": mark,
-            "no_locks": self.chance.below(3) > 0, "priority": self.chance.below(20),
+            "no_locks": self.chance.below(3) > 0, "priority": priority,
             "repeat": self.chance.below(3),
         });
         if self.chance.below(8) == 0 {
@@ -131,9 +160,10 @@ impl Client {
 
     async fn submit(&mut self) {
         let mark = self.oracle.lock().mark();
+        let newest = self.oracle.lock().newest();
         let ops = self.job(&mark, 0);
         if let Ok(id) = self.ask(SubmitJob { ops }).await {
-            self.oracle.lock().accepted(id, mark);
+            self.oracle.lock().accepted(id, mark, (self.reign, newest));
             self.mine.push(id);
         }
     }
@@ -142,11 +172,12 @@ impl Client {
         let count = 1 + self.chance.below(MANY);
         let marks: Vec<String> = (0..count).map(|_| self.oracle.lock().mark()).collect();
         let jobs = marks.iter().enumerate().map(|(at, mark)| self.job(mark, at)).collect();
+        let newest = self.oracle.lock().newest();
         let Ok(answers) = self.ask(SubmitManyJobs { jobs }).await else { return };
         assert_eq!(answers.len(), count);
         for (mark, answer) in marks.into_iter().zip(answers) {
             if let Submission::Accepted(id) = answer {
-                self.oracle.lock().accepted(id, mark);
+                self.oracle.lock().accepted(id, mark, (self.reign, newest));
                 self.mine.push(id);
             }
         }
@@ -163,10 +194,16 @@ impl Client {
         let call = QueryJobs { job_ids: Some(vec![id]), fields };
         let Some(rows) = self.must(call).await else { return };
         let row = rows.into_iter().next().unwrap();
-        let row = row.unwrap_or_else(|| panic!("job {id} was accepted and is not there"));
+        let Some(row) = row else {
+            let newest = self.oracle.lock().newest();
+            assert!(self.reign < newest, "job {id} was accepted and is not there");
+            // A master that is none any more, and has not noticed.
+            return;
+        };
         let statuses: Vec<OpStatus> = serde_json::from_value(row[0].clone()).unwrap();
         let results = row[1].as_array().unwrap().clone();
-        self.oracle.lock().seen(id, statuses.into_iter().zip(results).collect());
+        let seen = statuses.into_iter().zip(results).collect();
+        self.oracle.lock().seen(id, seen, self.reign);
     }
 
     async fn wait(&mut self) {
@@ -211,9 +248,9 @@ impl Client {
     }
 
     pub(super) async fn drain(&self, drained: bool) {
-        self.oracle.lock().set_drained(None);
+        self.oracle.lock().set_drained(None, self.reign);
         if self.ask(SetDrainFlag { drained }).await.is_ok() {
-            self.oracle.lock().set_drained(Some(drained));
+            self.oracle.lock().set_drained(Some(drained), self.reign);
         }
     }
 }

@@ -67,7 +67,7 @@ fn play(scene: impl AsyncFnOnce(&Scene)) {
             let master = take_role(store, found, me, clock, &hand).await.unwrap();
             let committer = Arc::clone(&master.commits);
             let daemon = Daemon::start(master, layout, keys, clock);
-            let told = (Arc::clone(&history.oracle), history.disk.clone());
+            let told = (Arc::clone(&history.oracle), Excuse::Disk(history.disk.clone()));
             let service = Arc::clone(&daemon.service);
             let client = client::Client::new(0, service, Chance::new(0), told);
             scene(&Scene { client }).await;

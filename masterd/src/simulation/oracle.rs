@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::job::OpStatus;
 use model::opcode::common::DependsOn;
 use model::{Job, JobId, JobStatus};
-use queue_format::Store;
+use queue_format::{Epoch, Reader};
 use serde_json::Value;
 
 use crate::daemon::load::Found;
@@ -25,6 +25,12 @@ pub(super) struct Oracle {
     drained: Option<bool>,
     /// The highest id that any job had when the life began.
     floor: u64,
+    /// The newest reign, where there are several masters.
+    newest: Epoch,
+    /// How many there were.
+    reigns: u64,
+    /// The jobs that it found, by their marks.
+    found: BTreeMap<JobId, String>,
     next_mark: u64,
 }
 
@@ -35,8 +41,35 @@ impl Oracle {
         format!("m{}", self.next_mark)
     }
 
-    pub(super) fn accepted(&mut self, id: JobId, mark: String) {
-        assert!(id.0 > self.floor, "job {id} had its number in an earlier life");
+    /// The newest reign that anybody was told of.
+    pub(super) fn newest(&self) -> Epoch {
+        self.newest
+    }
+
+    /// Reigns, and jobs that were accepted.
+    pub(super) fn tally(&self) -> [u64; 2] {
+        [self.reigns, self.accepted.len() as u64]
+    }
+
+    /// A master has its role: nothing that was said before may be missing in what it found. One that
+    /// learns late of its own, after another has it, is none.
+    pub(super) fn begin_reign(&mut self, epoch: Epoch, found: &Found, store: &Reader) {
+        if epoch > self.newest {
+            self.newest = epoch;
+            self.reigns += 1;
+            self.check(found, store);
+        }
+    }
+
+    /// A submission was accepted in a `reign`; `newest` was that when it was begun.
+    pub(super) fn accepted(&mut self, id: JobId, mark: String, (reign, newest): (Epoch, Epoch)) {
+        assert!(reign >= newest, "job {id} was accepted in {reign}, after {newest} had begun");
+        if reign == self.newest {
+            assert!(id.0 > self.floor, "job {id} had its number in an earlier life");
+        } else {
+            // Accepted in time, and told late.
+            assert_eq!(self.found.get(&id), Some(&mark), "job {id} was accepted and is lost");
+        }
         let before = self.accepted.insert(id, mark);
         assert_eq!(before, None, "the number {id} was given twice");
     }
@@ -55,8 +88,10 @@ impl Oracle {
         self.canceled.insert(id);
     }
 
-    pub(super) fn set_drained(&mut self, drained: Option<bool>) {
-        self.drained = drained;
+    pub(super) fn set_drained(&mut self, drained: Option<bool>, reign: Epoch) {
+        if reign == self.newest {
+            self.drained = drained;
+        }
     }
 
     pub(super) fn set_priority(&mut self, id: JobId, priority: Option<i32>) {
@@ -66,8 +101,11 @@ impl Oracle {
         }
     }
 
-    /// A client was shown a job.
-    pub(super) fn seen(&mut self, id: JobId, ops: Vec<(OpStatus, Value)>) {
+    /// A client was shown a job. One that asks a master which is none any more may see the past.
+    pub(super) fn seen(&mut self, id: JobId, ops: Vec<(OpStatus, Value)>, reign: Epoch) {
+        if reign < self.newest {
+            return;
+        }
         if let Some(before) = self.seen.get(&id) {
             assert!(goes_forward(before, &ops), "job {id} went from {before:?} to {ops:?}");
         }
@@ -75,7 +113,7 @@ impl Oracle {
     }
 
     /// Compares all of it with what a start finds.
-    pub(super) fn check(&mut self, found: &Found, store: &Store) {
+    pub(super) fn check(&mut self, found: &Found, store: &Reader) {
         let archived = archived_jobs(store);
         let mut all: BTreeMap<JobId, &Job> = archived.iter().map(|job| (job.id, job)).collect();
         for job in &found.jobs {
@@ -90,7 +128,15 @@ impl Oracle {
         }
         for (id, before) in &mut self.seen {
             let ops = ops_of(all[id]);
-            assert!(survives(before, &ops), "job {id} was seen as {before:?} and is {ops:?}");
+            // A reign that ended before anyone was served may have queued again what waited.
+            let was_requeued = self.reigns > 0 && {
+                let requeued: Vec<_> = before.iter().map(requeued).collect();
+                goes_forward(&requeued, &ops)
+            };
+            assert!(
+                was_requeued || goes_forward(before, &ops),
+                "job {id} was seen as {before:?} and is {ops:?}"
+            );
             *before = ops.iter().map(requeued).collect();
         }
         for id in &self.archived {
@@ -110,6 +156,7 @@ impl Oracle {
         let highest = all.keys().next_back().map_or(0, |id| id.0);
         assert!(found.serial >= highest.max(self.floor), "serial {} is too low", found.serial);
         self.floor = found.serial;
+        self.found = all.iter().map(|(id, job)| (*id, mark_of(job))).collect();
         assert!(self.drained.is_none_or(|drained| drained == found.drained), "the drain flag");
         self.drained = Some(found.drained);
         for job in all.values() {
@@ -120,7 +167,7 @@ impl Oracle {
     }
 
     /// After the last life every job has ended, and followed what it depended on.
-    pub(super) fn check_ended(&self, found: &Found, store: &Store) {
+    pub(super) fn check_ended(&self, found: &Found, store: &Reader) {
         let archived = archived_jobs(store);
         let all: BTreeMap<JobId, &Job> =
             archived.iter().chain(&found.jobs).map(|job| (job.id, job)).collect();
@@ -143,7 +190,7 @@ fn check_dependencies(job: &Job, all: &BTreeMap<JobId, &Job>) {
     }
 }
 
-fn archived_jobs(store: &Store) -> Vec<Job> {
+fn archived_jobs(store: &Reader) -> Vec<Job> {
     let scan = store.scan("queue/archive/").unwrap();
     scan.map(|entry| serde_json::from_slice(&entry.unwrap().1).unwrap()).collect()
 }
@@ -163,11 +210,6 @@ fn goes_forward(before: &[(OpStatus, Value)], after: &[(OpStatus, Value)]) -> bo
         && before.iter().zip(after).all(|(before, after)| {
             if before.0.is_final() { before == after } else { before.0 <= after.0 }
         })
-}
-
-/// The same from one life to the next, before anything is queued again.
-fn survives(before: &[(OpStatus, Value)], found: &[(OpStatus, Value)]) -> bool {
-    goes_forward(before, found)
 }
 
 /// What the start makes of an opcode that waited.

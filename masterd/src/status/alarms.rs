@@ -46,6 +46,8 @@ pub enum Kind {
     OverrideCut,
     /// One voter more that goes ends commits.
     MajorityThin,
+    /// A candidate has an older copy than it had.
+    CandidateForgot,
     /// A candidate does not answer.
     CandidateUnreachable,
     /// A candidate lacks much.
@@ -74,7 +76,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::MajorityLost,
         Self::NotConfirmed,
         Self::LeaderSilent,
@@ -82,6 +84,7 @@ impl Kind {
         Self::DiskFull,
         Self::OverrideCut,
         Self::MajorityThin,
+        Self::CandidateForgot,
         Self::CandidateUnreachable,
         Self::CandidateBehind,
         Self::CandidateMissing,
@@ -107,6 +110,7 @@ impl Kind {
             Self::DiskFull => "disk-full",
             Self::OverrideCut => "override-cut",
             Self::MajorityThin => "majority-thin",
+            Self::CandidateForgot => "candidate-forgot",
             Self::CandidateUnreachable => "candidate-unreachable",
             Self::CandidateBehind => "candidate-behind",
             Self::CandidateMissing => "candidate-missing",
@@ -279,6 +283,13 @@ fn of_candidate(candidate: &CandidateStatus, now: Timestamp) -> Option<Found> {
         let text = "it has no copy of the store, and could not be the master";
         return late.then(|| alarm(Kind::CandidateMissing, what, *since, text, todo));
     }
+    if let Some(forgot) = &candidate.forgot {
+        let todo = format!(
+            "give {node} a new store: docs/runbook.md, \"A candidate gets a new store\"; until then it \
+             does not vote"
+        );
+        return Some(alarm(Kind::CandidateForgot, what, *since, forgot, todo));
+    }
     if candidate.unreachable {
         let todo = format!(
             "start masterd on {node}, or mend its network; if the machine is away for long, `gnt node \
@@ -321,10 +332,13 @@ fn of_certificate(held: &CertificateStatus, now: Timestamp) -> Option<Found> {
         ),
         CertificateOwner::Node(node) => (
             format!("certificate of {node}"),
-            format!(
-                "move the role away from {node} if it is the master, then `noded enroll` there and \
-                 `gnt node add --readd {node}` give it a new one"
-            ),
+            match left {
+                ..0 => format!(
+                    "move the role away from {node} if it is the master, then `noded enroll` there \
+                     and `gnt node add --readd {node}` give it a new one"
+                ),
+                _ => format!("`gnt cluster renew-crypto --node {node}` gives it a new one"),
+            },
         ),
     };
     (days < CERTIFICATE_DAYS.1).then(|| alarm(Kind::Certificate, what, None, text, todo))

@@ -62,6 +62,7 @@ fn own(node: &Node) -> CandidateStatus {
         heard_ms: None,
         unreachable: false,
         since: None,
+        forgot: None,
     }
 }
 
@@ -82,6 +83,7 @@ fn candidate(
             heard_ms: None,
             unreachable: contact.is_some_and(|contact| contact.failure.is_some()),
             since: Some(node.mtime),
+            forgot: None,
         };
     };
     // Who can never be master and votes is there for nothing else.
@@ -100,6 +102,7 @@ fn candidate(
         heard_ms,
         unreachable,
         since: heard_ms.filter(|_| unreachable).map(|ms| before(now, ms)),
+        forgot: None,
     }
 }
 
@@ -142,7 +145,7 @@ pub fn quorum(standing: &Standing, own: u64, admitted: Result<(), Refusal>) -> Q
         majority: Some(majority),
         heard_ms: standing.heard_ms,
         refusing: match admitted {
-            _ if !majority => Some(lost),
+            Err(Refusal::CutOff) => Some(lost),
             admitted => refusing(admitted),
         },
     }
@@ -191,6 +194,7 @@ pub fn followed(standing: &Standing, master: Option<&str>) -> (QuorumStatus, Vec
             heard_ms: standing.heard_ms.filter(|_| leads),
             unreachable: leads && !is_heard(standing.heard_ms),
             since: None,
+            forgot: None,
         }
     });
     let mut candidates: Vec<_> = candidates.collect();

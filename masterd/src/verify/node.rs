@@ -20,6 +20,8 @@ pub struct Expected {
     pub name: String,
     /// Its certificate.
     pub fingerprint: Fingerprint,
+    /// That of the one that is to take its place.
+    pub renewing: Option<Fingerprint>,
     /// Its rack and the digest of that rack's document, if it serves one and there is one.
     pub rack: Option<(u32, String)>,
     /// Who may call it.
@@ -68,7 +70,14 @@ pub fn check(
     findings.extend(software(expected, held));
     findings.extend(clock(name, held.time, asked));
     findings.extend(certificate(Code::NodeCertificate, name, held.certificate_ends, asked.to));
-    if held.fingerprint != expected.fingerprint {
+    if expected.renewing.is_some() {
+        let text = format!(
+            "the renewal of its certificate did not end: the old and the new one are good; `gnt \
+             cluster renew-crypto --node {name}` ends it"
+        );
+        findings.push(Finding::warning(Code::NodeCertificate, name, text));
+    }
+    if held.fingerprint != expected.fingerprint && Some(held.fingerprint) != expected.renewing {
         let text = format!(
             "node {name} has another certificate than the one that it was given; `gnt node remove` \
              it and add it again"
@@ -175,6 +184,7 @@ mod tests {
         let expected = Expected {
             name: "n2".to_owned(),
             fingerprint,
+            renewing: None,
             rack: Some((3, "d".to_owned())),
             callers: vec![caller.clone()],
             epoch,
@@ -235,6 +245,13 @@ mod tests {
             let found = check(&expected, Ok(&held), ASKED, false);
             assert_eq!(found.len(), 1, "{words}: {found:?}");
             assert!(found[0].code == code && found[0].text.contains(words), "{words}: {found:?}");
+        }
+        let (mut expected, mut held) = pair();
+        expected.renewing = Some(Fingerprint::from_bytes([9; 32]));
+        for shown in [expected.fingerprint, Fingerprint::from_bytes([9; 32])] {
+            held.fingerprint = shown;
+            let found = check(&expected, Ok(&held), ASKED, false);
+            assert!(found.len() == 1 && found[0].text.contains("did not end"), "{found:?}");
         }
         let (mut expected, held) = pair();
         expected.rack = None;

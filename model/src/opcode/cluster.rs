@@ -23,6 +23,41 @@ pub struct ClusterActivateMasterIp {}
 #[serde(deny_unknown_fields)]
 pub struct ClusterDeactivateMasterIp {}
 
+/// Parameters of `OP_CLUSTER_RENEW_CRYPTO`: Ganeti's, and which nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterRenewCrypto {
+    /// Give nodes new keys and certificates; there is nothing else to renew.
+    pub node_certificates: bool,
+    /// Only these; all where it is empty. Not among Ganeti's parameters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Sent by Ganeti's client; must be false: there are no SSH keys here.
+    pub renew_ssh_keys: bool,
+    /// Sent by Ganeti's client; without SSH keys it means nothing.
+    pub ssh_key_type: Option<Value>,
+    /// Sent by Ganeti's client; without SSH keys it means nothing.
+    pub ssh_key_bits: Option<Value>,
+    /// Sent by Ganeti's client; what is done is told anyway.
+    pub verbose: bool,
+    /// Sent by Ganeti's client; changes nothing.
+    pub debug: bool,
+}
+
+impl Default for ClusterRenewCrypto {
+    fn default() -> Self {
+        Self {
+            node_certificates: true,
+            nodes: Vec::new(),
+            renew_ssh_keys: false,
+            ssh_key_type: None,
+            ssh_key_bits: None,
+            verbose: false,
+            debug: false,
+        }
+    }
+}
+
 impl ClusterSetParams {
     /// Whether the master's address may have to be taken anew.
     #[must_use]

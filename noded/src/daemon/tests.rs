@@ -77,6 +77,7 @@ impl Scene {
             name: name("n2"),
             address: daemon.rpc_address(),
             fingerprint: Some(self.pin),
+            renewing: None,
             offline: false,
         }
     }
@@ -105,6 +106,47 @@ async fn fetch(daemon: &Daemon, path: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     answer
+}
+
+#[tokio::test]
+async fn a_certificate_is_renewed_while_it_serves() {
+    use rpc::calls::{RenewBegin, RenewFinish, Verify};
+    let scene = Scene::new();
+    let daemon = scene.start().await;
+    let old = scene.target(&daemon);
+    let offer = scene.client.call(&old, RenewBegin {}, meta(1)).await.unwrap();
+    assert_eq!(offer.fingerprint, scene.pin);
+    let certificate =
+        scene.authority.sign(&offer.request, &name("n2"), &[LOCALHOST], now()).unwrap();
+    let wait = Exchange { incarnation: None, acknowledged: 0, wait_ms: 400 };
+    let (waited, finished) = tokio::join!(
+        // Under way at an open connection.
+        scene.client.call(&old, wait, meta(1)),
+        scene.client.call(&old, RenewFinish { certificate: certificate.clone() }, meta(1)),
+    );
+    waited.unwrap();
+    finished.unwrap();
+    // Another caller has no connection yet.
+    let fresh = Client::new(Arc::clone(&scene.master), Tasks::new());
+    let refused = fresh.call(&old, Version {}, meta(1)).await;
+    assert!(
+        matches!(&refused, Err(RpcError::Refused { refusal: Refusal::Certificate { .. }, .. })),
+        "{refused:?}"
+    );
+    let (identity, _membership) = NodeIdentity::load(&Layout::new(scene.dir.path())).unwrap();
+    let new = identity.fingerprint();
+    let both = NodeTarget { renewing: Some(new), ..old.clone() };
+    let held = fresh.call(&both, Verify {}, meta(1)).await.unwrap();
+    assert!(held.fingerprint == new && new != scene.pin);
+    let only = NodeTarget { fingerprint: Some(new), ..old };
+    fresh.call(&only, RenewFinish { certificate }, meta(1)).await.unwrap();
+    let offer = fresh.call(&only, RenewBegin {}, meta(1)).await.unwrap();
+    assert_eq!(offer.fingerprint, new);
+    daemon.stop().await.unwrap();
+    let again = scene.start().await;
+    let only = NodeTarget { address: again.rpc_address(), ..only };
+    fresh.call(&only, Version {}, meta(1)).await.unwrap();
+    again.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -89,8 +89,13 @@ async fn a_machine_becomes_a_node_and_serves_on_the_same_port() {
         clock: clock.clone(),
     };
     let daemon = Daemon::start(settings).await.unwrap();
-    let target =
-        rpc::NodeTarget { name: name("n2"), address, fingerprint: Some(pin), offline: false };
+    let target = rpc::NodeTarget {
+        name: name("n2"),
+        address,
+        fingerprint: Some(pin),
+        renewing: None,
+        offline: false,
+    };
     let meta = rpc::Meta { epoch: epoch(1), job: None };
     assert_eq!(client.call(&target, Version {}, meta).await.unwrap().node, name("n2"));
     daemon.stop().await.unwrap();

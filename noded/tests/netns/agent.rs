@@ -55,6 +55,7 @@ impl Rig {
             name: node.name().clone(),
             address: daemon.rpc_address(),
             fingerprint: Some(node.fingerprint()),
+            renewing: None,
             offline: false,
         };
         Self { daemon, client: Client::new(Arc::new(master), Tasks::new()), target }

@@ -147,6 +147,13 @@ impl SimDisk {
         world.stop = Some((world.operations + operations, stop));
     }
 
+    /// Takes a stop back that was not met.
+    pub fn go_on(&self) {
+        let mut world = self.0.lock();
+        let operations = world.operations;
+        world.stop = world.stop.filter(|(at, _stop)| *at < operations);
+    }
+
     /// Lets `operations` more changing operations happen; the next ones meet the fault.
     pub fn fail_after(&self, operations: usize, fault: Fault) {
         let mut world = self.0.lock();
@@ -170,6 +177,12 @@ impl SimDisk {
     /// No room for new files until set back.
     pub fn set_full(&self, full: bool) {
         self.0.lock().full = full;
+    }
+
+    /// Whether there is no room for new files.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.0.lock().full
     }
 
     /// The disk as the next boot finds it.

@@ -62,10 +62,12 @@ impl Dirty {
         self.directories.extend(other.directories);
     }
 
-    /// The files to sync, and then the directories.
+    /// The files to sync, in order, so that one history always does the same; and then the directories.
     pub(crate) fn paths(&self, root: &Path) -> (Vec<PathBuf>, BTreeSet<PathBuf>) {
         let contents = self.keys.iter().filter(|(_key, mark)| mark.content);
-        let files = contents.map(|(key, _mark)| root.join(key.as_str())).collect();
+        let mut files: Vec<PathBuf> =
+            contents.map(|(key, _mark)| root.join(key.as_str())).collect();
+        files.sort_unstable();
         let mut directories = self.directories.clone();
         let names: BTreeSet<&str> = self.keys.keys().map(Key::directory).collect();
         directories.extend(names.into_iter().map(|name| root.join(name)));

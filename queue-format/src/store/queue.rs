@@ -244,6 +244,12 @@ impl<T> Queue<T> {
         if first { None } else { Some(self.take_group(&mut state)) }
     }
 
+    /// Whether the end was told.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.lock().ended
+    }
+
     /// What makes room, if there is any.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn take_room(&self) -> Option<Work<T>> {

@@ -5,6 +5,8 @@
 //! never. So the files wait not for the entry but for a durable frame that says it is committed,
 //! for otherwise a crash could leave in a file what the log does not vouch for.
 
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) mod by_hand;
 mod order;
 mod receive;
 mod resting;
@@ -34,6 +36,7 @@ use super::threads::{Closing, EndState, Shared, Status, spawn_all};
 use super::{Durability, Recovered, StoreOptions};
 use crate::change::{Batch, Change};
 use crate::digest::Group;
+use crate::disk::Locked;
 use crate::journal::{Entry, Fill, Record};
 use crate::position::Position;
 use crate::sync::Mutex;
@@ -100,6 +103,19 @@ impl ReplicatedStore {
         self,
         callbacks: Callbacks<T>,
     ) -> Result<Recorder<T>, StartError> {
+        let Assembled { recorder, steps, checkpoint, missing_segments, options, lock } =
+            self.assemble(callbacks);
+        let end = (options, EndState::WithJournal);
+        let threads = spawn_all(&recorder.shared, steps, checkpoint, missing_segments, end);
+        let (threads, _log) = threads.map_err(|error| {
+            recorder.shared.end();
+            StartError::Thread(error)
+        })?;
+        *recorder.closing.lock() = Some(Closing { threads, lock });
+        Ok(recorder)
+    }
+
+    fn assemble<T: Send + 'static>(self, callbacks: Callbacks<T>) -> Assembled<T> {
         let reader = self.reader();
         let Opened { parts, tail, .. } = self.opened;
         let Parts { disk, root, options, files, header, position, journal, missing_segments, lock } =
@@ -136,16 +152,30 @@ impl ReplicatedStore {
             }),
         };
         let checkpoint = Checkpoint { disk, root, files, header };
-        let end = (options, EndState::WithJournal);
-        let threads = spawn_all(&shared, steps, checkpoint, missing_segments, end);
-        let (threads, _log) = threads.map_err(|error| {
-            shared.end();
-            StartError::Thread(error)
-        })?;
-        let closing = Mutex::new(Some(Closing { threads, lock }));
-        let receiving = Arc::new(AtomicBool::new(false));
-        Ok(Recorder { shared, progress, order, reader, salt, receiving, closing, group_bytes_max })
+        let recorder = Recorder {
+            shared,
+            progress,
+            order,
+            reader,
+            salt,
+            receiving: Arc::default(),
+            closing: Mutex::new(None),
+            group_bytes_max,
+            #[cfg(any(test, feature = "simulation"))]
+            by_hand: None,
+        };
+        Assembled { recorder, steps, checkpoint, missing_segments, options, lock }
     }
+}
+
+/// A recorder whose threads have not begun, and what these work with.
+struct Assembled<T: Send + 'static> {
+    recorder: Recorder<T>,
+    steps: RecordSteps<T>,
+    checkpoint: Checkpoint,
+    missing_segments: Vec<usize>,
+    options: StoreOptions,
+    lock: Box<dyn Locked>,
 }
 
 /// Makes the records of an engine durable in groups, and its committed entries files.
@@ -161,6 +191,9 @@ pub struct Recorder<T: Send + 'static> {
     receiving: Arc<AtomicBool>,
     closing: Mutex<Option<Closing>>,
     group_bytes_max: usize,
+    /// Who takes the steps, where there are no threads.
+    #[cfg(any(test, feature = "simulation"))]
+    by_hand: Option<by_hand::Driver>,
 }
 
 impl<T: Send + 'static> Recorder<T> {
@@ -327,6 +360,8 @@ impl<T: Send + 'static> Recorder<T> {
     /// # Errors
     /// Too many are being read, the directory cannot be listed, or the store has ended.
     pub fn freeze(&self) -> Result<Frozen, FrozenError> {
+        #[cfg(any(test, feature = "simulation"))]
+        self.catch_up_by_hand();
         Frozen::begin(&self.reader, None)
     }
 
@@ -362,6 +397,8 @@ impl<T: Send + 'static> Recorder<T> {
     /// # Errors
     /// The files could not be completed; the next start will do it from the journal.
     pub fn close(&self) -> Result<(), CloseError> {
+        #[cfg(any(test, feature = "simulation"))]
+        self.finish_by_hand();
         match self.closing.lock().take() {
             Some(closing) => self.shared.close(closing),
             None => Ok(()),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use model::enrol::Fingerprint;
+use model::node::Node;
 use model::rack::{DocumentVersion, Event, RackDocument};
 use model::{NodeName, Timestamp};
 use queue_format::Epoch;
@@ -200,6 +201,13 @@ pub struct Caller {
     pub fingerprint: Fingerprint,
 }
 
+impl Caller {
+    /// A node as a caller: twice while its certificate is renewed, since either may be shown.
+    pub fn of(node: &Node) -> impl Iterator<Item = Self> {
+        node.fingerprints().map(|fingerprint| Self { name: node.name.clone(), fingerprint })
+    }
+}
+
 /// Parameters of `allow_list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -214,6 +222,29 @@ pub struct SetAllowList {
 pub struct TestDelay {
     /// How long, in seconds; 0 to [`TEST_DELAY_SECONDS_MAX`].
     pub seconds: f64,
+}
+
+/// Parameters of `renew_begin`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RenewBegin {}
+
+/// What a node offers whose certificate is to be renewed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenewOffer {
+    /// The certificate that it shows at this moment: the new one of a renewal before, if that was
+    /// handed over and its end never told.
+    pub fingerprint: Fingerprint,
+    /// Certificate request for the new key, PEM; any before it is void.
+    pub request: String,
+}
+
+/// Parameters of `renew_finish`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RenewFinish {
+    /// The certificate of the new key, PEM.
+    pub certificate: String,
 }
 
 /// Parameters of `leave`.

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use model::NodeName;
+use model::enrol::Fingerprint;
 use stdx::Tasks;
 
 use super::connect::connect;
@@ -33,6 +34,9 @@ const NODES_MAX: usize = 4_096;
 /// A connection in use, and why it was refused, should it break.
 type Sender = (http2::SendRequest<Full<Bytes>>, LastWord);
 
+/// A connection that is kept, and the certificate that was shown when it was made.
+type Kept = (Sender, Fingerprint);
+
 #[derive(Debug)]
 pub(super) struct Pool {
     identity: Arc<NodeIdentity>,
@@ -48,7 +52,7 @@ struct Slot {
     /// Version of the protocol that the node is spoken to in.
     spoken: Mutex<u32>,
     /// Locked while connecting, so that a burst of calls makes one connection.
-    sender: tokio::sync::Mutex<Option<Sender>>,
+    sender: tokio::sync::Mutex<Option<Kept>>,
 }
 
 impl Pool {
@@ -133,7 +137,9 @@ impl Pool {
 
     async fn sender(&self, target: &NodeTarget, slot: &Slot) -> Result<Sender, RpcError> {
         let mut kept = slot.sender.lock().await;
-        if let Some(sender) = kept.as_ref()
+        let shown = self.identity.fingerprint();
+        if let Some((sender, then)) = kept.as_ref()
+            && *then == shown
             && !sender.0.is_closed()
         {
             return Ok(sender.clone());
@@ -143,7 +149,7 @@ impl Pool {
             let error = std::io::Error::other(error);
             RpcError::Unreachable { node: target.name.clone(), address: target.address, error }
         })?;
-        Ok(kept.insert((sender, word)).clone())
+        Ok(kept.insert(((sender, word), shown)).0.clone())
     }
 
     async fn begin_http2<T>(
@@ -183,7 +189,7 @@ impl Pool {
         };
         let server = tls::server_name(&target.name).map_err(certificate)?;
         let config =
-            tls::client_config(&self.identity, target.fingerprint, alpn).map_err(certificate)?;
+            tls::client_config(&self.identity, target.pins(), alpn).map_err(certificate)?;
         let (node, address) = (&target.name, target.address);
         connect(node, address, Arc::new(config), server, self.times.connect).await
     }

@@ -264,3 +264,25 @@ async fn many_nodes_answer_in_the_order_of_the_question() {
     assert!(answers[0].is_ok() && answers[2].is_ok());
     assert!(matches!(answers[1], Err(RpcError::Offline { .. })));
 }
+
+#[tokio::test]
+async fn a_caller_that_was_renewed_makes_another_connection() {
+    let pair = Pair::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let layout = model::layout::Layout::new(dir.path());
+    pair.master.store(&layout, &crate::testing::membership("n1", allow(&[&pair.master]))).unwrap();
+    let client = pair.client();
+    version_of(&pair, &client).await.unwrap();
+    let old = pair.authority.issue(&name("n9"), &[], now()).unwrap();
+    let request = crate::identity::renewal::begin(&layout).unwrap();
+    let signed = pair.authority.sign(&request, &name("n1"), &[], now()).unwrap();
+    crate::identity::renewal::finish(&layout, &signed).unwrap();
+    let only_old = allow(&[&pair.master]);
+    assert!(pair.master.refresh(&layout).unwrap());
+    // Not on the list yet: the open connection of before is not used.
+    assert!(certificate_refused(&version_of(&pair, &client).await));
+    pair.allowed.replace(allow(&[&pair.master, &old]));
+    version_of(&pair, &client).await.unwrap();
+    pair.allowed.replace(only_old);
+    assert!(version_of(&pair, &client).await.is_err());
+}

@@ -91,6 +91,7 @@ impl Invitation {
             name: self.node.clone(),
             address: self.address,
             fingerprint: Some(self.fingerprint),
+            renewing: None,
             offline: false,
         }
     }

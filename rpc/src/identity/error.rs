@@ -65,6 +65,15 @@ pub enum IdentityError {
         #[source]
         error: rustls::Error,
     },
+    /// A certificate for a key that this node has not made, or made another one since.
+    #[error("no key of this node waits for a certificate; begin its renewal anew")]
+    NotBegun,
+    /// The files of this machine are those of another node by now.
+    #[error("the files of this machine are those of node {node} by now; start the daemon anew")]
+    OtherNode {
+        /// The node.
+        node: NodeName,
+    },
     /// A file could not be read.
     #[error("cannot read `{path}`")]
     Read {

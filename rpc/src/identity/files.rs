@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rcgen::{KeyPair, PublicKeyData as _};
 use rustls::pki_types::PrivateKeyDer;
@@ -43,15 +43,10 @@ pub fn load_membership(layout: &Layout) -> Result<Membership, IdentityError> {
 /// # Errors
 /// A file that is there could not be removed.
 pub fn forget(layout: &Layout) -> Result<(), IdentityError> {
-    for path in
-        [layout.membership(), layout.node_key(), layout.node_certificate(), layout.ca_certificate()]
-    {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(IdentityError::Write { path, error });
-            }
-            Ok(()) | Err(_) => {}
-        }
+    remove(layout.membership())?;
+    super::renewal::forget(layout)?;
+    for path in [layout.node_key(), layout.node_certificate(), layout.ca_certificate()] {
+        remove(path)?;
     }
     let marker = layout.membership();
     match stdx::atomic::sync_parent(&marker) {
@@ -111,13 +106,7 @@ impl Authority {
     /// # Errors
     /// It is there and could not be removed.
     pub fn remove_key_file(layout: &Layout) -> Result<(), IdentityError> {
-        let path = layout.ca_key();
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(IdentityError::Write { path, error })
-            }
-            Ok(()) | Err(_) => Ok(()),
-        }
+        remove(layout.ca_key())
     }
 }
 
@@ -129,9 +118,12 @@ impl NodeIdentity {
     /// A file could not be written.
     pub fn store(&self, layout: &Layout, membership: &Membership) -> Result<(), IdentityError> {
         make_directory(&layout.pki())?;
-        let key = pem("PRIVATE KEY", self.key.secret_der());
+        // What an earlier membership left must not be taken for a renewal of this one.
+        super::renewal::forget(layout)?;
+        let pair = self.shown.current();
+        let key = pem("PRIVATE KEY", pair.key.secret_der());
         write(&layout.node_key(), key.as_bytes(), NODE_KEY_MODE)?;
-        let certificate = pem("CERTIFICATE", &self.certificate);
+        let certificate = pem("CERTIFICATE", &pair.certificate);
         write(&layout.node_certificate(), certificate.as_bytes(), PUBLIC_MODE)?;
         let authority = pem("CERTIFICATE", &self.authority);
         write(&layout.ca_certificate(), authority.as_bytes(), PUBLIC_MODE)?;
@@ -145,13 +137,38 @@ impl NodeIdentity {
     /// together.
     pub fn load(layout: &Layout) -> Result<(Self, Membership), IdentityError> {
         let membership = load_membership(layout)?;
-        let key = read(&layout.node_key())?;
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-            .map_err(|error| IdentityError::Pem { what: "the node's key", error })?;
-        let certificate = read(&layout.node_certificate())?;
         let authority = read(&layout.ca_certificate())?;
-        let name = membership.node.clone();
-        Ok((Self::from_parts(name, key, &certificate, &authority)?, membership))
+        let identity = super::renewal::read_consistent(layout, |key, certificate| {
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+                .map_err(|error| IdentityError::Pem { what: "the node's key", error })?;
+            Self::from_parts(membership.node.clone(), key, &certificate, &authority)
+        })?;
+        Ok((identity, membership))
+    }
+}
+
+/// The key and the certificate that count (PEM): of a renewal that is being completed, the new ones,
+/// wherever they are by then.
+pub(super) fn read_pair(layout: &Layout) -> Result<(String, String), IdentityError> {
+    let renewed = layout.renewed_certificate().exists();
+    let one_of = |new: PathBuf, usual: PathBuf| match renewed.then(|| fs::read_to_string(&new)) {
+        Some(Ok(text)) => Ok(text),
+        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+            Err(IdentityError::Read { path: new, error })
+        }
+        Some(Err(_)) | None => read(&usual),
+    };
+    let key = one_of(layout.renewed_key(), layout.node_key())?;
+    Ok((key, one_of(layout.renewed_certificate(), layout.node_certificate())?))
+}
+
+/// Removes a file that may not be there.
+pub(super) fn remove(path: PathBuf) -> Result<(), IdentityError> {
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(IdentityError::Write { path, error })
+        }
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -166,7 +183,7 @@ pub fn store_membership(layout: &Layout, membership: &Membership) -> Result<(), 
     write(&path, &text, PUBLIC_MODE)
 }
 
-fn make_directory(path: &Path) -> Result<(), IdentityError> {
+pub(super) fn make_directory(path: &Path) -> Result<(), IdentityError> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(DIRECTORY_MODE)
@@ -174,12 +191,12 @@ fn make_directory(path: &Path) -> Result<(), IdentityError> {
         .map_err(|error| IdentityError::Write { path: path.to_owned(), error })
 }
 
-fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), IdentityError> {
+pub(super) fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), IdentityError> {
     stdx::atomic::write(path, content, mode)
         .map_err(|error| IdentityError::Write { path: path.to_owned(), error })
 }
 
-fn read(path: &Path) -> Result<String, IdentityError> {
+pub(super) fn read(path: &Path) -> Result<String, IdentityError> {
     fs::read_to_string(path).map_err(|error| IdentityError::Read { path: path.to_owned(), error })
 }
 

@@ -15,7 +15,7 @@ use model::enrol::Fingerprint;
 use super::PEER_PROTOCOL;
 use super::hello::{Hello, Purpose, Speaker, StoreId};
 use super::passed::PassLink;
-use crate::identity::NodeIdentity;
+use crate::identity::{NodeIdentity, Shown};
 use crate::tls::{self, ALPN_PEER};
 
 mod error;
@@ -50,6 +50,8 @@ pub struct PeerTarget {
     pub address: SocketAddr,
     /// Its certificate, where it is known.
     pub fingerprint: Option<Fingerprint>,
+    /// The one that it is about to show instead, if it is being renewed.
+    pub renewing: Option<Fingerprint>,
 }
 
 /// Makes links to `masterd` of one node. A clone makes links to the same.
@@ -65,12 +67,14 @@ struct Shared {
     cluster_uuid: Uuid,
     target: PeerTarget,
     config: Arc<ClientConfig>,
+    /// What the asking side shows.
+    shown: Shown,
     server: ServerName<'static>,
     times: PeerTimes,
 }
 
 impl PeerClient {
-    /// Asks `target` as `identity`, in the cluster `cluster_uuid`. Nothing is sent yet.
+    /// Shared `target` as `identity`, in the cluster `cluster_uuid`. Nothing is sent yet.
     ///
     /// # Errors
     /// The identity, or the target's name, is of no use for TLS.
@@ -98,10 +102,12 @@ impl PeerClient {
             foreign: false,
         };
         let server = tls::server_name(&target.name).map_err(of_no_use)?;
-        let config =
-            tls::client_config(identity, target.fingerprint, ALPN_PEER).map_err(of_no_use)?;
+        let pins = target.fingerprint.into_iter().chain(target.renewing).collect();
+        let config = tls::client_config(identity, pins, ALPN_PEER).map_err(of_no_use)?;
         let (node, config) = (identity.name().clone(), Arc::new(config));
-        Ok(Self { shared: Arc::new(Shared { node, cluster_uuid, target, config, server, times }) })
+        let shown = identity.shown();
+        let shared = Shared { node, cluster_uuid, target, config, shown, server, times };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Whom it asks.
@@ -136,6 +142,7 @@ impl PeerClient {
             from: Speaker { node: shared.node.clone(), store },
             to,
             purpose,
+            acknowledged: queue_format::Position::default(),
         };
         Link::new(shared, hello)
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use model::NodeName;
+use queue_format::Position;
 
 use super::PEER_PROTOCOL;
 use super::failure::sentence;
@@ -89,6 +90,10 @@ pub struct Hello {
     pub to: StoreId,
     /// What the connection is for.
     pub purpose: Purpose,
+    /// The last committed entry that the store that is meant has made durable, as far as the caller
+    /// knows; the default where it knows of none.
+    #[serde(default)]
+    pub acknowledged: Position,
 }
 
 /// What the side that is asked is at this moment.
@@ -98,6 +103,8 @@ pub struct Here {
     pub cluster_uuid: Uuid,
     /// Its store.
     pub store: StoreId,
+    /// Where that ends.
+    pub last: Position,
 }
 
 /// The part of a hello that every version understands.
@@ -144,11 +151,13 @@ impl Hello {
             let message = "a hello for the engine must name the member that asks and the one meant";
             return Err(PeerRefusal::new(RefusalReason::Malformed, message));
         }
-        if self.to.means(&here.store) {
-            Ok(())
-        } else {
-            Err(PeerRefusal::not_meant(self.to, here.store))
+        if !self.to.means(&here.store) {
+            return Err(PeerRefusal::not_meant(self.to, here.store));
         }
+        if engine && here.last < self.acknowledged {
+            return Err(PeerRefusal::reverted(here.last, self.acknowledged));
+        }
+        Ok(())
     }
 }
 
@@ -173,6 +182,11 @@ pub enum RefusalReason {
         /// The store that is here.
         here: StoreId,
     },
+    /// The store ends before a committed entry that it had made durable: an older copy was put back.
+    Reverted {
+        /// Where it ends.
+        last: Position,
+    },
     /// Too many connections, of this peer or of all.
     Busy,
     /// The first frame is no hello, or not one for this purpose.
@@ -193,6 +207,7 @@ impl RefusalReason {
             Self::WrongCluster { .. } => "wrong-cluster",
             Self::Stranger => "stranger",
             Self::NotMeant { .. } => "not-meant",
+            Self::Reverted { .. } => "reverted",
             Self::Busy => "busy",
             Self::Malformed => "malformed",
             Self::Stopping => "stopping",
@@ -232,6 +247,16 @@ impl PeerRefusal {
         Self::new(
             RefusalReason::WrongCluster { cluster_uuid: here },
             format!("cluster {meant} is meant, and this node belongs to cluster {here}"),
+        )
+    }
+
+    fn reverted(last: Position, acknowledged: Position) -> Self {
+        Self::new(
+            RefusalReason::Reverted { last },
+            format!(
+                "the store here went back in time: it ends at {last}, and had acknowledged \
+                 {acknowledged}; an older copy was put back. Give it a new store"
+            ),
         )
     }
 

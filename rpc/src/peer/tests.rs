@@ -156,7 +156,11 @@ impl Two {
         let answering = authority.issue(&name("n2"), &[LOCALHOST], now()).unwrap();
         let allowed = AllowedCallers::new(allow(&[&asking]));
         let member = Arc::new(Member {
-            here: Mutex::new(Here { cluster_uuid: CLUSTER, store: store(2) }),
+            here: Mutex::new(Here {
+                cluster_uuid: CLUSTER,
+                store: store(2),
+                last: Default::default(),
+            }),
             asked: AtomicUsize::new(0),
             holding: Notify::new(),
             release: Notify::new(),
@@ -170,6 +174,7 @@ impl Two {
             name: name("n2"),
             address: server.address(),
             fingerprint: Some(answering.fingerprint()),
+            renewing: None,
         };
         Self { authority, asking, allowed, member, server, target }
     }

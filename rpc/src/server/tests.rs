@@ -68,7 +68,8 @@ async fn bulk_calls_may_be_long_and_shared_ones_may_not() {
 
 /// An HTTP/1.1 connection as the master, for what the client would never send.
 async fn raw(pair: &Pair) -> io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
-    let config = crate::tls::client_config(&pair.master, None, crate::tls::ALPN_HTTP1).unwrap();
+    let config =
+        crate::tls::client_config(&pair.master, Vec::new(), crate::tls::ALPN_HTTP1).unwrap();
     let stream = TcpStream::connect(pair.target.address).await?;
     let server = crate::tls::server_name(&pair.target.name).unwrap();
     tokio_rustls::TlsConnector::from(Arc::new(config)).connect(server, stream).await

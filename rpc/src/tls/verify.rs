@@ -80,17 +80,17 @@ impl ClientCertVerifier for AllowedClient {
     }
 }
 
-/// An agent: signed by the authority for its name and, where the fingerprint is known, just that
-/// certificate.
+/// An agent: signed by the authority for its name and, where fingerprints are known, just one of
+/// those certificates.
 #[derive(Debug)]
 pub(super) struct PinnedAgent {
     roots: Arc<WebPkiServerVerifier>,
-    pin: Option<Fingerprint>,
+    pins: Vec<Fingerprint>,
 }
 
 impl PinnedAgent {
-    pub(super) fn new(roots: Arc<WebPkiServerVerifier>, pin: Option<Fingerprint>) -> Self {
-        Self { roots, pin }
+    pub(super) fn new(roots: Arc<WebPkiServerVerifier>, pins: Vec<Fingerprint>) -> Self {
+        Self { roots, pins }
     }
 }
 
@@ -110,9 +110,10 @@ impl ServerCertVerifier for PinnedAgent {
             ocsp_response,
             now,
         )?;
-        match self.pin {
-            Some(pin) if pin != fingerprint(end_entity) => Err(NOT_THE_ONE),
-            Some(_) | None => Ok(verified),
+        if self.pins.is_empty() || self.pins.contains(&fingerprint(end_entity)) {
+            Ok(verified)
+        } else {
+            Err(NOT_THE_ONE)
         }
     }
 

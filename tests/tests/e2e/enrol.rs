@@ -178,6 +178,7 @@ fn version_of(cluster: &Cluster, caller: &Layout, node: &Host) -> Result<NodeVer
         name: node.name.parse().unwrap(),
         address: (node.address, model::layout::RPC_PORT).into(),
         fingerprint: None,
+        renewing: None,
         offline: false,
     };
     let meta = Meta { epoch: membership.epoch, job: None };

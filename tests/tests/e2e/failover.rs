@@ -4,14 +4,18 @@
 //! [`follow`] is about clients; [`killed`] about masters that end; [`automatic`] about what follows
 //! by itself; [`paused`] about one that does not know that it ended;
 //! [`overridden`] about one that goes on without the others; [`two`] about two nodes, [`witness`] about
-//! a third one that only votes; [`pool`] about who is a candidate, and who is not.
+//! a third one that only votes; [`renewed`] about certificates, [`removed`] about nodes that go;
+//! [`pool`] about who is a candidate, and who is not.
 
 mod automatic;
+mod damaged;
 mod follow;
 mod killed;
 mod overridden;
 mod paused;
 mod pool;
+mod removed;
+mod renewed;
 mod two;
 mod witness;
 

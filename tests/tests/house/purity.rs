@@ -61,6 +61,7 @@ const CORES: &[&str] = &[
     "masterd/src/role/confirm/decide.rs",
     "masterd/src/role/confirm/weigh.rs",
     "masterd/src/role/cut_off.rs",
+    "masterd/src/role/loss.rs",
     "masterd/src/role/pool.rs",
     "masterd/src/role/taking.rs",
     "masterd/src/ssconf/nodes.rs",

@@ -19,6 +19,8 @@ const NEEDS: &[Need] = &[
     Need { program: "dhclient", package: "isc-dhcp-client", purpose: "another DHCP client" },
     Need { program: "curl", package: "curl", purpose: "a real HTTP client" },
     Need { program: "ip", package: "iproute2", purpose: "network namespaces" },
+    Need { program: "openssl", package: "openssl", purpose: "an agent that answers nonsense" },
+    Need { program: "nsenter", package: "util-linux", purpose: "nodes in namespaces" },
     Need { program: "ps", package: "procps", purpose: "looking at daemons" },
     Need { program: "mkfs.ext4", package: "e2fsprogs", purpose: "power cuts on ext4" },
     Need { program: "mkfs.xfs", package: "xfsprogs", purpose: "power cuts on XFS" },

@@ -13,6 +13,9 @@ use crate::{cargo, root, target_dir};
 /// Cases of each property test with `--quick`, where the test does not set its own number.
 const QUICK_CASES: &str = "16";
 
+/// The tests of package `tests` that have a step of their own.
+const FAILURES: &str = "failures";
+
 /// One step.
 #[derive(Debug)]
 pub struct Step {
@@ -33,6 +36,12 @@ pub const STEPS: &[Step] = &[
     Step { name: "clippy", about: "lints, warnings are errors", quick: true, run: clippy },
     Step { name: "build", about: "the programs, for tests that run them", quick: true, run: build },
     Step { name: "test", about: "every test", quick: true, run: test },
+    Step {
+        name: "failures",
+        about: "nodes in real trouble: links, disks, power, processes",
+        quick: false,
+        run: failures,
+    },
     Step { name: "orders", about: "many orders of the store's steps", quick: false, run: orders },
     Step { name: "doctest", about: "examples in the documentation", quick: false, run: doctest },
     Step { name: "doc", about: "the documentation builds", quick: false, run: doc },
@@ -119,6 +128,14 @@ fn test(round: &mut Round) -> Outcome {
     }
 }
 
+/// One at a time: each has three nodes that are to hear of each other within a second.
+fn failures(round: &mut Round) -> Outcome {
+    let mut command = cargo();
+    command.args(["test", "--package", "tests", "--test", FAILURES]);
+    command.args(["--", "--show-output", "--test-threads", "1"]);
+    watched(&mut command, round)
+}
+
 fn with_nextest(round: &mut Round) -> Outcome {
     // A report of an earlier run must not pass for this one's.
     let report = target_dir().join("nextest/default/junit.xml");
@@ -132,6 +149,8 @@ fn with_nextest(round: &mut Round) -> Outcome {
         "--no-fail-fast",
         "--tool-config-file",
         &config,
+        "--filterset",
+        &format!("not binary(={FAILURES})"),
     ]);
     command.args(&round.tests);
     let outcome = finish(quicken(&mut command, round));
@@ -150,13 +169,13 @@ fn with_cargo(round: &mut Round) -> Outcome {
     let mut command = cargo();
     command.args(["test", "--workspace", "--lib", "--bins", "--tests", "--examples"]);
     command.args(["--no-fail-fast", "--", "--show-output"]).args(&round.tests);
+    watched(quicken(&mut command, round), round)
+}
+
+/// Runs `cargo test`, and takes in what it skips.
+fn watched(command: &mut Command, round: &mut Round) -> Outcome {
     let mut found = skips::InOutput::default();
-    let outcome = match skips::run_watched(
-        quicken(&mut command, round),
-        io::stdout(),
-        io::stderr(),
-        &mut found,
-    ) {
+    let outcome = match skips::run_watched(command, io::stdout(), io::stderr(), &mut found) {
         Ok(status) if status.success() => Outcome::Passed,
         Ok(status) => Outcome::Failed(status.to_string()),
         Err(error) => Outcome::Failed(format!("cargo does not start: {error}")),

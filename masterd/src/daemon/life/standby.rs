@@ -46,6 +46,11 @@ impl Life {
         let [mut look, mut again, mut listen] = [LOOK_AGAIN, START_AGAIN, LISTEN_AGAIN].map(every);
         let mut mine = false;
         loop {
+            if let Some(epoch) = engine.leads() {
+                // What that epoch's reign began at agents may still run: the next one must fence it.
+                tracing::warn!(%epoch, "leads without a reign: begins anew");
+                return self.reopen(&engine).await;
+            }
             let attempt = tokio::select! {
                 // First who is master, then what follows from that.
                 biased;
@@ -58,6 +63,10 @@ impl Life {
                     },
                 },
                 _ = look.tick() => {
+                    if let Some(reason) = engine.stopped().await {
+                        let failed = Err(super::DaemonError::EngineStopped { reason });
+                        return self.close(&engine, failed).await;
+                    }
                     let master = newest_role(&engine).map(|role| role.master);
                     mine = master.as_ref() == Some(self.me());
                     self.door.point_to(master, "a standby");
@@ -69,10 +78,6 @@ impl Life {
                 _ = again.tick(), if mine => Attempt::Start,
                 _ = listen.tick() => {
                     let standing = engine.standing();
-                    if let Some(reason) = standing.stopped {
-                        let failed = Err(super::DaemonError::EngineStopped { reason });
-                        return self.close(&engine, failed).await;
-                    }
                     if !self.is_due(&engine, &standing, &mut following) {
                         continue;
                     }

@@ -69,7 +69,7 @@ pub(super) fn changes(before: Before, taken: &Override, me: &NodeName, now: Time
     for again in &taken.rejoin {
         let Some(node) = nodes.get_mut(&again.node) else { continue };
         // Its store is another one: the master that admits it takes the old one out of the way.
-        node.member = Some(Member { id: again.becomes, incarnation: None });
+        node.member = Some(Member { id: again.becomes, incarnation: None, acknowledged: None });
         (node.serial_no, node.mtime) = (node.serial_no + 1, now);
         documents.push(Document::put(document::node(&node.name), &node));
     }
@@ -99,7 +99,11 @@ mod tests {
 
     fn node(number: u64, member: Option<u64>) -> Node {
         let mut node = testing::node(&format!("n{number}.example"), NodeRole::Candidate);
-        node.member = member.map(|id| Member { id, incarnation: Some(uuid::Uuid::from_u128(1)) });
+        node.member = member.map(|id| Member {
+            id,
+            incarnation: Some(uuid::Uuid::from_u128(1)),
+            acknowledged: None,
+        });
         node
     }
 

@@ -112,6 +112,7 @@ impl LogicalUnit for NodeAdd {
                     member: None,
                     secondary_ip: self.secondary_ip.unwrap_or(primary_ip),
                     fingerprint,
+                    renewing: None,
                     rack: self.rack,
                     master_capable: capable,
                     witness,

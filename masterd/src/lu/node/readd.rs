@@ -79,6 +79,7 @@ pub(super) fn renewed(
         peer_port: asked.peer_port.unwrap_or(old.peer_port),
         secondary_ip,
         member: None,
+        renewing: None,
         master_capable: asked.master_capable.unwrap_or(old.master_capable),
         witness: asked.witness.unwrap_or(old.witness),
         vm_capable,
@@ -158,7 +159,8 @@ mod tests {
     fn cluster() -> Config {
         let mut second = node("n2.example", NodeRole::Candidate);
         second.rack = Some(4);
-        second.member = Some(Member { id: 7, incarnation: Some(uuid::Uuid::from_u128(1)) });
+        second.member =
+            Some(Member { id: 7, incarnation: Some(uuid::Uuid::from_u128(1)), acknowledged: None });
         config(&[second, node("n3.example", NodeRole::Offline)])
     }
 

@@ -1,35 +1,46 @@
-//! Removes a node from the cluster.
+//! Removes a node from the cluster: what it is part of first, then what it holds, then its document.
+//!
+//! A candidate, and a witness, leave in one step: another one takes its place, nobody lets it call any
+//! more, it is dismissed and wiped as a member, and then it forgets its keys. Where it does not
+//! answer, it is removed all the same, and the job says what is left on its disk. A job that is cut
+//! short leaves a regular node that cannot be the master; the same opcode goes on.
 
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeRemove;
 use model::{Exception, NodeName};
+use stdx::daemon::chain;
 
-use super::{primary_instances, tell_callers};
+use super::{farewell, primary_instances};
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
+use crate::members::heard;
+use crate::role::loss;
 
 impl LogicalUnit for NodeRemove {
     type Plan = Node;
 
+    /// All nodes where another one may have to take its place.
     fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
         if level != Level::Node {
             return Ok(Vec::new());
         }
         let node = config.node(&self.node_name)?;
-        Ok(vec![(LockName::member(Level::Node, node.name.as_str()), Mode::Exclusive)])
+        let lock = match takes_part(node) {
+            true => LockName::set(Level::Node),
+            false => LockName::member(Level::Node, node.name.as_str()),
+        };
+        Ok(vec![(lock, Mode::Exclusive)])
     }
 
     async fn check(&self, context: &mut Context) -> Result<Node, Failure> {
         let config = context.config();
         let node = config.node(&self.node_name)?;
+        let refuse = |text: String, code| Err(Exception::prereq(text, code).into());
         if config.is_master(node) {
-            return Err(Exception::prereq(
-                format!("Node {} is the master, which cannot be removed", node.name),
-                ErrorCode::WrongInput,
-            )
-            .into());
+            let text = format!("Node {} is the master, which cannot be removed", node.name);
+            return refuse(text, ErrorCode::WrongInput);
         }
         let instances = primary_instances(&config, node);
         if instances > 0 {
@@ -37,30 +48,98 @@ impl LogicalUnit for NodeRemove {
                 "{instances} instances are still running on the node {}, please remove them first",
                 node.name
             );
-            return Err(Exception::prereq(text, ErrorCode::WrongInput).into());
+            return refuse(text, ErrorCode::WrongInput);
+        }
+        if takes_part(node) && !context.holds(&LockName::set(Level::Node)) {
+            let text = format!("Node {} has another role by now: nothing was changed", node.name);
+            return refuse(text, ErrorCode::WrongState);
+        }
+        if let (Some(member), Some(engine)) = (&node.member, context.world().commits.engine()) {
+            let standing = engine.standing();
+            let heard = heard(engine.member(), &standing);
+            if let Err(stops) = loss::goes_on_without(member.id, &standing.members.voters, &heard) {
+                let text = format!("Node {} cannot be removed now: {stops}", node.name);
+                return refuse(text, ErrorCode::WrongState);
+            }
         }
         Ok(node.as_ref().clone())
     }
 
     async fn exec(self, node: Node, context: &mut Context) -> Result<(), Failure> {
-        if node.role != NodeRole::Offline {
-            let (job, op) = (context.job(), context.op());
-            let left = context.agents().await?.leave(&node, (job, op)).await;
-            if let Err(error) = left {
-                let why = stdx::daemon::chain(&error);
-                let name = &node.name;
-                context
-                    .say(format!("{name} keeps its certificate, which counts no more: {why}"))
-                    .await;
+        let name = node.name.clone();
+        let store = match takes_part(&node) {
+            true => farewell::dismiss(context, &node).await?,
+            false => None,
+        };
+        let keys = match node.role {
+            NodeRole::Offline => Some("it is offline".to_owned()),
+            _ => {
+                let (job, op) = (context.job(), context.op());
+                let node = context.config().node(name.as_str())?.as_ref().clone();
+                let left = context.agents().await?.leave(&node, (job, op)).await;
+                left.err().map(|error| chain(&error))
             }
+        };
+        let gone: NodeName = name.clone();
+        context.transact(move |_| Ok(vec![ConfigChange::NodeRemoved(gone)])).await?;
+        let lock = LockName::member(Level::Node, name.as_str());
+        if context.holds(&lock) {
+            context.remove_lock(&lock)?;
         }
-        let name: NodeName = node.name.clone();
-        context.transact(move |_| Ok(vec![ConfigChange::NodeRemoved(name)])).await?;
-        context.remove_lock(&LockName::member(Level::Node, node.name.as_str()))?;
+        if let Some(text) = remains(&name, store.as_deref(), keys.as_deref()) {
+            context.say(text).await;
+        }
         rack::tell_if_unserved(context, node.rack).await;
-        if node.role == NodeRole::Candidate {
-            tell_callers(context, None).await?;
-        }
         Ok(())
+    }
+}
+
+/// Whether more than its agent is to be taken leave of.
+fn takes_part(node: &Node) -> bool {
+    node.role == NodeRole::Candidate || node.member.is_some()
+}
+
+/// What is left on the disk of a node that was removed, by why its store and its keys were not wiped.
+fn remains(name: &NodeName, store: Option<&str>, keys: Option<&str>) -> Option<String> {
+    let (what, why) = match (store, keys) {
+        (None, None) => return None,
+        (None, Some(why)) => ("its key and certificate".to_owned(), why),
+        (Some(why), None) => ("its copy of the store".to_owned(), why),
+        (Some(why), Some(_)) => ("its copy of the store, its key and certificate".to_owned(), why),
+    };
+    Some(format!(
+        "{name} is removed, and keeps {what} on its disk: {why}. Its certificate opens nothing any \
+         more, and nobody takes what it holds. Before the machine is used again, remove \
+         /etc/gantry/pki and /var/lib/gantry there"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::node::Member;
+
+    use super::*;
+    use crate::testing::node;
+
+    #[test]
+    fn what_is_left_is_told() {
+        let name = "n2.example".parse().unwrap();
+        assert_eq!(remains(&name, None, None), None);
+        for (store, keys, wanted) in [
+            (None, Some("offline"), "keeps its key and certificate on its disk: offline."),
+            (Some("slow"), None, "keeps its copy of the store on its disk: slow."),
+            (Some("dead"), Some("no"), "store, its key and certificate on its disk: dead."),
+        ] {
+            let text = remains(&name, store, keys).unwrap();
+            assert!(text.contains(wanted) && text.contains("opens nothing"), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_takes_part() {
+        let mut regular = node("n2.example", NodeRole::Regular);
+        assert!(!takes_part(&regular));
+        regular.member = Some(Member { id: 4, incarnation: None, acknowledged: None });
+        assert!(takes_part(&regular) && takes_part(&node("n3.example", NodeRole::Candidate)));
     }
 }

@@ -42,6 +42,21 @@ fn steps(pool: &mut Pool) -> Vec<Step> {
     steps
 }
 
+/// The other way round, one who answers would be missing when the rest is asked.
+#[test]
+fn who_does_not_answer_gives_its_vote_back_first() {
+    use NodeRole::{Candidate, Regular};
+    use Step::{Dismiss, MakeLearner};
+    let voter = |id, role| node(id, role, Some(Seat::Voter));
+    for (silent, demoted) in [(2, 3), (3, 2)] {
+        let mut pool = pool(vec![voter(1, Candidate), voter(2, Candidate), voter(3, Candidate)], 2);
+        at(&mut pool, silent).reachable = false;
+        at(&mut pool, demoted).role = Regular;
+        let wanted = [MakeLearner(silent), MakeLearner(demoted), Dismiss(demoted)];
+        assert_eq!(steps(&mut pool), wanted);
+    }
+}
+
 #[test]
 fn a_cluster_grows_to_three_voters_and_back_to_one() {
     use NodeRole::{Candidate, Regular};

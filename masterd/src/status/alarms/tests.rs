@@ -16,6 +16,7 @@ fn candidate(node: &str, seat: CandidateSeat) -> CandidateStatus {
         heard_ms: Some(100),
         unreachable: false,
         since: None,
+        forgot: None,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::testing::{NOW, config, node};
 /// Member 10 + X is that of node nX; 11 leads.
 fn member(number: u64, role: NodeRole) -> Node {
     let mut node = node(&format!("n{number}.example"), role);
-    node.member = Some(Member { id: number + 10, incarnation: None });
+    node.member = Some(Member { id: number + 10, incarnation: None, acknowledged: None });
     node
 }
 
@@ -93,7 +93,7 @@ fn voters_that_are_heard_count() {
     assert_eq!(seen.refusing, None);
     // As soon as the lease has ended, who answered before that counts no more.
     standing.heard_ms = Some(1_500);
-    let seen = quorum(&standing, 11, Ok(()));
+    let seen = quorum(&standing, 11, Err(Refusal::CutOff));
     assert_eq!((seen.heard, seen.majority), (Some(1), Some(false)));
     assert!(seen.refusing.unwrap().contains("majority"));
 }

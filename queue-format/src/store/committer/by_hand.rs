@@ -1,15 +1,12 @@
 //! A committer without threads: what they would do is done step by step, when a simulation says so.
 
-use std::sync::Arc;
-
 use super::{Assembled, CommitSteps, Committer, StartError};
 use crate::position::Epoch;
+use crate::store::by_hand::{Hands, make_segments};
 use crate::store::callbacks::Callbacks;
-use crate::store::checkpoint::{Checkpoint, segment_path};
 use crate::store::commit::FatalError;
-use crate::store::files::Reach;
 use crate::store::log_writer::LogWriter;
-use crate::store::threads::{Closing, Shared};
+use crate::store::threads::Closing;
 use crate::store::{Durability, Store};
 use crate::sync::Mutex;
 
@@ -26,13 +23,7 @@ pub enum Step {
 }
 
 /// The hand that takes the steps of a committer's threads.
-pub struct Hand<T: Send + 'static> {
-    shared: Arc<Shared<T>>,
-    log: LogWriter<T, CommitSteps<T>>,
-    checkpoint: Checkpoint,
-    /// How far the files are written that are to be made durable.
-    written: Option<Reach>,
-}
+pub struct Hand<T: Send + 'static>(Hands<T, CommitSteps<T>>);
 
 impl<T: Send + 'static> std::fmt::Debug for Hand<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -57,17 +48,11 @@ impl Store {
         if options.durability == Durability::File {
             return Err(StartError::Thread(std::io::ErrorKind::Unsupported.into()));
         }
-        for number in missing_segments {
-            let path = segment_path(&checkpoint.root, number);
-            let disk = &checkpoint.disk;
-            disk.make_segment(&path, options.segment_bytes).map_err(StartError::Thread)?;
-            let (file, bytes) = disk.open_segment(&path).map_err(StartError::Thread)?;
-            let segment = crate::journal::ring::NewSegment { number, file, bytes, last_lsn: 0 };
-            shared.queue.push_segment(segment);
-        }
+        make_segments(&shared, &checkpoint, missing_segments, options.segment_bytes)
+            .map_err(StartError::Thread)?;
         let log = LogWriter::new(shared.clone(), steps, options.segment_bytes);
         log.forget_time();
-        let hand = Hand { shared: shared.clone(), log: log.clone(), checkpoint, written: None };
+        let hand = Hand(Hands::new(shared.clone(), log.clone(), checkpoint));
         let committer = Committer {
             shared,
             reader: assembled.reader,
@@ -88,50 +73,20 @@ impl<T: Send + 'static> Hand<T> {
     pub fn take(&mut self, step: Step) -> Result<(), FatalError> {
         let done = match step {
             Step::Log => self.commit(),
-            Step::Files => self.write_files(),
-            Step::Checkpoint => self.go_on_with_checkpoint(),
+            Step::Files => self.0.write_files(),
+            Step::Checkpoint => self.0.go_on_with_checkpoint(),
         };
         if let Err(error) = &done {
-            self.shared.fail(error);
+            self.0.shared.fail(error);
         }
         done
     }
 
     fn commit(&mut self) -> Result<(), FatalError> {
-        while !self.log.write_unless_full(false)? {
-            self.make_checkpoint()?;
-            if self.log.write_unless_full(true)? {
+        while !self.0.log.write_unless_full(false)? {
+            self.0.make_checkpoint()?;
+            if self.0.log.write_unless_full(true)? {
                 break;
-            }
-        }
-        Ok(())
-    }
-
-    /// A whole checkpoint, behind one that may be under way.
-    fn make_checkpoint(&mut self) -> Result<(), FatalError> {
-        if self.written.is_some() {
-            self.go_on_with_checkpoint()?;
-        }
-        self.go_on_with_checkpoint()?;
-        self.go_on_with_checkpoint()
-    }
-
-    fn write_files(&mut self) -> Result<(), FatalError> {
-        self.shared.files.write_chunk(0, false).map_err(FatalError::File)
-    }
-
-    fn go_on_with_checkpoint(&mut self) -> Result<(), FatalError> {
-        match self.written.take() {
-            Some(reach) => {
-                if self.checkpoint.sync_upto(reach, false)? {
-                    self.shared.queue.push_checkpoint(reach);
-                }
-            }
-            None => {
-                while self.shared.files.lag().0 > 0 {
-                    self.write_files()?;
-                }
-                self.written = self.shared.files.flush(false);
             }
         }
         Ok(())
@@ -144,9 +99,9 @@ impl<T: Send + 'static> Hand<T> {
     /// The store has failed.
     pub fn finish(mut self) -> Result<(), FatalError> {
         self.commit()?;
-        self.make_checkpoint()?;
+        self.0.make_checkpoint()?;
         self.commit()?;
-        self.checkpoint.mark_clean()?;
+        self.0.checkpoint.mark_clean()?;
         Ok(())
     }
 }
@@ -154,6 +109,6 @@ impl<T: Send + 'static> Hand<T> {
 impl<T: Send + 'static> Drop for Hand<T> {
     fn drop(&mut self) {
         // Nobody takes steps any more: who waits for one must not wait for ever.
-        self.shared.end();
+        self.0.shared.end();
     }
 }

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use model::NodeName;
+use model::enrol::Fingerprint;
+use queue_format::Position;
 
 use super::open::{Stream, is_quiet, open};
 use super::{PeerError, Shared};
@@ -30,6 +32,8 @@ pub struct Link {
 struct Kept {
     stream: Stream,
     used: Instant,
+    /// What was shown when it was made.
+    shown: Fingerprint,
 }
 
 impl Link {
@@ -41,6 +45,11 @@ impl Link {
     #[must_use]
     pub fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// Lets its next connection begin with what the store that is meant is known to have made durable.
+    pub fn expect(&mut self, acknowledged: Position) {
+        self.hello.acknowledged = acknowledged;
     }
 
     /// Asks the question `kind`, whose body is `pieces` one behind the other, and waits at most
@@ -63,7 +72,8 @@ impl Link {
         }
         let begun = Instant::now();
         let deadline = begun + limit;
-        let mut stream = match self.take(begun).await {
+        let shown = self.shared.shown.fingerprint();
+        let mut stream = match self.take(begun, shown).await {
             Some(stream) => stream,
             None => open(&self.shared, &self.hello, deadline).await?,
         };
@@ -78,7 +88,7 @@ impl Link {
         };
         let read = self.read(answer);
         if matches!(read, Ok(_) | Err(PeerError::Failed { .. })) {
-            self.kept = Some(Kept { stream, used: begun });
+            self.kept = Some(Kept { stream, used: begun, shown });
         }
         read
     }
@@ -89,10 +99,11 @@ impl Link {
     }
 
     /// The connection that was kept, if it is still good. It is taken out for the time of the
-    /// exchange: one that is out of step is never kept.
-    async fn take(&mut self, now: Instant) -> Option<Stream> {
+    /// exchange: one that is out of step is never kept. Nor is one of a certificate that was renewed.
+    async fn take(&mut self, now: Instant, shown: Fingerprint) -> Option<Stream> {
         let mut kept = self.kept.take()?;
-        let fresh = now.duration_since(kept.used) < self.shared.times.idle;
+        let unused = now.duration_since(kept.used);
+        let fresh = unused < self.shared.times.idle && kept.shown == shown;
         (fresh && is_quiet(&mut kept.stream).await).then_some(kept.stream)
     }
 

@@ -12,11 +12,17 @@ fn hello() -> Hello {
         },
         to: StoreId::new(2, Uuid::from_u128(12)),
         purpose: Purpose::Engine,
+        acknowledged: at(3),
     }
 }
 
+fn at(index: u64) -> Position {
+    Position { epoch: queue_format::Epoch { term: 1, node: 1 }, index }
+}
+
 fn here() -> Here {
-    Here { cluster_uuid: Uuid::from_u128(7), store: StoreId::new(2, Uuid::from_u128(12)) }
+    let store = StoreId::new(2, Uuid::from_u128(12));
+    Here { cluster_uuid: Uuid::from_u128(7), store, last: at(3) }
 }
 
 #[test]
@@ -24,7 +30,7 @@ fn the_form_on_the_wire_is_the_documented_one() {
     let text = serde_json::to_string(&hello()).unwrap();
     assert_eq!(
         text,
-        r#"{"protocol":1,"cluster_uuid":"00000000-0000-0000-0000-000000000007","from":{"node":"n1.example.com","member":1,"incarnation":"00000000-0000-0000-0000-00000000000b"},"to":{"member":2,"incarnation":"00000000-0000-0000-0000-00000000000c"},"purpose":"engine"}"#
+        r#"{"protocol":1,"cluster_uuid":"00000000-0000-0000-0000-000000000007","from":{"node":"n1.example.com","member":1,"incarnation":"00000000-0000-0000-0000-00000000000b"},"to":{"member":2,"incarnation":"00000000-0000-0000-0000-00000000000c"},"purpose":"engine","acknowledged":{"epoch":{"term":1,"node":1},"index":3}}"#
     );
     let refusal = PeerRefusal::not_meant(hello().to, StoreId::NONE);
     let text = serde_json::to_string(&refusal).unwrap();
@@ -35,6 +41,24 @@ fn the_form_on_the_wire_is_the_documented_one() {
         "{text}"
     );
     assert_eq!(serde_json::from_str::<PeerRefusal>(&text).unwrap(), refusal);
+}
+
+#[test]
+fn an_older_copy_of_a_store_is_not_followed() {
+    let older = Here { last: at(2), ..here() };
+    let refusal = hello().check(&older).unwrap_err();
+    assert_eq!(refusal.reason, RefusalReason::Reverted { last: at(2) });
+    assert!(refusal.message.contains("1.1/2") && refusal.message.contains("1.1/3"), "{refusal}");
+    let newer = Here { last: at(4), ..here() };
+    hello().check(&newer).unwrap();
+    // Whoever asks how it stands is told.
+    let control = Hello { purpose: Purpose::Control, ..hello() };
+    control.check(&older).unwrap();
+    // A version that did not say so knows of nothing.
+    let text = serde_json::to_string(&hello()).unwrap();
+    let (before, _) = text.split_once(",\"acknowledged\"").unwrap();
+    let before = Hello::read(format!("{before}}}").as_bytes()).unwrap();
+    before.check(&older).unwrap();
 }
 
 #[test]

@@ -112,12 +112,42 @@ async fn a_new_list_holds_for_open_connections() {
 }
 
 #[tokio::test]
+async fn a_member_that_was_renewed_is_known_by_either_certificate_until_the_old_one_goes() {
+    let two = Two::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let layout = model::layout::Layout::new(dir.path());
+    let membership = crate::testing::membership("n1", allow(&[&two.asking]));
+    two.asking.store(&layout, &membership).unwrap();
+    let mut link = two.engine();
+    echoes(&mut link).await;
+    let old = allow(&[&two.asking]);
+    let request = crate::identity::renewal::begin(&layout).unwrap();
+    let signed = two.authority.sign(&request, &name("n1"), &[], now()).unwrap();
+    crate::identity::renewal::finish(&layout, &signed).unwrap();
+    two.asking.refresh(&layout).unwrap();
+    let mut both = allow(&[&two.asking]);
+    both.callers.extend(old.callers.clone());
+    two.allowed.replace(both);
+    echoes(&mut link).await;
+    // Nothing of the old certificate is left in use.
+    two.allowed.replace(allow(&[&two.asking]));
+    echoes(&mut link).await;
+    let other = two.authority.issue(&name("n2"), &[], now()).unwrap();
+    let renewing = PeerTarget { fingerprint: Some(other.fingerprint()), ..two.target.clone() };
+    certificate_refused(&PeerClient::new(&two.asking, CLUSTER, renewing.clone()).unwrap()).await;
+    let renewing = PeerTarget { renewing: two.target.fingerprint, ..renewing };
+    let client = PeerClient::new(&two.asking, CLUSTER, renewing).unwrap();
+    echoes(&mut client.engine(store(1), store(2))).await;
+}
+
+#[tokio::test]
 async fn agents_and_members_do_not_take_each_other_for_one_of_theirs() {
     let agent = crate::testing::Pair::start().await;
     let target = PeerTarget {
         name: agent.target.name.clone(),
         address: agent.target.address,
         fingerprint: agent.target.fingerprint,
+        renewing: None,
     };
     let client = PeerClient::new(&agent.master, CLUSTER, target).unwrap();
     let error = client.engine(store(1), store(2)).ask(ECHO, &[], LONG).await.unwrap_err();
@@ -134,7 +164,7 @@ async fn agents_and_members_do_not_take_each_other_for_one_of_theirs() {
 
 /// A connection behind its handshake, for what a link would never send.
 pub(super) async fn raw(two: &Two, alpn: &[&[u8]]) -> TlsStream<TcpStream> {
-    let mut config = tls::client_config(&two.asking, None, ALPN_PEER).unwrap();
+    let mut config = tls::client_config(&two.asking, Vec::new(), ALPN_PEER).unwrap();
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
     let stream = TcpStream::connect(two.target.address).await.unwrap();
     let server = tls::server_name(&two.target.name).unwrap();

@@ -29,6 +29,7 @@ fn call(identity: NodeIdentity, host: &Host) -> Result<rpc::calls::NodeFacts, Rp
         name: host.name.parse().unwrap(),
         address: SocketAddr::new(host.address.into(), model::layout::RPC_PORT),
         fingerprint: None,
+        renewing: None,
         offline: false,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

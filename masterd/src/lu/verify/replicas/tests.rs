@@ -86,7 +86,7 @@ impl Scene {
         asked.primary_ip = LOCALHOST;
         asked.peer_port = server.address().port();
         asked.fingerprint = answers.fingerprint();
-        asked.member = Some(Member { id: 1, incarnation: Some(incarnation) });
+        asked.member = Some(Member { id: 1, incarnation: Some(incarnation), acknowledged: None });
         let peers = PeerBook::new(asks, CLUSTER);
         Self { own, other, peers, asked, _server: server, _errands: errands }
     }
@@ -184,7 +184,8 @@ async fn where_a_moment_is_over_a_later_one_is_compared() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_not_there_is_told_of() {
     let mut scene = Scene::start().await;
-    scene.asked.member = Some(Member { id: 1, incarnation: Some(Uuid::from_u128(9)) });
+    scene.asked.member =
+        Some(Member { id: 1, incarnation: Some(Uuid::from_u128(9)), acknowledged: None });
     let compared = scene.compare().await;
     assert!(compared[0].outcome.is_err(), "{compared:?}");
     scene.end().await;

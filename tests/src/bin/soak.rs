@@ -1,0 +1,9 @@
+//! `cargo xtask soak` starts this; see `tests::soak`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    tests::soak::run(&tests::soak::Arguments::parse())
+}

@@ -1,0 +1,216 @@
+//! Nodes that cannot be believed, and majorities that are not there: each ends in a state with a name
+//! and a remedy, and nothing that was acknowledged is lost.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::process::{Command, Stdio};
+
+use luxi::method::SubmitJob;
+use model::cluster_status::ClusterStatus;
+use tests::candidates::{LONG, is_master, refusal, role_check, status};
+use tests::cluster::{Cluster, Host, MASTER};
+use tests::run::wait_for;
+
+use super::three;
+
+/// A submission that is answered at once.
+const QUICK: &str = "debug delay 0 --no-locks";
+
+/// Submits without trying again; the job's number, or why not.
+fn submit_once(cluster: &Cluster) -> Result<u64, String> {
+    let op = r#"{"OP_ID": "OP_TEST_DELAY", "duration": 0, "no_locks": true}"#;
+    let call = SubmitJob { ops: vec![serde_json::from_str(op).unwrap()] };
+    cluster.client().call(&call).map(|id| id.0).map_err(|error| error.to_string())
+}
+
+/// The row of a node in what a machine is told that asks all.
+fn row(asker: &Host, node: &str) -> String {
+    let check = role_check(asker).expect("it asks");
+    let lines = check.lines();
+    lines.into_iter().find(|line| line.starts_with(node)).expect("a row for each node")
+}
+
+/// Whether a master's status names an alarm about a node.
+fn alarms_about(status: &ClusterStatus, node: &str) -> Option<String> {
+    let about = status.alarms.iter().find(|alarm| format!("{alarm:?}").contains(node));
+    about.map(|alarm| format!("{alarm:?}"))
+}
+
+#[test]
+fn a_master_that_is_cut_off_refuses_and_says_that_it_may_be_wrong() {
+    let (cluster, n2, n3) = three();
+    let last = cluster.submit("debug delay 0");
+    cluster.wait_for_status(last, "success");
+    let quiet = cluster.gnt("job list");
+    assert!(!quiet.stderr.contains("majority"), "{quiet:?}");
+    for host in [&n2, &n3] {
+        cluster.kill_masterd(host);
+    }
+    let warned = wait_for("a warning", LONG, || {
+        let listed = cluster.gnt("job list");
+        listed.stderr.contains("has heard no majority").then_some(listed)
+    });
+    assert!(warned.ok().contains(&last.to_string()), "{warned:?}");
+    assert!(warned.stderr.contains("may be old"), "{warned:?}");
+    let refused = submit_once(&cluster).unwrap_err();
+    assert!(refused.contains("hears no majority of the voters: nothing was done"), "{refused}");
+    for host in [&n2, &n3] {
+        cluster.start_masterd(host);
+    }
+    cluster.wait_for_votes(&n2, 3);
+    let next = wait_for("a job", LONG, || submit_once(&cluster).ok());
+    assert_eq!(next, last + 1, "what was refused had a number");
+    assert!(!cluster.gnt("job list").stderr.contains("majority"));
+}
+
+#[test]
+fn whoever_is_ignored_still_counts_as_a_voter() {
+    let (mut cluster, n2, n3) = three();
+    let last = cluster.submit("debug delay 0");
+    cluster.wait_for_status(last, "success");
+    let n1 = cluster.master.clone();
+    for host in [&n1, &n2] {
+        cluster.kill_host(host);
+    }
+    let ignore = format!("--ignore-node {} --ignore-node {}", n1.name, n2.name);
+    let refused = cluster.gnt_on(&n3, &format!("cluster master-failover {ignore}"));
+    assert_eq!(refused.code(), 1, "{refused:?}");
+    let told = &refused.stdout;
+    assert!(told.contains("which is not more than half"), "{refused:?}");
+    assert!(told.contains("an ignored one still counts as one of them"), "{refused:?}");
+    let unknown = cluster.gnt_on(&n3, "cluster master-failover --ignore-node n9.example");
+    assert!(unknown.stdout.contains("is not a node of this cluster"), "{unknown:?}");
+    assert!(!is_master(&n3));
+    // One may be missing.
+    cluster.start_agent(&n2);
+    cluster.start_masterd(&n2);
+    cluster.wait_for_standby(&n2, &n1.name);
+    wait_for("two of three", LONG, || {
+        role_check(&n3).filter(|check| check.voters == "2 of 3").map(drop)
+    });
+    let moved = cluster.gnt_on(&n3, &format!("cluster master-failover --ignore-node {}", n1.name));
+    let _told = moved.ok();
+    cluster.wait_for_master(&n3);
+    cluster.master = n3;
+    assert_eq!(cluster.submit("debug delay 0"), last + 1);
+}
+
+/// Something in the place of an agent, which shows its certificate and answers everything with text.
+struct Babbler(std::process::Child);
+
+impl Babbler {
+    /// None where this machine lacks the program.
+    fn start(host: &Host) -> Option<Self> {
+        let layout = host.layout();
+        let mut child = Command::new("openssl")
+            .args(["s_server", "-quiet", "-naccept", "1000000", "-alpn", "h2", "-Verify", "1"])
+            .args(["-accept", &format!("{}:{}", host.address, model::layout::RPC_PORT)])
+            .arg("-cert")
+            .arg(layout.node_certificate())
+            .arg("-key")
+            .arg(layout.node_key())
+            .arg("-CAfile")
+            .arg(layout.ca_certificate())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let nonsense = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nnonsense\n".repeat(1000);
+        let mut stdin = child.stdin.take().expect("it is piped");
+        stdin.write_all(nonsense.as_bytes()).unwrap();
+        // Open for as long as it runs: the end would end it.
+        child.stdin = Some(stdin);
+        Some(Self(child))
+    }
+}
+
+impl Drop for Babbler {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn an_agent_that_answers_nonsense_is_named_and_not_believed() {
+    let (mut cluster, n2, n3) = three();
+    let last = cluster.submit("debug delay 0");
+    cluster.wait_for_status(last, "success");
+    cluster.kill_agent(&n3);
+    let Some(babbler) = Babbler::start(&n3) else {
+        return tests::skip("an agent that answers nonsense", "there is no openssl");
+    };
+    let told = row(&n2, &n3.name);
+    assert!(told.contains("voter"), "{told}");
+    // Its member is believed, and it as a node is not needed.
+    cluster.kill_master();
+    cluster.fail_over(&n2);
+    assert_eq!(cluster.submit("debug delay 0"), last + 1);
+    wait_for("its name", LONG, || {
+        let agents = format!("{:?}", status(&n2)?.agents);
+        agents.contains(&n3.name).then_some(())
+    });
+    drop(babbler);
+}
+
+#[test]
+fn a_rotten_journal_stops_its_candidate_and_nobody_else() {
+    let (cluster, _n2, n3) = three();
+    for _ in 0..20 {
+        let _id = cluster.submit(QUICK);
+    }
+    cluster.wait_for_same_files(&[&cluster.master, &n3]);
+    cluster.kill_masterd(&n3);
+    rot(&n3);
+    let mut command = cluster.masterd_of(&n3);
+    let started = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&started.stderr);
+    assert!(!started.status.success(), "a store that rotted is used: {said}");
+    assert!(said.contains("journal"), "{said}");
+    // The others go on; it is told of.
+    let job = cluster.submit("debug delay 0");
+    cluster.wait_for_status(job, "success");
+    wait_for("an alarm", LONG, || alarms_about(&status(&cluster.master)?, &n3.name));
+    // As docs/runbook.md has it.
+    put_aside(&n3);
+    cluster.start_masterd(&n3);
+    for candidate in ["no", "yes"] {
+        let _done = cluster.gnt(&format!("node modify -C {candidate} {}", n3.name)).ok();
+    }
+    cluster.wait_for_standby(&n3, MASTER);
+    cluster.wait_for_votes(&n3, 3);
+    cluster.wait_for_same_files(&[&cluster.master, &n3]);
+    assert!(refusal(&n3).is_some());
+}
+
+/// Moves all away that a machine holds as a candidate; what its agent keeps stays.
+fn put_aside(host: &Host) {
+    let data = host.layout().data();
+    let aside = data.with_extension("aside");
+    fs::create_dir(&aside).unwrap();
+    for entry in fs::read_dir(&data).unwrap() {
+        let name = entry.unwrap().file_name();
+        if name != "node" {
+            stdx::atomic::rename(&data.join(&name), &aside.join(&name)).unwrap();
+        }
+    }
+}
+
+/// Turns bytes in the midst of the journal.
+fn rot(host: &Host) {
+    let journal = host.layout().data().join("journal");
+    let mut segments: Vec<_> =
+        fs::read_dir(&journal).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.sort();
+    for segment in segments {
+        let file = fs::File::options().read(true).write(true).open(segment).unwrap();
+        let mut bytes = [0; 4096];
+        let read = file.read_at(&mut bytes, 0).unwrap();
+        for byte in bytes[..read].iter_mut().skip(600).step_by(97) {
+            *byte ^= 0x5a;
+        }
+        file.write_all_at(&bytes[..read], 0).unwrap();
+    }
+}

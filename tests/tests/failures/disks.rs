@@ -1,0 +1,51 @@
+//! Disks without room.
+
+use tests::candidates::{LONG, status};
+use tests::run::{pass, wait_for};
+use tests::sealed;
+use tests::yard::trouble::Trouble;
+
+use super::{LONG_ENOUGH, begin, submit, well, well_again};
+
+#[test]
+fn a_master_whose_disk_is_full_says_so_and_goes_on_when_there_is_room() {
+    sealed::test(
+        "disks::a_master_whose_disk_is_full_says_so_and_goes_on_when_there_is_room",
+        || {
+            let mut scene = begin();
+            Trouble::Fill.begin(&scene.yard, 0);
+            wait_for("the alarm", LONG, || {
+                let status = status(&scene.yard.sites[0].host)?;
+                status.alarms.iter().any(|alarm| alarm.kind == "disk-full").then_some(())
+            });
+            let refused = submit(&scene.yard, 0);
+            assert!(refused.is_err(), "{refused:?}");
+            pass(LONG_ENOUGH);
+            Trouble::Fill.end(&scene.yard, 0);
+            well_again(&mut scene);
+            assert_eq!(scene.master, 0);
+            // The role can be moved away from it as well.
+            Trouble::Fill.begin(&scene.yard, 0);
+            scene.fail_over(1).unwrap();
+            assert!(submit(&scene.yard, 1).is_ok());
+            Trouble::Fill.end(&scene.yard, 0);
+            well(&mut scene);
+            assert_eq!(scene.master, 1);
+        },
+    );
+}
+
+#[test]
+fn a_candidate_whose_disk_is_full_does_not_hinder_the_others() {
+    sealed::test("disks::a_candidate_whose_disk_is_full_does_not_hinder_the_others", || {
+        let mut scene = begin();
+        for node in [1, 2] {
+            Trouble::Fill.begin(&scene.yard, node);
+            pass(LONG_ENOUGH);
+            assert!(submit(&scene.yard, 0).is_ok(), "two are enough");
+            Trouble::Fill.end(&scene.yard, node);
+            well_again(&mut scene);
+            assert_eq!(scene.master, 0);
+        }
+    });
+}

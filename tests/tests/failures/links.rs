@@ -1,0 +1,74 @@
+//! Links that are cut.
+
+use tests::candidates::LONG;
+use tests::run::{pass, wait_for};
+use tests::sealed;
+use tests::yard::scene::Scene;
+use tests::yard::trouble::Trouble;
+
+use super::{LONG_ENOUGH, begin, submit, successor, wait_until_refusing, well, well_again};
+
+/// Cuts the master off, and waits until it acts as who is.
+fn cut_off(scene: &Scene) {
+    let yard = &scene.yard;
+    Trouble::Unplug.begin(yard, 0);
+    wait_until_refusing(yard, 0);
+    let refused = submit(yard, 0).expect_err("who is cut off takes nothing");
+    assert!(refused.certainly_not_done(), "{refused:?}");
+    let gone = || (!yard.lan.has_master_address(0)).then_some(());
+    wait_for("the address to be given up", LONG, gone);
+}
+
+#[test]
+fn a_master_that_is_cut_off_refuses_and_is_a_standby_of_the_next() {
+    sealed::test("links::a_master_that_is_cut_off_refuses_and_is_a_standby_of_the_next", || {
+        let mut scene = begin();
+        cut_off(&scene);
+        scene.fail_over(1).unwrap();
+        let taken = || scene.yard.lan.has_master_address(1).then_some(());
+        wait_for("the address to be taken", LONG, taken);
+        assert!(submit(&scene.yard, 0).is_err(), "who is cut off takes nothing");
+        assert!(submit(&scene.yard, 1).is_ok(), "the others go on");
+        Trouble::Unplug.end(&scene.yard, 0);
+        well(&mut scene);
+        assert_eq!(scene.master, 1);
+    });
+}
+
+#[test]
+fn a_master_that_is_cut_off_goes_on_if_nobody_took_its_role() {
+    sealed::test("links::a_master_that_is_cut_off_goes_on_if_nobody_took_its_role", || {
+        let mut scene = begin();
+        cut_off(&scene);
+        Trouble::Unplug.end(&scene.yard, 0);
+        well_again(&mut scene);
+        assert_eq!(scene.master, 0);
+        // By itself, another one takes it.
+        scene.set_auto_failover(true);
+        cut_off(&scene);
+        let next = successor(&scene.yard, 0);
+        Trouble::Unplug.end(&scene.yard, 0);
+        well(&mut scene);
+        assert_eq!(scene.master, next);
+    });
+}
+
+#[test]
+fn links_that_carry_one_way_only_lose_nothing() {
+    sealed::test("links::links_that_carry_one_way_only_lose_nothing", || {
+        let mut scene = begin();
+        for auto_failover in [false, true] {
+            scene.set_auto_failover(auto_failover);
+            for trouble in [Trouble::Mute, Trouble::Deafen, Trouble::Part] {
+                for on_master in [true, false] {
+                    let others = |node| (node + 1) % 3;
+                    let node = if on_master { scene.master } else { others(scene.master) };
+                    trouble.begin(&scene.yard, node);
+                    pass(LONG_ENOUGH);
+                    trouble.end(&scene.yard, node);
+                    well_again(&mut scene);
+                }
+            }
+        }
+    });
+}

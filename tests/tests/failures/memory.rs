@@ -1,0 +1,134 @@
+//! Nodes that forget: emptied disks, older copies, replicas that somebody edited.
+
+use std::fs;
+use std::process::Command;
+
+use tests::candidates::{LONG, role_check, status};
+use tests::run::{run, wait_for};
+use tests::sealed;
+use tests::yard::Yard;
+use tests::yard::trouble::Trouble;
+
+use super::{begin, well, well_again};
+
+/// What a node is told of another one that might vote.
+fn word(yard: &Yard, asked: usize, about: &str) -> Option<String> {
+    let check = role_check(&yard.sites[asked].host)?;
+    let text = format!("{check:?}");
+    text.contains(about).then_some(text)
+}
+
+#[test]
+fn a_candidate_with_an_empty_disk_does_not_vote_and_is_added_again() {
+    sealed::test("memory::a_candidate_with_an_empty_disk_does_not_vote_and_is_added_again", || {
+        let mut scene = begin();
+        let _rested = well(&mut scene);
+        let yard = &scene.yard;
+        yard.kill(2);
+        let root = &yard.sites[2].host.root;
+        fs::remove_dir_all(yard.sites[2].host.layout().data()).unwrap();
+        Trouble::Kill.begin(yard, 0);
+        yard.start(2);
+        wait_for("its word", LONG, || {
+            word(yard, 1, "NoStore").or_else(|| word(yard, 1, "has no store"))
+        });
+        Trouble::Kill.end(yard, 0);
+        wait_for("the master", LONG, || yard.is_master(0).then_some(()));
+        // What it had besides is gone, too.
+        yard.kill(2);
+        fs::remove_dir_all(root).unwrap();
+        fs::create_dir(root).unwrap();
+        scene.clients.resume();
+        let _added = yard.add(0, 2, "--readd");
+        yard.start(2);
+        well_again(&mut scene);
+        // It is worth as much as before.
+        scene.fail_over(2).unwrap();
+        well(&mut scene);
+        assert_eq!(scene.master, 2);
+    });
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    let mut command = Command::new("cp");
+    command.args(["--archive", "--no-target-directory"]).arg(from).arg(to);
+    let ended = run(command);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+#[test]
+fn an_older_copy_does_not_vote_and_says_so() {
+    sealed::test("memory::an_older_copy_does_not_vote_and_says_so", || {
+        let mut scene = begin();
+        let _rested = well(&mut scene);
+        let yard = &scene.yard;
+        yard.kill(2);
+        let data = yard.sites[2].host.layout().data();
+        let older = yard.logs().join("older");
+        copy(&data, &older);
+        yard.start(2);
+        scene.clients.resume();
+        let _rested = well(&mut scene);
+        let yard = &scene.yard;
+        yard.kill(2);
+        fs::remove_dir_all(&data).unwrap();
+        copy(&older, &data);
+        yard.start(2);
+        // Whoever asks it is told, while there is a master and when there is none.
+        let gone_back =
+            |asked: usize| wait_for("its word", LONG, || word(yard, asked, "went back in time"));
+        let _told = gone_back(1);
+        wait_for("the alarm", LONG, || {
+            let status = status(&yard.sites[0].host)?;
+            status.alarms.iter().any(|alarm| alarm.kind == "candidate-forgot").then_some(())
+        });
+        Trouble::Kill.begin(yard, 0);
+        let _told = gone_back(1);
+        let refused = yard.gnt(1, "cluster master-failover");
+        assert_ne!(refused.code(), 0, "{refused:?}");
+        assert!(refused.stdout.contains("1 of 3 voters"), "{refused:?}");
+        Trouble::Kill.end(yard, 0);
+        wait_for("the master", LONG, || yard.is_master(0).then_some(()));
+        // As the runbook has it.
+        yard.kill(2);
+        for entry in fs::read_dir(&data).unwrap() {
+            let path = entry.unwrap().path();
+            match path.ends_with("node") {
+                true => {}
+                false if path.is_dir() => fs::remove_dir_all(&path).unwrap(),
+                false => fs::remove_file(&path).unwrap(),
+            }
+        }
+        yard.start(2);
+        for candidate in ["no", "yes"] {
+            let _done = yard.gnt(0, &format!("node modify -C {candidate} n3.example")).ok();
+        }
+        scene.clients.resume();
+        well_again(&mut scene);
+        scene.fail_over(2).unwrap();
+        well(&mut scene);
+        assert_eq!(scene.master, 2);
+    });
+}
+
+#[test]
+fn a_replica_that_was_edited_is_named() {
+    sealed::test("memory::a_replica_that_was_edited_is_named", || {
+        let mut scene = begin();
+        let _rested = well(&mut scene);
+        let yard = &scene.yard;
+        let key = "queue/job-2";
+        let [own, theirs] = [0, 2].map(|node| yard.sites[node].host.layout().data().join(key));
+        let text = fs::read_to_string(&theirs).unwrap();
+        stdx::atomic::write(&theirs, text.replace("\"id\":2", "\"id\": 2").as_bytes(), 0o600)
+            .unwrap();
+        assert_ne!(fs::read(&own).unwrap(), fs::read(&theirs).unwrap(), "{text}");
+        let told = yard.gnt(0, "cluster verify");
+        assert!(told.code() != 0, "{told:?}");
+        let said = format!("{}{}", told.stdout, told.stderr);
+        assert!(said.contains("n3.example") && said.contains(key), "{said}");
+        copy(&own, &theirs);
+        scene.clients.resume();
+        well(&mut scene);
+    });
+}

@@ -1,0 +1,48 @@
+//! Processes that are killed, stopped for a while, and asked to end.
+
+use tests::run::pass;
+use tests::sealed;
+use tests::yard::trouble::Trouble;
+
+use super::{LONG_ENOUGH, begin, submit, successor, well_again};
+
+#[test]
+fn masters_that_are_killed_or_stopped_are_standbys_of_the_next() {
+    sealed::test("processes::masters_that_are_killed_or_stopped_are_standbys_of_the_next", || {
+        let mut scene = begin();
+        let kinds = [Trouble::Kill, Trouble::KillBoth, Trouble::Pause, Trouble::PauseBoth];
+        for auto_failover in [false, true] {
+            scene.set_auto_failover(auto_failover);
+            for trouble in kinds {
+                let master = scene.master;
+                trouble.begin(&scene.yard, master);
+                let next = if auto_failover {
+                    successor(&scene.yard, master)
+                } else {
+                    let next = (master + 1) % 3;
+                    scene.fail_over(next).unwrap();
+                    next
+                };
+                assert!(submit(&scene.yard, next).is_ok());
+                trouble.end(&scene.yard, master);
+                well_again(&mut scene);
+                assert_eq!(scene.master, next, "{trouble}");
+            }
+        }
+    });
+}
+
+#[test]
+fn candidates_that_are_killed_or_stopped_catch_up() {
+    sealed::test("processes::candidates_that_are_killed_or_stopped_catch_up", || {
+        let mut scene = begin();
+        for trouble in [Trouble::Kill, Trouble::KillBoth, Trouble::Pause, Trouble::PauseBoth] {
+            trouble.begin(&scene.yard, 2);
+            pass(LONG_ENOUGH);
+            assert!(submit(&scene.yard, 1).is_ok(), "two are enough");
+            trouble.end(&scene.yard, 2);
+            well_again(&mut scene);
+            assert_eq!(scene.master, 0, "{trouble}");
+        }
+    });
+}
