@@ -3,6 +3,7 @@
 use tests::candidates::{LONG, status};
 use tests::run::{pass, wait_for};
 use tests::sealed;
+use tests::yard::Yard;
 use tests::yard::trouble::Trouble;
 
 use super::{LONG_ENOUGH, begin, submit, well, well_again};
@@ -13,11 +14,7 @@ fn a_master_whose_disk_is_full_says_so_and_goes_on_when_there_is_room() {
         "disks::a_master_whose_disk_is_full_says_so_and_goes_on_when_there_is_room",
         || {
             let mut scene = begin();
-            Trouble::Fill.begin(&scene.yard, 0);
-            wait_for("the alarm", LONG, || {
-                let status = status(&scene.yard.sites[0].host)?;
-                status.alarms.iter().any(|alarm| alarm.kind == "disk-full").then_some(())
-            });
+            fill_and_notice(&scene.yard, 0);
             let refused = submit(&scene.yard, 0);
             assert!(refused.is_err(), "{refused:?}");
             pass(LONG_ENOUGH);
@@ -25,7 +22,7 @@ fn a_master_whose_disk_is_full_says_so_and_goes_on_when_there_is_room() {
             well_again(&mut scene);
             assert_eq!(scene.master, 0);
             // The role can be moved away from it as well.
-            Trouble::Fill.begin(&scene.yard, 0);
+            fill_and_notice(&scene.yard, 0);
             scene.fail_over(1).unwrap();
             assert!(submit(&scene.yard, 1).is_ok());
             Trouble::Fill.end(&scene.yard, 0);
@@ -33,6 +30,15 @@ fn a_master_whose_disk_is_full_says_so_and_goes_on_when_there_is_room() {
             assert_eq!(scene.master, 1);
         },
     );
+}
+
+/// Leaves no room on a node's disk, and waits until that is said.
+fn fill_and_notice(yard: &Yard, node: usize) {
+    Trouble::Fill.begin(yard, node);
+    wait_for("the alarm", LONG, || {
+        let status = status(&yard.sites[node].host)?;
+        status.alarms.iter().any(|alarm| alarm.kind == "disk-full").then_some(())
+    });
 }
 
 #[test]

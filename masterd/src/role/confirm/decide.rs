@@ -27,7 +27,7 @@ impl<'a> Facts<'a> {
         let taker = heard.iter().find(|heard| heard.node.name == question.taker);
         let own = taker.and_then(|heard| heard.store).map(|store| store.last).unwrap_or_default();
         let stores = || heard.iter().filter_map(|heard| heard.store);
-        let reach = stores().filter(Store::votes).map(|store| store.last).fold(own, Position::max);
+        let reach = stores().filter(Store::serves).map(|store| store.last).fold(own, Position::max);
         let epoch = stores().map(|store| store.last.epoch).max().unwrap_or_default();
         let roles = heard.iter().filter_map(|heard| heard.store.as_ref()?.says.role.as_ref());
         Self { taker, reach, epoch, role: roles.max_by_key(|entry| entry.epoch) }
@@ -201,7 +201,7 @@ fn go(question: &Question, facts: &Facts<'_>, heard: &[Heard<'_>]) -> Decision {
     let own = facts.taker.and_then(|taker| taker.store);
     let complete = own.is_some_and(|own| own.last >= facts.reach && own.votes());
     let sources = heard.iter().filter(|heard| heard.node.name != question.taker);
-    let sources = sources.filter_map(|heard| heard.store).filter(Store::votes);
+    let sources = sources.filter_map(|heard| heard.store).filter(Store::serves);
     // A leader is asked even by who has everything: with it there, nobody else is elected. Then the
     // newest; among equals one with data to serve, then the lowest id.
     let best = sources.max_by_key(|store| {

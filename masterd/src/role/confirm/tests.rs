@@ -192,6 +192,15 @@ fn what_others_hold_is_fetched_or_stands_in_the_way() {
         }),
         format!("refuse: {newer}")
     );
+    // Who leads serves what it has to the end, and would outlive an election.
+    assert_eq!(
+        failover(|q| {
+            lead(&mut q.nodes[0]);
+            set_last(&mut q.nodes[0], at(2, 1, 12));
+            says(&mut q.nodes[0]).disk_full = true;
+        }),
+        "go after fetching from 1"
+    );
     assert_eq!(
         failover(|q| {
             learner_ahead(q);

@@ -20,9 +20,15 @@ pub(super) struct Store<'a> {
 }
 
 impl Store<'_> {
-    /// Whether its vote counts, and what it holds can be fetched.
+    /// Whether its vote counts.
     pub(super) fn votes(&self) -> bool {
         self.member.seat.votes() && !self.says.disk_full
+    }
+
+    /// Whether what it holds can be fetched: it can be elected, or leads. That takes no room on its
+    /// disk.
+    pub(super) fn serves(&self) -> bool {
+        self.votes() || self.says.leads
     }
 }
 

@@ -102,8 +102,14 @@ proptest! {
             prop_assert!(verdict.rows.iter().all(|row| row.position <= reach));
         }
         if let Some(row) = source.and_then(row) {
-            prop_assert!(row.counts_as_voter && row.node != question.taker);
+            prop_assert!(row.node != question.taker);
         }
+        // Who leads keeps anybody else from being elected.
+        prop_assert!(source.is_none_or(|source| leads(source) || row(source).is_some_and(|r| r.counts_as_voter)));
+        let is_other = |row: &&Row| row.node != question.taker && row.position.is_some();
+        let mut others = verdict.rows.iter().filter(is_other);
+        let led = others.any(|row| (1..6).any(|member| row.node == name(member) && leads(member)));
+        prop_assert_eq!(led, source.is_some_and(leads));
         if question.attempt == Attempt::Start {
             let stores = question.nodes.iter().filter(|node| {
                 row_of(&verdict, &node.name).is_some_and(|row| row.position.is_some())
