@@ -86,14 +86,18 @@ fn whoever_is_ignored_still_counts_as_a_voter() {
     cluster.start_agent(&n2);
     cluster.start_masterd(&n2);
     cluster.wait_for_standby(&n2, &n1.name);
-    wait_for("two of three", LONG, || {
-        role_check(&n3).filter(|check| check.voters == "2 of 3").map(drop)
-    });
+    wait_for_two_of_three(&n3);
     let moved = cluster.gnt_on(&n3, &format!("cluster master-failover --ignore-node {}", n1.name));
     let _told = moved.ok();
     cluster.wait_for_master(&n3);
     cluster.master = n3;
     assert_eq!(cluster.submit("debug delay 0"), last + 1);
+}
+
+fn wait_for_two_of_three(asker: &Host) {
+    wait_for("two of three", LONG, || {
+        role_check(asker).filter(|check| check.voters == "2 of 3").map(drop)
+    });
 }
 
 /// Something in the place of an agent, which shows its certificate and answers everything with text.
@@ -153,6 +157,37 @@ fn an_agent_that_answers_nonsense_is_named_and_not_believed() {
         agents.contains(&n3.name).then_some(())
     });
     drop(babbler);
+}
+
+#[test]
+fn a_machine_of_another_cluster_at_a_nodes_address_is_named_and_told_nothing() {
+    let (mut cluster, n2, n3) = three();
+    let last = cluster.submit("debug delay 0");
+    cluster.wait_for_status(last, "success");
+    cluster.kill_host(&n3);
+    let stranger = Host { address: n3.address, ..cluster.host("x1") };
+    let init = format!("cluster init other.example --node-name {}", stranger.name);
+    let init = format!("{init} --primary-ip {} --journal-segment 4", stranger.address);
+    let _begun = cluster.gnt_on(&stranger, &init).ok();
+    cluster.start_masterd(&stranger);
+    cluster.start_agent(&stranger);
+    let told = wait_for("its name", LONG, || {
+        let told = role_check(&n2)?.lines().join("\n");
+        told.contains("n3.example belongs to another cluster").then_some(told)
+    });
+    assert!(told.contains("correct its address"), "{told}");
+    // It is neither counted nor in the way.
+    cluster.kill_master();
+    let few = cluster.gnt_on(&n2, "cluster master-failover --dry-run");
+    assert!(few.stdout.contains("answers that count: 2 of 3 nodes, 1 of 3 voters"), "{few:?}");
+    cluster.start_masterd(&cluster.master);
+    wait_for_two_of_three(&n2);
+    cluster.fail_over(&n2);
+    assert_eq!(cluster.submit("debug delay 0"), last + 1);
+    wait_for("an alarm", LONG, || alarms_about(&status(&n2)?, &n3.name));
+    // The other cluster has nothing of this one.
+    let theirs = cluster.gnt_on(&stranger, "node list --no-headers -o name");
+    assert_eq!(theirs.ok().trim(), stranger.name);
 }
 
 #[test]
