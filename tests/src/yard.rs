@@ -274,14 +274,22 @@ impl Yard {
     }
 
     /// Waits until all is well: one master, which everyone follows and which has the address, three
-    /// votes, nobody behind, no alarm, equal files. Gives the master.
+    /// votes, nobody behind, no alarm. Gives the master.
     ///
     /// # Errors
     /// What is still not well at the end of `limit`.
     pub fn settle(&self, limit: Duration) -> Result<usize, String> {
+        self.settle_as(limit, || self.is_well())
+    }
+
+    fn settle_as(
+        &self,
+        limit: Duration,
+        look: impl Fn() -> Result<usize, String>,
+    ) -> Result<usize, String> {
         let begun = Instant::now();
         loop {
-            match self.is_well() {
+            match look() {
                 Ok(master) => return Ok(master),
                 Err(why) if begun.elapsed() > limit => {
                     return Err(format!("not well after {} s: {why}", limit.as_secs()));
@@ -304,6 +312,19 @@ impl Yard {
                 return Err(format!("{name} has the master's address, or has it not"));
             }
         }
+        Ok(master)
+    }
+
+    /// Waits until all is well and all nodes hold the same; gives the master. While clients are at
+    /// work there is no such moment, once there are many documents.
+    ///
+    /// # Errors
+    /// What is not well, or differs, after `limit`.
+    pub fn settle_alike(&self, limit: Duration) -> Result<usize, String> {
+        self.settle_as(limit, || self.is_well().and_then(|master| self.is_alike().map(|()| master)))
+    }
+
+    fn is_alike(&self) -> Result<(), String> {
         let first = documents(&self.sites[0].host);
         for site in &self.sites[1..] {
             let other = documents(&site.host);
@@ -313,7 +334,7 @@ impl Yard {
                 return Err(format!("{} has another {key:?}", site.host.name));
             }
         }
-        Ok(master)
+        Ok(())
     }
 
     /// Keeps logs and stores for who looks for the cause of a finding.

@@ -69,8 +69,7 @@ impl Scene {
         pass(LOAD_AFTER);
         self.words = self.clients.pause();
         let outage = self.clients.outage();
-        // The last jobs changed files.
-        self.master = self.yard.settle(SETTLED_WITHIN)?;
+        self.master = self.yard.settle_alike(SETTLED_WITHIN)?;
         self.reckoning.compare(&self.yard, self.master, &self.words)?;
         for line in ["cluster verify", "cluster status"] {
             let told = self.yard.gnt(self.master, line);
