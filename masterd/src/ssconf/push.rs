@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::node::{Node, NodeRole};
-use model::ssconf::Ssconf;
+use model::ssconf::{EPOCH, MASTER_IP, MASTER_NODE, PEERS, Ssconf};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +20,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 /// Pushes at the same time: each has a connection of its own, and a change of the master concerns
 /// every node.
 const AT_ONCE: usize = 32;
+
+/// Shortest time between two pushes to one node where the later one does not say who is master, or
+/// where candidates are: a thousand nodes that are added one after the other would else be told of
+/// each of them.
+const GATHER: Duration = Duration::from_secs(5);
+/// The files by which a machine finds the master: what they say, every node is told at once.
+const URGENT: [&str; 4] = [MASTER_NODE, MASTER_IP, EPOCH, PEERS];
 
 /// What all nodes should have, and the places for pushes.
 #[derive(Debug, Clone)]
@@ -81,6 +88,7 @@ pub(crate) async fn keep(
             None => return,
             Some(Ok(())) => {
                 tries = 0;
+                gather(&mut newest, &ssconf, stop).await;
                 None
             }
             Some(Err(why)) => {
@@ -104,6 +112,27 @@ pub(crate) async fn keep(
             () = again => {}
         }
     }
+}
+
+/// Waits, behind a push of `told`, until the next one may follow if there is something to tell.
+async fn gather(
+    newest: &mut watch::Receiver<Arc<Ssconf>>,
+    told: &Ssconf,
+    stop: &CancellationToken,
+) {
+    // An end of the sender shows where the next change is waited for.
+    let urgent = async { newest.wait_for(|newest| is_urgent(told, newest)).await.map(drop) };
+    drop(tokio::time::timeout(GATHER, stop.run_until_cancelled(urgent)).await);
+    // What was looked at meanwhile has not been pushed.
+    let differs = newest.borrow().files != told.files;
+    if differs {
+        newest.mark_changed();
+    }
+}
+
+/// Whether a node that was told the one must hear the other at once.
+fn is_urgent(told: &Ssconf, newest: &Ssconf) -> bool {
+    URGENT.iter().any(|&name| told.files.get(name) != newest.files.get(name))
 }
 
 fn pause(tries: u32) -> Duration {
@@ -155,6 +184,32 @@ pub(crate) async fn push_all(context: &mut Context) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn ssconf(files: &[(&str, &str)]) -> Arc<Ssconf> {
+        let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        Arc::new(Ssconf { version: Default::default(), files: files.collect() })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn further_nodes_are_told_of_together_and_another_master_at_once() {
+        let told = ssconf(&[("master_node", "n1"), ("node_list", "n1")]);
+        let sender = watch::Sender::new(Arc::clone(&told));
+        let (mut newest, stop) = (sender.subscribe(), CancellationToken::new());
+        let begun = tokio::time::Instant::now();
+        sender.send_replace(ssconf(&[("master_node", "n1"), ("node_list", "n1\nn2")]));
+        gather(&mut newest, &told, &stop).await;
+        assert_eq!(begun.elapsed(), GATHER);
+        assert!(newest.has_changed().unwrap(), "it is still to be pushed");
+        let begun = tokio::time::Instant::now();
+        sender.send_replace(ssconf(&[("master_node", "n2"), ("node_list", "n1\nn2")]));
+        gather(&mut newest, &told, &stop).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        assert!(newest.has_changed().unwrap());
+        // Nothing new: the next change is waited for.
+        sender.send_replace(Arc::clone(&told));
+        gather(&mut newest, &told, &stop).await;
+        assert!(!newest.has_changed().unwrap());
+    }
 
     #[test]
     fn pauses_grow_to_a_bound() {
