@@ -6,12 +6,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::fcntl::{Flock, FlockArg};
-use xtask::programs::{Profile, Programs};
+use xtask::programs::{self, Profile, Programs};
 
 use crate::sealed;
 
-/// The packages whose programs the tests run.
-const PACKAGES: &[&str] = &["masterd", "noded", "cli"];
 /// Names one run of all tests, where every test is a process of its own.
 const RUN_ID: &str = "NEXTEST_RUN_ID";
 /// Addresses that one test process may take before it meets those of the next.
@@ -26,7 +24,7 @@ pub fn programs() -> &'static Programs {
         // Whoever sealed this process has built them.
         _ if sealed::is_inside() => Programs::built(Profile::Debug),
         Ok(run) => built_in(&run),
-        Err(_one_process) => Programs::build(Profile::Debug, PACKAGES).unwrap(),
+        Err(_one_process) => Programs::build(Profile::Debug, programs::NODE).unwrap(),
     })
 }
 
@@ -39,7 +37,7 @@ fn built_in(run: &str) -> Programs {
     let lock = Flock::lock(open.unwrap(), FlockArg::LockExclusive).map_err(|(_, errno)| errno);
     let lock = lock.unwrap();
     if fs::read_to_string(&stamp).unwrap() != run {
-        Programs::build(Profile::Debug, PACKAGES).unwrap();
+        Programs::build(Profile::Debug, programs::NODE).unwrap();
         stdx::atomic::write(&stamp, run.as_bytes(), 0o644).unwrap();
     }
     drop(lock);

@@ -21,13 +21,11 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::programs::{BuildError, Profile, Programs};
+use crate::programs::{self, BuildError, Profile, Programs};
 use crate::{root, target_dir};
 use contents::Package;
 use tree::Tree;
 
-/// The packages whose programs are installed. `rapi` is not among them: it serves nothing yet.
-const PROGRAMS: &[&str] = &["masterd", "noded", "cli"];
 /// Debian's own part of the version: counts packages that are made anew of the same source.
 const REVISION: u32 = 1;
 /// How `dpkg-deb` compresses what is released; every dpkg since 2009 reads it.
@@ -112,7 +110,7 @@ impl DistError {
 /// # Errors
 /// See [`DistError`].
 pub fn make(arguments: &Arguments) -> Result<Vec<PathBuf>, DistError> {
-    let programs = Programs::build(arguments.profile, PROGRAMS)?;
+    let programs = Programs::build(arguments.profile, programs::NODE)?;
     let output = arguments.output.clone().unwrap_or_else(|| target_dir().join("dist"));
     std::fs::create_dir_all(&output)
         .map_err(|error| DistError::file("make the directory", &output, error))?;

@@ -35,6 +35,11 @@ pub enum BuildError {
 /// The packages with the programs of a cluster.
 pub const ALL: &[&str] = &["masterd", "noded", "rapi", "cli"];
 
+/// The packages with the programs of a node, which are also those that are installed: `rapi` serves
+/// nothing yet. Whoever needs some of them has all built: cargo would
+/// build what they share anew for each selection.
+pub const NODE: &[&str] = &["masterd", "noded", "cli"];
+
 /// Builds this tool for measuring, so that a client costs what a good client does, and gives its
 /// path.
 ///
@@ -43,11 +48,24 @@ pub const ALL: &[&str] = &["masterd", "noded", "rapi", "cli"];
 pub fn client_program() -> Result<PathBuf, BuildError> {
     let mut command = cargo();
     command.args(["build", "--quiet", "--release", "--package", "xtask"]);
-    let status = command.status().map_err(BuildError::Cargo)?;
-    if !status.success() {
-        return Err(BuildError::Failed(status));
-    }
+    finish(&mut command)?;
     Ok(target_dir().join("release/xtask"))
+}
+
+/// Builds an example of a package for measuring, and gives its path.
+///
+/// # Errors
+/// It does not build.
+pub fn example(package: &str, name: &str) -> Result<PathBuf, BuildError> {
+    let mut command = cargo();
+    command.args(["build", "--quiet", "--release", "--package", package, "--example", name]);
+    finish(&mut command)?;
+    Ok(target_dir().join("release/examples").join(name))
+}
+
+fn finish(command: &mut Command) -> Result<(), BuildError> {
+    let status = command.status().map_err(BuildError::Cargo)?;
+    if status.success() { Ok(()) } else { Err(BuildError::Failed(status)) }
 }
 
 impl Programs {
@@ -60,10 +78,7 @@ impl Programs {
         command.args(["build", "--quiet", "--bins"]);
         command.args(packages.iter().flat_map(|package| ["--package", package]));
         command.args((profile == Profile::Release).then_some("--release"));
-        let status = command.status().map_err(BuildError::Cargo)?;
-        if !status.success() {
-            return Err(BuildError::Failed(status));
-        }
+        finish(&mut command)?;
         Ok(Self::built(profile))
     }
 

@@ -7,11 +7,9 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::programs::{BuildError, Profile, Programs};
+use crate::programs::{self, BuildError, Profile, Programs};
 use crate::target_dir;
 
-/// The programs of a node, which work there.
-const PACKAGES: &[&str] = &["masterd", "noded", "cli"];
 /// The package that does the work, and its program.
 const SOAK: (&str, &str) = ("tests", "gantry-soak");
 
@@ -43,7 +41,7 @@ pub enum SoakError {
 /// It does not come to that.
 pub fn run(arguments: &Arguments) -> Result<(), SoakError> {
     println!("building the programs; the first time takes some minutes");
-    Programs::build(Profile::Debug, PACKAGES)?;
+    Programs::build(Profile::Debug, programs::NODE)?;
     let programs = Programs::build(Profile::Debug, &[SOAK.0])?;
     let mut soak: Command = programs.command(SOAK.1);
     soak.arg(arguments.minutes.to_string()).arg("--dir").arg(target_dir().join("soak"));

@@ -9,13 +9,14 @@ use luxi::client::{Client, ClientError};
 use luxi::method::GantryClusterStatus;
 use model::cluster_status::ProcessSeat;
 
+mod crowd;
 mod nodes;
 
 pub use nodes::{Alone, Nodes};
 
 use super::Setting;
 use super::client::{self, ClientFailure};
-use crate::programs::{BuildError, Profile, Programs, client_program};
+use crate::programs::{self, BuildError, Profile, Programs, client_program};
 use crate::stage::{Stage, StageError};
 
 /// How long the daemon may take to serve, and its files to follow.
@@ -84,7 +85,7 @@ impl Cluster {
     /// # Errors
     /// Any of it failed.
     pub fn start(setting: &Setting) -> Result<Self, ClusterError> {
-        let programs = Programs::build(Profile::Release, &["masterd", "cli"])?;
+        let programs = Programs::build(Profile::Release, programs::NODE)?;
         let client = client_program()?;
         let stage = Stage::new(&setting.dir)?;
         let init = programs

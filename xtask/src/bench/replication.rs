@@ -1,6 +1,8 @@
 //! What replication costs, and how long the master's role takes to move: a cluster of three voters
-//! on loopback addresses beside a master that is alone, in one run and on the same disk.
+//! on loopback addresses beside a master that is alone, in one run and on the same disk; and whether
+//! further nodes matter to a job.
 
+mod crowd;
 mod moves;
 
 use std::time::Duration;
@@ -10,6 +12,8 @@ use super::queue::{Found, Load, Until, measure, percentiles};
 use super::report::{Report, Target};
 use super::{BenchError, Setting, disk};
 
+/// Nodes of the cluster that is compared with one that is alone.
+const VOTERS: u8 = 3;
 /// Turns of both clusters: on a shared machine a ratio means something only between neighbours in
 /// time.
 const TURNS: u32 = 4;
@@ -21,7 +25,7 @@ const TURNS: u32 = 4;
 pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     disk::bench(setting, report)?;
     let (alone, counts) = Cluster::start_measured(setting)?;
-    let nodes = Nodes::start(setting)?;
+    let nodes = Nodes::start(setting, VOTERS)?;
     for load in [(1, 1), (16, 1), (16, 50)] {
         let load = Load { clients: load.0, jobs: load.1 };
         let name = format!("replication.{}x{}", load.clients, load.jobs);
@@ -44,7 +48,8 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     moves::after_kill(&nodes, setting, report)?;
     moves::automatic(&nodes, setting, report)?;
     moves::catch_up(&nodes, setting, report)?;
-    Ok(())
+    drop(nodes);
+    crowd::bench(setting, report)
 }
 
 /// What the turns of one cluster came to.
@@ -75,6 +80,10 @@ impl Measured {
         Ok(())
     }
 
+    fn per_second(&self) -> f64 {
+        self.found.as_ref().map_or(0.0, Found::per_second)
+    }
+
     /// Mean time of a commit, in microseconds.
     fn commit_us(&self) -> f64 {
         self.commits.0 * 1e6 / self.commits.1.max(1.0)
@@ -89,8 +98,7 @@ fn compare(name: &str, one: &Measured, three: &Measured, report: &mut Report) {
     for (what, at) in [("p50", 0), ("p99", 1)] {
         report.add_compared(format!("{name}.submit.{what}"), found[at], "us", baseline[at]);
     }
-    let rates = (voters.per_second(), alone.per_second());
-    report.add_compared(format!("{name}.jobs"), rates.0, "1/s", rates.1);
+    report.add_compared(format!("{name}.jobs"), three.per_second(), "1/s", one.per_second());
 }
 
 /// Milliseconds.

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{DistError, PROGRAMS, said};
+use super::{DistError, said};
 use crate::cargo;
+use crate::programs;
 
 /// Beginnings of the names of files that hold a licence or its notices.
 const FILES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
@@ -52,7 +53,7 @@ fn built_in(metadata: &Value) -> Option<Vec<Library>> {
         uses.insert(node["id"].as_str()?, used.collect());
     }
     let ours = packages.iter().filter(|package| {
-        package["source"].is_null() && PROGRAMS.iter().any(|name| package["name"] == *name)
+        package["source"].is_null() && programs::NODE.iter().any(|name| package["name"] == *name)
     });
     let mut open: Vec<&str> = ours.filter_map(|package| package["id"].as_str()).collect();
     let mut seen = BTreeSet::new();

@@ -8,6 +8,7 @@ use super::skips;
 use super::{Outcome, Round, needs, package, units};
 use crate::bench::instructions::{self, Verdict};
 use crate::bench::report::Report;
+use crate::programs::{self, Profile, Programs};
 use crate::{cargo, root, target_dir};
 
 /// Cases of each property test with `--quick`, where the test does not set its own number.
@@ -85,7 +86,10 @@ fn clippy(_round: &mut Round) -> Outcome {
 }
 
 fn build(_round: &mut Round) -> Outcome {
-    finish(cargo().args(["build", "--workspace", "--bins", "--exclude", "xtask"]))
+    match Programs::build(Profile::Debug, programs::NODE) {
+        Ok(_programs) => Outcome::Passed,
+        Err(error) => Outcome::Failed(crate::chain(&error)),
+    }
 }
 
 fn instructions(_round: &mut Round) -> Outcome {

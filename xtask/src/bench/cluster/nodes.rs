@@ -1,4 +1,4 @@
-//! A cluster of three nodes on loopback addresses of their own, all of which can be master.
+//! A cluster of several nodes on loopback addresses of their own, all of which can be master.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -12,11 +12,9 @@ use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
 
 use super::{Cluster, ClusterError, SOON};
 use crate::bench::Setting;
-use crate::programs::{Profile, Programs, client_program};
+use crate::programs::{self, Profile, Programs, client_program};
 use crate::stage::Stage;
 
-/// How many there are.
-const COUNT: u8 = 3;
 /// First numbers of their addresses: those of the tests begin below.
 const NETWORK: u8 = 240;
 /// Where the daemons serve metrics.
@@ -24,7 +22,7 @@ const METRICS_PORT: u16 = 1_815;
 /// A port for DHCP that needs no privilege.
 const DHCP_PORT: u16 = 10_067;
 
-/// Three nodes that can be master, the first of which is it; each with an agent.
+/// Nodes that can be master, the first of which is it; each with an agent.
 #[derive(Debug)]
 pub struct Nodes {
     nodes: Vec<Node>,
@@ -44,12 +42,13 @@ fn address(number: u8) -> Ipv4Addr {
 }
 
 impl Nodes {
-    /// Builds the programs, begins a cluster, and waits until all three nodes vote.
+    /// Builds the programs, begins a cluster, and waits until all of its `count` nodes vote; at most
+    /// ten, which have addresses.
     ///
     /// # Errors
     /// Any of it failed.
-    pub fn start(setting: &Setting) -> Result<Self, ClusterError> {
-        let programs = Programs::build(Profile::Release, &["masterd", "noded", "cli"])?;
+    pub fn start(setting: &Setting, count: u8) -> Result<Self, ClusterError> {
+        let programs = Programs::build(Profile::Release, programs::NODE)?;
         let client = client_program()?;
         let stage = Stage::new(&setting.dir)?;
         let node = |number: u8| {
@@ -66,7 +65,7 @@ impl Nodes {
             };
             Node { name, address, cluster }
         };
-        let nodes = Self { nodes: (1..=COUNT).map(node).collect() };
+        let nodes = Self { nodes: (1..=count).map(node).collect() };
         nodes.begin()?;
         Ok(nodes)
     }
@@ -155,9 +154,9 @@ impl Nodes {
     /// # Errors
     /// That does not come to be.
     pub fn wait_for_voters(&self, standby: usize) -> Result<(), ClusterError> {
-        let all = format!("{COUNT} of {COUNT}");
+        let all = format!("{0} of {0}", self.count());
         let vote = || self.check(standby).is_ok_and(|check| check.voters == all);
-        Ok(self.node(0).stage.wait_until("three voters", SOON, vote)?)
+        Ok(self.node(0).stage.wait_until("everybody's vote", SOON, vote)?)
     }
 
     /// Sum, in seconds, and number of the commits that a node made as master.
