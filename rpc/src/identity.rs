@@ -15,6 +15,8 @@ use sha2::{Digest, Sha256};
 use model::enrol::Fingerprint;
 use model::{NodeName, Secret, Timestamp};
 
+use crate::secured::Dialer;
+
 mod error;
 mod files;
 pub mod renewal;
@@ -244,6 +246,7 @@ pub struct NodeIdentity {
     name: NodeName,
     authority: CertificateDer<'static>,
     shown: Shown,
+    dialer: Dialer,
 }
 
 impl fmt::Debug for NodeIdentity {
@@ -279,7 +282,7 @@ impl NodeIdentity {
         let authority = certificate_from_pem("the authority's certificate", authority)?;
         let pair = Pair::new(certificate, key);
         let pair = pair.map_err(|error| IdentityError::Mismatch { error })?;
-        let identity = Self { name, authority, shown: Shown::new(pair) };
+        let identity = Self { name, authority, shown: Shown::new(pair), dialer: Dialer::default() };
         crate::tls::check(&identity).map_err(|error| IdentityError::Mismatch { error })?;
         Ok(identity)
     }
@@ -315,6 +318,19 @@ impl NodeIdentity {
     /// What it shows in handshakes, now and later.
     pub(crate) fn shown(&self) -> Shown {
         self.shown.clone()
+    }
+
+    /// The same node, whose connections are those of a host of a simulated network.
+    #[cfg(any(test, feature = "simulation"))]
+    #[must_use]
+    pub fn on(self, host: crate::simulation::Host) -> Self {
+        let dialer = Dialer::Simulated(host, self.shown());
+        Self { dialer, ..self }
+    }
+
+    /// How it makes connections.
+    pub(crate) fn dialer(&self) -> Dialer {
+        self.dialer.clone()
     }
 
     /// Its certificate.

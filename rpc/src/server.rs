@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use stdx::Tasks;
 
+use crate::secured::{Arrived, Listener};
 use crate::service::Service;
 
 mod connection;
@@ -62,9 +61,6 @@ impl Default for Limits {
 /// Pause after a failed accept, which as a rule means that file descriptors ran out.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Bytes that are read from a refused caller: what fits into its first flight.
-const LINGER_BYTES_MAX: u64 = 128 * 1024;
-
 /// A server that runs until it is stopped.
 #[derive(Debug)]
 pub struct Server<S> {
@@ -88,11 +84,12 @@ impl<S: Service> Server<S> {
     /// # Errors
     /// The listener has no address.
     pub fn start(
-        listener: TcpListener,
+        listener: impl Into<Listener>,
         tls: ServerConfig,
         service: S,
         limits: Limits,
     ) -> io::Result<Self> {
+        let listener = listener.into();
         let address = listener.local_addr()?;
         let shared = Shared { service, limits, connections: Tasks::new(), calls: Tasks::new() };
         let shared = Arc::new(shared);
@@ -136,7 +133,7 @@ impl<S: Service> Server<S> {
 }
 
 async fn accept<S: Service>(
-    listener: TcpListener,
+    listener: Listener,
     acceptor: TlsAcceptor,
     shared: Arc<Shared<S>>,
     mut stopped: watch::Receiver<bool>,
@@ -144,10 +141,11 @@ async fn accept<S: Service>(
     let places = Arc::new(Semaphore::new(shared.limits.connections));
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            biased;
             _ = stopped.wait_for(|stop| *stop) => return,
+            accepted = listener.accept() => accepted,
         };
-        let (stream, from) = match accepted {
+        let (arrived, from) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "connection was not accepted");
@@ -162,7 +160,7 @@ async fn accept<S: Service>(
         let (acceptor, stopped) = (acceptor.clone(), stopped.clone());
         let (connections, shared) = (shared.connections.clone(), Arc::clone(&shared));
         connections.spawn("rpc connection", async move {
-            serve(stream, from, acceptor, shared, stopped).await;
+            serve(arrived, from, acceptor, shared, stopped).await;
             drop(place);
         });
     }
@@ -170,39 +168,14 @@ async fn accept<S: Service>(
 
 #[tracing::instrument(name = "connection", skip_all, fields(%from))]
 async fn serve<S: Service>(
-    stream: TcpStream,
+    arrived: Arrived,
     from: SocketAddr,
     acceptor: TlsAcceptor,
     shared: Arc<Shared<S>>,
     stopped: watch::Receiver<bool>,
 ) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY was not set");
-    }
-    let accepting = acceptor.accept(stream).into_fallible();
-    match tokio::time::timeout(shared.limits.handshake, accepting).await {
-        Ok(Ok(stream)) => connection::serve(stream, shared, stopped).await,
-        Ok(Err((error, stream))) => {
-            tracing::info!(%error, "handshake failed");
-            linger(stream, shared.limits.handshake).await;
-        }
-        Err(_elapsed) => tracing::info!("handshake took too long"),
-    }
-}
-
-/// Reads what the caller sent behind its handshake: closing over unread bytes would reset the
-/// connection, and the caller might never read why it was refused.
-pub(crate) async fn linger<T>(mut stream: T, limit: Duration)
-where
-    T: AsyncRead + AsyncWrite + Unpin,
-{
-    let reading = async {
-        stream.shutdown().await?;
-        let mut rest = (&mut stream).take(LINGER_BYTES_MAX);
-        tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
-    };
-    if !matches!(tokio::time::timeout(limit, reading).await, Ok(Ok(_))) {
-        tracing::debug!("refused caller did not close");
+    if let Some(stream) = arrived.shake_hands(&acceptor, shared.limits.handshake).await {
+        connection::serve(stream, shared, stopped).await;
     }
 }
 

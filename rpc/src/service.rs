@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use model::NodeName;
 use model::enrol::Fingerprint;
+use queue_format::Epoch;
 use stdx::daemon::chain;
 
 use crate::calls::{Call, Effect, Request, Traits};
@@ -39,6 +40,8 @@ where
 pub struct CallContext {
     /// Who calls.
     pub caller: NodeName,
+    /// The epoch under which it calls.
+    pub epoch: Epoch,
     /// On whose behalf; a call with the same one may be a repetition.
     pub job: Option<JobRef>,
     /// Tells when the call should end early.
@@ -172,10 +175,16 @@ impl<A: Agent, S: EpochStore> Service for AgentService<A, S> {
         let Some(traits) = Request::traits(&received.name) else {
             return Err(Failure::new(FailureKind::UnknownCall, "the call is not in the table"));
         };
-        let context = CallContext { caller: envelope.caller.clone(), job: envelope.job, interrupt };
+        let context = CallContext {
+            caller: envelope.caller.clone(),
+            epoch: envelope.epoch,
+            job: envelope.job,
+            interrupt,
+        };
         let limit = traits.class.limit();
         let entering = self.admit(traits, &envelope, &received.signal);
         let admitted = tokio::select! {
+            biased;
             admitted = tokio::time::timeout(limit, entering) => admitted,
             why = waiting.wait() => return Err(why.failure()),
         };

@@ -7,28 +7,22 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use model::NodeName;
 
 use super::watched::{LastWord, Watched};
 use super::{Refusal, RpcError};
+use crate::secured::{Called, Dialer};
 
-/// Connects and shakes hands within `limit`.
+/// Connects as `config` says and shakes hands, within `limit`.
 pub(crate) async fn connect(
-    node: &NodeName,
-    address: SocketAddr,
+    dialer: Dialer,
+    (node, address): (&NodeName, SocketAddr),
     config: Arc<ClientConfig>,
     server: ServerName<'static>,
     limit: Duration,
-) -> Result<(Watched<TlsStream<TcpStream>>, LastWord), RpcError> {
-    let connecting = async {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        TlsConnector::from(config).connect(server, stream).await
-    };
+) -> Result<(Watched<Called>, LastWord), RpcError> {
+    let connecting = dialer.connect(address, config, server);
     let late = || io::Error::new(io::ErrorKind::TimedOut, "no connection within the time limit");
     let connected = tokio::time::timeout(limit, connecting).await;
     connected.unwrap_or_else(|_elapsed| Err(late())).map(Watched::new).map_err(

@@ -11,8 +11,6 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
-use tokio_rustls::client::TlsStream;
 
 use model::NodeName;
 use model::enrol::Fingerprint;
@@ -23,6 +21,7 @@ use super::watched::{LastWord, Watched};
 use super::{ClientTimes, NodeTarget, Refusal, RpcError};
 use crate::calls::{Carriage, Traits};
 use crate::identity::NodeIdentity;
+use crate::secured::Called;
 use crate::server::PATH_PREFIX;
 use crate::tls::{self, ALPN_H2, ALPN_HTTP1};
 
@@ -182,7 +181,7 @@ impl Pool {
         &self,
         target: &NodeTarget,
         alpn: &[u8],
-    ) -> Result<(Watched<TlsStream<TcpStream>>, LastWord), RpcError> {
+    ) -> Result<(Watched<Called>, LastWord), RpcError> {
         let certificate = |error: rustls::Error| RpcError::Refused {
             node: target.name.clone(),
             refusal: Refusal::Certificate { reason: error.to_string(), foreign: false },
@@ -190,8 +189,9 @@ impl Pool {
         let server = tls::server_name(&target.name).map_err(certificate)?;
         let config =
             tls::client_config(&self.identity, target.pins(), alpn).map_err(certificate)?;
-        let (node, address) = (&target.name, target.address);
-        connect(node, address, Arc::new(config), server, self.times.connect).await
+        let place = (&target.name, target.address);
+        let dialer = self.identity.dialer();
+        connect(dialer, place, Arc::new(config), server, self.times.connect).await
     }
 }
 

@@ -16,6 +16,7 @@ use crate::client::connect::connect;
 use crate::client::pool::{broken, http2_builder, read, request};
 use crate::client::{Client, ClientTimes, Meta, NodeTarget, Refusal, RpcError, refused};
 use crate::identity::{self, IdentityError};
+use crate::secured::Dialer;
 use crate::tls;
 use crate::wire::{AnswerBody, OutEnvelope, PROTOCOL};
 
@@ -128,8 +129,11 @@ impl Invitation {
             }
         })?;
         let server = ServerName::from(self.address.ip());
+        let place = (&self.node, self.address);
+        // Nobody is known here yet but by the token, which TLS alone holds against who answers.
+        let dialer = Dialer::default();
         let (stream, word) =
-            connect(&self.node, self.address, Arc::new(config), server, times.connect).await?;
+            connect(dialer, place, Arc::new(config), server, times.connect).await?;
         let (mut sender, connection) =
             http2_builder(times)
                 .handshake(TokioIo::new(stream))

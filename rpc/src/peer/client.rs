@@ -16,6 +16,7 @@ use super::PEER_PROTOCOL;
 use super::hello::{Hello, Purpose, Speaker, StoreId};
 use super::passed::PassLink;
 use crate::identity::{NodeIdentity, Shown};
+use crate::secured::Dialer;
 use crate::tls::{self, ALPN_PEER};
 
 mod error;
@@ -66,6 +67,7 @@ struct Shared {
     node: NodeName,
     cluster_uuid: Uuid,
     target: PeerTarget,
+    dialer: Dialer,
     config: Arc<ClientConfig>,
     /// What the asking side shows.
     shown: Shown,
@@ -105,8 +107,8 @@ impl PeerClient {
         let pins = target.fingerprint.into_iter().chain(target.renewing).collect();
         let config = tls::client_config(identity, pins, ALPN_PEER).map_err(of_no_use)?;
         let (node, config) = (identity.name().clone(), Arc::new(config));
-        let shown = identity.shown();
-        let shared = Shared { node, cluster_uuid, target, config, shown, server, times };
+        let (dialer, shown) = (identity.dialer(), identity.shown());
+        let shared = Shared { node, cluster_uuid, target, dialer, config, shown, server, times };
         Ok(Self { shared: Arc::new(shared) })
     }
 

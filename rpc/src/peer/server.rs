@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
@@ -19,6 +18,7 @@ use super::failure::PeerFailure;
 use super::hello::{Hello, PeerRefusal, Purpose};
 use super::passed::ClientService;
 use crate::identity::NodeIdentity;
+use crate::secured::Listener;
 use crate::server::ACCEPT_PAUSE;
 use crate::tls::{self, AllowedCallers};
 
@@ -173,7 +173,7 @@ impl<S: PeerService> PeerServer<S> {
     /// # Errors
     /// The listener has no address, or the identity does not hold together.
     pub fn start(
-        listener: TcpListener,
+        listener: impl Into<Listener>,
         identity: &NodeIdentity,
         allowed: AllowedCallers,
         service: S,
@@ -187,12 +187,13 @@ impl<S: PeerService> PeerServer<S> {
     /// # Errors
     /// As [`Self::start`].
     pub fn start_with_clients(
-        listener: TcpListener,
+        listener: impl Into<Listener>,
         identity: &NodeIdentity,
         allowed: AllowedCallers,
         (service, clients): (S, Option<Arc<dyn ClientService>>),
         limits: PeerLimits,
     ) -> Result<Self, PeerServerError> {
+        let listener = listener.into();
         let address = listener.local_addr().map_err(PeerServerError::Listener)?;
         let config = tls::peer_server_config(identity, allowed.clone())
             .map_err(|error| PeerServerError::Identity { node: identity.name().clone(), error })?;
@@ -242,7 +243,7 @@ impl<S: PeerService> PeerServer<S> {
 }
 
 async fn accept<S: PeerService>(
-    listener: TcpListener,
+    listener: Listener,
     shared: Arc<Shared<S>>,
     connections: Tasks,
     mut stopped: watch::Receiver<bool>,
@@ -250,10 +251,11 @@ async fn accept<S: PeerService>(
     let handshakes = Arc::new(Semaphore::new(shared.limits.handshakes));
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            biased;
             _ = stopped.wait_for(|stop| *stop) => return,
+            accepted = listener.accept() => accepted,
         };
-        let (stream, from) = match accepted {
+        let (arrived, from) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "connection of a member was not accepted");
@@ -266,6 +268,6 @@ async fn accept<S: PeerService>(
             continue;
         };
         let shared = Arc::clone(&shared);
-        connections.spawn("peer connection", connection::serve(stream, from, shared, greeting));
+        connections.spawn("peer connection", connection::serve(arrived, from, shared, greeting));
     }
 }

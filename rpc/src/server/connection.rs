@@ -8,11 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio_rustls::server::TlsStream;
 
-use crate::identity::fingerprint;
+use crate::secured::Answered;
 use crate::server::Shared;
 use crate::server::request;
 use crate::service::Service;
@@ -26,16 +24,12 @@ const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
 const WINDOW_BYTES: u32 = 1024 * 1024;
 
 pub(super) async fn serve<S: Service>(
-    stream: TlsStream<TcpStream>,
+    stream: Answered,
     shared: Arc<Shared<S>>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let (_, session) = stream.get_ref();
-    let peer = session
-        .peer_certificates()
-        .and_then(|chain| chain.first())
-        .map(|certificate| fingerprint(certificate));
-    let http2 = session.alpn_protocol() == Some(ALPN_H2);
+    let peer = stream.peer();
+    let http2 = stream.protocol() == Some(ALPN_H2);
     let builder = builder(&shared, http2);
     let asked = Arc::new(AtomicBool::new(false));
     let service = {
@@ -52,6 +46,7 @@ pub(super) async fn serve<S: Service>(
     let mut stopping = false;
     let ended = loop {
         tokio::select! {
+            biased;
             ended = connection.as_mut() => break ended,
             () = first.as_mut(), if watching => {
                 watching = false;

@@ -3,6 +3,8 @@ use crate::calls::{Facts, RackPush, Version};
 use crate::client::RpcError;
 use crate::testing::{Pair, meta, name};
 use crate::wire::{FailureKind, Versions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 fn document(padding: usize) -> RackPush {
     RackPush {

@@ -7,10 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use tokio::io::AsyncBufRead;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use super::{PeerError, Shared};
 use crate::peer::frame::{HELLO_BYTES_MAX, HELLO_MARK, Status};
@@ -18,7 +15,7 @@ use crate::peer::hello::{Hello, PeerRefusal, Welcome};
 use crate::peer::stream::{self, Frame, StreamError};
 use crate::tls::ALPN_PEER;
 
-pub(super) type Stream = TlsStream<TcpStream>;
+pub(super) use crate::secured::Called as Stream;
 
 /// Why there is no connection.
 enum NotOpen {
@@ -59,12 +56,9 @@ fn late() -> io::Error {
 }
 
 async fn introduce(shared: &Shared, hello: &Hello) -> Result<Stream, NotOpen> {
-    let tcp = TcpStream::connect(shared.target.address).await?;
-    // A question is one write, and its answer is waited for.
-    tcp.set_nodelay(true)?;
-    let connector = TlsConnector::from(Arc::clone(&shared.config));
-    let mut stream = connector.connect(shared.server.clone(), tcp).await?;
-    if stream.get_ref().1.alpn_protocol() != Some(ALPN_PEER) {
+    let Shared { dialer, target, config, server, .. } = shared;
+    let mut stream = dialer.connect(target.address, Arc::clone(config), server.clone()).await?;
+    if stream.protocol() != Some(ALPN_PEER) {
         let words = "what listens there does not speak the protocol between members";
         return Err(io::Error::new(io::ErrorKind::InvalidData, words).into());
     }

@@ -5,15 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncBufReadExt;
-use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_rustls::server::TlsStream;
 
 use model::enrol::Fingerprint;
 
 use super::places::Place;
 use super::{PeerService, Shared};
-use crate::identity::fingerprint;
 use crate::peer::PEER_PROTOCOL;
 use crate::peer::control;
 use crate::peer::failure::{PeerFailure, PeerFailureKind};
@@ -21,11 +18,9 @@ use crate::peer::frame::{FRAME_BYTES_MAX, HELLO_BYTES_MAX, HELLO_MARK, Status, h
 use crate::peer::hello::{Hello, PeerRefusal, Purpose, RefusalReason, Welcome};
 use crate::peer::passed;
 use crate::peer::stream::{self, Frame, StreamError};
-use crate::server::linger;
+use crate::secured::{Answered, Arrived, linger};
 use crate::tls::ALPN_PEER;
 use crate::wire::Versions;
-
-type Stream = TlsStream<TcpStream>;
 
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
@@ -44,12 +39,12 @@ enum End {
 
 #[tracing::instrument(name = "peer", skip_all, fields(%from, node))]
 pub(super) async fn serve<S: PeerService>(
-    stream: TcpStream,
+    arrived: Arrived,
     from: SocketAddr,
     shared: Arc<Shared<S>>,
     greeting: OwnedSemaphorePermit,
 ) {
-    let Some((mut stream, peer)) = shake_hands(stream, &shared).await else { return };
+    let Some((mut stream, peer)) = shake_hands(arrived, &shared).await else { return };
     let end = match greet(&mut stream, peer, &shared).await {
         Ok((hello, place)) => {
             drop(greeting);
@@ -70,35 +65,18 @@ pub(super) async fn serve<S: PeerService>(
 }
 
 /// Gives the connection and the certificate of who is at its other end.
-async fn shake_hands<S>(stream: TcpStream, shared: &Shared<S>) -> Option<(Stream, Fingerprint)> {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY was not set");
-    }
-    let limit = shared.limits.handshake;
-    let accepting = shared.acceptor.accept(stream).into_fallible();
-    let stream = match tokio::time::timeout(limit, accepting).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err((error, stream))) => {
-            tracing::info!(%error, "handshake failed");
-            linger(stream, limit).await;
-            return None;
-        }
-        Err(_elapsed) => {
-            tracing::info!("handshake took too long");
-            return None;
-        }
-    };
-    let (_, session) = stream.get_ref();
-    if session.alpn_protocol() != Some(ALPN_PEER) {
+async fn shake_hands<S>(arrived: Arrived, shared: &Shared<S>) -> Option<(Answered, Fingerprint)> {
+    let stream = arrived.shake_hands(&shared.acceptor, shared.limits.handshake).await?;
+    if stream.protocol() != Some(ALPN_PEER) {
         tracing::info!("caller did not ask for the protocol between members");
         return None;
     }
-    let peer = fingerprint(session.peer_certificates()?.first()?);
+    let peer = stream.peer()?;
     Some((stream, peer))
 }
 
 async fn greet<S: PeerService>(
-    stream: &mut Stream,
+    stream: &mut Answered,
     peer: Fingerprint,
     shared: &Shared<S>,
 ) -> Result<(Hello, Place), End> {
@@ -146,7 +124,7 @@ fn admit<S: PeerService>(hello: &Hello, peer: Fingerprint, shared: &Shared<S>) -
 
 /// Answers question after question; comes back when the connection is over.
 async fn questions<S: PeerService>(
-    stream: &mut Stream,
+    stream: &mut Answered,
     peer: Fingerprint,
     hello: &Hello,
     shared: &Shared<S>,
@@ -159,7 +137,7 @@ async fn questions<S: PeerService>(
 }
 
 async fn question<S: PeerService>(
-    stream: &mut Stream,
+    stream: &mut Answered,
     peer: Fingerprint,
     hello: &Hello,
     shared: &Shared<S>,
@@ -207,7 +185,7 @@ async fn question<S: PeerService>(
 }
 
 /// Ends when the peer has closed, or says something before it was answered.
-async fn gone(stream: &mut Stream) -> End {
+async fn gone(stream: &mut Answered) -> End {
     match stream.fill_buf().await {
         Ok([]) => End::Closed,
         Ok(_early) => {
@@ -218,7 +196,7 @@ async fn gone(stream: &mut Stream) -> End {
     }
 }
 
-async fn receive(stream: &mut Stream, limit: Duration, max: usize) -> Result<Frame, End> {
+async fn receive(stream: &mut Answered, limit: Duration, max: usize) -> Result<Frame, End> {
     match tokio::time::timeout(limit, stream::read(stream, max)).await {
         Ok(frame) => Ok(frame?),
         Err(_elapsed) => Err(End::Slow(limit)),
@@ -226,7 +204,7 @@ async fn receive(stream: &mut Stream, limit: Duration, max: usize) -> Result<Fra
 }
 
 async fn send(
-    stream: &mut Stream,
+    stream: &mut Answered,
     limit: Duration,
     status: Status,
     body: &[u8],
@@ -238,7 +216,7 @@ async fn send(
 }
 
 /// Tells the peer of an end that it can still be told of.
-async fn tell(stream: &mut Stream, limit: Duration, end: End) -> End {
+async fn tell(stream: &mut Answered, limit: Duration, end: End) -> End {
     let refusal = match end {
         End::Refused(refusal) => refusal,
         End::Stream(StreamError::Frame(error)) => {

@@ -1,0 +1,125 @@
+//! Where connections arrive.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use super::{Answered, Secured};
+#[cfg(any(test, feature = "simulation"))]
+use crate::simulation;
+
+/// Bytes that are read from a refused caller: what fits into its first flight.
+const LINGER_BYTES_MAX: u64 = 128 * 1024;
+
+/// What a server listens on: a TCP socket, or in a simulation a port of its network.
+#[derive(Debug)]
+pub struct Listener(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpListener),
+    #[cfg(any(test, feature = "simulation"))]
+    Simulated(simulation::Listener),
+}
+
+/// A connection before its handshake.
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    Tcp(TcpStream),
+    #[cfg(any(test, feature = "simulation"))]
+    Simulated(simulation::Knock),
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self(Kind::Tcp(listener))
+    }
+}
+
+#[cfg(any(test, feature = "simulation"))]
+impl From<simulation::Listener> for Listener {
+    fn from(listener: simulation::Listener) -> Self {
+        Self(Kind::Simulated(listener))
+    }
+}
+
+impl Listener {
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        match &self.0 {
+            Kind::Tcp(listener) => listener.local_addr(),
+            #[cfg(any(test, feature = "simulation"))]
+            Kind::Simulated(listener) => Ok(listener.address()),
+        }
+    }
+
+    /// Waits for a caller. May be dropped at its await.
+    pub(crate) async fn accept(&self) -> io::Result<(Arrived, SocketAddr)> {
+        match &self.0 {
+            Kind::Tcp(listener) => {
+                let (stream, from) = listener.accept().await?;
+                Ok((Arrived::Tcp(stream), from))
+            }
+            #[cfg(any(test, feature = "simulation"))]
+            Kind::Simulated(listener) => {
+                let knock = listener.accept().await;
+                let from = knock.from();
+                Ok((Arrived::Simulated(knock), from))
+            }
+        }
+    }
+}
+
+impl Arrived {
+    /// Shakes hands within `limit`; none where that failed, as the log tells.
+    pub(crate) async fn shake_hands(
+        self,
+        acceptor: &TlsAcceptor,
+        limit: Duration,
+    ) -> Option<Answered> {
+        let stream = match self {
+            Self::Tcp(stream) => stream,
+            #[cfg(any(test, feature = "simulation"))]
+            Self::Simulated(knock) => return Some(Secured::Simulated(knock.open())),
+        };
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY was not set");
+        }
+        let accepting = acceptor.accept(stream).into_fallible();
+        match tokio::time::timeout(limit, accepting).await {
+            Ok(Ok(stream)) => Some(Secured::Tls(stream)),
+            Ok(Err((error, stream))) => {
+                tracing::info!(%error, "handshake failed");
+                linger(stream, limit).await;
+                None
+            }
+            Err(_elapsed) => {
+                tracing::info!("handshake took too long");
+                None
+            }
+        }
+    }
+}
+
+/// Reads what the caller sent behind its handshake: closing over unread bytes would reset the
+/// connection, and the caller might never read why it was refused.
+pub(crate) async fn linger<T>(mut stream: T, limit: Duration)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let reading = async {
+        stream.shutdown().await?;
+        let mut rest = (&mut stream).take(LINGER_BYTES_MAX);
+        tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
+    };
+    if !matches!(tokio::time::timeout(limit, reading).await, Ok(Ok(_))) {
+        tracing::debug!("refused caller did not close");
+    }
+}
