@@ -288,21 +288,24 @@ impl<L> World<L> {
         down.map(|(id, _)| *id).collect()
     }
 
-    /// Cuts some ways of a member, in one direction or in both.
-    pub fn cut_some(&mut self) {
+    /// Cuts some ways of a member, in one direction or in both; gives those, from whom and to whom.
+    pub fn cut_some(&mut self) -> Vec<(u64, u64)> {
         let ids: Vec<u64> = self.members.keys().copied().collect();
         let one = ids[self.chance.below(ids.len())];
         let ways = 1 + self.chance.below(3);
+        let mut cut = Vec::new();
         for other in ids {
             if other != one && self.chance.below(3) > 0 {
                 if ways != 1 {
-                    self.wires.cut(one, other);
+                    cut.push((one, other));
                 }
                 if ways != 2 {
-                    self.wires.cut(other, one);
+                    cut.push((other, one));
                 }
             }
         }
+        cut.iter().for_each(|(from, to)| self.wires.cut(*from, *to));
+        cut
     }
 
     /// Lets a process rest for so long, while time goes on.

@@ -51,6 +51,8 @@ pub(super) struct Client {
     excuse: Excuse,
     /// The reign that serves it.
     reign: Epoch,
+    /// Nodes whose agents it may have called.
+    nodes: u64,
     /// Jobs that only this client gives priorities.
     mine: Vec<JobId>,
 }
@@ -63,12 +65,12 @@ impl Client {
         (oracle, excuse): (Arc<Mutex<Oracle>>, Excuse),
     ) -> Self {
         let reign = Epoch::default();
-        Self { number, service, chance, oracle, excuse, reign, mine: Vec::new() }
+        Self { number, service, chance, oracle, excuse, reign, nodes: 0, mine: Vec::new() }
     }
 
-    /// The same, served by this reign of several.
-    pub(super) fn of(self, reign: Epoch) -> Self {
-        Self { reign, ..self }
+    /// The same, served by this reign of several, in a cluster of `nodes`.
+    pub(super) fn of(self, reign: Epoch, nodes: u64) -> Self {
+        Self { reign, nodes, ..self }
     }
 
     pub(super) async fn run(mut self) {
@@ -140,6 +142,17 @@ impl Client {
         });
         if self.chance.below(8) == 0 {
             op["on_nodes"] = json!(["nobody"]);
+        } else if self.nodes > 0 && self.chance.below(3) == 0 {
+            let rest = self.chance.below(2);
+            let some: Vec<String> = (1..=self.nodes)
+                .filter(|id| id % 2 == rest as u64 || self.chance.below(2) == 0)
+                .map(|id| format!("n{id}.example"))
+                .collect();
+            op["on_nodes"] = json!(some);
+            if self.chance.below(3) == 0 {
+                // Longer than it takes until another is master.
+                op["duration"] = json!(4.0);
+            }
         }
         let statuses = [json!([]), json!(["success"]), json!(["error", "canceled"])];
         let statuses = statuses[self.chance.below(3)].clone();

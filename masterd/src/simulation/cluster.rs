@@ -5,6 +5,9 @@
 //! vote check prevents is proved on the model of `role`. [`process`] is one member's part, from the
 //! election over the role entry to the end of the reign; here is what befalls them.
 
+mod agents;
+mod calls;
+mod nodes;
 mod process;
 
 use std::collections::BTreeMap;
@@ -13,21 +16,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use engine::simulation::{Files, World, branch, seeds};
 use engine::{Engine, MembersChange};
-use model::node::Node;
-use model::{Job, Timestamp, document};
+use model::Job;
 use parking_lot::Mutex;
 use queue_format::simulation::{Chance, Loss, Stop};
-use queue_format::{Batch, Change, Key};
+use queue_format::{Batch, Change};
+use rpc::simulation::Network;
 use stdx::Clock;
 
+use self::agents::Agents;
+use self::calls::Calls;
 use self::process::{Begin, Process};
+use super::BEGIN;
 use super::oracle::Oracle;
-use super::{BEGIN, ground};
 use crate::daemon::load;
 
 /// Simulated histories in a usual run, and in a quick one.
 const HISTORIES: u64 = 100;
 const HISTORIES_QUICK: u64 = 5;
+/// Seeds of which one shows that there are no fences; a few suffice.
+const UNFENCED_MAX: u64 = 60;
 /// Seeds that are played twice.
 const REPEATED: u64 = 3;
 /// Time in which things befall members.
@@ -36,6 +43,8 @@ const TROUBLE_MS: usize = 6_000;
 const TURNS_MAX: usize = 30_000;
 /// Operations of a disk after which it may stop.
 const OPERATIONS_MAX: usize = 100;
+/// A process rests for up to so long, and a little more.
+const FREEZE_MS: usize = 4_000;
 /// A clock jumps by at most so much: some weeks.
 const JUMP_SECONDS_MAX: usize = 1 << 21;
 /// Turns between two failovers, where nobody reigns.
@@ -43,18 +52,29 @@ const FAIL_OVER_AFTER: usize = 300;
 
 struct History {
     world: World<Process>,
+    /// What carries calls to agents.
+    network: Network,
+    agents: Agents,
+    calls: Arc<Mutex<Calls>>,
     clocks: BTreeMap<u64, Clock>,
     oracle: Arc<Mutex<Oracle>>,
     /// No more clients come.
     quiet: Arc<AtomicBool>,
+    /// Who is to take the role, and when.
+    heir: Option<(u64, u64)>,
 }
 
 impl History {
-    fn new(seed: u64) -> Self {
+    /// One whose agents have their fences, or not.
+    fn new(seed: u64, fenced: bool) -> Self {
         let mut world = World::new(Chance::new(seed));
         let count: u64 = [3, 3, 3, 5, 2][world.chance.below(5)];
         let clocks = (1..=count).map(|id| (id, Clock::manual(BEGIN))).collect();
-        let mut history = Self { world, clocks, oracle: Arc::default(), quiet: Arc::default() };
+        let network = Network::new(branch(&mut world.chance));
+        let calls = Arc::default();
+        let agents = Agents::new(count, (&network, &calls), fenced, &mut world.chance);
+        let (oracle, quiet) = (Arc::default(), Arc::default());
+        let mut history = Self { world, network, agents, calls, clocks, oracle, quiet, heir: None };
         history.begin(count);
         history
     }
@@ -68,8 +88,9 @@ impl History {
         let ready = Arc::new(AtomicBool::new(false));
         let alive = self.world.alive(1).expect("it was started");
         let (engine, done) = (Arc::clone(&alive.engine), Arc::clone(&ready));
+        let documents = nodes::documents(count);
         alive.node.spawn(async move {
-            found(&engine, count).await;
+            found(&engine, count, documents).await;
             done.store(true, Ordering::Relaxed);
         });
         self.until("the cluster is there", |history| {
@@ -84,6 +105,8 @@ impl History {
     fn start(&mut self, id: u64) {
         let begin = Begin {
             id,
+            nodes: self.clocks.len() as u64,
+            network: self.network.clone(),
             clock: self.clocks[&id].clone(),
             oracle: Arc::clone(&self.oracle),
             chance: branch(&mut self.world.chance),
@@ -92,23 +115,40 @@ impl History {
         self.world.start(id, |node, engine, news| Process::begin(begin, node, engine, news));
     }
 
-    fn run(mut self) -> ([u64; 2], Files) {
-        let end_ms = self.world.now_ms + 1_000 + self.world.chance.below(TROUBLE_MS) as u64;
-        while self.world.now_ms < end_ms {
-            self.turn();
-            self.befall();
-        }
+    fn run(mut self) -> ([u64; 4], Files) {
+        self.trouble();
         self.quiet.store(true, Ordering::Relaxed);
         let files = self.end_well();
-        let tally = self.oracle.lock().tally();
-        (tally, files)
+        assert_eq!(self.calls.lock().finding(), None);
+        let ([reigns, jobs], [calls, superseded]) =
+            (self.oracle.lock().tally(), self.calls.lock().tally());
+        ([reigns, jobs, calls, superseded], files)
+    }
+
+    /// Things befall the cluster, until an agent has done what it must not.
+    fn trouble(&mut self) {
+        let end_ms = self.world.now_ms + 1_000 + self.world.chance.below(TROUBLE_MS) as u64;
+        while self.world.now_ms < end_ms && self.calls.lock().finding().is_none() {
+            self.turn();
+            self.befall();
+            if let Some((at_ms, heir)) = self.heir
+                && at_ms <= self.world.now_ms
+            {
+                self.heir = None;
+                self.fail_over(heir);
+            }
+        }
     }
 
     /// A little time passes, on the wall too.
     fn turn(&mut self) {
         let before = self.world.now_ms;
         self.world.turn();
-        let passed = i64::try_from(self.world.now_ms - before).unwrap() * 1_000;
+        let passed_ms = self.world.now_ms - before;
+        self.network.arrive(self.world.now_ms);
+        self.agents.turn(passed_ms, &mut self.world.chance);
+        assert!(!seeds::has_panicked(), "a task panicked, as was told above");
+        let passed = i64::try_from(passed_ms).unwrap() * 1_000;
         for clock in self.clocks.values() {
             let jump = match self.world.chance.below(20_000) {
                 0 => i64::try_from(self.world.chance.below(JUMP_SECONDS_MAX)).unwrap() * 1_000_000,
@@ -126,13 +166,19 @@ impl History {
         match self.world.chance.below(350) {
             0 => {
                 if let Some(id) = self.world.any_alive() {
-                    let loss = [Loss::Nothing, Loss::PowerCut][self.world.chance.below(2)];
-                    self.world.crash(id, loss);
+                    self.crash(id);
                 }
             }
             1..=5 => self.restart_one(),
-            6 => self.world.cut_some(),
-            7..=9 => self.world.wires.heal(),
+            6 => {
+                for (from, to) in self.world.cut_some() {
+                    self.network.cut(nodes::address(from), nodes::address(to));
+                }
+            }
+            7..=9 => {
+                self.world.wires.heal();
+                self.network.heal();
+            }
             10..=17 => {
                 let idle = self.reigns().is_none();
                 if (idle || self.world.chance.below(8) == 0)
@@ -142,7 +188,7 @@ impl History {
                 }
             }
             18 => {
-                let ms = 100 + self.world.chance.below(4_000) as u64;
+                let ms = 100 + self.world.chance.below(FREEZE_MS) as u64;
                 if let Some(id) = self.world.any_alive() {
                     self.world.freeze(id, ms);
                 }
@@ -160,9 +206,64 @@ impl History {
                 }
             }
             22..=25 => self.world.members.values().for_each(|member| member.disk.set_full(false)),
-            21 => self.world.wires.lose(2 + self.world.chance.below(20)),
+            21 => {
+                let one_in = 2 + self.world.chance.below(20);
+                self.world.wires.lose(one_in);
+                self.network.lose(one_in);
+            }
+            31 | 32 => self.contest(),
+            26 => {
+                let id = 1 + self.world.chance.below(self.clocks.len()) as u64;
+                self.agents.crash(id);
+            }
+            27..=29 => {
+                let id = 1 + self.world.chance.below(self.clocks.len()) as u64;
+                self.agents.start(id);
+            }
+            30 => {
+                let id = 1 + self.world.chance.below(self.clocks.len()) as u64;
+                self.agents.freeze(id, 100 + self.world.chance.below(FREEZE_MS) as u64);
+            }
             _ => {}
         }
+    }
+
+    /// A process ends, or all of its machine.
+    fn crash(&mut self, id: u64) {
+        let powerless = self.world.chance.below(2) == 0;
+        self.network.set_powerless(powerless);
+        if powerless {
+            self.agents.crash(id);
+        }
+        let loss = if powerless { Loss::PowerCut } else { Loss::Nothing };
+        self.world.crash(id, loss);
+        self.network.set_powerless(false);
+    }
+
+    /// The master of the moment is not heard, or gone, and another is to follow it soon: what it began
+    /// may still run then.
+    fn contest(&mut self) {
+        let Some((master, _)) = self.world.leader() else { return };
+        match self.world.chance.below(4) {
+            0 => {
+                let ms = 2_000 + self.world.chance.below(FREEZE_MS) as u64;
+                self.world.freeze(master, ms);
+            }
+            1 => self.crash(master),
+            ways => {
+                for other in self.clocks.keys().filter(|other| **other != master) {
+                    self.world.wires.cut(master, *other);
+                    self.world.wires.cut(*other, master);
+                    // It hears no other member, and may still reach agents.
+                    if ways == 3 {
+                        self.network.cut(nodes::address(master), nodes::address(*other));
+                    }
+                }
+            }
+        }
+        let others: Vec<u64> = self.clocks.keys().copied().filter(|id| *id != master).collect();
+        let heir = others[self.world.chance.below(others.len())];
+        self.heir = Some((self.world.now_ms + 1_000 + self.world.chance.below(1_000) as u64, heir));
     }
 
     fn restart_one(&mut self) {
@@ -193,9 +294,11 @@ impl History {
     /// Everything is well again: a failover gives a master, all jobs end, all members are alike.
     fn end_well(&mut self) -> Files {
         self.world.heal();
+        self.network.heal();
         for turn in 0..TURNS_MAX {
             self.turn();
             self.restart_one();
+            self.agents.start_all();
             match self.reigns() {
                 Some(id) if turn.is_multiple_of(50) => {
                     let alive = self.world.alive(id).expect("it reigns");
@@ -242,24 +345,9 @@ impl History {
     }
 }
 
-/// Makes a cluster of `count` nodes out of the ground of all histories.
-async fn found(engine: &Engine, count: u64) {
+/// Makes a cluster of `count` nodes, which these documents tell of.
+async fn found(engine: &Engine, count: u64, documents: Vec<Change>) {
     let epoch = engine.take_over(std::time::Duration::from_secs(60)).await.unwrap();
-    let mut documents = ground().documents.clone();
-    let below = format!("{}/", document::NODES);
-    let first = documents.iter().find_map(|change| match change {
-        Change::Put { key, content } if key.as_str().starts_with(&below) => Some(content.clone()),
-        _ => None,
-    });
-    for id in 2..=count {
-        let mut node: Node = serde_json::from_slice(first.as_ref().unwrap()).unwrap();
-        node.name = format!("n{id}.example").parse().unwrap();
-        node.id = id;
-        node.uuid = format!("uuid-{id}");
-        node.ctime = Timestamp::from_micros(BEGIN);
-        let key = Key::parse(&format!("{below}{}", node.name)).unwrap();
-        documents.push(Change::Put { key, content: serde_json::to_vec(&node).unwrap().into() });
-    }
     engine.propose(epoch, Batch(documents)).await.unwrap();
     for member in 2..=count {
         let node = format!("n{member}");
@@ -271,18 +359,18 @@ async fn found(engine: &Engine, count: u64) {
     }
 }
 
-fn run_one(seed: u64) -> ([u64; 2], Files) {
-    History::new(seed).run()
+fn run_one(seed: u64) -> ([u64; 4], Files) {
+    History::new(seed, true).run()
 }
 
 /// What a seed decides of the files: clusters have identities that it does not.
-fn decided((_tally, files): ([u64; 2], Files)) -> Vec<(String, String)> {
+fn decided((tally, files): ([u64; 4], Files)) -> ([u64; 4], Vec<(String, String)>) {
     let jobs = files.into_iter().filter(|(key, _)| key.as_str().starts_with("queue/"));
-    jobs.map(|(key, content)| {
+    let jobs = jobs.map(|(key, content)| {
         let text = serde_json::from_slice::<Job>(&content).map(|job| format!("{job:?}"));
         (key.to_string(), text.unwrap_or_default())
-    })
-    .collect()
+    });
+    (tally, jobs.collect())
 }
 
 #[test]
@@ -293,14 +381,31 @@ fn simulation_of_a_cluster_repeats_with_its_seed() {
     }
 }
 
+/// Without fences, calls of two masters run together, and that is seen.
+#[test]
+fn simulation_of_agents_without_fences_is_found_out() {
+    let found = (0..UNFENCED_MAX).any(|seed| {
+        seeds::one(seed, |seed| {
+            let mut history = History::new(seed, false);
+            history.trouble();
+            let calls = history.calls.lock();
+            calls.finding().is_some()
+        })
+    });
+    assert!(found, "agents that obey anybody are not found out");
+}
+
 #[test]
 fn simulation_of_a_cluster_and_its_clients() {
-    let tally = [const { AtomicU64::new(0) }; 2];
+    let tally = [const { AtomicU64::new(0) }; 4];
     seeds::many("clusters", (HISTORIES, HISTORIES_QUICK), |seed| {
         for (sum, more) in tally.iter().zip(run_one(seed).0) {
             sum.fetch_add(more, Ordering::Relaxed);
         }
     });
-    let [reigns, jobs] = tally.map(AtomicU64::into_inner);
-    eprintln!("clusters: {reigns} reigns, {jobs} jobs accepted");
+    let [reigns, jobs, calls, superseded] = tally.map(AtomicU64::into_inner);
+    eprintln!(
+        "clusters: {reigns} reigns, {jobs} jobs accepted, {calls} calls of agents, {superseded} of \
+         them ended by a later reign"
+    );
 }

@@ -100,7 +100,7 @@ impl History {
         match self.world.chance.below(300) {
             0 => self.crash(),
             1..=4 => self.restart_one(),
-            5 => self.world.cut_some(),
+            5 => drop(self.world.cut_some()),
             6..=7 => self.world.wires.heal(),
             8..=12 => self.fail_over(),
             13 => self.freeze(),

@@ -10,6 +10,7 @@ use model::NodeName;
 use parking_lot::Mutex;
 use queue_format::Epoch;
 use queue_format::simulation::Chance;
+use rpc::simulation::Network;
 use stdx::{Clock, Tasks};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 use super::super::client::{Client, Excuse};
 use super::super::oracle::Oracle;
 use super::super::{CLIENTS, Daemon, ground};
+use super::nodes;
 use crate::commits::Commits;
 use crate::daemon::load::{self, Found};
 use crate::daemon::reign::{self, Publisher};
@@ -33,6 +35,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// What a process begins with.
 pub(super) struct Begin {
     pub(super) id: u64,
+    /// How many there are.
+    pub(super) nodes: u64,
+    pub(super) network: Network,
     pub(super) clock: Clock,
     pub(super) oracle: Arc<Mutex<Oracle>>,
     pub(super) chance: Chance,
@@ -100,7 +105,7 @@ async fn reign(begin: &mut Begin, engine: &Arc<Engine>, epoch: Epoch, seen: &Pro
     let found = || load::load(&reader);
     // Who was just invited has nothing yet.
     let (Ok(found), Ok(before)) = (found(), found()) else { return };
-    let me: NodeName = format!("n{}.example", begin.id).parse().unwrap();
+    let me = nodes::name(begin.id);
     let (ended, mut end) = watch::channel(None);
     let tasks = Tasks::new();
     let start = |publisher: Publisher| {
@@ -116,17 +121,18 @@ async fn reign(begin: &mut Begin, engine: &Arc<Engine>, epoch: Epoch, seen: &Pro
     };
     begin.oracle.lock().begin_reign(epoch, &before, &reader);
     let commits = Arc::clone(&master.commits);
-    let daemon = Daemon::start(master, &ground().layout, ground().keys(), &begin.clock);
+    let keys = nodes::keys(begin.id, &begin.network);
+    let daemon = Daemon::start(master, &ground().layout, keys, &begin.clock);
     seen.reigns.store(true, Ordering::Relaxed);
     let around = Tasks::new();
     around.spawn("majority", hear(commits, epoch));
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
-        let served = (Arc::clone(&daemon.service), Arc::clone(&begin.oracle), epoch);
+        let served = Served::of(&daemon, begin, epoch);
         let quiet = Arc::clone(&begin.quiet);
         clients.spawn(come(number, served, branch(&mut begin.chance), quiet));
     }
-    let served = (Arc::clone(&daemon.service), Arc::clone(&begin.oracle), epoch);
+    let served = Served::of(&daemon, begin, epoch);
     let (published, done) = (Arc::clone(&daemon.published), Arc::clone(&seen.done));
     around.spawn("clients", async move {
         clients.join_all().await;
@@ -168,15 +174,31 @@ async fn hear(commits: Arc<Commits>, epoch: Epoch) {
     }
 }
 
-type Served = (Arc<LuxiService>, Arc<Mutex<Oracle>>, Epoch);
+/// What clients of a reign ask, and tell.
+struct Served {
+    service: Arc<LuxiService>,
+    oracle: Arc<Mutex<Oracle>>,
+    epoch: Epoch,
+    nodes: u64,
+}
+
+impl Served {
+    fn of(daemon: &Daemon, begin: &Begin, epoch: Epoch) -> Self {
+        let (service, oracle) = (Arc::clone(&daemon.service), Arc::clone(&begin.oracle));
+        Self { service, oracle, epoch, nodes: begin.nodes }
+    }
+
+    fn client(&self, number: usize, chance: Chance) -> Client {
+        let told = (Arc::clone(&self.oracle), Excuse::Reign);
+        let client = Client::new(number, Arc::clone(&self.service), chance, told);
+        client.of(self.epoch, self.nodes)
+    }
+}
 
 /// Clients, one after the other.
 async fn come(number: usize, served: Served, mut chance: Chance, quiet: Arc<AtomicBool>) {
-    let (service, oracle, epoch) = served;
     while !quiet.load(Ordering::Relaxed) {
-        let told = (Arc::clone(&oracle), Excuse::Reign);
-        let client = Client::new(number, Arc::clone(&service), branch(&mut chance), told);
-        client.of(epoch).run().await;
+        served.client(number, branch(&mut chance)).run().await;
         let micros = u64::try_from(chance.below(500_000)).unwrap();
         tokio::time::sleep(Duration::from_micros(micros)).await;
     }
@@ -184,9 +206,7 @@ async fn come(number: usize, served: Served, mut chance: Chance, quiet: Arc<Atom
 
 /// When no more clients come, all jobs end.
 async fn end_jobs(served: Served, published: Arc<Published>) {
-    let (service, oracle, epoch) = served;
-    let client = Client::new(0, service, Chance::new(0), (oracle, Excuse::Reign)).of(epoch);
-    client.drain(false).await;
+    served.client(0, Chance::new(0)).drain(false).await;
     while published.jobs.any(|job| !job.status().is_final()) {
         tokio::time::sleep(LOOK_AGAIN).await;
     }

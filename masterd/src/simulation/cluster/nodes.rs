@@ -1,0 +1,118 @@
+//! The nodes of a simulated cluster: who they are, where, and what the store says of them.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, OnceLock};
+
+use model::enrol::Fingerprint;
+use model::node::{Node, NodeRole};
+use model::{NodeName, Timestamp, document};
+use queue_format::{Change, Epoch, Key};
+use rpc::calls::{AllowList, Caller};
+use rpc::identity::{NodeIdentity, NodeKey};
+use rpc::simulation::Network;
+use uuid::Uuid;
+
+use super::super::{BEGIN, ground};
+use crate::daemon::reign::Keys;
+
+/// Nodes of the largest cluster.
+pub(super) const NODES_MAX: u64 = 5;
+
+/// What the identities of all nodes are made of, again for each of their processes.
+struct Papers {
+    authority: String,
+    cluster_uuid: Uuid,
+    nodes: Vec<NodePapers>,
+}
+
+struct NodePapers {
+    name: NodeName,
+    key: NodeKey,
+    certificate: String,
+    fingerprint: Fingerprint,
+}
+
+fn papers() -> &'static Papers {
+    static ALL: OnceLock<Papers> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let Keys { authority, membership, .. } = ground().keys();
+        let issue = |id: u64| {
+            let (name, key) = (name(id), NodeKey::generate().unwrap());
+            let now = Timestamp::from_micros(BEGIN);
+            let request = key.request().unwrap();
+            let certificate = authority.sign(&request, &name, &[address(id)], now).unwrap();
+            let made = NodeIdentity::assemble(name, &key, &certificate, authority.certificate());
+            let made = made.unwrap();
+            let (name, fingerprint) = (made.name().clone(), made.fingerprint());
+            NodePapers { name, key, certificate, fingerprint }
+        };
+        let nodes = (1..=NODES_MAX).map(issue).collect();
+        let authority = authority.certificate().to_owned();
+        Papers { authority, cluster_uuid: membership.cluster_uuid, nodes }
+    })
+}
+
+fn papers_of(id: u64) -> &'static NodePapers {
+    &papers().nodes[usize::try_from(id).unwrap() - 1]
+}
+
+pub(super) fn cluster_uuid() -> Uuid {
+    papers().cluster_uuid
+}
+
+pub(super) fn name(id: u64) -> NodeName {
+    format!("n{id}.example").parse().unwrap()
+}
+
+pub(super) fn address(id: u64) -> IpAddr {
+    Ipv4Addr::new(10, 0, 0, u8::try_from(id).unwrap()).into()
+}
+
+/// A node's identity, on its machine of this network.
+pub(super) fn identity(id: u64, network: &Network) -> NodeIdentity {
+    let NodePapers { name, key, certificate, .. } = papers_of(id);
+    let made = NodeIdentity::assemble(name.clone(), key, certificate, &papers().authority);
+    made.unwrap().on(network.host(address(id)))
+}
+
+/// By what a master on this node is known.
+pub(super) fn keys(id: u64, network: &Network) -> Keys {
+    let mut keys = ground().keys();
+    keys.identity = Arc::new(identity(id, network));
+    keys.membership.node = name(id);
+    keys.membership.node_id = id;
+    keys
+}
+
+/// All nodes, whom agents let in.
+pub(super) fn allow_list() -> AllowList {
+    let caller = |node: &NodePapers| {
+        let NodePapers { name, fingerprint, .. } = node;
+        Caller { name: name.clone(), fingerprint: *fingerprint }
+    };
+    AllowList { epoch: Epoch::default(), callers: papers().nodes.iter().map(caller).collect() }
+}
+
+/// The documents of a cluster with `count` nodes, from those of the ground of all histories.
+pub(super) fn documents(count: u64) -> Vec<Change> {
+    let below = format!("{}/", document::NODES);
+    let of_node = |change: &Change| match change {
+        Change::Put { key, content } if key.as_str().starts_with(&below) => Some(content.clone()),
+        _ => None,
+    };
+    let ground = &ground().documents;
+    let first = ground.iter().find_map(of_node).unwrap();
+    let mut documents: Vec<Change> =
+        ground.iter().filter(|change| of_node(change).is_none()).cloned().collect();
+    for id in 1..=count {
+        let mut node: Node = serde_json::from_slice(&first).unwrap();
+        (node.name, node.id, node.uuid) = (name(id), id, format!("uuid-{id}"));
+        (node.primary_ip, node.secondary_ip) = (address(id), address(id));
+        node.fingerprint = papers_of(id).fingerprint;
+        node.role = NodeRole::Candidate;
+        node.ctime = Timestamp::from_micros(BEGIN);
+        let key = Key::parse(&format!("{below}{}", node.name)).unwrap();
+        documents.push(Change::Put { key, content: serde_json::to_vec(&node).unwrap().into() });
+    }
+    documents
+}
