@@ -48,6 +48,12 @@ impl Node {
         self.0.block_on(tokio::time::advance(time));
     }
 
+    /// Looks at something by this node's clock.
+    pub fn look<T>(&self, look: impl FnOnce() -> T) -> T {
+        let _clock = self.0.enter();
+        look()
+    }
+
     /// Does something that waits for nothing but this node's own tasks.
     pub fn block_on<F: Future>(&self, work: F) -> F::Output {
         self.0.block_on(work)

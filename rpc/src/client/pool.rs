@@ -1,7 +1,7 @@
 //! The connections of a client: one HTTP/2 connection for each node, made when it is first needed
 //! and again after it broke; one HTTP/1.1 connection for each bulk call.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -42,7 +42,8 @@ pub(super) struct Pool {
     tasks: Tasks,
     times: ClientTimes,
     newest: u32,
-    slots: Mutex<HashMap<NodeTarget, Arc<Slot>>>,
+    /// In an order, which is also that in which connections end.
+    slots: Mutex<BTreeMap<NodeName, (NodeTarget, Arc<Slot>)>>,
 }
 
 /// What is kept for one node.
@@ -66,14 +67,21 @@ impl Pool {
 
     fn slot(&self, target: &NodeTarget) -> Arc<Slot> {
         let mut slots = self.slots.lock();
-        if slots.len() >= NODES_MAX && !slots.contains_key(target) {
+        // Another address or certificate of the same node is another connection.
+        if let Some((known, slot)) = slots.get(&target.name)
+            && known == target
+        {
+            return Arc::clone(slot);
+        }
+        if slots.len() >= NODES_MAX {
             slots.clear();
         }
-        let fresh =
-            || Slot { spoken: Mutex::new(self.newest), sender: tokio::sync::Mutex::new(None) };
-        // Another address or certificate of the same node is another connection.
-        slots.retain(|known, _| known.name != target.name || known == target);
-        Arc::clone(slots.entry(target.clone()).or_insert_with(|| Arc::new(fresh())))
+        let slot = Arc::new(Slot {
+            spoken: Mutex::new(self.newest),
+            sender: tokio::sync::Mutex::default(),
+        });
+        slots.insert(target.name.clone(), (target.clone(), Arc::clone(&slot)));
+        slot
     }
 
     pub(super) fn spoken(&self, target: &NodeTarget) -> u32 {

@@ -399,5 +399,5 @@ async fn change_all(
 }
 
 fn leads(world: &World<()>, id: u64) -> bool {
-    world.alive(id).is_some_and(|alive| alive.engine.standing().takes_proposals().is_some())
+    world.standing().any(|(one, standing)| one == id && standing.takes_proposals().is_some())
 }
