@@ -157,6 +157,7 @@ pub async fn ask(
     let mut is_patient = true;
     while is_patient || !confirm(&question).decision.goes_on() {
         let joined = tokio::select! {
+            biased;
             joined = questions.join_next() => joined,
             () = &mut patience, if is_patient => {
                 is_patient = false;

@@ -16,6 +16,8 @@ mod passing;
 pub mod reign;
 mod renewed;
 pub mod replicate;
+#[cfg(test)]
+pub(crate) mod simulated;
 mod socket;
 mod taker;
 mod whereabouts;
@@ -42,7 +44,7 @@ use crate::metrics::{self, Metered, Metrics};
 use crate::peers::PeerBook;
 use door::Door;
 use follow::Callers;
-use life::{Ending, Life};
+use life::{Ending, Life, Stage};
 use load::FoundError;
 use passed::FromMembers;
 
@@ -229,6 +231,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         metrics,
         followers: Tasks::new(),
         ending,
+        stage: Stage::Machine,
     };
     let (door, metrics) = (life.door.clone(), Arc::clone(&life.metrics));
     // Where there is no store, no lock of one tells that another process is at work.

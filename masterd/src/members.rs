@@ -92,6 +92,7 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
             None => {}
         }
         tokio::select! {
+            biased;
             () = over.cancelled() => return,
             () = tokio::time::sleep(LOOK_AGAIN) => {}
             changed = news.changed() => if changed.is_err() {

@@ -355,14 +355,6 @@ impl Daemon {
         panic!("a job stays without an end");
     }
 
-    /// Ends at once, as a master does that is deposed.
-    async fn abandon(self) {
-        self.closing.cancel();
-        self.stop.cancel();
-        self.opcodes.shutdown().await;
-        self.background.shutdown().await;
-    }
-
     async fn stop(self) {
         self.closing.cancel();
         // What still runs is failed by the next start.

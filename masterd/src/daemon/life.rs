@@ -47,6 +47,17 @@ pub(super) struct Life {
     /// What follows engines, until these close.
     pub(super) followers: Tasks,
     pub(super) ending: Ending,
+    pub(super) stage: Stage,
+}
+
+/// Where a process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// On a machine.
+    Machine,
+    /// In a simulation, which opens its engines, and whose agents have nothing to tell.
+    #[cfg(test)]
+    Simulation,
 }
 
 /// What tells that the process is to end.
@@ -63,6 +74,7 @@ impl Ending {
     /// Waits until the process is to end.
     pub(super) async fn asked(&self) -> Result<(), DaemonError> {
         tokio::select! {
+            biased;
             () = self.asked.cancelled() => Ok(()),
             () = self.broken.cancelled() => Err(DaemonError::PartEnded),
         }
@@ -170,7 +182,7 @@ impl Life {
     }
 
     /// Says what this process is from here on.
-    fn sit(&self, seat: Seat) {
+    pub(super) fn sit(&self, seat: Seat) {
         let store = match seat.engine() {
             Some(engine) => StoreId::new(engine.member(), engine.recovered().incarnation),
             None => StoreId::NONE,
@@ -248,7 +260,10 @@ impl Life {
         }
         let (identity, membership) = (Arc::clone(&self.identity), self.membership.clone());
         let keys = Keys { identity, membership, authority };
-        let reign = Reign::begin(master, layout, keys, &self.clock, &self.ending.broken);
+        let reign = Reign::begin(master, layout, keys, &self.clock);
+        if self.stage == Stage::Machine {
+            reign.talk_with_agents(&self.ending.broken);
+        }
         let keeper = members::Keeper {
             world: Arc::clone(&reign.world),
             house: self.house.clone(),

@@ -259,14 +259,8 @@ pub(crate) struct Reign {
 }
 
 impl Reign {
-    /// Sets a master to work. `broken` is told when a vital part of it ends by itself.
-    pub(crate) fn begin(
-        master: Master,
-        layout: &Layout,
-        keys: Keys,
-        clock: &Clock,
-        broken: &CancellationToken,
-    ) -> Self {
+    /// Sets a master to work.
+    pub(crate) fn begin(master: Master, layout: &Layout, keys: Keys, clock: &Clock) -> Self {
         let world = world(&master, layout, keys, clock);
         let reign = Self {
             world,
@@ -290,11 +284,15 @@ impl Reign {
         };
         let work = writer::run(master.state, tools, master.commands, job);
         reign.background.spawn("writer", work);
-        let exchanges = exchange::run(Arc::clone(&reign.world), reign.exchanges.clone());
-        reign.keep("exchange", exchanges, broken);
-        let watching = watcher::run(Arc::clone(&reign.world), reign.exchanges.clone());
-        reign.keep("watcher", watching, broken);
         reign
+    }
+
+    /// Takes what agents see, and looks after them. `broken` is told when that ends by itself.
+    pub(crate) fn talk_with_agents(&self, broken: &CancellationToken) {
+        let exchanges = exchange::run(Arc::clone(&self.world), self.exchanges.clone());
+        self.keep("exchange", exchanges, broken);
+        let watching = watcher::run(Arc::clone(&self.world), self.exchanges.clone());
+        self.keep("watcher", watching, broken);
     }
 
     /// Has a vital part go on until exchanges end.

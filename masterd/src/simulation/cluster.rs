@@ -1,9 +1,9 @@
 //! Several members in one process, each with its engine and its disk, of which one is master: what
 //! clients of any reign were told must hold in every later one, and at the end all files are the same.
 //!
-//! Each member takes the role when it is told to, without having asked the others first: what the
-//! vote check prevents is proved on the model of `role`. [`process`] is one member's part, from the
-//! election over the role entry to the end of the reign; here is what befalls them.
+//! [`process`] is one member's part: the daemon's own life, with the vote check over simulated streams.
+//! [`agents`] run on each node, and [`calls`] has what they may not do; [`nodes`] is what all of them
+//! are. Here is what befalls them.
 
 mod agents;
 mod calls;
@@ -35,8 +35,12 @@ const HISTORIES: u64 = 100;
 const HISTORIES_QUICK: u64 = 5;
 /// Seeds of which one shows that there are no fences; a few suffice.
 const UNFENCED_MAX: u64 = 60;
+/// Seeds of each history that is told what befalls it: of clusters of all sizes.
+const DIRECTED: u64 = 10;
+/// Time in which the role has moved by itself, if it does, in simulated milliseconds.
+const SILENCE_MS: u64 = 30_000;
 /// Seeds that are played twice.
-const REPEATED: u64 = 3;
+const REPEATED: u64 = 5;
 /// Time in which things befall members.
 const TROUBLE_MS: usize = 6_000;
 /// Turns until those who are well must have done what is asked of them.
@@ -48,7 +52,7 @@ const FREEZE_MS: usize = 4_000;
 /// A clock jumps by at most so much: some weeks.
 const JUMP_SECONDS_MAX: usize = 1 << 21;
 /// Turns between two failovers, where nobody reigns.
-const FAIL_OVER_AFTER: usize = 300;
+const FAIL_OVER_AFTER: usize = 1_000;
 
 struct History {
     world: World<Process>,
@@ -58,6 +62,10 @@ struct History {
     calls: Arc<Mutex<Calls>>,
     clocks: BTreeMap<u64, Clock>,
     oracle: Arc<Mutex<Oracle>>,
+    /// The members have a cluster, and live as such.
+    founded: bool,
+    /// The role moves by itself where there are enough.
+    by_itself: bool,
     /// No more clients come.
     quiet: Arc<AtomicBool>,
     /// Who is to take the role, and when.
@@ -74,7 +82,18 @@ impl History {
         let calls = Arc::default();
         let agents = Agents::new(count, (&network, &calls), fenced, &mut world.chance);
         let (oracle, quiet) = (Arc::default(), Arc::default());
-        let mut history = Self { world, network, agents, calls, clocks, oracle, quiet, heir: None };
+        let mut history = Self {
+            world,
+            network,
+            agents,
+            calls,
+            clocks,
+            oracle,
+            quiet,
+            founded: false,
+            by_itself: false,
+            heir: None,
+        };
         history.begin(count);
         history
     }
@@ -86,9 +105,12 @@ impl History {
             self.start(id);
         }
         let ready = Arc::new(AtomicBool::new(false));
+        let incarnations = self.world.engines().map(|(_, engine)| engine.recovered().incarnation);
+        let incarnations: Vec<_> = incarnations.collect();
+        self.by_itself = self.world.chance.below(2) == 0;
+        let documents = nodes::documents(&incarnations, self.by_itself);
         let alive = self.world.alive(1).expect("it was started");
         let (engine, done) = (Arc::clone(&alive.engine), Arc::clone(&ready));
-        let documents = nodes::documents(count);
         alive.node.spawn(async move {
             found(&engine, count, documents).await;
             done.store(true, Ordering::Relaxed);
@@ -96,9 +118,8 @@ impl History {
         self.until("the cluster is there", |history| {
             ready.load(Ordering::Relaxed) && history.world.is_alike()
         });
-        // A reign has an epoch of its own.
-        self.restart(1);
-        self.fail_over(1);
+        self.founded = true;
+        (1..=count).for_each(|id| self.restart(id));
         self.until("the first reigns", |history| history.reigns().is_some());
     }
 
@@ -111,6 +132,7 @@ impl History {
             oracle: Arc::clone(&self.oracle),
             chance: branch(&mut self.world.chance),
             quiet: Arc::clone(&self.quiet),
+            founded: self.founded,
         };
         self.world.start(id, |node, engine, news| Process::begin(begin, node, engine, news));
     }
@@ -157,9 +179,9 @@ impl History {
             };
             clock.set((clock.now_micros() + passed + jump).max(0));
         }
-        let to_reopen = |id: &u64| self.world.alive(*id).is_some_and(|one| one.life.is_to_reopen());
-        let to_reopen: Vec<u64> = self.world.members.keys().copied().filter(to_reopen).collect();
-        to_reopen.into_iter().for_each(|id| self.restart(id));
+        let ended = |id: &u64| self.world.alive(*id).is_some_and(|one| one.life.has_ended());
+        let ended: Vec<u64> = self.world.members.keys().copied().filter(ended).collect();
+        ended.into_iter().for_each(|id| self.restart(id));
     }
 
     fn befall(&mut self) {
@@ -393,6 +415,55 @@ fn simulation_of_agents_without_fences_is_found_out() {
         })
     });
     assert!(found, "agents that obey anybody are not found out");
+}
+
+/// The role moves between two that live, as the older one hands it over.
+#[test]
+fn simulation_of_a_hand_over() {
+    for seed in 0..DIRECTED {
+        seeds::one(seed, |seed| {
+            let mut history = History::new(seed, true);
+            let from = history.reigns().expect("somebody reigns at the beginning");
+            let to = from % history.clocks.len() as u64 + 1;
+            // While jobs come, some always takes longer than it is waited for.
+            history.quiet.store(true, Ordering::Relaxed);
+            for turn in 0..TURNS_MAX {
+                if turn.is_multiple_of(FAIL_OVER_AFTER) {
+                    history.fail_over(to);
+                }
+                history.turn();
+                if history.reigns() == Some(to) {
+                    break;
+                }
+            }
+            assert_eq!(history.reigns(), Some(to), "seed {seed}");
+        });
+    }
+}
+
+/// The role moves by itself when its master ends, where that is wanted, and nowhere else does it move
+/// by itself; who merely starts takes it from nobody.
+#[test]
+fn simulation_of_the_end_of_a_master() {
+    let mut moved = [false; 2];
+    for seed in 0..DIRECTED {
+        seeds::one(seed, |seed| {
+            let mut history = History::new(seed, true);
+            let from = history.reigns().expect("somebody reigns at the beginning");
+            history.crash(from);
+            let end_ms = history.world.now_ms + SILENCE_MS;
+            history.until("time passes", |history| {
+                history.world.now_ms > end_ms || history.reigns().is_some()
+            });
+            let by_itself = history.by_itself && history.clocks.len() > 2;
+            assert_eq!(history.reigns().is_some(), by_itself, "seed {seed}");
+            moved[usize::from(by_itself)] = true;
+            let to = history.reigns().unwrap_or(from);
+            history.start(from);
+            history.until("somebody reigns again", |history| history.reigns() == Some(to));
+        });
+    }
+    assert_eq!(moved, [true; 2], "the seeds are of one kind");
 }
 
 #[test]

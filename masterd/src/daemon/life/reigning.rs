@@ -75,6 +75,7 @@ impl Life {
         loop {
             let (commits, epoch) = (Arc::clone(&reigning.commits), reigning.epoch);
             tokio::select! {
+                biased;
                 errand = self.errands.recv() => match errand {
                     None => return self.end(reigning, Ok(())).await,
                     Some(errand) => match self.run_errand_as_master(reigning, errand).await {
@@ -121,6 +122,7 @@ impl Life {
                     return Ok(reigning);
                 }
                 let quiet = tokio::select! {
+                    biased;
                     quiet = reigning.reign.pause(drain) => quiet,
                     _ = self.ending.asked() => false,
                 };
@@ -138,7 +140,8 @@ impl Life {
                 let ended = reign.end().await;
                 drop(commits);
                 // What was decided is committed first.
-                let closed = tokio::time::timeout(STEP_MAX, end.wait_for(Option::is_some)).await;
+                let closing = async { end.wait_for(Option::is_some).await.is_ok() };
+                let closed = tokio::time::timeout(STEP_MAX, closing).await;
                 let handed = match (ended, closed) {
                     (Ok(()), Ok(_)) => hand_over(&engine, to).await,
                     (Err(error), _) => Err((stdx::daemon::chain(&error), false)),

@@ -187,6 +187,8 @@ impl Life {
     pub(super) async fn reopen(&self, engine: &Arc<Engine>) -> Next {
         let member = engine.member();
         match self.close(engine, Ok(())).await {
+            #[cfg(test)]
+            ended if self.stage == super::Stage::Simulation => ended,
             Next::End(Ok(())) => match self.open_engine(member).await {
                 Ok(engine) => Next::Be(State::Standby(engine)),
                 Err(error) => Next::End(Err(error)),

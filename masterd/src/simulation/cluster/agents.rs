@@ -21,8 +21,6 @@ use rpc::tls::{AllowedCallers, server_config};
 use super::calls::Calls;
 use super::nodes;
 
-/// The port of agents, as the documents of nodes have it.
-const PORT: u16 = 1811;
 /// It takes up to so long to make an epoch durable, and as long again until that is known.
 const HOLD_MS: usize = 30;
 /// A call that is to end early takes up to so long for it.
@@ -174,7 +172,7 @@ impl Agents {
         }
         let allowed = AllowedCallers::new(nodes::allow_list());
         let tls = server_config(&nodes::identity(id, &self.network), allowed.clone()).unwrap();
-        let listener = self.network.host(nodes::address(id)).listen(PORT);
+        let listener = self.network.host(nodes::address(id)).listen(nodes::AGENT_PORT);
         let (kept, process) = (Arc::new(machine.kept.clone()), Node::new());
         let fenced = self.fenced;
         process.spawn(async move {

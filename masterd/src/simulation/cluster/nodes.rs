@@ -3,8 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, OnceLock};
 
+use model::cluster::Cluster;
 use model::enrol::Fingerprint;
-use model::node::{Node, NodeRole};
+use model::node::{Member, Node, NodeRole};
 use model::{NodeName, Timestamp, document};
 use queue_format::{Change, Epoch, Key};
 use rpc::calls::{AllowList, Caller};
@@ -17,6 +18,10 @@ use crate::daemon::reign::Keys;
 
 /// Nodes of the largest cluster.
 pub(super) const NODES_MAX: u64 = 5;
+/// Where agents listen.
+pub(super) const AGENT_PORT: u16 = 1811;
+/// Where members ask each other.
+pub(super) const PEER_PORT: u16 = 1817;
 
 /// What the identities of all nodes are made of, again for each of their processes.
 struct Papers {
@@ -93,26 +98,44 @@ pub(super) fn allow_list() -> AllowList {
     AllowList { epoch: Epoch::default(), callers: papers().nodes.iter().map(caller).collect() }
 }
 
-/// The documents of a cluster with `count` nodes, from those of the ground of all histories.
-pub(super) fn documents(count: u64) -> Vec<Change> {
+/// The documents of a cluster whose members have these stores, from those of the ground of all
+/// histories. The role moves by itself, or not.
+pub(super) fn documents(incarnations: &[Uuid], by_itself: bool) -> Vec<Change> {
     let below = format!("{}/", document::NODES);
-    let of_node = |change: &Change| match change {
-        Change::Put { key, content } if key.as_str().starts_with(&below) => Some(content.clone()),
-        _ => None,
+    let content = |wanted: &dyn Fn(&str) -> bool| {
+        ground().documents.iter().find_map(|change| match change {
+            Change::Put { key, content } if wanted(key.as_str()) => Some(content.clone()),
+            _ => None,
+        })
     };
-    let ground = &ground().documents;
-    let first = ground.iter().find_map(of_node).unwrap();
-    let mut documents: Vec<Change> =
-        ground.iter().filter(|change| of_node(change).is_none()).cloned().collect();
-    for id in 1..=count {
+    let put = |key: &str, content: Vec<u8>| Change::Put {
+        key: Key::parse(key).unwrap(),
+        content: content.into(),
+    };
+    let first = content(&|key| key.starts_with(&below)).unwrap();
+    let cluster = content(&|key| key == document::CLUSTER).unwrap();
+    let mut cluster: Cluster = serde_json::from_slice(&cluster).unwrap();
+    cluster.auto_failover = by_itself;
+    cluster.next_node_id = incarnations.len() as u64 + 1;
+    let is_made_here = |change: &&Change| match change {
+        Change::Put { key, .. } => {
+            key.as_str() == document::CLUSTER || key.as_str().starts_with(&below)
+        }
+        _ => false,
+    };
+    let others = ground().documents.iter().filter(|change| !is_made_here(change));
+    let mut documents: Vec<Change> = others.cloned().collect();
+    documents.push(put(document::CLUSTER, serde_json::to_vec(&cluster).unwrap()));
+    for (id, incarnation) in (1..).zip(incarnations) {
         let mut node: Node = serde_json::from_slice(&first).unwrap();
         (node.name, node.id, node.uuid) = (name(id), id, format!("uuid-{id}"));
         (node.primary_ip, node.secondary_ip) = (address(id), address(id));
+        (node.rpc_port, node.peer_port) = (AGENT_PORT, PEER_PORT);
         node.fingerprint = papers_of(id).fingerprint;
         node.role = NodeRole::Candidate;
+        node.member = Some(Member { id, incarnation: Some(*incarnation), acknowledged: None });
         node.ctime = Timestamp::from_micros(BEGIN);
-        let key = Key::parse(&format!("{below}{}", node.name)).unwrap();
-        documents.push(Change::Put { key, content: serde_json::to_vec(&node).unwrap().into() });
+        documents.push(put(&format!("{below}{}", node.name), serde_json::to_vec(&node).unwrap()));
     }
     documents
 }

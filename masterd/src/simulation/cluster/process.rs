@@ -1,4 +1,5 @@
-//! One member's process: follows, takes the role when it is told to, reigns until another does.
+//! One member's process: the daemon as it lives on a machine, from standby to master and back, and
+//! clients of each reign.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,31 +7,29 @@ use std::time::Duration;
 
 use engine::simulation::{Node, branch};
 use engine::{Committed, Engine};
-use model::NodeName;
+use model::role_check::RoleRequest;
 use parking_lot::Mutex;
 use queue_format::Epoch;
 use queue_format::simulation::Chance;
 use rpc::simulation::Network;
 use stdx::{Clock, Tasks};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use super::super::client::{Client, Excuse};
 use super::super::oracle::Oracle;
-use super::super::{CLIENTS, Daemon, ground};
+use super::super::{CLIENTS, ground};
 use super::nodes;
-use crate::commits::Commits;
-use crate::daemon::load::{self, Found};
-use crate::daemon::reign::{self, Publisher};
-use crate::daemon::{DaemonError, replicate};
+use crate::daemon::load;
+use crate::daemon::reign::Keys;
+use crate::daemon::simulated::{self, Seen};
+use crate::lu::World;
 use crate::luxi_service::LuxiService;
-use crate::majority;
-use crate::writer::publish::Published;
 
-/// How long an election may take.
-const ELECTION: Duration = Duration::from_secs(4);
-/// How often is looked whether the majority is heard, and whether jobs have ended.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often is looked whether there is a reign, and whether jobs have ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long opcodes may go on that run when the role is handed over.
+const DRAIN_SECONDS: u32 = 3;
 
 /// What a process begins with.
 pub(super) struct Begin {
@@ -42,6 +41,8 @@ pub(super) struct Begin {
     pub(super) oracle: Arc<Mutex<Oracle>>,
     pub(super) chance: Chance,
     pub(super) quiet: Arc<AtomicBool>,
+    /// Whether the cluster is there.
+    pub(super) founded: bool,
 }
 
 /// What is seen of it from outside.
@@ -50,7 +51,7 @@ pub(super) struct Process {
     wanted: Arc<Notify>,
     reigns: Arc<AtomicBool>,
     done: Arc<AtomicBool>,
-    to_reopen: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
 }
 
 impl Process {
@@ -61,9 +62,30 @@ impl Process {
         mut news: mpsc::Receiver<Committed>,
     ) -> Self {
         let process = Self::default();
-        node.spawn(async move { while news.recv().await.is_some() {} });
-        let (engine, seen) = (Arc::clone(engine), process.clone());
-        node.spawn(live(begin, engine, seen));
+        if !begin.founded {
+            node.spawn(async move { while news.recv().await.is_some() {} });
+            return process;
+        }
+        let (engine, flags) = (Arc::clone(engine), process.clone());
+        node.spawn(async move {
+            let Keys { membership, .. } = nodes::keys(begin.id, &begin.network);
+            let daemon = simulated::Begin {
+                layout: ground().layout.clone(),
+                clock: begin.clock.clone(),
+                identity: nodes::identity(begin.id, &begin.network),
+                membership,
+                listener: begin.network.host(nodes::address(begin.id)).listen(nodes::PEER_PORT),
+            };
+            let (seen, life) = simulated::live(daemon, engine, news);
+            let around = Tasks::new();
+            around.spawn("failovers", fail_over(seen.clone(), Arc::clone(&flags.wanted)));
+            around.spawn("clients", serve(begin, seen, flags.clone()));
+            let ended = life.await;
+            tracing::info!(?ended, "the daemon ended");
+            around.shutdown().await;
+            flags.reigns.store(false, Ordering::Relaxed);
+            flags.ended.store(true, Ordering::Relaxed);
+        });
         process
     }
 
@@ -76,9 +98,9 @@ impl Process {
         self.reigns.load(Ordering::Relaxed)
     }
 
-    /// It leads without a reign, and has to begin anew.
-    pub(super) fn is_to_reopen(&self) -> bool {
-        self.to_reopen.load(Ordering::Relaxed)
+    /// It has ended by itself, and has to begin anew.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// Its jobs have ended, and nobody submits more.
@@ -87,107 +109,89 @@ impl Process {
     }
 }
 
-async fn live(mut begin: Begin, engine: Arc<Engine>, seen: Process) {
+/// Has it take the role whenever that is wanted.
+async fn fail_over(seen: Seen, wanted: Arc<Notify>) {
     loop {
-        seen.wanted.notified().await;
-        if let Ok(epoch) = engine.take_over(ELECTION).await {
-            reign(&mut begin, &engine, epoch, &seen).await;
-            seen.reigns.store(false, Ordering::Relaxed);
-            seen.done.store(false, Ordering::Relaxed);
+        wanted.notified().await;
+        seen.fail_over(RoleRequest { drain_seconds: DRAIN_SECONDS, ..RoleRequest::default() })
+            .await;
+    }
+}
+
+/// Waits until there is a reign other than that of `before`, or none if there was one.
+async fn other_reign(seen: &Seen, before: Option<Epoch>) -> Option<Arc<World>> {
+    loop {
+        let world = seen.world();
+        if world.as_ref().map(|world| world.agents.epoch()) != before {
+            return world;
         }
-        seen.to_reopen.store(engine.leads().is_some(), Ordering::Relaxed);
-    }
-}
-
-/// From the election to the end of the reign.
-async fn reign(begin: &mut Begin, engine: &Arc<Engine>, epoch: Epoch, seen: &Process) {
-    let reader = engine.reader();
-    let found = || load::load(&reader);
-    // Who was just invited has nothing yet.
-    let (Ok(found), Ok(before)) = (found(), found()) else { return };
-    let me = nodes::name(begin.id);
-    let (ended, mut end) = watch::channel(None);
-    let tasks = Tasks::new();
-    let start = |publisher: Publisher| {
-        let led = replicate::propose(Arc::clone(engine), epoch, publisher, &tasks, ended);
-        Ok(Commits::replicated(led.0, led.1))
-    };
-    let position = engine.position();
-    let role = (found, reader.clone(), position, me, epoch);
-    let master = match take_role(role, &begin.clock, start).await {
-        Ok(master) => master,
-        Err(DaemonError::RoleLost | DaemonError::Refused(_)) => return tasks.shutdown().await,
-        Err(error) => panic!("the role cannot be taken: {error:?}"),
-    };
-    begin.oracle.lock().begin_reign(epoch, &before, &reader);
-    let commits = Arc::clone(&master.commits);
-    let keys = nodes::keys(begin.id, &begin.network);
-    let daemon = Daemon::start(master, &ground().layout, keys, &begin.clock);
-    seen.reigns.store(true, Ordering::Relaxed);
-    let around = Tasks::new();
-    around.spawn("majority", hear(commits, epoch));
-    let mut clients = JoinSet::new();
-    for number in 0..CLIENTS {
-        let served = Served::of(&daemon, begin, epoch);
-        let quiet = Arc::clone(&begin.quiet);
-        clients.spawn(come(number, served, branch(&mut begin.chance), quiet));
-    }
-    let served = Served::of(&daemon, begin, epoch);
-    let (published, done) = (Arc::clone(&daemon.published), Arc::clone(&seen.done));
-    around.spawn("clients", async move {
-        clients.join_all().await;
-        end_jobs(served, published).await;
-        done.store(true, Ordering::Relaxed);
-    });
-    tokio::select! {
-        biased;
-        _ended = end.wait_for(Option::is_some) => {}
-        _leads = until_led(engine, epoch) => {}
-    }
-    seen.reigns.store(false, Ordering::Relaxed);
-    around.shutdown().await;
-    daemon.abandon().await;
-    tasks.shutdown().await;
-}
-
-type Role = (Found, queue_format::Reader, queue_format::Position, NodeName, Epoch);
-
-async fn take_role(
-    (found, reader, position, me, epoch): Role,
-    clock: &Clock,
-    start: impl FnOnce(Publisher) -> Result<Commits, queue_format::StartError>,
-) -> Result<reign::Master, DaemonError> {
-    let metrics = Arc::default();
-    let begin = reign::Begin { found, reader, position, me, epoch, metrics, adopt: None };
-    reign::take_role(begin, clock, start).await
-}
-
-async fn until_led(engine: &Engine, epoch: Epoch) {
-    while engine.leads_otherwise(Some(epoch)).await == Some(epoch) {}
-}
-
-/// Notes how long the majority has been silent.
-async fn hear(commits: Arc<Commits>, epoch: Epoch) {
-    loop {
-        commits.majority().set_silence_ms(majority::silence_ms(&commits, epoch));
         tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Clients of one reign after the other.
+async fn serve(mut begin: Begin, seen: Seen, flags: Process) {
+    let mut next = None;
+    loop {
+        let world = match next.take() {
+            Some(world) => world,
+            None => match other_reign(&seen, None).await {
+                Some(world) => world,
+                None => continue,
+            },
+        };
+        let epoch = world.agents.epoch();
+        let reader = world.commits.reader();
+        // A disk that has come to its end ends the process, too.
+        let Ok(found) = load::load(&reader) else { return };
+        begin.oracle.lock().begin_reign(epoch, &found, &reader);
+        flags.reigns.store(true, Ordering::Relaxed);
+        let around = Tasks::new();
+        around.spawn("clients", be_clients(&mut begin, &world, epoch, Arc::clone(&flags.done)));
+        drop(world);
+        next = other_reign(&seen, Some(epoch)).await;
+        flags.reigns.store(false, Ordering::Relaxed);
+        around.shutdown().await;
+        flags.done.store(false, Ordering::Relaxed);
+    }
+}
+
+fn be_clients(
+    begin: &mut Begin,
+    world: &Arc<World>,
+    epoch: Epoch,
+    done: Arc<AtomicBool>,
+) -> impl Future<Output = ()> + use<> {
+    let served = || Served {
+        service: Arc::new(LuxiService::new(Arc::clone(world))),
+        world: Arc::clone(world),
+        oracle: Arc::clone(&begin.oracle),
+        epoch,
+        nodes: begin.nodes,
+    };
+    let mut clients = JoinSet::new();
+    let all: Vec<_> = (0..CLIENTS).map(|number| (number, served())).collect();
+    let last = served();
+    for (number, served) in all {
+        clients.spawn(come(number, served, branch(&mut begin.chance), Arc::clone(&begin.quiet)));
+    }
+    async move {
+        clients.join_all().await;
+        end_jobs(last).await;
+        done.store(true, Ordering::Relaxed);
     }
 }
 
 /// What clients of a reign ask, and tell.
 struct Served {
     service: Arc<LuxiService>,
+    world: Arc<World>,
     oracle: Arc<Mutex<Oracle>>,
     epoch: Epoch,
     nodes: u64,
 }
 
 impl Served {
-    fn of(daemon: &Daemon, begin: &Begin, epoch: Epoch) -> Self {
-        let (service, oracle) = (Arc::clone(&daemon.service), Arc::clone(&begin.oracle));
-        Self { service, oracle, epoch, nodes: begin.nodes }
-    }
-
     fn client(&self, number: usize, chance: Chance) -> Client {
         let told = (Arc::clone(&self.oracle), Excuse::Reign);
         let client = Client::new(number, Arc::clone(&self.service), chance, told);
@@ -205,9 +209,9 @@ async fn come(number: usize, served: Served, mut chance: Chance, quiet: Arc<Atom
 }
 
 /// When no more clients come, all jobs end.
-async fn end_jobs(served: Served, published: Arc<Published>) {
+async fn end_jobs(served: Served) {
     served.client(0, Chance::new(0)).drain(false).await;
-    while published.jobs.any(|job| !job.status().is_final()) {
+    while served.world.published.jobs.any(|job| !job.status().is_final()) {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
