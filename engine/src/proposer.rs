@@ -72,8 +72,9 @@ impl<T: Send> Proposer<T> {
     }
 
     /// Submits changes that must go on, such as the end of a running job: refused only when far
-    /// too much waits. They are committed together, or not at all; `tag` comes back then, and is
-    /// dropped where the reign ends before.
+    /// too much waits. They are committed together, or not at all, unless moves among them bring more
+    /// content than an entry holds: then they are parted at moves. `tag` comes back when all are
+    /// committed, and is dropped where the reign ends before.
     ///
     /// # Errors
     /// See [`Refusal`]; tag and changes are given back.
@@ -141,8 +142,7 @@ impl<T: Send> Proposer<T> {
         loop {
             let Some((changes, tags)) = self.next_group().await else { return End::Closed };
             let (begun, count) = (Instant::now(), changes.len());
-            let batch = Batch(changes).collapse();
-            match self.propose(batch).await {
+            match self.propose_in_parts(changes).await {
                 Ok(position) => {
                     let submissions = tags.len();
                     let flushed = Flushed { took: begun.elapsed(), submissions, changes: count };
@@ -153,11 +153,31 @@ impl<T: Send> Proposer<T> {
         }
     }
 
-    /// Proposes one batch for as long as this member leads in the epoch.
-    async fn propose(&self, batch: Batch) -> Result<Position, End> {
+    /// Proposes one batch; or several, one after the other, where moves bring so much content that
+    /// one entry cannot hold it. Gives the last position.
+    async fn propose_in_parts(&self, changes: Vec<Change>) -> Result<Position, End> {
+        let mut parts = vec![changes];
+        let mut position = Position::default();
+        while let Some(part) = parts.pop() {
+            match self.propose(Batch(part.clone()).collapse()).await? {
+                Ok(at) => position = at,
+                Err(too_large) => {
+                    let Some((first, second)) = halves(part) else {
+                        return Err(End::Stopped(too_large.to_string()));
+                    };
+                    parts.extend([second, first]);
+                }
+            }
+        }
+        Ok(position)
+    }
+
+    /// Proposes one batch for as long as this member leads in the epoch, unless it is too large.
+    async fn propose(&self, batch: Batch) -> Result<Result<Position, ProposeError>, End> {
         loop {
             match self.engine.propose(self.epoch, batch.clone()).await {
-                Ok(position) => return Ok(position),
+                Ok(position) => return Ok(Ok(position)),
+                Err(error @ ProposeError::TooLarge { .. }) => return Ok(Err(error)),
                 Err(ProposeError::Refused) if self.engine.leads() == Some(self.epoch) => {
                     // Nothing happened, and the majority may come back.
                     tokio::time::sleep(AGAIN).await;
@@ -170,7 +190,7 @@ impl<T: Send> Proposer<T> {
                         None => End::Deposed,
                     });
                 }
-                Err(error @ (ProposeError::TooLarge { .. } | ProposeError::Move(_))) => {
+                Err(error @ ProposeError::Move(_)) => {
                     return Err(End::Stopped(error.to_string()));
                 }
             }
@@ -206,8 +226,60 @@ impl<T: Send> Proposer<T> {
     }
 }
 
+/// Parts changes beside a move, as near to the middle as may be; none where there is no such place.
+///
+/// The weight of a move is that of its names, since nobody knows what it moves before its turn; all
+/// else was weighed when it was submitted. So only at a move may a batch be parted, and there it may:
+/// what is moved is archived, each document by itself.
+fn halves(mut changes: Vec<Change>) -> Option<(Vec<Change>, Vec<Change>)> {
+    let is_move = |at: usize| matches!(changes.get(at), Some(Change::Move { .. }));
+    let places = (1..changes.len()).filter(|&at| is_move(at - 1) || is_move(at));
+    let at = places.min_by_key(|at| at.abs_diff(changes.len() / 2))?;
+    let second = changes.split_off(at);
+    Some((changes, second))
+}
+
 impl<T> Debug for Proposer<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Proposer").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use queue_format::Key;
+
+    use super::*;
+
+    /// One for each letter: a move, or a put.
+    fn changes(kinds: &str) -> Vec<Change> {
+        let key = |at: usize| Key::parse(&format!("queue/job-{at}")).unwrap();
+        let change = |(at, kind): (usize, char)| match kind {
+            'm' => Change::Move { from: key(at), to: key(at + 1_000) },
+            _ => Change::Put { key: key(at), content: Bytes::new() },
+        };
+        kinds.chars().enumerate().map(change).collect()
+    }
+
+    #[test]
+    fn changes_are_parted_at_moves_only() {
+        for (kinds, first) in [
+            ("mmmm", Some(2)),
+            ("mm", Some(1)),
+            ("pmmm", Some(2)),
+            ("pppm", Some(3)),
+            ("mppppp", Some(1)),
+            ("ppmpp", Some(2)),
+            ("pppp", None),
+            ("m", None),
+            ("", None),
+        ] {
+            let parted = halves(changes(kinds));
+            assert_eq!(parted.as_ref().map(|(first, _)| first.len()), first, "{kinds}");
+            if let Some((first, second)) = parted {
+                assert_eq!([first, second].concat(), changes(kinds), "{kinds}");
+            }
+        }
     }
 }

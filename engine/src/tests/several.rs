@@ -108,6 +108,40 @@ async fn what_was_begun_is_committed_when_the_majority_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_moved_may_be_more_than_an_entry_holds() {
+    let (cluster, epoch) = Cluster::voters(3).await;
+    let engine = cluster.engine(1);
+    let content = "x".repeat(engine.proposal_bytes_max() / 3);
+    let ids = 0..10;
+    for id in ids.clone() {
+        cluster.put(1, epoch, (&format!("queue/job-{id}"), &content)).await.unwrap();
+    }
+    let proposer = Arc::new(Proposer::new(engine.clone(), epoch));
+    let mut running = JoinSet::new();
+    let (tell, mut told) = tokio::sync::mpsc::channel(10);
+    let run = proposer.clone();
+    running.spawn(async move {
+        let on_committed = move |tags: Vec<u32>, at, _| tell.try_send((tags, at)).unwrap();
+        run.run(Box::new(on_committed)).await
+    });
+    let archive = |id| Change::Move {
+        from: key(&format!("queue/job-{id}")),
+        to: key(&format!("queue/archive/0/job-{id}")),
+    };
+    let mut changes = vec![put("queue/serial", "1")];
+    changes.extend(ids.clone().map(archive));
+    proposer.submit(changes, 7).unwrap();
+    let (tags, at) = told.recv().await.unwrap();
+    assert_eq!((tags, at), (vec![7], engine.position()), "it comes back once, with the last");
+    proposer.close();
+    assert_eq!(running.join_next().await.unwrap().unwrap(), End::Closed);
+    drop((engine, proposer));
+    let files = cluster.same_files(1).await;
+    assert_eq!(files["queue/serial"], "1");
+    assert!(ids.into_iter().all(|id| files[&format!("queue/archive/0/job-{id}")] == content));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_proposer_ends_with_its_reign() {
     let (cluster, epoch) = Cluster::voters(3).await;
     let proposer = Arc::new(Proposer::new(cluster.engine(1), epoch));
