@@ -170,12 +170,17 @@ impl Engine {
         }
     }
 
-    /// Whether the lead could be handed to the member `to`, once it has what it still lacks.
+    /// Whether the lead could be handed to the member `to`, once it has what it still lacks. One that
+    /// does not answer is waited for, at most for `patience`: it may just have been started.
     ///
     /// # Errors
     /// Why not.
-    pub fn could_lead(&self, to: u64) -> Result<(), HandOverError> {
-        match self.can_lead(to, &self.standing()) {
+    pub async fn could_lead(&self, to: u64, patience: Duration) -> Result<(), HandOverError> {
+        let answers = |standing: &Standing| {
+            !matches!(self.can_lead(to, standing), Err(HandOverError::Silent { .. }))
+        };
+        let (_, standing) = self.wait_for(patience, answers).await;
+        match self.can_lead(to, &standing) {
             Err(HandOverError::Behind { .. }) => Ok(()),
             can => can,
         }

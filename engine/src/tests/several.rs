@@ -170,9 +170,13 @@ async fn leadership_is_handed_over_to_who_can_lead_only() {
     let silent = |standing: &crate::Standing| standing.followers[&3].heard_ms > Some(LEASE_MS);
     assert!(one.wait_for(SOON, silent).await.0);
     assert!(matches!(one.hand_over(3, SOON).await, Err(HandOverError::Silent { to: 3 })));
+    let briefly = one.could_lead(3, Duration::from_millis(1)).await;
+    assert!(matches!(briefly, Err(HandOverError::Silent { to: 3 })), "{briefly:?}");
     // Refusals did no harm.
     cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();
     cluster.heal();
+    // It answers again before long.
+    one.could_lead(3, SOON).await.unwrap();
     one.hand_over(2, SOON).await.unwrap();
     let (two, later) = (cluster.engine(2), cluster.leads(2).await);
     cluster.put(2, later, ("queue/serial", "2")).await.unwrap();

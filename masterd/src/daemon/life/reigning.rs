@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{End, Engine, HandOverError};
+use model::cluster_status::HEARD_WITHIN_MS;
 use model::role_check::RoleTaken;
 use queue_format::Epoch;
 use tokio::sync::watch;
@@ -13,6 +14,10 @@ use super::{Life, Next, STEP_MAX, State};
 use crate::commits::Commits;
 use crate::daemon::reign::Reign;
 use crate::house::Errand;
+
+/// How long a member that is to lead, and does not answer, is waited for before that is said: one that
+/// was just started is called again within this time.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(HEARD_WITHIN_MS);
 
 /// A master at work, and what tells when its reign is over.
 pub(in crate::daemon) struct Reigning {
@@ -117,7 +122,7 @@ impl Life {
                     outcome.send(Err("nobody else has the store".to_owned())).unwrap_or(());
                     return Ok(reigning);
                 };
-                if let Err(why) = engine.could_lead(to) {
+                if let Err(why) = engine.could_lead(to, ANSWERS_WITHIN).await {
                     outcome.send(Err(why.to_string())).unwrap_or(());
                     return Ok(reigning);
                 }
