@@ -163,6 +163,7 @@ impl<T: Send> Proposer<T> {
                 Ok(at) => position = at,
                 Err(too_large) => {
                     let Some((first, second)) = halves(part) else {
+                        debug_assert!(false, "what was taken fits: {too_large}");
                         return Err(End::Stopped(too_large.to_string()));
                     };
                     parts.extend([second, first]);
