@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Life, Next, STEP_MAX, State};
 use crate::commits::Commits;
 use crate::daemon::reign::Reign;
-use crate::house::Errand;
+use crate::house::{Errand, Outcome};
 
 /// How long a member that is to lead, and does not answer, is waited for before that is said: one that
 /// was just started is called again within this time.
@@ -118,52 +118,68 @@ impl Life {
                 outcome.send(Ok(RoleTaken::refused(text))).unwrap_or(());
             }
             Errand::HandOver { to, drain, outcome } => {
-                let Some(engine) = reigning.commits.engine() else {
-                    outcome.send(Err("nobody else has the store".to_owned())).unwrap_or(());
-                    return Ok(reigning);
-                };
-                if let Err(why) = engine.could_lead(to, ANSWERS_WITHIN).await {
-                    outcome.send(Err(why.to_string())).unwrap_or(());
-                    return Ok(reigning);
-                }
-                let quiet = tokio::select! {
-                    biased;
-                    quiet = reigning.reign.pause(drain) => quiet,
-                    _ = self.ending.asked() => false,
-                };
-                if !quiet {
-                    let text = "opcodes still run; wait for them, or cancel them (`gnt job list \
-                                --running`)";
-                    outcome.send(Err(text.to_owned())).unwrap_or(());
-                    reigning.reign.resume().await;
-                    return Ok(reigning);
-                }
-                tracing::info!(to, "no opcode runs: the role is handed over");
-                reigning.reign.leave_address().await;
-                let Reigning { reign, commits, over, mut end, .. } = reigning;
-                over.cancel();
-                let ended = reign.end().await;
-                drop(commits);
-                // What was decided is committed first.
-                let closing = async { end.wait_for(Option::is_some).await.is_ok() };
-                let closed = tokio::time::timeout(STEP_MAX, closing).await;
-                let handed = match (ended, closed) {
-                    (Ok(()), Ok(_)) => hand_over(&engine, to).await,
-                    (Err(error), _) => Err((stdx::daemon::chain(&error), false)),
-                    (_, Err(_elapsed)) => {
-                        Err(("what was decided is not committed yet".to_owned(), false))
-                    }
-                };
-                let is_stuck = matches!(handed, Err((_, true)));
-                let handed = handed.map_err(|(why, _)| why);
-                if let Err(why) = &handed {
-                    tracing::error!(why, to, "the role could not be handed over");
-                }
-                outcome.send(handed).unwrap_or(());
-                return Err(if is_stuck { self.reopen(&engine).await } else { standby(engine) });
+                return self.hand_the_role_over(reigning, (to, drain), outcome).await;
             }
         }
         Ok(reigning)
+    }
+
+    /// Lets what runs come to its end, and has `to` be the master; the reign goes on where that cannot
+    /// be.
+    async fn hand_the_role_over(
+        &self,
+        reigning: Reigning,
+        (to, drain): (u64, Duration),
+        outcome: Outcome<()>,
+    ) -> Result<Reigning, Next> {
+        let tell = |handed: Result<(), String>| outcome.send(handed).unwrap_or(());
+        let Some(engine) = reigning.commits.engine() else {
+            tell(Err("nobody else has the store".to_owned()));
+            return Ok(reigning);
+        };
+        if let Err(why) = engine.could_lead(to, ANSWERS_WITHIN).await {
+            tell(Err(why.to_string()));
+            return Ok(reigning);
+        }
+        let (commits, epoch) = (Arc::clone(&reigning.commits), reigning.epoch);
+        let quiet = tokio::select! {
+            biased;
+            () = Reigning::led(&commits, epoch) => {
+                tell(Err("another member leads by now".to_owned()));
+                return Err(self.depose(reigning, "it leads no longer").await);
+            }
+            quiet = reigning.reign.pause(drain) => quiet,
+            _ = self.ending.asked() => false,
+        };
+        if !quiet {
+            let text =
+                "opcodes still run; wait for them, or cancel them (`gnt job list --running`)";
+            tell(Err(text.to_owned()));
+            reigning.reign.resume().await;
+            return Ok(reigning);
+        }
+        tracing::info!(to, "no opcode runs: the role is handed over");
+        reigning.reign.leave_address().await;
+        drop(commits);
+        let Reigning { reign, commits, over, mut end, .. } = reigning;
+        over.cancel();
+        let ended = reign.end().await;
+        drop(commits);
+        // What was decided is committed first.
+        let closing = async { end.wait_for(Option::is_some).await.is_ok() };
+        let closed = tokio::time::timeout(STEP_MAX, closing).await;
+        let handed = match (ended, closed) {
+            (Ok(()), Ok(_)) => hand_over(&engine, to).await,
+            (Err(error), _) => Err((stdx::daemon::chain(&error), false)),
+            (_, Err(_elapsed)) => Err(("what was decided is not committed yet".to_owned(), false)),
+        };
+        let is_stuck = matches!(handed, Err((_, true)));
+        let handed = handed.map_err(|(why, _)| why);
+        if let Err(why) = &handed {
+            tracing::error!(why, to, "the role could not be handed over");
+        }
+        tell(handed);
+        Err(if is_stuck { self.reopen(&engine).await } else { standby(engine) })
     }
 
     /// Ends a reign that another member has ended: at once.

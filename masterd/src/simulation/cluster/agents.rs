@@ -46,8 +46,9 @@ impl EpochStore for Kept {
     async fn hold(&self, obeyed: &Obeyed) -> Result<(), HoldError> {
         self.rest(HOLD_MS).await;
         *self.obeyed.lock() = obeyed.clone();
-        self.calls.lock().obey(self.id, obeyed.epoch);
+        // Calls of a lower epoch may begin until this is known; they end before those of the new one.
         self.rest(HOLD_MS).await;
+        self.calls.lock().obey(self.id, obeyed.epoch);
         Ok(())
     }
 }
@@ -174,6 +175,8 @@ impl Agents {
         let tls = server_config(&nodes::identity(id, &self.network), allowed.clone()).unwrap();
         let listener = self.network.host(nodes::address(id)).listen(nodes::AGENT_PORT);
         let (kept, process) = (Arc::new(machine.kept.clone()), Node::new());
+        let held = kept.obeyed.lock().epoch;
+        kept.calls.lock().obey(id, held);
         let fenced = self.fenced;
         process.spawn(async move {
             let limits = Limits::default();
