@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use stdx::Tasks;
@@ -57,9 +57,6 @@ impl Default for Limits {
         }
     }
 }
-
-/// Pause after a failed accept, which as a rule means that file descriptors ran out.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A server that runs until it is stopped.
 #[derive(Debug)]
@@ -136,34 +133,17 @@ async fn accept<S: Service>(
     listener: Listener,
     acceptor: TlsAcceptor,
     shared: Arc<Shared<S>>,
-    mut stopped: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(shared.limits.connections));
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            _ = stopped.wait_for(|stop| *stop) => return,
-            accepted = listener.accept() => accepted,
-        };
-        let (arrived, from) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "connection was not accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            tracing::warn!(%from, limit = shared.limits.connections, "too many connections");
-            continue;
-        };
-        let (acceptor, stopped) = (acceptor.clone(), stopped.clone());
-        let (connections, shared) = (shared.connections.clone(), Arc::clone(&shared));
-        connections.spawn("rpc connection", async move {
+    let places = (shared.limits.connections, "connections");
+    let take = listener.take(places, stopped.clone(), |arrived, from, place| {
+        let (acceptor, stopped, shared) = (acceptor.clone(), stopped.clone(), Arc::clone(&shared));
+        shared.connections.clone().spawn("rpc connection", async move {
             serve(arrived, from, acceptor, shared, stopped).await;
             drop(place);
         });
-    }
+    });
+    take.await;
 }
 
 #[tracing::instrument(name = "connection", skip_all, fields(%from))]

@@ -19,7 +19,6 @@ use super::hello::{Hello, PeerRefusal, Purpose};
 use super::passed::ClientService;
 use crate::identity::NodeIdentity;
 use crate::secured::Listener;
-use crate::server::ACCEPT_PAUSE;
 use crate::tls::{self, AllowedCallers};
 
 mod connection;
@@ -209,8 +208,15 @@ impl<S: PeerService> PeerServer<S> {
         });
         let (stop, stopped) = watch::channel(false);
         let (accepting, connections) = (Tasks::new(), Tasks::new());
-        let accept = accept(listener, Arc::clone(&shared), connections.clone(), stopped);
-        accepting.spawn("peer accept", accept);
+        let (serving, to) = (Arc::clone(&shared), connections.clone());
+        accepting.spawn("peer accept", async move {
+            let take =
+                listener.take((limits.handshakes, "handshakes"), stopped, |come, from, place| {
+                    let shared = Arc::clone(&serving);
+                    to.spawn("peer connection", connection::serve(come, from, shared, place));
+                });
+            take.await;
+        });
         Ok(Self { address, stop, shared, accepting, connections })
     }
 
@@ -239,35 +245,5 @@ impl<S: PeerService> PeerServer<S> {
             tracing::warn!(?grace, "questions of other members were dropped at the end");
         }
         self.connections.shutdown().await;
-    }
-}
-
-async fn accept<S: PeerService>(
-    listener: Listener,
-    shared: Arc<Shared<S>>,
-    connections: Tasks,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let handshakes = Arc::new(Semaphore::new(shared.limits.handshakes));
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            _ = stopped.wait_for(|stop| *stop) => return,
-            accepted = listener.accept() => accepted,
-        };
-        let (arrived, from) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "connection of a member was not accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let Ok(greeting) = Arc::clone(&handshakes).try_acquire_owned() else {
-            tracing::warn!(%from, limit = shared.limits.handshakes, "too many handshakes");
-            continue;
-        };
-        let shared = Arc::clone(&shared);
-        connections.spawn("peer connection", connection::serve(arrived, from, shared, greeting));
     }
 }

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use super::{Answered, Secured};
@@ -14,6 +16,9 @@ use crate::simulation;
 
 /// Bytes that are read from a refused caller: what fits into its first flight.
 const LINGER_BYTES_MAX: u64 = 128 * 1024;
+
+/// Pause after a failed accept, which as a rule means that file descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a server listens on: a TCP socket, or in a simulation a port of its network.
 #[derive(Debug)]
@@ -60,8 +65,39 @@ impl Listener {
         }
     }
 
+    /// Takes callers until stopped, as many at the same time as there are `places`, which are of
+    /// the kind `what`; more are closed at once. `begin` must not wait, and keeps the place for as
+    /// long as it is taken.
+    pub(crate) async fn take(
+        self,
+        (places, what): (usize, &'static str),
+        mut stopped: watch::Receiver<bool>,
+        begin: impl Fn(Arrived, SocketAddr, OwnedSemaphorePermit),
+    ) {
+        let free = Arc::new(Semaphore::new(places));
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stop| *stop) => return,
+                accepted = self.accept() => accepted,
+            };
+            let (arrived, from) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            match Arc::clone(&free).try_acquire_owned() {
+                Ok(place) => begin(arrived, from, place),
+                Err(_none) => tracing::warn!(%from, limit = places, "too many {what}"),
+            }
+        }
+    }
+
     /// Waits for a caller. May be dropped at its await.
-    pub(crate) async fn accept(&self) -> io::Result<(Arrived, SocketAddr)> {
+    async fn accept(&self) -> io::Result<(Arrived, SocketAddr)> {
         match &self.0 {
             Kind::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
