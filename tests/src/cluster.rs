@@ -162,11 +162,17 @@ impl Cluster {
     /// The `masterd` of a machine, with its options.
     #[must_use]
     pub fn masterd_of(&self, host: &Host) -> Command {
+        self.masterd_at(host, PEER_PORT)
+    }
+
+    /// The same, where other candidates ask it on a port of its own.
+    #[must_use]
+    pub fn masterd_at(&self, host: &Host, port: u16) -> Command {
         let mut command = self.command("masterd");
         command.arg("--root").arg(&host.root);
         command.args(["--journal-segment", SEGMENT_MIB]);
         if self.namespace.is_none() {
-            command.arg("--peers").arg(SocketAddr::from((host.address, PEER_PORT)).to_string());
+            command.arg("--peers").arg(SocketAddr::from((host.address, port)).to_string());
         }
         command
     }

@@ -175,7 +175,9 @@ impl Life {
     }
 
     async fn be_elected(&self, engine: &Engine) -> Result<Epoch, String> {
-        engine.take_over(ELECTION_MAX).await.map_err(|error| format!("not elected: {error}"))
+        engine.take_over(ELECTION_MAX).await.map_err(|error| {
+            format!("not elected: {error}; `gnt cluster status` shows who is master, and whether to try again")
+        })
     }
 
     /// Has the member `from` lead, commit what it holds, and hand over.

@@ -81,3 +81,24 @@ fn of_two_failovers_at_once_one_wins() {
     cluster.start_masterd(&n1);
     cluster.wait_for_standby(&n1, &master.name);
 }
+
+#[test]
+fn a_candidate_may_listen_on_another_port() {
+    let (mut cluster, n2, n3) = three();
+    let n1 = cluster.master.clone();
+    let port = 2817;
+    cluster.stop_masterd(&n3);
+    cluster.start(&n3.masterd(), cluster.masterd_at(&n3, port));
+    let _told = cluster.gnt(&format!("node modify --peer-port {port} {}", n3.name)).ok();
+    let info = cluster.gnt(&format!("node info {}", n3.name));
+    assert!(info.ok().contains(&format!("{port}")), "{info:?}");
+    cluster.wait_for_votes(&n3, 3);
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+    // The others follow it there, and come to it with requests of clients.
+    cluster.fail_over(&n3);
+    for host in [&n1, &n2] {
+        cluster.wait_for_standby(host, &n3.name);
+        let _done = cluster.gnt_on(host, "debug delay 0").ok();
+    }
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+}
