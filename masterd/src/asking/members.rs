@@ -52,13 +52,9 @@ impl Seats {
             incarnation: member.incarnation?,
             acknowledged: recorded(&member),
         };
-        let seat = match self.voters.contains(&member.id) {
-            // Who can never be master and votes is there for nothing else.
-            true if !node.may_be_master() => Seat::Witness,
-            true => Seat::Voter,
-            false => Seat::Learner,
-        };
-        Some(Member { seat, expected })
+        let seat = if self.voters.contains(&member.id) { Seat::Voter } else { Seat::Learner };
+        // Who can never be master holds a copy for nothing else.
+        Some(Member { seat, witness: !node.may_be_master(), expected })
     }
 }
 
@@ -71,7 +67,7 @@ fn lone(config: &Config, me: &NodeName, own: &PeerPosition) -> Option<(NodeName,
         incarnation: own.incarnation?,
         acknowledged: Position::default(),
     };
-    Some((me.clone(), Member { seat: Seat::Voter, expected }))
+    Some((me.clone(), Member { seat: Seat::Voter, witness: false, expected }))
 }
 
 #[cfg(test)]
@@ -121,10 +117,14 @@ mod tests {
         }
     }
 
-    fn seats(config: &Config, me: &str, own: &PeerPosition) -> Vec<Option<(Seat, u64)>> {
+    fn members(config: &Config, me: &str, own: &PeerPosition) -> Vec<Option<Member>> {
         let seats = Seats::of(config, &me.parse().unwrap(), own);
-        let nodes = config.nodes.values();
-        nodes.map(|n| seats.member(n).map(|m| (m.seat, m.expected.member))).collect()
+        config.nodes.values().map(|node| seats.member(node)).collect()
+    }
+
+    fn seats(config: &Config, me: &str, own: &PeerPosition) -> Vec<Option<(Seat, u64)>> {
+        let members = members(config, me, own).into_iter();
+        members.map(|member| member.map(|m| (m.seat, m.expected.member))).collect()
     }
 
     #[test]
@@ -134,9 +134,15 @@ mod tests {
         let nodes = [member(1), member(2), witness, candidate(4, Some(None)), candidate(5, None)];
         let config = testing::config(&nodes);
         let (voter, learner) = (Some((Seat::Voter, 11)), Some((Seat::Learner, 12)));
-        let witness = Some((Seat::Witness, 13));
-        let own = own(Some(11), &[11, 13]);
-        assert_eq!(seats(&config, "n1.example", &own), [voter, learner, witness, None, None]);
+        let witness = Some((Seat::Voter, 13));
+        let both = own(Some(11), &[11, 13]);
+        assert_eq!(seats(&config, "n1.example", &both), [voter, learner, witness, None, None]);
+        // A witness is one whether it votes or not.
+        for own in [both, own(Some(11), &[11])] {
+            let members = members(&config, "n1.example", &own);
+            let witnesses: Vec<_> = members.iter().flatten().map(|member| member.witness).collect();
+            assert_eq!(witnesses, [false, false, true]);
+        }
     }
 
     #[test]

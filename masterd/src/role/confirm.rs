@@ -56,15 +56,13 @@ pub enum Seat {
     Voter,
     /// It only follows.
     Learner,
-    /// Its word counts, and it is never master.
-    Witness,
 }
 
 impl Seat {
     /// Whether its word counts for a majority.
     #[must_use]
     pub fn votes(self) -> bool {
-        matches!(self, Self::Voter | Self::Witness)
+        self == Self::Voter
     }
 }
 
@@ -73,6 +71,8 @@ impl Seat {
 pub struct Member {
     /// What it is to majorities.
     pub seat: Seat,
+    /// It is never master, whether it votes or, where that would make votes even, does not.
+    pub witness: bool,
     /// The store that it should have.
     pub expected: Expected,
 }

@@ -45,6 +45,8 @@ pub struct Other {
     pub member: Option<u64>,
     /// Its last entry and its vote, if it answered as a member.
     pub store: Option<(Position, Epoch)>,
+    /// It answered that it leads.
+    pub leads: bool,
     /// The epoch that its agent obeys, if that answered.
     pub obeys: Option<Epoch>,
 }
@@ -70,12 +72,31 @@ pub struct Cut {
     pub after: Position,
     /// Where that node ends; none where it did not answer, and may hold anything.
     pub to: Option<Position>,
+    /// It leads, and may go on until it hears of the new master.
+    pub leads: bool,
+}
+
+impl Cut {
+    /// What is cut of `node` by one who ends at `after`, if anything may be; `known` is where that
+    /// node ends and whether it leads, if it answered.
+    #[must_use]
+    pub fn of(node: &NodeName, after: Position, known: Option<(Position, bool)>) -> Option<Self> {
+        let (to, leads) = known.unzip();
+        let leads = leads.unwrap_or(false);
+        let has_nothing = !leads && to.is_some_and(|to| to <= after);
+        (!has_nothing).then(|| Self { node: node.clone(), after, to, leads })
+    }
 }
 
 impl std::fmt::Display for Cut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { node, after, to } = self;
+        let Self { node, after, to, leads } = self;
         match to {
+            Some(to) if *leads => write!(
+                f,
+                "{node} leads, and held entries up to {to}: what it took after {after}, until it \
+                 heard of this, is cut"
+            ),
             Some(to) => write!(f, "what {node} holds up to {to} is cut; this node ends at {after}"),
             None => write!(f, "{node} did not answer: what it may hold after {after} is cut"),
         }
@@ -122,9 +143,8 @@ impl Override {
         }
         let members = others.iter().filter(|other| other.member.is_some());
         let cut = members.filter_map(|other| {
-            let to = other.store.filter(|_| believes(other)).map(|(last, _)| last);
-            let is_behind = to.is_some_and(|to| to <= taker.last);
-            (!is_behind).then(|| Cut { node: other.node.clone(), after: taker.last, to })
+            let store = other.store.filter(|_| believes(other));
+            Cut::of(&other.node, taker.last, store.map(|(last, _vote)| (last, other.leads)))
         });
         Self {
             epoch: Epoch { term: term.saturating_add(TERM_STEP), node: taker.member },
@@ -163,6 +183,7 @@ mod tests {
             node: name(number),
             member: Some(number as u64),
             store: store.map(|last| (last, last.epoch)),
+            leads: false,
             obeys: obeys.map(|term| Epoch { term, node: 1 }),
         }
     }
@@ -173,19 +194,22 @@ mod tests {
             other(1, Some(at(4, 20)), Some(4)),
             other(2, None, None),
             other(4, Some(at(2, 5)), None),
+            Other { leads: true, ..other(5, Some(at(3, 8)), None) },
         ];
         let taken = Override::of(&taker(at(3, 9)), &others, |_| true);
         assert_eq!(taken.epoch, Epoch { term: 1_000_004, node: 3 });
         assert_eq!((taken.voter, taken.job_id), (3, 1_000_000_041));
         let ids: Vec<_> = taken.rejoin.iter().map(|again| (again.was, again.becomes)).collect();
-        assert_eq!(ids, [(1, 10_005), (2, 10_006), (4, 10_007)]);
-        assert_eq!(taken.next_node_id, 10_008);
+        assert_eq!(ids, [(1, 10_005), (2, 10_006), (4, 10_007), (5, 10_008)]);
+        assert_eq!(taken.next_node_id, 10_009);
         let told: Vec<_> = taken.cut.iter().map(ToString::to_string).collect();
         assert_eq!(
             told,
             [
                 "what n1.example holds up to 4.1/20 is cut; this node ends at 3.1/9",
                 "n2.example did not answer: what it may hold after 3.1/9 is cut",
+                "n5.example leads, and held entries up to 3.1/8: what it took after 3.1/9, until it \
+                 heard of this, is cut",
             ]
         );
     }

@@ -40,7 +40,7 @@ fn question(attempt: Attempt, taker: u64) -> Question {
         Asked {
             name: name(number),
             role: if is_member { NodeRole::Candidate } else { NodeRole::Regular },
-            member: is_member.then_some(Member { seat: Seat::Voter, expected }),
+            member: is_member.then_some(Member { seat: Seat::Voter, witness: false, expected }),
             agent: Ok(AgentSays { obeys: epoch, master: Some(name(1)) }),
             store: is_member.then_some(Ok(says)),
         }

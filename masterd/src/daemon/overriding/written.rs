@@ -39,13 +39,13 @@ pub(super) fn others(
         if !asked.is_some_and(|(_, row)| matches!(row.reason, Some(Reason::Nonsense { .. }))) {
             believed.insert(node.name.clone());
         }
+        let says = asked
+            .and_then(|(asked, row)| Some((asked.store.as_ref()?.as_ref().ok()?, row.position)));
         Other {
             node: node.name.clone(),
             member: node.member.map(|member| member.id),
-            store: asked.and_then(|(asked, row)| {
-                let says = asked.store.as_ref()?.as_ref().ok()?;
-                Some((row.position?, says.vote))
-            }),
+            store: says.and_then(|(says, position)| Some((position?, says.vote))),
+            leads: says.is_some_and(|(says, _)| says.leads),
             obeys: asked.and_then(|(asked, _)| Some(asked.agent.as_ref().ok()?.obeys)),
         }
     };
@@ -59,12 +59,10 @@ pub(super) fn changes(before: Before, taken: &Override, me: &NodeName, now: Time
     cluster.next_node_id = taken.next_node_id;
     (cluster.serial_no, cluster.mtime) = (cluster.serial_no + 1, now);
     let mut cut: Vec<String> = taken.cut.iter().map(ToString::to_string).collect();
-    if !cut.is_empty() {
-        let unseen = cluster.overridden.take().map(|overridden| overridden.cut);
-        cut.splice(0..0, unseen.into_iter().flatten());
-        cut.drain(..cut.len().saturating_sub(CUT_TOLD_MAX));
-        cluster.overridden = Some(Overridden { at: now, node: me.clone(), cut });
-    }
+    let unseen = cluster.overridden.take().map(|overridden| overridden.cut);
+    cut.splice(0..0, unseen.into_iter().flatten());
+    cut.drain(..cut.len().saturating_sub(CUT_TOLD_MAX));
+    cluster.overridden = Some(Overridden { at: now, node: me.clone(), cut });
     let mut documents = vec![Document::put(document::CLUSTER, &cluster)];
     for again in &taken.rejoin {
         let Some(node) = nodes.get_mut(&again.node) else { continue };
@@ -139,6 +137,7 @@ mod tests {
             node: node.name.clone(),
             member: node.member.map(|member| member.id),
             store: None,
+            leads: false,
             obeys: None,
         };
         let others: Vec<_> = nodes.map(silent).collect();

@@ -6,8 +6,7 @@ use queue_format::{Epoch, Position};
 
 use super::weigh::{Heard, Store};
 use super::{
-    Answer, Attempt, Count, Decision, Question, Reason, RoleEntry, Row, Seat, Verdict,
-    still_designated,
+    Answer, Attempt, Count, Decision, Question, Reason, RoleEntry, Row, Verdict, still_designated,
 };
 use crate::role::taking::Cut;
 
@@ -87,7 +86,7 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
     reasons.extend(heard.iter().filter_map(|heard| facts.obstacle(heard)));
     let decision = match reasons.is_empty() {
         true => go(question, &facts, heard),
-        false => against(question, &facts, heard, reasons),
+        false => against(question, &facts, heard, (voters, reasons)),
     };
     Verdict { rows, nodes, voters, decision }
 }
@@ -129,7 +128,7 @@ fn about_taker(question: &Question, facts: &Facts<'_>) -> Vec<Reason> {
     }
     match (heard.node.member, heard.store) {
         (None, _) => vec![Reason::NoCandidate { taker }],
-        (Some(member), _) if member.seat == Seat::Witness => vec![Reason::Witness { taker }],
+        (Some(member), _) if member.witness => vec![Reason::Witness { taker }],
         (Some(_), Some(store)) if store.says.leads => vec![Reason::AlreadyMaster { taker }],
         (Some(_), Some(store)) if store.says.disk_full => vec![Reason::DiskFull { node: taker }],
         (Some(_), Some(_)) => Vec::new(),
@@ -205,7 +204,7 @@ fn go(question: &Question, facts: &Facts<'_>, heard: &[Heard<'_>]) -> Decision {
     // A leader is asked even by who has everything: with it there, nobody else is elected. Then the
     // newest; among equals one with data to serve, then the lowest id.
     let best = sources.max_by_key(|store| {
-        let has_data = store.member.seat == Seat::Voter;
+        let has_data = !store.member.witness;
         (store.says.leads, store.last, has_data, std::cmp::Reverse(store.member.expected.member))
     });
     match best {
@@ -220,13 +219,15 @@ fn against(
     question: &Question,
     facts: &Facts<'_>,
     heard: &[Heard<'_>],
-    mut reasons: Vec<Reason>,
+    (voters, mut reasons): (Count, Vec<Reason>),
 ) -> Decision {
     let waivers = &question.waivers;
     if !waivers.no_voting {
         return Decision::Refuse { reasons };
     }
-    if !waivers.yes_do_it {
+    if voters.is_majority() {
+        reasons.push(Reason::NothingToOverride { count: voters });
+    } else if !waivers.yes_do_it {
         reasons.push(Reason::NeedsYesDoIt);
     }
     if reasons.iter().any(|reason| !reason.can_be_overridden(&question.taker)) {
@@ -237,9 +238,8 @@ fn against(
     let members = heard.iter().filter(|heard| heard.node.member.is_some());
     let others = members.filter(|heard| heard.node.name != question.taker);
     let may_lose = others.filter_map(|heard| {
-        let to = heard.store.map(|store| store.last);
-        let is_behind = to.is_some_and(|to| to <= after);
-        (!is_behind).then(|| Cut { node: heard.node.name.clone(), after, to })
+        let known = heard.store.map(|store| (store.last, store.says.leads));
+        Cut::of(&heard.node.name, after, known)
     });
     Decision::Override { waived: reasons, may_lose: may_lose.collect() }
 }

@@ -151,7 +151,7 @@ pub enum Reason {
         /// The taker.
         taker: NodeName,
     },
-    /// The taker votes only.
+    /// The taker is there to vote.
     #[error("{taker} is a witness: it votes and is never master")]
     Witness {
         /// The taker.
@@ -191,6 +191,12 @@ pub enum Reason {
     #[error("without the nodes to be ignored {count} voters answered, which is not more than half")]
     IgnoredIsNeeded {
         /// Who answered, of all voters, ignored ones among these.
+        count: Count,
+    },
+    /// The voters can still decide, so nobody may decide without them.
+    #[error("{count} voters answered, which is a majority: there is nothing to override")]
+    NothingToOverride {
+        /// Who answered, of all voters.
         count: Count,
     },
     /// A node to be ignored does not exist.
@@ -307,6 +313,9 @@ impl Reason {
             Self::IgnoredIsNeeded { .. } => {
                 "start more voters: an ignored one still counts as one of them"
             }
+            Self::NothingToOverride { .. } => {
+                "leave out --no-voting; --candidates-only asks for voters alone"
+            }
             Self::IgnoredUnknown { .. } => "write its name as `gnt node list` does",
             Self::IgnoredSelf { .. } => "leave it out",
             Self::NotDesignated { .. } => "move the role here: `gnt cluster master-failover`",
@@ -332,6 +341,7 @@ impl Reason {
             | Self::AlreadyMaster { .. }
             | Self::IgnoredUnknown { .. }
             | Self::IgnoredSelf { .. }
+            | Self::NothingToOverride { .. }
             | Self::NeedsYesDoIt => false,
             Self::Unreachable { node, .. }
             | Self::NoAnswer { node, .. }

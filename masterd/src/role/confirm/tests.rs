@@ -46,7 +46,7 @@ fn node(number: u64, seat: Option<Seat>) -> Asked {
     Asked {
         name: name(number),
         role: if seat.is_some() { NodeRole::Candidate } else { NodeRole::Regular },
-        member: seat.map(|seat| Member { seat, expected: expected(number) }),
+        member: seat.map(|seat| Member { seat, witness: false, expected: expected(number) }),
         agent: Ok(AgentSays { obeys: epoch(2, 1), master: Some(name(1)) }),
         store: seat.map(|_| Ok(says)),
     }
@@ -396,14 +396,19 @@ fn two_nodes_and_a_witness() {
     );
     let witness = |q: &mut Question| {
         q.nodes.truncate(3);
-        q.nodes[2].member.as_mut().unwrap().seat = Seat::Witness;
+        q.nodes[2].member.as_mut().unwrap().witness = true;
         kill(&mut q.nodes[0]);
     };
     assert_eq!(failover(witness), "go");
-    assert_eq!(
-        decide(Attempt::Failover, 3, witness),
-        "refuse: n3 is a witness: it votes and is never master"
-    );
+    let never = "refuse: n3 is a witness: it votes and is never master";
+    assert_eq!(decide(Attempt::Failover, 3, witness), never);
+    // Neither where it does not vote, since it would make them even, nor by an override.
+    let told = decide(Attempt::Failover, 3, |q| {
+        witness(q);
+        q.nodes[2].member.as_mut().unwrap().seat = Seat::Learner;
+        (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true);
+    });
+    assert!(told.starts_with(never), "{told}");
 }
 
 #[test]
@@ -447,6 +452,20 @@ fn an_override_says_what_it_may_lose() {
         says(&mut q.nodes[1]).found = Found::Nothing;
     };
     assert!(failover(no_store).starts_with("refuse: n2 has no store"));
+    // A master that is alone with a full disk goes on until it hears of the new one.
+    assert!(
+        failover(|q| {
+            meant(q);
+            q.nodes.truncate(2);
+            q.nodes[0] = node(1, Some(Seat::Voter));
+            lead(&mut q.nodes[0]);
+            says(&mut q.nodes[0]).disk_full = true;
+        })
+        .ends_with(
+            "may lose [n1 leads, and held entries up to 2.1/9: what it took after 2.1/9, until \
+                    it heard of this, is cut]"
+        )
+    );
     // Where nothing stands against it, nothing is overridden.
     assert_eq!(failover(|q| (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true)), "go");
 }

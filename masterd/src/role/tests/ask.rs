@@ -37,6 +37,7 @@ pub(super) fn silent_others(node: usize) -> Vec<Other> {
         node: name(other),
         member: Some(epoch_of(other, 0).node),
         store: None,
+        leads: false,
         obeys: None,
     };
     others.map(silent).collect()
@@ -100,7 +101,7 @@ fn question(taker: usize, attempt: Attempt, heard: u8, world: &World) -> Questio
         Asked {
             name: name(node),
             role: NodeRole::Candidate,
-            member: Some(Member { seat, expected }),
+            member: Some(Member { seat, witness: false, expected }),
             agent: if answers { Ok(agent(&world.nodes[node])) } else { Err(silence()) },
             store: Some(if answers { Ok(store(node, world)) } else { Err(silence()) }),
         }

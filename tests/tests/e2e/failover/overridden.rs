@@ -163,3 +163,24 @@ fn a_master_that_lives_begins_anew_once_it_is_heard_again() {
     assert_aside(&n1, lost);
     assert_eq!(done(&cluster), next + 1);
 }
+
+#[test]
+fn a_majority_that_answers_is_not_overridden() {
+    let (mut cluster, n2, n3) = three();
+    let n1 = cluster.master.clone();
+    let known = done(&cluster);
+    for host in [&n1, &n3] {
+        cluster.kill_agent(host);
+    }
+    // Their agents do not answer, and they vote.
+    let refused = cluster.gnt_on(&n2, OVERRIDE);
+    assert_eq!(refused.code(), 1, "{refused:?}");
+    for told in ["1 of 3 nodes", "there is nothing to override", "--candidates-only"] {
+        assert!(refused.stdout.contains(told), "{told}: {refused:#?}");
+    }
+    assert!(is_master(&n1) && alarm(&cluster).is_none());
+    let moved = cluster.gnt_on(&n2, "cluster master-failover --candidates-only");
+    assert!(moved.ok().contains("n2.example is the master, in epoch"), "{moved:#?}");
+    cluster.master = n2;
+    assert_eq!(cluster.submit("debug delay 0"), known + 1);
+}

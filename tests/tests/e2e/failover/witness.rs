@@ -82,3 +82,24 @@ fn who_is_no_witness_any_more_votes_no_more_and_holds_nothing() {
     cluster.wait_for_votes(&n2, 3);
     let _clean = cluster.gnt("cluster verify").ok();
 }
+
+#[test]
+fn a_witness_that_does_not_vote_is_no_master_either() {
+    let (cluster, hosts) = Cluster::begin_with_candidates(3);
+    let n4 = cluster.host("n4");
+    cluster.enrol(&n4);
+    let _witness = cluster.gnt("node modify --witness yes n4.example").ok();
+    cluster.start_masterd(&n4);
+    // Its vote would make them even.
+    cluster.wait_for_standby(&n4, MASTER);
+    cluster.wait_for_votes(&n4, 3);
+    for host in &hosts {
+        cluster.kill_agent(host);
+    }
+    for words in ["", " --candidates-only", " --no-voting --yes-do-it"] {
+        let refused = cluster.gnt_on(&n4, &format!("cluster master-failover{words}"));
+        assert_eq!(refused.code(), 1, "{refused:?}");
+        assert!(refused.stdout.contains("n4.example is a witness"), "{refused:#?}");
+    }
+    assert!(is_master(&cluster.master) && !is_master(&n4));
+}

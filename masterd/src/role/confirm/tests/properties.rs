@@ -26,15 +26,15 @@ prop_compose! {
 
 prop_compose! {
     fn any_node(number: u64)(
-        seat in 0_u8..4, role in 0_u8..6, agent in proptest::option::of((0_u64..5, 1_u64..5, 1_u64..6)),
+        seat in 0_u8..4, witness in proptest::bool::weighted(0.2), role in 0_u8..6, agent in proptest::option::of((0_u64..5, 1_u64..5, 1_u64..6)),
         store in proptest::option::of(any_store(number)),
     ) -> Asked {
-        let seat = [Some(Seat::Voter), Some(Seat::Learner), Some(Seat::Witness), None][usize::from(seat)];
+        let seat = [Some(Seat::Voter), Some(Seat::Learner), Some(Seat::Voter), None][usize::from(seat)];
         let silent = || Err(silence());
         Asked {
             name: name(number),
             role: if role == 0 { NodeRole::Offline } else { NodeRole::Candidate },
-            member: seat.map(|seat| Member { seat, expected: expected(number) }),
+            member: seat.map(|seat| Member { seat, witness, expected: expected(number) }),
             agent: agent.map_or_else(silent, |(term, node, master)| {
                 Ok(AgentSays { obeys: epoch(term, node), master: Some(name(master)) })
             }),
@@ -77,6 +77,8 @@ proptest! {
             Decision::Override { waived, .. } => {
                 prop_assert!(question.waivers.no_voting && question.waivers.yes_do_it);
                 prop_assert!(!waived.is_empty());
+                prop_assert!(!verdict.voters.is_majority());
+                prop_assert!(!is_witness(&question));
                 return Ok(());
             }
             Decision::Refuse { reasons } => {
@@ -84,6 +86,7 @@ proptest! {
                 return Ok(());
             }
         };
+        prop_assert!(!is_witness(&question));
         let row = |member: u64| verdict.rows.iter().find(|row| row.node == name(member));
         let own = row_of(&verdict, &question.taker);
         prop_assert!(own.is_some_and(|own| own.position.is_some()));
@@ -137,6 +140,11 @@ proptest! {
             prop_assert!(!(too_few && leave(&verdict.decision)));
         }
     }
+}
+
+fn is_witness(question: &Question) -> bool {
+    let taker = question.nodes.iter().find(|node| node.name == question.taker);
+    taker.and_then(|node| node.member).is_some_and(|member| member.witness)
 }
 
 fn row_of<'a>(verdict: &'a Verdict, node: &NodeName) -> Option<&'a Row> {
