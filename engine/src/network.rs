@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
-use openraft::network::RPCOption;
+use openraft::network::{RPCOption, stream_append_sequential};
 use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
-    TransferLeaderResponse, VoteRequest, VoteResponse,
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult,
+    TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::type_config::alias::{SnapshotOf, VoteOf};
 use openraft::{BasicNode, OptionalSend, RaftNetworkFactory, RaftNetworkV2};
@@ -19,6 +22,8 @@ use crate::message::{self, Kind, MessageError, SnapshotHead};
 use crate::peers::{Link, PeerError, Peers};
 use crate::state::Image;
 use crate::types::{TypeConfig, fitting, members_to_text, position};
+
+mod gathered;
 
 /// How long entries may take to be durable at the other member: a disk that is busy flushes in
 /// some hundred milliseconds. The engine's own limit, a heartbeat, would send them again meanwhile.
@@ -44,6 +49,9 @@ pub(crate) struct Network(pub(crate) Arc<dyn Peers>);
 pub(crate) struct Wire(Box<dyn Link>);
 
 type Refused = RPCError<TypeConfig>;
+
+/// What came of each request of a stream.
+type Answers<'a> = BoxStream<'a, Result<StreamAppendResult<TypeConfig>, Refused>>;
 
 fn refused(error: &PeerError) -> Refused {
     if error.soon { NetworkError::new(error).into() } else { Unreachable::new(error).into() }
@@ -110,6 +118,17 @@ impl RaftNetworkFactory<TypeConfig> for Network {
 
 impl RaftNetworkV2<TypeConfig> for Wire {
     type SnapshotData = Image;
+
+    fn stream_append<'s, S>(
+        &'s mut self,
+        input: S,
+        option: RPCOption,
+    ) -> BoxFuture<'s, Result<Answers<'s>, Refused>>
+    where
+        S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
+    {
+        stream_append_sequential(self, gathered::gathered(input), option)
+    }
 
     async fn append_entries(
         &mut self,
