@@ -102,24 +102,8 @@ impl LogicalUnit for ClusterVerifyConfig {
         }
         let found = verify::replicas::check(&config.role.master, &compared);
         passed &= tell(context, &found, &telling).await;
-        let found = address(context, &config).await?;
-        passed &= tell(context, found.as_slice(), &telling).await;
         Ok(passed)
     }
-}
-
-/// Whether the master's node lacks the master's address. That its agent does not answer is found
-/// with the nodes.
-async fn address(context: &mut Context, config: &Config) -> Result<Option<Finding>, Failure> {
-    context.agents().await?;
-    let looked = context.until_canceled(master_address::look(context.world())).await?;
-    let (address, is_released) = match looked {
-        Look::Missing(address) => (address, false),
-        Look::Released(address) => (address, true),
-        Look::None | Look::Here | Look::Unknown(_) => return Ok(None),
-    };
-    let master = config.role.master.as_str();
-    Ok(Some(verify::node::address(master, &address.to_string(), is_released)))
 }
 
 impl LogicalUnit for ClusterVerifyGroup {
@@ -160,9 +144,26 @@ impl LogicalUnit for ClusterVerifyGroup {
             let found = verify::node::check(&looked.expected, answer, looked.asked, simulate);
             passed &= tell(context, &found, &telling).await;
         }
+        let found = address(context).await?;
+        passed &= tell(context, found.as_slice(), &telling).await;
         other_notes(context, &nodes).await;
         Ok(passed)
     }
+}
+
+/// Whether the master's node lacks the master's address. That its agent does not answer was found
+/// before.
+async fn address(context: &mut Context) -> Result<Option<Finding>, Failure> {
+    context.agents().await?;
+    let looked = context.until_canceled(master_address::look(context.world())).await?;
+    let (address, is_released) = match looked {
+        Look::Missing(address) => (address, false),
+        Look::Released(address) => (address, true),
+        Look::None | Look::Here | Look::Unknown(_) => return Ok(None),
+    };
+    let config = context.committed().config;
+    let master = config.role.master.as_str();
+    Ok(Some(verify::node::address(master, &address.to_string(), is_released)))
 }
 
 /// One node, and what it said.

@@ -82,3 +82,27 @@ fn an_agent_that_does_not_know_the_master_is_told_by_an_older_one() {
     cluster.fail_over(&n4);
     let _called = cluster.gnt(&call_all(&[&n3, &n4])).ok();
 }
+
+#[test]
+fn what_a_history_told_that_is_cut_is_taken_back() {
+    let (mut cluster, mut hosts) = Cluster::begin_with_candidates(2);
+    let (n1, n2) = (cluster.master.clone(), hosts.remove(0));
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    cluster.kill_host(&n2);
+    // Of this candidate, the other history knows nothing.
+    let n3 = cluster.host("n3");
+    cluster.enrol(&n3);
+    assert!(lets_call(&n1, &n3.name));
+    cluster.kill_masterd(&n1);
+    cluster.start_agent(&n2);
+    cluster.start_masterd(&n2);
+    let taken = cluster.gnt_on(&n2, "cluster master-failover --no-voting --yes-do-it");
+    assert!(taken.ok().contains("n2.example is the master, in epoch"), "{taken:#?}");
+    cluster.master = n2.clone();
+    for host in [&n1, &n2] {
+        wait_for("only n1 and n2 to call", LONG, || {
+            (lets_call(host, MASTER) && !lets_call(host, &n3.name)).then_some(())
+        });
+    }
+    let _called = cluster.gnt(&call_all(&[&n1, &n2])).ok();
+}
