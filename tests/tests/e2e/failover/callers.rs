@@ -1,6 +1,7 @@
 //! Who may call agents: lists that are told late, and a master that an agent does not know.
 
-use tests::candidates::LONG;
+use model::cluster_status::CandidateSeat;
+use tests::candidates::{LONG, status};
 use tests::cluster::{Cluster, Host, MASTER};
 use tests::run::wait_for;
 
@@ -62,14 +63,24 @@ fn an_agent_that_does_not_know_the_master_is_told_by_an_older_one() {
     let n4 = fourth(&cluster);
     cluster.kill_agent(&n3);
     let _told = promote(&cluster, &n4);
-    // It gets a vote a moment later.
+    wait_for("n4 to vote", LONG, || {
+        let candidates = status(&cluster.master)?.candidates;
+        let n4 = candidates.into_iter().find(|one| one.node == n4.name)?;
+        (n4.seat == CandidateSeat::Voter).then_some(())
+    });
+    // The master ends before it can tell n3.
+    cluster.kill_master();
+    cluster.start_agent(&n3);
+    let why = "its list of callers lacks it";
+    wait_for("the check to name it", LONG, || {
+        let dry = cluster.gnt_on(&n4, "cluster master-failover --dry-run");
+        dry.stdout.contains(why).then_some(())
+    });
     wait_for("n4 to be master", LONG, || {
         let taken = cluster.gnt_on(&n4, "cluster master-failover");
         (taken.code() == 0).then_some(())
     });
     cluster.master = n4.clone();
-    cluster.start_agent(&n3);
-    let why = "its list of callers lacks it";
     wait_for("n3 to refuse the master", LONG, || {
         let resent = cluster.gnt("cluster redist-conf");
         let told = format!("{}{}", resent.stdout, resent.stderr);
