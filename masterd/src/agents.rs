@@ -12,10 +12,10 @@ use model::ssconf::Ssconf;
 use model::{JobId, NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{
-    AddressChanged, AllowList, Exchange, Exchanged, Facts, Leave, MasterAddressDown,
-    MasterAddressUp, Membership, NodeFacts, NodeHeld, NodeVersion, Powercycle, RackHeld, RackPush,
-    RackWithdraw, RenewBegin, RenewFinish, RenewOffer, SetAllowList, SsconfHeld, SsconfPush,
-    TestDelay, Verify, Version,
+    AddressChanged, AddressHere, AllowList, Exchange, Exchanged, Facts, Leave, MasterAddressDown,
+    MasterAddressHere, MasterAddressUp, Membership, NodeFacts, NodeHeld, NodeVersion, Powercycle,
+    RackHeld, RackPush, RackWithdraw, RenewBegin, RenewFinish, RenewOffer, SetAllowList,
+    SsconfHeld, SsconfPush, TestDelay, Verify, Version,
 };
 use rpc::client::Refusal;
 use rpc::enrol::{EnrolError, Enrolment, Invitation};
@@ -212,10 +212,10 @@ impl Agents {
         &self,
         node: &Node,
         callers: &[rpc::calls::Caller],
-        behalf: Behalf,
+        behalf: Option<Behalf>,
     ) -> Result<(), RpcError> {
         let list = AllowList { epoch: self.0.epoch, callers: callers.to_vec() };
-        self.call(node, SetAllowList { list }, Some(behalf)).await
+        self.call(node, SetAllowList { list }, behalf).await
     }
 
     /// Makes the agent take the master's address.
@@ -230,6 +230,19 @@ impl Agents {
     ) -> Result<AddressChanged, RpcError> {
         let MasterAddress { address, prefix, netdev } = wanted.clone();
         self.call(node, MasterAddressUp { address, prefix, netdev }, behalf).await
+    }
+
+    /// Whether the agent has the master's address.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn master_address_here(
+        &self,
+        node: &Node,
+        wanted: &MasterAddress,
+    ) -> Result<AddressHere, RpcError> {
+        let MasterAddress { address, prefix, netdev } = wanted.clone();
+        self.call(node, MasterAddressHere { address, prefix, netdev }, None).await
     }
 
     /// Makes the agent give the master's address up.
@@ -429,7 +442,7 @@ mod tests {
             agents.verify(&offline, behalf).await.err(),
             agents.test_delay(&offline, Duration::ZERO, behalf).await.err(),
             agents.rack_withdraw(&offline, 1, behalf).await.err(),
-            agents.allow_list(&offline, &[], behalf).await.err(),
+            agents.allow_list(&offline, &[], Some(behalf)).await.err(),
             agents.leave(&offline, behalf).await.err(),
             agents.powercycle(&offline, behalf).await.err(),
             agents.exchange(&offline, exchange).await.err(),

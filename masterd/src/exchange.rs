@@ -1,12 +1,15 @@
 //! Takes what agents saw and commits it (DESIGN invariant 2: observations), and sees to it that
 //! agents serve the newest document of their rack, that none but the master's has its address, and
-//! that all have the files of who that is.
+//! that all have the files of who that is and the list of who may call them.
 //!
 //! This is a reconciler: it looks, and what is to be done to the cluster it submits as a job.
 
+mod callers;
 pub mod contact;
+pub(crate) mod keep;
 pub mod observe;
 mod push;
+pub mod told;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
@@ -15,6 +18,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use model::node::{Node, NodeRole};
+use model::ssconf::Ssconf;
 use model::{MacAddress, NodeName, Serial, Timestamp};
 use rpc::calls::{Exchange, Exchanged};
 use tokio::sync::watch;
@@ -23,8 +27,11 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::lu::World;
-use crate::{master_address, ssconf};
+use crate::master_address;
+use contact::Unreached;
+use keep::{Wanted, keep};
 use observe::Observed;
+use told::Callers;
 
 /// How long an agent holds an exchange that has nothing to tell.
 const WAIT_MS: u32 = 15_000;
@@ -36,13 +43,28 @@ const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// Racks of one agent whose refused events are logged: a log that names more helps nobody.
 const REFUSED_RACKS_MAX: usize = 64;
 
+/// What is kept at every agent.
+#[derive(Debug, Clone)]
+struct AllKept {
+    files: Wanted<Ssconf>,
+    callers: Wanted<Callers>,
+}
+
+/// Counts when an agent may not have what is kept there.
+#[derive(Debug)]
+struct Due {
+    files: watch::Sender<u64>,
+    callers: watch::Sender<u64>,
+}
+
 /// Runs exchanges with all agents until `stop`.
 pub async fn run(world: Arc<World>, stop: CancellationToken) {
     let mut changes = world.published.subscribe();
     let mut running: HashMap<NodeName, (Arc<Node>, CancellationToken)> = HashMap::new();
     let mut loops = JoinSet::new();
-    let files = ssconf::push::Wanted::new(&world);
-    loops.spawn(files.clone().follow(Arc::clone(&world), stop.clone()));
+    let kept = AllKept { files: Wanted::new(&world), callers: Wanted::new(&world) };
+    loops.spawn(kept.files.clone().follow(Arc::clone(&world), stop.clone()));
+    loops.spawn(kept.callers.clone().follow(Arc::clone(&world), stop.clone()));
     loop {
         let config = Arc::clone(&changes.borrow_and_update().config);
         running.retain(|name, (node, token)| {
@@ -60,7 +82,7 @@ pub async fn run(world: Arc<World>, stop: CancellationToken) {
             let token = stop.child_token();
             running.insert(name.clone(), (Arc::clone(node), token.clone()));
             let (world, node) = (Arc::clone(&world), Arc::clone(node));
-            loops.spawn(for_ever(world, node, files.clone(), token));
+            loops.spawn(for_ever(world, node, kept.clone(), token));
         }
         tokio::select! {
             () = stop.cancelled() => break,
@@ -96,29 +118,28 @@ struct Conversation {
 }
 
 /// One agent's exchange; a panic in it is a bug, and no reason never to ask the agent again.
-async fn for_ever(
-    world: Arc<World>,
-    node: Arc<Node>,
-    files: ssconf::push::Wanted,
-    stop: CancellationToken,
-) {
+async fn for_ever(world: Arc<World>, node: Arc<Node>, kept: AllKept, stop: CancellationToken) {
     while !stop.is_cancelled() {
-        let (counted, reached) = watch::channel(0);
-        let exchange = Box::pin(with_agent(&world, &node, counted, &stop));
-        let kept = Box::pin(ssconf::push::keep(&world, &node, &files, reached, &stop));
-        let both = async { tokio::join!(exchange, kept) };
-        if AssertUnwindSafe(both).catch_unwind().await.is_err() {
+        let ((files, files_due), (callers, callers_due)) = (watch::channel(0), watch::channel(0));
+        let (due, wanted) = (Due { files, callers }, &kept.callers);
+        let exchange = Box::pin(with_agent(&world, &node, wanted, due, &stop));
+        let files = Box::pin(keep(&world, &node, &kept.files, files_due, &stop));
+        let callers = Box::pin(keep(&world, &node, &kept.callers, callers_due, &stop));
+        let all = async { tokio::join!(exchange, files, callers) };
+        if AssertUnwindSafe(all).catch_unwind().await.is_err() {
             tracing::error!(node = %node.name, "the exchange with an agent panicked; it begins anew");
             tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
 }
 
-/// Counts in `reached` how often the agent was reached after it was not.
+/// Counts in `due` when the agent was reached after it was not, and when it told of another list of
+/// callers than the one `wanted`.
 async fn with_agent(
     world: &World,
     node: &Node,
-    reached: watch::Sender<u64>,
+    wanted: &Wanted<Callers>,
+    due: Due,
     stop: &CancellationToken,
 ) {
     let mut talk = Conversation::default();
@@ -139,21 +160,29 @@ async fn with_agent(
         };
         match answer {
             Ok(exchanged) => {
-                if talk.reached.replace(true) != Some(true) {
+                let was_away = talk.reached.replace(true) != Some(true);
+                let (told, wanted) = (exchanged.callers.as_deref(), wanted.newest());
+                if world.contacts.told.reported(&node.name, told, was_away, &wanted) {
+                    due.callers.send_modify(|count| *count += 1);
+                }
+                if was_away {
                     tracing::info!(node = %node.name, "agent is reached");
                     world.contacts.set(&node.name, now(world), None);
                     let dropped = Box::pin(master_address::drop_at(world, node));
                     if stop.run_until_cancelled(dropped).await.is_none() {
                         return;
                     }
-                    reached.send_modify(|count| *count += 1);
+                    due.files.send_modify(|count| *count += 1);
                 }
                 take(world, node, &mut talk, exchanged).await;
             }
             Err(error) => {
-                let why = stdx::daemon::chain(&error);
+                let why = Unreached {
+                    why: stdx::daemon::chain(&error),
+                    is_stranger: error.is_of_a_stranger(),
+                };
                 if talk.reached.replace(false) != Some(false) {
-                    tracing::warn!(node = %node.name, why, "agent is not reached");
+                    tracing::warn!(node = %node.name, why = why.why, "agent is not reached");
                 }
                 world.contacts.set(&node.name, now(world), Some(why));
                 tokio::select! {
@@ -171,7 +200,7 @@ fn now(world: &World) -> Timestamp {
 
 /// Commits what an agent saw, and only then lets it forget.
 async fn take(world: &World, node: &Node, talk: &mut Conversation, exchanged: Exchanged) {
-    let Exchanged { incarnation, events, racks, dropped } = exchanged;
+    let Exchanged { incarnation, events, racks, dropped, callers: _ } = exchanged;
     if talk.incarnation != Some(incarnation) {
         if talk.incarnation.is_some() {
             tracing::warn!(node = %node.name, "agent came back with another store");

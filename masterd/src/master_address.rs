@@ -7,6 +7,11 @@
 //! reached again (`drop_at`); a master that is cut off asks its own agent ([`drop_here`]); and a
 //! machine that was restarted has it no more. Whoever holds it cannot be asked by the address itself:
 //! it may be the very node that does not answer, so that is no reason not to take it.
+//!
+//! Once it is here it is looked after for as long as the reign lasts ([`hold`]).
+
+mod hold;
+mod rule;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +24,9 @@ use rpc::RpcError;
 use rpc::wire::FailureKind;
 use stdx::daemon::chain;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+
+pub use hold::{Held, hold};
+pub(crate) use hold::{Look, look};
 
 use crate::agents::Behalf;
 use crate::config::Config;
@@ -28,8 +35,6 @@ use crate::lu::World;
 /// How long other nodes are waited for before the address is taken all the same: a failover takes a
 /// second, and its neighbours go to where it was announced last.
 const OTHERS_WAIT: Duration = Duration::from_millis(500);
-/// Pause after an attempt of [`hold`] that failed: its own agent is starting, as a rule.
-const HOLD_PAUSE: Duration = Duration::from_secs(2);
 
 /// An address that was not raised or dropped.
 #[derive(Debug, thiserror::Error)]
@@ -131,26 +136,6 @@ pub(crate) async fn raise_for(
         Err(error) => {
             let (node, error) = (me.name.clone(), Box::new(error));
             Err(AddressError::Raise { address, node, error })
-        }
-    }
-}
-
-/// Raises the address, and tries again until that was done or `stop` is canceled: the agent of this
-/// node may start later than the master. For a reign to begin with.
-pub async fn hold(world: Arc<World>, stop: CancellationToken) {
-    let mut told = false;
-    loop {
-        match stop.run_until_cancelled(Box::pin(raise(&world))).await {
-            None | Some(Ok(_)) => return,
-            Some(Err(error)) if !told => {
-                let pause_s = HOLD_PAUSE.as_secs();
-                tracing::error!(error = chain(&error), pause_s, "it is tried again");
-                told = true;
-            }
-            Some(Err(error)) => tracing::debug!(error = chain(&error), "still not raised"),
-        }
-        if stop.run_until_cancelled(tokio::time::sleep(HOLD_PAUSE)).await.is_none() {
-            return;
         }
     }
 }

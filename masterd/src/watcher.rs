@@ -14,6 +14,7 @@ use model::node::NodeRole;
 use model::opcode::{OpInput, ReasonEntry};
 use model::{Job, JobId, Timestamp};
 use parking_lot::RwLock;
+use rpc::calls::Caller;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -105,16 +106,21 @@ fn look(world: &World, at: u64, live: BTreeSet<Task>) -> Seen {
     let config = &snapshot.config;
     let contacts = world.contacts.all();
     let reached = world.contacts.reached();
+    let callers = Caller::digest(&node::callers(config));
     let agents = config.nodes.values().map(|node| {
         let contact = contacts.get(&node.name);
         let failure = contact.and_then(|c| Some((c.since, c.failure.clone()?)));
+        let is_reached = contact.is_some_and(|contact| contact.failure.is_none());
+        let other = world.contacts.told.lacks(&node.name, &callers);
         Agent {
             node: node.name.clone(),
             id: node.id,
             called: node.role != NodeRole::Offline,
             rack: node.rack,
             unreached: failure,
+            is_stranger: contact.is_some_and(|contact| contact.is_stranger),
             behind: contact.is_some_and(|contact| contact.behind),
+            other_callers: other.filter(|_| is_reached),
         }
     });
     let ended = world.published.jobs.tally().now().filter(|(status, _)| status.is_final());
@@ -125,6 +131,8 @@ fn look(world: &World, at: u64, live: BTreeSet<Task>) -> Seen {
         drained: world.published.is_drained(),
         pool: node::pool(config, &reached),
         agents: agents.collect(),
+        master: config.role.master.clone(),
+        address_missing: world.contacts.address.missing(),
         ended: ended.map(|(_, number)| number).sum(),
         live,
     }

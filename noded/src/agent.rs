@@ -9,10 +9,10 @@ use tokio::sync::{Notify, watch};
 use model::Timestamp;
 use model::layout::Layout;
 use rpc::calls::{
-    ALLOW_LIST_MAX, AddressChanged, AllowList, Exchange, Leave, MasterAddressDown, MasterAddressUp,
-    MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion, PowercycleScheduled, RackHeld,
-    RackPush, RackWithdraw, SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX,
-    TestDelay,
+    ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, Exchange, Leave, MasterAddressDown,
+    MasterAddressHere, MasterAddressUp, MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion,
+    PowercycleScheduled, RackHeld, RackPush, RackWithdraw, SetAllowList, SsconfHeld, SsconfPush,
+    TEST_DELAY_SECONDS_MAX, TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
 use rpc::identity::NodeIdentity;
@@ -241,6 +241,12 @@ impl Agent {
         taken.map_err(|error| Failure::failed(chain(&error)))
     }
 
+    fn master_address_here(&self, call: &MasterAddressHere) -> Result<AddressHere, Failure> {
+        let found = stdx::aside(|| self.master_address.is_here(call));
+        let here = found.map_err(|error| Failure::failed(chain(&error)))?;
+        Ok(AddressHere { here })
+    }
+
     fn master_address_down(&self, call: &MasterAddressDown) -> Result<AddressChanged, Failure> {
         let given_up = stdx::aside(|| self.master_address.down(call));
         given_up.map_err(|error| Failure::failed(chain(&error)))
@@ -311,8 +317,8 @@ impl Agent {
             *newest == turn
         });
         let newest = self.exchanges.subscribe();
-        let (ledger, racks) = (&self.ledger, &self.racks);
-        let exchange = exchange::Turn { ledger, racks, turn, newest, interrupt };
+        let (ledger, racks, allowed) = (&self.ledger, &self.racks, &self.allowed);
+        let exchange = exchange::Turn { ledger, racks, allowed, turn, newest, interrupt };
         answer(call, |call| exchange.run(call)).await
     }
 }
@@ -347,6 +353,9 @@ impl Agent {
             Request::Exchange(call) => self.exchange(call, interrupt).await,
             Request::MasterAddressUp(call) => {
                 answer(call, |call| self.master_address_up(call)).await
+            }
+            Request::MasterAddressHere(call) => {
+                answer(call, async |call| self.master_address_here(&call)).await
             }
             Request::MasterAddressDown(call) => {
                 answer(call, async |call| self.master_address_down(&call)).await

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rpc::calls::{AddressChanged, MasterAddressDown, MasterAddressUp};
+use rpc::calls::{AddressChanged, MasterAddressDown, MasterAddressHere, MasterAddressUp};
 use stdx::Tasks;
 use stdx::net::announce::announcements;
 use stdx::net::{Addresses, Interface, LinkSocket, interfaces};
@@ -99,6 +99,21 @@ impl MasterAddress {
         }
         self.announce(*address, interface).await;
         Ok(AddressChanged { changed })
+    }
+
+    /// Whether the address is where it should be, and nowhere else. Not where its interface is gone
+    /// or off.
+    ///
+    /// # Errors
+    /// The addresses of the machine are not known.
+    pub fn is_here(&self, call: &MasterAddressHere) -> Result<bool, AddressError> {
+        let MasterAddressHere { address, prefix, netdev } = call;
+        let wanted = Wanted { address: *address, prefix: *prefix, netdev };
+        let _turn = self.turn.lock();
+        let all = interfaces().map_err(AddressError::List)?;
+        let mut kernel = Addresses::open().map_err(AddressError::List)?;
+        let held = kernel.list().map_err(AddressError::List)?;
+        Ok(wanted.up(&all, &held).is_ok_and(|steps| steps.is_empty()))
     }
 
     /// Gives the address up, if it is here.

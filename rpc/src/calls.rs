@@ -217,6 +217,8 @@ calls! {
         "allow_list" SetAllowList -> (), Fast, Changes, Fails, Shared;
         /// Take the master's address, and tell the link.
         "master_address_up" MasterAddressUp -> AddressChanged, Fast, Changes, Fails, Shared;
+        /// Whether the master's address is here; asked of the master's own agent.
+        "master_address_here" MasterAddressHere -> AddressHere, Fast, Reads, Fails, Shared;
         /// Give the master's address up, if it is here.
         "master_address_down" MasterAddressDown -> AddressChanged, Fast, Changes, Fails, Shared;
         /// Install the files of what this node's tools must know without a master, if they are newer.

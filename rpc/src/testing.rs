@@ -126,11 +126,15 @@ impl Agent for MemoryAgent {
                     events: Vec::new(),
                     racks: Vec::new(),
                     dropped: 0,
+                    callers: None,
                 };
                 answer(call, |_| std::future::ready(Ok(exchanged))).await
             }
             Request::Verify(call) => answer(call, async |_| refuse("cannot tell")).await,
             Request::MasterAddressUp(call) => answer(call, async |_| refuse("no interface")).await,
+            Request::MasterAddressHere(call) => {
+                answer(call, async |_| refuse("no interface")).await
+            }
             Request::MasterAddressDown(call) => {
                 answer(call, async |_| refuse("no interface")).await
             }

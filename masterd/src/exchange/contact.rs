@@ -5,6 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use model::{NodeName, Timestamp};
 use parking_lot::RwLock;
 
+use super::told::Told;
+use crate::master_address::Held;
+
 /// How one agent was found at the last attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contact {
@@ -12,31 +15,47 @@ pub struct Contact {
     pub since: Timestamp,
     /// Why the agent is not reached; none if it is.
     pub failure: Option<String>,
+    /// Whether it is not reached because its list of callers lacks this master.
+    pub is_stranger: bool,
     /// Whether it did not hold the document of its rack when it last answered.
     pub behind: bool,
 }
 
-/// Every agent that an exchange was tried with.
+/// Why an agent is not reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unreached {
+    pub(super) why: String,
+    /// Its list of callers lacks this master.
+    pub(super) is_stranger: bool,
+}
+
+/// Every agent that an exchange was tried with, and what is known of what they hold.
 #[derive(Debug, Default)]
-pub struct Contacts(RwLock<HashMap<NodeName, Contact>>);
+pub struct Contacts {
+    agents: RwLock<HashMap<NodeName, Contact>>,
+    /// Their lists of who may call them.
+    pub told: Told,
+    /// The address that moves with the master.
+    pub address: Held,
+}
 
 impl Contacts {
     /// The last attempt's outcome, if there was one.
     #[must_use]
     pub fn get(&self, node: &NodeName) -> Option<Contact> {
-        self.0.read().get(node).cloned()
+        self.agents.read().get(node).cloned()
     }
 
     /// All of them.
     #[must_use]
     pub fn all(&self) -> HashMap<NodeName, Contact> {
-        self.0.read().clone()
+        self.agents.read().clone()
     }
 
     /// The nodes whose agents were reached at the last attempt.
     #[must_use]
     pub fn reached(&self) -> BTreeSet<NodeName> {
-        let contacts = self.0.read();
+        let contacts = self.agents.read();
         let reached = contacts.iter().filter(|(_, contact)| contact.failure.is_none());
         reached.map(|(name, _)| name.clone()).collect()
     }
@@ -44,31 +63,34 @@ impl Contacts {
     /// How many agents were reached at the last attempt, and how many were not.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
-        let contacts = self.0.read();
+        let contacts = self.agents.read();
         let reached = contacts.values().filter(|contact| contact.failure.is_none()).count();
         (reached, contacts.len() - reached)
     }
 
     /// Notes the outcome of an attempt: the newest reason counts, and the time when it began to be
     /// so.
-    pub(super) fn set(&self, node: &NodeName, now: Timestamp, failure: Option<String>) {
-        let mut contacts = self.0.write();
+    pub(super) fn set(&self, node: &NodeName, now: Timestamp, failure: Option<Unreached>) {
+        let mut contacts = self.agents.write();
         let known = contacts.get(node);
         let before = known.filter(|c| c.failure.is_some() == failure.is_some());
         let since = before.map_or(now, |before| before.since);
         let behind = known.is_some_and(|contact| contact.behind);
-        contacts.insert(node.clone(), Contact { since, failure, behind });
+        let is_stranger = failure.as_ref().is_some_and(|failure| failure.is_stranger);
+        let failure = failure.map(|failure| failure.why);
+        contacts.insert(node.clone(), Contact { since, failure, is_stranger, behind });
     }
 
     /// Notes whether an agent that answered holds the document of its rack.
     pub(super) fn set_behind(&self, node: &NodeName, behind: bool) {
-        if let Some(contact) = self.0.write().get_mut(node) {
+        if let Some(contact) = self.agents.write().get_mut(node) {
             contact.behind = behind;
         }
     }
 
     pub(super) fn forget(&self, node: &NodeName) {
-        self.0.write().remove(node);
+        self.told.forget(node);
+        self.agents.write().remove(node);
     }
 }
 
@@ -82,14 +104,17 @@ mod tests {
         let node: NodeName = "n1".parse().unwrap();
         let at = Timestamp::from_micros;
         let found = |since, failure: Option<&str>| {
-            Some(Contact { since: at(since), failure: failure.map(str::to_owned), behind: true })
+            let (failure, is_stranger) = (failure.map(str::to_owned), failure == Some("refused"));
+            Some(Contact { since: at(since), failure, is_stranger, behind: true })
         };
+        let unreached =
+            |why: &str| Some(Unreached { why: why.to_owned(), is_stranger: why == "refused" });
         assert_eq!(contacts.get(&node), None);
         contacts.set_behind(&node, true);
         contacts.set(&node, at(1), None);
         contacts.set_behind(&node, true);
-        contacts.set(&node, at(2), Some("stopping".to_owned()));
-        contacts.set(&node, at(3), Some("refused".to_owned()));
+        contacts.set(&node, at(2), unreached("stopping"));
+        contacts.set(&node, at(3), unreached("refused"));
         assert_eq!(contacts.get(&node), found(2, Some("refused")));
         contacts.set(&node, at(4), None);
         assert_eq!(contacts.get(&node), found(4, None));

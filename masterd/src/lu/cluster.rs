@@ -1,9 +1,11 @@
 //! Opcodes on the cluster itself.
 
-use model::Exception;
+use std::collections::BTreeSet;
+
 use model::cluster::Cluster;
 use model::error::ErrorCode;
 use model::opcode::{ClusterPostInit, ClusterQuery, ClusterRedistConf, ClusterSetParams};
+use model::{Exception, NodeName};
 use serde_json::Value;
 
 use super::{Context, Failure, LogicalUnit, Wanted, master_ip};
@@ -132,11 +134,22 @@ impl LogicalUnit for ClusterRedistConf {
         context.safe_point()
     }
 
-    /// An agent that is not reached is told of in the log, and gets what it should hold when it is
-    /// back.
+    /// An agent that does not take all of it is told of in the log, and gets what it should hold when
+    /// it is back; the job fails then.
     async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
-        super::node::tell_callers(context, None).await?;
-        ssconf::push::push_all(context).await?;
-        super::rack::push_all(context).await
+        let mut without: BTreeSet<NodeName> = BTreeSet::new();
+        without.extend(super::node::tell_callers_again(context).await?);
+        without.extend(ssconf::push::push_all(context).await?);
+        without.extend(super::rack::push_all(context).await?);
+        if without.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = without.iter().map(NodeName::as_str).collect();
+        let text = format!(
+            "agents that are not marked offline did not take all that they should hold: {}; the log \
+             above says why, and what else there was is done",
+            names.join(", ")
+        );
+        Err(Exception::exec(text).into())
     }
 }

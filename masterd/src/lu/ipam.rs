@@ -34,7 +34,7 @@ impl LogicalUnit for IpamSet {
                 Ok(vec![ConfigChange::Ipam(rules)])
             })
             .await?;
-        rack::push_all(context).await
+        rack::push_all(context).await.map(drop)
     }
 }
 

@@ -57,7 +57,14 @@ impl LogicalUnit for ClusterDeactivateMasterIp {
     }
 
     async fn exec(self, plan: MasterAddress, context: &mut Context) -> Result<(), Failure> {
-        lower(context, plan).await.map_err(|why| Exception::exec(why).into())
+        let world = Arc::clone(context.world());
+        let held = &world.contacts.address;
+        // Or it would be taken again at once.
+        held.set_released(true);
+        lower(context, plan).await.map_err(|why| {
+            held.set_released(false);
+            Exception::exec(why).into()
+        })
     }
 }
 
@@ -65,7 +72,11 @@ impl LogicalUnit for ClusterDeactivateMasterIp {
 async fn raise(context: &mut Context) -> Result<(), String> {
     let behalf = Some((context.job(), context.op()));
     context.agents().await.map_err(|_ending| "the master is ending".to_owned())?;
-    let raised = raise_for(context.world(), behalf).await.map_err(|error| chain(&error))?;
+    let world = Arc::clone(context.world());
+    let turn = world.contacts.address.turn().await;
+    world.contacts.address.set_released(false);
+    let raised = raise_for(&world, behalf).await.map_err(|error| chain(&error))?;
+    drop(turn);
     let Raised { here, had_it, not_asked } = raised;
     for node in had_it {
         context.say(format!("{node} had the master's address and gave it up")).await;
@@ -89,6 +100,7 @@ async fn lower(context: &mut Context, address: MasterAddress) -> Result<(), Stri
     let config = context.committed().config;
     let told = address.to_string();
     let me = master(&config).map_err(|error| chain(&error))?;
+    let _turn = world.contacts.address.turn().await;
     match drop_for(&world, me, address, behalf).await {
         Ok(true) => Ok(()),
         Ok(false) => {

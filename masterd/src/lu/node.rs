@@ -17,6 +17,7 @@ use rpc::calls::Caller;
 
 use super::{Context, Failure};
 use crate::config::Config;
+use crate::exchange::told;
 use crate::role::pool::{Pool, PoolNode};
 
 /// Whether a node may call agents: it is a candidate.
@@ -67,23 +68,38 @@ pub(crate) fn pool(config: &Config, reached: &BTreeSet<NodeName>) -> Pool {
     Pool { nodes: config.nodes.values().map(node).collect(), master, size: pool_size(config) }
 }
 
-/// Tells every node that is not offline who may call it; not `knows`, which was told already. Gives
-/// those that could not be told.
+/// Tells every node that is not offline who may call it, unless it is known to know; not `knows`,
+/// which was told already. Gives those that could not be told.
 pub(super) async fn tell_callers(
     context: &mut Context,
     knows: Option<&NodeName>,
 ) -> Result<Vec<NodeName>, Failure> {
-    let config = context.config();
-    let callers = callers(&config);
-    let (job, op) = (context.job(), context.op());
+    tell(context, knows, false).await
+}
+
+/// The same, for those that are known to know, too.
+pub(super) async fn tell_callers_again(context: &mut Context) -> Result<Vec<NodeName>, Failure> {
+    tell(context, None, true).await
+}
+
+async fn tell(
+    context: &mut Context,
+    knows: Option<&NodeName>,
+    anyway: bool,
+) -> Result<Vec<NodeName>, Failure> {
+    let (config, behalf) = (context.config(), (context.job(), context.op()));
     let to_tell = |node: &&Arc<Node>| node.role != NodeRole::Offline && Some(&node.name) != knows;
     let mut untold = Vec::new();
     for node in config.nodes.values().filter(to_tell) {
-        let agents = context.agents().await?;
-        if let Err(error) = agents.allow_list(node, &callers, (job, op)).await {
-            let why = stdx::daemon::chain(&error);
+        // "Running" must be durable before the first call.
+        context.agents().await?;
+        if let Err(why) = told::tell(context.world(), node, Some(behalf), anyway).await {
             let name = &node.name;
-            context.say(format!("{name} was not told who may call it: {why}")).await;
+            let text = format!(
+                "{name} was not told who may call it: {why}; it is told as soon as it is reached, \
+                 and until then obeys no candidate that is new, should that become the master"
+            );
+            context.say(text).await;
             untold.push(name.clone());
         }
     }

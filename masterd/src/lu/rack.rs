@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::Exception;
 use model::node::{Node, NodeRole};
 use model::opcode::RackPush;
 use model::rack::{BootChoice, DocumentVersion, LEASE_SECONDS, RackDocument, RackMachine};
+use model::{Exception, NodeName};
 
 use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::Config;
@@ -48,6 +48,15 @@ pub(crate) fn compile(snapshot: &Snapshot, rack: u32) -> Result<Option<RackDocum
 /// # Errors
 /// Canceled, or the master is ending.
 pub(crate) async fn push(context: &mut Context, racks: &BTreeSet<u32>) -> Result<(), Failure> {
+    push_racks(context, racks).await.map(drop)
+}
+
+/// The same; gives the nodes whose agents did not take their document.
+async fn push_racks(
+    context: &mut Context,
+    racks: &BTreeSet<u32>,
+) -> Result<Vec<NodeName>, Failure> {
+    let mut without = Vec::new();
     for &rack in racks {
         let pushed = push_rack(context, rack).await?;
         if pushed.is_empty() && context.config().ipam.is_some() {
@@ -68,11 +77,12 @@ pub(crate) async fn push(context: &mut Context, racks: &BTreeSet<u32>) -> Result
                          when the agent is back"
                     );
                     context.say(text).await;
+                    without.push(node);
                 }
             }
         }
     }
-    Ok(())
+    Ok(without)
 }
 
 /// Tells in the job's log of a rack that has lost its last agent: its machines get no address and
@@ -92,20 +102,20 @@ pub(crate) async fn tell_if_unserved(context: &Context, rack: Option<u32>) {
         .await;
 }
 
-/// Sends every rack's document to its agents.
+/// Sends every rack's document to its agents; gives the nodes whose agents did not take it.
 ///
 /// # Errors
 /// As [`push`].
-pub(crate) async fn push_all(context: &mut Context) -> Result<(), Failure> {
+pub(crate) async fn push_all(context: &mut Context) -> Result<Vec<NodeName>, Failure> {
     let racks = served(&context.config());
-    push(context, &racks).await
+    push_racks(context, &racks).await
 }
 
 fn served(config: &Config) -> BTreeSet<u32> {
     config.nodes.values().filter_map(|node| node.rack).collect()
 }
 
-type Pushed = Vec<(String, Result<DocumentVersion, String>)>;
+type Pushed = Vec<(NodeName, Result<DocumentVersion, String>)>;
 
 async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> {
     let snapshot = context.committed();
@@ -116,7 +126,7 @@ async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> 
     let (job, op) = (context.job(), context.op());
     let mut pushed = Vec::with_capacity(nodes.len());
     for node in nodes {
-        let name = node.name.to_string();
+        let name = node.name.clone();
         context.safe_point()?;
         let agents = context.agents().await?;
         let result = match agents.rack_push(&node, &document, (job, op)).await {
@@ -162,7 +172,7 @@ impl LogicalUnit for RackPush {
         for rack in racks {
             for (node, result) in push_rack(context, rack).await? {
                 match result {
-                    Ok(_version) => done.push((rack, node)),
+                    Ok(_version) => done.push((rack, node.to_string())),
                     Err(why) => failed.push(format!("rack {rack}, {node}: {why}")),
                 }
             }

@@ -18,6 +18,7 @@ use serde_json::json;
 use super::{Context, Failure, LogicalUnit, Wanted, node, rack};
 use crate::config::Config;
 use crate::locks::{Level, LockName, Mode};
+use crate::master_address::{self, Look};
 use crate::verify::{self, Code, Finding};
 
 impl LogicalUnit for ClusterVerify {
@@ -143,9 +144,26 @@ impl LogicalUnit for ClusterVerifyGroup {
             let found = verify::node::check(&looked.expected, answer, looked.asked, simulate);
             passed &= tell(context, &found, &telling).await;
         }
+        let found = address(context).await?;
+        passed &= tell(context, found.as_slice(), &telling).await;
         other_notes(context, &nodes).await;
         Ok(passed)
     }
+}
+
+/// Whether the master's node lacks the master's address. That its agent does not answer was found
+/// before.
+async fn address(context: &mut Context) -> Result<Option<Finding>, Failure> {
+    context.agents().await?;
+    let looked = context.until_canceled(master_address::look(context.world())).await?;
+    let (address, is_released) = match looked {
+        Look::Missing(address) => (address, false),
+        Look::Released(address) => (address, true),
+        Look::None | Look::Here | Look::Unknown(_) => return Ok(None),
+    };
+    let config = context.committed().config;
+    let master = config.role.master.as_str();
+    Ok(Some(verify::node::address(master, &address.to_string(), is_released)))
 }
 
 /// One node, and what it said.

@@ -54,6 +54,8 @@ pub enum Kind {
     CandidateBehind,
     /// A candidate has no copy.
     CandidateMissing,
+    /// The master's node lacks the master's address.
+    MasterAddress,
     /// Too few candidates.
     Pool,
     /// Little room is left.
@@ -66,6 +68,8 @@ pub enum Kind {
     Certificate,
     /// An agent does not answer.
     Agent,
+    /// An agent has another list of who may call it.
+    Callers,
     /// An agent does not serve its rack's newest document.
     Document,
     /// No new jobs are taken.
@@ -76,7 +80,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::MajorityLost,
         Self::NotConfirmed,
         Self::LeaderSilent,
@@ -88,12 +92,14 @@ impl Kind {
         Self::CandidateUnreachable,
         Self::CandidateBehind,
         Self::CandidateMissing,
+        Self::MasterAddress,
         Self::Pool,
         Self::DiskLow,
         Self::Journal,
         Self::Files,
         Self::Certificate,
         Self::Agent,
+        Self::Callers,
         Self::Document,
         Self::Drained,
         Self::WatcherPaused,
@@ -114,12 +120,14 @@ impl Kind {
             Self::CandidateUnreachable => "candidate-unreachable",
             Self::CandidateBehind => "candidate-behind",
             Self::CandidateMissing => "candidate-missing",
+            Self::MasterAddress => "master-address",
             Self::Pool => "pool",
             Self::DiskLow => "disk-low",
             Self::Journal => "journal",
             Self::Files => "files",
             Self::Certificate => "certificate",
             Self::Agent => "agent",
+            Self::Callers => "callers",
             Self::Document => "document",
             Self::Drained => "drained",
             Self::WatcherPaused => "watcher-paused",
@@ -312,6 +320,8 @@ fn of_watcher(raised: &Alarm) -> Found {
         Subject::Pool => Kind::Pool,
         Subject::Agent(_) => Kind::Agent,
         Subject::Document(_) => Kind::Document,
+        Subject::Callers(_) => Kind::Callers,
+        Subject::MasterAddress => Kind::MasterAddress,
     };
     let Alarm { what, since, text, todo } = raised;
     alarm(kind, what.to_string(), Some(*since), text, todo)

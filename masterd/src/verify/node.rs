@@ -94,6 +94,24 @@ pub fn check(
     findings
 }
 
+/// What is wrong with the master's address (`address`), which its node lacks: an operator took it off,
+/// or it should be there.
+#[must_use]
+pub fn address(master: &str, address: &str, is_released: bool) -> Finding {
+    if is_released {
+        let text = format!(
+            "the master's address {address} was taken off by `gnt cluster deactivate-master-ip`; `gnt \
+             cluster activate-master-ip` takes it again"
+        );
+        return Finding::warning(Code::Address, master, text);
+    }
+    let text = format!(
+        "it lacks the master's address {address}, though it is the master; it is taken again by itself, \
+         and `gnt cluster activate-master-ip` says what keeps it from that"
+    );
+    Finding::error(Code::Address, master, text)
+}
+
 fn software(expected: &Expected, held: &NodeHeld) -> Option<Finding> {
     let (ours, theirs) = (&expected.software, &held.version.software);
     (ours != theirs).then(|| {
@@ -124,7 +142,8 @@ fn callers(expected: &Expected, held: &NodeHeld) -> Vec<Finding> {
         findings.push(Finding::error(
             Code::Setup,
             &expected.name,
-            "it has another list of candidates that may call it; `gnt cluster redist-conf` sends it",
+            "it has another list of candidates that may call it; the master sends it by itself, and \
+             `gnt cluster redist-conf` says why it is not taken",
         ));
     }
     if held.version.epoch > expected.epoch {
@@ -170,6 +189,7 @@ mod tests {
     use rpc::calls::{AllowList, NodeVersion, RackHeld};
     use rpc::wire::Versions;
 
+    use super::super::Severity;
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -256,6 +276,20 @@ mod tests {
         let (mut expected, held) = pair();
         expected.rack = None;
         assert!(check(&expected, Ok(&held), ASKED, false)[0].text.contains("not its own"));
+    }
+
+    #[test]
+    fn an_address_that_is_missing_is_an_error_unless_it_was_taken_off() {
+        for (is_released, severity, words) in
+            [(false, Severity::Error, "activate-master-ip"), (true, Severity::Warning, "taken off")]
+        {
+            let found = address("n1", "10.0.0.9/24 on eth0", is_released);
+            assert_eq!(
+                (found.code, found.severity, found.item.as_str()),
+                (Code::Address, severity, "n1")
+            );
+            assert!(found.text.contains(words) && found.text.contains("10.0.0.9"), "{found:?}");
+        }
     }
 
     #[test]

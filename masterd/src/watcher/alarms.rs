@@ -17,6 +17,13 @@ pub const POOL_DEADLINE: u64 = 60;
 /// worth a look.
 pub const UNREACHED_DEADLINE: u64 = 60;
 
+/// Seconds for which an agent that answers may have another list of callers: it is told at once, and
+/// a few times more within them.
+pub const CALLERS_DEADLINE: u64 = 60;
+/// Seconds for which the master's node may lack the master's address: time for some attempts to take
+/// it.
+pub const ADDRESS_DEADLINE: u64 = 30;
+
 /// What an alarm is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
@@ -26,11 +33,15 @@ pub enum Subject {
     Agent(NodeName),
     /// The rack document of a node's agent.
     Document(NodeName),
+    /// The list of those who may call a node's agent.
+    Callers(NodeName),
+    /// The address that moves with the master.
+    MasterAddress,
 }
 
 impl Subject {
     /// Every [`Subject::word`].
-    pub const WORDS: [&str; 3] = ["agent", "document", "pool"];
+    pub const WORDS: [&str; 5] = ["agent", "callers", "document", "master-address", "pool"];
 
     /// The word in the metrics.
     #[must_use]
@@ -39,6 +50,8 @@ impl Subject {
             Self::Pool => "pool",
             Self::Agent(_) => "agent",
             Self::Document(_) => "document",
+            Self::Callers(_) => "callers",
+            Self::MasterAddress => "master-address",
         }
     }
 
@@ -48,6 +61,8 @@ impl Subject {
             Self::Pool => POOL_DEADLINE,
             Self::Agent(_) => UNREACHED_DEADLINE,
             Self::Document(_) => BEHIND_DEADLINE + UNREACHED_DEADLINE,
+            Self::Callers(_) => CALLERS_DEADLINE,
+            Self::MasterAddress => ADDRESS_DEADLINE,
         }
     }
 }
@@ -58,6 +73,8 @@ impl fmt::Display for Subject {
             Self::Pool => write!(f, "master candidates"),
             Self::Agent(node) => write!(f, "agent of {node}"),
             Self::Document(node) => write!(f, "rack document of {node}"),
+            Self::Callers(node) => write!(f, "callers of {node}"),
+            Self::MasterAddress => write!(f, "master's address"),
         }
     }
 }
@@ -124,7 +141,7 @@ impl States {
 /// The states that should pass.
 fn found(seen: &Seen) -> Vec<Alarm> {
     let called = || seen.agents.iter().filter(|agent| agent.called);
-    let silent = called().filter_map(|agent| unreached(agent, agent.unreached.as_ref()?));
+    let silent = called().filter_map(|agent| unreached(seen, agent, agent.unreached.as_ref()?));
     let behind = called().filter(|agent| agent.behind && agent.unreached.is_none());
     let behind = behind.map(|agent| Alarm {
         what: Subject::Document(agent.node.clone()),
@@ -136,11 +153,27 @@ fn found(seen: &Seen) -> Vec<Alarm> {
             agent.node
         ),
     });
-    silent.chain(behind).chain(pool(seen)).collect()
+    let callers = called().filter_map(|agent| callers(seen, agent));
+    silent.chain(behind).chain(callers).chain(pool(seen)).chain(address(seen)).collect()
 }
 
-fn unreached(agent: &Agent, (since, why): &(Timestamp, String)) -> Option<Alarm> {
-    let node = &agent.node;
+fn unreached(seen: &Seen, agent: &Agent, (since, why): &(Timestamp, String)) -> Option<Alarm> {
+    let (node, master) = (&agent.node, &seen.master);
+    if agent.is_stranger {
+        return Some(Alarm {
+            what: Subject::Agent(node.clone()),
+            since: *since,
+            text: format!(
+                "its agent does not know {master} as a candidate, and obeys it in nothing: it was \
+                 away when {master} became one"
+            ),
+            todo: format!(
+                "`gnt cluster master-failover --to` a candidate that was one before {master}: as the \
+                 master it tells {node} by itself, and then the role may come back. Or `noded enroll` \
+                 on {node} and `gnt node add --readd {node}` here"
+            ),
+        });
+    }
     Some(Alarm {
         what: Subject::Agent(node.clone()),
         since: *since,
@@ -148,6 +181,38 @@ fn unreached(agent: &Agent, (since, why): &(Timestamp, String)) -> Option<Alarm>
         todo: format!(
             "start noded on {node}; if the machine is away for long, `gnt node modify --offline \
              yes {node}`"
+        ),
+    })
+}
+
+/// An agent that answers and has another list of who may call it.
+fn callers(seen: &Seen, agent: &Agent) -> Option<Alarm> {
+    let (node, why) = (&agent.node, agent.other_callers.as_ref()?);
+    Some(Alarm {
+        what: Subject::Callers(node.clone()),
+        since: seen.now,
+        text: format!(
+            "its agent has another list of the candidates that may call it, and did not take the \
+             master's: {why}"
+        ),
+        todo: format!(
+            "see the log of noded on {node}; `gnt cluster redist-conf` sends the list again, and fails \
+             with the reason. Until it has it, move the role to no candidate that is new"
+        ),
+    })
+}
+
+/// The master's address that its node lacks.
+fn address(seen: &Seen) -> Option<Alarm> {
+    let (since, why) = seen.address_missing.as_ref()?;
+    Some(Alarm {
+        what: Subject::MasterAddress,
+        since: *since,
+        text: format!("{} does not keep the master's address: {why}", seen.master),
+        todo: format!(
+            "see what removes addresses on {} (the configuration of its network), and what `gnt cluster \
+             activate-master-ip` says; `gnt cluster deactivate-master-ip` if it is to stay away",
+            seen.master
         ),
     })
 }

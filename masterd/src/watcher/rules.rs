@@ -109,8 +109,12 @@ pub struct Agent {
     pub rack: Option<u32>,
     /// Since when it does not answer, and why not.
     pub unreached: Option<(Timestamp, String)>,
+    /// Whether that is because its list of callers lacks this master.
+    pub is_stranger: bool,
     /// Whether it does not hold the document that it should.
     pub behind: bool,
+    /// Why it has another list of callers than the master's, if it answers and has another one.
+    pub other_callers: Option<String>,
 }
 
 /// All that the watcher looks at.
@@ -128,6 +132,10 @@ pub struct Seen {
     pub pool: Pool,
     /// The agents of all nodes.
     pub agents: Vec<Agent>,
+    /// The master's node.
+    pub master: NodeName,
+    /// Since when that has not had the master's address, and why not.
+    pub address_missing: Option<(Timestamp, String)>,
     /// Jobs that have ended and are not archived.
     pub ended: u64,
     /// What jobs of its own are to do that have not ended.

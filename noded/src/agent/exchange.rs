@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use rpc::calls::{EXCHANGE_EVENTS_MAX, EXCHANGE_WAIT_MS_MAX, Exchange, Exchanged};
+use rpc::calls::{Caller, EXCHANGE_EVENTS_MAX, EXCHANGE_WAIT_MS_MAX, Exchange, Exchanged};
 use rpc::fence::Interrupt;
+use rpc::tls::AllowedCallers;
 use rpc::{Failure, FailureKind};
 use stdx::daemon::chain;
 
@@ -17,6 +18,7 @@ use crate::rack::Racks;
 pub(super) struct Turn<'a> {
     pub(super) ledger: &'a Arc<Ledger>,
     pub(super) racks: &'a Arc<Racks>,
+    pub(super) allowed: &'a AllowedCallers,
     pub(super) turn: u64,
     pub(super) newest: watch::Receiver<u64>,
     pub(super) interrupt: Interrupt,
@@ -38,7 +40,9 @@ impl Turn<'_> {
         }
         self.wait(Duration::from_millis(u64::from(call.wait_ms))).await?;
         let (events, dropped) = self.ledger.pending(EXCHANGE_EVENTS_MAX);
-        Ok(Exchanged { incarnation: ours, events, racks: self.racks.held(), dropped })
+        let racks = self.racks.held();
+        let callers = Some(Caller::digest(&self.allowed.current().callers));
+        Ok(Exchanged { incarnation: ours, events, racks, dropped, callers })
     }
 
     /// Waits for an event, at most `limit`.

@@ -19,6 +19,25 @@ pub struct MasterAddressUp {
     pub netdev: String,
 }
 
+/// Parameters of `master_address_here`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MasterAddressHere {
+    /// The address that moves with the master.
+    pub address: IpAddr,
+    /// Leading bits that name its network: at most 32 or 128.
+    pub prefix: u8,
+    /// Interface that is to carry it.
+    pub netdev: String,
+}
+
+/// Whether an address is where it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressHere {
+    /// Whether it is on its interface with its prefix, and nowhere else.
+    pub here: bool,
+}
+
 /// Parameters of `master_address_down`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

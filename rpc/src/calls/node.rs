@@ -1,6 +1,7 @@
 //! Core: parameters and replies of the calls that an agent answers.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use model::enrol::Fingerprint;
@@ -179,6 +180,9 @@ pub struct Exchanged {
     pub racks: Vec<RackHeld>,
     /// Events that were given up because the outbox was full, since the store was made.
     pub dropped: u64,
+    /// Who may call it, by [`Caller::digest`]; null of an agent whose software does not tell.
+    #[serde(default)]
+    pub callers: Option<String>,
 }
 
 /// Those who may call: the candidates, any of which may be or become the master.
@@ -205,6 +209,16 @@ impl Caller {
     /// A node as a caller: twice while its certificate is renewed, since either may be shown.
     pub fn of(node: &Node) -> impl Iterator<Item = Self> {
         node.fingerprints().map(|fingerprint| Self { name: node.name.clone(), fingerprint })
+    }
+
+    /// What a list of callers says, in whatever order and of whatever epoch: SHA-256, in hex.
+    #[must_use]
+    pub fn digest(callers: &[Self]) -> String {
+        let mut all: Vec<_> =
+            callers.iter().map(|one| (one.name.as_str(), one.fingerprint)).collect();
+        all.sort_unstable();
+        let text = serde_json::to_vec(&all).expect("names and fingerprints are texts");
+        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -265,4 +279,32 @@ pub struct Powercycle {}
 pub struct PowercycleScheduled {
     /// In how many seconds.
     pub seconds: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_one_digest_in_whatever_order() {
+        let caller = |name: &str, byte| Caller {
+            name: name.parse().unwrap(),
+            fingerprint: Fingerprint::from_bytes([byte; 32]),
+        };
+        let digest = |callers: &[Caller]| Caller::digest(callers);
+        let (one, two) = (caller("n1", 1), caller("n2", 2));
+        let both = digest(&[one.clone(), two.clone()]);
+        assert_eq!(both, digest(&[two.clone(), one.clone()]));
+        for other in [vec![], vec![one.clone()], vec![one, caller("n2", 3)]] {
+            assert_ne!(both, digest(&other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn an_agent_that_does_not_tell_its_list_is_understood() {
+        let told = r#"{"incarnation": "00000000-0000-0000-0000-000000000001", "events": [],
+                       "racks": [], "dropped": 0}"#;
+        let exchanged: Exchanged = serde_json::from_str(told).unwrap();
+        assert_eq!(exchanged.callers, None);
+    }
 }

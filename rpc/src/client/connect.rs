@@ -14,6 +14,10 @@ use super::watched::{LastWord, Watched};
 use super::{Refusal, RpcError};
 use crate::secured::{Called, Dialer};
 
+/// What the alert means by which `tls::verify` refuses a certificate that is good, and of nobody who
+/// may call.
+pub(super) const NOT_LISTED: &str = "the node does not accept ours: its list of callers lacks it";
+
 /// Connects as `config` says and shakes hands, within `limit`.
 pub(crate) async fn connect(
     dialer: Dialer,
@@ -62,6 +66,9 @@ pub(crate) fn certificate_word(error: &io::Error) -> Option<CertificateWord> {
         rustls::Error::InvalidCertificate(
             rustls::CertificateError::ApplicationVerificationFailure,
         ) => "the node shows another certificate than the one that is known of it".to_owned(),
+        rustls::Error::AlertReceived(rustls::AlertDescription::AccessDenied) => {
+            NOT_LISTED.to_owned()
+        }
         rustls::Error::AlertReceived(alert) => {
             format!("the node does not accept ours (alert {alert:?})")
         }

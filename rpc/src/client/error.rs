@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::NodeName;
 use queue_format::Epoch;
 
+use super::connect::NOT_LISTED;
 use crate::wire::{FailureKind, Versions};
 
 /// A call without a reply.
@@ -166,6 +167,18 @@ pub enum Refusal {
 }
 
 impl RpcError {
+    /// Whether the node answers, and does not let this one call because its list lacks it.
+    #[must_use]
+    pub fn is_of_a_stranger(&self) -> bool {
+        match self {
+            Self::Refused { refusal: Refusal::Stranger { .. }, .. } => true,
+            Self::Refused { refusal: Refusal::Certificate { reason, .. }, .. } => {
+                reason == NOT_LISTED
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the node certainly did nothing, so that the call may be made again as it is.
     #[must_use]
     pub fn certainly_not_done(&self) -> bool {

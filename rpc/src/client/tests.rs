@@ -81,6 +81,12 @@ async fn a_new_list_holds_for_open_connections() {
     let refused =
         matches!(result, Err(RpcError::Refused { refusal: Refusal::Stranger { .. }, .. }));
     assert!(refused, "{result:?}");
+    // Who comes after it hears the same in the handshake, and takes it for no wrong certificate.
+    let again = version_of(&pair, &pair.client()).await;
+    let error = again.unwrap_err();
+    assert!(error.is_of_a_stranger() && certificate_refused(&Err(error)));
+    pair.allowed.replace(allow(&[&pair.master]));
+    version_of(&pair, &pair.client()).await.unwrap();
 }
 
 #[tokio::test]

@@ -116,6 +116,12 @@ impl Lan {
         let mut all = links.flat_map(|link| link["addr_info"].as_array().into_iter().flatten());
         all.any(|one: &Value| one["local"] == MASTER_ADDRESS.to_string())
     }
+
+    /// Removes the master's address from a node, as a daemon that does not know it would.
+    pub fn remove_master_address(&self, node: usize) {
+        let line = format!("address del {MASTER_ADDRESS}/{PREFIX} dev {INTERFACE}");
+        ip(&format!("-n {} {line}", namespace(node)));
+    }
 }
 
 fn try_ip(line: &str) -> Ended {

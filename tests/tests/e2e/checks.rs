@@ -37,7 +37,13 @@ fn configuration_is_sent_to_every_agent_that_is_there() {
     let _done = cluster.gnt("cluster redist-conf").ok();
     cluster.kill_agent(&cluster.host("n1"));
     let id = cluster.submit("cluster redist-conf");
-    cluster.wait_for_status(id, "success");
+    cluster.wait_for_status(id, "error");
     let log = cluster.job(id, "oplog").to_string();
     assert!(log.contains("was not told who may call it"), "{log}");
+    let why = cluster.job(id, "opresult").to_string();
+    assert!(why.contains("did not take all that they should hold: n1.example"), "{why}");
+    // Nobody expects anything of a node that is offline, and every one that is there has it all.
+    cluster.start_agent(&cluster.master);
+    cluster.wait_for_facts(MASTER);
+    let _done = cluster.gnt("cluster redist-conf").ok();
 }

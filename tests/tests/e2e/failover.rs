@@ -5,9 +5,10 @@
 //! by itself; [`paused`] about one that does not know that it ended;
 //! [`overridden`] about one that goes on without the others; [`two`] about two nodes, [`witness`] about
 //! a third one that only votes; [`renewed`] about certificates, [`removed`] about nodes that go;
-//! [`pool`] about who is a candidate, and who is not.
+//! [`pool`] about who is a candidate, and who is not, [`callers`] about agents that know others.
 
 mod automatic;
+mod callers;
 mod damaged;
 mod follow;
 mod killed;

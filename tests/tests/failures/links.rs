@@ -1,4 +1,4 @@
-//! Links that are cut.
+//! Links that are cut, and an address that somebody removes.
 
 use tests::candidates::LONG;
 use tests::run::{pass, wait_for};
@@ -70,5 +70,32 @@ fn links_that_carry_one_way_only_lose_nothing() {
                 }
             }
         }
+    });
+}
+
+#[test]
+fn the_masters_address_comes_back_where_somebody_removes_it() {
+    sealed::test("links::the_masters_address_comes_back_where_somebody_removes_it", || {
+        let mut scene = begin();
+        let has = |scene: &Scene, node| scene.yard.lan.has_master_address(node);
+        for _again in 0..2 {
+            scene.yard.lan.remove_master_address(0);
+            assert!(!has(&scene, 0));
+            wait_for("the address to be taken again", LONG, || has(&scene, 0).then_some(()));
+        }
+        well_again(&mut scene);
+        // What an operator takes off stays off, and is told.
+        let _off = scene.yard.gnt(0, "cluster deactivate-master-ip --yes").ok();
+        pass(LONG_ENOUGH);
+        assert!(!has(&scene, 0));
+        let found = scene.yard.gnt(0, "cluster verify");
+        assert!(found.ok().contains("was taken off by"), "{found:#?}");
+        let _on = scene.yard.gnt(0, "cluster activate-master-ip").ok();
+        assert!(has(&scene, 0));
+        // Until the role moves.
+        let _off = scene.yard.gnt(0, "cluster deactivate-master-ip --yes").ok();
+        scene.fail_over(1).unwrap();
+        well(&mut scene);
+        assert!(has(&scene, 1));
     });
 }

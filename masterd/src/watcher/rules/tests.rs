@@ -3,7 +3,9 @@
 use model::node::NodeRole;
 use proptest::prelude::*;
 
-use super::super::alarms::{Alarm, POOL_DEADLINE, Subject, UNREACHED_DEADLINE};
+use super::super::alarms::{
+    ADDRESS_DEADLINE, Alarm, CALLERS_DEADLINE, POOL_DEADLINE, Subject, UNREACHED_DEADLINE,
+};
 use super::*;
 use crate::role::pool::PoolNode;
 use crate::testing::NOW;
@@ -30,7 +32,9 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         called: *role != NodeRole::Offline,
         rack: Some(u32::try_from(id).unwrap()),
         unreached: None,
+        is_stranger: false,
         behind: false,
+        other_callers: None,
     };
     Seen {
         now: NOW,
@@ -39,6 +43,8 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         drained: false,
         pool: Pool { nodes: ids().map(node).collect(), master: 1, size },
         agents: ids().map(agent).collect(),
+        master: name(1),
+        address_missing: None,
         ended: 0,
         live: BTreeSet::new(),
     }
@@ -189,6 +195,59 @@ fn a_pool_that_nobody_can_refill_is_an_alarm() {
     look.agents[1].called = false;
     look.pool.nodes[1].role = Offline;
     assert_eq!(watch.round(&later(&look, POOL_DEADLINE + 5)).cleared.len(), 2);
+}
+
+#[test]
+fn what_agents_and_the_masters_node_lack_is_an_alarm_after_a_while() {
+    type Lack = fn(&mut Seen);
+    let cases: [(Lack, Subject, u64, &[&str]); 2] = [
+        (
+            |seen| seen.agents[1].other_callers = Some("its disk is full".to_owned()),
+            Subject::Callers(name(2)),
+            CALLERS_DEADLINE,
+            &["its disk is full", "redist-conf", "noded on n2.example"],
+        ),
+        (
+            |seen| seen.address_missing = Some((NOW, "no interface `eth9`".to_owned())),
+            Subject::MasterAddress,
+            ADDRESS_DEADLINE,
+            &["no interface `eth9`", "activate-master-ip", "n1.example"],
+        ),
+    ];
+    for (lack, subject, deadline, words) in cases {
+        let mut watch = Watch::default();
+        let well = seen(&[Candidate, Candidate], 2);
+        let mut look = well.clone();
+        lack(&mut look);
+        assert_eq!(watch.round(&look), Round::default());
+        assert_eq!(watch.round(&later(&look, deadline - 5)), Round::default());
+        let round = watch.round(&later(&look, deadline));
+        let [alarm] = &round.raised[..] else { panic!("{round:?}") };
+        assert_eq!(alarm.what, subject);
+        let told = format!("{} {}", alarm.text, alarm.todo);
+        assert!(words.iter().all(|word| told.contains(word)), "{told}");
+        assert_eq!(watch.round(&later(&well, deadline + 5)).cleared.len(), 1);
+    }
+    // Who does not answer is an alarm for that, and an offline node for nothing.
+    let mut look = seen(&[Candidate, Offline], 1);
+    look.agents[1].other_callers = Some("x".to_owned());
+    let mut watch = Watch::default();
+    for at in [0, CALLERS_DEADLINE] {
+        assert_eq!(watch.round(&later(&look, at)).raised, []);
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_know_the_master_has_a_remedy_of_its_own() {
+    let mut watch = Watch::default();
+    let mut look = seen(&[Candidate, Candidate, Candidate], 3);
+    silence(&mut look, 2);
+    look.agents[1].is_stranger = true;
+    let _begun = watch.round(&look);
+    let round = watch.round(&later(&look, UNREACHED_DEADLINE));
+    let [Alarm { text, todo, .. }] = &round.raised[..] else { panic!("{round:?}") };
+    assert!(text.contains("does not know n1.example as a candidate"), "{text}");
+    assert!(todo.contains("master-failover --to") && todo.contains("--readd n2.example"), "{todo}");
 }
 
 #[test]
