@@ -76,7 +76,7 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
         answered: rows.iter().filter(|row| row.counts_as_voter).count(),
         of: heard.iter().filter(has_vote).count(),
     };
-    let mut reasons = about_taker(question, &facts);
+    let mut reasons = about_taker(question, &facts, voters.of);
     reasons.extend(majorities(question, heard, nodes, voters));
     reasons.extend(match question.attempt {
         Attempt::Start => about_start(question, &facts, heard, nodes.of),
@@ -117,7 +117,7 @@ fn row(question: &Question, facts: &Facts<'_>, heard: &Heard<'_>) -> Row {
 }
 
 /// What is wrong with the taker itself.
-fn about_taker(question: &Question, facts: &Facts<'_>) -> Vec<Reason> {
+fn about_taker(question: &Question, facts: &Facts<'_>, voters: usize) -> Vec<Reason> {
     let taker = question.taker.clone();
     let Some(heard) = facts.taker else { return vec![Reason::NotConfigured { taker }] };
     if heard.ignored {
@@ -131,6 +131,10 @@ fn about_taker(question: &Question, facts: &Facts<'_>) -> Vec<Reason> {
         (Some(member), _) if member.witness => vec![Reason::Witness { taker }],
         (Some(_), Some(store)) if store.says.leads => vec![Reason::AlreadyMaster { taker }],
         (Some(_), Some(store)) if store.says.disk_full => vec![Reason::DiskFull { node: taker }],
+        // Who votes alone gives the other one a vote with the role.
+        (Some(member), Some(_)) if !member.seat.votes() && voters > 1 => {
+            vec![Reason::NoVote { taker }]
+        }
         (Some(_), Some(_)) => Vec::new(),
         // Without a store that is believed, its reason says why; `masterd` that was not asked is no
         // candidate's.

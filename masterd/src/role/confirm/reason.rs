@@ -157,6 +157,12 @@ pub enum Reason {
         /// The taker.
         taker: NodeName,
     },
+    /// Others vote, and the taker does not yet.
+    #[error("{taker} does not vote: it became a candidate a moment ago")]
+    NoVote {
+        /// The taker.
+        taker: NodeName,
+    },
     /// The taker is marked offline.
     #[error("{taker} is marked offline")]
     TakerOffline {
@@ -278,8 +284,9 @@ impl Reason {
     fn fixed_remedy(&self) -> &'static str {
         match self {
             Self::NoAnswer { .. } => {
-                "read its log: it must run the same version or the one before, and have this node \
-                 on its list of callers"
+                "if its list of callers lacks this node, it was away when this node became a \
+                 candidate: have an older candidate take the role, which tells it by itself; else \
+                 read its log: it must run the same version or the one before"
             }
             Self::AnotherCluster { .. } => "correct its address, or remove it and add it again",
             Self::Nonsense { .. } => {
@@ -302,6 +309,9 @@ impl Reason {
                  master"
             }
             Self::TakerOffline { .. } => "take another candidate",
+            Self::NoVote { .. } => {
+                "wait until `gnt cluster status` calls it a voter, or take another candidate"
+            }
             Self::TooFewNodes { .. } => {
                 "start more nodes; --ignore-node names those that are gone, --candidates-only asks for \
                  voters alone"
@@ -352,6 +362,7 @@ impl Reason {
                 node != taker || !matches!(memory, Memory::NoStore | Memory::Damaged { .. })
             }
             Self::Ignored { .. }
+            | Self::NoVote { .. }
             | Self::Newer { .. }
             | Self::ObeysHigher { .. }
             | Self::KnowsAnother { .. }

@@ -421,6 +421,8 @@ fn the_taker_must_be_able_to() {
     assert!(on_taker(|n| n.store = None).starts_with("refuse: n2 is no master candidate"));
     assert!(decide(Attempt::Failover, 4, |_| ()).starts_with("refuse: n4 is no master candidate"));
     assert!(decide(Attempt::Failover, 9, |_| ()).starts_with("refuse: n9 is not a node"));
+    let told = on_taker(|n| n.member.as_mut().unwrap().seat = Seat::Learner);
+    assert_eq!(told, "refuse: n2 does not vote: it became a candidate a moment ago");
     // Its own agent need not run.
     assert_eq!(on_taker(|n| n.agent = Err(silence())), "go");
 }
