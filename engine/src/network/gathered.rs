@@ -1,4 +1,4 @@
-//! Core: the word that something is committed goes with the next entries.
+//! The word that something is committed goes with the next entries. Serves replication, below `network`.
 
 use std::time::Duration;
 
