@@ -242,6 +242,7 @@ impl Service for Door {
         };
         let voice = self.voice.read().clone();
         match voice {
+            Voice::Master { over, .. } if over.is_cancelled() => whereabouts::ceasing(&self.me),
             Voice::Master { service, over, world } => {
                 let majority = world.commits.majority();
                 if !majority.contact().takes_changes() && request.class() == Class::Change {

@@ -117,6 +117,15 @@ pub(super) fn lost(me: &NodeName) -> Answer {
     Answer::not_master(&Exception::new(ExceptionKind::GenericError, text), &about)
 }
 
+/// What clients are told whose request comes when the reign of `me` is over already.
+pub(super) fn ceasing(me: &NodeName) -> Answer {
+    let text = format!(
+        "{me} ceases to be the master: nothing was done; try again, here or on the next master"
+    );
+    let about = NotMaster { outcome: Outcome::Again, master: None, address: None };
+    Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
+}
+
 /// What clients are told on a node without a store. Reads files.
 pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
     let allowed = rpc::identity::load_membership(layout).map(|membership| membership.allow);
