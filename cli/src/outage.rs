@@ -13,9 +13,11 @@ pub(crate) const AWAY_SECONDS: u16 = 30;
 /// Pause before each attempt to reach the master again: short for who waits, and no load for the
 /// machine, however many wait.
 pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
-/// How often one submission is sent in all, as often as Ganeti's clients send it: should the
-/// request be what ends the master, it shall not do so for a minute.
-pub(crate) const SENDINGS_MAX: u32 = 15;
+/// Pauses before a submission is sent again that a master may have had, in milliseconds. With the
+/// first one it is sent as often as Ganeti's clients send it, since the request may be what ends the
+/// master; the pauses grow, so that this is not over before [`OUTAGE_MAX`] is.
+const RESEND_PAUSES: [u64; 14] =
+    [500, 500, 1_000, 1_000, 2_000, 2_000, 3_000, 4_000, 5_000, 7_000, 8_000, 8_000, 9_000, 9_000];
 
 /// A time without a master, if there is one.
 #[derive(Debug, Default)]
@@ -61,27 +63,40 @@ pub(crate) fn reason(error: &ClientError) -> String {
 #[derive(Debug)]
 pub(crate) struct Sending {
     outage: Outage,
-    sent: u32,
+    /// How often a master may have had it.
+    sent: usize,
+    pause: Duration,
 }
 
 impl Sending {
     /// It was sent once.
     pub(crate) fn new() -> Self {
-        Self { outage: Outage::default(), sent: 1 }
+        Self { outage: Outage::default(), sent: 1, pause: OUTAGE_PAUSE }
     }
 
     /// Takes a failure to send it or to get an answer, at the time `now` since any fixed moment. A
     /// master that has it and is silent is not asked again: the repeat would wait just as long.
     pub(crate) fn failed(&mut self, error: &ClientError, now: Duration) -> Loss {
-        let silent = matches!(error, ClientError::TimedOut { .. });
-        if matches!(error, ClientError::Failure(_)) && error.certainly_not_done() {
-            // No master had it.
-            self.sent = self.sent.saturating_sub(1);
-        }
-        if silent || self.sent >= SENDINGS_MAX {
+        if matches!(error, ClientError::TimedOut { .. }) {
             return Loss::Over;
         }
+        if error.certainly_not_done() {
+            if matches!(error, ClientError::Failure(_)) {
+                // No master had it.
+                self.sent = self.sent.saturating_sub(1);
+            }
+            self.pause = OUTAGE_PAUSE;
+        } else {
+            let before = RESEND_PAUSES.get(self.sent.saturating_sub(1));
+            let Some(pause) = before else { return Loss::Over };
+            self.pause = Duration::from_millis(*pause);
+        }
         self.outage.failed(error, now)
+    }
+
+    /// Time until it is sent again.
+    pub(crate) fn pause(&self) -> Duration {
+        self.pause
     }
 
     /// It is sent again.
@@ -121,14 +136,16 @@ mod tests {
     }
 
     #[test]
-    fn a_submission_is_sent_so_often_and_not_more() {
+    fn a_submission_that_a_master_may_have_is_sent_so_often_and_for_all_of_the_time() {
         let mut sending = Sending::new();
-        let mut sent = 1;
-        while sending.failed(&CLOSED, Duration::ZERO) != Loss::Over {
+        let (mut sent, mut now) = (1, Duration::ZERO);
+        while sending.failed(&CLOSED, now) != Loss::Over {
+            now += sending.pause();
             sending.sent_again();
             sent += 1;
         }
-        assert_eq!(sent, SENDINGS_MAX);
+        assert_eq!((sent, now), (15, OUTAGE_MAX));
+        assert!(RESEND_PAUSES.is_sorted() && RESEND_PAUSES[0] == 500, "soon at first");
     }
 
     #[test]
@@ -139,9 +156,15 @@ mod tests {
             about: NotMaster { outcome: Outcome::Again, master: None, address: None },
         });
         assert_eq!(sending.failed(&standby, Duration::ZERO), Loss::First);
-        for _ in 0..10 * SENDINGS_MAX {
+        for _ in 0..1_000 {
             sending.sent_again();
             assert_eq!(sending.failed(&standby, Duration::ZERO), Loss::Still);
+            assert_eq!(sending.pause(), OUTAGE_PAUSE);
+        }
+        let ending = answered("The master daemon is ending, and nothing was done; try again");
+        for _ in 0..1_000 {
+            sending.sent_again();
+            assert_eq!(sending.failed(&ending, Duration::ZERO), Loss::Still);
         }
         assert_eq!(sending.failed(&standby, OUTAGE_MAX), Loss::Over);
     }

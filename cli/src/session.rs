@@ -107,7 +107,8 @@ impl Session {
         self.call(&mut self.connect()?, call)
     }
 
-    /// Asks; again for a while where there is no master to ask, and nothing was done.
+    /// Asks; again for a while where there is no master to ask, and nothing was done. `client` is a
+    /// new connection then: a master that ends closes the ones that it has.
     pub(crate) fn call<M: Method>(
         &self,
         client: &mut Client,
@@ -115,14 +116,13 @@ impl Session {
     ) -> Result<M::Reply, CliError> {
         let begun = Instant::now();
         let mut told = false;
+        let mut answer = client.call(call);
         loop {
-            let error = match client.call(call) {
+            let error = match answer {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            // After any other failure the connection is of no more use.
-            let answered = matches!(error, ClientError::Failure(_));
-            let again = answered && error.is_away() && error.certainly_not_done();
+            let again = error.is_away() && error.certainly_not_done();
             if !again || begun.elapsed() >= self.words.master_wait {
                 return Err(error.into());
             }
@@ -131,6 +131,10 @@ impl Session {
                 told = true;
             }
             pause(OUTAGE_PAUSE);
+            answer = self.reach().and_then(|fresh| {
+                *client = fresh;
+                client.call(call)
+            });
         }
     }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::follow::follow;
-use crate::outage::{Loss, OUTAGE_MAX, OUTAGE_PAUSE, Sending, reason};
+use crate::outage::{Loss, OUTAGE_MAX, Sending, reason};
 use crate::session::{Session, pause, say, warn};
 
 /// `SubmitJob` with opcodes as they come.
@@ -127,7 +127,7 @@ pub(crate) fn submit<M: Submits>(
             Loss::Still => {}
             Loss::Over => return Err(unanswered(error, unsure)),
         }
-        pause(OUTAGE_PAUSE);
+        pause(sending.pause());
         answer = session.reach().and_then(|fresh| {
             *client = fresh;
             sending.sent_again();

@@ -18,8 +18,12 @@ use crate::method::Method;
 use crate::request::ParseError;
 
 /// The beginning of what a master says that refuses what comes while it ends. Clients know it again:
-/// the master is only away.
+/// nothing was done, and the master is only away.
 pub const ENDING: &str = "The master daemon is ending";
+
+/// The beginning of what a master says that ended before it could tell what came of a change. Clients
+/// know it again: the next master may have it, or none.
+pub const ENDED: &str = "The master daemon ended before the outcome was known";
 
 /// What a master says that refuses a change since it hears no majority of the voters. Clients know it
 /// again: nothing was done, and it may be asked again.

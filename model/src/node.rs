@@ -130,6 +130,17 @@ impl Node {
         self.master_capable && !self.witness
     }
 
+    /// Whether the master answers what its clients ask: it is meant to hold the whole store, so that
+    /// its word on who they are gives it nothing (decision 7).
+    #[must_use]
+    pub fn may_pass_on(&self) -> bool {
+        match self.role {
+            NodeRole::Candidate => true,
+            NodeRole::Regular => self.witness,
+            NodeRole::Drained | NodeRole::Offline => false,
+        }
+    }
+
     /// The certificates that it may show.
     pub fn fingerprints(&self) -> impl Iterator<Item = Fingerprint> {
         std::iter::once(self.fingerprint).chain(self.renewing)
@@ -145,5 +156,33 @@ impl Node {
     #[must_use]
     pub fn rpc_address(&self) -> SocketAddr {
         SocketAddr::new(self.primary_ip, self.rpc_port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_the_store_may_pass_on() {
+        let node = |role: &str, witness: bool| -> Node {
+            let node = serde_json::json!({
+                "name": "n1", "uuid": "0d0b", "id": 1, "role": role, "witness": witness,
+                "primary_ip": "10.0.0.1", "rpc_port": 1811, "secondary_ip": "10.0.0.1",
+                "fingerprint": "a7".repeat(32), "rack": null, "master_capable": true,
+                "vm_capable": true, "powered": true, "serial_no": 1, "ctime": [1, 0],
+                "mtime": [1, 0],
+            });
+            serde_json::from_value(node).unwrap()
+        };
+        for (role, witness, may) in [
+            ("candidate", false, true),
+            ("regular", true, true),
+            ("regular", false, false),
+            ("drained", true, false),
+            ("offline", true, false),
+        ] {
+            assert_eq!(node(role, witness).may_pass_on(), may, "{role}, witness {witness}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! One rule for all programs that follow the master.
 
 use super::ClientError;
-use crate::response::{CUT_OFF, ENDING, Failure, NotMaster, Outcome, UNCONFIRMED};
+use crate::response::{CUT_OFF, ENDED, ENDING, Failure, NotMaster, Outcome, UNCONFIRMED};
 
 impl ClientError {
     /// What a server says that is no master, and passed the request on to none.
@@ -48,7 +48,7 @@ impl ClientError {
                 Outcome::Again | Outcome::Elsewhere => true,
                 Outcome::Unknown => false,
             },
-            Self::Failure(_) => self.says(CUT_OFF),
+            Self::Failure(_) => self.says(CUT_OFF) || self.says(ENDING),
             Self::TimedOut { .. } | Self::Closed { .. } | Self::Io { .. } | Self::Frame { .. } => {
                 false
             }
@@ -56,7 +56,7 @@ impl ClientError {
     }
 
     fn refused_for_now(&self) -> bool {
-        [ENDING, CUT_OFF, UNCONFIRMED].iter().any(|known| self.says(known))
+        [ENDING, ENDED, CUT_OFF, UNCONFIRMED].iter().any(|known| self.says(known))
     }
 
     fn says(&self, beginning: &str) -> bool {
@@ -90,7 +90,8 @@ mod tests {
             (ClientError::Closed { method }, true, false),
             (ClientError::TimedOut { method }, true, false),
             (told("The queue is full", None), false, false),
-            (told(&format!("{ENDING}; try again"), None), true, false),
+            (told(&format!("{ENDING}; try again"), None), true, true),
+            (told(&format!("{ENDED}; look"), None), true, false),
             (told(CUT_OFF, None), true, true),
             (told(UNCONFIRMED, None), true, false),
             (told("x", Some(Outcome::Again)), true, true),

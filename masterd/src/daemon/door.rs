@@ -190,13 +190,18 @@ impl Door {
     }
 
     /// Has the master answer a request of a client of this node, once.
-    async fn pass_on(&self, there: &Elsewhere, class: Class, passed: Passed) -> Answer {
+    async fn pass_on(
+        &self,
+        there: &Elsewhere,
+        (class, changes): (Class, bool),
+        passed: Passed,
+    ) -> Answer {
         let master = there.master.as_ref().filter(|master| **master != self.me);
         let place = master.and_then(|master| self.house.book.of_node(master));
         let (Some(master), Some(place)) = (master, place) else {
             return there.answer(&self.me, None, Outcome::Again, there.words(&self.me));
         };
-        let address = Some(place.target.address.ip());
+        let address = place.target.address.ip();
         let passing = tokio::select! {
             biased;
             passing = self.passer.pass(&place, class, &passed) => passing,
@@ -206,30 +211,14 @@ impl Door {
             Ok(answer) => return answer,
             Err(why) => why,
         };
-        let me = &self.me;
-        if why.is_too_long() {
-            let text = format!(
-                "The answer is longer than what {me}, a standby, passes on; ask for fewer objects \
-                 or fewer fields, or ask on {master}"
-            );
-            return Answer::failure(&Exception::new(ExceptionKind::GenericError, text));
-        }
         tracing::info!(%master, %why, "a request was not answered by the master");
-        let known = format!("{master} is the master, as far as {me} ({}) knows", there.here);
-        if class != Class::Change || why.certainly_not_done() {
-            let text = format!(
-                "{known}, and cannot be asked: {why}. Nothing was done; `gnt cluster status` tells \
-                 how it stands"
-            );
-            there.answer(me, address, Outcome::Again, text)
-        } else {
-            let text = format!(
-                "{known}, and was lost before it answered: {why}. It is not known whether this was \
-                 done; look before you try again"
-            );
-            there.answer(me, address, Outcome::Unknown, text)
-        }
+        there.not_passed((&self.me, master), address, changes, &why)
     }
+}
+
+/// Whether a request may change something: one that waits may, too.
+const fn changes(request: &Request) -> bool {
+    matches!(request.class(), Class::Change) || matches!(request, Request::AutoArchiveJobs(_))
 }
 
 impl Service for Door {
@@ -253,6 +242,7 @@ impl Service for Door {
         };
         let voice = self.voice.read().clone();
         match voice {
+            Voice::Master { over, .. } if over.is_cancelled() => whereabouts::ceasing(&self.me),
             Voice::Master { service, over, world } => {
                 let majority = world.commits.majority();
                 if !majority.contact().takes_changes() && request.class() == Class::Change {
@@ -292,10 +282,10 @@ impl Service for Door {
             drop(message);
             return self.call(request, caller, digest).await;
         };
-        let class = request.class();
+        let kind = (request.class(), changes(&request));
         drop(request);
         let passed = Passed { uid: caller.uid, gid: caller.gid, message };
-        self.pass_on(&there, class, passed).await
+        self.pass_on(&there, kind, passed).await
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use luxi::limits::MESSAGE_BYTES_MAX;
 use luxi::{Answer, Caller, Limits, Request, Service as _, within_deadline};
-use model::node::NodeRole;
 use rpc::peer::{ClientService, Hello, Passed, Passing, PeerFailure, PeerFailureKind};
 
 use super::door::Door;
@@ -32,11 +31,11 @@ impl FromMembers {
         let world = self.door.world().ok_or_else(|| PeerFailure::not_now(self.door.words()))?;
         let config = world.published.snapshot().config;
         let node = config.nodes.get(&from.from.node);
-        if node.is_some_and(|node| node.role == NodeRole::Candidate) {
+        if node.is_some_and(|node| node.may_pass_on()) {
             return Ok(());
         }
         let text = format!("{} is no master candidate: it may pass nothing on", from.from.node);
-        Err(PeerFailure::not_now(text))
+        Err(PeerFailure::new(PeerFailureKind::NoCandidate, text))
     }
 
     async fn take(&self, from: &Hello, passed: Passed) -> Result<Bytes, PeerFailure> {

@@ -34,7 +34,7 @@ pub(super) enum NotPassed {
     #[error("the master changed before it answered")]
     Moved,
     /// The way to the master failed, or it did not take the request.
-    #[error("{}", chain(.0))]
+    #[error("{}", failure(.0))]
     Peer(#[from] PeerError),
     /// What came is no answer.
     #[error("what it answered is no message")]
@@ -62,6 +62,12 @@ impl NotPassed {
         }
     }
 
+    /// Whether the master takes nothing of this node's clients, whenever it is asked.
+    pub(super) fn is_no_candidate(&self) -> bool {
+        matches!(self, Self::Peer(PeerError::Failed { failure, .. })
+            if failure.kind == PeerFailureKind::NoCandidate)
+    }
+
     fn word(&self) -> &'static str {
         match self {
             Self::Busy => Metrics::BUSY,
@@ -69,6 +75,16 @@ impl NotPassed {
             Self::Malformed => "malformed",
             Self::Peer(error) => error.word(),
         }
+    }
+}
+
+/// What failed, and not what came of it: that depends on what was asked for.
+fn failure(error: &PeerError) -> String {
+    match error {
+        PeerError::Lost { node, error } => {
+            format!("the connection to masterd of node {node} broke: {error}")
+        }
+        other => chain(other),
     }
 }
 

@@ -11,6 +11,11 @@ use model::layout::Layout;
 use model::{Exception, NodeName, ssconf};
 use tokio_util::sync::CancellationToken;
 
+use super::passing::NotPassed;
+
+/// What clients are told whose node passes nothing on.
+const NO_CANDIDATE: &str = "This node is no candidate";
+
 /// The master's place, as a process that is none knows it.
 #[derive(Debug, Clone)]
 pub(super) struct Elsewhere {
@@ -41,6 +46,42 @@ impl Elsewhere {
             ),
             None => format!("{me} is {here}, and knows no master yet: try again"),
         }
+    }
+
+    /// What the client of `me` is told whose request `master` did not answer; it may change something
+    /// if it `changes`.
+    pub(super) fn not_passed(
+        &self,
+        (me, master): (&NodeName, &NodeName),
+        address: IpAddr,
+        changes: bool,
+        why: &NotPassed,
+    ) -> Answer {
+        if why.is_too_long() {
+            let text = format!(
+                "The answer is longer than what {me}, a standby, passes on; ask for fewer objects \
+                 or fewer fields, or ask on {master}"
+            );
+            return Answer::failure(&Exception::new(ExceptionKind::GenericError, text));
+        }
+        let known = format!("{master} is the master, as far as {me} ({}) knows", self.here);
+        let (outcome, text) = if why.is_no_candidate() {
+            let place = format!("{master} ({address})");
+            (Outcome::Elsewhere, format!("{NO_CANDIDATE}: run it on {place}"))
+        } else if !changes || why.certainly_not_done() {
+            let text = format!(
+                "{known}, and cannot be asked: {why}. Nothing was done; `gnt cluster status` tells \
+                 how it stands"
+            );
+            (Outcome::Again, text)
+        } else {
+            let text = format!(
+                "{known}, and was lost before it answered: {why}. It is not known whether this was \
+                 done; look before you try again"
+            );
+            (Outcome::Unknown, text)
+        };
+        self.answer(me, Some(address), outcome, text)
     }
 
     /// The answer with this `text`.
@@ -76,6 +117,15 @@ pub(super) fn lost(me: &NodeName) -> Answer {
     Answer::not_master(&Exception::new(ExceptionKind::GenericError, text), &about)
 }
 
+/// What clients are told whose request comes when the reign of `me` is over already.
+pub(super) fn ceasing(me: &NodeName) -> Answer {
+    let text = format!(
+        "{me} ceases to be the master: nothing was done; try again, here or on the next master"
+    );
+    let about = NotMaster { outcome: Outcome::Again, master: None, address: None };
+    Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
+}
+
 /// What clients are told on a node without a store. Reads files.
 pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
     let allowed = rpc::identity::load_membership(layout).map(|membership| membership.allow);
@@ -93,7 +143,7 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
         );
         (Outcome::Again, text)
     } else {
-        (Outcome::Elsewhere, format!("This node is no candidate: run it on {place}"))
+        (Outcome::Elsewhere, format!("{NO_CANDIDATE}: run it on {place}"))
     };
     let about = NotMaster { outcome, master, address };
     Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
@@ -114,6 +164,7 @@ mod tests {
 
     use luxi::method::QueryClusterInfo;
     use luxi::response::{self, Failure};
+    use rpc::peer::{PeerError, PeerFailure, PeerFailureKind};
 
     use super::*;
 
@@ -144,6 +195,47 @@ mod tests {
         let (text, about) = read(&outside(&me, &layout));
         assert_eq!(text, "This node is no candidate: run it on n1.example (10.0.0.1)");
         assert_eq!(about.address, Some("10.0.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_told_of_a_request_that_was_not_answered_is_of_one_mind() {
+        let node: NodeName = "n1.example".parse().unwrap();
+        let failed = |kind, text: &str| {
+            let failure = PeerFailure::new(kind, text);
+            NotPassed::Peer(PeerError::Failed { node: node.clone(), failure })
+        };
+        let lost = || {
+            let error = std::io::ErrorKind::ConnectionReset.into();
+            NotPassed::Peer(PeerError::Lost { node: node.clone(), error })
+        };
+        let after = std::time::Duration::from_secs(20);
+        let late = || NotPassed::Peer(PeerError::TimedOut { node: node.clone(), after });
+        let demoted = || failed(PeerFailureKind::NoCandidate, "n4 is no master candidate");
+        let (again, unknown) = (Outcome::Again, Outcome::Unknown);
+        let me: NodeName = "n4.example".parse().unwrap();
+        let there = Elsewhere::new(Some(node.clone()), "a standby");
+        for (why, changes, outcome) in [
+            (lost(), false, again),
+            (lost(), true, unknown),
+            (late(), false, again),
+            (late(), true, unknown),
+            (NotPassed::Moved, true, unknown),
+            (NotPassed::Busy, true, again),
+            (failed(PeerFailureKind::NotNow, "n1 is a standby"), true, again),
+            (demoted(), false, Outcome::Elsewhere),
+            (demoted(), true, Outcome::Elsewhere),
+        ] {
+            let address = "10.0.0.1".parse().unwrap();
+            let answer = there.not_passed((&me, &node), address, changes, &why);
+            let (text, about) = read(&answer);
+            assert_eq!((about.outcome, about.address), (outcome, Some(address)), "{why:?}");
+            assert_eq!(about.master.as_ref(), Some(&node));
+            assert_eq!(text.contains("Nothing was done"), outcome == again, "{text}");
+            let times = usize::from(outcome == unknown);
+            assert_eq!(text.matches("not known").count(), times, "{text}");
+            let elsewhere = "This node is no candidate: run it on n1.example (10.0.0.1)";
+            assert_eq!(text == elsewhere, outcome == Outcome::Elsewhere, "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The way to the writer: what clients' connections, workers and the life of the daemon hold of it.
 
-use luxi::response::ENDING;
+use luxi::response::{ENDED, ENDING};
 use model::error::ExceptionKind;
 use model::{Exception, JobId};
 use tokio::sync::{mpsc, oneshot};
@@ -118,7 +118,6 @@ fn refused() -> Exception {
 fn unknown() -> Exception {
     Exception::new(
         ExceptionKind::GenericError,
-        "The master daemon ended before the outcome was known; look whether it was done before \
-         you try again",
+        format!("{ENDED}; look whether it was done before you try again"),
     )
 }

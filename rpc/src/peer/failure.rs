@@ -46,6 +46,8 @@ failure_kinds! {
     Malformed = "malformed";
     /// The member is in a state in which it does not do that; nothing was done.
     NotNow = "not-now";
+    /// The one that asks is no candidate, and may never ask that; nothing was done.
+    NoCandidate = "no-candidate";
     /// The one that asks is of an epoch that is over; nothing was done.
     Epoch = "epoch";
     /// It was begun and failed; the message says how.
@@ -105,6 +107,7 @@ impl PeerFailure {
             PeerFailureKind::UnknownQuestion
                 | PeerFailureKind::Malformed
                 | PeerFailureKind::NotNow
+                | PeerFailureKind::NoCandidate
                 | PeerFailureKind::Epoch
         )
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use tests::candidates::{LONG, refusal};
-use tests::cluster::{Cluster, MASTER};
+use tests::cluster::{Cluster, Host, MASTER};
 use tests::run::{Running, run, wait_for};
 
 use super::{submit_ops, three};
@@ -70,6 +70,37 @@ fn a_submission_under_way_at_the_end_of_the_master_is_there_once() {
     assert_eq!(told.len(), SUBMITTERS, "one job for each: {told:?}");
     let new: BTreeSet<u64> = jobs(&cluster).difference(&before).copied().collect();
     assert_eq!(new, told);
+}
+
+/// The master ends for as long as its opcode runs, and says of all that comes meanwhile that it has
+/// not done it: none of that counts as sent.
+#[test]
+fn a_submission_through_a_standby_outlasts_the_restart_of_a_busy_master() {
+    let (cluster, _n2, n3) = three();
+    let n1 = cluster.master.clone();
+    let before = jobs(&cluster);
+    let running = cluster.submit("debug delay 1000");
+    cluster.wait_for_status(running, "running");
+    cluster.signal_masterd(&n1, nix::sys::signal::Signal::SIGTERM);
+    wait_for("the master to cease", LONG, || {
+        refused_change(&n3).filter(|told| told.contains("nothing was done"))
+    });
+    let submitting = cluster.gnt_start_on(&n3, "debug delay 0 --no-locks --print-jobid");
+    cluster.stop_masterd(&n1);
+    cluster.start_masterd(&n1);
+    cluster.wait_for_master(&n1);
+    let ended = submitting.end();
+    let id: u64 = ended.ok().trim().parse().unwrap_or_else(|_| panic!("{ended:?}"));
+    let new: BTreeSet<u64> = jobs(&cluster).difference(&before).copied().collect();
+    assert_eq!(new, BTreeSet::from([running, id]), "one job for one request");
+    assert_eq!([cluster.status(running), cluster.status(id)], ["error", "success"]);
+}
+
+/// What a change that changes nothing is refused with, if it is.
+fn refused_change(host: &Host) -> Option<String> {
+    let mut client = luxi::Client::connect(&host.layout().luxi_socket()).ok()?;
+    let call = luxi::method::SetDrainFlag { drained: false };
+    client.call(&call).err().map(|error| stdx::daemon::chain(&error).to_lowercase())
 }
 
 /// The jobs that are not archived.

@@ -29,6 +29,9 @@ fn the_other_one_is_master_without_an_override() {
     cluster.wait_for_standby(&n3, MASTER);
     let last = cluster.submit("debug delay 0");
     cluster.wait_for_status(last, "success");
+    // It holds what candidates hold, and passes on what they pass on.
+    let nodes = "node list --no-headers -o name,role";
+    assert_eq!(cluster.gnt_on(&n3, nodes).ok(), cluster.gnt(nodes).ok());
     cluster.kill_host(&n1);
 
     // Not the witness.
@@ -64,6 +67,11 @@ fn who_is_no_witness_any_more_votes_no_more_and_holds_nothing() {
         assert!(refused.failed(1).contains(why), "{refused:#?}");
     }
     let _drained = cluster.gnt("node modify -D yes n3.example").ok();
+    // Still with its store, or without: the master is named, and nobody waits for it in vain.
+    let told = cluster.gnt_on(&n3, "node list");
+    let wanted = format!("This node is no candidate: run it on {MASTER}");
+    assert!(told.failed(11).contains(&wanted), "{told:?}");
+    assert!(!told.stderr.contains("may pass nothing on"), "{told:?}");
     cluster.wait_for_votes(&n2, 1);
     wait_for("the store of the witness to go", LONG, || {
         refusal(&n3).filter(|told| told.contains("no candidate"))
