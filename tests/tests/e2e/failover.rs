@@ -5,7 +5,7 @@
 //! by itself; [`paused`] about one that does not know that it ended;
 //! [`overridden`] about one that goes on without the others; [`two`] about two nodes, [`witness`] about
 //! a third one that only votes; [`renewed`] about certificates, [`removed`] about nodes that go;
-//! [`pool`] about who is a candidate, and who is not.
+//! [`pool`] about who is a candidate, and who is not; [`rivals`] about two who want the role at once.
 
 mod automatic;
 mod damaged;
@@ -16,6 +16,7 @@ mod paused;
 mod pool;
 mod removed;
 mod renewed;
+mod rivals;
 mod two;
 mod witness;
 
