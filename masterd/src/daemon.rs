@@ -6,6 +6,7 @@
 //! it followed by others, `follow` keeps up with what is committed, `taker` takes the role.
 
 mod door;
+mod elected;
 mod follow;
 mod life;
 pub mod load;

@@ -92,6 +92,8 @@ pub enum Errand {
     HandOver {
         /// The id.
         to: u64,
+        /// The newest epoch of which the one that asks knew.
+        epoch: Epoch,
         /// How long opcodes may go on.
         drain: Duration,
         /// Told when it leads.
@@ -381,7 +383,8 @@ impl ControlService for House {
     ) -> Result<(), PeerFailure> {
         word::heed(call.epoch, &self.stand().await)?;
         let drain = Duration::from_secs(u64::from(call.drain_seconds));
-        self.run(|outcome| Errand::HandOver { to: call.to, drain, outcome }).await
+        let LeadAndHandOver { to, epoch, .. } = call;
+        self.run(|outcome| Errand::HandOver { to, epoch, drain, outcome }).await
     }
 
     async fn take_over(&self, _from: &Hello, call: TakeOver) -> Result<RoleTaken, PeerFailure> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{End, Engine};
+use engine::{End, Engine, Standing};
 use model::cluster::Role;
 use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
 use queue_format::Epoch;
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::life::{Life, Reigning, newest_role};
 use super::reign::{self, Publisher};
-use super::{DaemonError, load, replicate};
+use super::{DaemonError, elected, load, replicate};
 use crate::asking::{self, Asker, answers, table};
 use crate::commits::Commits;
 use crate::config::Config;
@@ -194,8 +194,23 @@ impl Life {
         let mut peer = self.house.book.ask(place).map_err(|error| chain(&error))?;
         let call = LeadAndHandOver { epoch, to: engine.member(), drain_seconds };
         let limit = Duration::from_secs(u64::from(drain_seconds)) + HAND_OVER_MAX;
-        let asked = peer.call_within(&call, limit).await;
-        asked.map_err(|error| format!("{node} did not hand over: {}", chain(&error)))?;
+        tracing::info!(from = %node, %epoch, "has the lead handed over");
+        let another = |seen: &Standing| elected::another(seen, epoch, [engine.member(), from]);
+        let lost = async |within| {
+            let (_, standing) = engine.wait_for(within, |seen| another(seen).is_some()).await;
+            another(&standing).map(|epoch| self.leads_by_now(epoch))
+        };
+        let asked = tokio::select! {
+            biased;
+            asked = peer.call_within(&call, limit) => asked,
+            Some(why) = lost(limit) => return Err(late(&why)),
+        };
+        if let Err(error) = asked {
+            // It may have refused since somebody else was faster.
+            let why = lost(elected::HEARD_WITHIN).await;
+            let failed = || format!("{node} did not hand over: {}", chain(&error));
+            return Err(why.map_or_else(failed, |why| late(&why)));
+        }
         let ready = |standing: &engine::Standing| {
             let epoch = standing.takes_proposals();
             epoch.is_some_and(|epoch| standing.applied.epoch == epoch)
@@ -227,6 +242,11 @@ fn overridden(taken: Take, engine: Arc<Engine>) -> Take {
             Take::Reopened(engine, taken)
         }
     }
+}
+
+/// What is said of an attempt that another one was faster than.
+fn late(why: &str) -> String {
+    format!("{why}; `gnt cluster status` shows who is master, and whether to try again")
 }
 
 fn waivers(request: &RoleRequest) -> Waivers {

@@ -5,7 +5,8 @@
 //! by itself; [`paused`] about one that does not know that it ended;
 //! [`overridden`] about one that goes on without the others; [`two`] about two nodes, [`witness`] about
 //! a third one that only votes; [`renewed`] about certificates, [`removed`] about nodes that go;
-//! [`pool`] about who is a candidate, and who is not, [`callers`] about agents that know others.
+//! [`pool`] about who is a candidate, and who is not, [`callers`] about agents that know others;
+//! [`rivals`] about two who want the role at once.
 
 mod automatic;
 mod callers;
@@ -17,6 +18,7 @@ mod paused;
 mod pool;
 mod removed;
 mod renewed;
+mod rivals;
 mod two;
 mod witness;
 

@@ -117,7 +117,10 @@ impl Life {
                 let text = format!("{} is the master already", self.me());
                 outcome.send(Ok(RoleTaken::refused(text))).unwrap_or(());
             }
-            Errand::HandOver { to, drain, outcome } => {
+            Errand::HandOver { epoch, outcome, .. } if epoch < reigning.epoch => {
+                outcome.send(Err(self.leads_by_now(reigning.epoch))).unwrap_or(());
+            }
+            Errand::HandOver { to, drain, outcome, .. } => {
                 return self.hand_the_role_over(reigning, (to, drain), outcome).await;
             }
         }

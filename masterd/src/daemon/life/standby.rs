@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, LEASE_MS, Standing};
+use engine::{Engine, LEASE_MS, Standing, TakeOverError};
 use model::cluster::Role;
 use model::document;
 use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
+use queue_format::Epoch;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::{Life, Next, STEP_MAX, State};
-use crate::daemon::load;
 use crate::daemon::taker::Take;
+use crate::daemon::{elected, load};
 use crate::house::{self, Errand, Outcome, Seat};
 use crate::role::automatic;
 use crate::role::confirm::Attempt;
@@ -23,6 +24,9 @@ const START_AGAIN: Duration = Duration::from_secs(5);
 /// How often is looked who is master by now: clients are sent there. An entry that comes from a
 /// leader wakes nobody here.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What clients are told that this process is.
+const HERE: &str = "a standby";
 
 /// How often is listened whether the leader is silent: a tenth of what counts as silence.
 const LISTEN_AGAIN: Duration = Duration::from_millis(100);
@@ -69,7 +73,7 @@ impl Life {
                     }
                     let master = newest_role(&engine).map(|role| role.master);
                     mine = master.as_ref() == Some(self.me());
-                    self.door.point_to(master, "a standby");
+                    self.door.point_to(master, HERE);
                     if engine.standing().heard_ms.is_some_and(|ms| ms <= LEASE_MS) {
                         self.door.forget_attempt();
                     }
@@ -130,7 +134,7 @@ impl Life {
                 outcome.send(taken).unwrap_or(());
             }
         };
-        match self.take(engine, attempt, &request).await {
+        match self.looking(engine, Box::pin(self.take(engine, attempt, &request))).await {
             Ok(Take::Taken(reigning, taken)) => {
                 tell(Ok(taken));
                 Some(Next::Be(State::Master(reigning)))
@@ -172,8 +176,11 @@ impl Life {
                 return Some(Next::Be(self.purge(engine, aside, outcome).await));
             }
             Errand::Purge { outcome, .. } => outcome.send(Ok(())).unwrap_or(()),
-            Errand::HandOver { to, outcome, .. } => {
-                let handed = lead_and_hand_over(engine, to).await;
+            Errand::HandOver { to, epoch, outcome, .. } => {
+                let handed = match elected::may_lead(&engine.standing(), epoch, here) {
+                    Ok(()) => self.looking(engine, Box::pin(lead_and_hand_over(engine, to))).await,
+                    Err(leads) => Err(self.leads_by_now(leads)),
+                };
                 outcome.send(handed).unwrap_or(());
             }
             Errand::TakeOver { request, outcome } => {
@@ -181,6 +188,28 @@ impl Life {
             }
         }
         None
+    }
+
+    /// Does `work`, which may take long, and sends clients to whoever is master meanwhile.
+    async fn looking<T>(&self, engine: &Engine, mut work: impl Future<Output = T> + Unpin) -> T {
+        let mut look = every(LOOK_AGAIN);
+        loop {
+            tokio::select! {
+                // Nothing is looked at any more once a reign has begun.
+                biased;
+                done = &mut work => return done,
+                _ = look.tick() => if let Some(role) = newest_role(engine) {
+                    self.door.point_to(Some(role.master), HERE);
+                },
+            }
+        }
+    }
+
+    /// Why the role is moved no more that another member has by now, or is about to have, in `epoch`.
+    pub(in crate::daemon) fn leads_by_now(&self, epoch: Epoch) -> String {
+        let place = self.house.book.place(epoch.node);
+        let who = place.map(|place| format!("{}: ", place.target.name)).unwrap_or_default();
+        format!("{who}{}", TakeOverError::Another { epoch })
     }
 
     /// Opens an engine anew that is of no use any more.
