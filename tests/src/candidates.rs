@@ -152,9 +152,13 @@ impl Cluster {
     /// If they differ for long.
     pub fn wait_for_same_files(&self, hosts: &[&Host]) -> usize {
         wait_for("equal files", LONG, || {
+            // Files follow what is committed: those of a moment ago are equal as well.
+            let stores: Vec<_> = hosts.iter().filter_map(|host| status(host)?.store).collect();
+            let alike = stores.windows(2).all(|two| two[0].position == two[1].position);
+            let written = stores.iter().all(|store| store.files_lag_keys == 0);
             let mut all = hosts.iter().map(|host| documents(host));
             let first = all.next()?;
-            all.all(|other| other == first).then_some(first.len())
+            (alike && written && all.all(|other| other == first)).then_some(first.len())
         })
     }
 }
