@@ -272,8 +272,9 @@ impl Reason {
     fn fixed_remedy(&self) -> &'static str {
         match self {
             Self::NoAnswer { .. } => {
-                "read its log: it must run the same version or the one before, and have this node \
-                 on its list of callers"
+                "read its log: it must run the same version or the one before. If it does not accept \
+                 this node's certificate, its agent was away when this node became a candidate: it is \
+                 told when the master reaches it; else fail over to a candidate that it lists"
             }
             Self::AnotherCluster { .. } => "correct its address, or remove it and add it again",
             Self::Nonsense { .. } => {
