@@ -221,9 +221,12 @@ impl Session {
         self.known().is_ok_and(|known| known.is_some_and(|known| self.is_master(&known.master)))
     }
 
-    /// Whether this machine is the master node: by its host name, or where that is another than
-    /// the node's name, by the node's address.
+    /// Whether this machine is the master node: by what it was enrolled as. Where that cannot be read,
+    /// by its host name, or by the node's address.
     fn is_master(&self, master: &NodeName) -> bool {
+        if let Ok(Some(member)) = self.membership() {
+            return member.node == *master;
+        }
         let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
         if host.is_some_and(|host| is_same_host(&host, master.as_str())) {
             return true;

@@ -85,6 +85,24 @@ fn no_master_here() {
     insta::assert_snapshot!(shown.join("\n"));
 }
 
+/// Several nodes may be on one machine, with its name and its addresses.
+#[test]
+fn a_node_is_what_it_was_enrolled_as() {
+    let root = tempfile::tempdir().unwrap();
+    enrolled(root.path(), &["n2.example.com"]);
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap().to_ascii_lowercase();
+    node(root.path(), "n3.example.com", "127.0.0.1");
+    for (master, told, exit) in [
+        ("n3.example.com", "the master is n3.example.com", "(exit 11)\n"),
+        (host.as_str(), "Run gnt there", "(exit 11)\n"),
+        ("n2.example.com", "This node is the master, but masterd does not run", "(exit 1)\n"),
+    ] {
+        role(root.path(), master);
+        let shown = gnt("gnt", root.path().to_path_buf(), "job list --master-wait 0", "");
+        assert!(shown.contains(told) && shown.ends_with(exit), "{master}: {shown}");
+    }
+}
+
 /// User and group that own nothing.
 const NOBODY: u32 = 65_534;
 

@@ -16,15 +16,14 @@ pub(super) fn another(standing: &Standing, asked: Epoch, ours: [u64; 2]) -> Opti
     (elected && vote > asked && !ours.contains(&vote.node)).then_some(vote)
 }
 
-/// Whether the member `me`, which follows, may lead for as long as it takes to hand over, as it was
-/// asked to under `asked`. That was some time ago, since errands wait for each other.
+/// Whether a member that follows may lead for as long as it takes to hand over, as it was asked to
+/// under `asked`. That was some time ago, since errands wait for each other. A leader of that epoch
+/// that was heard just now is no reason against it: who asks knew of it, and it may have been killed.
 ///
 /// # Errors
-/// The epoch in which another member leads that is heard, or the later one of which this member knows.
-pub(super) fn may_lead(standing: &Standing, asked: Epoch, me: u64) -> Result<(), Epoch> {
-    let Standing { vote, elected, heard_ms, .. } = *standing;
-    let is_led = elected && vote.node != me && heard_ms.is_some_and(|ms| ms <= LEASE_MS);
-    if is_led || vote > asked { Err(vote) } else { Ok(()) }
+/// The later epoch of which this member knows.
+pub(super) fn may_lead(standing: &Standing, asked: Epoch) -> Result<(), Epoch> {
+    if standing.vote > asked { Err(standing.vote) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -69,22 +68,22 @@ mod tests {
     }
 
     #[test]
-    fn who_hears_a_leader_or_knows_of_a_later_epoch_does_not_lead_to_hand_over() {
-        let silent = Some(LEASE_MS + 1);
-        // Member 3 is asked to.
-        for (term, node, elected, heard_ms, may) in [
-            (2, 1, true, silent, true),
-            (2, 1, true, None, true),
-            (2, 1, false, Some(0), true),
-            (2, 1, true, Some(LEASE_MS), false),
-            // Of itself it has heard.
-            (2, 3, true, Some(0), true),
-            (3, 1, true, silent, false),
-            (3, 1, false, None, false),
+    fn who_knows_of_a_later_epoch_does_not_lead_to_hand_over() {
+        for (term, node, elected, may) in [
+            (2, 1, true, true),
+            (2, 1, false, true),
+            (2, 3, true, true),
+            (3, 1, true, false),
+            (3, 1, false, false),
+            // Ids decide between epochs of one term.
+            (2, 4, true, false),
         ] {
-            let standing = standing(term, node, elected, heard_ms);
-            let expected = if may { Ok(()) } else { Err(standing.vote) };
-            assert_eq!(may_lead(&standing, ASKED, 3), expected, "{standing:?}");
+            // Whenever that was heard of.
+            for heard_ms in [None, Some(0), Some(LEASE_MS + 1)] {
+                let standing = standing(term, node, elected, heard_ms);
+                let expected = if may { Ok(()) } else { Err(standing.vote) };
+                assert_eq!(may_lead(&standing, ASKED), expected, "{standing:?}");
+            }
         }
     }
 }

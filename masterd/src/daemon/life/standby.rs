@@ -177,7 +177,7 @@ impl Life {
             }
             Errand::Purge { outcome, .. } => outcome.send(Ok(())).unwrap_or(()),
             Errand::HandOver { to, epoch, outcome, .. } => {
-                let handed = match elected::may_lead(&engine.standing(), epoch, here) {
+                let handed = match elected::may_lead(&engine.standing(), epoch) {
                     Ok(()) => self.looking(engine, Box::pin(lead_and_hand_over(engine, to))).await,
                     Err(leads) => Err(self.leads_by_now(leads)),
                 };

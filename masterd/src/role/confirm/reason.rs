@@ -284,9 +284,9 @@ impl Reason {
     fn fixed_remedy(&self) -> &'static str {
         match self {
             Self::NoAnswer { .. } => {
-                "if its list of callers lacks this node, it was away when this node became a \
-                 candidate: have an older candidate take the role, which tells it by itself; else \
-                 read its log: it must run the same version or the one before"
+                "read its log: it must run the same version or the one before. If it does not accept \
+                 this node's certificate, its agent was away when this node became a candidate: it is \
+                 told when the master reaches it; else fail over to a candidate that it lists"
             }
             Self::AnotherCluster { .. } => "correct its address, or remove it and add it again",
             Self::Nonsense { .. } => {
