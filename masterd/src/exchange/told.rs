@@ -1,4 +1,4 @@
-//! Tells agents who may call them. [`super::callers`] decides whom.
+//! Tells agents who may call them. `callers` decides whom.
 
 use std::collections::HashMap;
 use std::sync::Arc;

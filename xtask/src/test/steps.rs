@@ -9,7 +9,7 @@ use super::{Outcome, Round, needs, package, units};
 use crate::bench::instructions::{self, Verdict};
 use crate::bench::report::Report;
 use crate::programs::{self, Profile, Programs};
-use crate::{cargo, root, target_dir};
+use crate::{cargo, root};
 
 /// Cases of each property test with `--quick`, where the test does not set its own number.
 const QUICK_CASES: &str = "16";
@@ -141,8 +141,9 @@ fn failures(round: &mut Round) -> Outcome {
 }
 
 fn with_nextest(round: &mut Round) -> Outcome {
-    // A report of an earlier run must not pass for this one's.
-    let report = target_dir().join("nextest/default/junit.xml");
+    // A report of an earlier run must not pass for this one's. It lies below the workspace, wherever
+    // what is built does.
+    let report = root().join("target/nextest/default/junit.xml");
     drop(fs::remove_file(&report));
     let config = format!("xtask:{}", root().join("xtask/nextest.toml").display());
     let mut command = cargo();
