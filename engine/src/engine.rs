@@ -21,6 +21,7 @@ use queue_format::{
     Group, Key, Position, Reader, Recorder, Recovered, RecoveredLog, Refusal, ReplicatedStore,
     StartError, StoreOptions,
 };
+use stdx::Tasks;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -107,6 +108,8 @@ pub struct Engine {
     receiving: Mutex<Option<answer::Receiving>>,
     /// When a leader was heard last.
     heard: Mutex<Option<Instant>>,
+    /// Writes what this member appends as a leader.
+    tasks: Tasks,
 }
 
 impl Engine {
@@ -161,7 +164,9 @@ impl Engine {
         let (tell_durable, durable) = watch::channel(0);
         let callbacks = Callbacks::new(move |tags, _position| report_durable(tags, &tell_durable));
         let recorder = Arc::new(start(store, callbacks)?);
-        let log = Log::new(recorder.clone(), memory, durable);
+        let log = Log::new(member, recorder.clone(), memory, durable);
+        let tasks = Tasks::new();
+        tasks.spawn("own entries", log.clone().write_own());
         let (tell_committed, committed) = mpsc::channel(COMMITTED_PENDING_MAX);
         let at = (found.applied, members);
         let state = StateMachine::new(recorder.clone(), log.clone(), at, tell_committed);
@@ -179,6 +184,7 @@ impl Engine {
             proposing: tokio::sync::Mutex::default(),
             receiving: Mutex::default(),
             heard: Mutex::default(),
+            tasks,
         };
         Ok((engine, committed))
     }
@@ -322,6 +328,7 @@ impl Engine {
         if let Err(error) = self.raft.shutdown().await {
             tracing::warn!(%error, "the engine ended badly");
         }
+        self.tasks.shutdown().await;
         let recorder = self.recorder.clone();
         match stdx::apart(move || recorder.close()).await {
             Ok(closed) => closed,

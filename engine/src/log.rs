@@ -17,7 +17,7 @@ use openraft::{LogState, OptionalSend, RaftLogReader};
 use parking_lot::Mutex;
 use queue_format::journal::Record;
 use queue_format::{Batch, Change, Key, Recorder, RecoveredLog};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::types::{
     LogEntry, LogId, Payload, Proposal, TypeConfig, Vote, entry_from_stored, entry_to_stored,
@@ -37,9 +37,12 @@ pub(crate) enum Tag {
 /// The log; clones are the same log.
 #[derive(Debug, Clone)]
 pub(crate) struct Log {
+    member: u64,
     recorder: Arc<Recorder<Tag>>,
     memory: Arc<Mutex<Memory>>,
     durable: watch::Receiver<u64>,
+    /// Told of each append of entries that this member made.
+    own: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -83,12 +86,26 @@ pub(crate) fn report_durable(tags: Vec<Tag>, durable: &watch::Sender<u64>) {
 }
 
 impl Log {
+    /// The log of `member`; [`Log::write_own`] must run where that one leads.
     pub(crate) fn new(
+        member: u64,
         recorder: Arc<Recorder<Tag>>,
         memory: Memory,
         durable: watch::Receiver<u64>,
     ) -> Self {
-        Self { recorder, memory: Arc::new(Mutex::new(memory)), durable }
+        let memory = Arc::new(Mutex::new(memory));
+        Self { member, recorder, memory, durable, own: Arc::default() }
+    }
+
+    /// Has this member's own entries written, each as soon as those who take it to the others had
+    /// their turn: the way to these is the longer one, and where processors are few the log thread
+    /// would take theirs.
+    pub(crate) async fn write_own(self) {
+        loop {
+            self.own.notified().await;
+            tokio::task::yield_now().await;
+            self.recorder.call();
+        }
     }
 
     /// The last entry, durable or not.
@@ -192,19 +209,27 @@ impl RaftLogStorage<TypeConfig> for Log {
         I: IntoIterator<Item = LogEntry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let (number, records) = {
+        let (number, own, records) = {
             let mut memory = self.memory.lock();
             memory.appends += 1;
             let number = memory.appends;
-            let mut records = Vec::new();
+            let (mut own, mut records) = (false, Vec::new());
             for entry in entries {
+                own |= position(&entry.log_id).epoch.node == self.member;
                 records.push(Record::Entry(entry_to_stored(&entry)));
                 memory.entries.insert(entry.log_id.index(), (number, entry));
             }
-            (number, records)
+            (number, own, records)
         };
-        match self.recorder.append(records, Tag::Appended(number, callback)) {
-            Ok(()) => Ok(()),
+        match self.recorder.append_quietly(records, Tag::Appended(number, callback)) {
+            Ok(()) if own => {
+                self.own.notify_one();
+                Ok(())
+            }
+            Ok(()) => {
+                self.recorder.call();
+                Ok(())
+            }
             Err(Tag::Appended(_number, callback)) => {
                 callback.io_completed(Err(ended()));
                 Err(ended())

@@ -5,15 +5,25 @@ use std::time::Duration;
 
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
+use openraft::metrics::RaftServerMetrics;
 use openraft::{BasicNode, ChangeMembers, ServerState};
 use queue_format::Epoch;
 use tokio::time::Instant;
 
 use super::{Engine, Members, MembersError, Standing};
 use crate::error::{HandOverError, TakeOverError};
+use crate::types::TypeConfig;
 
 /// Time between two attempts to be elected: the engine does not say that it refused one.
 const ELECT_AGAIN: Duration = Duration::from_millis(100);
+
+/// The epoch in which the member of these figures leads, if it does.
+fn leading(metrics: &RaftServerMetrics<TypeConfig>) -> Option<Epoch> {
+    // After a restart the stored vote may still name this member: only the state tells.
+    let leader = metrics.vote.leader_id();
+    let leads = metrics.state == ServerState::Leader && metrics.vote.is_committed();
+    leads.then_some(Epoch { term: leader.term, node: leader.node_id })
+}
 
 impl Engine {
     /// Asks to lead, until elected and acknowledged by a majority that has all of this member's log,
@@ -78,23 +88,23 @@ impl Engine {
     /// The epoch in which this member leads, if it does.
     #[must_use]
     pub fn leads(&self) -> Option<Epoch> {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow_watched();
-        // After a restart the stored vote may still name this member: only the state tells.
-        let leader = metrics.vote.leader_id();
-        let epoch = Epoch { term: leader.term, node: leader.node_id };
-        let leads = metrics.state == ServerState::Leader && metrics.vote.is_committed();
+        let leads = leading(&self.raft.server_metrics().borrow_watched());
         // A panic of the engine leaves its last words standing.
-        (leads && metrics.running_state.is_ok()).then_some(epoch)
+        leads.filter(|_| self.raft.metrics().borrow_watched().running_state.is_ok())
     }
 
-    /// Waits until this member leads in another epoch than `known`, or no longer.
+    /// Waits until this member leads in another epoch than `known`, or no longer: an engine that has
+    /// ended does not.
     pub async fn leads_otherwise(&self, known: Option<Epoch>) -> Option<Epoch> {
-        let mut metrics = self.raft.metrics();
+        // These change with members and leaders alone, the others several times with every commit.
+        let mut metrics = self.raft.server_metrics();
         loop {
-            let leads = self.leads();
-            if leads != known || metrics.changed().await.is_err() {
+            let leads = leading(&metrics.borrow_watched());
+            if leads != known {
                 return leads;
+            }
+            if metrics.changed().await.is_err() {
+                return None;
             }
         }
     }

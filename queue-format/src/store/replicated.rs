@@ -204,6 +204,17 @@ impl<T: Send + 'static> Recorder<T> {
     /// # Errors
     /// The store takes nothing any more, or far too much waits.
     pub fn append(&self, records: Vec<Record>, tag: T) -> Result<(), T> {
+        self.append_quietly(records, tag)?;
+        self.call();
+        Ok(())
+    }
+
+    /// The same without waking the log thread, which takes it when it is done with what it has;
+    /// [`Recorder::call`] must follow.
+    ///
+    /// # Errors
+    /// As [`Recorder::append`].
+    pub fn append_quietly(&self, records: Vec<Record>, tag: T) -> Result<(), T> {
         for record in &records {
             if let Record::Vote(vote) = record {
                 let vote = String::from_utf8_lossy(vote).into_owned();
@@ -227,6 +238,12 @@ impl<T: Send + 'static> Recorder<T> {
                 tracing::debug!("what waited for a snapshot came too late");
             }
         }
+        self.call();
+    }
+
+    /// Wakes the log thread if anything waits for it.
+    pub fn call(&self) {
+        self.shared.queue.call();
     }
 
     fn push(&self, records: Vec<Record>, tag: T) -> Result<(), T> {
@@ -236,7 +253,7 @@ impl<T: Send + 'static> Recorder<T> {
             let tag = if parts.peek().is_none() { tag.take() } else { None };
             let recorded = Recorded { records, tag };
             let submission = Submission { changes: Vec::new(), weight, tag: recorded };
-            if let Err((_error, back)) = self.shared.queue.push(submission) {
+            if let Err((_error, back)) = self.shared.queue.push_quietly(submission) {
                 match back.tag.tag {
                     Some(tag) => return Err(tag),
                     // The parts before the last carry no tag: the caller's is still here.
