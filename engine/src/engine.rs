@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::ClientWriteError;
 use openraft::impls::ProgressResponder;
-use openraft::{BasicNode, Config, Raft, SnapshotPolicy};
+use openraft::{BasicNode, Config, LogIdOptionExt, Raft, SnapshotPolicy};
 use parking_lot::Mutex;
 use queue_format::{
     Backlog, Batch, Callbacks, CloseError, Epoch, FatalError, FileError, Fill, Frozen, FrozenError,
@@ -26,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::error::{OpenError, ProposeError};
-use crate::log::{Log, Memory, Tag, report_durable};
+use crate::log::{Kept, Log, Memory, Tag, report_durable};
 use crate::network::Network;
 use crate::peers::Peers;
 use crate::state::StateMachine;
@@ -43,15 +44,15 @@ pub use standing::{Follower, Standing};
 /// it is slow, so is everyone who proposes.
 const COMMITTED_PENDING_MAX: usize = 1024;
 
-/// At 1 KB each, with those that are due to go, this is 20 MB.
-const ENTRIES_KEPT: u64 = 10_000;
-
 /// A leader that hears no majority for this long refuses to append; also how long its members
 /// keep others from being elected. It is the T of the rules about being cut off.
 pub const LEASE_MS: u64 = 1000;
 
 /// Time between heartbeats: several within a lease.
 const HEARTBEAT_MS: u64 = 200;
+
+/// Pause between two cuts of a log: in it comes a part of what may come between them.
+const SHORTEN_AGAIN: Duration = Duration::from_millis(100);
 
 /// How a member is run.
 #[derive(Debug, Clone)]
@@ -62,9 +63,8 @@ pub struct EngineOptions {
     pub node: String,
     /// How the store is kept.
     pub store: StoreOptions,
-    /// Entries that stay in memory for members that are a little behind; as many again before they
-    /// go. Who is further behind gets a snapshot.
-    pub entries_kept: u64,
+    /// What of the log stays in memory. Who lacks more gets a snapshot.
+    pub kept: Kept,
     /// The epoch in which this process has led the store alone up to this moment, as its only
     /// voter: it goes on leading in it. None for every start of a process, which never leads
     /// without having been elected.
@@ -76,7 +76,7 @@ impl EngineOptions {
     #[must_use]
     pub fn new(member: u64, node: &str, store: StoreOptions) -> Self {
         let node = node.to_owned();
-        Self { member, node, store, entries_kept: ENTRIES_KEPT, goes_on: None }
+        Self { member, node, store, kept: Kept::default(), goes_on: None }
     }
 }
 
@@ -108,7 +108,7 @@ pub struct Engine {
     receiving: Mutex<Option<answer::Receiving>>,
     /// When a leader was heard last.
     heard: Mutex<Option<Instant>>,
-    /// Writes what this member appends as a leader.
+    /// Write what this member appends as a leader, and keep its log short.
     tasks: Tasks,
 }
 
@@ -155,7 +155,7 @@ impl Engine {
         peers: Arc<dyn Peers>,
         start: impl FnOnce(ReplicatedStore, Callbacks<Tag>) -> Result<Recorder<Tag>, StartError>,
     ) -> Result<(Self, mpsc::Receiver<Committed>), OpenError> {
-        let EngineOptions { member, node, entries_kept, goes_on, .. } = options;
+        let EngineOptions { member, node, kept, goes_on, .. } = options;
         let recovered = store.recovered().clone();
         let mut found = store.log();
         let members = remembered(&mut found, member, &node, goes_on)?;
@@ -164,16 +164,17 @@ impl Engine {
         let (tell_durable, durable) = watch::channel(0);
         let callbacks = Callbacks::new(move |tags, _position| report_durable(tags, &tell_durable));
         let recorder = Arc::new(start(store, callbacks)?);
-        let log = Log::new(member, recorder.clone(), memory, durable);
+        let log = Log::new((member, kept), recorder.clone(), memory, durable);
         let tasks = Tasks::new();
         tasks.spawn("own entries", log.clone().write_own());
         let (tell_committed, committed) = mpsc::channel(COMMITTED_PENDING_MAX);
         let at = (found.applied, members);
         let state = StateMachine::new(recorder.clone(), log.clone(), at, tell_committed);
-        let settings = Arc::new(config(goes_on.is_some(), entries_kept));
+        let settings = Arc::new(config(goes_on.is_some(), kept));
         let raft = Raft::new(member, settings, Network(peers), log.clone(), state)
             .await
             .map_err(|error| OpenError::Engine { reason: error.to_string() })?;
+        tasks.spawn("short log", shorten(raft.clone(), log.clone()));
         let engine = Self {
             raft,
             recorder,
@@ -374,8 +375,33 @@ pub(crate) fn lone(member: u64, node: &str) -> Membership {
     Membership::new(vec![[member].into()], nodes).expect("the only voter has an address")
 }
 
+/// Forgets entries of the log when more are in memory than are to be kept. What is not applied stays,
+/// and what is on its way to another member goes later.
+async fn shorten(raft: Raft<TypeConfig, StateMachine>, log: Log) {
+    let mut metrics = raft.metrics();
+    loop {
+        let upto = log.grown().await;
+        // To the engine, what is in a snapshot may go: here that is everything that is applied.
+        if raft.trigger().snapshot().await.is_err() {
+            return;
+        }
+        let covered = async {
+            while metrics.borrow_watched().snapshot.index() < Some(upto) {
+                if metrics.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        drop(tokio::time::timeout(SHORTEN_AGAIN, covered).await);
+        if raft.trigger().purge_log(upto).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(SHORTEN_AGAIN).await;
+    }
+}
+
 /// The settings that decide safety, and those that keep memory bounded.
-fn config(goes_on: bool, entries_kept: u64) -> Config {
+fn config(goes_on: bool, kept: Kept) -> Config {
     let config = Config {
         cluster_name: "gantry".to_owned(),
         // Only when asked, and never by itself after a restart: a new reign is a new epoch.
@@ -388,11 +414,10 @@ fn config(goes_on: bool, entries_kept: u64) -> Config {
         election_timeout_max: LEASE_MS,
         // Members write an entry at the same time as its leader.
         broadcast_submitted_on_append: Some(true),
-        // A snapshot here is only the word up to where the log may be purged: the files are it.
-        snapshot_policy: SnapshotPolicy::LogsSinceLast(entries_kept),
-        max_in_snapshot_log_to_keep: entries_kept,
-        replication_lag_threshold: entries_kept,
-        purge_batch_size: entries_kept / 10 + 1,
+        // Entries go by our own rule, which knows their bytes.
+        snapshot_policy: SnapshotPolicy::Never,
+        max_in_snapshot_log_to_keep: u64::MAX,
+        replication_lag_threshold: kept.entries as u64,
         ..Config::default()
     };
     config.validate().expect("the settings are constants that agree")

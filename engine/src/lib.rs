@@ -36,6 +36,7 @@ pub use engine::{
     MembersError, OnFatal, Standing,
 };
 pub use error::{HandOverError, OpenError, ProposeError, TakeOverError};
+pub use log::Kept;
 pub use peers::{Answer, Link, PeerError, Peers};
 pub use proposer::{End, OnCommitted, Proposer};
 pub use resting::{OverrideError, Resting};

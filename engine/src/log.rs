@@ -19,10 +19,14 @@ use queue_format::journal::Record;
 use queue_format::{Batch, Change, Key, Recorder, RecoveredLog};
 use tokio::sync::{Notify, oneshot, watch};
 
+pub use kept::Kept;
+
 use crate::types::{
     LogEntry, LogId, Payload, Proposal, TypeConfig, Vote, entry_from_stored, entry_to_stored,
     log_id, position, vote_from_text, vote_to_text,
 };
+
+mod kept;
 
 /// What comes back from the store when records are durable.
 pub(crate) enum Tag {
@@ -43,12 +47,17 @@ pub(crate) struct Log {
     durable: watch::Receiver<u64>,
     /// Told of each append of entries that this member made.
     own: Arc<Notify>,
+    kept: Kept,
+    /// Told when more is in memory than is to be kept.
+    grown: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// Entries by index, each with the running number of its append.
     entries: BTreeMap<u64, (u64, LogEntry)>,
+    /// What they take.
+    bytes: usize,
     appends: u64,
     purged: Option<LogId>,
     committed: Option<LogId>,
@@ -63,10 +72,47 @@ impl Memory {
         let mut memory = Self { purged: applied, committed: applied, vote, ..Self::default() };
         for entry in &log.tail {
             let entry = entry_from_stored(entry).map_err(io::Error::other)?;
-            memory.entries.insert(entry.log_id.index(), (0, entry));
+            memory.insert(0, entry);
         }
         Ok(memory)
     }
+
+    fn insert(&mut self, number: u64, entry: LogEntry) {
+        self.bytes += weight(&entry);
+        let replaced = self.entries.insert(entry.log_id.index(), (number, entry));
+        self.bytes -= replaced.map_or(0, |(_number, entry)| weight(&entry));
+    }
+
+    /// Forgets the entries from this one on.
+    fn cut_from(&mut self, first: u64) {
+        let cut = self.entries.split_off(&first);
+        self.bytes -= cut.values().map(|(_number, entry)| weight(entry)).sum::<usize>();
+    }
+
+    /// Forgets the entries up to this one.
+    fn forget_upto(&mut self, upto: u64) {
+        let rest = self.entries.split_off(&(upto + 1));
+        let gone = std::mem::replace(&mut self.entries, rest);
+        self.bytes -= gone.values().map(|(_number, entry)| weight(entry)).sum::<usize>();
+    }
+
+    /// The newest entry that is to go, where too much is kept.
+    fn surplus(&self, kept: Kept) -> Option<u64> {
+        if !kept.is_exceeded(self.entries.len(), self.bytes) {
+            return None;
+        }
+        let newest_first = || self.entries.iter().rev();
+        let stay = kept.stay(newest_first().map(|(_index, (_number, entry))| weight(entry)));
+        newest_first().nth(stay).map(|(index, _entry)| *index)
+    }
+}
+
+/// What an entry takes in memory.
+fn weight(entry: &LogEntry) -> usize {
+    Kept::weight(match &entry.payload {
+        Payload::Normal(Proposal(bytes)) => bytes.len(),
+        Payload::Blank | Payload::Membership(_) => 0,
+    })
 }
 
 /// Takes what the store says is durable to those who wait for it.
@@ -86,15 +132,17 @@ pub(crate) fn report_durable(tags: Vec<Tag>, durable: &watch::Sender<u64>) {
 }
 
 impl Log {
-    /// The log of `member`; [`Log::write_own`] must run where that one leads.
+    /// The log of `member`, of which as much stays in memory as `kept` says if it is told when
+    /// [`Log::grown`] has come; [`Log::write_own`] must run where that member leads.
     pub(crate) fn new(
-        member: u64,
+        (member, kept): (u64, Kept),
         recorder: Arc<Recorder<Tag>>,
         memory: Memory,
         durable: watch::Receiver<u64>,
     ) -> Self {
         let memory = Arc::new(Mutex::new(memory));
-        Self { member, recorder, memory, durable, own: Arc::default() }
+        let (own, grown) = Default::default();
+        Self { member, recorder, memory, durable, own, kept, grown }
     }
 
     /// Has this member's own entries written, each as soon as those who take it to the others had
@@ -115,9 +163,20 @@ impl Log {
         last.max(memory.purged)
     }
 
-    /// Entries in memory.
-    pub(crate) fn kept(&self) -> usize {
-        self.memory.lock().entries.len()
+    /// Entries in memory, and the bytes that they take.
+    pub(crate) fn kept(&self) -> (usize, usize) {
+        let memory = self.memory.lock();
+        (memory.entries.len(), memory.bytes)
+    }
+
+    /// Waits until more is in memory than is to be kept; the newest entry that is to go.
+    pub(crate) async fn grown(&self) -> u64 {
+        loop {
+            if let Some(upto) = self.memory.lock().surplus(self.kept) {
+                return upto;
+            }
+            self.grown.notified().await;
+        }
     }
 
     /// What the newest entry behind `applied` makes of this key, if one does: its content, or none
@@ -217,7 +276,10 @@ impl RaftLogStorage<TypeConfig> for Log {
             for entry in entries {
                 own |= position(&entry.log_id).epoch.node == self.member;
                 records.push(Record::Entry(entry_to_stored(&entry)));
-                memory.entries.insert(entry.log_id.index(), (number, entry));
+                memory.insert(number, entry);
+            }
+            if self.kept.is_exceeded(memory.entries.len(), memory.bytes) {
+                self.grown.notify_one();
             }
             (number, own, records)
         };
@@ -240,7 +302,7 @@ impl RaftLogStorage<TypeConfig> for Log {
 
     async fn truncate_after(&mut self, last: Option<LogId>) -> Result<(), io::Error> {
         let first_cut = last.map_or(0, |last| last.index() + 1);
-        drop(self.memory.lock().entries.split_off(&first_cut));
+        self.memory.lock().cut_from(first_cut);
         // Our index of the last entry that stays is the engine's index of the first that goes.
         let record = Record::Truncate { after_index: first_cut };
         self.recorder.append(vec![record], Tag::Other).map_err(|_tag| ended())
@@ -250,7 +312,7 @@ impl RaftLogStorage<TypeConfig> for Log {
     /// behind what is in the files.
     async fn purge(&mut self, upto: LogId) -> Result<(), io::Error> {
         let mut memory = self.memory.lock();
-        memory.entries = memory.entries.split_off(&(upto.index() + 1));
+        memory.forget_upto(upto.index());
         memory.purged = memory.purged.max(Some(upto));
         Ok(())
     }

@@ -82,7 +82,7 @@ impl StoreBuilder<TypeConfig, Log, StateMachine, (TempDir, mpsc::Receiver<Commit
         let (tell, durable) = watch::channel(0);
         let callbacks = Callbacks::new(move |tags, _| report_durable(tags, &tell));
         let recorder = Arc::new(store.start(callbacks).unwrap());
-        let log = Log::new(NOBODY, recorder.clone(), memory, durable);
+        let log = Log::new((NOBODY, crate::Kept::default()), recorder.clone(), memory, durable);
         let (tell, committed) = mpsc::channel(10);
         let at = (Position::default(), StoredMembership::default());
         let state = StateMachine::new(recorder, log.clone(), at, tell);

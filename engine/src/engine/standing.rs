@@ -35,6 +35,8 @@ pub struct Standing {
     pub followers: BTreeMap<u64, Follower>,
     /// Entries of the log that are kept in memory, for those who lack some.
     pub log_kept: usize,
+    /// Bytes that these take.
+    pub log_kept_bytes: usize,
     /// Why the engine stopped, if it did.
     pub stopped: Option<String>,
 }
@@ -70,6 +72,7 @@ impl Engine {
         let metrics = metrics.borrow_watched();
         let leader = metrics.vote.leader_id();
         let last = self.last();
+        let (log_kept, log_kept_bytes) = self.log.kept();
         let now = TypeConfig::now();
         let follower = |(&member, matching): (&u64, &Option<crate::types::LogId>)| {
             let heard = metrics.heartbeat.as_ref().and_then(|heard| heard.get(&member)?.as_ref());
@@ -96,7 +99,8 @@ impl Engine {
             },
             members,
             followers: followers.map(follower).collect(),
-            log_kept: self.log.kept(),
+            log_kept,
+            log_kept_bytes,
             stopped: metrics.running_state.as_ref().err().map(ToString::to_string),
         }
     }

@@ -16,7 +16,7 @@ use crate::{Answer, Committed, Engine, EngineOptions, Link, PeerError, Peers, St
 pub type Files = BTreeMap<Key, Bytes>;
 
 /// Entries that members keep for others: few, so that images are sent.
-const ENTRIES_KEPT: u64 = 20;
+const ENTRIES_KEPT: usize = 20;
 
 /// Turns in which an engine must have come to its end; some suffice.
 const CLOSING_TURNS_MAX: usize = 1_000;
@@ -134,7 +134,7 @@ impl<L> World<L> {
         let member = self.members.get_mut(&id).expect("only members are started");
         let node = Node::new();
         let mut options = EngineOptions::new(id, &format!("n{id}"), store_options());
-        options.entries_kept = ENTRIES_KEPT;
+        options.kept.entries = ENTRIES_KEPT;
         let peers = Arc::new(End(self.wires.clone(), id));
         let opened = node.block_on(Engine::open_simulated(&member.disk, options, peers));
         let (engine, committed, hand) = match opened {

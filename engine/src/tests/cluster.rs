@@ -12,7 +12,8 @@ use tempfile::TempDir;
 
 use super::{SOON, files, key, store_options};
 use crate::{
-    Answer, Engine, EngineOptions, Link, MembersChange, PeerError, Peers, ProposeError, Standing,
+    Answer, Engine, EngineOptions, Kept, Link, MembersChange, PeerError, Peers, ProposeError,
+    Standing,
 };
 
 #[derive(Debug, Default)]
@@ -69,14 +70,14 @@ impl Link for Wire {
 pub(super) struct Cluster {
     pub(super) net: Net,
     root: TempDir,
-    pub(super) entries_kept: u64,
+    pub(super) kept: Kept,
 }
 
 impl Cluster {
     /// One that leads alone, in the epoch that is returned.
-    pub(super) async fn begin(entries_kept: u64) -> (Self, Epoch) {
+    pub(super) async fn begin(kept: Kept) -> (Self, Epoch) {
         let root = tempfile::tempdir().unwrap();
-        let cluster = Self { net: Net::default(), root, entries_kept };
+        let cluster = Self { net: Net::default(), root, kept };
         cluster.start(1, None).await;
         let epoch = cluster.engine(1).take_over(SOON).await.unwrap();
         (cluster, epoch)
@@ -84,7 +85,7 @@ impl Cluster {
 
     /// As [`Self::begin`], with `count` voters.
     pub(super) async fn voters(count: u64) -> (Self, Epoch) {
-        let (cluster, epoch) = Self::begin(10_000).await;
+        let (cluster, epoch) = Self::begin(Kept::default()).await;
         for member in 2..=count {
             cluster.join(1, member).await;
         }
@@ -102,7 +103,7 @@ impl Cluster {
 
     pub(super) async fn start(&self, member: u64, goes_on: Option<Epoch>) {
         let mut options = EngineOptions::new(member, &format!("n{member}"), store_options());
-        options.entries_kept = self.entries_kept;
+        options.kept = self.kept;
         options.goes_on = goes_on;
         let peers = Arc::new(End(self.net.clone(), member));
         let on_fatal = Box::new(|error: &queue_format::FatalError| {

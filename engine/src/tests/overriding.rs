@@ -66,7 +66,7 @@ async fn one_of_three_goes_on_alone_with_all_that_it_holds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_learner_goes_on_alone_and_so_does_who_did_before() {
-    let (cluster, epoch) = Cluster::begin(10_000).await;
+    let (cluster, epoch) = Cluster::begin(crate::Kept::default()).await;
     cluster.join(1, 2).await;
     cluster.put(1, epoch, ("queue/job-1", "one")).await.unwrap();
     cluster.caught_up(1, 2).await;

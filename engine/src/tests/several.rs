@@ -9,7 +9,9 @@ use tokio::task::JoinSet;
 use super::cluster::Cluster;
 use super::{SOON, key, put};
 use crate::message::Kind;
-use crate::{End, HandOverError, LEASE_MS, MembersChange, MembersError, ProposeError, Proposer};
+use crate::{
+    End, HandOverError, Kept, LEASE_MS, MembersChange, MembersError, ProposeError, Proposer,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_member_gets_every_file() {
@@ -186,7 +188,7 @@ async fn leadership_is_handed_over_to_who_can_lead_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_members_the_other_one_leads_after_a_change_of_voters() {
-    let (cluster, _epoch) = Cluster::begin(10_000).await;
+    let (cluster, _epoch) = Cluster::begin(Kept::default()).await;
     cluster.join(1, 2).await;
     let one = cluster.engine(1);
     let alone = MembersChange::SetVoters([2].into());
@@ -209,7 +211,7 @@ async fn of_two_members_the_other_one_leads_after_a_change_of_voters() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_far_behind_gets_a_snapshot() {
-    let (cluster, epoch) = Cluster::begin(20).await;
+    let (cluster, epoch) = Cluster::begin(Kept { entries: 20, ..Kept::default() }).await;
     for id in 0..200 {
         cluster.put(1, epoch, (&format!("queue/job-{id}"), &"x".repeat(30_000))).await.unwrap();
     }
@@ -237,9 +239,34 @@ async fn who_is_far_behind_gets_a_snapshot() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_entries_do_not_stay_in_memory_for_who_is_away() {
+    const BYTES: usize = 1 << 20;
+    let (cluster, epoch) = Cluster::begin(Kept { bytes: BYTES, ..Kept::default() }).await;
+    for member in [2, 3] {
+        cluster.join(1, member).await;
+    }
+    cluster.set_voters(1, 1..=3).await;
+    cluster.stop(3).await;
+    for id in 0..200 {
+        cluster.put(1, epoch, (&format!("queue/job-{id}"), &"x".repeat(25_000))).await.unwrap();
+    }
+    cluster.caught_up(1, 2).await;
+    let little = |standing: &crate::Standing| standing.log_kept_bytes <= 2 * BYTES;
+    for member in [1, 2] {
+        let (bounded, standing) = cluster.engine(member).wait_for(SOON, little).await;
+        assert!(bounded, "{standing:?}");
+        assert!(standing.log_kept > 1, "some stay: {standing:?}");
+    }
+    cluster.start(3, None).await;
+    cluster.caught_up(1, 3).await;
+    assert!(cluster.asked(Kind::SnapshotEnd as u8) > 0);
+    assert_eq!(cluster.same_files(1).await.len(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_goes_on_in_its_epoch_when_it_begins_to_replicate() {
     use queue_format::{Callbacks, Store};
-    let (cluster, _) = Cluster::begin(10_000).await;
+    let (cluster, _) = Cluster::begin(Kept::default()).await;
     let epoch = Epoch { term: 7, node: 5 };
     let store = Store::open(&cluster.directory(5), super::store_options()).unwrap();
     let committer = store.start(epoch, Callbacks::<()>::new(|_, _| {})).unwrap();

@@ -45,6 +45,7 @@ mod tests {
             members: Members::default(),
             followers: Default::default(),
             log_kept: 0,
+            log_kept_bytes: 0,
             stopped: None,
         }
     }

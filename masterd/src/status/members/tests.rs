@@ -34,6 +34,7 @@ fn standing(voters: &[u64], followers: &[(u64, Option<u64>, u64)]) -> Standing {
         },
         followers: followers.iter().map(follower).collect(),
         log_kept: 0,
+        log_kept_bytes: 0,
         stopped: None,
     }
 }
