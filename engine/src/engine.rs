@@ -31,6 +31,7 @@ use crate::log::{Kept, Log, Memory, Tag, report_durable};
 use crate::network::Network;
 use crate::peers::Peers;
 use crate::state::StateMachine;
+use crate::state::noted::{Noted, Noting};
 use crate::types::{
     LeaderId, Membership, Proposal, StoredMembership, TypeConfig, Vote, log_id, members_from_text,
     vote_to_text,
@@ -108,6 +109,8 @@ pub struct Engine {
     receiving: Mutex<Option<answer::Receiving>>,
     /// When a leader was heard last.
     heard: Mutex<Option<Instant>>,
+    /// What changes, where somebody asked for that.
+    noted: Arc<Mutex<Noted>>,
     /// Write what this member appends as a leader, and keep its log short.
     tasks: Tasks,
 }
@@ -170,6 +173,7 @@ impl Engine {
         let (tell_committed, committed) = mpsc::channel(COMMITTED_PENDING_MAX);
         let at = (found.applied, members);
         let state = StateMachine::new(recorder.clone(), log.clone(), at, tell_committed);
+        let noted = state.noted();
         let settings = Arc::new(config(goes_on.is_some(), kept));
         let raft = Raft::new(member, settings, Network(peers), log.clone(), state)
             .await
@@ -185,6 +189,7 @@ impl Engine {
             proposing: tokio::sync::Mutex::default(),
             receiving: Mutex::default(),
             heard: Mutex::default(),
+            noted,
             tasks,
         };
         Ok((engine, committed))
@@ -256,6 +261,12 @@ impl Engine {
     #[must_use]
     pub fn reader(&self) -> Reader {
         self.recorder.reader()
+    }
+
+    /// Notes which keys change from now on.
+    #[must_use]
+    pub fn note_changes(&self) -> Noting {
+        Noting::begin(&self.noted)
     }
 
     /// A view of the store right behind entry `index`, of everything or of one group, to be read

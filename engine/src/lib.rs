@@ -40,3 +40,4 @@ pub use log::Kept;
 pub use peers::{Answer, Link, PeerError, Peers};
 pub use proposer::{End, OnCommitted, Proposer};
 pub use resting::{OverrideError, Resting};
+pub use state::noted::Noting;

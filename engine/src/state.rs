@@ -8,6 +8,7 @@ use futures_util::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::type_config::alias::{SnapshotMetaOf, SnapshotOf};
 use openraft::{OptionalSend, RaftSnapshotBuilder};
+use parking_lot::Mutex;
 use queue_format::{Batch, Frozen, FrozenError, Incoming, Key, Position, Recorder};
 use tokio::sync::mpsc;
 
@@ -18,6 +19,10 @@ use crate::types::{
     Applied, LogEntry, LogId, Membership, Payload, Proposal, StoredMembership, TypeConfig, Vote,
     log_id, members_to_text, position,
 };
+
+pub(crate) mod noted;
+
+use noted::Noted;
 
 type Meta = SnapshotMetaOf<TypeConfig>;
 type Snapshot = SnapshotOf<TypeConfig, Image>;
@@ -99,6 +104,7 @@ pub(crate) struct StateMachine {
     /// The engine was told of a snapshot.
     has_snapshot: bool,
     committed: mpsc::Sender<Committed>,
+    noted: Arc<Mutex<Noted>>,
 }
 
 impl StateMachine {
@@ -108,8 +114,13 @@ impl StateMachine {
         (applied, members): (Position, StoredMembership),
         committed: mpsc::Sender<Committed>,
     ) -> Self {
-        let applied = log_id(applied);
-        Self { recorder, log, applied, members, has_snapshot: false, committed }
+        let (applied, noted) = (log_id(applied), Arc::default());
+        Self { recorder, log, applied, members, has_snapshot: false, committed, noted }
+    }
+
+    /// Where it notes what changes, if somebody asks for that.
+    pub(crate) fn noted(&self) -> Arc<Mutex<Noted>> {
+        Arc::clone(&self.noted)
     }
 
     async fn apply_one(&mut self, entry: &LogEntry) -> io::Result<Position> {
@@ -128,6 +139,7 @@ impl StateMachine {
             }
             Payload::Normal(Proposal(bytes)) => {
                 let batch = Batch::decode(bytes.clone()).map_err(io::Error::other)?;
+                self.noted.lock().note(&batch);
                 apply(&batch, None)?;
                 // An owner who does not listen any more has ended.
                 if self.committed.send(Committed { position, batch }).await.is_err() {
@@ -200,6 +212,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         let Image::Arriving(incoming) = image else {
             return Err(io::Error::other("this snapshot did not arrive"));
         };
+        self.noted.lock().note_everything();
         let recorder = self.recorder.clone();
         apart(move || recorder.install(incoming)).await?.map_err(io::Error::other)?;
         self.applied = meta.last_log_id;

@@ -286,21 +286,7 @@ pub(crate) fn give_to_users(layout: &Layout) -> Result<(), InitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn wanted() -> Init {
-        Init {
-            cluster: "c1.example".parse().unwrap(),
-            node: "n1.example".parse().unwrap(),
-            primary_ip: [127, 0, 0, 1].into(),
-            rpc_port: 1,
-            peer_port: 2,
-            rack: None,
-            master_ip: None,
-            master_netdev: None,
-            master_netmask: None,
-            segment_bytes: Some(1 << 20),
-        }
-    }
+    use crate::testing::first_node;
 
     #[test]
     fn a_cluster_that_could_not_be_begun_can_be_begun_later() {
@@ -310,14 +296,14 @@ mod tests {
         std::fs::create_dir_all(layout.data()).unwrap();
         let obstacle = layout.data().join("journal");
         stdx::atomic::write(&obstacle, b"", 0o600).unwrap();
-        let told = init(&layout, &wanted(), Timestamp::from_micros(1_700_000_000_000_000))
+        let told = init(&layout, &first_node(), Timestamp::from_micros(1_700_000_000_000_000))
             .unwrap_err()
             .to_string();
         assert!(told.contains("its journal takes 4 MiB"), "{told}");
         std::fs::remove_file(&obstacle).unwrap();
-        init(&layout, &wanted(), Timestamp::from_micros(1_700_000_000_000_000)).unwrap();
-        let twice =
-            init(&layout, &wanted(), Timestamp::from_micros(1_700_000_000_000_000)).unwrap_err();
+        init(&layout, &first_node(), Timestamp::from_micros(1_700_000_000_000_000)).unwrap();
+        let twice = init(&layout, &first_node(), Timestamp::from_micros(1_700_000_000_000_000))
+            .unwrap_err();
         assert!(matches!(twice, InitError::Exists(_)), "{twice}");
     }
 
@@ -325,14 +311,14 @@ mod tests {
     fn a_node_of_a_cluster_begins_no_other() {
         let (here, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (member, layout) = (Layout::new(here.path()), Layout::new(root.path()));
-        init(&layout, &wanted(), Timestamp::from_micros(1_700_000_000_000_000)).unwrap();
+        init(&layout, &first_node(), Timestamp::from_micros(1_700_000_000_000_000)).unwrap();
         std::fs::create_dir_all(member.pki()).unwrap();
         let before = std::fs::read(layout.membership()).unwrap();
         stdx::atomic::write(&member.membership(), &before, 0o600).unwrap();
-        let told = init(&member, &wanted(), Timestamp::from_micros(1_700_000_000_000_000))
+        let told = init(&member, &first_node(), Timestamp::from_micros(1_700_000_000_000_000))
             .unwrap_err()
             .to_string();
-        assert!(told.contains("the node n1.example of the cluster c1.example"), "{told}");
+        assert!(told.contains("the node n1.example of the cluster demo.example"), "{told}");
         assert_eq!(std::fs::read(member.membership()).unwrap(), before);
     }
 }

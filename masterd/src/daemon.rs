@@ -5,6 +5,7 @@
 //! there. `life` goes from state to state; [`reign`] is the longest of them, [`replicate`] has
 //! it followed by others, `follow` keeps up with what is committed, `taker` takes the role.
 
+mod ahead;
 mod door;
 mod elected;
 mod follow;

@@ -82,19 +82,8 @@ fn ground() -> &'static Ground {
     GROUND.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path());
-        let init = bootstrap::Init {
-            cluster: "demo.example".parse().unwrap(),
-            node: "n1.example".parse().unwrap(),
-            primary_ip: [127, 0, 0, 1].into(),
-            rpc_port: 1811,
-            peer_port: 1817,
-            rack: None,
-            master_ip: None,
-            master_netdev: None,
-            master_netmask: None,
-            segment_bytes: Some(1 << 20),
-        };
-        bootstrap::init(&layout, &init, Timestamp::from_micros(BEGIN)).unwrap();
+        bootstrap::init(&layout, &crate::testing::first_node(), Timestamp::from_micros(BEGIN))
+            .unwrap();
         let store = Store::open(&layout.data(), StoreOptions::default()).unwrap();
         let put = |(key, content)| Change::Put { key, content };
         let documents = store.scan("").unwrap().map(|entry| put(entry.unwrap())).collect();

@@ -13,6 +13,7 @@ use model::machine::MachineSpec;
 use model::node::{Node, NodeRole};
 use model::{NodeName, Timestamp};
 
+use crate::bootstrap::Init;
 use crate::config::{Config, ConfigChange};
 
 /// The moment at which everything here happened.
@@ -90,6 +91,22 @@ pub(crate) fn config(further: &[Node]) -> Config {
 pub(crate) fn spec(serial: &str, rack: u32, role: &str) -> MachineSpec {
     serde_json::from_value(serde_json::json!({"serial": serial, "rack": rack, "role": role}))
         .unwrap()
+}
+
+/// The beginning of a cluster whose first node is n1.
+pub(crate) fn first_node() -> Init {
+    Init {
+        cluster: "demo.example".parse().unwrap(),
+        node: "n1.example".parse().unwrap(),
+        primary_ip: [127, 0, 0, 1].into(),
+        rpc_port: 1811,
+        peer_port: PEER_PORT,
+        rack: None,
+        master_ip: None,
+        master_netdev: None,
+        master_netmask: None,
+        segment_bytes: Some(1 << 20),
+    }
 }
 
 /// A network in which nobody answers.

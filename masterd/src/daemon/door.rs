@@ -15,8 +15,8 @@ use model::layout::Layout;
 use model::role_check::{RoleRequest, RoleTaken};
 use model::{Exception, NodeName};
 use parking_lot::RwLock;
-use rpc::peer::Passed;
 use rpc::peer::control::TakeOver;
+use rpc::peer::{Passed, PeerError};
 use stdx::Clock;
 use stdx::daemon::chain;
 use stdx::metrics::Page;
@@ -30,6 +30,12 @@ use crate::luxi_service::LuxiService;
 use crate::majority::Majority;
 use crate::metrics::Metrics;
 use crate::status::{self, Part};
+
+/// Before why a failover did nothing.
+const NOT_MOVED: &str = "The role was not moved";
+
+/// Before why nobody can say what a failover did.
+const NOT_KNOWN: &str = "It is not known whether the role was moved";
 
 /// Who answers.
 #[derive(Debug, Clone)]
@@ -165,10 +171,13 @@ impl Door {
         let GantryMasterFailover { to, request } = call;
         tracing::info!(?to, ?request, "failover asked for");
         let taken = match to.filter(|to| *to != self.me) {
-            None => self.house.fail_over(request).await.map_err(|failure| failure.to_string()),
+            None => {
+                let taken = self.house.fail_over(request).await;
+                taken.map_err(|failure| format!("{NOT_MOVED}: {failure}"))
+            }
             Some(to) => self.ask_to_take_over(&to, request).await,
         };
-        taken.map_err(|why| Exception::exec(format!("The role was not moved: {why}")))
+        taken.map_err(Exception::exec)
     }
 
     async fn ask_to_take_over(
@@ -185,8 +194,12 @@ impl Door {
                 self.me
             )));
         };
-        let mut link = self.house.book.ask(place).map_err(|error| chain(&error))?;
-        link.call(&TakeOver { request }).await.map_err(|error| chain(&error))
+        let why = |error: &PeerError| match chain(error) {
+            why if error.certainly_not_done() => format!("{NOT_MOVED}: {why}"),
+            why => format!("{NOT_KNOWN}: {why}; `gnt cluster status` shows who is master"),
+        };
+        let mut link = self.house.book.ask(place).map_err(|error| why(&error))?;
+        link.call(&TakeOver { request }).await.map_err(|error| why(&error))
     }
 
     /// Has the master answer a request of a client of this node, once.

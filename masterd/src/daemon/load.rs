@@ -1,6 +1,6 @@
 //! What a master finds in its store.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -72,7 +72,38 @@ pub struct Found {
 /// # Errors
 /// Anything that does not read, or contradicts itself: a broken state is not gone on with.
 pub fn load(store: &Reader) -> Result<Found, FoundError> {
-    let config = config(store)?;
+    beside(store, jobs(store)?)
+}
+
+/// Reads everything but the jobs that were read before and are not among the keys that `changed`
+/// since that began.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_behind(
+    store: &Reader,
+    mut jobs: Vec<Job>,
+    changed: &BTreeSet<Key>,
+) -> Result<Found, FoundError> {
+    let live =
+        |key: &Key| stored::job_of(key.as_str()).filter(|id| document::job(*id) == key.as_str());
+    let changed: BTreeMap<JobId, &Key> =
+        changed.iter().filter_map(|key| Some((live(key)?, key))).collect();
+    jobs.retain(|job| !changed.contains_key(&job.id));
+    for (id, key) in changed {
+        let now = store.read(key)?.map(|content| job(id, key, &content)).transpose()?;
+        jobs.extend(now);
+    }
+    jobs.sort_by_key(|job| job.id);
+    beside(store, jobs)
+}
+
+/// Reads the live jobs alone, in the order of their ids. Where the store changes meanwhile, each is as
+/// it was at some moment.
+///
+/// # Errors
+/// A file that does not read.
+pub fn jobs(store: &Reader) -> Result<Vec<Job>, FoundError> {
     let mut jobs = Vec::new();
     for entry in store.scan("queue/job-")? {
         let (key, content) = entry?;
@@ -80,10 +111,20 @@ pub fn load(store: &Reader) -> Result<Found, FoundError> {
             tracing::warn!(%key, "this is no job's file; it is left alone");
             continue;
         };
-        let job = stored::read(id, &content);
-        jobs.push(job.map_err(|error| FoundError::Job { key: key.to_string(), error })?);
+        jobs.push(job(id, &key, &content)?);
     }
     jobs.sort_by_key(|job| job.id);
+    Ok(jobs)
+}
+
+fn job(id: JobId, key: &Key, content: &[u8]) -> Result<Job, FoundError> {
+    let job = stored::read(id, content);
+    job.map_err(|error| FoundError::Job { key: key.to_string(), error })
+}
+
+/// Reads all that there is beside the live jobs.
+fn beside(store: &Reader, jobs: Vec<Job>) -> Result<Found, FoundError> {
+    let config = config(store)?;
     let archived = archived(store, &jobs)?;
     check_version(store)?;
     let serial = serial(store)?;

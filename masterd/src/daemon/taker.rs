@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::{End, Engine, Standing};
 use model::cluster::Role;
-use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
+use model::role_check::{RoleRequest, RoleTaken};
 use queue_format::Epoch;
 use rpc::Client;
 use rpc::peer::control::{LeadAndHandOver, PeerPosition};
@@ -14,6 +14,7 @@ use stdx::Tasks;
 use stdx::daemon::chain;
 use tokio::sync::watch;
 
+use super::ahead::Ahead;
 use super::life::{Life, Reigning, newest_role};
 use super::reign::{self, Publisher};
 use super::{DaemonError, elected, load, replicate};
@@ -80,15 +81,26 @@ impl Life {
             }
             Err(error) => return Err(error.into()),
         };
-        let (check, led) = self.lead(engine, &config, attempt, request).await;
+        // A mere start is tried again and again, and nobody is at work meanwhile.
+        let reads = attempt != Attempt::Start && !request.dry_run;
+        let asking = self.ask_everyone(&config, attempt, request);
+        let ahead = async { if reads { Ahead::read(engine).await } else { None } };
+        let ((question, verdict), ahead) = tokio::join!(asking, ahead);
+        let check = table::table(&question, &verdict);
         let told = |done, message| RoleTaken { done, message, check: Some(check.clone()) };
-        match led {
-            Ok(Lead::Leads(epoch)) => self.be_master(engine, attempt, epoch, told).await,
+        if request.dry_run {
+            return Ok(Take::Left(told(
+                false,
+                "everyone was asked, and nothing was done".to_owned(),
+            )));
+        }
+        match self.lead(engine, question, verdict, request.drain_seconds).await {
+            Ok(Lead::Leads(epoch)) => self.be_master((engine, ahead), attempt, epoch, told).await,
             Ok(Lead::Overrides(asked)) => {
                 tracing::error!("override: {}", check.lines().join("\n"));
                 let engine = self.override_others(engine, &asked.0, &asked.1).await?;
                 let taken = match self.be_elected(&engine).await {
-                    Ok(epoch) => self.be_master(&engine, attempt, epoch, told).await?,
+                    Ok(epoch) => self.be_master((&engine, None), attempt, epoch, told).await?,
                     Err(message) => Take::Left(told(false, message)),
                 };
                 Ok(overridden(taken, engine))
@@ -100,7 +112,7 @@ impl Life {
     /// Makes the role entry of a reign in `epoch`, in which this member leads.
     async fn be_master(
         &self,
-        engine: &Arc<Engine>,
+        (engine, ahead): (&Arc<Engine>, Option<Ahead>),
         attempt: Attempt,
         epoch: Epoch,
         told: impl Fn(bool, String) -> RoleTaken,
@@ -111,7 +123,10 @@ impl Life {
         if let Err(reason) = still_designated(attempt, self.me(), entry.as_ref()) {
             return left(format!("{reason}; that came to be since everyone was asked"));
         }
-        let found = stdx::aside(|| load::load(&reader))?;
+        let found = stdx::aside(|| match ahead {
+            Some(ahead) => ahead.load(&reader),
+            None => load::load(&reader),
+        })?;
         let (ended, end) = watch::channel(None::<End>);
         let (begin, authority) = self.begin(found, reader, engine.position(), epoch)?;
         let start = |publisher: Publisher| {
@@ -132,14 +147,13 @@ impl Life {
         }
     }
 
-    /// Asks everyone, and comes to lead; the epoch, or why not.
-    async fn lead(
+    /// Asks everyone, and judges what they say.
+    async fn ask_everyone(
         &self,
-        engine: &Arc<Engine>,
         config: &Config,
         attempt: Attempt,
         request: &RoleRequest,
-    ) -> (RoleCheck, Result<Lead, String>) {
+    ) -> (Question, Verdict) {
         let agents = Client::new(Arc::clone(&self.identity), Tasks::new());
         let (me, book) = (self.me().clone(), self.house.book.clone());
         let metrics = Arc::clone(&self.metrics);
@@ -157,21 +171,26 @@ impl Life {
         let own = PeerPosition { leads: false, ..self.house.stand().await };
         let question = asking::ask(&asker, config, attempt, waivers(request), &own).await;
         let verdict = confirm(&question);
-        let check = table::table(&question, &verdict);
-        if request.dry_run {
-            return (check, Err("everyone was asked, and nothing was done".to_owned()));
-        }
-        let led = match verdict.decision {
+        (question, verdict)
+    }
+
+    /// Comes to lead, where the verdict allows it; the epoch, or why not.
+    async fn lead(
+        &self,
+        engine: &Arc<Engine>,
+        question: Question,
+        verdict: Verdict,
+        drain_seconds: u32,
+    ) -> Result<Lead, String> {
+        match verdict.decision {
             Decision::Go => self.be_elected(engine).await.map(Lead::Leads),
             Decision::GoAfterFetching { from } => {
                 let epoch = answers::newest_epoch(&question);
-                let handed = self.be_handed(engine, from, epoch, request.drain_seconds).await;
-                handed.map(Lead::Leads)
+                self.be_handed(engine, from, epoch, drain_seconds).await.map(Lead::Leads)
             }
             Decision::Override { .. } => Ok(Lead::Overrides(Box::new((question, verdict)))),
             Decision::Refuse { .. } => Err(format!("{} cannot be the master now", self.me())),
-        };
-        (check, led)
+        }
     }
 
     async fn be_elected(&self, engine: &Engine) -> Result<Epoch, String> {

@@ -50,18 +50,7 @@ impl Lost {
     fn begin() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path().join("n1"));
-        let init = Init {
-            cluster: name("c1.example"),
-            node: name("n1.example"),
-            primary_ip: [127, 0, 0, 1].into(),
-            rpc_port: 1,
-            peer_port: 2,
-            rack: None,
-            master_ip: None,
-            master_netdev: None,
-            master_netmask: None,
-            segment_bytes: Some(1 << 20),
-        };
+        let init = Init { cluster: name("c1.example"), ..crate::testing::first_node() };
         bootstrap::init(&layout, &init, NOW).unwrap();
         let other = crate::testing::node("n2.example", NodeRole::Candidate);
         let input = OpInput::parse(r#"{"OP_ID":"OP_TEST_DELAY","duration":0}"#).unwrap();

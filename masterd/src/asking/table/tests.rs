@@ -92,8 +92,9 @@ fn a_candidate_is_newer() {
     let mut question = question(Attempt::Failover, 2);
     store(&mut question, 2).found = found(3, 3, at(12));
     insta::assert_snapshot!("newer", shown(&question));
-    // And cannot be asked to lead.
+    // And cannot be asked to lead, while it knows of more that is committed.
     store(&mut question, 2).disk_full = true;
+    store(&mut question, 2).committed = at(12);
     insta::assert_snapshot!("newer_and_full", shown(&question));
 }
 

@@ -35,8 +35,10 @@ impl<'a> Facts<'a> {
     /// What one node's answers have against anyone's taking the role.
     fn obstacle(&self, heard: &Heard<'_>) -> Option<Reason> {
         let node = || heard.node.name.clone();
-        if let Some(last) = heard.store.map(|store| store.last).filter(|last| *last > self.reach) {
-            return Some(Reason::Newer { node: node(), last, reach: self.reach });
+        // What is committed is in the reach of a majority of voters, unless these forgot it. What only
+        // others hold beyond that was never acknowledged, and is cut.
+        if let Some(store) = heard.store.filter(|store| store.says.committed > self.reach) {
+            return Some(Reason::Newer { node: node(), last: store.last, reach: self.reach });
         }
         let obeys = heard.agent?.obeys;
         let known = self.epoch;

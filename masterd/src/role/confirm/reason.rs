@@ -109,7 +109,7 @@ pub enum Reason {
         /// The node.
         node: NodeName,
     },
-    /// It holds more than the taker has or can fetch.
+    /// It knows of committed entries that the taker neither has nor can fetch: voters forgot them.
     #[error("{node} holds entries up to {last}; this node has and can fetch only up to {reach}")]
     Newer {
         /// The node.

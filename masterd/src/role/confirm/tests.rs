@@ -179,16 +179,28 @@ fn majorities_of_nodes_and_of_voters() {
 fn what_others_hold_is_fetched_or_stands_in_the_way() {
     assert_eq!(failover(|q| set_last(&mut q.nodes[2], at(2, 1, 12))), "go after fetching from 3");
     assert_eq!(failover(|q| set_last(&mut q.nodes[1], at(2, 1, 12))), "go");
+    // The voters that answer have all that was acknowledged, if they forgot nothing.
     let learner_ahead = |q: &mut Question| {
         q.nodes[2].member.as_mut().unwrap().seat = Seat::Learner;
         set_last(&mut q.nodes[2], at(2, 1, 12));
     };
+    let full = |q: &mut Question| {
+        set_last(&mut q.nodes[2], at(2, 1, 12));
+        says(&mut q.nodes[2]).disk_full = true;
+    };
+    let knows = |q: &mut Question| says(&mut q.nodes[2]).committed = at(2, 1, 11);
     let newer = "n3 holds entries up to 2.1/12; this node has and can fetch only up to 2.1/9";
-    assert_eq!(failover(learner_ahead), format!("refuse: {newer}"));
+    assert_eq!(failover(learner_ahead), "go");
+    assert_eq!(failover(full), "go");
+    let ahead_and_knows = |q: &mut Question| {
+        learner_ahead(q);
+        knows(q);
+    };
+    assert_eq!(failover(ahead_and_knows), format!("refuse: {newer}"));
     assert_eq!(
         failover(|q| {
-            set_last(&mut q.nodes[2], at(2, 1, 12));
-            says(&mut q.nodes[2]).disk_full = true;
+            full(q);
+            knows(q);
         }),
         format!("refuse: {newer}")
     );
@@ -203,14 +215,14 @@ fn what_others_hold_is_fetched_or_stands_in_the_way() {
     );
     assert_eq!(
         failover(|q| {
-            learner_ahead(q);
+            ahead_and_knows(q);
             q.waivers.ignored = [name(3)].into();
         }),
         "go"
     );
     assert_eq!(
         failover(|q| {
-            learner_ahead(q);
+            ahead_and_knows(q);
             q.nodes[2].role = NodeRole::Offline;
         }),
         format!("refuse: {newer}")
@@ -448,9 +460,9 @@ fn an_override_says_what_it_may_lose() {
     };
     assert_eq!(
         failover(meant),
-        "override [1 of 3 voters answered, which is not more than half; n3 holds entries up to \
-         2.1/12; this node has and can fetch only up to 2.1/9] may lose [n1 did not answer: what it \
-         may hold after 2.1/9 is cut; what n3 holds up to 2.1/12 is cut; this node ends at 2.1/9]"
+        "override [1 of 3 voters answered, which is not more than half] may lose [n1 did not answer: \
+         what it may hold after 2.1/9 is cut; what n3 holds up to 2.1/12 is cut; this node ends at \
+         2.1/9]"
     );
     let no_store = |q: &mut Question| {
         meant(q);

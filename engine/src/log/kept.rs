@@ -1,0 +1,91 @@
+//! Core: how much of the log stays in memory. Serves members that are a little behind, below `log`.
+
+/// Entries that stay: what comes in some seconds of small ones, so that a member whose process was
+/// started anew does not need all files.
+const ENTRIES: usize = 10_000;
+
+/// Bytes that stay, whatever the number of entries: one of a busy master holds hundreds of jobs.
+const BYTES: usize = 64 << 20;
+
+/// What an entry takes beside its content.
+const ENTRY_BYTES: usize = 200;
+
+/// What of the applied log stays in memory, for members that lack some of it. As much again comes
+/// before it is cut back, so that this is done rarely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// So many entries.
+    pub entries: usize,
+    /// So many bytes.
+    pub bytes: usize,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { entries: ENTRIES, bytes: BYTES }
+    }
+}
+
+impl Kept {
+    /// What an entry with so many bytes of content takes.
+    pub(crate) fn weight(content: usize) -> usize {
+        content + ENTRY_BYTES
+    }
+
+    /// Whether `entries` of together `bytes` are so much that some must go.
+    pub(crate) fn is_exceeded(&self, entries: usize, bytes: usize) -> bool {
+        entries > 2 * self.entries || bytes > 2 * self.bytes
+    }
+
+    /// How many entries stay of those with these weights, the newest first.
+    pub(crate) fn stay(&self, weights: impl Iterator<Item = usize>) -> usize {
+        let sums = weights.scan(0, |sum, weight| {
+            *sum += weight;
+            Some(*sum)
+        });
+        sums.take(self.entries).take_while(|sum| *sum <= self.bytes).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn many_small_ones_are_too_much_and_so_are_few_large_ones() {
+        let kept = Kept { entries: 10, bytes: 100 };
+        for (weights, exceeded, stay) in [
+            (vec![], false, 0),
+            (vec![1; 20], false, 10),
+            (vec![1; 21], true, 10),
+            (vec![100, 100], false, 1),
+            (vec![60, 60, 60, 60], true, 1),
+            (vec![50, 50, 101], true, 2),
+            // The newest may be too large by itself.
+            (vec![201, 1], true, 0),
+        ] {
+            let sum = weights.iter().sum();
+            assert_eq!(kept.is_exceeded(weights.len(), sum), exceeded, "{weights:?}");
+            assert_eq!(kept.stay(weights.iter().copied()), stay, "{weights:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_stays_is_within_the_limits_and_no_more_of_it_would_be(
+            weights in proptest::collection::vec(1_usize..50, 0..40),
+            entries in 1_usize..30,
+            bytes in 1_usize..300,
+        ) {
+            let kept = Kept { entries, bytes };
+            let stay = kept.stay(weights.iter().copied());
+            let sum = |count: usize| weights[..count].iter().sum::<usize>();
+            prop_assert!(stay <= entries && sum(stay) <= bytes);
+            prop_assert!(!kept.is_exceeded(stay, sum(stay)));
+            let all = stay == weights.len();
+            prop_assert!(all || stay + 1 > entries || sum(stay + 1) > bytes);
+        }
+    }
+}

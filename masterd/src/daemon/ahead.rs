@@ -1,0 +1,120 @@
+//! Reads the jobs of a store before its member leads, so that nobody waits for that between two
+//! masters, however many there are. Serves the change of master.
+
+use std::sync::Arc;
+
+use engine::{Engine, Noting};
+use model::Job;
+use queue_format::Reader;
+
+use super::load::{self, Found, FoundError};
+
+/// Jobs as they were read while the store still changed, and what tells which of them did.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    noting: Noting,
+    jobs: Vec<Job>,
+}
+
+impl Ahead {
+    /// Reads the live jobs; none where they do not read, which is told when they must.
+    pub(super) async fn read(engine: &Arc<Engine>) -> Option<Self> {
+        let (noting, reader) = (engine.note_changes(), engine.reader());
+        match stdx::apart(move || load::jobs(&reader)).await {
+            Ok(Ok(jobs)) => Some(Self { noting, jobs }),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "jobs do not read");
+                None
+            }
+            Err(error) => {
+                tracing::error!(%error, "jobs were not read");
+                None
+            }
+        }
+    }
+
+    /// Reads what changed since, and all else; nothing must change meanwhile.
+    ///
+    /// # Errors
+    /// As [`load::load`].
+    pub(super) fn load(self, reader: &Reader) -> Result<Found, FoundError> {
+        match self.noting.changed() {
+            Some(changed) => load::load_behind(reader, self.jobs, &changed),
+            None => load::load(reader),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use engine::EngineOptions;
+    use model::job::OpStatus;
+    use model::layout::Layout;
+    use model::opcode::Input;
+    use model::{JobId, OpInput, document};
+    use queue_format::{Batch, Change, Epoch, Key, StoreOptions};
+
+    use super::*;
+    use crate::bootstrap;
+    use crate::testing::{NOW, Nobody, first_node};
+
+    fn key(text: &str) -> Key {
+        Key::parse(text).unwrap()
+    }
+
+    /// A job that ended, or did not.
+    fn put(id: u64, ended: bool) -> Change {
+        let input = OpInput::parse(r#"{"OP_ID":"OP_TEST_DELAY","duration":0}"#).unwrap();
+        let mut job = Job::new(JobId(id), [Arc::new(Input::Known(Box::new(input)))], NOW);
+        if ended {
+            job.ops[0].status = OpStatus::Success;
+        }
+        let content = Bytes::from(serde_json::to_vec(&job).unwrap());
+        Change::Put { key: key(&document::job(job.id)), content }
+    }
+
+    async fn change(engine: &Engine, epoch: Epoch, changes: Vec<Change>) {
+        engine.propose(epoch, Batch(changes)).await.unwrap();
+    }
+
+    fn ids_and_ends(found: &Found) -> Vec<(u64, bool)> {
+        found.jobs.iter().map(|job| (job.id.0, job.status().is_final())).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_changed_since_it_was_read_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        bootstrap::init(&layout, &first_node(), NOW).unwrap();
+        let store = StoreOptions { segment_bytes: 1 << 20, ..StoreOptions::default() };
+        let options = EngineOptions::new(1, "n1.example", store);
+        let opened = Engine::open(&layout.data(), options, Arc::new(Nobody)).await;
+        let (engine, _committed) = opened.unwrap();
+        let engine = Arc::new(engine);
+        let epoch = engine.take_over(std::time::Duration::from_secs(60)).await.unwrap();
+        let serial = Change::Put { key: key(document::QUEUE_SERIAL), content: "20\n".into() };
+        change(&engine, epoch, (1..=9).map(|id| put(id, false)).chain([serial]).collect()).await;
+
+        let ahead = Ahead::read(&engine).await.unwrap();
+        let archived = |id| key(&document::archived_job(JobId(id)));
+        let archive = |id| Change::Move { from: key(&document::job(JobId(id))), to: archived(id) };
+        change(&engine, epoch, vec![put(3, true), archive(5), put(12, false)]).await;
+        change(&engine, epoch, vec![Change::Delete { key: archived(5) }, archive(1)]).await;
+        change(&engine, epoch, vec![put(11, true), put(3, false), put(4, true)]).await;
+        let reader = engine.reader();
+        let found = ahead.load(&reader).unwrap();
+        let others = [2, 3, 6, 7, 8, 9].map(|id| (id, false));
+        let mut wanted = [others.as_slice(), &[(4, true), (11, true), (12, false)]].concat();
+        wanted.sort_unstable();
+        assert_eq!(ids_and_ends(&found), wanted);
+        assert_eq!(ids_and_ends(&load::load(&reader).unwrap()), wanted);
+        // Without word of what changed, everything is read.
+        let ahead = Ahead::read(&engine).await.unwrap();
+        change(&engine, epoch, vec![put(2, true)]).await;
+        drop(engine.note_changes());
+        let found = ahead.load(&reader).unwrap();
+        assert!(ids_and_ends(&found).contains(&(2, true)));
+        engine.close().await.unwrap();
+    }
+}
