@@ -1,6 +1,9 @@
 //! How long the role takes to move, and a candidate to catch up.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use luxi::client::Client;
 
 use super::ms;
 use crate::bench::cluster::{Cluster, ClusterError, Nodes, pause};
@@ -36,7 +39,46 @@ pub(super) fn planned(
         times.push(fail_over(nodes, to)?);
     }
     tell("replication.failover_planned", times, 1_000.0, report);
+    let mut gaps = Vec::new();
+    for to in [1, 0].into_iter().cycle().take(moves(setting)) {
+        nodes.wait_for_voters(to)?;
+        gaps.push(gap(nodes.node(2), || nodes.fail_over_to(to))?);
+    }
+    tell("replication.failover_planned.gap", gaps, 1_000.0, report);
     Ok(())
+}
+
+/// The longest time in which no submission is taken while `moved` happens: of one client, who submits
+/// one job after the other on a node that has them passed on to whoever is master.
+fn gap(
+    node: &Cluster,
+    moved: impl FnOnce() -> Result<(), ClusterError>,
+) -> Result<Duration, ClusterError> {
+    let over = AtomicBool::new(false);
+    let submit_all = || {
+        let (mut client, mut last, mut longest) = (None, Instant::now(), Duration::ZERO);
+        while !over.load(Ordering::Relaxed) {
+            let connected = client.take().map_or_else(|| Client::connect(&node.socket()), Ok);
+            client = connected.ok();
+            let taken = client.as_mut().map(|client| client::submit(client, 1, 0.0));
+            if matches!(taken, Some(Ok(_))) {
+                longest = longest.max(last.elapsed());
+                last = Instant::now();
+            } else {
+                client = None;
+                pause();
+            }
+        }
+        longest.max(last.elapsed())
+    };
+    std::thread::scope(|scope| {
+        let submits = scope.spawn(submit_all);
+        let moved = moved();
+        over.store(true, Ordering::Relaxed);
+        let panicked = |_panic| ClusterError::Failover("the one who submits panicked".to_owned());
+        let longest = submits.join().map_err(panicked)?;
+        moved.map(|()| longest)
+    })
 }
 
 /// The master killed, again and again; from the command on another node until the first submission
