@@ -159,6 +159,16 @@ async fn a_proposer_ends_with_its_reign() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_has_ended_leads_no_longer() {
+    let (cluster, epoch) = Cluster::begin(Kept::default()).await;
+    let one = cluster.engine(1);
+    assert_eq!(one.leads_otherwise(None).await, Some(epoch));
+    let waits = one.leads_otherwise(Some(epoch));
+    let (told, ()) = tokio::join!(tokio::time::timeout(SOON, waits), cluster.stop(1));
+    assert_eq!(told, Ok(None));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leadership_is_handed_over_to_who_can_lead_only() {
     let (cluster, epoch) = Cluster::voters(3).await;
     cluster.join(1, 4).await;
