@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use noded::daemon::Daemon;
+use noded::daemon::{Daemon, Settings};
 use noded::enroll::enroll;
 use noded::options::{Command, Options};
 use stdx::daemon::{asked_to_end, chain};
@@ -18,6 +18,8 @@ use tokio::sync::mpsc;
 
 /// A port for DHCP that needs no privilege.
 const DHCP_PORT: u16 = 10_067;
+/// Bytes of a journal segment: a thousand agents have two each, on the disk of one machine.
+const SEGMENT_BYTES: u64 = 1 << 20;
 
 /// Starts agents in this process, each with a root and an address of its own. Each waits to be taken
 /// into a cluster, with a line of its name and its token, and then serves.
@@ -102,7 +104,7 @@ async fn main() -> ExitCode {
 
 /// From the enrolment to the end of one agent.
 async fn live(options: &Options) -> Result<(), String> {
-    let settings = options.agent.settings();
+    let settings = Settings { segment_bytes: SEGMENT_BYTES, ..options.agent.settings() };
     let Some(Command::Enroll(enrolling)) = &options.command else { return Ok(()) };
     let mut show = Shown { name: enrolling.name.clone().unwrap_or_default(), text: Vec::new() };
     let enrolled =

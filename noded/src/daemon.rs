@@ -47,6 +47,8 @@ pub struct Settings {
     pub versions: Versions,
     /// Restarts the machine, where that is allowed.
     pub powercycle: Arc<dyn Powercycle>,
+    /// Bytes of a segment of its journal, where that is made; see [`crate::ledger::SEGMENT_BYTES`].
+    pub segment_bytes: u64,
     /// The time.
     pub clock: Clock,
 }
@@ -103,7 +105,8 @@ impl Daemon {
         let identity = Arc::new(identity);
         let rpc_listener = listen(settings.rpc, "the node protocol").await?;
         let boot_listener = listen(settings.boot, "the boot side").await?;
-        let (ledger, restored) = open_ledger(&settings.layout, &membership).await?;
+        let (ledger, restored) =
+            open_ledger(&settings.layout, &membership, settings.segment_bytes).await?;
         let racks = Arc::new(Racks::new(restored.racks.clone()));
         let list = allow_list(&membership, &restored);
         if list != membership.allow {
@@ -227,9 +230,11 @@ fn listen_error(address: SocketAddr, what: &'static str, error: io::Error) -> Da
 async fn open_ledger(
     layout: &Layout,
     membership: &Membership,
+    segment_bytes: u64,
 ) -> Result<(Arc<Ledger>, Restored), LedgerError> {
     let (directory, membership) = (layout.node_data(), membership.clone());
-    let opening = tokio::task::spawn_blocking(move || Ledger::open(&directory, &membership)).await;
+    let open = move || Ledger::open(&directory, &membership, segment_bytes);
+    let opening = tokio::task::spawn_blocking(open).await;
     let (ledger, restored) =
         opening.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))?;
     Ok((Arc::new(ledger), restored))

@@ -34,7 +34,7 @@ use restore::Owner;
 
 /// Bytes of a journal segment. A rack document must fit half of one; an agent changes little, and
 /// two of these are made when it starts for the first time.
-const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
 /// Segments: one being written, one being checkpointed.
 const SEGMENTS: usize = 2;
 
@@ -80,21 +80,19 @@ pub struct Restored {
 
 impl Ledger {
     /// Opens the store in `directory` for the node that `membership` names. What another node, or
-    /// the same machine in another cluster, left there is removed. Blocks.
+    /// the same machine in another cluster, left there is removed. Segments of a new journal have
+    /// `segment_bytes`, which is [`SEGMENT_BYTES`] but where agents share a disk. Blocks.
     ///
     /// # Errors
     /// The store cannot be opened or read.
     pub fn open(
         directory: &Path,
         membership: &Membership,
+        segment_bytes: u64,
     ) -> Result<(Self, Restored), LedgerError> {
         std::fs::create_dir_all(directory)
             .map_err(|error| LedgerError::Directory { path: directory.to_owned(), error })?;
-        let options = StoreOptions {
-            segment_bytes: SEGMENT_BYTES,
-            segments: SEGMENTS,
-            ..StoreOptions::default()
-        };
+        let options = StoreOptions { segment_bytes, segments: SEGMENTS, ..StoreOptions::default() };
         let store =
             Store::open(directory, options).map_err(|error| LedgerError::open(directory, error))?;
         let owner = Owner::of(membership);

@@ -16,6 +16,7 @@ use stdx::metrics::Endpoint;
 
 use crate::daemon::Settings;
 use crate::leasing::Leasing;
+use crate::ledger::SEGMENT_BYTES;
 use crate::powercycle;
 
 /// The agent of a node: answers the master's calls, gives DHCP leases and serves boot scripts.
@@ -133,6 +134,7 @@ impl AgentOptions {
             metrics: self.metrics.unwrap_or_else(|| default_metrics(&self.layout())),
             versions: Versions::OURS,
             powercycle: powercycle::of_machine(self.allow_powercycle, &self.layout()),
+            segment_bytes: SEGMENT_BYTES,
             clock: Clock::system(),
         }
     }

@@ -160,12 +160,12 @@ impl Racks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{membership, rack};
+    use crate::testing::{SMALL, membership, rack};
 
     #[tokio::test]
     async fn only_newer_documents_are_installed() {
         let dir = tempfile::tempdir().unwrap();
-        let (ledger, _) = Ledger::open(dir.path(), &membership("n2")).unwrap();
+        let (ledger, _) = Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap();
         let racks = Racks::new(Vec::new());
         let changed = racks.watch();
         let held = |version| RackHeld::from(&rack(0, version));
@@ -187,7 +187,7 @@ mod tests {
     #[tokio::test]
     async fn racks_are_bounded() {
         let dir = tempfile::tempdir().unwrap();
-        let (ledger, _) = Ledger::open(dir.path(), &membership("n2")).unwrap();
+        let (ledger, _) = Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap();
         let racks = Racks::new((0..16).map(|number| rack(number, 1)).collect());
         assert!(matches!(racks.install(&ledger, rack(16, 1)).await, Err(RackError::TooMany)));
         assert_eq!(racks.install(&ledger, rack(15, 2)).await.unwrap().version.position, 2);

@@ -19,6 +19,9 @@ pub(crate) fn epoch(term: u64) -> Epoch {
     Epoch { term, node: 1 }
 }
 
+/// Bytes of a journal segment: two are made for every store.
+pub(crate) const SMALL: u64 = 1 << 20;
+
 pub(crate) fn membership(node: &str) -> Membership {
     Membership {
         cluster_uuid: Uuid::from_u128(7),

@@ -16,17 +16,23 @@ pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Does work that waits for the disk on a thread of its own; on a runtime with a single thread,
-/// where everything is to happen in one order, at once.
+/// Does work that waits for the disk on a thread of its own, whether or not its end is awaited; on a
+/// runtime with a single thread, where everything is to happen in one order, before this returns.
 ///
 /// # Errors
 /// It panicked.
-pub async fn apart<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, tokio::task::JoinError> {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => tokio::task::spawn_blocking(work).await,
-        _ => Ok(work()),
+pub fn apart<T: Send + 'static, W: FnOnce() -> T + Send + 'static>(
+    work: W,
+) -> impl Future<Output = Result<T, tokio::task::JoinError>> + use<T, W> {
+    let begun = match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => Ok(tokio::task::spawn_blocking(work)),
+        _ => Err(work()),
+    };
+    async {
+        match begun {
+            Ok(running) => running.await,
+            Err(done) => Ok(done),
+        }
     }
 }
 

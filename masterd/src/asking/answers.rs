@@ -121,6 +121,15 @@ pub fn newest_epoch(question: &Question) -> Epoch {
     agents.chain(told).max().unwrap_or_default()
 }
 
+/// Whether `member` says that it leads.
+#[must_use]
+pub fn leads(question: &Question, member: u64) -> bool {
+    question.nodes.iter().any(|node| {
+        let is_it = node.member.as_ref().is_some_and(|known| known.expected.member == member);
+        is_it && matches!(&node.store, Some(Ok(says)) if says.leads)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -134,7 +143,8 @@ mod tests {
     use rpc::peer::{PeerFailure, PeerRefusal};
 
     use super::*;
-    use crate::role::confirm::{Asked, Attempt, Waivers};
+    use crate::role::amnesia::Expected;
+    use crate::role::confirm::{Asked, Attempt, Member, Seat, Waivers};
 
     fn name() -> NodeName {
         "n3".parse().unwrap()
@@ -289,5 +299,37 @@ mod tests {
         assert_eq!(newest_epoch(&question), epoch(3));
         question.nodes.clear();
         assert_eq!(newest_epoch(&question), Epoch::default());
+    }
+
+    #[test]
+    fn who_says_that_it_leads() {
+        let asked = |member: u64, store| Asked {
+            name: name(),
+            role: NodeRole::Candidate,
+            member: Some(Member {
+                seat: Seat::Voter,
+                witness: false,
+                expected: Expected {
+                    member,
+                    incarnation: Uuid::from_u128(3),
+                    acknowledged: Position::default(),
+                },
+            }),
+            agent: Err(late(Duration::from_secs(5))),
+            store: Some(store),
+        };
+        let leader = says(&position());
+        let follower = StoreSays { leads: false, ..leader.clone() };
+        let nodes = vec![
+            asked(1, Ok(follower)),
+            asked(2, Err(late(Duration::from_secs(5)))),
+            asked(3, Ok(leader)),
+        ];
+        let (attempt, waivers) = (Attempt::Failover, Waivers::default());
+        let question = Question { attempt, waivers, taker: name(), next_member: 4, nodes };
+        assert_eq!(
+            [1, 2, 3, 4].map(|member| leads(&question, member)),
+            [false, false, true, false]
+        );
     }
 }

@@ -1,52 +1,70 @@
 //! Reads the jobs of a store before its member leads, so that nobody waits for that between two
 //! masters, however many there are. Serves the change of master.
 
-use std::sync::Arc;
+use std::pin::Pin;
 
 use engine::{Engine, Noting};
+use futures_util::future::{self, BoxFuture, MaybeDone};
 use model::Job;
 use queue_format::Reader;
 
 use super::load::{self, Found, FoundError};
 
-/// Jobs as they were read while the store still changed, and what tells which of them did.
-#[derive(Debug)]
+/// Jobs that are being read; none where they do not read.
+type Reading = BoxFuture<'static, Option<Vec<Job>>>;
+
+/// Jobs that are read while the store still changes, and what tells which of them did.
 pub(super) struct Ahead {
     noting: Noting,
-    jobs: Vec<Job>,
+    jobs: MaybeDone<Reading>,
 }
 
 impl Ahead {
-    /// Reads the live jobs; none where they do not read, which is told when they must.
-    pub(super) async fn read(engine: &Arc<Engine>) -> Option<Self> {
+    /// Begins to read the live jobs, beside all else. Where they do not read, that is told when they
+    /// must.
+    pub(super) fn begin(engine: &Engine) -> Self {
         let (noting, reader) = (engine.note_changes(), engine.reader());
-        match stdx::apart(move || load::jobs(&reader)).await {
-            Ok(Ok(jobs)) => Some(Self { noting, jobs }),
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "jobs do not read");
-                None
+        let reading = stdx::apart(move || load::jobs(&reader));
+        let jobs = async {
+            match reading.await {
+                Ok(Ok(jobs)) => Some(jobs),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "jobs do not read");
+                    None
+                }
+                Err(error) => {
+                    tracing::error!(%error, "jobs were not read");
+                    None
+                }
             }
-            Err(error) => {
-                tracing::error!(%error, "jobs were not read");
-                None
-            }
-        }
+        };
+        let jobs: Reading = Box::pin(jobs);
+        Self { noting, jobs: future::maybe_done(jobs) }
+    }
+
+    /// Waits until they are read.
+    pub(super) async fn done(&mut self) {
+        (&mut self.jobs).await;
     }
 
     /// Reads what changed since, and all else; nothing must change meanwhile.
     ///
     /// # Errors
     /// As [`load::load`].
-    pub(super) fn load(self, reader: &Reader) -> Result<Found, FoundError> {
-        match self.noting.changed() {
-            Some(changed) => load::load_behind(reader, self.jobs, &changed),
+    pub(super) async fn load(mut self, reader: &Reader) -> Result<Found, FoundError> {
+        self.done().await;
+        let jobs = Pin::new(&mut self.jobs).take_output().flatten();
+        stdx::aside(|| match jobs.zip(self.noting.changed()) {
+            Some((jobs, changed)) => load::load_behind(reader, jobs, &changed),
             None => load::load(reader),
-        }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use bytes::Bytes;
     use engine::EngineOptions;
     use model::job::OpStatus;
@@ -96,24 +114,25 @@ mod tests {
         let serial = Change::Put { key: key(document::QUEUE_SERIAL), content: "20\n".into() };
         change(&engine, epoch, (1..=9).map(|id| put(id, false)).chain([serial]).collect()).await;
 
-        let ahead = Ahead::read(&engine).await.unwrap();
+        let mut ahead = Ahead::begin(&engine);
+        ahead.done().await;
         let archived = |id| key(&document::archived_job(JobId(id)));
         let archive = |id| Change::Move { from: key(&document::job(JobId(id))), to: archived(id) };
         change(&engine, epoch, vec![put(3, true), archive(5), put(12, false)]).await;
         change(&engine, epoch, vec![Change::Delete { key: archived(5) }, archive(1)]).await;
         change(&engine, epoch, vec![put(11, true), put(3, false), put(4, true)]).await;
         let reader = engine.reader();
-        let found = ahead.load(&reader).unwrap();
+        let found = ahead.load(&reader).await.unwrap();
         let others = [2, 3, 6, 7, 8, 9].map(|id| (id, false));
         let mut wanted = [others.as_slice(), &[(4, true), (11, true), (12, false)]].concat();
         wanted.sort_unstable();
         assert_eq!(ids_and_ends(&found), wanted);
         assert_eq!(ids_and_ends(&load::load(&reader).unwrap()), wanted);
         // Without word of what changed, everything is read.
-        let ahead = Ahead::read(&engine).await.unwrap();
+        let ahead = Ahead::begin(&engine);
         change(&engine, epoch, vec![put(2, true)]).await;
         drop(engine.note_changes());
-        let found = ahead.load(&reader).unwrap();
+        let found = ahead.load(&reader).await.unwrap();
         assert!(ids_and_ends(&found).contains(&(2, true)));
         engine.close().await.unwrap();
     }

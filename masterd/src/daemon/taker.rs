@@ -83,9 +83,8 @@ impl Life {
         };
         // A mere start is tried again and again, and nobody is at work meanwhile.
         let reads = attempt != Attempt::Start && !request.dry_run;
-        let asking = self.ask_everyone(&config, attempt, request);
-        let ahead = async { if reads { Ahead::read(engine).await } else { None } };
-        let ((question, verdict), ahead) = tokio::join!(asking, ahead);
+        let mut ahead = reads.then(|| Ahead::begin(engine));
+        let (question, verdict) = self.ask_everyone(&config, attempt, request).await;
         let check = table::table(&question, &verdict);
         let told = |done, message| RoleTaken { done, message, check: Some(check.clone()) };
         if request.dry_run {
@@ -94,7 +93,8 @@ impl Life {
                 "everyone was asked, and nothing was done".to_owned(),
             )));
         }
-        match self.lead(engine, question, verdict, request.drain_seconds).await {
+        let asked = (question, verdict);
+        match self.lead(engine, asked, request.drain_seconds, ahead.as_mut()).await {
             Ok(Lead::Leads(epoch)) => self.be_master((engine, ahead), attempt, epoch, told).await,
             Ok(Lead::Overrides(asked)) => {
                 tracing::error!("override: {}", check.lines().join("\n"));
@@ -123,10 +123,10 @@ impl Life {
         if let Err(reason) = still_designated(attempt, self.me(), entry.as_ref()) {
             return left(format!("{reason}; that came to be since everyone was asked"));
         }
-        let found = stdx::aside(|| match ahead {
-            Some(ahead) => ahead.load(&reader),
-            None => load::load(&reader),
-        })?;
+        let found = match ahead {
+            Some(ahead) => ahead.load(&reader).await?,
+            None => stdx::aside(|| load::load(&reader))?,
+        };
         let (ended, end) = watch::channel(None::<End>);
         let (begin, authority) = self.begin(found, reader, engine.position(), epoch)?;
         let start = |publisher: Publisher| {
@@ -178,13 +178,17 @@ impl Life {
     async fn lead(
         &self,
         engine: &Arc<Engine>,
-        question: Question,
-        verdict: Verdict,
+        (question, verdict): (Question, Verdict),
         drain_seconds: u32,
+        ahead: Option<&mut Ahead>,
     ) -> Result<Lead, String> {
         match verdict.decision {
             Decision::Go => self.be_elected(engine).await.map(Lead::Leads),
             Decision::GoAfterFetching { from } => {
+                // A master that serves goes on with that meanwhile.
+                if let Some(ahead) = ahead.filter(|_| answers::leads(&question, from)) {
+                    ahead.done().await;
+                }
                 let epoch = answers::newest_epoch(&question);
                 self.be_handed(engine, from, epoch, drain_seconds).await.map(Lead::Leads)
             }

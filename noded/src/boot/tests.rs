@@ -6,7 +6,7 @@ use model::rack::Observation;
 use super::*;
 use crate::dhcp::packet::Identity;
 use crate::dhcp::{LeaseRecord, LeaseState};
-use crate::testing::{membership, now, rack};
+use crate::testing::{SMALL, membership, now, rack};
 
 struct Scene {
     address: SocketAddr,
@@ -18,7 +18,7 @@ struct Scene {
 
 async fn scene() -> Scene {
     let dir = tempfile::tempdir().unwrap();
-    let (ledger, _) = Ledger::open(dir.path(), &membership("n2")).unwrap();
+    let (ledger, _) = Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap();
     let ledger = Arc::new(ledger);
     let racks = Arc::new(Racks::new(vec![rack(5, 1)]));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

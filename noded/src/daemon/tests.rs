@@ -14,7 +14,7 @@ use rpc::identity::Authority;
 use rpc::{Client, FailureKind, Meta, NodeTarget, RpcError};
 
 use super::*;
-use crate::testing::{epoch, membership, name, now, rack};
+use crate::testing::{SMALL, epoch, membership, name, now, rack};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -64,6 +64,7 @@ impl Scene {
                 counters: Arc::default(),
             },
             powercycle: crate::powercycle::of_machine(false, &Layout::new("/none")),
+            segment_bytes: SMALL,
             clock: Clock::system(),
         }
     }

@@ -11,7 +11,7 @@ use stdx::Tasks;
 use super::*;
 use crate::daemon::{Daemon, Settings};
 use crate::leasing::Leasing;
-use crate::testing::{epoch, membership, name, now};
+use crate::testing::{SMALL, epoch, membership, name, now};
 
 const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
@@ -86,6 +86,7 @@ async fn a_machine_becomes_a_node_and_serves_on_the_same_port() {
             counters: Arc::default(),
         },
         powercycle: crate::powercycle::of_machine(false, &layout),
+        segment_bytes: SMALL,
         clock: clock.clone(),
     };
     let daemon = Daemon::start(settings).await.unwrap();

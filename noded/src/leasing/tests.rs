@@ -4,12 +4,12 @@ use tokio::net::UdpSocket;
 
 use super::*;
 use crate::dhcp::packet::Identity;
-use crate::testing::{membership, now, rack};
+use crate::testing::{SMALL, membership, now, rack};
 
 #[tokio::test]
 async fn a_lease_and_its_event_are_one_commit() {
     let dir = tempfile::tempdir().unwrap();
-    let (ledger, _) = Ledger::open(dir.path(), &membership("n2")).unwrap();
+    let (ledger, _) = Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap();
     let (ledger, racks) = (Arc::new(ledger), Arc::new(Racks::new(vec![rack(4, 1)])));
     let clock = Clock::manual(now().micros());
     let store = LedgerLeases { ledger: Arc::clone(&ledger), racks, clock };
@@ -39,7 +39,7 @@ async fn is_free(address: SocketAddrV4) -> bool {
 #[tokio::test]
 async fn the_server_comes_and_goes_with_the_rack_document() {
     let dir = tempfile::tempdir().unwrap();
-    let (ledger, _) = Ledger::open(dir.path(), &membership("n2")).unwrap();
+    let (ledger, _) = Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap();
     let (ledger, racks) = (Arc::new(ledger), Arc::new(Racks::new(Vec::new())));
     let mut document = rack(0, 1);
     document.ranges[0].subnet = "127.77.0.0/26".parse().unwrap();

@@ -3,7 +3,7 @@ use model::rack::{Lease, LeaseState as State_};
 use super::*;
 use crate::dhcp::LeaseState;
 use crate::dhcp::packet::Identity;
-use crate::testing::{membership, name};
+use crate::testing::{SMALL, membership, name};
 
 fn record(last: u8, until_us: i64) -> LeaseRecord {
     let mac = model::MacAddress::new([2, 0, 0, 0, 0, last]);
@@ -31,7 +31,7 @@ async fn give(ledger: &Ledger, last: u8, until_us: i64) {
 }
 
 fn open(dir: &tempfile::TempDir) -> (Ledger, Restored) {
-    Ledger::open(dir.path(), &membership("n2")).unwrap()
+    Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap()
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn the_state_of_another_membership_is_removed() {
     drop(ledger);
     let other = Membership { node_id: 77, cluster_name: name("other"), ..membership("n2") };
     for _again in 0..2 {
-        let (ledger, found) = Ledger::open(dir.path(), &other).unwrap();
+        let (ledger, found) = Ledger::open(dir.path(), &other, SMALL).unwrap();
         assert_eq!((found.obeyed, found.racks.len()), (Obeyed::default(), 0));
         assert!(ledger.leases().is_empty() && ledger.pending(10).0.is_empty());
     }
@@ -125,7 +125,7 @@ async fn a_wiped_ledger_is_empty() {
 fn a_second_agent_on_the_same_root_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let _first = open(&dir);
-    let second = Ledger::open(dir.path(), &membership("n2")).unwrap_err();
+    let second = Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap_err();
     assert!(second.to_string().contains("another noded"), "{second}");
 }
 
@@ -136,6 +136,6 @@ fn a_damaged_document_is_named() {
     ledger.close().unwrap();
     drop(ledger);
     stdx::atomic::write(&dir.path().join("epoch"), b"{", 0o640).unwrap();
-    let error = Ledger::open(dir.path(), &membership("n2")).unwrap_err();
+    let error = Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap_err();
     assert!(error.to_string().contains("`epoch`"), "{error}");
 }

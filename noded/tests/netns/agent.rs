@@ -16,7 +16,7 @@ use rpc::identity::Authority;
 use rpc::{Call, Client, Meta, NodeTarget, RpcError};
 use stdx::{Clock, Tasks};
 
-use crate::testing::{epoch, membership, name, now, rack};
+use crate::testing::{SMALL, epoch, membership, name, now, rack};
 use crate::wire::{FIRST, MAC, SERVER, Wire};
 
 /// For anything that should happen at once; only a failing test waits for it.
@@ -48,6 +48,7 @@ impl Rig {
             versions: rpc::wire::Versions::OURS,
             leasing: Leasing { port: 67, relays_only: Vec::new(), boot, counters: Arc::default() },
             powercycle: noded::powercycle::of_machine(false, &Layout::new(root)),
+            segment_bytes: SMALL,
             clock: Clock::system(),
         };
         let daemon = Daemon::start(settings).await.unwrap();

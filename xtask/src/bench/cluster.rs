@@ -57,6 +57,14 @@ pub enum ClusterError {
         /// What it said.
         told: String,
     },
+    /// The process of many agents ended.
+    #[error("the bench's agents ended: {why}; what was seen of it: {seen}")]
+    Crowd {
+        /// What it said.
+        why: String,
+        /// What failed since then.
+        seen: Box<ClusterError>,
+    },
     /// The role did not move, or a node did not follow.
     #[error("the nodes of the bench: {0}")]
     Failover(String),

@@ -10,6 +10,8 @@ use crate::programs;
 
 /// The package with the example that is many agents, and its name.
 const CROWD: (&str, &str) = ("noded", "crowd");
+/// What the line begins with in which it tells why it ends.
+const COMPLAINT: &str = "crowd: ";
 /// First numbers of its agents' addresses: those of other nodes end below.
 const NETWORK: u8 = 251;
 /// Addresses that one run has for them.
@@ -39,7 +41,7 @@ impl Nodes {
         master.stage.wait_until("agents that wait for their master", UP_WITHIN, up)?;
         let tokens = tokens(&printed);
         let begun = Instant::now();
-        std::thread::scope(|scope| {
+        let added = std::thread::scope(|scope| {
             let share = tokens.len().div_ceil(ADDED_AT_ONCE);
             let add = |some: &[(String, String)]| {
                 some.iter().try_for_each(|(node, token)| {
@@ -52,8 +54,12 @@ impl Nodes {
                 let panicked = |_panic| ClusterError::Client("adding nodes panicked".to_owned());
                 added.join().map_err(panicked)?
             })
-        })?;
-        Ok(begun.elapsed())
+        });
+        let told = |error| match complaint(&printed) {
+            Some(why) => ClusterError::Crowd { why, seen: Box::new(error) },
+            None => error,
+        };
+        added.map_err(told).map(|()| begun.elapsed())
     }
 }
 
@@ -61,6 +67,12 @@ impl Nodes {
 fn network() -> Ipv4Addr {
     let slot = std::process::id() % (u32::from(u16::MAX) / ADDRESSES);
     Ipv4Addr::from(u32::from(Ipv4Addr::new(127, NETWORK, 0, 0)) + slot * ADDRESSES)
+}
+
+/// Why the process of the agents ended, if it says so.
+fn complaint(printed: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(printed).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(COMPLAINT)).map(str::to_owned)
 }
 
 /// Names and tokens of those who wait.
