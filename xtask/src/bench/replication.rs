@@ -26,6 +26,7 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     disk::bench(setting, report)?;
     let (alone, counts) = Cluster::start_measured(setting)?;
     let nodes = Nodes::start(setting, VOTERS)?;
+    let mut live = 0;
     for load in [(1, 1), (16, 1), (16, 50)] {
         let load = Load { clients: load.0, jobs: load.1 };
         let name = format!("replication.{}x{}", load.clients, load.jobs);
@@ -37,6 +38,7 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
             three.turn(nodes.node(0), load, until, || nodes.commits(0))?;
         }
         compare(&name, &one, &three, report);
+        live += three.found.map_or(0, |found| found.jobs);
     }
     report.aim("replication.1x1.commit", Target::RatioBelow(2.0));
     report.aim("replication.1x1.submit.p50", Target::RatioBelow(2.0));
@@ -44,9 +46,7 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     report.aim("replication.16x50.jobs", Target::RatioAtLeast(0.5));
     alone.abandon();
     drop(alone);
-    moves::planned(&nodes, setting, report)?;
-    moves::after_kill(&nodes, setting, report)?;
-    moves::automatic(&nodes, setting, report)?;
+    moves::bench(&nodes, live, setting, report)?;
     moves::catch_up(&nodes, setting, report)?;
     drop(nodes);
     crowd::bench(setting, report)
