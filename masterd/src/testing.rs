@@ -1,5 +1,7 @@
-//! A configuration for tests.
+//! What several tests need.
 
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +14,20 @@ use model::layout::PEER_PORT;
 use model::machine::MachineSpec;
 use model::node::{Node, NodeRole};
 use model::{NodeName, Timestamp};
+use queue_format::Epoch;
+use rpc::calls::{AllowList, Caller};
+use rpc::identity::{Authority, NodeIdentity};
+use rpc::peer::{PeerLimits, PeerServer};
+use rpc::tls::AllowedCallers;
+use stdx::Clock;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use uuid::Uuid;
 
 use crate::bootstrap::Init;
 use crate::config::{Config, ConfigChange};
+use crate::house::{Errand, House};
+use crate::peers::PeerBook;
 
 /// The moment at which everything here happened.
 pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -123,5 +136,46 @@ impl Link for Nobody {
     fn ask(&mut self, _kind: u8, _body: Bytes, _limit: Duration) -> Answer<'_> {
         let reason = "nobody is there".to_owned();
         Box::pin(async { Err(PeerError { reason, soon: false }) })
+    }
+}
+
+/// The cluster of [`AskedHouse`].
+const CLUSTER: Uuid = Uuid::from_u128(7);
+
+/// Node n1, which asks, and the house of n2, which answers behind its door.
+pub(crate) struct AskedHouse {
+    /// What n2 is to do.
+    pub(crate) errands: mpsc::Receiver<Errand>,
+    /// By which n1 asks.
+    pub(crate) book: PeerBook,
+    /// n2, as the configuration has it.
+    pub(crate) asked: Node,
+    /// Its door, with the house behind it.
+    pub(crate) server: PeerServer<House>,
+}
+
+impl AskedHouse {
+    /// The house has its data in `dir`, nobody lives there, and it lets n1 in, as it was told under
+    /// `epoch`.
+    pub(crate) async fn start(dir: &Path, epoch: Epoch) -> Self {
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let now = Timestamp::from_micros(Clock::system().now_micros());
+        let authority = Authority::create(&"c1".parse().unwrap(), now).unwrap();
+        let identity = |name: &str| -> Arc<NodeIdentity> {
+            Arc::new(authority.issue(&name.parse().unwrap(), &[here], now).unwrap())
+        };
+        let (asks, answers) = (identity("n1.example"), identity("n2.example"));
+        let caller = Caller { name: asks.name().clone(), fingerprint: asks.fingerprint() };
+        let list = AllowList { epoch, callers: vec![caller] };
+        let book = PeerBook::new(Arc::clone(&answers), CLUSTER);
+        let (house, errands) = House::new((answers.name().clone(), CLUSTER), book, dir.to_owned());
+        let listener = TcpListener::bind((here, 0)).await.unwrap();
+        let (allowed, limits) = (AllowedCallers::new(list), PeerLimits::default());
+        let server = PeerServer::start(listener, &answers, allowed, house, limits).unwrap();
+        let mut asked = node("n2.example", NodeRole::Candidate);
+        asked.primary_ip = here;
+        asked.peer_port = server.address().port();
+        asked.fingerprint = answers.fingerprint();
+        Self { errands, book: PeerBook::new(asks, CLUSTER), asked, server }
     }
 }

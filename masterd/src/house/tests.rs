@@ -1,24 +1,15 @@
 //! A house behind its door, asked over real connections.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use engine::EngineOptions;
-use model::Timestamp;
-use model::node::{Node, NodeRole};
 use queue_format::{Batch, Change, Position, StoreOptions};
-use rpc::calls::{AllowList, Caller};
-use rpc::identity::{Authority, NodeIdentity};
 use rpc::peer::control::ControlCall;
-use rpc::peer::{PeerError, PeerFailureKind, PeerLimits, PeerServer};
-use rpc::tls::AllowedCallers;
-use stdx::Clock;
+use rpc::peer::{PeerError, PeerFailureKind};
 
 use super::*;
-use crate::testing::{Nobody, node};
+use crate::testing::{AskedHouse, Nobody};
 
-const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-const CLUSTER: Uuid = Uuid::from_u128(7);
 /// Far more than a flush takes.
 const SOON: Duration = Duration::from_secs(60);
 
@@ -26,42 +17,20 @@ fn epoch(term: u64) -> Epoch {
     Epoch { term, node: 1 }
 }
 
-/// Node n1, which asks, and the house of n2, which answers.
 struct Scene {
     dir: tempfile::TempDir,
-    errands: mpsc::Receiver<Errand>,
-    book: PeerBook,
-    asked: Node,
-    server: PeerServer<House>,
+    house: AskedHouse,
 }
 
 impl Scene {
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let now = Timestamp::from_micros(Clock::system().now_micros());
-        let authority = Authority::create(&"c1".parse().unwrap(), now).unwrap();
-        let identity = |name: &str| -> Arc<NodeIdentity> {
-            Arc::new(authority.issue(&name.parse().unwrap(), &[LOCALHOST], now).unwrap())
-        };
-        let (asks, answers) = (identity("n1.example"), identity("n2.example"));
-        let caller = Caller { name: asks.name().clone(), fingerprint: asks.fingerprint() };
-        let list = AllowList { epoch: epoch(1), callers: vec![caller] };
-        let book = PeerBook::new(Arc::clone(&answers), CLUSTER);
-        let me = (answers.name().clone(), CLUSTER);
-        let (house, errands) = House::new(me, book, dir.path().to_owned());
-        let listener = tokio::net::TcpListener::bind((LOCALHOST, 0)).await.unwrap();
-        let (allowed, limits) = (AllowedCallers::new(list), PeerLimits::default());
-        let server = PeerServer::start(listener, &answers, allowed, house, limits).unwrap();
-        let mut asked = node("n2.example", NodeRole::Candidate);
-        asked.primary_ip = LOCALHOST;
-        asked.peer_port = server.address().port();
-        asked.fingerprint = answers.fingerprint();
-        let book = PeerBook::new(asks, CLUSTER);
-        Self { dir, errands, book, asked, server }
+        let house = AskedHouse::start(dir.path(), epoch(1)).await;
+        Self { dir, house }
     }
 
     async fn ask<C: ControlCall>(&self, call: &C) -> Result<C::Reply, PeerError> {
-        self.book.control(&self.asked).unwrap().call(call).await
+        self.house.book.control(&self.house.asked).unwrap().call(call).await
     }
 
     async fn position(&self) -> PeerPosition {
@@ -89,7 +58,7 @@ impl Scene {
         engine.propose(epoch, batch).await.unwrap();
         assert!(news.recv().await.is_some());
         let here = StoreId::new(2, engine.recovered().incarnation);
-        self.server.service().sit(Seat::Standby(Arc::clone(&engine)), here);
+        self.house.server.service().sit(Seat::Standby(Arc::clone(&engine)), here);
         engine
     }
 }
@@ -149,7 +118,7 @@ async fn a_standby_tells_where_it_stands_and_what_it_holds() {
 async fn errands_reach_who_runs_them_and_their_end_who_asked() {
     let mut scene = Scene::start().await;
     let incarnation = Uuid::from_u128(9);
-    let (book, asked) = (scene.book.clone(), scene.asked.clone());
+    let (book, asked) = (scene.house.book.clone(), scene.house.asked.clone());
     let asking = async {
         let mut link = book.control(&asked).unwrap();
         let joined = link.call(&Join { epoch: epoch(1), member: 2 }).await.unwrap();
@@ -159,15 +128,16 @@ async fn errands_reach_who_runs_them_and_their_end_who_asked() {
         (joined.incarnation, failure(purged).message, handed.is_ok())
     };
     let running = async {
-        let Some(Errand::Join { member: 2, outcome }) = scene.errands.recv().await else {
+        let Some(Errand::Join { member: 2, outcome }) = scene.house.errands.recv().await else {
             panic!()
         };
         outcome.send(Ok(incarnation)).unwrap();
-        let Some(Errand::Purge { member: 2, outcome, .. }) = scene.errands.recv().await else {
+        let Some(Errand::Purge { member: 2, outcome, .. }) = scene.house.errands.recv().await
+        else {
             panic!()
         };
         outcome.send(Err("the disk said no".to_owned())).unwrap();
-        let Some(Errand::HandOver { to: 1, outcome, .. }) = scene.errands.recv().await else {
+        let Some(Errand::HandOver { to: 1, outcome, .. }) = scene.house.errands.recv().await else {
             panic!()
         };
         outcome.send(Ok(())).unwrap();
@@ -175,7 +145,7 @@ async fn errands_reach_who_runs_them_and_their_end_who_asked() {
     let (told, ()) = tokio::join!(asking, running);
     assert_eq!(told, (incarnation, "the disk said no".to_owned(), true));
     // Nobody runs them any more.
-    scene.errands.close();
+    scene.house.errands.close();
     let error = scene.ask(&Join { epoch: epoch(1), member: 3 }).await.unwrap_err();
     assert_eq!(failure(error).kind, PeerFailureKind::NotNow);
 }
@@ -199,7 +169,7 @@ async fn what_changes_a_member_is_asked_in_an_epoch_that_is_not_over() {
         failure(scene.ask(&Purge { epoch: known, member: 3, aside: None }).await.unwrap_err());
     assert_eq!(failed.kind, PeerFailureKind::NotNow);
     assert!(failed.message.contains("nothing was wiped"), "{failed}");
-    assert!(scene.errands.try_recv().is_err());
+    assert!(scene.house.errands.try_recv().is_err());
     engine.close().await.unwrap();
 }
 
@@ -207,7 +177,7 @@ async fn what_changes_a_member_is_asked_in_an_epoch_that_is_not_over() {
 async fn an_older_copy_counts_as_damaged_until_another_store_is_there() {
     let scene = Scene::start().await;
     let engine = scene.follow().await;
-    let house = scene.server.service();
+    let house = scene.house.server.service();
     let last = engine.last();
     let hello = Hello {
         protocol: rpc::peer::PEER_PROTOCOL,

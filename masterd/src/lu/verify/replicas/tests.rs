@@ -1,28 +1,20 @@
 //! Two stores with one history, of which one is asked over a real connection.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use engine::EngineOptions;
-use model::Timestamp;
 use model::node::Member;
 use queue_format::digest::Difference;
 use queue_format::{Batch, Change, Epoch, Key, StoreOptions};
-use rpc::calls::{AllowList, Caller};
-use rpc::identity::{Authority, NodeIdentity};
-use rpc::peer::{PeerLimits, PeerServer, StoreId};
-use rpc::tls::AllowedCallers;
-use stdx::Clock;
+use rpc::peer::StoreId;
 use uuid::Uuid;
 
 use super::*;
-use crate::house::{Errand, House, Seat};
-use crate::testing::{Nobody, node};
+use crate::house::Seat;
+use crate::testing::{AskedHouse, Nobody};
 
-const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-const CLUSTER: Uuid = Uuid::from_u128(7);
 /// Far more than an election of one takes.
 const SOON: Duration = Duration::from_secs(60);
 
@@ -55,40 +47,20 @@ impl Alone {
 struct Scene {
     own: Alone,
     other: Arc<Alone>,
-    peers: PeerBook,
-    asked: Node,
-    _server: PeerServer<House>,
-    _errands: tokio::sync::mpsc::Receiver<Errand>,
+    house: AskedHouse,
 }
 
 impl Scene {
     async fn start() -> Self {
         let (own, other) = (Alone::new().await, Arc::new(Alone::new().await));
         assert_eq!(own.engine.position(), other.engine.position());
-        let now = Timestamp::from_micros(Clock::system().now_micros());
-        let authority = Authority::create(&"c1".parse().unwrap(), now).unwrap();
-        let identity = |name: &str| -> Arc<NodeIdentity> {
-            Arc::new(authority.issue(&name.parse().unwrap(), &[LOCALHOST], now).unwrap())
-        };
-        let (asks, answers) = (identity("n1.example"), identity("n2.example"));
-        let caller = Caller { name: asks.name().clone(), fingerprint: asks.fingerprint() };
-        let list = AllowList { epoch: own.epoch, callers: vec![caller] };
-        let book = PeerBook::new(Arc::clone(&answers), CLUSTER);
-        let me = (answers.name().clone(), CLUSTER);
-        let (house, errands) = House::new(me, book, other.dir.path().to_owned());
+        let mut house = AskedHouse::start(other.dir.path(), own.epoch).await;
         let incarnation = other.engine.recovered().incarnation;
         let seat = Seat::Standby(Arc::clone(&other.engine));
-        house.sit(seat, StoreId::new(1, incarnation));
-        let listener = tokio::net::TcpListener::bind((LOCALHOST, 0)).await.unwrap();
-        let (allowed, limits) = (AllowedCallers::new(list), PeerLimits::default());
-        let server = PeerServer::start(listener, &answers, allowed, house, limits).unwrap();
-        let mut asked = node("n2.example", NodeRole::Candidate);
-        asked.primary_ip = LOCALHOST;
-        asked.peer_port = server.address().port();
-        asked.fingerprint = answers.fingerprint();
-        asked.member = Some(Member { id: 1, incarnation: Some(incarnation), acknowledged: None });
-        let peers = PeerBook::new(asks, CLUSTER);
-        Self { own, other, peers, asked, _server: server, _errands: errands }
+        house.server.service().sit(seat, StoreId::new(1, incarnation));
+        house.asked.member =
+            Some(Member { id: 1, incarnation: Some(incarnation), acknowledged: None });
+        Self { own, other, house }
     }
 
     async fn put(&self, key: &str, content: &str) {
@@ -98,8 +70,8 @@ impl Scene {
 
     async fn compare_by<W: Write>(&self, write: &W) -> Vec<Compared> {
         let engine = Arc::clone(&self.own.engine);
-        let comparison = Comparison { engine, peers: &self.peers, write };
-        comparison.run(vec![Arc::new(self.asked.clone())]).await
+        let comparison = Comparison { engine, peers: &self.house.book, write };
+        comparison.run(vec![Arc::new(self.house.asked.clone())]).await
     }
 
     async fn compare(&self) -> Vec<Compared> {
@@ -142,7 +114,7 @@ async fn a_replica_that_was_edited_by_hand_is_found() {
     for n in 1..=12 {
         scene.put(&format!("config/nodes/n{n}"), "{}").await;
     }
-    let same = Compared { node: scene.asked.name.clone(), outcome: Ok(Differing::default()) };
+    let same = Compared { node: scene.house.asked.name.clone(), outcome: Ok(Differing::default()) };
     assert_eq!(scene.compare().await, [same]);
 
     // The files must be there before a hand can change them.
@@ -184,7 +156,7 @@ async fn where_a_moment_is_over_a_later_one_is_compared() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_not_there_is_told_of() {
     let mut scene = Scene::start().await;
-    scene.asked.member =
+    scene.house.asked.member =
         Some(Member { id: 1, incarnation: Some(Uuid::from_u128(9)), acknowledged: None });
     let compared = scene.compare().await;
     assert!(compared[0].outcome.is_err(), "{compared:?}");
