@@ -37,6 +37,7 @@ pub use engine::{
 };
 pub use error::{HandOverError, OpenError, ProposeError, TakeOverError};
 pub use log::Kept;
+pub use message::TERM_AHEAD_MAX;
 pub use peers::{Answer, Link, PeerError, Peers};
 pub use proposer::{End, OnCommitted, Proposer};
 pub use resting::{OverrideError, Resting};

@@ -21,6 +21,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 pub use kept::Kept;
 
+use crate::message;
 use crate::types::{
     LogEntry, LogId, Payload, Proposal, TypeConfig, Vote, entry_from_stored, entry_to_stored,
     log_id, position, vote_from_text, vote_to_text,
@@ -74,6 +75,10 @@ impl Memory {
             let entry = entry_from_stored(entry).map_err(io::Error::other)?;
             memory.insert(0, entry);
         }
+        let last = memory.entries.last_key_value().map(|(_index, (_number, entry))| entry.log_id);
+        let known = last.or(memory.purged).map_or(0, |last| last.committed_leader_id().term);
+        let voted = memory.vote.as_ref().map_or(0, |vote| vote.leader_id().term);
+        message::check_own_term(voted, known).map_err(io::Error::other)?;
         Ok(memory)
     }
 

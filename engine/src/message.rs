@@ -31,6 +31,10 @@ const VERSION: u8 = 1;
 
 const POSITION_BYTES: usize = 24;
 
+/// Terms that somebody may be ahead: a thousand overrides, each of which raises the term by a million,
+/// and far more elections than a cluster ever sees.
+pub const TERM_AHEAD_MAX: u64 = 1_000_000_000;
+
 /// What a question is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -81,6 +85,14 @@ pub(crate) enum MessageError {
     Trailing(usize),
     #[error("a message with a {what} that cannot be")]
     Content { what: &'static str },
+    #[error(
+        "a message of term {found}, absurdly far ahead of {known}: the store of its sender is damaged"
+    )]
+    Term { found: u64, known: u64 },
+    #[error(
+        "a vote in term {voted}, absurdly far ahead of the last entry's, {last}: the store is damaged"
+    )]
+    OwnTerm { voted: u64, last: u64 },
     #[error("a message whose entries are none")]
     Record(#[from] RecordError),
     #[error("a message whose members are none")]
@@ -127,8 +139,22 @@ fn put_vote(out: &mut Vec<u8>, vote: &Vote) {
     out.put_u8(u8::from(vote.is_committed()));
 }
 
-/// What is left of a message.
-struct Rest(Bytes);
+/// Whether somebody can have come to a term, by one who knows of `known`.
+pub(crate) fn check_term(found: u64, known: u64) -> Read<()> {
+    match found <= known.saturating_add(TERM_AHEAD_MAX) {
+        true => Ok(()),
+        false => Err(MessageError::Term { found, known }),
+    }
+}
+
+/// Whether this member can have voted in a term, by the last entry of its log.
+pub(crate) fn check_own_term(voted: u64, last: u64) -> Read<()> {
+    check_term(voted, last).map_err(|_ahead| MessageError::OwnTerm { voted, last })
+}
+
+/// What is left of a message, and the term by which its own are measured: the engine makes any term
+/// durable that it is told of, and goes on from there until none is left.
+struct Rest(Bytes, u64);
 
 impl Rest {
     fn open(mut bytes: Bytes) -> Read<Self> {
@@ -136,9 +162,13 @@ impl Rest {
             return Err(MessageError::Short);
         }
         match bytes.get_u8() {
-            VERSION => Ok(Self(bytes)),
+            VERSION => Ok(Self(bytes, 0)),
             found => Err(MessageError::Version { found }),
         }
+    }
+
+    fn knowing(self, vote: &Vote) -> Self {
+        Self(self.0, vote.leader_id().term)
     }
 
     fn take(&mut self, count: usize) -> Read<Bytes> {
@@ -175,6 +205,7 @@ impl Rest {
         if position.index == 0 && position != Position::default() {
             return Err(MessageError::Content { what: "position" });
         }
+        check_term(position.epoch.term, self.1)?;
         Ok(position)
     }
 
@@ -184,6 +215,7 @@ impl Rest {
 
     fn vote(&mut self) -> Read<Vote> {
         let (term, node) = (self.u64()?, self.u64()?);
+        check_term(term, self.1)?;
         Ok(if self.flag()? { Vote::new_committed(term, node) } else { Vote::new(term, node) })
     }
 
@@ -204,8 +236,8 @@ pub(crate) fn append(request: &Append) -> Bytes {
     out.into()
 }
 
-pub(crate) fn read_append(bytes: Bytes) -> Read<Append> {
-    let mut rest = Rest::open(bytes)?;
+pub(crate) fn read_append(bytes: Bytes, known: &Vote) -> Read<Append> {
+    let mut rest = Rest::open(bytes)?.knowing(known);
     let (vote, prev_log_id, leader_commit) = (rest.vote()?, rest.id()?, rest.id()?);
     let entry = |record| match record {
         Record::Entry(record::Entry { position: Position { index: 0, .. }, .. })
@@ -216,12 +248,13 @@ pub(crate) fn read_append(bytes: Bytes) -> Read<Append> {
     };
     let entries: Vec<LogEntry> =
         decode_all(rest.0)?.into_iter().map(entry).collect::<Result<_, _>>()?;
-    follows(prev_log_id.as_ref(), &entries)?;
+    follows(prev_log_id.as_ref(), &entries, &vote)?;
     Ok(Append { vote, prev_log_id, entries, leader_commit })
 }
 
-/// The engine takes a row with holes for a broken invariant of its own, and panics.
-fn follows(prev: Option<&LogId>, entries: &[LogEntry]) -> Read<()> {
+/// The engine takes a row with holes, or of terms in which its sender did not lead yet, for a broken
+/// invariant of its own, and panics.
+fn follows(prev: Option<&LogId>, entries: &[LogEntry], leader: &Vote) -> Read<()> {
     let mut last = prev.copied();
     for entry in entries {
         let next = last.map_or(0, |last| last.index() + 1);
@@ -230,7 +263,11 @@ fn follows(prev: Option<&LogId>, entries: &[LogEntry]) -> Read<()> {
         }
         last = Some(entry.log_id);
     }
-    Ok(())
+    let ends = last.map(|last| last.committed_leader_id().term);
+    match ends > Some(leader.leader_id().term) {
+        true => Err(MessageError::Content { what: "row of entries" }),
+        false => Ok(()),
+    }
 }
 
 pub(crate) fn appended(answer: &Appended) -> Bytes {
@@ -250,8 +287,8 @@ pub(crate) fn appended(answer: &Appended) -> Bytes {
     out.into()
 }
 
-pub(crate) fn read_appended(bytes: Bytes) -> Read<Appended> {
-    let mut rest = Rest::open(bytes)?;
+pub(crate) fn read_appended(bytes: Bytes, known: &Vote) -> Read<Appended> {
+    let mut rest = Rest::open(bytes)?.knowing(known);
     let answer = match rest.byte()? {
         0 => Appended::Success,
         1 => Appended::PartialSuccess(rest.id()?),
@@ -270,8 +307,8 @@ pub(crate) fn ballot(request: &Ballot) -> Bytes {
     out.into()
 }
 
-pub(crate) fn read_ballot(bytes: Bytes) -> Read<Ballot> {
-    let mut rest = Rest::open(bytes)?;
+pub(crate) fn read_ballot(bytes: Bytes, known: &Vote) -> Read<Ballot> {
+    let mut rest = Rest::open(bytes)?.knowing(known);
     let mut ballot = Ballot::new(rest.vote()?, rest.id()?);
     ballot.leadership_transfer = rest.flag()?;
     rest.end(ballot)
@@ -285,8 +322,8 @@ pub(crate) fn balloted(answer: &Balloted) -> Bytes {
     out.into()
 }
 
-pub(crate) fn read_balloted(bytes: Bytes) -> Read<Balloted> {
-    let mut rest = Rest::open(bytes)?;
+pub(crate) fn read_balloted(bytes: Bytes, known: &Vote) -> Read<Balloted> {
+    let mut rest = Rest::open(bytes)?.knowing(known);
     let (vote, last) = (rest.vote()?, rest.id()?);
     let granted = rest.flag()?;
     rest.end(Balloted::new(vote, last, granted))
@@ -300,8 +337,8 @@ pub(crate) fn transfer(request: &Transfer) -> Bytes {
     out.into()
 }
 
-pub(crate) fn read_transfer(bytes: Bytes) -> Read<Transfer> {
-    let mut rest = Rest::open(bytes)?;
+pub(crate) fn read_transfer(bytes: Bytes, known: &Vote) -> Read<Transfer> {
+    let mut rest = Rest::open(bytes)?.knowing(known);
     let (from, to, last) = (rest.vote()?, rest.u64()?, rest.id()?);
     rest.end(Transfer::new(from, to, last))
 }
@@ -324,8 +361,8 @@ pub(crate) fn transferred(answer: &Transferred) -> Bytes {
     out.into()
 }
 
-pub(crate) fn read_transferred(bytes: Bytes) -> Read<Transferred> {
-    let mut rest = Rest::open(bytes)?;
+pub(crate) fn read_transferred(bytes: Bytes, known: &Vote) -> Read<Transferred> {
+    let mut rest = Rest::open(bytes)?.knowing(known);
     let answer = match rest.byte()? {
         0 => Ok(()),
         1 => Err(TransferLeaderError::VoteChanged { expected: rest.vote()?, actual: rest.vote()? }),
@@ -344,8 +381,8 @@ pub(crate) fn snapshot_head(head: &SnapshotHead) -> Bytes {
     out.into()
 }
 
-pub(crate) fn read_snapshot_head(bytes: Bytes) -> Read<SnapshotHead> {
-    let mut rest = Rest::open(bytes)?;
+pub(crate) fn read_snapshot_head(bytes: Bytes, known: &Vote) -> Read<SnapshotHead> {
+    let mut rest = Rest::open(bytes)?.knowing(known);
     let (vote, at, members_at) = (rest.vote()?, rest.position()?, rest.position()?);
     let members = String::from_utf8(rest.0.to_vec());
     let members = members.map_err(|_error| MessageError::Content { what: "text" })?;
@@ -403,8 +440,8 @@ pub(crate) fn voted(vote: &Vote) -> Bytes {
     out.into()
 }
 
-pub(crate) fn read_voted(bytes: Bytes) -> Read<Vote> {
-    let mut rest = Rest::open(bytes)?;
+pub(crate) fn read_voted(bytes: Bytes, known: &Vote) -> Read<Vote> {
+    let mut rest = Rest::open(bytes)?.knowing(known);
     let vote = rest.vote()?;
     rest.end(vote)
 }

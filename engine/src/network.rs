@@ -21,7 +21,7 @@ use queue_format::Epoch;
 use crate::message::{self, Kind, MessageError, SnapshotHead};
 use crate::peers::{Link, PeerError, Peers};
 use crate::state::Image;
-use crate::types::{TypeConfig, fitting, members_to_text, position};
+use crate::types::{TypeConfig, Vote, fitting, members_to_text, position};
 
 mod gathered;
 
@@ -67,10 +67,10 @@ impl Wire {
         kind: Kind,
         body: Bytes,
         limit: Duration,
-        read: impl FnOnce(Bytes) -> Result<T, MessageError>,
+        (read, vote): (impl FnOnce(Bytes, &Vote) -> Result<T, MessageError>, &Vote),
     ) -> Result<T, Refused> {
         let answer = self.0.ask(kind as u8, body, limit).await.map_err(|error| refused(&error))?;
-        read(answer).map_err(|error| not_understood(&error))
+        read(answer, vote).map_err(|error| not_understood(&error))
     }
 
     async fn send(
@@ -86,7 +86,7 @@ impl Wire {
             members: members_to_text(members.membership()),
         };
         let begin = message::snapshot_head(&head);
-        let read = message::read_voted;
+        let read = (message::read_voted, &vote);
         let theirs = self.ask(Kind::SnapshotBegin, begin, SNAPSHOT_PART_LIMIT, read).await?;
         if theirs > vote {
             return Ok(SnapshotResponse::new(theirs));
@@ -141,7 +141,8 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         if request.entries.is_empty() {
             let body = message::append(&request);
             let limit = option.hard_ttl();
-            let answer = self.ask(Kind::Append, body, limit, message::read_appended).await?;
+            let read = (message::read_appended, &request.vote);
+            let answer = self.ask(Kind::Append, body, limit, read).await?;
             if answer.is_success() {
                 self.0.heard(reign, None, committed);
             }
@@ -151,7 +152,8 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         let mut request = request;
         request.entries.truncate(fitting(&request.entries, APPEND_BYTES_MAX));
         let body = message::append(&request);
-        let answer = self.ask(Kind::Append, body, APPEND_LIMIT, message::read_appended).await?;
+        let read = (message::read_appended, &request.vote);
+        let answer = self.ask(Kind::Append, body, APPEND_LIMIT, read).await?;
         let sent = request.entries.last().map(|entry| entry.log_id);
         let answer = match answer {
             AppendEntriesResponse::Success if request.entries.len() < all => {
@@ -159,6 +161,11 @@ impl RaftNetworkV2<TypeConfig> for Wire {
             }
             answer => answer,
         };
+        if let AppendEntriesResponse::PartialSuccess(upto) = &answer
+            && !(request.prev_log_id <= *upto && *upto <= sent)
+        {
+            return Err(not_understood(&MessageError::Content { what: "position" }));
+        }
         let matched = match &answer {
             AppendEntriesResponse::Success => sent.as_ref().map(position),
             AppendEntriesResponse::PartialSuccess(upto) => upto.as_ref().map(position),
@@ -176,7 +183,8 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
         let body = message::ballot(&request);
-        self.ask(Kind::Vote, body, option.hard_ttl(), message::read_balloted).await
+        let read = (message::read_balloted, &request.vote);
+        self.ask(Kind::Vote, body, option.hard_ttl(), read).await
     }
 
     // Left out, it would be granted by everyone who cannot be reached.
@@ -186,7 +194,8 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
         let body = message::ballot(&request);
-        self.ask(Kind::PreVote, body, option.hard_ttl(), message::read_balloted).await
+        let read = (message::read_balloted, &request.vote);
+        self.ask(Kind::PreVote, body, option.hard_ttl(), read).await
     }
 
     async fn full_snapshot(
@@ -209,6 +218,7 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
         let body = message::transfer(&request);
-        self.ask(Kind::Transfer, body, option.hard_ttl(), message::read_transferred).await
+        let read = (message::read_transferred, request.from_leader());
+        self.ask(Kind::Transfer, body, option.hard_ttl(), read).await
     }
 }

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use crate::log::{Log, Memory, report_durable};
 use crate::state::StateMachine;
 use crate::types::{StoredMembership, TypeConfig};
-use crate::{Committed, Engine, EngineOptions, Link, Peers, ProposeError};
+use crate::{Committed, Engine, EngineOptions, Link, OpenError, Peers, ProposeError};
 
 /// Far more than a lone voter needs to elect itself.
 const SOON: Duration = Duration::from_secs(60);
@@ -225,4 +225,22 @@ async fn a_batch_that_can_never_fit_is_refused() {
     let refused = engine.propose(epoch, batch).await.unwrap_err();
     assert!(matches!(refused, ProposeError::TooLarge { .. }));
     engine.close().await.unwrap();
+}
+
+/// Otherwise its own next election would come to the end of all terms, or the others' would.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_claims_an_absurd_vote_is_not_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, _committed) = open(dir.path()).await;
+    engine.take_over(SOON).await.unwrap();
+    engine.close().await.unwrap();
+    drop(engine);
+    let path = dir.path().join("store.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (vote, absurd) = (r#"{\"epoch\":{\"term\":"#, r#"{\"epoch\":{\"term\":2000000000"#);
+    assert_eq!(text.matches(vote).count(), 1, "{text}");
+    stdx::atomic::write(&path, text.replace(vote, absurd).as_bytes(), 0o600).unwrap();
+    let refused = Engine::open(dir.path(), options(), alone()).await.unwrap_err();
+    let OpenError::Remembered(why) = &refused else { panic!("{refused}") };
+    assert!(why.to_string().contains("absurdly far ahead of the last entry's, 1"), "{why}");
 }

@@ -231,8 +231,11 @@ impl Yard {
 
     /// The end of [`Yard::fill`].
     pub fn make_room(&self, node: usize) {
-        // There is none after a power cut soon enough.
-        drop(std::fs::remove_file(self.sites[node].disk.path().join(BALLAST)));
+        let place = self.sites[node].disk.path();
+        // There is none after a power cut soon enough; and one soon behind must not bring it back.
+        if std::fs::remove_file(place.join(BALLAST)).is_ok() {
+            File::open(place).unwrap().sync_all().unwrap();
+        }
     }
 
     /// Cuts a node's power: its daemons end, and its disk holds what was flushed.

@@ -72,7 +72,7 @@ impl Engine {
     pub async fn answer(&self, from: u64, kind: u8, body: Bytes) -> Result<Bytes, AnswerError> {
         match Kind::of(kind)? {
             Kind::Append => {
-                let mut request = message::read_append(body)?;
+                let mut request = message::read_append(body, &self.vote())?;
                 if !request.vote.is_committed() || request.vote.leader_id().node_id != from {
                     return Err(malformed("entries of somebody who does not lead"));
                 }
@@ -95,7 +95,7 @@ impl Engine {
                 Ok(message::appended(&answer))
             }
             kind @ (Kind::Vote | Kind::PreVote) => {
-                let ballot = message::read_ballot(body)?;
+                let ballot = message::read_ballot(body, &self.vote())?;
                 if ballot.vote.leader_id().node_id != from {
                     return Err(malformed("a vote asked for somebody else"));
                 }
@@ -107,14 +107,17 @@ impl Engine {
                 Ok(message::balloted(&answer))
             }
             Kind::Transfer => {
-                let request = message::read_transfer(body)?;
+                let request = message::read_transfer(body, &self.vote())?;
                 if request.from_leader().leader_id().node_id != from {
                     return Err(malformed("leadership offered by somebody else"));
                 }
                 let answer = self.raft.handle_transfer_leader(request).await.map_err(stopped)?;
                 Ok(message::transferred(&answer))
             }
-            Kind::SnapshotBegin => self.begin(from, message::read_snapshot_head(body)?).await,
+            Kind::SnapshotBegin => {
+                let head = message::read_snapshot_head(body, &self.vote())?;
+                self.begin(from, head).await
+            }
             Kind::SnapshotPart => self.take_part(from, body).await,
             Kind::SnapshotEnd => self.install(from, message::read_snapshot_end(body)?).await,
         }

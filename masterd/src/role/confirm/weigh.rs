@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+pub use engine::TERM_AHEAD_MAX;
 use queue_format::{Epoch, Position};
 
 use super::{AgentSays, Asked, Claim, Member, Question, Reason, Silence, StoreSays};
 use crate::role::amnesia::{Found, Memory};
 use crate::role::taking::TERM_STEP;
 
-/// Terms further ahead than this of what the taker knows are nonsense: a thousand overrides.
-pub const TERM_AHEAD_MAX: u64 = 1000 * TERM_STEP;
+// Terms further ahead than this of what the taker knows are nonsense.
+const _: () = assert!(TERM_AHEAD_MAX >= 1000 * TERM_STEP, "a thousand overrides make sense");
 
 /// A store whose answer is believed.
 #[derive(Debug, Clone, Copy)]
