@@ -70,6 +70,16 @@ impl PoolNode {
         self.seat == Some(Seat::Voter)
     }
 
+    /// Whether it has a copy of the store, or is getting one.
+    fn holds(&self) -> bool {
+        self.seat.is_some()
+    }
+
+    /// Whether it is getting its copy.
+    fn is_coming(&self) -> bool {
+        self.reachable && self.seat == Some(Seat::Learner { current: false })
+    }
+
     /// Whether it votes, or could from one moment to the next.
     fn can_vote(&self) -> bool {
         self.votes() || self.seat == Some(Seat::Learner { current: true }) && self.reachable
@@ -124,10 +134,12 @@ fn roles(pool: &Pool) -> Option<Step> {
         return able.min_by_key(|node| (is_same_rack(node), node.id)).map(|n| Step::Promote(n.id));
     }
     if count > pool.size {
-        // Who does not answer goes first, then who came last.
-        let others = candidates().filter(|node| node.id != pool.master);
-        let least = others.min_by_key(|node| (node.reachable, Reverse(node.id)));
-        return least.map(|node| Step::Demote(node.id));
+        // Who does not answer goes first, then who has no copy, then who came last. Who is getting
+        // its copy is waited for: a voter that goes before leaves too few.
+        let others = || candidates().filter(|node| node.id != pool.master);
+        let least = others().min_by_key(|node| (node.reachable, node.holds(), Reverse(node.id)))?;
+        let is_waited_for = least.holds() && others().any(PoolNode::is_coming);
+        return (!is_waited_for).then_some(Step::Demote(least.id));
     }
     None
 }
