@@ -74,6 +74,13 @@ pub(super) fn decide(
         }
     }
     let followers = followers(asked, old, &node, config, reached);
+    if asked.auto_promote
+        && !asked.force
+        && followers.is_empty()
+        && let Some(gap) = gap(old, &node, 0, config)
+    {
+        return Err(nobody_answers(&gap));
+    }
     notes.extend(followers.iter().map(|n| format!("Promoted node {} to master candidate", n.name)));
     notes.extend(pool_notes(old, &node, followers.len(), config));
     Ok(Change { node, changes, followers, notes })
@@ -235,17 +242,32 @@ fn demoted(old: &Node, node: &Node) -> bool {
     old.role == NodeRole::Candidate && node.role != NodeRole::Candidate
 }
 
+/// The candidates that will be missing though nodes for them are there.
+fn gap(old: &Node, node: &Node, followers: usize, config: &Config) -> Option<Gap> {
+    let left = candidates(config).saturating_sub(1) + followers;
+    demoted(old, node).then(|| Gap::of(left, possible(old, config), pool_size(config))).flatten()
+}
+
+fn too_few(Gap { left, wanted }: &Gap) -> String {
+    format!("Not enough master candidates (desired {wanted}, new value will be {left})")
+}
+
+fn nobody_answers(gap: &Gap) -> Exception {
+    let text = format!(
+        "{}: none of the nodes that could take its place answers (`gnt node list -o \
+         name,role,agent`); start noded there, or use --force",
+        too_few(gap)
+    );
+    Exception::prereq(text, ErrorCode::WrongState)
+}
+
 /// What the operator should know of the pool of candidates as it will be.
 fn pool_notes(old: &Node, node: &Node, followers: usize, config: &Config) -> Vec<String> {
     let (size, count) = (pool_size(config), candidates(config));
     let mut notes = Vec::new();
     if demoted(old, node) {
         let left = count.saturating_sub(1) + followers;
-        if let Some(Gap { left, wanted }) = Gap::of(left, possible(old, config), size) {
-            notes.push(format!(
-                "Not enough master candidates (desired {wanted}, new value will be {left})"
-            ));
-        }
+        notes.extend(gap(old, node, followers, config).as_ref().map(too_few));
         if node.role == NodeRole::Regular && node.may_be_master() && left < size {
             notes.push(
                 "The pool of candidates has room: the watcher makes this node a candidate again; \

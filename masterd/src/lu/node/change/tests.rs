@@ -142,8 +142,11 @@ fn a_gap_is_told_where_it_is_allowed() {
     assert!(forced.contains("(desired 2, new value will be 1)"), "{forced}");
     let replaced = r#", "offline": true, "auto_promote": true"#;
     assert_eq!(told(replaced, everybody), "Promoted node n3.example to master candidate");
-    let nobody = told(replaced, BTreeSet::new());
-    assert!(nobody.contains("Not enough master candidates"), "{nobody}");
+    let nobody = decide(&asked("n2", replaced), &config, &BTreeSet::new()).unwrap_err().to_string();
+    assert!(nobody.contains("(desired 2, new value will be 1): none"), "{nobody}");
+    let anyway = format!(r#"{replaced}, "force": true"#);
+    let anyway = told(&anyway, BTreeSet::new());
+    assert!(anyway.contains("Not enough master candidates"), "{anyway}");
     let demoted = told(r#", "master_candidate": false, "force": true"#, BTreeSet::new());
     assert!(demoted.contains("makes this node a candidate again"), "{demoted}");
     let excluded = told(r#", "master_capable": false, "force": true"#, BTreeSet::new());
