@@ -149,10 +149,8 @@ impl CliError {
 
     /// The end of a wait for the job `id` that was not answered.
     pub(crate) fn waiting(id: JobId, error: ClientError) -> Self {
-        match error {
-            ClientError::Failure(_) if !error.is_away() => Self::Client(error),
-            _ => Self::Lost { id, error },
-        }
+        let is_told = matches!(error, ClientError::Failure(_)) && error.not_master().is_none();
+        if is_told && !error.is_away() { Self::Client(error) } else { Self::Lost { id, error } }
     }
 
     /// The message for the operator, with what to do next, and the exit status.
@@ -251,4 +249,25 @@ pub(crate) fn exception_words(exception: &Exception) -> (String, Exit) {
         kind => format!("Failure: {}: {message}", kind.name()),
     };
     (text, Exit::FAILURE)
+}
+
+#[cfg(test)]
+mod tests {
+    use luxi::response::{Failure, NotMaster, Outcome};
+
+    use super::*;
+
+    /// Exit status 11 says that nothing was done; a job that was submitted is something.
+    #[test]
+    fn who_is_sent_elsewhere_while_its_job_runs_has_lost_sight_of_it() {
+        let wait = |failure| CliError::waiting(JobId(7), ClientError::Failure(failure));
+        for outcome in [Outcome::Again, Outcome::Elsewhere, Outcome::Unknown] {
+            let about = NotMaster { outcome, master: None, address: None };
+            let exception = Exception::new(ExceptionKind::GenericError, "run it on n1");
+            let told = wait(Failure::NotMaster { exception, about });
+            assert!(matches!(told, CliError::Lost { id: JobId(7), .. }), "{told:?}");
+        }
+        let gone = Exception::new(ExceptionKind::JobLost, "Job 7 is lost");
+        assert!(matches!(wait(Failure::Exception(gone)), CliError::Client(_)));
+    }
 }

@@ -65,20 +65,22 @@ pub(crate) fn unsure(error: &ClientError) -> (String, Exit) {
     (told, Exit::FAILURE)
 }
 
-/// The message for a master that was lost during the wait for a job, and the exit status.
+/// The message for a master that was lost during the wait for a job, and the exit status: never the
+/// one for what was not done.
 pub(crate) fn lost(id: JobId, error: &ClientError, session: &Session) -> (String, Exit) {
-    let (told, exit) = match error {
+    let (told, _nothing_done) = match error {
         ClientError::NoSocket { .. }
         | ClientError::Refused { .. }
         | ClientError::Permission { .. }
         | ClientError::Failure(Failure::NotMaster { .. }) => unreachable(error, session),
         _ => (format!("Failure: {}.", stdx::daemon::chain(error)), Exit::FAILURE),
     };
+    let there = if error.not_master().is_some() { "there, " } else { "" };
     let more = format!(
-        "This was while waiting for job {id}, which may go on: `gnt job watch {id}` waits for it \
-         again, `gnt job info {id}` shows how far it came."
+        "This was while waiting for job {id}, which was submitted and may go on: {there}`gnt job \
+         watch {id}` waits for it again, `gnt job info {id}` shows how far it came."
     );
-    (format!("{told}\n{more}"), exit)
+    (format!("{told}\n{more}"), Exit::FAILURE)
 }
 
 /// Nobody serves here: is there a cluster, and who is its master?
