@@ -177,6 +177,13 @@ async fn with_agent(
                 take(world, node, &mut talk, exchanged).await;
             }
             Err(error) => {
+                if error.is_of_being_cut_off() {
+                    // Nobody was asked, so nothing is known of it.
+                    if stop.run_until_cancelled(tokio::time::sleep(RETRY_PAUSE)).await.is_none() {
+                        return;
+                    }
+                    continue;
+                }
                 let why = Unreached {
                     why: stdx::daemon::chain(&error),
                     is_stranger: error.is_of_a_stranger(),

@@ -203,7 +203,7 @@ fn of_quorum(quorum: &QuorumStatus, seen: &ClusterStatus) -> Option<Found> {
          the cluster"
     );
     let todo = "bring the voters back that are unreachable; for one that is away for long, `gnt node \
-                modify --offline yes NODE`, and another takes its place";
+                modify --offline yes --auto-promote NODE`, and another takes its place";
     thin.then(|| alarm(Kind::MajorityThin, "quorum", None, text, todo))
 }
 
@@ -301,7 +301,7 @@ fn of_candidate(candidate: &CandidateStatus, now: Timestamp) -> Option<Found> {
     if candidate.unreachable {
         let todo = format!(
             "start masterd on {node}, or mend its network; if the machine is away for long, `gnt node \
-             modify --offline yes {node}`"
+             modify --offline yes --auto-promote {node}`"
         );
         let text = "its masterd does not answer";
         return Some(alarm(Kind::CandidateUnreachable, what, *since, text, todo));

@@ -180,7 +180,7 @@ fn unreached(seen: &Seen, agent: &Agent, (since, why): &(Timestamp, String)) -> 
         text: format!("its agent does not answer: {why}"),
         todo: format!(
             "start noded on {node}; if the machine is away for long, `gnt node modify --offline \
-             yes {node}`"
+             yes --auto-promote {node}`"
         ),
     })
 }

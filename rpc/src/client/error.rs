@@ -167,6 +167,12 @@ pub enum Refusal {
 }
 
 impl RpcError {
+    /// Whether no call was made, since this master hears no majority of the voters.
+    #[must_use]
+    pub fn is_of_being_cut_off(&self) -> bool {
+        matches!(self, Self::Refused { refusal: Refusal::CutOff, .. })
+    }
+
     /// Whether the node answers, and does not let this one call because its list lacks it.
     #[must_use]
     pub fn is_of_a_stranger(&self) -> bool {

@@ -169,7 +169,7 @@ fn a_silent_agent_is_an_alarm_until_it_is_back() {
     let [Alarm { what, since, text, todo }] = &round.raised[..] else { panic!("{round:?}") };
     assert_eq!((what, *since), (&Subject::Agent(name(2)), NOW.plus_seconds(-3)));
     assert!(text.contains("No route to host"), "the newest reason: {text}");
-    assert!(todo.contains("gnt node modify --offline yes n2.example"), "{todo}");
+    assert!(todo.contains("gnt node modify --offline yes --auto-promote n2.example"), "{todo}");
     assert_eq!(what.to_string(), "agent of n2.example");
     let round = watch.round(&later(&look, UNREACHED_DEADLINE + 5));
     assert_eq!((round.raised, watch.states.alarms().len()), (vec![], 1), "told once");
