@@ -286,7 +286,7 @@ fn of_candidate(candidate: &CandidateStatus, now: Timestamp) -> Option<Found> {
         let late = since.is_none_or(|since| since <= patience);
         let todo = format!(
             "start masterd on {node} with `--peers`, and see in the log of the master why it could \
-             not be invited; or `gnt node modify -C no {node}`"
+             not be invited; or `gnt node modify -C no --auto-promote {node}`"
         );
         let text = "it has no copy of the store, and could not be the master";
         return late.then(|| alarm(Kind::CandidateMissing, what, *since, text, todo));

@@ -1,6 +1,6 @@
 //! Core: whether members hold the same, and what is said where they do not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::NodeName;
 use queue_format::digest::{Difference, differences};
@@ -19,6 +19,9 @@ pub struct Compared {
     /// What came of it, or why nothing could be told.
     pub outcome: Result<Differing, String>,
 }
+
+/// Keys, each with what differs.
+type Named = BTreeSet<(String, Difference)>;
 
 /// What differs between the master's store and another one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -95,77 +98,126 @@ pub fn note(compared: &[Compared]) -> Option<String> {
     compared.is_empty().then(|| alone.to_owned())
 }
 
-/// What is wrong with what members hold.
+/// What is wrong with what members hold. Which copy of a key is wrong is what most of them say,
+/// the master's among them; of two nobody can tell.
 #[must_use]
 pub fn check(master: &NodeName, compared: &[Compared]) -> Vec<Finding> {
-    if let Some(found) = stray_master(master, compared) {
-        return vec![found];
-    }
-    compared.iter().filter_map(|one| finding(&one.node, &one.outcome)).collect()
-}
-
-fn finding(node: &NodeName, outcome: &Result<Differing, String>) -> Option<Finding> {
-    match outcome {
-        Err(why) => {
-            let text = format!(
-                "its copy of queue and configuration could not be compared ({why}); verify again \
-                 when it is there"
-            );
-            Some(Finding::warning(Code::Reach, node.as_str(), text))
-        }
-        Ok(differing) if differing.groups.is_empty() => None,
-        Ok(differing) if differing.total == 0 => {
-            let groups = differing.groups.join(", ");
-            let text = format!(
-                "its copy of {groups} differed from the master's, and no key of it does any more; \
-                 verify again, and check its disk"
-            );
-            Some(Finding::warning(Code::Files, node.as_str(), text))
-        }
-        Ok(differing) => {
-            let (keys, groups) = (differing.keys(), differing.groups.join(", "));
-            let text = format!(
-                "its copy of {groups} differs from the master's: {keys}. It was changed by hand, \
-                 or its disk is bad; have it fetch everything anew: `gnt node modify -C no {node}`, \
-                 then `gnt node modify -C yes {node}`"
-            );
-            Some(Finding::error(Code::Files, node.as_str(), text))
-        }
-    }
-}
-
-/// Where several others all differ from the master in the same way, it is the master that does.
-fn stray_master(master: &NodeName, compared: &[Compared]) -> Option<Finding> {
-    let others: Vec<&Differing> =
+    let told: Vec<&Differing> =
         compared.iter().filter_map(|one| one.outcome.as_ref().ok()).collect();
-    let (first, rest) = others.split_first()?;
-    if rest.is_empty() || first.total == 0 || rest.iter().any(|other| other != first) {
+    let of_master = of_master(&told);
+    let mut findings: Vec<Finding> =
+        stray_master(master, &of_master, told.len()).into_iter().collect();
+    for Compared { node, outcome } in compared {
+        let found = match outcome {
+            Err(why) => Some(not_compared(node, why)),
+            Ok(differing) if told.len() == 1 => of_two(master, node, differing),
+            Ok(differing) => stray(node, differing, &of_master),
+        };
+        findings.extend(found);
+    }
+    findings
+}
+
+fn not_compared(node: &NodeName, why: &str) -> Finding {
+    let text = format!(
+        "its copy of queue and configuration could not be compared ({why}); verify again when it is \
+         there"
+    );
+    Finding::warning(Code::Reach, node.as_str(), text)
+}
+
+/// The keys that most copies have otherwise than the master.
+fn of_master(told: &[&Differing]) -> Named {
+    let mut seen = BTreeMap::<&(String, Difference), usize>::new();
+    for named in told.iter().flat_map(|differing| &differing.named) {
+        *seen.entry(named).or_default() += 1;
+    }
+    let copies = told.len() + 1;
+    let most = seen.into_iter().filter(|(_, others)| told.len() > 1 && others * 2 > copies);
+    most.map(|(named, _)| named.clone()).collect()
+}
+
+/// The master, whose copy of some keys most others do not have.
+fn stray_master(master: &NodeName, keys: &Named, others: usize) -> Option<Finding> {
+    let turned = |(key, difference): &(String, Difference)| {
+        let turned = match difference {
+            Difference::OnlyFirst => Difference::OnlySecond,
+            Difference::OnlySecond => Difference::OnlyFirst,
+            Difference::Content => Difference::Content,
+        };
+        (key.clone(), turned)
+    };
+    let seen_from_there = Differing {
+        named: keys.iter().map(turned).collect(),
+        total: keys.len(),
+        cut_short: keys.len() >= NAMED_MAX,
+        ..Differing::default()
+    };
+    let text = format!(
+        "its copy differs from that of most of {others} others: {}. It was changed by hand, or its \
+         disk is bad; have one of them take the role (`gnt cluster master-failover` there), then {}",
+        seen_from_there.keys(),
+        anew(master)
+    );
+    (!keys.is_empty()).then(|| Finding::error(Code::Files, master.as_str(), text))
+}
+
+/// Another member, whose copy differs in more than what is wrong with the master's.
+fn stray(node: &NodeName, differing: &Differing, of_master: &Named) -> Option<Finding> {
+    let groups = differing.groups.join(", ");
+    if differing.groups.is_empty() {
         return None;
     }
+    if differing.total == 0 {
+        return Some(passed(node, &groups));
+    }
+    let mut own = differing.clone();
+    own.named.retain(|named| !of_master.contains(named));
+    own.total -= differing.named.len() - own.named.len();
+    let first = match of_master.is_empty() {
+        true => "",
+        false => "once the master's copy is right, ",
+    };
     let text = format!(
-        "its copy of {} differs from that of all {} others: {}. It was changed by hand, or its disk \
-         is bad; have another node take the role (`gnt cluster master-failover` there), then \
-         `gnt node modify -C no {master}` and `gnt node modify -C yes {master}`",
-        first.groups.join(", "),
-        others.len(),
-        first.keys_of_master()
+        "its copy of {groups} differs from the master's: {}. It was changed by hand, or its disk is \
+         bad; {first}have it fetch everything anew: {}",
+        own.keys(),
+        anew(node)
     );
-    Some(Finding::error(Code::Files, master.as_str(), text))
+    (own.total > 0).then(|| Finding::error(Code::Files, node.as_str(), text))
 }
 
-impl Differing {
-    /// The keys as they are seen from the others.
-    fn keys_of_master(&self) -> String {
-        let turned = |(key, difference): &(String, Difference)| {
-            let turned = match difference {
-                Difference::OnlyFirst => Difference::OnlySecond,
-                Difference::OnlySecond => Difference::OnlyFirst,
-                Difference::Content => Difference::Content,
-            };
-            (key.clone(), turned)
-        };
-        Self { named: self.named.iter().map(turned).collect(), ..self.clone() }.keys()
+/// The only other member that tells what it holds.
+fn of_two(master: &NodeName, node: &NodeName, differing: &Differing) -> Option<Finding> {
+    let groups = differing.groups.join(", ");
+    if differing.groups.is_empty() {
+        return None;
     }
+    if differing.total == 0 {
+        return Some(passed(node, &groups));
+    }
+    let text = format!(
+        "its copy of {groups} differs from the master's: {}. One of the two was changed by hand, or \
+         has a bad disk, and of two nobody can tell which: look at these keys on both. If those of \
+         {node} are wrong, have it fetch everything anew: {}. If the master's are: \
+         `gnt cluster master-failover` on {node}, then the same for {master}",
+        differing.keys(),
+        anew(node)
+    );
+    Some(Finding::error(Code::Files, node.as_str(), text))
+}
+
+fn passed(node: &NodeName, groups: &str) -> Finding {
+    let text = format!(
+        "its copy of {groups} differed from the master's, and no key of it does any more; verify \
+         again, and check its disk"
+    );
+    Finding::warning(Code::Files, node.as_str(), text)
+}
+
+/// How a node gets everything from the others.
+fn anew(node: &NodeName) -> String {
+    format!("`gnt node modify -C no --force {node}`, then `gnt node modify -C yes {node}`")
 }
 
 #[cfg(test)]
@@ -205,7 +257,7 @@ mod tests {
         let one = told(&[Ok(Differing::default()), Ok(differing(1))]);
         assert!(one.starts_with("  - ERROR: node n3: its copy of ipam differs"), "{one}");
         assert!(one.contains("ipam0 (other content)."), "{one}");
-        assert!(one.contains("`gnt node modify -C no n3`"), "{one}");
+        assert!(one.contains("`gnt node modify -C no --force n3`"), "{one}");
         let many = told(&[Ok(differing(30)), Ok(Differing::default())]);
         assert!(many.contains("ipam9 (other content) and 20 more."), "{many}");
         let away = told(&[Err("cannot reach n2".to_owned()), Ok(Differing::default())]);
@@ -215,13 +267,35 @@ mod tests {
     }
 
     #[test]
-    fn a_master_that_differs_from_all_others_is_the_one_that_differs() {
+    fn what_most_copies_have_is_right() {
         let alike = told(&[Ok(differing(2)), Ok(differing(2)), Err("away".to_owned())]);
-        assert!(alike.contains("node n1: its copy of ipam differs from that of all 2"), "{alike}");
-        let each = told(&[Ok(differing(2)), Ok(differing(3))]);
-        assert!(each.contains("node n2:") && each.contains("node n3:"), "{each}");
-        // Of two, nobody can tell.
-        assert!(told(&[Ok(differing(2))]).contains("node n2:"));
+        let master =
+            "node n1: its copy differs from that of most of 2 others: ipam0 (other content), ipam1";
+        assert!(alike.contains(master) && !alike.contains("ERROR: node n2"), "{alike}");
+        // A further difference of one of them changes nothing of that.
+        let further = told(&[Ok(differing(2)), Ok(differing(3))]);
+        assert!(further.contains(master) && !further.contains("ERROR: node n2"), "{further}");
+        let own = "node n3: its copy of ipam differs from the master's: ipam2 (other content). It";
+        assert!(further.contains(own), "{further}");
+        assert!(further.contains("once the master's copy is right, have it fetch"), "{further}");
+        // Two of four copies, each of its own kind, are not most.
+        let even = told(&[Ok(differing(1)), Ok(differing(1)), Ok(Differing::default())]);
+        assert!(even.contains("ERROR: node n2") && !even.contains("node n1"), "{even}");
+        let three = told(&[Ok(differing(1)), Ok(differing(1)), Ok(differing(1))]);
+        assert!(three.contains("node n1: its copy differs from that of most of 3"), "{three}");
+    }
+
+    #[test]
+    fn of_two_nobody_can_tell() {
+        for outcomes in [vec![Ok(differing(2))], vec![Err("away".to_owned()), Ok(differing(2))]] {
+            let told = told(&outcomes);
+            assert!(told.contains("of two nobody can tell which"), "{told}");
+            assert!(
+                told.contains("If the master's are: `gnt cluster master-failover` on n"),
+                "{told}"
+            );
+        }
+        assert_eq!(told(&[Ok(Differing::default())]), "");
     }
 
     #[test]
