@@ -79,12 +79,12 @@ impl Imported {
             )),
             (false, Secrets::Sealed(_)) => lines.push(format!(
                 "This machine has a new certificate, which the agents do not know: {others} other \
-                 nodes are offline and have to be enrolled again (`noded enroll` there, \
+                 nodes are offline and have to be enrolled again (`noded enroll --again` there, \
                  `gnt node add --readd NODE` here)."
             )),
             (false, Secrets::Purged) => lines.push(format!(
                 "Secrets were left out of the export, so the cluster has a new authority: {others} \
-                 other nodes are offline, and every one has to be enrolled again (`noded enroll` \
+                 other nodes are offline, and every one has to be enrolled again (`noded enroll --again` \
                  there, `gnt node add --readd NODE` here)."
             )),
         }

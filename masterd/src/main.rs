@@ -167,8 +167,9 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
     match rpc::identity::load_membership(&layout) {
         Err(IdentityError::NotEnrolled { path }) => {
             let why = format!(
-                "this machine belongs to no cluster (there is no `{}`); `gnt cluster init NAME` \
-                 begins one here",
+                "this machine belongs to no cluster (there is no `{}`); `noded enroll` makes it a \
+                 node of one, also where it was one and lost its disk; `gnt cluster init NAME` begins \
+                 a new one here",
                 path.display()
             );
             return fail(ME, &why, EXIT_NO_CLUSTER);

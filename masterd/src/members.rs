@@ -28,6 +28,7 @@ use crate::config::{Config, ConfigChange};
 use crate::daemon::replicate::Alone;
 use crate::house::House;
 use crate::lu::World;
+use crate::peers::Instead;
 use crate::role::loss::{self, Stops};
 use crate::role::pool::{Step, next_seat};
 
@@ -37,6 +38,10 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Pause after a node could not be made what it should be.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
+
+/// How long a member must have had no store before another one takes its place: a disk that is
+/// mounted late, or a store that is opened anew, is there by then.
+const LOST_AFTER: Duration = Duration::from_secs(10);
 
 /// What a master needs to change who is a member.
 pub(crate) struct Keeper {
@@ -59,6 +64,8 @@ enum StepError {
     Stops(#[from] Stops),
     #[error("it has the store {found}, and {recorded} was recorded: its disk was lost")]
     OtherStore { found: Uuid, recorded: Uuid },
+    #[error("it has its store after all")]
+    NotLost,
     #[error("there is nobody who could be followed")]
     NoEngine,
 }
@@ -66,10 +73,11 @@ enum StepError {
 /// Runs until the reign is `over`.
 pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
     let mut news = keeper.world.published.subscribe();
-    let mut failed = BTreeMap::new();
+    let (mut failed, mut lost) = (BTreeMap::new(), BTreeMap::new());
     loop {
         failed.retain(|_, until| *until > Instant::now());
         keeper.note_silent().await;
+        keeper.note_lost(&mut lost);
         let config = keeper.config();
         let waiting: BTreeSet<u64> = failed.keys().copied().collect();
         let pool = keeper.pool(&config, &waiting);
@@ -77,10 +85,13 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
         // likely that its word is needed, which nobody will ever hear.
         let made = match keeper.remove_gone(&config).await {
             Gone::WasThere => None,
-            Gone::Nobody => match next_seat(&pool) {
-                Some(step) => keeper.make(&config, step).await,
-                None => keeper.wipe_next(&config, &waiting).await,
-            },
+            Gone::Nobody => {
+                match (keeper.replace_next(&config, &lost, &waiting).await, next_seat(&pool)) {
+                    (Some(made), _) => Some(made),
+                    (None, Some(step)) => keeper.make(&config, step).await,
+                    (None, None) => keeper.wipe_next(&config, &waiting).await,
+                }
+            }
         };
         match made {
             Some((_, Ok(()))) => continue,
@@ -166,6 +177,43 @@ impl Keeper {
                 }
             }
         }
+    }
+
+    /// Notes since when members have had no store, by their own words.
+    fn note_lost(&self, lost: &mut BTreeMap<u64, Instant>) {
+        let strays = self.house.book.strays();
+        let has_none = |id: &u64| strays.get(id).is_some_and(|stray| stray.has == Instead::NoStore);
+        lost.retain(|id, _| has_none(id));
+        for id in strays.keys().filter(|id| has_none(id)) {
+            lost.entry(*id).or_insert_with(Instant::now);
+        }
+    }
+
+    /// Gives up one member whose store is lost. Its node is a candidate without a member then, and is
+    /// invited as another one.
+    async fn replace_next(
+        &self,
+        config: &Config,
+        lost: &BTreeMap<u64, Instant>,
+        waiting: &BTreeSet<u64>,
+    ) -> Made {
+        let is_lost = |member: &Member| {
+            lost.get(&member.id).is_some_and(|since| since.elapsed() >= LOST_AFTER)
+        };
+        let node = config.nodes.values().find(|node| {
+            node.member.as_ref().is_some_and(is_lost) && !waiting.contains(&node.id)
+        })?;
+        Some((Arc::clone(node), self.give_up(node).await))
+    }
+
+    async fn give_up(&self, node: &Node) -> Result<(), StepError> {
+        let Some(member) = &node.member else { return Ok(()) };
+        let found = self.house.book.control(node)?.call(&AskPosition {}).await?;
+        if found.member == Some(member.id) && found.incarnation == member.incarnation {
+            return Err(StepError::NotLost);
+        }
+        tracing::warn!(node = %node.name, member = member.id, "its store is lost: another one takes its place");
+        self.forget(&node.name, member.id).await
     }
 
     /// Has a node follow that does not.

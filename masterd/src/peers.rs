@@ -44,6 +44,24 @@ impl Place {
     }
 }
 
+/// Why a member does not follow whose `masterd` answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stray {
+    /// Its words.
+    pub why: String,
+    /// What is in the place of its store.
+    pub has: Instead,
+}
+
+/// What a member has in the place of its store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instead {
+    /// An older copy of it.
+    OlderCopy,
+    /// None, or the one of another member.
+    NoStore,
+}
+
 /// Who asks other members, and what it knows of them; clones share it.
 #[derive(Debug, Clone)]
 pub struct PeerBook {
@@ -60,8 +78,8 @@ struct Pages {
     members: BTreeMap<u64, Place>,
     /// Up to where they are known to hold the log.
     acknowledged: Acknowledged,
-    /// Members whose store says that it ends before that, with its words.
-    reverted: BTreeMap<u64, String>,
+    /// Members whose `masterd` answers, and has not the store that they had.
+    strays: BTreeMap<u64, Stray>,
 }
 
 impl PeerBook {
@@ -98,8 +116,8 @@ impl PeerBook {
                 pages.acknowledged.told(member.id, recorded(member));
             }
         }
-        let Pages { members, reverted, .. } = &mut *pages;
-        reverted.retain(|member, _| members.contains_key(member));
+        let Pages { members, strays, .. } = &mut *pages;
+        strays.retain(|member, _| members.contains_key(member));
     }
 
     /// The last committed entry that a member has made durable, as far as is known here.
@@ -108,33 +126,36 @@ impl PeerBook {
         self.pages.read().acknowledged.of(member)
     }
 
-    /// Why members cannot follow that hold an older copy than they had.
+    /// Members that cannot follow with what they have.
     #[must_use]
-    pub fn reverted(&self) -> BTreeMap<u64, String> {
-        self.pages.read().reverted.clone()
+    pub fn strays(&self) -> BTreeMap<u64, Stray> {
+        self.pages.read().strays.clone()
     }
 
     fn note(&self, member: u64, answer: &Result<Bytes, PeerError>) {
-        let reverted = match answer {
+        let stray = match answer {
             Ok(_) => None,
-            Err(PeerError::Refused { refusal, .. })
-                if matches!(refusal.reason, RefusalReason::Reverted { .. }) =>
-            {
-                Some(refusal.message.clone())
+            Err(PeerError::Refused { refusal, .. }) => {
+                let has = match refusal.reason {
+                    RefusalReason::Reverted { .. } => Instead::OlderCopy,
+                    RefusalReason::NotMeant { .. } => Instead::NoStore,
+                    _ => return,
+                };
+                Some(Stray { why: refusal.message.clone(), has })
             }
             Err(_) => return,
         };
         // Nearly always there is nothing to change.
-        if reverted.as_ref() == self.pages.read().reverted.get(&member) {
+        if stray.as_ref() == self.pages.read().strays.get(&member) {
             return;
         }
         let mut pages = self.pages.write();
-        match reverted {
-            Some(why) => {
-                tracing::error!(member, why, "does not follow");
-                pages.reverted.insert(member, why);
+        match stray {
+            Some(stray) => {
+                tracing::error!(member, why = stray.why, "does not follow");
+                pages.strays.insert(member, stray);
             }
-            None => drop(pages.reverted.remove(&member)),
+            None => drop(pages.strays.remove(&member)),
         }
     }
 

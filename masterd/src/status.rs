@@ -127,14 +127,14 @@ fn of_master(seen: &mut ClusterStatus, world: &World, book: &PeerBook) {
     });
     let standing = standing.map(|(_, standing)| standing);
     seen.candidates = members::candidates(&config, standing.as_ref(), &contacts, seen.now);
-    for (member, why) in book.reverted() {
+    for (member, stray) in book.strays() {
         let is_its = |node: &Node| node.member.as_ref().is_some_and(|its| its.id == member);
         let node = config.nodes.values().find(|node| is_its(node));
         let mut candidates = seen.candidates.iter_mut();
         if let Some(candidate) =
             candidates.find(|one| node.is_some_and(|node| one.node == node.name.as_str()))
         {
-            candidate.forgot = Some(why);
+            candidate.forgot = Some(stray.why);
         }
     }
     seen.queue = Some(queue(world));

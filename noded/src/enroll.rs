@@ -23,7 +23,7 @@ use crate::options::EnrollOptions;
 pub enum EnrollError {
     /// There is nothing to do.
     #[error(
-        "this machine is node {node} of cluster {cluster}; remove it there first (`gnt node remove {node}`), or, if that cluster is gone, delete `{marker}`"
+        "this machine is node {node} of cluster {cluster}. To be taken back there under its name, with new certificates: `noded enroll --again` here, `gnt node add --readd {node} --secret -` on the master. To go to another cluster: `gnt node remove {node}` there first, or, if that cluster is gone, delete `{marker}`"
     )]
     Enrolled {
         /// The node.
@@ -40,7 +40,9 @@ pub enum EnrollError {
     #[error("cannot tell the machine's name; give one with --name")]
     Name(#[from] FactsError),
     /// The port cannot be had.
-    #[error("cannot wait on {address}: is an agent running on this machine already?")]
+    #[error(
+        "cannot wait on {address}: is an agent running on this machine already (`systemctl stop gantry-noded`)?"
+    )]
     Listen {
         /// The address and port.
         address: SocketAddr,
@@ -77,7 +79,9 @@ pub async fn enroll(
     clock: &Clock,
     show: &mut (dyn Write + Send),
 ) -> Result<(), EnrollError> {
-    refuse_enrolled(layout)?;
+    if !options.again {
+        refuse_enrolled(layout)?;
+    }
     let hostname = match &options.name {
         Some(name) => name.clone(),
         None => facts::hostname()?,
@@ -95,7 +99,7 @@ pub async fn enroll(
         fingerprint: desk.fingerprint(),
         secret: desk.secret().clone(),
     };
-    present(&token, options.name.as_deref(), show).map_err(EnrollError::Show)?;
+    present(&token, options, show).map_err(EnrollError::Show)?;
     let ended = tokio::select! {
         outcome = desk.outcome() => Ok(outcome),
         signal = stdx::daemon::asked_to_end() => Err(signal.unwrap_or("a failure of the signals")),
@@ -130,14 +134,19 @@ fn refuse_enrolled(layout: &Layout) -> Result<(), EnrollError> {
 }
 
 /// For people, and, on the line that begins with `token: `, for programs.
-fn present(token: &Token, name: Option<&str>, show: &mut (dyn Write + Send)) -> io::Result<()> {
-    let name = name.unwrap_or("NAME");
+fn present(
+    token: &Token,
+    options: &EnrollOptions,
+    show: &mut (dyn Write + Send),
+) -> io::Result<()> {
+    let name = options.name.as_deref().unwrap_or("NAME");
+    let readd = if options.again { "--readd " } else { "" };
     writeln!(
         show,
         "Waiting on port {} to be taken into a cluster. On its master, run",
         token.port
     )?;
-    writeln!(show, "  gnt node add {name} --secret -")?;
+    writeln!(show, "  gnt node add {readd}{name} --secret -")?;
     writeln!(show, "and paste this line, which works once:")?;
     writeln!(show, "token: {}", token.to_text().expose())?;
     show.flush()

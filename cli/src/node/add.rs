@@ -26,7 +26,7 @@ pub(crate) struct AddArguments {
     name: String,
     /// The line that `noded enroll` shows on the new node; `-` asks for it, or reads it from
     /// standard input, which keeps it out of the list of processes.
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, value_name = "TOKEN", default_value = "-")]
     secret: String,
     /// Address of its agent; the one of the token where it is not given.
     #[arg(long, value_name = "IP")]

@@ -170,6 +170,7 @@ impl Door {
     async fn fail_over(&self, call: GantryMasterFailover) -> Result<RoleTaken, Exception> {
         let GantryMasterFailover { to, request } = call;
         tracing::info!(?to, ?request, "failover asked for");
+        let to = to.map(|to| self.in_full(to));
         let taken = match to.filter(|to| *to != self.me) {
             None => {
                 let taken = self.house.fail_over(request).await;
@@ -178,6 +179,17 @@ impl Door {
             Some(to) => self.ask_to_take_over(&to, request).await,
         };
         taken.map_err(Exception::exec)
+    }
+
+    /// The name of the member that is meant by the first part of its name.
+    fn in_full(&self, short: NodeName) -> NodeName {
+        let begin = format!("{short}.");
+        let all = self.house.book.names().into_iter().chain([self.me.to_string()]);
+        let mut meant = all.filter(|name| name.starts_with(&begin));
+        match (meant.next(), meant.next()) {
+            (Some(name), None) => name.parse().unwrap_or(short),
+            _ => short,
+        }
     }
 
     async fn ask_to_take_over(

@@ -58,7 +58,7 @@ impl LogicalUnit for ClusterRenewCrypto {
             if node.role == NodeRole::Offline {
                 let text = format!(
                     "{name} is offline and keeps its certificate. It learns of no other node's new \
-                     one either: if it is refused when it is back, `noded enroll` there and `gnt \
+                     one either: if it is refused when it is back, `noded enroll --again` there and `gnt \
                      node add --readd {name}` here"
                 );
                 context.say(text).await;

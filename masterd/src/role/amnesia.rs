@@ -121,13 +121,16 @@ impl Memory {
         match self {
             Self::Known => "",
             Self::WrongIncarnation { .. } | Self::NoStore => {
-                "add it again under a new member id: `gnt node add --readd NODE`"
+                "if its disk is only not mounted, mount it; else the next master makes it another \
+                 member, which fetches everything"
             }
             Self::Damaged { .. } => {
-                "keep its data directory aside, check its disk, then `gnt node add --readd NODE`"
+                "check its disk, put its store aside, and start its masterd: \"A candidate gets a new \
+                 store\" in the runbook"
             }
             Self::Reverted { .. } => {
-                "put no old copies back below a cluster; `gnt node add --readd NODE`"
+                "put no old copies back below a cluster; put that one aside, and start its masterd: \
+                 \"A candidate gets a new store\" in the runbook"
             }
         }
     }

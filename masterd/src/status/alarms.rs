@@ -293,8 +293,9 @@ fn of_candidate(candidate: &CandidateStatus, now: Timestamp) -> Option<Found> {
     }
     if let Some(forgot) = &candidate.forgot {
         let todo = format!(
-            "give {node} a new store: docs/runbook.md, \"A candidate gets a new store\"; until then it \
-             does not vote"
+            "until {node} has a new store it does not vote. Where it has none it gets one by itself \
+             within seconds; an older copy has to be put aside: \"A candidate gets a new store\" in \
+             the runbook"
         );
         return Some(alarm(Kind::CandidateForgot, what, *since, forgot, todo));
     }
@@ -344,7 +345,7 @@ fn of_certificate(held: &CertificateStatus, now: Timestamp) -> Option<Found> {
             format!("certificate of {node}"),
             match left {
                 ..0 => format!(
-                    "move the role away from {node} if it is the master, then `noded enroll` there \
+                    "move the role away from {node} if it is the master, then `noded enroll --again` there \
                      and `gnt node add --readd {node}` give it a new one"
                 ),
                 _ => format!("`gnt cluster renew-crypto --node {node}` gives it a new one"),

@@ -86,8 +86,8 @@ pub enum OpenError {
     /// The journal is not what a crash leaves behind.
     #[error(
         "the journal in `{directory}` is damaged: acknowledged changes may be lost. Check the disk \
-         and restore a backup of the whole data directory, or re-add this node so that it gets a \
-         copy from the others"
+         and restore a backup of the whole data directory; or, beside a master, put the store aside, \
+         and this node gets a copy from the others (\"A candidate gets a new store\" in the runbook)"
     )]
     Damaged {
         /// The directory of the journal.
@@ -116,8 +116,9 @@ pub enum OpenError {
     /// A snapshot was being installed, and is not whole.
     #[error(
         "the files were being replaced by the snapshot in `{path}`, which is damaged: they are of no \
-         use. Check the disk and restore a backup of the whole data directory, or re-add this node so \
-         that it gets a copy from the others"
+         use. Check the disk and restore a backup of the whole data directory; or, beside a master, put \
+         the store aside, and this node gets a copy from the others (\"A candidate gets a new store\" in \
+         the runbook)"
     )]
     Incoming {
         /// The spooled snapshot.

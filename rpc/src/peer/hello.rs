@@ -264,8 +264,8 @@ impl PeerRefusal {
         Self::new(
             RefusalReason::NotMeant { here },
             format!(
-                "{meant} is meant, and here is {here}; a node that lost its store must be made a \
-                 candidate anew"
+                "{meant} is meant, and here is {here}; to a node that lost its store a master gives \
+                 another one"
             ),
         )
     }

@@ -49,6 +49,35 @@ fn a_candidate_with_an_empty_disk_does_not_vote_and_is_added_again() {
     });
 }
 
+#[test]
+fn a_candidate_with_an_empty_disk_becomes_another_member_by_itself() {
+    sealed::test("memory::a_candidate_with_an_empty_disk_becomes_another_member_by_itself", || {
+        let mut scene = begin();
+        let _rested = well(&mut scene);
+        let yard = &scene.yard;
+        yard.kill(2);
+        // All but what its agent has.
+        for entry in fs::read_dir(yard.sites[2].host.layout().data()).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                _ if path.ends_with("node") => {}
+                true => fs::remove_dir_all(path).unwrap(),
+                false => fs::remove_file(path).unwrap(),
+            }
+        }
+        scene.clients.resume();
+        yard.start(2);
+        wait_for("word of the lost store", LONG, || {
+            let seen = status(&yard.sites[0].host)?;
+            seen.alarms.iter().any(|alarm| alarm.text.contains("lost its store")).then_some(())
+        });
+        well_again(&mut scene);
+        scene.fail_over(2).unwrap();
+        well(&mut scene);
+        assert_eq!(scene.master, 2);
+    });
+}
+
 fn copy(from: &std::path::Path, to: &std::path::Path) {
     let mut command = Command::new("cp");
     command.args(["--archive", "--no-target-directory"]).arg(from).arg(to);

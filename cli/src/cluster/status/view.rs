@@ -18,6 +18,11 @@ const LIST_MAX: usize = 5;
 /// Where the values begin.
 const INDENT: usize = 13;
 
+/// What a standby says that has nothing to tell: it does not know of others.
+const FOLLOWS_WELL: &str = "well here; for all else ask the master";
+/// Voters from which on the end of one leaves a majority.
+const VOTERS_MIN: usize = 3;
+
 const GREEN: u8 = 32;
 const RED: u8 = 31;
 const YELLOW: u8 = 33;
@@ -46,7 +51,7 @@ impl View {
         lines.push(self.master(seen, elsewhere));
         lines.extend(seen.quorum.iter().flat_map(|quorum| self.quorum(quorum)));
         if seen.auto_failover == Some(true) {
-            lines.push(plain("Failover", "by itself, when the master falls silent".to_owned()));
+            lines.push(failover(seen.quorum.as_ref()));
         }
         if let Some(standby) = &seen.standby {
             lines.extend(self.standby(standby));
@@ -82,6 +87,7 @@ impl View {
         let name = seen.cluster.as_ref().map_or("This cluster", |name| name.as_str());
         let (verdict, color) = match (seen.alarms.len(), seen.seat) {
             (0, ProcessSeat::Outside) => ("ask the master, or a candidate".to_owned(), None),
+            (0, ProcessSeat::Standby) => (FOLLOWS_WELL.to_owned(), Some(GREEN)),
             (0, _) => ("all is well".to_owned(), Some(GREEN)),
             (1, _) => ("1 alarm".to_owned(), Some(RED)),
             (count, _) => (format!("{count} alarms"), Some(RED)),
@@ -264,6 +270,18 @@ impl View {
 fn told_by(seen: &ClusterStatus) -> Option<Line> {
     let text = || format!("{}, {}", seen.node, seat(seen.seat));
     (seen.seat != ProcessSeat::Master).then(|| plain("Told by", text()))
+}
+
+/// Whether the role can move by itself, where that is wanted.
+fn failover(quorum: Option<&QuorumStatus>) -> Line {
+    let voters = quorum.map_or(VOTERS_MIN, |quorum| quorum.voters.len());
+    if voters >= VOTERS_MIN {
+        return plain("Failover", "by itself, when the master falls silent");
+    }
+    let text = format!(
+        "wanted by itself, and not possible: {VOTERS_MIN} voters are needed, {voters} vote"
+    );
+    Line(plain("Failover", text).0, Some(YELLOW))
 }
 
 fn plain(label: &str, text: impl std::fmt::Display) -> Line {

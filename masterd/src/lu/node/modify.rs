@@ -41,7 +41,8 @@ impl LogicalUnit for NodeSetParams {
                 let why = stdx::daemon::chain(&error);
                 let text = format!(
                     "Node {name} is being de-offlined but fails to report its version: {why}; if \
-                     it lost its disk, `noded enroll` there and `gnt node add --readd {name}` here"
+                     it lost its disk, `noded enroll --again` there and `gnt node add --readd {name} \
+                     --secret -` here"
                 );
                 return Err(Exception::prereq(text, ErrorCode::EnvironmentError).into());
             }

@@ -116,7 +116,7 @@ pub(super) async fn run(
         }
         let (name, why) = (&node.name, stdx::daemon::chain(&error));
         let text = format!(
-            "{name} did not take its certificate: {why}; it is offline now. Run `noded enroll` \
+            "{name} did not take its certificate: {why}; it is offline now. Run `noded enroll --again` \
              there and `gnt node add --readd {name}` here again; if it says that it is enrolled, \
              `gnt node modify --offline no {name}` is enough"
         );

@@ -371,7 +371,7 @@ fn a_damaged_snapshot_that_was_noted_refuses_the_start_with_a_remedy() {
             }
             let error = open_engine(&disk).unwrap_err();
             assert!(matches!(error, OpenError::Incoming { .. }), "{error:?}");
-            assert!(error.to_string().contains("re-add this node"), "{error}");
+            assert!(error.to_string().contains("this node gets a copy from the others"), "{error}");
             if damage < 2 {
                 disk.tamper(&path, |bytes| bytes.clone_from(&before));
             }
