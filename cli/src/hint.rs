@@ -96,8 +96,9 @@ fn no_master(what: &str, session: &Session) -> (String, Exit) {
         Ok(Some(known)) => (
             format!(
                 "Failure: {what}.\nmasterd does not run here, or is no master: the master is \
-                 {known}. Run gnt there.\nIf this is '{master}': `systemctl status gantry-masterd`",
-                master = known.master
+                 {known}. Run gnt there{others}.\nIf this is '{master}': `systemctl status gantry-masterd`",
+                master = known.master,
+                others = or_there(&known)
             ),
             Exit::NOT_MASTER,
         ),
@@ -114,6 +115,12 @@ fn no_master(what: &str, session: &Session) -> (String, Exit) {
         },
         Err(error) => unreadable(what, &session.role_path(), &error),
     }
+}
+
+/// Where else gnt may be run.
+fn or_there(known: &Known) -> String {
+    let others = known.others.as_ref();
+    others.map(|others| format!(", or on another candidate: {others}")).unwrap_or_default()
 }
 
 /// What would tell more is not to be read.

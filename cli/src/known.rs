@@ -9,7 +9,7 @@ use std::path::Path;
 use model::NodeName;
 use model::cluster::Role;
 use model::layout::Layout;
-use model::ssconf;
+use model::ssconf::{self, Peer};
 
 /// One reign, as it was known here last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,12 +21,14 @@ pub(crate) struct Known {
     /// Term and node: the higher one is the newer one.
     pub(crate) epoch: (u64, u64),
     /// Name of the cluster, if that is known.
-    cluster: Option<String>,
+    pub(crate) cluster: Option<String>,
+    /// The candidates besides the master, as far as the files name some.
+    pub(crate) others: Option<String>,
 }
 
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { master, address, epoch: (term, node), cluster: _ } = self;
+        let Self { master, address, epoch: (term, node), cluster: _, others: _ } = self;
         write!(f, "{master}")?;
         if let Some(address) = address {
             write!(f, " ({address})")?;
@@ -38,7 +40,7 @@ impl fmt::Display for Known {
 impl From<Role> for Known {
     fn from(role: Role) -> Self {
         let Role { master, term, node, since: _ } = role;
-        Self { master, address: None, epoch: (term, node), cluster: None }
+        Self { master, address: None, epoch: (term, node), cluster: None, others: None }
     }
 }
 
@@ -66,8 +68,12 @@ pub(crate) fn by_files(layout: &Layout) -> Option<Known> {
     let read = |name: &str| first_line(&directory, name).ok().filter(|line| !line.is_empty());
     let epoch = read(ssconf::EPOCH)?;
     let (term, node) = epoch.split_once('.')?;
+    let master = read(ssconf::MASTER_NODE)?.parse().ok()?;
+    let peers = std::fs::read_to_string(directory.join(ssconf::PEERS)).unwrap_or_default();
+    let peers: Vec<Peer> = peers.lines().filter_map(|line| line.parse().ok()).collect();
     Some(Known {
-        master: read(ssconf::MASTER_NODE)?.parse().ok()?,
+        others: ssconf::listed(peers.iter().filter(|peer| peer.name != master)),
+        master,
         address: read(ssconf::MASTER_IP).and_then(|address| address.parse().ok()),
         epoch: (term.parse().ok()?, node.parse().ok()?),
         cluster: read(ssconf::CLUSTER_NAME),
@@ -103,6 +109,7 @@ mod tests {
             (ssconf::EPOCH, epoch),
             (ssconf::MASTER_IP, "10.0.0.9"),
             (ssconf::CLUSTER_NAME, "c1.example"),
+            (ssconf::PEERS, &format!("n3.example 10.0.0.3:1817 {}", "0".repeat(64))),
         ] {
             let content = format!("{content}\n");
             stdx::atomic::write(&directory.join(name), content.as_bytes(), 0o644).unwrap();
@@ -115,6 +122,7 @@ mod tests {
         let (_root, layout) = files("n2.example", "3.2");
         let known = by_files(&layout).unwrap();
         assert_eq!(known.to_string(), "n2.example (10.0.0.9), as of epoch 3.2");
+        assert_eq!(known.others.as_deref(), Some("n3.example (10.0.0.3)"));
         assert!(known.is_of(&"c1.example".parse().unwrap()));
         assert!(!known.is_of(&"c2.example".parse().unwrap()));
         for broken in ["", "3", "x.2"] {

@@ -110,15 +110,16 @@ struct Everywhere {
     #[arg(long, value_name = "PATH", global = true, help_heading = GLOBAL, display_order = 901)]
     socket: Option<PathBuf>,
     /// How long to wait for a master that is away: while it restarts, or moves to another node.
+    /// Without it 30, and 60 where a job is to be submitted. What a master may have got already is
+    /// sent again for 60 in any case.
     #[arg(
         long,
         value_name = "SECONDS",
-        default_value_t = outage::AWAY_SECONDS,
         global = true,
         help_heading = GLOBAL,
         display_order = 901
     )]
-    master_wait: u16,
+    master_wait: Option<u16>,
     /// Whether to use colours.
     #[arg(
         long,
@@ -220,7 +221,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         reason: everywhere.reason,
         debug_level: everywhere.debug,
         color: everywhere.color,
-        master_wait: Duration::from_secs(everywhere.master_wait.into()),
+        master_wait: everywhere.master_wait.map(|seconds| Duration::from_secs(seconds.into())),
     };
     let session = Session::new(&root(everywhere.root), everywhere.socket, words);
     let done = match object {

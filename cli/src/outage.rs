@@ -7,9 +7,9 @@ use luxi::ClientError;
 /// How long the master may be away before it is given up: a restart with a long queue takes some
 /// seconds, and an operator wants to know when it takes longer.
 pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(60);
-/// How many seconds a command waits for a master that is away when it begins, if nothing else is
-/// said: a restart by the service manager takes a few. Ganeti's clients wait as long.
-pub(crate) const AWAY_SECONDS: u16 = 30;
+/// How long a command waits for a master that is away when it begins, if nothing else is said: a
+/// restart by the service manager takes a few seconds. Ganeti's clients wait as long.
+pub(crate) const AWAY_MAX: Duration = Duration::from_secs(30);
 /// Pause before each attempt to reach the master again: short for who waits, and no load for the
 /// machine, however many wait.
 pub(crate) const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
@@ -39,9 +39,14 @@ pub(crate) enum Loss {
 impl Outage {
     /// Takes a failure at the time `now` since any fixed moment.
     pub(crate) fn failed(&mut self, error: &ClientError, now: Duration) -> Loss {
+        self.failed_within(error, now, OUTAGE_MAX)
+    }
+
+    /// The same for a master that may be away for `limit`.
+    fn failed_within(&mut self, error: &ClientError, now: Duration, limit: Duration) -> Loss {
         let first = self.lost_at.is_none();
         let lost_at = *self.lost_at.get_or_insert(now);
-        if !error.is_away() || now.saturating_sub(lost_at) >= OUTAGE_MAX {
+        if !error.is_away() || now.saturating_sub(lost_at) >= limit {
             return Loss::Over;
         }
         if first { Loss::First } else { Loss::Still }
@@ -66,12 +71,22 @@ pub(crate) struct Sending {
     /// How often a master may have had it.
     sent: usize,
     pause: Duration,
+    /// How long a master may be away that has not had it.
+    away_max: Duration,
+    /// Whether one may have had it: what became of it is worth a longer wait.
+    unsure: bool,
 }
 
 impl Sending {
-    /// It was sent once.
-    pub(crate) fn new() -> Self {
-        Self { outage: Outage::default(), sent: 1, pause: OUTAGE_PAUSE }
+    /// It was sent once; a master that has not had it may be away for `away_max`.
+    pub(crate) fn new(away_max: Duration) -> Self {
+        let outage = Outage::default();
+        Self { outage, sent: 1, pause: OUTAGE_PAUSE, away_max, unsure: false }
+    }
+
+    /// How long all of it may take from the first failure on.
+    pub(crate) fn limit(&self) -> Duration {
+        if self.unsure { OUTAGE_MAX } else { self.away_max }
     }
 
     /// Takes a failure to send it or to get an answer, at the time `now` since any fixed moment. A
@@ -90,8 +105,9 @@ impl Sending {
             let before = RESEND_PAUSES.get(self.sent.saturating_sub(1));
             let Some(pause) = before else { return Loss::Over };
             self.pause = Duration::from_millis(*pause);
+            self.unsure = true;
         }
-        self.outage.failed(error, now)
+        self.outage.failed_within(error, now, self.limit())
     }
 
     /// Time until it is sent again.
@@ -125,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_submission_is_sent_again_for_a_while() {
-        let mut sending = Sending::new();
+        let mut sending = Sending::new(OUTAGE_MAX);
         let at = Duration::from_secs;
         assert_eq!(sending.failed(&CLOSED, at(10)), Loss::First);
         // Nobody is there to send it to: that does not count as sending it.
@@ -137,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_submission_that_a_master_may_have_is_sent_so_often_and_for_all_of_the_time() {
-        let mut sending = Sending::new();
+        let mut sending = Sending::new(OUTAGE_MAX);
         let (mut sent, mut now) = (1, Duration::ZERO);
         while sending.failed(&CLOSED, now) != Loss::Over {
             now += sending.pause();
@@ -150,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_no_master_had_does_not_count_as_sent() {
-        let mut sending = Sending::new();
+        let mut sending = Sending::new(OUTAGE_MAX);
         let standby = ClientError::Failure(Failure::NotMaster {
             exception: Exception::new(ExceptionKind::GenericError, "n2 is a standby"),
             about: NotMaster { outcome: Outcome::Again, master: None, address: None },
@@ -170,8 +186,22 @@ mod tests {
     }
 
     #[test]
+    fn who_was_told_how_long_to_wait_waits_longer_only_for_what_a_master_may_have() {
+        let at = Duration::from_secs;
+        let mut sending = Sending::new(at(5));
+        assert_eq!(sending.failed(&refused(), at(10)), Loss::First);
+        assert_eq!(sending.failed(&refused(), at(14)), Loss::Still);
+        assert_eq!(sending.failed(&refused(), at(15)), Loss::Over);
+        let mut sending = Sending::new(at(5));
+        assert_eq!(sending.failed(&CLOSED, at(10)), Loss::First);
+        assert_eq!(sending.failed(&refused(), at(69)), Loss::Still);
+        assert_eq!(sending.failed(&refused(), at(70)), Loss::Over);
+        assert_eq!(Sending::new(Duration::ZERO).failed(&refused(), at(1)), Loss::Over);
+    }
+
+    #[test]
     fn what_the_master_says_is_final_unless_it_ends() {
-        let failed = |error: &ClientError| Sending::new().failed(error, Duration::ZERO);
+        let failed = |error: &ClientError| Sending::new(OUTAGE_MAX).failed(error, Duration::ZERO);
         assert_eq!(failed(&answered("The master daemon is ending; try again")), Loss::First);
         assert_eq!(failed(&answered("The queue is full")), Loss::Over);
         assert_eq!(failed(&ClientError::TimedOut { method: "SubmitJob" }), Loss::Over);

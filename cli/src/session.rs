@@ -12,7 +12,7 @@ use model::opcode::ReasonEntry;
 use stdx::Clock;
 
 use crate::error::CliError;
-use crate::outage::OUTAGE_PAUSE;
+use crate::outage::{AWAY_MAX, OUTAGE_MAX, OUTAGE_PAUSE};
 
 /// Longest file or standard input that is read: what the master would take, and no more.
 const INPUT_BYTES_MAX: u64 = luxi::limits::MESSAGE_BYTES_MAX as u64;
@@ -42,8 +42,8 @@ pub(crate) struct Words {
     pub(crate) debug_level: u8,
     /// Whether to use colours.
     pub(crate) color: ColorChoice,
-    /// How long to wait for a master that is away.
-    pub(crate) master_wait: Duration,
+    /// How long to wait for a master that is away, if that was said.
+    pub(crate) master_wait: Option<Duration>,
 }
 
 impl Session {
@@ -79,7 +79,7 @@ impl Session {
         let mut told = false;
         loop {
             match self.reach() {
-                Err(error) if self.awaits(&error) && begun.elapsed() < self.words.master_wait => {
+                Err(error) if self.awaits(&error) && begun.elapsed() < self.away_max() => {
                     if !told {
                         self.tell_waiting(&error)?;
                         told = true;
@@ -123,7 +123,7 @@ impl Session {
                 Err(error) => error,
             };
             let again = error.is_away() && error.certainly_not_done();
-            if !again || begun.elapsed() >= self.words.master_wait {
+            if !again || begun.elapsed() >= self.away_max() {
                 return Err(error.into());
             }
             if !told {
@@ -138,9 +138,19 @@ impl Session {
         }
     }
 
+    /// How long a master is awaited that has had nothing of what is asked for.
+    fn away_max(&self) -> Duration {
+        self.words.master_wait.unwrap_or(AWAY_MAX)
+    }
+
+    /// How long one is awaited that is to take a submission.
+    pub(crate) fn submission_away_max(&self) -> Duration {
+        self.words.master_wait.unwrap_or(OUTAGE_MAX)
+    }
+
     fn tell_waiting(&self, error: &ClientError) -> Result<(), CliError> {
         let what = stdx::daemon::chain(error);
-        let seconds = self.words.master_wait.as_secs();
+        let seconds = self.away_max().as_secs();
         warn(format_args!("gnt: {what}; trying again for {seconds} s"))
     }
 

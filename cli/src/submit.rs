@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::follow::follow;
-use crate::outage::{Loss, OUTAGE_MAX, Sending, reason};
+use crate::outage::{Loss, Sending, reason};
 use crate::session::{Session, pause, say, warn};
 
 /// `SubmitJob` with opcodes as they come.
@@ -96,7 +96,7 @@ pub(crate) fn submit<M: Submits>(
     call: &M,
 ) -> Result<M::Reply, CliError> {
     let begin = Instant::now();
-    let mut sending = Sending::new();
+    let mut sending = Sending::new(session.submission_away_max());
     // What was lost once may have been accepted, whatever is said later.
     let mut unsure = false;
     let mut answer = client.call(call);
@@ -118,7 +118,7 @@ pub(crate) fn submit<M: Submits>(
                 } else {
                     "The connection to the master is lost before it answered"
                 };
-                let (why, seconds) = (reason(&error), OUTAGE_MAX.as_secs());
+                let (why, seconds) = (reason(&error), sending.limit().as_secs());
                 warn(format_args!(
                     "{what} {}{why}; sending the same again for {seconds} s",
                     M::NAME

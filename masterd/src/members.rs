@@ -5,6 +5,7 @@
 //! whoever is master next goes on from there.
 
 mod aside;
+pub(crate) mod room;
 mod seat;
 
 pub(crate) use seat::heard;

@@ -1,7 +1,7 @@
 //! The way to the other members' `masterd`: who they are, by the configuration, and the engine's
 //! links to them. Serves replication, below `commits`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,6 +80,8 @@ struct Pages {
     acknowledged: Acknowledged,
     /// Members whose `masterd` answers, and has not the store that they had.
     strays: BTreeMap<u64, Stray>,
+    /// Members whose disks take nothing.
+    full: BTreeSet<u64>,
 }
 
 impl PeerBook {
@@ -116,8 +118,9 @@ impl PeerBook {
                 pages.acknowledged.told(member.id, recorded(member));
             }
         }
-        let Pages { members, strays, .. } = &mut *pages;
+        let Pages { members, strays, full, .. } = &mut *pages;
         strays.retain(|member, _| members.contains_key(member));
+        full.retain(|member| members.contains_key(member));
     }
 
     /// The last committed entry that a member has made durable, as far as is known here.
@@ -130,6 +133,21 @@ impl PeerBook {
     #[must_use]
     pub fn strays(&self) -> BTreeMap<u64, Stray> {
         self.pages.read().strays.clone()
+    }
+
+    /// Notes whether the disk of a member takes nothing.
+    pub fn note_full(&self, member: u64, is_full: bool) {
+        let mut pages = self.pages.write();
+        match is_full && pages.members.contains_key(&member) {
+            true => drop(pages.full.insert(member)),
+            false => drop(pages.full.remove(&member)),
+        }
+    }
+
+    /// Members whose disks take nothing, as they said last.
+    #[must_use]
+    pub fn full(&self) -> BTreeSet<u64> {
+        self.pages.read().full.clone()
     }
 
     fn note(&self, member: u64, answer: &Result<Bytes, PeerError>) {
@@ -178,12 +196,18 @@ impl PeerBook {
         pages.members.values().find(|place| place.target.name == *node).cloned()
     }
 
+    /// Where the members are, but for this machine's.
+    #[must_use]
+    pub fn others(&self) -> BTreeMap<u64, Place> {
+        let mut members = self.pages.read().members.clone();
+        members.retain(|_, place| place.target.name != *self.identity.name());
+        members
+    }
+
     /// Names of the nodes with a member, but for this one.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        let others = |place: &&Place| place.target.name != *self.identity.name();
-        let pages = self.pages.read();
-        pages.members.values().filter(others).map(|place| place.target.name.to_string()).collect()
+        self.others().values().map(|place| place.target.name.to_string()).collect()
     }
 
     /// Whether this member lives on this node, by the configuration.

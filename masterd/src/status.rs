@@ -16,7 +16,7 @@ use model::cluster_status::{
     HEARD_WITHIN_MS, MasterStatus, OldestJob, ProcessSeat, QueueStatus, StandbyStatus, StoreHealth,
     StoreStatus,
 };
-use model::node::{Node, NodeRole};
+use model::node::NodeRole;
 use model::role_check::RoleTaken;
 use model::{JobStatus, Timestamp, document};
 use queue_format::{Backlog, Epoch, Fill, Health, Position};
@@ -127,15 +127,12 @@ fn of_master(seen: &mut ClusterStatus, world: &World, book: &PeerBook) {
     });
     let standing = standing.map(|(_, standing)| standing);
     seen.candidates = members::candidates(&config, standing.as_ref(), &contacts, seen.now);
-    for (member, stray) in book.strays() {
-        let is_its = |node: &Node| node.member.as_ref().is_some_and(|its| its.id == member);
-        let node = config.nodes.values().find(|node| is_its(node));
-        let mut candidates = seen.candidates.iter_mut();
-        if let Some(candidate) =
-            candidates.find(|one| node.is_some_and(|node| one.node == node.name.as_str()))
-        {
-            candidate.forgot = Some(stray.why);
-        }
+    let (strays, full) = (book.strays(), book.full());
+    for candidate in &mut seen.candidates {
+        let node = config.nodes.values().find(|node| node.name.as_str() == candidate.node);
+        let Some(member) = node.and_then(|node| node.member.as_ref()) else { continue };
+        candidate.forgot = strays.get(&member.id).map(|stray| stray.why.clone());
+        candidate.disk_full = full.contains(&member.id);
     }
     seen.queue = Some(queue(world));
     let fill = world.commits.journal_fill();

@@ -116,6 +116,9 @@ pub struct CandidateStatus {
     pub unreachable: bool,
     /// Since when it is unreachable, or should follow and does not; where that is known.
     pub since: Option<Timestamp>,
+    /// Whether its disk takes nothing, as it said last.
+    #[serde(default)]
+    pub disk_full: bool,
     /// Why its store is of no use, where it said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgot: Option<String>,

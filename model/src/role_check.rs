@@ -210,9 +210,11 @@ impl RoleCheck {
         let follows = match (self.decision, &self.from) {
             (RoleDecision::Go, _) => "it goes on".to_owned(),
             (RoleDecision::GoAfterFetching, Some(from)) => {
-                format!("it goes on after fetching what {from} holds")
+                format!("it goes on: {from} hands the lead over, with all that it holds")
             }
-            (RoleDecision::GoAfterFetching, None) => "it goes on after fetching".to_owned(),
+            (RoleDecision::GoAfterFetching, None) => {
+                "it goes on: another one hands the lead over".to_owned()
+            }
             (RoleDecision::Override, _) => "it goes on whatever the others hold".to_owned(),
             (RoleDecision::Refuse, _) => "refused".to_owned(),
         };

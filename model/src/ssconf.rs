@@ -120,6 +120,19 @@ impl FromStr for Peer {
     }
 }
 
+/// Most candidates that a message names: who looks for one finds it among so many.
+const LISTED_MAX: usize = 5;
+
+/// Candidates and their addresses, for a message; none where there are none.
+#[must_use]
+pub fn listed<'a>(peers: impl IntoIterator<Item = &'a Peer>) -> Option<String> {
+    let mut all = peers.into_iter().map(|peer| format!("{} ({})", peer.name, peer.address.ip()));
+    let named: Vec<String> = all.by_ref().take(LISTED_MAX).collect();
+    let more = all.count();
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!named.is_empty()).then(|| format!("{}{rest}", named.join(", ")))
+}
+
 /// A line that names no candidate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a name, an address with its port, and a fingerprint")]

@@ -1,7 +1,6 @@
 //! From the command line to the end of the process.
 
 use std::io;
-use std::path::Path;
 
 use stdx::Clock;
 use stdx::daemon::{Log, LogError, asked_to_end, notify_ready, notify_stopping};
@@ -84,7 +83,6 @@ fn install_log(options: &AgentOptions) -> Result<&'static str, LogError> {
         return Ok("standard error");
     }
     let file = options.layout().node_log();
-    make_directory(file.parent());
     match to(Some(file)).install() {
         Err(LogError::Open { path, error }) => {
             to(None).install()?;
@@ -93,12 +91,5 @@ fn install_log(options: &AgentOptions) -> Result<&'static str, LogError> {
         }
         Err(other) => Err(other),
         Ok(()) => Ok("file"),
-    }
-}
-
-/// A missing directory shows when the file is opened.
-fn make_directory(directory: Option<&Path>) {
-    if let Some(directory) = directory {
-        drop(std::fs::create_dir_all(directory));
     }
 }

@@ -115,6 +115,9 @@ struct LogFile {
 
 impl LogFile {
     fn open(path: &Path) -> Result<Self, LogError> {
+        // Below a root of its own a daemon may be the first one. What is missing then is told when the
+        // file is opened.
+        drop(path.parent().map(std::fs::create_dir_all));
         Ok(Self { path: path.to_owned(), file: Mutex::new(append_to(path)?) })
     }
 

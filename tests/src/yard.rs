@@ -46,6 +46,9 @@ const SEGMENT_MIB: &str = "4";
 const UMOUNT_WITHIN: Duration = Duration::from_secs(20);
 /// The file that takes all room of a disk.
 const BALLAST: &str = "ballast";
+
+/// How often a disk is filled: what a full one gives back once is not given back again.
+const FILL_PASSES: usize = 3;
 /// What an agent says besides: every call that is for a job.
 const AGENT_LOG: &str = "info,noded::agent=debug";
 
@@ -216,15 +219,17 @@ impl Yard {
     /// If it cannot be taken.
     pub fn fill(&self, node: usize) {
         let ballast = self.sites[node].disk.path().join(BALLAST);
-        let file = File::create(ballast).unwrap();
-        // In smaller and smaller pieces, until nothing fits any more.
-        let mut piece: u64 = 64 << 20;
-        let mut taken = 0;
-        while piece >= 4_096 {
-            let mode = rustix::fs::FallocateFlags::empty();
-            match rustix::fs::fallocate(&file, mode, taken, piece) {
-                Ok(()) => taken += piece,
-                Err(_full) => piece /= 2,
+        let file = File::options().write(true).create(true).truncate(false).open(ballast).unwrap();
+        let mut taken = file.metadata().unwrap().len();
+        // In smaller and smaller pieces; and again, since a file system that set room aside for files
+        // that grow gives it back when it is full.
+        for mut piece in [64 << 20_u64; FILL_PASSES] {
+            while piece >= 4_096 {
+                let mode = rustix::fs::FallocateFlags::empty();
+                match rustix::fs::fallocate(&file, mode, taken, piece) {
+                    Ok(()) => taken += piece,
+                    Err(_full) => piece /= 2,
+                }
             }
         }
     }

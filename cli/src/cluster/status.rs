@@ -86,10 +86,10 @@ fn watch(
 }
 
 fn lines(status: &ClusterStatus, on_terminal: bool, session: &Session) -> Vec<String> {
-    let known = || session.known().ok().flatten().map(|known| known.to_string());
+    let known = || session.known().ok().flatten();
     let elsewhere = if status.master.is_none() { known() } else { None };
     let view = View { colored: session.is_colored(on_terminal), columns: COLUMNS, date };
-    view.lines(status, elsewhere.as_deref())
+    view.lines(status, elsewhere.as_ref())
 }
 
 fn date(at: Timestamp) -> String {

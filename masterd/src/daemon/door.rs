@@ -170,6 +170,13 @@ impl Door {
     async fn fail_over(&self, call: GantryMasterFailover) -> Result<RoleTaken, Exception> {
         let GantryMasterFailover { to, request } = call;
         tracing::info!(?to, ?request, "failover asked for");
+        if matches!(*self.voice.read(), Voice::Outside) {
+            let (me, layout) = (self.me.clone(), self.layout.clone());
+            let told = stdx::apart(move || whereabouts::no_taker(&me, &layout)).await;
+            return Ok(RoleTaken::refused(
+                told.map_err(|ended| Exception::exec(ended.to_string()))?,
+            ));
+        }
         let to = to.map(|to| self.in_full(to));
         let taken = match to.filter(|to| *to != self.me) {
             None => {

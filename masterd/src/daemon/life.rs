@@ -261,15 +261,17 @@ impl Life {
         let (identity, membership) = (Arc::clone(&self.identity), self.membership.clone());
         let keys = Keys { identity, membership, authority };
         let reign = Reign::begin(master, layout, keys, &self.clock);
+        let over = CancellationToken::new();
         if self.stage == Stage::Machine {
             reign.talk_with_agents(&self.ending.broken);
+            let room = members::room::run(self.house.book.clone(), over.clone());
+            reign.accompany("room of members", room);
         }
         let keeper = members::Keeper {
             world: Arc::clone(&reign.world),
             house: self.house.clone(),
             alone: alone.map(Arc::new),
         };
-        let over = CancellationToken::new();
         let watch = majority::run(Arc::clone(&reign.world), epoch, over.clone());
         reign.accompany("majority", watch);
         reign.accompany("members", members::run(keeper, over.clone()));

@@ -251,8 +251,9 @@ fn overridden(taken: Take, engine: Arc<Engine>) -> Take {
         Take::Taken(reigning, mut taken) => {
             let lost = taken.check.as_ref().map_or(0, |check| check.may_lose.len());
             taken.message = format!(
-                "{}; it was not confirmed by anybody: the other members begin anew, and what {lost} \
-                 of them hold beyond this node is cut and kept aside there (`gnt cluster status`)",
+                "{}; it was not confirmed by anybody: the other members begin anew when they are \
+                 reached, and what {lost} of them may hold beyond this node is cut, and then kept \
+                 aside there (`gnt cluster status`)",
                 taken.message
             );
             Take::Taken(reigning, taken)

@@ -8,6 +8,7 @@ use luxi::Answer;
 use luxi::response::{NotMaster, Outcome};
 use model::error::{ErrorCode, ExceptionKind};
 use model::layout::Layout;
+use model::ssconf::Peer;
 use model::{Exception, NodeName, ssconf};
 use tokio_util::sync::CancellationToken;
 
@@ -130,8 +131,12 @@ pub(super) fn ceasing(me: &NodeName) -> Answer {
 pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
     let allowed = rpc::identity::load_membership(layout).map(|membership| membership.allow);
     let invited = allowed.is_ok_and(|list| list.callers.iter().any(|caller| caller.name == *me));
-    let (master, address) = by_agent(layout).unzip();
+    let known = by_agent(layout);
+    let (master, address) =
+        known.as_ref().map(|known| (known.master.clone(), known.address)).unzip();
     let address = address.flatten();
+    let others = known.as_ref().and_then(Known::others);
+    let others = others.map(|others| format!("; other candidates: {others}")).unwrap_or_default();
     let place = match (&master, address) {
         (Some(master), Some(address)) => format!("{master} ({address})"),
         (Some(master), None) => master.to_string(),
@@ -139,23 +144,52 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
     };
     let (outcome, text) = if invited {
         let text = format!(
-            "{me} is a candidate that has no copy of the store yet: run it on {place}, or try again"
+            "{me} is a candidate that has no copy of the store yet: run it on {place}, or try again{others}"
         );
         (Outcome::Again, text)
     } else {
-        (Outcome::Elsewhere, format!("{NO_CANDIDATE}: run it on {place}"))
+        (Outcome::Elsewhere, format!("{NO_CANDIDATE}: run it on {place}{others}"))
     };
     let about = NotMaster { outcome, master, address };
     Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
 }
 
-/// The master and its address, by the files of this machine's agent, if they tell.
-fn by_agent(layout: &Layout) -> Option<(NodeName, Option<IpAddr>)> {
+/// Why a failover that is asked for on `me`, a node without a store, is none: where to ask for one.
+/// Reads files.
+pub(super) fn no_taker(me: &NodeName, layout: &Layout) -> String {
+    let known = by_agent(layout);
+    let candidates = known.as_ref().and_then(|known| ssconf::listed(&known.peers));
+    let place = candidates.map_or_else(
+        || "a candidate; which nodes those are is not known here".to_owned(),
+        |candidates| format!("a candidate: {candidates}"),
+    );
+    format!("{me} is no master candidate: it has no store; run this on {place}")
+}
+
+/// What the files of this machine's agent tell.
+struct Known {
+    master: NodeName,
+    address: Option<IpAddr>,
+    /// The candidates, the master among them.
+    peers: Vec<Peer>,
+}
+
+impl Known {
+    /// The candidates besides the master, if there are any.
+    fn others(&self) -> Option<String> {
+        ssconf::listed(self.peers.iter().filter(|peer| peer.name != self.master))
+    }
+}
+
+fn by_agent(layout: &Layout) -> Option<Known> {
     // Followed once: the link may be replaced meanwhile.
     let directory = fs::canonicalize(layout.ssconf()).ok()?;
     let read = |name: &str| fs::read_to_string(directory.join(name)).ok();
     let master = read(ssconf::MASTER_NODE)?.trim().parse().ok()?;
-    Some((master, read(ssconf::MASTER_IP).and_then(|text| text.trim().parse().ok())))
+    let address = read(ssconf::MASTER_IP).and_then(|text| text.trim().parse().ok());
+    let peers = read(ssconf::PEERS).unwrap_or_default();
+    let peers = peers.lines().filter_map(|line| line.parse().ok()).collect();
+    Some(Known { master, address, peers })
 }
 
 #[cfg(test)]
@@ -187,14 +221,23 @@ mod tests {
         let directory = layout.ssconf().with_file_name(".ssconf-1");
         fs::create_dir_all(&directory).unwrap();
         symlink(".ssconf-1", layout.ssconf()).unwrap();
-        for (name, line) in
-            [(ssconf::MASTER_NODE, "n1.example\n"), (ssconf::MASTER_IP, "10.0.0.1\n")]
-        {
-            stdx::atomic::write(&directory.join(name), line.as_bytes(), 0o644).unwrap();
-        }
+        let tell = |name: &str, text: &str| {
+            stdx::atomic::write(&directory.join(name), text.as_bytes(), 0o644).unwrap();
+        };
+        tell(ssconf::MASTER_NODE, "n1.example\n");
+        tell(ssconf::MASTER_IP, "10.0.0.1\n");
         let (text, about) = read(&outside(&me, &layout));
         assert_eq!(text, "This node is no candidate: run it on n1.example (10.0.0.1)");
         assert_eq!(about.address, Some("10.0.0.1".parse().unwrap()));
+        let print = "0".repeat(64);
+        let line = |at: u8| format!("n{at}.example 10.0.0.{at}:1817 {print}\n");
+        tell(ssconf::PEERS, &(line(1) + &line(2)));
+        let (text, _) = read(&outside(&me, &layout));
+        let place = "run it on n1.example (10.0.0.1); other candidates: n2.example (10.0.0.2)";
+        assert_eq!(text, format!("This node is no candidate: {place}"));
+        let told = no_taker(&me, &layout);
+        let place = "run this on a candidate: n1.example (10.0.0.1), n2.example (10.0.0.2)";
+        assert!(told.ends_with(place), "{told}");
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub enum Memory {
         expected_incarnation: Uuid,
     },
     /// There is no store.
-    #[error("has no store: its disk was replaced or emptied")]
+    #[error("has no store: its disk was replaced or emptied, or it is no candidate any more")]
     NoStore,
     /// The store cannot be read to its end.
     #[error("has a damaged store: {why}")]

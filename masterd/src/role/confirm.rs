@@ -203,6 +203,8 @@ pub struct Row {
     pub counts_as_node: bool,
     /// Whether it counts among the voters that answered.
     pub counts_as_voter: bool,
+    /// Whether it is one of the voters that do not count, where those that do are too few.
+    pub vote_is_missed: bool,
     /// What is to be said about it.
     pub reason: Option<Reason>,
 }
@@ -211,6 +213,11 @@ impl Row {
     /// What an operator does about it; empty where there is nothing to do.
     #[must_use]
     pub fn remedy(&self) -> String {
+        if self.vote_is_missed && matches!(self.reason, Some(Reason::Unreachable { .. })) {
+            return "start it or mend its network: too few voters answer, and to ignore one does not \
+                    take its vote away"
+                .to_owned();
+        }
         self.reason.as_ref().map(Reason::remedy).unwrap_or_default()
     }
 }

@@ -70,7 +70,7 @@ pub struct Cut {
     pub node: NodeName,
     /// Where the new master ends.
     pub after: Position,
-    /// Where that node ends; none where it did not answer, and may hold anything.
+    /// Where that node ends; none where it did not answer, or what cannot be, and may hold anything.
     pub to: Option<Position>,
     /// It leads, and may go on until it hears of the new master.
     pub leads: bool,
@@ -98,7 +98,10 @@ impl std::fmt::Display for Cut {
                  heard of this, is cut"
             ),
             Some(to) => write!(f, "what {node} holds up to {to} is cut; this node ends at {after}"),
-            None => write!(f, "{node} did not answer: what it may hold after {after} is cut"),
+            None => write!(
+                f,
+                "{node} gave no answer that counts: what it may hold after {after} is cut"
+            ),
         }
     }
 }
@@ -207,7 +210,7 @@ mod tests {
             told,
             [
                 "what n1.example holds up to 4.1/20 is cut; this node ends at 3.1/9",
-                "n2.example did not answer: what it may hold after 3.1/9 is cut",
+                "n2.example gave no answer that counts: what it may hold after 3.1/9 is cut",
                 "n5.example leads, and held entries up to 3.1/8: what it took after 3.1/9, until it \
                  heard of this, is cut",
             ]

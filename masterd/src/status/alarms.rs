@@ -50,6 +50,8 @@ pub enum Kind {
     CandidateForgot,
     /// A candidate does not answer.
     CandidateUnreachable,
+    /// The disk of a candidate takes no files.
+    CandidateFull,
     /// A candidate lacks much.
     CandidateBehind,
     /// A candidate has no copy.
@@ -80,7 +82,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::MajorityLost,
         Self::NotConfirmed,
         Self::LeaderSilent,
@@ -90,6 +92,7 @@ impl Kind {
         Self::MajorityThin,
         Self::CandidateForgot,
         Self::CandidateUnreachable,
+        Self::CandidateFull,
         Self::CandidateBehind,
         Self::CandidateMissing,
         Self::MasterAddress,
@@ -118,6 +121,7 @@ impl Kind {
             Self::MajorityThin => "majority-thin",
             Self::CandidateForgot => "candidate-forgot",
             Self::CandidateUnreachable => "candidate-unreachable",
+            Self::CandidateFull => "candidate-full",
             Self::CandidateBehind => "candidate-behind",
             Self::CandidateMissing => "candidate-missing",
             Self::MasterAddress => "master-address",
@@ -223,7 +227,8 @@ fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
         None => "no master is heard here".to_owned(),
     };
     let todo = "look at its node, and start masterd there or mend the network; if it is gone, `gnt \
-                cluster master-failover` here makes this node the master";
+                cluster master-failover` here asks everyone, and makes this node the master or says \
+                what stands against it";
     Some(alarm(Kind::LeaderSilent, "master", since, text, todo))
 }
 
@@ -306,6 +311,12 @@ fn of_candidate(candidate: &CandidateStatus, now: Timestamp) -> Option<Found> {
         );
         let text = "its masterd does not answer";
         return Some(alarm(Kind::CandidateUnreachable, what, *since, text, todo));
+    }
+    if candidate.disk_full {
+        let todo = format!("make room on {node}, or make its disk writable; it goes on by itself");
+        let text = "its disk takes no files: it follows as long as its journal has room, and counts as \
+                    no voter when the role is to move";
+        return Some(alarm(Kind::CandidateFull, what, None, text, todo));
     }
     let behind = candidate.behind.filter(|behind| *behind > BEHIND_MAX)?;
     let text = format!("it lacks {behind} entries of the log");

@@ -62,6 +62,7 @@ fn own(node: &Node) -> CandidateStatus {
         heard_ms: None,
         unreachable: false,
         since: None,
+        disk_full: false,
         forgot: None,
     }
 }
@@ -83,6 +84,7 @@ fn candidate(
             heard_ms: None,
             unreachable: contact.is_some_and(|contact| contact.failure.is_some()),
             since: Some(node.mtime),
+            disk_full: false,
             forgot: None,
         };
     };
@@ -102,6 +104,7 @@ fn candidate(
         heard_ms,
         unreachable,
         since: heard_ms.filter(|_| unreachable).map(|ms| before(now, ms)),
+        disk_full: false,
         forgot: None,
     }
 }
@@ -194,6 +197,7 @@ pub fn followed(standing: &Standing, master: Option<&str>) -> (QuorumStatus, Vec
             heard_ms: standing.heard_ms.filter(|_| leads),
             unreachable: leads && !is_heard(standing.heard_ms),
             since: None,
+            disk_full: false,
             forgot: None,
         }
     });

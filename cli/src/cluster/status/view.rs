@@ -8,6 +8,7 @@ use model::cluster_status::{
 };
 use model::role_check::RoleCheck;
 
+use crate::known::Known;
 use crate::moment::span;
 use crate::table::{self, Column};
 
@@ -45,10 +46,16 @@ struct Line(String, Option<u8>);
 
 impl View {
     /// The screen. `elsewhere` is the master as far as this machine knows without its `masterd`.
-    pub(super) fn lines(self, seen: &ClusterStatus, elsewhere: Option<&str>) -> Vec<String> {
+    pub(super) fn lines(self, seen: &ClusterStatus, elsewhere: Option<&Known>) -> Vec<String> {
         let mut lines = vec![self.headline(seen)];
         lines.extend(told_by(seen));
         lines.push(self.master(seen, elsewhere));
+        let known = elsewhere.filter(|_| seen.master.is_none());
+        let others = known.and_then(|known| known.others.as_ref());
+        lines.extend(others.iter().flat_map(|others| {
+            let text = format!("{others}, by the agent's files");
+            labelled("Candidates", self.wrapped(&text, INDENT, INDENT), None)
+        }));
         lines.extend(seen.quorum.iter().flat_map(|quorum| self.quorum(quorum)));
         if seen.auto_failover == Some(true) {
             lines.push(failover(seen.quorum.as_ref()));
@@ -95,7 +102,7 @@ impl View {
         Line(format!("{name}: {verdict} (at {})", (self.date)(seen.now)), color)
     }
 
-    fn master(self, seen: &ClusterStatus, elsewhere: Option<&str>) -> Line {
+    fn master(self, seen: &ClusterStatus, elsewhere: Option<&Known>) -> Line {
         let text = match (&seen.master, elsewhere) {
             (Some(master), _) => {
                 let age = span(seen.now.micros() - master.since.micros());
@@ -209,7 +216,8 @@ impl View {
         let one = |alarm: &AlarmStatus| {
             let since = alarm.since.map(|since| span(seen.now.micros() - since.micros()));
             let since = since.map(|age| format!(" (for {age})")).unwrap_or_default();
-            let text = format!("! {}{since}: {}", alarm.what, alarm.text);
+            let AlarmStatus { kind, what, text, .. } = alarm;
+            let text = format!("! {what} [{kind}]{since}: {text}");
             let told = self.wrapped(&text, 0, 2).into_iter().map(|line| (line, Some(RED)));
             let todo = self.wrapped(&alarm.todo, 4, 4).into_iter();
             let todo = todo.map(|line| (format!("    {line}"), Some(YELLOW)));
@@ -249,21 +257,38 @@ impl View {
     /// The words in lines that fit behind `first` characters, or `next` in all but the first line.
     fn wrapped(self, text: &str, first: usize, next: usize) -> Vec<String> {
         let mut lines = vec![String::new()];
-        for word in text.split_whitespace() {
+        for word in words(text, self.columns.saturating_sub(first.max(next))) {
             let taken = if lines.len() == 1 { first } else { next };
             let line = lines.last_mut().expect("there is always a last line");
             let length = taken + line.chars().count() + 1 + word.chars().count();
             match line.is_empty() {
-                true => line.push_str(word),
+                true => line.push_str(&word),
                 false if length <= self.columns => {
                     line.push(' ');
-                    line.push_str(word);
+                    line.push_str(&word);
                 }
-                false => lines.push(word.to_owned()),
+                false => lines.push(word),
             }
         }
         lines
     }
+}
+
+/// The words of a text. What stands between two backquotes is to be copied, and is one word where it
+/// has no more than `most` characters.
+fn words(text: &str, most: usize) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for (at, part) in text.split_inclusive('`').enumerate() {
+        // Every second part is quoted, and ends with the quote.
+        let quoted = at % 2 == 1 && part.ends_with('`') && part.chars().count() < most;
+        let begins = part.starts_with(char::is_whitespace) || words.is_empty();
+        let mut parts = if quoted { vec![part] } else { part.split_whitespace().collect() };
+        if let Some(last) = words.last_mut().filter(|_| !begins && !parts.is_empty()) {
+            last.push_str(parts.remove(0));
+        }
+        words.extend(parts.into_iter().map(str::to_owned));
+    }
+    words
 }
 
 /// Who tells, where it is not the master.

@@ -67,7 +67,7 @@ impl<'a> Facts<'a> {
 /// Makes the table, counts, and decides.
 pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
     let facts = Facts::of(question, heard);
-    let rows: Vec<Row> = heard.iter().map(|heard| row(question, &facts, heard)).collect();
+    let mut rows: Vec<Row> = heard.iter().map(|heard| row(question, &facts, heard)).collect();
     let counted = |heard: &&Heard<'_>| heard.node.role != NodeRole::Offline && !heard.ignored;
     let nodes = Count {
         answered: rows.iter().filter(|row| row.counts_as_node).count(),
@@ -78,6 +78,9 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
         answered: rows.iter().filter(|row| row.counts_as_voter).count(),
         of: heard.iter().filter(has_vote).count(),
     };
+    for (row, heard) in rows.iter_mut().zip(heard).filter(|_| !voters.is_majority()) {
+        row.vote_is_missed = has_vote(&heard) && !row.counts_as_voter;
+    }
     let mut reasons = about_taker(question, &facts, voters.of);
     reasons.extend(majorities(question, heard, nodes, voters));
     reasons.extend(match question.attempt {
@@ -114,6 +117,7 @@ fn row(question: &Question, facts: &Facts<'_>, heard: &Heard<'_>) -> Row {
         master: heard.agent.and_then(|agent| agent.master.clone()),
         counts_as_node: answers && node.role != NodeRole::Offline && !heard.ignored,
         counts_as_voter: votes,
+        vote_is_missed: false,
         reason: facts.reason(heard),
     }
 }

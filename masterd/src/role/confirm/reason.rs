@@ -290,7 +290,8 @@ impl Reason {
             }
             Self::AnotherCluster { .. } => "correct its address, or remove it and add it again",
             Self::Nonsense { .. } => {
-                "do not trust its disk; keep its data directory aside, then `gnt node add --readd`"
+                "trust neither its disk nor its package; put its store aside: \"A candidate gets a new \
+                 store\" in the runbook"
             }
             Self::DiskFull { .. } => "make room below its data directory",
             Self::KnowsAnother { .. } | Self::AnotherLeads { .. } => {
@@ -321,7 +322,8 @@ impl Reason {
                  acknowledged"
             }
             Self::IgnoredIsNeeded { .. } => {
-                "start more voters: an ignored one still counts as one of them"
+                "start more voters: an ignored one still counts as one of them; if they are lost: \
+                 --no-voting --yes-do-it, which may lose what was acknowledged"
             }
             Self::NothingToOverride { .. } => {
                 "leave out --no-voting; --candidates-only asks for voters alone"

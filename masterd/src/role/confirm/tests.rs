@@ -335,7 +335,10 @@ fn answers_that_do_not_count_are_named() {
             "n3 makes no sense: it says that it leads in epoch 2.3, and ends at 2.4/9",
         ),
         (|n| says(n).disk_full = true, "n3 has no room on its disk"),
-        (|n| says(n).found = Found::Nothing, "n3 has no store: its disk was replaced or emptied"),
+        (
+            |n| says(n).found = Found::Nothing,
+            "n3 has no store: its disk was replaced or emptied, or it is no candidate any more",
+        ),
         (
             |n| says(n).found = Found::Broken { why: "journal/2".to_owned() },
             "n3 has a damaged store: journal/2",
@@ -460,8 +463,8 @@ fn an_override_says_what_it_may_lose() {
     };
     assert_eq!(
         failover(meant),
-        "override [1 of 3 voters answered, which is not more than half] may lose [n1 did not answer: \
-         what it may hold after 2.1/9 is cut; what n3 holds up to 2.1/12 is cut; this node ends at \
+        "override [1 of 3 voters answered, which is not more than half] may lose [n1 gave no answer \
+         that counts: what it may hold after 2.1/9 is cut; what n3 holds up to 2.1/12 is cut; this node ends at \
          2.1/9]"
     );
     let no_store = |q: &mut Question| {

@@ -16,6 +16,7 @@ fn candidate(node: &str, seat: CandidateSeat) -> CandidateStatus {
         heard_ms: Some(100),
         unreachable: false,
         since: None,
+        disk_full: false,
         forgot: None,
     }
 }
@@ -145,6 +146,7 @@ fn a_lost_majority_tells_since_when() {
 fn candidates_that_want_a_look() {
     let with = |change: fn(&mut CandidateStatus)| after(|seen| change(&mut seen.candidates[1]));
     assert_eq!(with(|one| one.unreachable = true), ["candidate-unreachable"]);
+    assert_eq!(with(|one| one.disk_full = true), ["candidate-full"]);
     assert_eq!(with(|one| one.behind = Some(BEHIND_MAX)), [""; 0]);
     assert_eq!(with(|one| one.behind = Some(BEHIND_MAX + 1)), ["candidate-behind"]);
     // Of who does not answer it is not known.

@@ -1,3 +1,4 @@
+use model::cluster::Role;
 use serde_json::{Value, json};
 
 use super::*;
@@ -122,7 +123,24 @@ fn view(colored: bool) -> View {
 
 fn shown(seen: &Value) -> Vec<String> {
     let seen = serde_json::from_value(seen.clone()).unwrap();
-    view(false).lines(&seen, Some("n1.example.com (192.0.2.1), as of epoch 3.1"))
+    let master = "n1.example.com".parse().unwrap();
+    let role = Role { master, term: 3, node: 1, since: Timestamp::from_micros(0) };
+    let known = Known {
+        address: Some([192, 0, 2, 1].into()),
+        others: Some("n2.example.com (192.0.2.2), n3.example.com (192.0.2.3)".to_owned()),
+        ..Known::from(role)
+    };
+    view(false).lines(&seen, Some(&known))
+}
+
+#[test]
+fn a_command_stays_on_its_line_where_it_fits_on_one() {
+    let todo = "stop it, then `gnt node modify -O yes n1`, and wait; `x";
+    let is = |most, wanted: &[&str]| assert_eq!(words(todo, most), wanted, "{most}");
+    let begin = ["stop", "it,", "then"];
+    is(40, &[&begin[..], &["`gnt node modify -O yes n1`,", "and", "wait;", "`x"]].concat());
+    let split = ["`gnt", "node", "modify", "-O", "yes", "n1`,", "and", "wait;", "`x"];
+    is(20, &[&begin[..], &split].concat());
 }
 
 #[test]
