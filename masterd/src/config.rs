@@ -13,6 +13,7 @@ use model::error::{ErrorCode, Exception};
 use model::group::Group;
 use model::ipam::IpamConfig;
 use model::machine::{Boot, Machine};
+use model::name::NotMeant;
 use model::node::Node;
 use model::rack::Lease;
 use model::{MacAddress, NodeName, Serial};
@@ -58,18 +59,18 @@ impl Config {
         if let Some(node) = self.nodes.get(name.as_str()) {
             return Ok(node);
         }
-        let prefix = format!("{name}.");
-        let mut found = self.nodes.values().filter(|node| node.name.as_str().starts_with(&prefix));
-        match (found.next(), found.next()) {
-            (Some(node), None) => Ok(node),
-            (Some(_), Some(_)) => Err(Exception::prereq(
+        let written = name.parse().map_err(|_no_name| NotMeant::Unknown);
+        let meant = written.and_then(|written: NodeName| written.meant(self.nodes.keys()));
+        let node = meant.and_then(|meant| self.nodes.get(meant).ok_or(NotMeant::Unknown));
+        node.map_err(|why| match why {
+            NotMeant::Several => Exception::prereq(
                 format!("Node name '{name}' is ambiguous; write it in full"),
                 ErrorCode::WrongInput,
-            )),
-            (None, _) => {
-                Err(Exception::prereq(format!("Node '{name}' not known"), ErrorCode::UnknownEntity))
+            ),
+            NotMeant::Unknown => {
+                Exception::prereq(format!("Node '{name}' not known"), ErrorCode::UnknownEntity)
             }
-        }
+        })
     }
 
     /// The node group by its name or UUID.

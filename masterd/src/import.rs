@@ -46,6 +46,8 @@ pub struct Import {
 pub struct Imported {
     /// What the export said of itself.
     pub manifest: Manifest,
+    /// The node that this machine is.
+    pub me: NodeName,
     /// Documents.
     pub documents: u64,
     /// Jobs that had not ended, and have failed.
@@ -57,10 +59,10 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// What an operator is told, who is on the node `me`.
+    /// What an operator is told.
     #[must_use]
-    pub fn told(&self, me: &NodeName) -> String {
-        let Self { manifest, documents, unfinished, others, .. } = self;
+    pub fn told(&self) -> String {
+        let Self { manifest, me, documents, unfinished, others, .. } = self;
         let mut lines = vec![format!(
             "Cluster {} is imported as it was at position {}: {documents} documents; its master is \
              {me}.",
@@ -131,9 +133,10 @@ pub fn import(
     if let Some(unfit) = unfit {
         return Err(unfit.into());
     }
-    let membership = membership(layout, &manifest, &wanted.node)?;
+    let me = gathered.in_full(&wanted.node);
+    let membership = membership(layout, &manifest, &me)?;
     let known = membership.as_ref().map(|membership| membership.epoch);
-    let mut plan = gathered.plan(&manifest, &wanted.node, known, now)?;
+    let mut plan = gathered.plan(&manifest, &me, known, now)?;
     let authority = authority(&manifest, gathered.authority.as_ref(), now)?;
 
     make_room(&data, wanted)?;
@@ -151,6 +154,7 @@ pub fn import(
     bootstrap::give_to_users(layout)?;
     Ok(Imported {
         manifest,
+        me,
         documents: gathered.documents,
         unfinished: gathered.unfinished,
         others: plan.others,

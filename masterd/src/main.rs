@@ -149,7 +149,7 @@ fn import(layout: &Layout, arguments: ImportArguments, segment_bytes: Option<u64
     let now = Timestamp::from_micros(Clock::system().now_micros());
     match import::import(layout, &wanted, ask, now) {
         Ok(imported) => {
-            say(&imported.told(&wanted.node));
+            say(&imported.told());
             ExitCode::SUCCESS
         }
         Err(error) => fail(&who, &chain(&error), EXIT_CONFIGURATION),

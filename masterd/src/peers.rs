@@ -206,8 +206,8 @@ impl PeerBook {
 
     /// Names of the nodes with a member, but for this one.
     #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        self.others().values().map(|place| place.target.name.to_string()).collect()
+    pub fn names(&self) -> Vec<NodeName> {
+        self.others().into_values().map(|place| place.target.name).collect()
     }
 
     /// Whether this member lives on this node, by the configuration.

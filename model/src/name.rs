@@ -187,6 +187,38 @@ impl fmt::Display for MacAddress {
     }
 }
 
+impl NodeName {
+    /// The one of `all` that is meant by this one: itself, or the only one of which it is the first
+    /// part, up to a dot.
+    ///
+    /// # Errors
+    /// None is, or several are.
+    pub fn meant<'a>(&self, all: impl IntoIterator<Item = &'a Self>) -> Result<&'a Self, NotMeant> {
+        let mut longer = Vec::new();
+        for name in all {
+            match name.as_str().strip_prefix(self.as_str()) {
+                Some("") => return Ok(name),
+                Some(rest) if rest.starts_with('.') => longer.push(name),
+                Some(_) | None => {}
+            }
+        }
+        match longer.as_slice() {
+            [name] => Ok(name),
+            [] => Err(NotMeant::Unknown),
+            _ => Err(NotMeant::Several),
+        }
+    }
+}
+
+/// A name that does not tell which of some nodes is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotMeant {
+    /// None has it.
+    Unknown,
+    /// More than one begins with it.
+    Several,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,5 +253,19 @@ mod tests {
         {
             assert!(bad.parse::<MacAddress>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_first_part_of_a_name_is_enough_where_it_is_clear() {
+        let name = |text: &str| text.parse::<NodeName>().unwrap();
+        let all = ["n1.example", "n2.example", "n2.other", "n2", "n3.a.example", "n3.b.example"];
+        let all = all.map(name);
+        let meant = |text: &str| name(text).meant(&all).map(NodeName::as_str);
+        assert_eq!(meant("n1"), Ok("n1.example"));
+        assert_eq!(meant("n1.example"), Ok("n1.example"));
+        assert_eq!(meant("N2"), Ok("n2"), "the name itself comes first");
+        assert_eq!(meant("n3"), Err(NotMeant::Several));
+        assert_eq!(meant("n3.b"), Ok("n3.b.example"));
+        assert_eq!(meant("n"), Err(NotMeant::Unknown));
     }
 }

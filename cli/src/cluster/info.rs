@@ -146,6 +146,9 @@ impl Info<'_> {
         if !self.get("master_ip").is_null() {
             entries.insert(BEFORE_NETDEV, value("master ip", "master_ip"));
         }
+        if self.get("auto_failover").as_bool() == Some(true) {
+            entries.push(value("automatic failover", "auto_failover"));
+        }
         entries
     }
 

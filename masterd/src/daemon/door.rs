@@ -190,13 +190,9 @@ impl Door {
 
     /// The name of the member that is meant by the first part of its name.
     fn in_full(&self, short: NodeName) -> NodeName {
-        let begin = format!("{short}.");
-        let all = self.house.book.names().into_iter().chain([self.me.to_string()]);
-        let mut meant = all.filter(|name| name.starts_with(&begin));
-        match (meant.next(), meant.next()) {
-            (Some(name), None) => name.parse().unwrap_or(short),
-            _ => short,
-        }
+        let mut all = self.house.book.names();
+        all.push(self.me.clone());
+        short.meant(&all).cloned().unwrap_or(short)
     }
 
     async fn ask_to_take_over(
@@ -205,8 +201,9 @@ impl Door {
         request: RoleRequest,
     ) -> Result<RoleTaken, String> {
         let Some(place) = self.house.book.of_node(to) else {
-            let others = self.house.book.names().join(", ");
-            let others = if others.is_empty() { "nobody".to_owned() } else { others };
+            let others = self.house.book.names();
+            let others: Vec<&str> = others.iter().map(NodeName::as_str).collect();
+            let others = if others.is_empty() { "nobody".to_owned() } else { others.join(", ") };
             return Ok(RoleTaken::refused(format!(
                 "{to} is no master candidate with a copy of the store; besides {} those are: \
                  {others}",

@@ -88,10 +88,13 @@ impl Life {
         let check = table::table(&question, &verdict);
         let told = |done, message| RoleTaken { done, message, check: Some(check.clone()) };
         if request.dry_run {
-            return Ok(Take::Left(told(
-                false,
-                "everyone was asked, and nothing was done".to_owned(),
-            )));
+            let asked = "everyone was asked, and nothing was done";
+            return Ok(Take::Left(match verdict.decision {
+                Decision::Refuse { .. } => {
+                    told(false, format!("{} cannot be the master now: {asked}", self.me()))
+                }
+                _ => told(false, asked.to_owned()),
+            }));
         }
         let asked = (question, verdict);
         match self.lead(engine, asked, request.drain_seconds, ahead.as_mut()).await {

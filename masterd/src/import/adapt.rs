@@ -57,6 +57,11 @@ pub enum Unfit {
         "the node {0} must not be master (`--master-capable no`); choose another one by `--node-name`"
     )]
     Incapable(NodeName),
+    /// The node that it is only votes.
+    #[error(
+        "the node {0} is a witness, which is never master; choose another one by `--node-name`"
+    )]
+    Witness(NodeName),
 }
 
 /// Nodes that a message names.
@@ -112,6 +117,12 @@ impl Gathered {
         Ok(())
     }
 
+    /// The node that is meant by its name, or by the first part of that.
+    #[must_use]
+    pub fn in_full(&self, name: &NodeName) -> NodeName {
+        name.meant(self.nodes.keys()).unwrap_or(name).clone()
+    }
+
     /// What becomes of it where this machine is the node `me`, which obeyed `known` so far.
     ///
     /// # Errors
@@ -141,7 +152,8 @@ impl Gathered {
             Unfit::NoNode { name: me.clone(), nodes }
         })?;
         if !node.may_be_master() {
-            return Err(Unfit::Incapable(me.clone()));
+            let why = if node.witness { Unfit::Witness } else { Unfit::Incapable };
+            return Err(why(me.clone()));
         }
         (node.role, node.member, node.mtime) = (NodeRole::Candidate, None, now);
         node.serial_no += 1;

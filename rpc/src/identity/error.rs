@@ -74,6 +74,15 @@ pub enum IdentityError {
         /// The node.
         node: NodeName,
     },
+    /// The files of this machine are of another authority by now.
+    #[error(
+        "this machine was enrolled again: `{path}` is another authority's by now; start the daemon \
+         anew"
+    )]
+    OtherCluster {
+        /// The authority's certificate.
+        path: PathBuf,
+    },
     /// A file could not be read.
     #[error("cannot read `{path}`")]
     Read {

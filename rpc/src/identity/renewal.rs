@@ -144,8 +144,11 @@ impl NodeIdentity {
             return Ok(false);
         }
         let (now, _membership) = Self::load(layout)?;
-        if now.name != self.name || now.authority != self.authority {
+        if now.name != self.name {
             return Err(IdentityError::OtherNode { node: now.name });
+        }
+        if now.authority != self.authority {
+            return Err(IdentityError::OtherCluster { path: layout.ca_certificate() });
         }
         self.shown.replace_by(&now.shown);
         Ok(true)
