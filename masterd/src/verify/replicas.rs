@@ -20,8 +20,16 @@ pub struct Compared {
     pub outcome: Result<Differing, String>,
 }
 
-/// Keys, each with what differs.
-type Named = BTreeSet<(String, Difference)>;
+/// A key of which a member has something else than the master.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Other {
+    /// Its name.
+    pub key: String,
+    /// What differs.
+    pub difference: Difference,
+    /// The checksum of what the member has; none where it has nothing.
+    pub theirs: Option<String>,
+}
 
 /// What differs between the master's store and another one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,7 +37,7 @@ pub struct Differing {
     /// The groups.
     pub groups: Vec<String>,
     /// The first keys by name.
-    pub named: Vec<(String, Difference)>,
+    pub named: Vec<Other>,
     /// How many keys there are.
     pub total: usize,
     /// Whether there are keys that were not compared.
@@ -50,7 +58,9 @@ impl Differing {
             Difference::OnlySecond => "only there",
             Difference::Content => "other content",
         };
-        let named = self.named.iter().map(|(key, why)| format!("{key} ({})", word(why)));
+        let named = self.named.iter();
+        let named =
+            named.map(|Other { key, difference, .. }| format!("{key} ({})", word(difference)));
         let mut text = named.collect::<Vec<_>>().join(", ");
         match self.total - self.named.len() {
             0 if self.cut_short => text.push_str(", and perhaps more"),
@@ -66,7 +76,7 @@ impl Differing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// The first keys that differ.
-    pub named: Vec<(String, Difference)>,
+    pub named: Vec<Other>,
     /// How many there are in the page.
     pub total: usize,
     /// Behind which name the next page begins; none at the end.
@@ -87,8 +97,13 @@ pub fn page(own: &PeerDigest, theirs: &PeerDigest) -> Page {
             list.digests.iter().filter(|(name, _)| next.as_ref().is_none_or(|end| *name <= end));
         reached.map(|(name, hash)| (name.clone(), hash.clone())).collect()
     };
-    let found = differences(&reached(own), &reached(theirs), NAMED_MAX);
-    Page { named: found.named, total: found.total, next }
+    let theirs = reached(theirs);
+    let found = differences(&reached(own), &theirs, NAMED_MAX);
+    let named = found.named.into_iter().map(|(key, difference)| {
+        let theirs = theirs.get(&key).cloned();
+        Other { key, difference, theirs }
+    });
+    Page { named: named.collect(), total: found.total, next }
 }
 
 /// What is said where nothing is wrong.
@@ -99,19 +114,19 @@ pub fn note(compared: &[Compared]) -> Option<String> {
 }
 
 /// What is wrong with what members hold. Which copy of a key is wrong is what most of them say,
-/// the master's among them; of two nobody can tell.
+/// the master's among them; where no most of them agrees, as of two, nobody can tell.
 #[must_use]
 pub fn check(master: &NodeName, compared: &[Compared]) -> Vec<Finding> {
     let told: Vec<&Differing> =
         compared.iter().filter_map(|one| one.outcome.as_ref().ok()).collect();
-    let of_master = of_master(&told);
-    let mut findings: Vec<Finding> =
-        stray_master(master, &of_master, told.len()).into_iter().collect();
+    let sides = Sides::of(&told);
+    let mut findings: Vec<Finding> = stray_master(master, &sides).into_iter().collect();
     for Compared { node, outcome } in compared {
         let found = match outcome {
             Err(why) => Some(not_compared(node, why)),
-            Ok(differing) if told.len() == 1 => of_two(master, node, differing),
-            Ok(differing) => stray(node, differing, &of_master),
+            Ok(differing) if differing.groups.is_empty() => None,
+            Ok(differing) if differing.total == 0 => Some(passed(node, differing)),
+            Ok(differing) => stray(master, node, differing, &sides),
         };
         findings.extend(found);
     }
@@ -126,27 +141,51 @@ fn not_compared(node: &NodeName, why: &str) -> Finding {
     Finding::warning(Code::Reach, node.as_str(), text)
 }
 
-/// The keys that most copies have otherwise than the master.
-fn of_master(told: &[&Differing]) -> Named {
-    let mut seen = BTreeMap::<&(String, Difference), usize>::new();
-    for named in told.iter().flat_map(|differing| &differing.named) {
-        *seen.entry(named).or_default() += 1;
+/// Which copies of the keys that differ are right.
+struct Sides {
+    /// All copies that were compared, the master's among them.
+    copies: usize,
+    /// Keys that most copies have otherwise than the master.
+    of_master: BTreeSet<Other>,
+    /// Keys of which no content is that of most copies.
+    contested: BTreeSet<String>,
+}
+
+impl Sides {
+    fn of(told: &[&Differing]) -> Self {
+        let mut seen = BTreeMap::<&str, BTreeMap<&Other, usize>>::new();
+        for other in told.iter().flat_map(|differing| &differing.named) {
+            *seen.entry(&other.key).or_default().entry(other).or_default() += 1;
+        }
+        let copies = told.len() + 1;
+        let mut sides = Self { copies, of_master: BTreeSet::new(), contested: BTreeSet::new() };
+        for (key, others) in seen {
+            let masters = copies - others.values().sum::<usize>();
+            match others.iter().find(|(_, count)| **count * 2 > copies) {
+                Some((other, _)) => drop(sides.of_master.insert((*other).clone())),
+                None if masters * 2 > copies => {}
+                None => drop(sides.contested.insert(key.to_owned())),
+            }
+        }
+        sides
     }
-    let copies = told.len() + 1;
-    let most = seen.into_iter().filter(|(_, others)| told.len() > 1 && others * 2 > copies);
-    most.map(|(named, _)| named.clone()).collect()
+
+    fn is_contested(&self, differing: &Differing) -> bool {
+        differing.named.iter().any(|other| self.contested.contains(&other.key))
+    }
 }
 
 /// The master, whose copy of some keys most others do not have.
-fn stray_master(master: &NodeName, keys: &Named, others: usize) -> Option<Finding> {
-    let turned = |(key, difference): &(String, Difference)| {
-        let turned = match difference {
+fn stray_master(master: &NodeName, sides: &Sides) -> Option<Finding> {
+    let turned = |other: &Other| {
+        let difference = match other.difference {
             Difference::OnlyFirst => Difference::OnlySecond,
             Difference::OnlySecond => Difference::OnlyFirst,
             Difference::Content => Difference::Content,
         };
-        (key.clone(), turned)
+        Other { difference, ..other.clone() }
     };
+    let keys = &sides.of_master;
     let seen_from_there = Differing {
         named: keys.iter().map(turned).collect(),
         total: keys.len(),
@@ -154,8 +193,9 @@ fn stray_master(master: &NodeName, keys: &Named, others: usize) -> Option<Findin
         ..Differing::default()
     };
     let text = format!(
-        "its copy differs from that of most of {others} others: {}. It was changed by hand, or its \
-         disk is bad; have one of them take the role (`gnt cluster master-failover` there), then {}",
+        "its copy differs from that of most of {} others: {}. It was changed by hand, or its disk is \
+         bad; have one of them take the role (`gnt cluster master-failover` there), then {}",
+        sides.copies - 1,
         seen_from_there.keys(),
         anew(master)
     );
@@ -163,51 +203,40 @@ fn stray_master(master: &NodeName, keys: &Named, others: usize) -> Option<Findin
 }
 
 /// Another member, whose copy differs in more than what is wrong with the master's.
-fn stray(node: &NodeName, differing: &Differing, of_master: &Named) -> Option<Finding> {
-    let groups = differing.groups.join(", ");
-    if differing.groups.is_empty() {
-        return None;
-    }
-    if differing.total == 0 {
-        return Some(passed(node, &groups));
-    }
+fn stray(
+    master: &NodeName,
+    node: &NodeName,
+    differing: &Differing,
+    sides: &Sides,
+) -> Option<Finding> {
     let mut own = differing.clone();
-    own.named.retain(|named| !of_master.contains(named));
+    own.named.retain(|named| !sides.of_master.contains(named));
     own.total -= differing.named.len() - own.named.len();
-    let first = match of_master.is_empty() {
-        true => "",
-        false => "once the master's copy is right, ",
+    let (groups, keys, anew) = (own.groups.join(", "), own.keys(), anew(node));
+    let what = format!("its copy of {groups} differs from the master's: {keys}.");
+    let text = if sides.is_contested(&own) {
+        let copies = sides.copies;
+        format!(
+            "{what} One of the two was changed by hand, or has a bad disk, and of {copies} copies no \
+             majority agrees, so nobody can tell which: look at these keys on all. If those of {node} \
+             are wrong, have it fetch everything anew: {anew}. If the master's are: `gnt cluster \
+             master-failover` on a node where they are right, then the same for {master}"
+        )
+    } else {
+        let first = match sides.of_master.is_empty() {
+            true => "",
+            false => "once the master's copy is right, ",
+        };
+        format!(
+            "{what} It was changed by hand, or its disk is bad; {first}have it fetch everything anew: \
+             {anew}"
+        )
     };
-    let text = format!(
-        "its copy of {groups} differs from the master's: {}. It was changed by hand, or its disk is \
-         bad; {first}have it fetch everything anew: {}",
-        own.keys(),
-        anew(node)
-    );
     (own.total > 0).then(|| Finding::error(Code::Files, node.as_str(), text))
 }
 
-/// The only other member that tells what it holds.
-fn of_two(master: &NodeName, node: &NodeName, differing: &Differing) -> Option<Finding> {
+fn passed(node: &NodeName, differing: &Differing) -> Finding {
     let groups = differing.groups.join(", ");
-    if differing.groups.is_empty() {
-        return None;
-    }
-    if differing.total == 0 {
-        return Some(passed(node, &groups));
-    }
-    let text = format!(
-        "its copy of {groups} differs from the master's: {}. One of the two was changed by hand, or \
-         has a bad disk, and of two nobody can tell which: look at these keys on both. If those of \
-         {node} are wrong, have it fetch everything anew: {}. If the master's are: \
-         `gnt cluster master-failover` on {node}, then the same for {master}",
-        differing.keys(),
-        anew(node)
-    );
-    Some(Finding::error(Code::Files, node.as_str(), text))
-}
-
-fn passed(node: &NodeName, groups: &str) -> Finding {
     let text = format!(
         "its copy of {groups} differed from the master's, and no key of it does any more; verify \
          again, and check its disk"
@@ -236,8 +265,17 @@ mod tests {
     }
 
     fn differing(total: usize) -> Differing {
-        let named = (0..total.min(NAMED_MAX)).map(|n| (format!("ipam{n}"), Difference::Content));
-        let named = named.collect();
+        as_of("1", total)
+    }
+
+    /// Contents that are `theirs`.
+    fn as_of(theirs: &str, total: usize) -> Differing {
+        let other = |n: usize| Other {
+            key: format!("ipam{n}"),
+            difference: Difference::Content,
+            theirs: Some(theirs.to_owned()),
+        };
+        let named = (0..total.min(NAMED_MAX)).map(other).collect();
         Differing { groups: vec!["ipam".to_owned()], named, total, cut_short: false }
     }
 
@@ -278,24 +316,29 @@ mod tests {
         let own = "node n3: its copy of ipam differs from the master's: ipam2 (other content). It";
         assert!(further.contains(own), "{further}");
         assert!(further.contains("once the master's copy is right, have it fetch"), "{further}");
-        // Two of four copies, each of its own kind, are not most.
-        let even = told(&[Ok(differing(1)), Ok(differing(1)), Ok(Differing::default())]);
-        assert!(even.contains("ERROR: node n2") && !even.contains("node n1"), "{even}");
         let three = told(&[Ok(differing(1)), Ok(differing(1)), Ok(differing(1))]);
         assert!(three.contains("node n1: its copy differs from that of most of 3"), "{three}");
     }
 
     #[test]
-    fn of_two_nobody_can_tell() {
-        for outcomes in [vec![Ok(differing(2))], vec![Err("away".to_owned()), Ok(differing(2))]] {
+    fn where_no_majority_agrees_nobody_can_tell() {
+        let two = vec![Ok(differing(2))];
+        let one_away = vec![Err("away".to_owned()), Ok(differing(2))];
+        // Two of four copies against two, and three of which each is another one.
+        let even = vec![Ok(differing(1)), Ok(differing(1)), Ok(Differing::default())];
+        let all = vec![Ok(differing(1)), Ok(as_of("2", 1))];
+        for (outcomes, copies) in [(two, 2), (one_away, 2), (even, 4), (all, 3)] {
             let told = told(&outcomes);
-            assert!(told.contains("of two nobody can tell which"), "{told}");
-            assert!(
-                told.contains("If the master's are: `gnt cluster master-failover` on n"),
-                "{told}"
-            );
+            let which = format!("of {copies} copies no majority agrees, so nobody can tell which");
+            assert!(told.contains(&which) && !told.contains("node n1:"), "{told}");
+            let role =
+                "If the master's are: `gnt cluster master-failover` on a node where they are";
+            assert!(told.contains(role), "{told}");
         }
         assert_eq!(told(&[Ok(Differing::default())]), "");
+        // Two others that agree with the master tell of one that does not.
+        let one = told(&[Ok(Differing::default()), Ok(as_of("2", 1))]);
+        assert!(one.contains("ERROR: node n3") && !one.contains("nobody can tell"), "{one}");
     }
 
     #[test]
@@ -311,10 +354,15 @@ mod tests {
         let theirs = list(&[("a", "2"), ("b", "1"), ("d", "1")], true);
         let found = page(&own, &theirs);
         // Of `c` is known that it is missing there, of `d` nothing.
+        let other = |key: &str, difference, theirs: Option<&str>| Other {
+            key: key.to_owned(),
+            difference,
+            theirs: theirs.map(str::to_owned),
+        };
         let expected = [
-            ("a".to_owned(), Difference::Content),
-            ("b".to_owned(), Difference::OnlySecond),
-            ("c".to_owned(), Difference::OnlyFirst),
+            other("a", Difference::Content, Some("2")),
+            other("b", Difference::OnlySecond, Some("1")),
+            other("c", Difference::OnlyFirst, None),
         ];
         assert_eq!((found.named.as_slice(), found.total), (&expected[..], 3));
         assert_eq!(found.next.as_deref(), Some("c"));
