@@ -177,21 +177,12 @@ async fn with_agent(
                 take(world, node, &mut talk, exchanged).await;
             }
             Err(error) => {
-                if error.is_of_being_cut_off() {
-                    // Nobody was asked, so nothing is known of it.
-                    if stop.run_until_cancelled(tokio::time::sleep(RETRY_PAUSE)).await.is_none() {
-                        return;
+                if let Some(why) = Unreached::by(&error) {
+                    if talk.reached.replace(false) != Some(false) {
+                        tracing::warn!(node = %node.name, why = why.why, "agent is not reached");
                     }
-                    continue;
+                    world.contacts.set(&node.name, now(world), Some(why));
                 }
-                let why = Unreached {
-                    why: stdx::daemon::chain(&error),
-                    is_stranger: error.is_of_a_stranger(),
-                };
-                if talk.reached.replace(false) != Some(false) {
-                    tracing::warn!(node = %node.name, why = why.why, "agent is not reached");
-                }
-                world.contacts.set(&node.name, now(world), Some(why));
                 tokio::select! {
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(RETRY_PAUSE) => {}

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use model::{NodeName, Timestamp};
 use parking_lot::RwLock;
+use rpc::RpcError;
 
 use super::told::Told;
 use crate::master_address::Held;
@@ -27,6 +28,15 @@ pub(super) struct Unreached {
     pub(super) why: String,
     /// Its list of callers lacks this master.
     pub(super) is_stranger: bool,
+}
+
+impl Unreached {
+    /// What a failure tells of its agent; nothing where that was not asked.
+    pub(super) fn by(error: &RpcError) -> Option<Self> {
+        let is_stranger = error.is_of_a_stranger();
+        let why = stdx::daemon::chain(error);
+        (!error.is_of_being_cut_off()).then_some(Self { why, is_stranger })
+    }
 }
 
 /// Every agent that an exchange was tried with, and what is known of what they hold.
@@ -96,7 +106,20 @@ impl Contacts {
 
 #[cfg(test)]
 mod tests {
+    use rpc::client::Refusal;
+
     use super::*;
+
+    #[test]
+    fn a_master_that_is_cut_off_learns_nothing_of_whom_it_does_not_ask() {
+        let refused = |refusal| RpcError::Refused { node: "n1".parse().unwrap(), refusal };
+        assert_eq!(Unreached::by(&refused(Refusal::CutOff)), None);
+        let message = "not listed".to_owned();
+        let stranger = Unreached::by(&refused(Refusal::Stranger { message })).unwrap();
+        assert!(stranger.is_stranger && stranger.why.contains("not listed"), "{stranger:?}");
+        let offline = RpcError::Offline { node: "n1".parse().unwrap() };
+        assert!(!Unreached::by(&offline).unwrap().is_stranger);
+    }
 
     #[test]
     fn the_newest_reason_and_the_oldest_time_count() {
