@@ -288,7 +288,9 @@ impl Reason {
                  this node's certificate, its agent was away when this node became a candidate: it is \
                  told when the master reaches it; else fail over to a candidate that it lists"
             }
-            Self::AnotherCluster { .. } => "correct its address, or remove it and add it again",
+            Self::AnotherCluster { .. } => {
+                "another machine has its address: remove it, or add it again under the address that it has"
+            }
             Self::Nonsense { .. } => {
                 "trust neither its disk nor its package; put its store aside: \"A candidate gets a new \
                  store\" in the runbook"
