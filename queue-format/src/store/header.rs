@@ -120,6 +120,15 @@ pub enum HeaderError {
         #[source]
         error: serde_json::Error,
     },
+    /// It is not what was written.
+    #[error(
+        "`{path}` is damaged: its checksum is not that of its content; put back the copy from a \
+         backup of the whole data directory"
+    )]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+    },
     /// Written by a newer program.
     #[error(
         "`{path}` has format {found}, but this program knows formats up to {FORMAT}: install the \
@@ -194,18 +203,45 @@ impl Header {
         if version.format < FORMAT_OLDEST {
             return Err(HeaderError::Older { path, found: version.format });
         }
-        serde_json::from_slice(&bytes).map(Some).map_err(parse)
+        let header: Self = serde_json::from_slice(&bytes).map_err(parse)?;
+        match sealed(&bytes) {
+            Some((content, sum)) if sum != crc32c::crc32c(content) => {
+                Err(HeaderError::Checksum { path })
+            }
+            // Versions before this one wrote none.
+            Some(_) | None => Ok(Some(header)),
+        }
     }
 
     /// Replaces the header below `root`, durably.
     pub(crate) fn write(&self, disk: &dyn Disk, root: &Path) -> Result<(), HeaderError> {
         let path = root.join(NAME);
-        let mut text = serde_json::to_vec(self).expect("a header has no keys but strings");
-        text.push(b'\n');
+        let text = seal(serde_json::to_vec(self).expect("a header has no keys but strings"));
         disk.replace_synced(&path, &text)
             .and_then(|()| disk.sync_directory(root))
             .map_err(|error| HeaderError::Write { path, error })
     }
+}
+
+/// What stands between the content and the digits of its checksum.
+const SUM: &[u8] = b",\"crc32c\":\"";
+
+/// The object `content` with the checksum of all that stands before it as its last field.
+fn seal(mut content: Vec<u8>) -> Vec<u8> {
+    content.pop();
+    let sum = crc32c::crc32c(&content);
+    content.extend_from_slice(SUM);
+    content.extend_from_slice(format!("{sum:08x}\"}}\n").as_bytes());
+    content
+}
+
+/// What a checksum is of, and the checksum; none where there is none.
+fn sealed(bytes: &[u8]) -> Option<(&[u8], u32)> {
+    let at = bytes.windows(SUM.len()).rposition(|part| part == SUM)?;
+    let (content, rest) = bytes.split_at(at);
+    let digits = rest.get(SUM.len()..SUM.len() + 8)?;
+    let sum = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    Some((content, sum))
 }
 
 #[cfg(test)]
@@ -226,6 +262,32 @@ mod tests {
         assert_eq!(Header::read(&disk, &root).unwrap(), None);
         let header = Header::new();
         header.write(&disk, &root).unwrap();
+        assert_eq!(Header::read(&disk, &root).unwrap(), Some(header));
+    }
+
+    #[test]
+    fn a_changed_header_is_found_out() {
+        let (disk, root) = disk();
+        let vote = Some(r#"{"epoch":{"term":3,"node":1}}"#.to_owned());
+        let header = Header { note: Note { vote, ..Note::default() }, ..Header::new() };
+        header.write(&disk, &root).unwrap();
+        let bytes = disk.read(&root.join(NAME)).unwrap();
+        // Not the end of the line, which means nothing.
+        for at in 0..bytes.len() - 1 {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            disk.replace(&root.join(NAME), &changed).unwrap();
+            let read = Header::read(&disk, &root);
+            let text = String::from_utf8_lossy(&changed);
+            // One without a sum is one of a version before, and has all that this one has.
+            assert!(read.is_err() || read.unwrap() == Some(header.clone()), "{text}");
+        }
+        let text = String::from_utf8(bytes).unwrap();
+        disk.replace(&root.join(NAME), text.replace(":3,", ":4,").as_bytes()).unwrap();
+        assert!(matches!(Header::read(&disk, &root), Err(HeaderError::Checksum { .. })));
+        // Versions before wrote none.
+        let (content, _) = text.rsplit_once(",\"crc32c\"").unwrap();
+        disk.replace(&root.join(NAME), format!("{content}}}").as_bytes()).unwrap();
         assert_eq!(Header::read(&disk, &root).unwrap(), Some(header));
     }
 
