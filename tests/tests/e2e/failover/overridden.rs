@@ -82,11 +82,11 @@ fn a_lone_survivor_goes_on_and_the_others_begin_anew() {
     let refused = cluster.gnt_on(&n3, "cluster master-failover --no-voting");
     assert!(refused.failed(13).contains("acknowledged jobs among it"), "{refused:#?}");
     let dry = cluster.gnt_on(&n3, "cluster master-failover --no-voting --dry-run");
-    assert!(dry.ok().contains("may be lost: n1.example did not answer"), "{dry:#?}");
+    assert!(dry.ok().contains("may be lost: n1.example gave no answer"), "{dry:#?}");
     assert!(refusal(&n3).is_some(), "nothing was done");
 
     let told = overridden(&mut cluster, &n3);
-    for wanted in ["overridden: 1 of 3 voters", "may be lost: n2.example did not answer"] {
+    for wanted in ["overridden: 1 of 3 voters", "may be lost: n2.example gave no answer"] {
         assert!(told.contains(wanted), "{told}");
     }
     assert_eq!(cluster.status(known), "success");
