@@ -316,6 +316,8 @@ impl<T> Queue<T> {
     pub(crate) fn close_and_drain(&self, hopeless: impl Fn() -> bool) -> bool {
         let mut state = self.state.lock();
         state.closed = true;
+        // Who added something quietly may not be there any more to tell of it.
+        self.wake.notify_all();
         while !state.ended && (!state.submissions.is_empty() || state.committing) {
             let late = self.drained.wait_for(&mut state, DRAIN_PATIENCE).timed_out();
             if late && hopeless() {
@@ -377,6 +379,24 @@ mod tests {
         assert!(matches!(queue.next(), Some(Work::End)));
         assert_eq!(queue.push(submission(2, 1)).unwrap_err().0, PushError::Closed);
         assert!(queue.close_and_drain(|| false));
+    }
+
+    #[test]
+    fn what_was_added_quietly_is_taken_at_the_end_though_nobody_called() {
+        let queue = std::sync::Arc::new(Queue::new(100));
+        let theirs = std::sync::Arc::clone(&queue);
+        let log = std::thread::spawn(move || {
+            theirs.wait();
+            let taken = tags(theirs.next());
+            theirs.group_done();
+            taken
+        });
+        while !queue.state.lock().waiting {
+            std::thread::yield_now();
+        }
+        queue.push_quietly(submission(1, 1)).unwrap();
+        assert!(queue.close_and_drain(|| false));
+        assert_eq!(log.join().unwrap(), [1]);
     }
 
     #[test]
