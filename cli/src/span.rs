@@ -4,12 +4,8 @@ use crate::error::CliError;
 
 /// A span in seconds: a whole number, with s, m, h, d or w behind it.
 pub(crate) fn seconds(text: &str) -> Result<i64, CliError> {
-    let wrong = || {
-        CliError::wrong_input(format!(
-            "Invalid time specification '{text}': it is a whole number of seconds, or one with s, m, h, \
-             d or w behind it"
-        ))
-    };
+    // Word for word what Ganeti's clients say.
+    let wrong = || CliError::wrong_input(format!("Invalid time specification '{text}'"));
     let (number, factor) = match text.char_indices().last() {
         None => return Err(CliError::wrong_input("Empty time specification passed")),
         Some((at, 's')) => (&text[..at], 1),
