@@ -6,6 +6,8 @@
 //! - The pool has as many candidates as `candidate_pool_size` says, as far as there are nodes for it.
 //! - Three candidates or more all vote. One or two do not: with two voters either one's end stops
 //!   the cluster, so the master votes alone, and the other follows.
+//! - Who is getting its copy is waited for: a voter does not give its vote back because there are too
+//!   few of them for just as long as that takes.
 //! - A witness votes where that makes an odd number: two candidates and a witness bear the loss of
 //!   one, four and a witness the loss of two. Without a witness an even number is as safe as the odd
 //!   one below it, so no candidate is kept from voting for the number's sake.
@@ -151,7 +153,9 @@ pub fn next_seat(pool: &Pool) -> Option<Step> {
     let lowest = |step: fn(u64) -> Step, is_meant: &dyn Fn(&PoolNode) -> bool| {
         nodes().filter(|node| is_meant(node)).map(|node| node.id).min().map(step)
     };
-    let voters = voters(pool);
+    let voters = voters(pool, PoolNode::can_vote);
+    let soon = self::voters(pool, |node| node.can_vote() || node.is_coming());
+    let waits = voters.len() < VOTERS_MIN && soon.len() >= VOTERS_MIN;
     let is_voter = |node: &PoolNode| voters.contains(&node.id);
     let is_ready = |node: &PoolNode| node.seat == Some(Seat::Learner { current: true });
     let admitted = lowest(Step::Admit, &|node: &PoolNode| {
@@ -161,7 +165,8 @@ pub fn next_seat(pool: &Pool) -> Option<Step> {
     let lowered = || {
         // Who does not answer goes first, so that those who do are a majority of the rest; then who
         // is no candidate any more: others still help.
-        let surplus = nodes().filter(|node| node.votes() && !is_voter(node));
+        let stays = |node: &PoolNode| is_voter(node) || waits && node.reachable;
+        let surplus = nodes().filter(|node| node.votes() && !stays(node));
         let first = surplus.min_by_key(|node| (node.reachable, node.belongs(), Reverse(node.id)));
         first.map(|node| Step::MakeLearner(node.id))
     };
@@ -173,14 +178,14 @@ pub fn next_seat(pool: &Pool) -> Option<Step> {
     admitted.or_else(raised).or_else(lowered).or_else(dismissed)
 }
 
-/// Who is to vote.
-fn voters(pool: &Pool) -> BTreeSet<u64> {
+/// Who is to vote of those who can.
+fn voters(pool: &Pool, can_vote: fn(&PoolNode) -> bool) -> BTreeSet<u64> {
     let nodes = || pool.nodes.iter();
     let candidates: BTreeSet<u64> = nodes()
-        .filter(|node| node.is_candidate() && (node.can_vote() || node.id == pool.master))
+        .filter(|node| node.is_candidate() && (can_vote(node) || node.id == pool.master))
         .map(|node| node.id)
         .collect();
-    let witness = nodes().filter(|node| node.witness && node.belongs() && node.can_vote());
+    let witness = nodes().filter(|node| node.witness && node.belongs() && can_vote(node));
     let witness = witness.map(|node| node.id).min();
     let mut voters = candidates;
     if voters.len() >= 2 && voters.len().is_multiple_of(2) {
