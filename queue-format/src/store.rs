@@ -74,7 +74,7 @@ pub use queue::{
 };
 pub use replicated::{Recorder, RecoveredLog, ReplicatedStore};
 pub use scan::{Reader, Scan};
-pub use wipe::{WipeError, wipe};
+pub use wipe::{WipeError, finish_wipe, wipe};
 
 /// What an answer rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

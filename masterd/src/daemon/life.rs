@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use engine::{Engine, EngineOptions};
 use model::NodeName;
-use queue_format::store::{AtRest, wipe};
+use queue_format::store::{AtRest, finish_wipe};
 use queue_format::{Epoch, Store, StoreOptions};
 use rpc::calls::Membership;
 use rpc::identity::{Authority, NodeIdentity};
@@ -109,7 +109,7 @@ impl Life {
         let data = self.options.layout.data();
         match AtRest::read(&data)? {
             None => {
-                wipe(&data)?;
+                finish_wipe(&data)?;
                 Ok(State::Outside)
             }
             Some(AtRest { member: Some(member), .. }) => {

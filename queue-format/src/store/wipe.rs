@@ -38,15 +38,32 @@ pub fn wipe(root: &Path) -> Result<(), WipeError> {
     let failed = WipeError::of;
     aside::finish(root)?;
     let (header, marker) = (root.join(header::NAME), root.join(MARKER));
-    if !exists(&header)? && !exists(&marker)? {
-        return Ok(());
-    }
-    let disk = RealDisk::new(root.to_owned(), 0, 0);
-    let _held = lock(root)?;
     if exists(&header)? {
+        let disk = RealDisk::new(root.to_owned(), 0, 0);
+        let _held = lock(root)?;
         disk.rename_new(&header, &marker).map_err(failed(&header))?;
         disk.sync_directory(root).map_err(failed(root))?;
+        return remove_marked(root);
     }
+    finish_wipe(root)
+}
+
+/// Removes what an interrupted [`wipe`] left in `root`; a store that is none such stays.
+///
+/// # Errors
+/// Something cannot be removed.
+pub fn finish_wipe(root: &Path) -> Result<(), WipeError> {
+    aside::finish(root)?;
+    if !exists(&root.join(MARKER))? || exists(&root.join(header::NAME))? {
+        return Ok(());
+    }
+    let _held = lock(root)?;
+    remove_marked(root)
+}
+
+fn remove_marked(root: &Path) -> Result<(), WipeError> {
+    let failed = WipeError::of;
+    let (disk, marker) = (RealDisk::new(root.to_owned(), 0, 0), root.join(MARKER));
     for entry in fs::read_dir(root).map_err(failed(root))? {
         let entry = entry.map_err(failed(root))?;
         let name = entry.file_name();
@@ -119,6 +136,14 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_to_go_stays_where_an_attempt_is_finished() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = store(dir.path()).recovered().incarnation;
+        finish_wipe(dir.path()).unwrap();
+        assert_eq!(AtRest::read(dir.path()).unwrap().unwrap().incarnation, made);
+    }
+
+    #[test]
     fn an_interrupted_attempt_leaves_no_store_and_is_finished_by_the_next_one() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
@@ -127,7 +152,7 @@ mod tests {
         disk.rename_new(&root.join(header::NAME), &root.join(MARKER)).unwrap();
         assert!(AtRest::read(root).unwrap().is_none());
         fs::remove_dir_all(root.join("queue")).unwrap();
-        wipe(root).unwrap();
+        finish_wipe(root).unwrap();
         assert_eq!(fs::read_dir(root).unwrap().count(), 0);
     }
 }

@@ -1,8 +1,10 @@
 //! Nodes that forget: emptied disks, older copies, replicas that somebody edited.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
+use queue_format::store::AtRest;
 use tests::candidates::{LONG, role_check, status};
 use tests::run::{run, wait_for};
 use tests::sealed;
@@ -10,6 +12,9 @@ use tests::yard::Yard;
 use tests::yard::trouble::Trouble;
 
 use super::{begin, well, well_again};
+
+/// The file without which there is no store.
+const HEADER: &str = "store.json";
 
 /// What a node is told of another one that might vote.
 fn word(yard: &Yard, asked: usize, about: &str) -> Option<String> {
@@ -29,9 +34,7 @@ fn a_candidate_with_an_empty_disk_does_not_vote_and_is_added_again() {
         fs::remove_dir_all(yard.sites[2].host.layout().data()).unwrap();
         Trouble::Kill.begin(yard, 0);
         yard.start(2);
-        wait_for("its word", LONG, || {
-            word(yard, 1, "NoStore").or_else(|| word(yard, 1, "has no store"))
-        });
+        wait_for("its word", LONG, || word(yard, 1, "has no store"));
         Trouble::Kill.end(yard, 0);
         wait_for("the master", LONG, || yard.is_master(0).then_some(()));
         // What it had besides is gone, too.
@@ -78,7 +81,47 @@ fn a_candidate_with_an_empty_disk_becomes_another_member_by_itself() {
     });
 }
 
-fn copy(from: &std::path::Path, to: &std::path::Path) {
+/// Moves what is the store's; its header last, as a mount brings everything at once.
+fn move_store(from: &Path, to: &Path) {
+    let mut names: Vec<_> = fs::read_dir(from).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.retain(|name| name != "node");
+    names.sort_by_key(|name| name == HEADER);
+    for name in names {
+        stdx::atomic::rename(&from.join(&name), &to.join(&name)).unwrap();
+    }
+}
+
+#[test]
+fn a_disk_that_is_mounted_late_makes_it_the_member_that_it_was() {
+    sealed::test("memory::a_disk_that_is_mounted_late_makes_it_the_member_that_it_was", || {
+        let mut scene = begin();
+        let _rested = well(&mut scene);
+        let yard = &scene.yard;
+        let data = yard.sites[2].host.layout().data();
+        let elsewhere = yard.sites[2].host.root.join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        let was = AtRest::read(&data).unwrap().unwrap();
+        // Without a master nobody makes it another member meanwhile.
+        for node in [0, 2] {
+            Trouble::Kill.begin(yard, node);
+        }
+        move_store(&data, &elsewhere);
+        Trouble::Kill.end(yard, 2);
+        wait_for("word of no store", LONG, || word(yard, 1, "has no store"));
+        move_store(&elsewhere, &data);
+        wait_for("word of a store", LONG, || {
+            let check = role_check(&yard.sites[1].host)?;
+            (!format!("{check:?}").contains("has no store")).then_some(())
+        });
+        Trouble::Kill.end(yard, 0);
+        scene.clients.resume();
+        well_again(&mut scene);
+        let is = AtRest::read(&data).unwrap().unwrap();
+        assert_eq!((is.member, is.incarnation), (was.member, was.incarnation));
+    });
+}
+
+fn copy(from: &Path, to: &Path) {
     let mut command = Command::new("cp");
     command.args(["--archive", "--no-target-directory"]).arg(from).arg(to);
     let ended = run(command);
