@@ -11,6 +11,10 @@ use super::{Code, Finding};
 /// Keys that a finding names; whoever has to look at more has to fetch everything anyway.
 pub const NAMED_MAX: usize = 10;
 
+/// Keys of one member that are set against those of others: more than a hand or a bad sector changes,
+/// and little beside what was read to find them.
+pub const JUDGED_MAX: usize = 1_000;
+
 /// A node whose store was compared with the master's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compared {
@@ -36,8 +40,8 @@ pub struct Other {
 pub struct Differing {
     /// The groups.
     pub groups: Vec<String>,
-    /// The first keys by name.
-    pub named: Vec<Other>,
+    /// The first keys by name, at most [`JUDGED_MAX`].
+    pub judged: Vec<Other>,
     /// How many keys there are.
     pub total: usize,
     /// Whether there are keys that were not compared.
@@ -47,9 +51,14 @@ pub struct Differing {
 impl Differing {
     /// Takes in what a further page of keys shows.
     pub fn take(&mut self, page: Page) {
-        let room = NAMED_MAX.saturating_sub(self.named.len());
+        let room = JUDGED_MAX.saturating_sub(self.judged.len());
         self.total += page.total;
-        self.named.extend(page.named.into_iter().take(room));
+        self.judged.extend(page.first.into_iter().take(room));
+    }
+
+    /// Whether there are keys of which nothing else is known here.
+    fn has_more(&self) -> bool {
+        self.cut_short || self.total > self.judged.len()
     }
 
     fn keys(&self) -> String {
@@ -58,11 +67,12 @@ impl Differing {
             Difference::OnlySecond => "only there",
             Difference::Content => "other content",
         };
-        let named = self.named.iter();
-        let named =
-            named.map(|Other { key, difference, .. }| format!("{key} ({})", word(difference)));
-        let mut text = named.collect::<Vec<_>>().join(", ");
-        match self.total - self.named.len() {
+        let named = self.judged.iter().take(NAMED_MAX);
+        let named: Vec<_> = named
+            .map(|Other { key, difference, .. }| format!("{key} ({})", word(difference)))
+            .collect();
+        let mut text = named.join(", ");
+        match self.total - named.len() {
             0 if self.cut_short => text.push_str(", and perhaps more"),
             0 => {}
             more if self.cut_short => text.push_str(&format!(" and at least {more} more")),
@@ -75,8 +85,8 @@ impl Differing {
 /// What a page of keys of one group shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// The first keys that differ.
-    pub named: Vec<Other>,
+    /// The first keys that differ, at most [`JUDGED_MAX`].
+    pub first: Vec<Other>,
     /// How many there are in the page.
     pub total: usize,
     /// Behind which name the next page begins; none at the end.
@@ -98,12 +108,12 @@ pub fn page(own: &PeerDigest, theirs: &PeerDigest) -> Page {
         reached.map(|(name, hash)| (name.clone(), hash.clone())).collect()
     };
     let theirs = reached(theirs);
-    let found = differences(&reached(own), &theirs, NAMED_MAX);
-    let named = found.named.into_iter().map(|(key, difference)| {
+    let found = differences(&reached(own), &theirs, JUDGED_MAX);
+    let first = found.named.into_iter().map(|(key, difference)| {
         let theirs = theirs.get(&key).cloned();
         Other { key, difference, theirs }
     });
-    Page { named: named.collect(), total: found.total, next }
+    Page { first: first.collect(), total: found.total, next }
 }
 
 /// What is said where nothing is wrong.
@@ -114,7 +124,8 @@ pub fn note(compared: &[Compared]) -> Option<String> {
 }
 
 /// What is wrong with what members hold. Which copy of a key is wrong is what most of them say,
-/// the master's among them; where no most of them agrees, as of two, nobody can tell.
+/// the master's among them; where no most of them agrees, as of two, nobody can tell. Of keys behind
+/// those that were judged of a member, nothing is known there.
 #[must_use]
 pub fn check(master: &NodeName, compared: &[Compared]) -> Vec<Finding> {
     let told: Vec<&Differing> =
@@ -149,18 +160,28 @@ struct Sides {
     of_master: BTreeSet<Other>,
     /// Keys of which no content is that of most copies.
     contested: BTreeSet<String>,
+    /// Whether there may be more of either.
+    has_more: bool,
 }
 
 impl Sides {
     fn of(told: &[&Differing]) -> Self {
         let mut seen = BTreeMap::<&str, BTreeMap<&Other, usize>>::new();
-        for other in told.iter().flat_map(|differing| &differing.named) {
+        for other in told.iter().flat_map(|differing| &differing.judged) {
             *seen.entry(&other.key).or_default().entry(other).or_default() += 1;
         }
+        // Who has more than was judged may have a key otherwise that it does not list.
+        let longer = told.iter().filter(|differing| differing.has_more());
+        let longer: Vec<BTreeSet<&str>> = longer
+            .map(|differing| differing.judged.iter().map(|other| other.key.as_str()).collect())
+            .collect();
+        let unknown = |key: &str| longer.iter().filter(|listed| !listed.contains(key)).count();
         let copies = told.len() + 1;
-        let mut sides = Self { copies, of_master: BTreeSet::new(), contested: BTreeSet::new() };
+        let has_more = !longer.is_empty();
+        let (of_master, contested) = (BTreeSet::new(), BTreeSet::new());
+        let mut sides = Self { copies, of_master, contested, has_more };
         for (key, others) in seen {
-            let masters = copies - others.values().sum::<usize>();
+            let masters = copies - others.values().sum::<usize>() - unknown(key);
             match others.iter().find(|(_, count)| **count * 2 > copies) {
                 Some((other, _)) => drop(sides.of_master.insert((*other).clone())),
                 None if masters * 2 > copies => {}
@@ -171,7 +192,7 @@ impl Sides {
     }
 
     fn is_contested(&self, differing: &Differing) -> bool {
-        differing.named.iter().any(|other| self.contested.contains(&other.key))
+        differing.judged.iter().any(|other| self.contested.contains(&other.key))
     }
 }
 
@@ -187,9 +208,9 @@ fn stray_master(master: &NodeName, sides: &Sides) -> Option<Finding> {
     };
     let keys = &sides.of_master;
     let seen_from_there = Differing {
-        named: keys.iter().map(turned).collect(),
+        judged: keys.iter().map(turned).collect(),
         total: keys.len(),
-        cut_short: keys.len() >= NAMED_MAX,
+        cut_short: sides.has_more,
         ..Differing::default()
     };
     let text = format!(
@@ -210,9 +231,20 @@ fn stray(
     sides: &Sides,
 ) -> Option<Finding> {
     let mut own = differing.clone();
-    own.named.retain(|named| !sides.of_master.contains(named));
-    own.total -= differing.named.len() - own.named.len();
+    own.judged.retain(|judged| !sides.of_master.contains(judged));
+    own.total -= differing.judged.len() - own.judged.len();
     let (groups, keys, anew) = (own.groups.join(", "), own.keys(), anew(node));
+    if own.judged.is_empty() {
+        let further = match own.cut_short {
+            true => format!("at least {}", own.total),
+            false => own.total.to_string(),
+        };
+        let text = format!(
+            "its copy of {groups} differs from the master's in {further} further keys, which were not \
+             set against other copies; verify again once the master's copy is right"
+        );
+        return (own.total > 0).then(|| Finding::error(Code::Files, node.as_str(), text));
+    }
     let what = format!("its copy of {groups} differs from the master's: {keys}.");
     let text = if sides.is_contested(&own) {
         let copies = sides.copies;
@@ -232,7 +264,7 @@ fn stray(
              {anew}"
         )
     };
-    (own.total > 0).then(|| Finding::error(Code::Files, node.as_str(), text))
+    Some(Finding::error(Code::Files, node.as_str(), text))
 }
 
 fn passed(node: &NodeName, differing: &Differing) -> Finding {
@@ -275,8 +307,8 @@ mod tests {
             difference: Difference::Content,
             theirs: Some(theirs.to_owned()),
         };
-        let named = (0..total.min(NAMED_MAX)).map(other).collect();
-        Differing { groups: vec!["ipam".to_owned()], named, total, cut_short: false }
+        let judged = (0..total.min(JUDGED_MAX)).map(other).collect();
+        Differing { groups: vec!["ipam".to_owned()], judged, total, cut_short: false }
     }
 
     fn told(outcomes: &[Result<Differing, String>]) -> String {
@@ -300,7 +332,7 @@ mod tests {
         assert!(many.contains("ipam9 (other content) and 20 more."), "{many}");
         let away = told(&[Err("cannot reach n2".to_owned()), Ok(Differing::default())]);
         assert!(away.starts_with("  - WARNING: node n2: "), "{away}");
-        let gone = told(&[Ok(Differing { named: Vec::new(), total: 0, ..differing(1) })]);
+        let gone = told(&[Ok(Differing { judged: Vec::new(), total: 0, ..differing(1) })]);
         assert!(gone.contains("no key of it does any more"), "{gone}");
     }
 
@@ -318,6 +350,37 @@ mod tests {
         assert!(further.contains("once the master's copy is right, have it fetch"), "{further}");
         let three = told(&[Ok(differing(1)), Ok(differing(1)), Ok(differing(1))]);
         assert!(three.contains("node n1: its copy differs from that of most of 3"), "{three}");
+    }
+
+    /// Ten keys are named, and far more judged.
+    #[test]
+    fn a_master_that_is_wrong_in_many_keys_is_named_with_them_alone() {
+        let twelve = told(&[Ok(differing(12)), Ok(differing(12))]);
+        assert!(!twelve.contains("node n2:") && !twelve.contains("node n3:"), "{twelve}");
+        assert!(twelve.contains("of most of 2 others: ipam0 (other content)"), "{twelve}");
+        assert!(twelve.contains("and 2 more."), "{twelve}");
+        // Nothing is known of what lies behind the last key that was judged.
+        let total = JUDGED_MAX + 5;
+        let many = told(&[Ok(differing(total)), Ok(differing(total))]);
+        assert!(many.contains("node n1: its copy differs from that of most of 2 others"), "{many}");
+        assert!(many.contains("and at least 990 more."), "{many}");
+        let further = "node n2: its copy of ipam differs from the master's in 5 further keys";
+        assert!(
+            many.contains(further)
+                && !many.contains("was changed by hand, or its disk is bad; once"),
+            "{many}"
+        );
+    }
+
+    #[test]
+    fn who_has_more_than_was_judged_is_nobodys_witness() {
+        let mut early = differing(JUDGED_MAX + 1);
+        for (n, other) in early.judged.iter_mut().enumerate() {
+            other.key = format!("a{n}");
+        }
+        let told = told(&[Ok(early), Ok(differing(1))]);
+        let third = told.lines().find(|line| line.contains("node n3:")).unwrap();
+        assert!(third.contains("of 3 copies no majority agrees"), "{told}");
     }
 
     #[test]
@@ -364,7 +427,7 @@ mod tests {
             other("b", Difference::OnlySecond, Some("1")),
             other("c", Difference::OnlyFirst, None),
         ];
-        assert_eq!((found.named.as_slice(), found.total), (&expected[..], 3));
+        assert_eq!((found.first.as_slice(), found.total), (&expected[..], 3));
         assert_eq!(found.next.as_deref(), Some("c"));
     }
 

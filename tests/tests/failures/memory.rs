@@ -82,13 +82,12 @@ fn a_candidate_with_an_empty_disk_becomes_another_member_by_itself() {
 }
 
 /// Moves what is the store's; its header last, as a mount brings everything at once.
-fn move_store(from: &Path, to: &Path) {
-    let mut names: Vec<_> = fs::read_dir(from).unwrap().map(|e| e.unwrap().file_name()).collect();
+fn move_store(from: &Path, to: &Path) -> std::io::Result<()> {
+    let names = fs::read_dir(from)?.map(|entry| Ok(entry?.file_name()));
+    let mut names = names.collect::<std::io::Result<Vec<_>>>()?;
     names.retain(|name| name != "node");
     names.sort_by_key(|name| name == HEADER);
-    for name in names {
-        stdx::atomic::rename(&from.join(&name), &to.join(&name)).unwrap();
-    }
+    names.iter().try_for_each(|name| stdx::atomic::rename(&from.join(name), &to.join(name)))
 }
 
 #[test]
@@ -105,10 +104,10 @@ fn a_disk_that_is_mounted_late_makes_it_the_member_that_it_was() {
         for node in [0, 2] {
             Trouble::Kill.begin(yard, node);
         }
-        move_store(&data, &elsewhere);
+        move_store(&data, &elsewhere).unwrap();
         Trouble::Kill.end(yard, 2);
         wait_for("word of no store", LONG, || word(yard, 1, "has no store"));
-        move_store(&elsewhere, &data);
+        move_store(&elsewhere, &data).unwrap();
         wait_for("word of a store", LONG, || {
             let check = role_check(&yard.sites[1].host)?;
             (!format!("{check:?}").contains("has no store")).then_some(())

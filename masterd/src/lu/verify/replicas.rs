@@ -120,7 +120,7 @@ impl<W: Write> Comparison<'_, W> {
 
     /// Names the keys that differ in the groups that do.
     async fn keys(&self, asked: &mut Asked, groups: Page) -> Result<Differing, String> {
-        let groups: Vec<String> = groups.named.into_iter().map(|other| other.key).collect();
+        let groups: Vec<String> = groups.first.into_iter().map(|other| other.key).collect();
         let mut differing = Differing::default();
         for group in &groups {
             let mut after = None;

@@ -127,7 +127,7 @@ async fn a_replica_that_was_edited_by_hand_is_found() {
     let found = compared[0].outcome.clone().unwrap();
     assert_eq!((found.groups.as_slice(), found.total), (&["config".to_owned()][..], 3));
     assert!(!found.cut_short);
-    let named = found.named.iter();
+    let named = found.judged.iter();
     let named = named.map(|other| (other.key.as_str(), other.difference, other.theirs.is_some()));
     let expected = [
         ("config/nodes/n3", Difference::Content, true),
