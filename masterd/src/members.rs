@@ -87,8 +87,10 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
         let made = match keeper.remove_gone(&config).await {
             Gone::WasThere => None,
             Gone::Nobody => {
-                match (keeper.replace_next(&config, &lost, &waiting).await, next_seat(&pool)) {
-                    (Some(made), _) => Some(made),
+                let long = lost.iter().filter(|(_, since)| since.elapsed() >= LOST_AFTER);
+                let long: BTreeSet<u64> = long.map(|(member, _)| *member).collect();
+                match (seat::to_be_replaced(&config, &pool, &long, &waiting), next_seat(&pool)) {
+                    (Some(node), _) => Some((Arc::clone(node), keeper.give_up(node).await)),
                     (None, Some(step)) => keeper.make(&config, step).await,
                     (None, None) => keeper.wipe_next(&config, &waiting).await,
                 }
@@ -183,30 +185,16 @@ impl Keeper {
     /// Notes since when members have had no store, by their own words.
     fn note_lost(&self, lost: &mut BTreeMap<u64, Instant>) {
         let strays = self.house.book.strays();
-        let has_none = |id: &u64| strays.get(id).is_some_and(|stray| stray.has == Instead::NoStore);
+        let has_none =
+            |id: &u64| strays.get(id).is_some_and(|stray| stray.has == Instead::NotItsStore);
         lost.retain(|id, _| has_none(id));
         for id in strays.keys().filter(|id| has_none(id)) {
             lost.entry(*id).or_insert_with(Instant::now);
         }
     }
 
-    /// Gives up one member whose store is lost. Its node is a candidate without a member then, and is
+    /// Gives up a member whose store is lost. Its node is a candidate without a member then, and is
     /// invited as another one.
-    async fn replace_next(
-        &self,
-        config: &Config,
-        lost: &BTreeMap<u64, Instant>,
-        waiting: &BTreeSet<u64>,
-    ) -> Made {
-        let is_lost = |member: &Member| {
-            lost.get(&member.id).is_some_and(|since| since.elapsed() >= LOST_AFTER)
-        };
-        let node = config.nodes.values().find(|node| {
-            node.member.as_ref().is_some_and(is_lost) && !waiting.contains(&node.id)
-        })?;
-        Some((Arc::clone(node), self.give_up(node).await))
-    }
-
     async fn give_up(&self, node: &Node) -> Result<(), StepError> {
         let Some(member) = &node.member else { return Ok(()) };
         let found = self.house.book.control(node)?.call(&AskPosition {}).await?;

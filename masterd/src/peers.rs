@@ -1,6 +1,8 @@
 //! The way to the other members' `masterd`: who they are, by the configuration, and the engine's
 //! links to them. Serves replication, below `commits`.
 
+mod said;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +14,11 @@ use model::node::Node;
 use parking_lot::RwLock;
 use queue_format::{Epoch, Position};
 use rpc::identity::NodeIdentity;
-use rpc::peer::{ControlLink, PassLink, PeerClient, PeerError, PeerTarget, RefusalReason, StoreId};
+use rpc::peer::{ControlLink, PassLink, PeerClient, PeerError, PeerTarget, StoreId};
 use uuid::Uuid;
+
+pub use said::{Instead, Stray};
+use said::{Said, Word};
 
 use crate::role::acknowledged::{Acknowledged, recorded};
 
@@ -44,24 +49,6 @@ impl Place {
     }
 }
 
-/// Why a member does not follow whose `masterd` answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stray {
-    /// Its words.
-    pub why: String,
-    /// What is in the place of its store.
-    pub has: Instead,
-}
-
-/// What a member has in the place of its store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Instead {
-    /// An older copy of it.
-    OlderCopy,
-    /// None, or the one of another member.
-    NoStore,
-}
-
 /// Who asks other members, and what it knows of them; clones share it.
 #[derive(Debug, Clone)]
 pub struct PeerBook {
@@ -78,10 +65,8 @@ struct Pages {
     members: BTreeMap<u64, Place>,
     /// Up to where they are known to hold the log.
     acknowledged: Acknowledged,
-    /// Members whose `masterd` answers, and has not the store that they had.
-    strays: BTreeMap<u64, Stray>,
-    /// Members whose disks take nothing.
-    full: BTreeSet<u64>,
+    /// What members said of their stores and disks.
+    said: Said,
 }
 
 impl PeerBook {
@@ -118,9 +103,8 @@ impl PeerBook {
                 pages.acknowledged.told(member.id, recorded(member));
             }
         }
-        let Pages { members, strays, full, .. } = &mut *pages;
-        strays.retain(|member, _| members.contains_key(member));
-        full.retain(|member| members.contains_key(member));
+        let Pages { members, said, .. } = &mut *pages;
+        said.keep(|member| members.contains_key(&member));
     }
 
     /// The last committed entry that a member has made durable, as far as is known here.
@@ -129,52 +113,36 @@ impl PeerBook {
         self.pages.read().acknowledged.of(member)
     }
 
-    /// Members that cannot follow with what they have.
+    /// Members that cannot follow with what they have, by their last words.
     #[must_use]
     pub fn strays(&self) -> BTreeMap<u64, Stray> {
-        self.pages.read().strays.clone()
+        self.pages.read().said.strays().clone()
     }
 
     /// Notes whether the disk of a member takes nothing.
     pub fn note_full(&self, member: u64, is_full: bool) {
         let mut pages = self.pages.write();
-        match is_full && pages.members.contains_key(&member) {
-            true => drop(pages.full.insert(member)),
-            false => drop(pages.full.remove(&member)),
+        if pages.members.contains_key(&member) {
+            pages.said.disk(member, is_full);
         }
     }
 
     /// Members whose disks take nothing, as they said last.
     #[must_use]
     pub fn full(&self) -> BTreeSet<u64> {
-        self.pages.read().full.clone()
+        self.pages.read().said.full().clone()
     }
 
     fn note(&self, member: u64, answer: &Result<Bytes, PeerError>) {
-        let stray = match answer {
-            Ok(_) => None,
-            Err(PeerError::Refused { refusal, .. }) => {
-                let has = match refusal.reason {
-                    RefusalReason::Reverted { .. } => Instead::OlderCopy,
-                    RefusalReason::NotMeant { .. } => Instead::NoStore,
-                    _ => return,
-                };
-                Some(Stray { why: refusal.message.clone(), has })
-            }
-            Err(_) => return,
-        };
+        let word = Word::of(answer);
         // Nearly always there is nothing to change.
-        if stray.as_ref() == self.pages.read().strays.get(&member) {
+        if !self.pages.read().said.is_news(member, &word) {
             return;
         }
-        let mut pages = self.pages.write();
-        match stray {
-            Some(stray) => {
-                tracing::error!(member, why = stray.why, "does not follow");
-                pages.strays.insert(member, stray);
-            }
-            None => drop(pages.strays.remove(&member)),
+        if let Word::Stray(stray) = &word {
+            tracing::error!(member, why = stray.why, "does not follow");
         }
+        self.pages.write().said.store(member, word);
     }
 
     /// Whether no member is known: that of a node that was just invited, or follows nobody yet.

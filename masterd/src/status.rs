@@ -24,7 +24,7 @@ use stdx::Clock;
 
 use crate::house::{self, House, Seat};
 use crate::lu::World;
-use crate::peers::PeerBook;
+use crate::peers::{Instead, PeerBook};
 
 /// What the process is, as its clients are told.
 #[derive(Debug)]
@@ -131,7 +131,9 @@ fn of_master(seen: &mut ClusterStatus, world: &World, book: &PeerBook) {
     for candidate in &mut seen.candidates {
         let node = config.nodes.values().find(|node| node.name.as_str() == candidate.node);
         let Some(member) = node.and_then(|node| node.member.as_ref()) else { continue };
-        candidate.forgot = strays.get(&member.id).map(|stray| stray.why.clone());
+        let stray = strays.get(&member.id);
+        candidate.forgot = stray.map(|stray| stray.why.clone());
+        candidate.older_copy = stray.is_some_and(|stray| stray.has == Instead::OlderCopy);
         candidate.disk_full = full.contains(&member.id);
     }
     seen.queue = Some(queue(world));

@@ -122,6 +122,10 @@ pub struct CandidateStatus {
     /// Why its store is of no use, where it said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgot: Option<String>,
+    /// Whether that is an older copy, which a person puts aside; otherwise it gets a new store by
+    /// itself.
+    #[serde(default)]
+    pub older_copy: bool,
 }
 
 /// A candidate's part.

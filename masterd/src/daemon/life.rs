@@ -264,7 +264,7 @@ impl Life {
         let over = CancellationToken::new();
         if self.stage == Stage::Machine {
             reign.talk_with_agents(&self.ending.broken);
-            let room = members::room::run(self.house.book.clone(), over.clone());
+            let room = members::room::run(Arc::clone(&reign.world), over.clone());
             reign.accompany("room of members", room);
         }
         let keeper = members::Keeper {

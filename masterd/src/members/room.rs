@@ -1,27 +1,37 @@
 //! Asks members whether their disks take anything: the master learns it of who is sent something, and
 //! an idle cluster sends nothing. Serves `gnt cluster status`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use model::node::NodeRole;
 use rpc::peer::control::AskPosition;
 use stdx::Tasks;
 use stdx::daemon::chain;
 use tokio_util::sync::CancellationToken;
 
+use crate::lu::World;
 use crate::peers::{PeerBook, Place};
 
 /// How often all members are asked. A full disk is a matter of minutes for an operator, and each
 /// answer costs a look at the role entry.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 
-/// Asks until the reign is `over`.
-pub(crate) async fn run(book: PeerBook, over: CancellationToken) {
+/// Asks until the reign is `over`. The last word of a member counts until it has another one: who
+/// does not answer is told of otherwise.
+pub(crate) async fn run(world: Arc<World>, over: CancellationToken) {
+    // What was said to the reign before is of then.
+    for (member, _) in world.peers.others() {
+        world.peers.note_full(member, false);
+    }
     while over.run_until_cancelled(tokio::time::sleep(ASK_AGAIN)).await.is_some() {
         let asked = Tasks::new();
-        for (member, place) in book.others() {
-            let book = book.clone();
+        for (member, place) in called(&world) {
+            let book = world.peers.clone();
             asked.spawn("room of a member", async move {
-                book.note_full(member, is_full(&book, place).await);
+                if let Some(is_full) = is_full(&book, place).await {
+                    book.note_full(member, is_full);
+                }
             });
         }
         if over.run_until_cancelled(asked.join()).await.is_none() {
@@ -30,18 +40,25 @@ pub(crate) async fn run(book: PeerBook, over: CancellationToken) {
     }
 }
 
-/// Whether the disk of a member takes nothing more. Who does not answer is told of otherwise.
-async fn is_full(book: &PeerBook, place: Place) -> bool {
+/// The other members whose nodes are called.
+fn called(world: &World) -> Vec<(u64, Place)> {
+    let config = world.published.snapshot().config;
+    let is_called = |place: &Place| {
+        config.nodes.get(&place.target.name).is_some_and(|n| n.role != NodeRole::Offline)
+    };
+    let others = world.peers.others().into_iter();
+    others.filter(|(_, place)| is_called(place)).collect()
+}
+
+/// Whether the disk of a member takes nothing more, if it answers.
+async fn is_full(book: &PeerBook, place: Place) -> Option<bool> {
     let node = place.target.name.clone();
     let asked = match book.ask(place) {
         Ok(mut link) => link.call(&AskPosition {}).await,
         Err(error) => Err(error),
     };
-    match asked {
-        Ok(position) => position.disk_full,
-        Err(error) => {
-            tracing::debug!(%node, error = chain(&error), "it is not known whether its disk is full");
-            false
-        }
-    }
+    let told = asked.inspect_err(|error| {
+        tracing::debug!(%node, error = chain(error), "it is not known whether its disk is full");
+    });
+    told.ok().map(|position| position.disk_full)
 }

@@ -1,6 +1,7 @@
 //! Core: how the nodes stand as members, for the policy of `role::pool`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use engine::{Follower, Members, Standing};
 use model::NodeName;
@@ -101,6 +102,21 @@ pub(super) fn without_node(config: &Config, members: &Members) -> Option<u64> {
     members.nodes.keys().copied().find(|id| !known(id))
 }
 
+/// A node whose member `lost` its store for good, and which is to have another one. What failed a
+/// moment ago is waited for; who is to be no member is wiped in its turn.
+pub(super) fn to_be_replaced<'a>(
+    config: &'a Config,
+    pool: &Pool,
+    lost: &BTreeSet<u64>,
+    waiting: &BTreeSet<u64>,
+) -> Option<&'a Arc<Node>> {
+    let belongs = |id| pool.nodes.iter().any(|node| node.id == id && node.belongs());
+    config.nodes.values().find(|node| {
+        let is_lost = node.member.as_ref().is_some_and(|member| lost.contains(&member.id));
+        is_lost && belongs(node.id) && !waiting.contains(&node.id)
+    })
+}
+
 /// Whether a node holds what it should not any more: it is no candidate, and its member is none.
 pub(super) fn is_to_be_wiped(node: &Node, members: &Members) -> bool {
     let gone = |id| !members.nodes.contains_key(&id);
@@ -117,6 +133,34 @@ mod tests {
 
     use super::*;
     use crate::testing;
+
+    #[test]
+    fn who_becomes_another_member() {
+        use NodeRole::{Candidate, Drained, Offline, Regular};
+        let members = |id| Member { id, incarnation: None, acknowledged: None };
+        for (role, witness, lost, waits, replaced) in [
+            (Candidate, false, 5, false, true),
+            (Candidate, false, 6, false, false),
+            (Candidate, false, 5, true, false),
+            // What these hold is wiped, not given anew.
+            (Regular, false, 5, false, false),
+            (Drained, false, 5, false, false),
+            // Nobody calls it; it is looked at when it is back.
+            (Offline, false, 5, false, false),
+            (Regular, true, 5, false, true),
+            (Drained, true, 5, false, false),
+        ] {
+            let mut node = testing::node("n2.example", role);
+            (node.id, node.witness, node.member) = (2, witness, Some(members(5)));
+            let config = testing::config(std::slice::from_ref(&node));
+            let nodes = vec![pool_node(&node, false, None, true)];
+            let pool = Pool { nodes, master: 1, size: 3 };
+            let waiting = waits.then_some(2).into_iter().collect();
+            let found = to_be_replaced(&config, &pool, &BTreeSet::from([lost]), &waiting);
+            let told = format!("{role:?}, witness {witness}, lost {lost}, waits {waits}");
+            assert_eq!(found.map(|node| node.id), replaced.then_some(2), "{told}");
+        }
+    }
 
     #[test]
     fn who_holds_what_it_should_not() {

@@ -57,7 +57,7 @@ impl PoolNode {
     }
 
     /// Whether it is to be a member at all.
-    fn belongs(&self) -> bool {
+    pub(crate) fn belongs(&self) -> bool {
         match self.witness {
             true => !matches!(self.role, NodeRole::Offline | NodeRole::Drained),
             false => self.role == NodeRole::Candidate,

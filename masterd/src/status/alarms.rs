@@ -297,11 +297,16 @@ fn of_candidate(candidate: &CandidateStatus, now: Timestamp) -> Option<Found> {
         return late.then(|| alarm(Kind::CandidateMissing, what, *since, text, todo));
     }
     if let Some(forgot) = &candidate.forgot {
-        let todo = format!(
-            "until {node} has a new store it does not vote. Where it has none it gets one by itself \
-             within seconds; an older copy has to be put aside: \"A candidate gets a new store\" in \
-             the runbook"
-        );
+        let todo = match candidate.older_copy {
+            true => format!(
+                "put the store of {node} aside; until it has a new one it does not vote: \"A candidate \
+                 gets a new store\" in the runbook"
+            ),
+            false => format!(
+                "if a disk of {node} is only not mounted, mount it; else wait: within a minute the \
+                 master makes it another member, which fetches everything"
+            ),
+        };
         return Some(alarm(Kind::CandidateForgot, what, *since, forgot, todo));
     }
     if candidate.unreachable {

@@ -64,6 +64,7 @@ fn own(node: &Node) -> CandidateStatus {
         since: None,
         disk_full: false,
         forgot: None,
+        older_copy: false,
     }
 }
 
@@ -86,6 +87,7 @@ fn candidate(
             since: Some(node.mtime),
             disk_full: false,
             forgot: None,
+            older_copy: false,
         };
     };
     // Who can never be master and votes is there for nothing else.
@@ -106,6 +108,7 @@ fn candidate(
         since: heard_ms.filter(|_| unreachable).map(|ms| before(now, ms)),
         disk_full: false,
         forgot: None,
+        older_copy: false,
     }
 }
 
@@ -199,6 +202,7 @@ pub fn followed(standing: &Standing, master: Option<&str>) -> (QuorumStatus, Vec
             since: None,
             disk_full: false,
             forgot: None,
+            older_copy: false,
         }
     });
     let mut candidates: Vec<_> = candidates.collect();

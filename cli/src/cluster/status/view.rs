@@ -338,7 +338,10 @@ fn candidates(all: &[CandidateStatus]) -> Vec<Line> {
     if all.is_empty() {
         return Vec::new();
     }
-    let is_well = |one: &CandidateStatus| !one.unreachable && one.seat != CandidateSeat::NotYet;
+    let is_well = |one: &CandidateStatus| {
+        let follows = !one.unreachable && one.seat != CandidateSeat::NotYet;
+        follows && !one.disk_full && one.forgot.is_none()
+    };
     let mut shown: Vec<&CandidateStatus> = all.iter().collect();
     if shown.len() > CANDIDATES_MAX {
         // Those that want a look are never among the others.

@@ -18,6 +18,7 @@ fn candidate(node: &str, seat: CandidateSeat) -> CandidateStatus {
         since: None,
         disk_full: false,
         forgot: None,
+        older_copy: false,
     }
 }
 
@@ -147,6 +148,16 @@ fn candidates_that_want_a_look() {
     let with = |change: fn(&mut CandidateStatus)| after(|seen| change(&mut seen.candidates[1]));
     assert_eq!(with(|one| one.unreachable = true), ["candidate-unreachable"]);
     assert_eq!(with(|one| one.disk_full = true), ["candidate-full"]);
+    for (older_copy, todo) in [(true, "put the store of n2.example aside"), (false, "mount it")] {
+        let mut seen = well();
+        let one = &mut seen.candidates[1];
+        (one.forgot, one.older_copy) = (Some("another store".to_owned()), older_copy);
+        // A refusal is no word of the engine's.
+        one.unreachable = true;
+        let alarm = alarms(&seen, &[]).remove(0);
+        assert_eq!(alarm.kind, "candidate-forgot");
+        assert!(alarm.todo.contains(todo), "{}", alarm.todo);
+    }
     assert_eq!(with(|one| one.behind = Some(BEHIND_MAX)), [""; 0]);
     assert_eq!(with(|one| one.behind = Some(BEHIND_MAX + 1)), ["candidate-behind"]);
     // Of who does not answer it is not known.
