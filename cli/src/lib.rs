@@ -109,9 +109,8 @@ struct Everywhere {
     /// The master's socket, if it is not where it should be below the root.
     #[arg(long, value_name = "PATH", global = true, help_heading = GLOBAL, display_order = 901)]
     socket: Option<PathBuf>,
-    /// How long to wait for a master that is away: while it restarts, or moves to another node.
-    /// Without it 30, and 60 where a job is to be submitted. What a master may have got already is
-    /// sent again for 60 in any case.
+    /// How long to wait for a master that is away: while it restarts, or moves to another node. 30
+    /// without it. A submission that a master may have got is sent again for 60 at least.
     #[arg(
         long,
         value_name = "SECONDS",

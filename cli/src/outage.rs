@@ -71,22 +71,26 @@ pub(crate) struct Sending {
     /// How often a master may have had it.
     sent: usize,
     pause: Duration,
-    /// How long a master may be away that has not had it.
-    away_max: Duration,
-    /// Whether one may have had it: what became of it is worth a longer wait.
+    /// How long the master may be away as long as none has had it.
+    away_left: Duration,
+    /// How long, once one may have had it: what became of it is worth a longer wait.
+    unsure_max: Duration,
+    /// Whether one may have had it.
     unsure: bool,
 }
 
 impl Sending {
-    /// It was sent once; a master that has not had it may be away for `away_max`.
-    pub(crate) fn new(away_max: Duration) -> Self {
-        let outage = Outage::default();
-        Self { outage, sent: 1, pause: OUTAGE_PAUSE, away_max, unsure: false }
+    /// It was sent once. A master that has not had it is awaited for up to `away_left`, and one that
+    /// may have had it for [`OUTAGE_MAX`], or for `away_max` where that is longer.
+    pub(crate) fn new(away_left: Duration, away_max: Duration) -> Self {
+        let (outage, unsure_max) = (Outage::default(), away_max.max(OUTAGE_MAX));
+        Self { outage, sent: 1, pause: OUTAGE_PAUSE, away_left, unsure_max, unsure: false }
     }
 
-    /// How long all of it may take from the first failure on.
+    /// How long all of it may take: from the first failure on, and anew from the first one after which
+    /// a master may have had it.
     pub(crate) fn limit(&self) -> Duration {
-        if self.unsure { OUTAGE_MAX } else { self.away_max }
+        if self.unsure { self.unsure_max } else { self.away_left }
     }
 
     /// Takes a failure to send it or to get an answer, at the time `now` since any fixed moment. A
@@ -105,7 +109,9 @@ impl Sending {
             let before = RESEND_PAUSES.get(self.sent.saturating_sub(1));
             let Some(pause) = before else { return Loss::Over };
             self.pause = Duration::from_millis(*pause);
-            self.unsure = true;
+            if !std::mem::replace(&mut self.unsure, true) {
+                self.outage.end();
+            }
         }
         self.outage.failed_within(error, now, self.limit())
     }
@@ -141,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_submission_is_sent_again_for_a_while() {
-        let mut sending = Sending::new(OUTAGE_MAX);
+        let mut sending = Sending::new(OUTAGE_MAX, OUTAGE_MAX);
         let at = Duration::from_secs;
         assert_eq!(sending.failed(&CLOSED, at(10)), Loss::First);
         // Nobody is there to send it to: that does not count as sending it.
@@ -153,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_submission_that_a_master_may_have_is_sent_so_often_and_for_all_of_the_time() {
-        let mut sending = Sending::new(OUTAGE_MAX);
+        let mut sending = Sending::new(OUTAGE_MAX, OUTAGE_MAX);
         let (mut sent, mut now) = (1, Duration::ZERO);
         while sending.failed(&CLOSED, now) != Loss::Over {
             now += sending.pause();
@@ -166,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_no_master_had_does_not_count_as_sent() {
-        let mut sending = Sending::new(OUTAGE_MAX);
+        let mut sending = Sending::new(OUTAGE_MAX, OUTAGE_MAX);
         let standby = ClientError::Failure(Failure::NotMaster {
             exception: Exception::new(ExceptionKind::GenericError, "n2 is a standby"),
             about: NotMaster { outcome: Outcome::Again, master: None, address: None },
@@ -188,20 +194,41 @@ mod tests {
     #[test]
     fn who_was_told_how_long_to_wait_waits_longer_only_for_what_a_master_may_have() {
         let at = Duration::from_secs;
-        let mut sending = Sending::new(at(5));
+        let mut sending = Sending::new(at(5), at(5));
         assert_eq!(sending.failed(&refused(), at(10)), Loss::First);
         assert_eq!(sending.failed(&refused(), at(14)), Loss::Still);
         assert_eq!(sending.failed(&refused(), at(15)), Loss::Over);
-        let mut sending = Sending::new(at(5));
-        assert_eq!(sending.failed(&CLOSED, at(10)), Loss::First);
-        assert_eq!(sending.failed(&refused(), at(69)), Loss::Still);
-        assert_eq!(sending.failed(&refused(), at(70)), Loss::Over);
-        assert_eq!(Sending::new(Duration::ZERO).failed(&refused(), at(1)), Loss::Over);
+        for (left, max, last) in [(0, 5, 60), (5, 5, 60), (500, 600, 600)] {
+            let mut sending = Sending::new(at(left), at(max));
+            assert_eq!(sending.failed(&CLOSED, at(10)), Loss::First);
+            assert_eq!(sending.limit(), at(last));
+            assert_eq!(sending.failed(&refused(), at(9 + last)), Loss::Still, "{max}");
+            assert_eq!(sending.failed(&refused(), at(10 + last)), Loss::Over, "{max}");
+        }
+        assert_eq!(
+            Sending::new(Duration::ZERO, Duration::ZERO).failed(&refused(), at(1)),
+            Loss::Over
+        );
+    }
+
+    /// Its time is not used up by a master that was away before.
+    #[test]
+    fn who_waited_for_a_master_and_lost_it_waits_anew_and_says_so() {
+        let at = Duration::from_secs;
+        let mut sending = Sending::new(at(30), at(30));
+        assert_eq!(sending.failed(&refused(), at(0)), Loss::First);
+        assert_eq!(sending.failed(&refused(), at(29)), Loss::Still);
+        assert_eq!(sending.failed(&CLOSED, at(29)), Loss::First);
+        assert_eq!(sending.failed(&refused(), at(60)), Loss::Still);
+        assert_eq!(sending.failed(&CLOSED, at(88)), Loss::Still);
+        assert_eq!(sending.failed(&refused(), at(89)), Loss::Over);
     }
 
     #[test]
     fn what_the_master_says_is_final_unless_it_ends() {
-        let failed = |error: &ClientError| Sending::new(OUTAGE_MAX).failed(error, Duration::ZERO);
+        let failed = |error: &ClientError| {
+            Sending::new(OUTAGE_MAX, OUTAGE_MAX).failed(error, Duration::ZERO)
+        };
         assert_eq!(failed(&answered("The master daemon is ending; try again")), Loss::First);
         assert_eq!(failed(&answered("The queue is full")), Loss::Over);
         assert_eq!(failed(&ClientError::TimedOut { method: "SubmitJob" }), Loss::Over);

@@ -12,7 +12,7 @@ use model::opcode::ReasonEntry;
 use stdx::Clock;
 
 use crate::error::CliError;
-use crate::outage::{AWAY_MAX, OUTAGE_MAX, OUTAGE_PAUSE};
+use crate::outage::{AWAY_MAX, OUTAGE_PAUSE};
 
 /// Longest file or standard input that is read: what the master would take, and no more.
 const INPUT_BYTES_MAX: u64 = luxi::limits::MESSAGE_BYTES_MAX as u64;
@@ -27,6 +27,8 @@ pub(crate) struct Session {
     words: Words,
     clock: Clock,
     stamps: Stamps,
+    /// Since when no master answers that was asked.
+    away_since: Cell<Option<Instant>>,
 }
 
 /// What the command line says about why something is done, for the jobs that it makes.
@@ -58,6 +60,7 @@ impl Session {
             own_socket,
             words,
             clock: Clock::system(),
+            away_since: Cell::new(None),
             stamps: Stamps::new(std::process::id()),
         }
     }
@@ -75,11 +78,10 @@ impl Session {
     /// Connects; waits a while for a master that has its place on this machine and is away, as it is
     /// while it restarts.
     pub(crate) fn connect(&self) -> Result<Client, CliError> {
-        let begun = Instant::now();
         let mut told = false;
         loop {
             match self.reach() {
-                Err(error) if self.awaits(&error) && begun.elapsed() < self.away_max() => {
+                Err(error) if self.awaits(&error) && self.is_away() => {
                     if !told {
                         self.tell_waiting(&error)?;
                         told = true;
@@ -114,16 +116,18 @@ impl Session {
         client: &mut Client,
         call: &M,
     ) -> Result<M::Reply, CliError> {
-        let begun = Instant::now();
         let mut told = false;
         let mut answer = client.call(call);
         loop {
             let error = match answer {
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => {
+                    self.is_there();
+                    return Ok(reply);
+                }
                 Err(error) => error,
             };
             let again = error.is_away() && error.certainly_not_done();
-            if !again || begun.elapsed() >= self.away_max() {
+            if !again || !self.is_away() {
                 return Err(error.into());
             }
             if !told {
@@ -139,18 +143,32 @@ impl Session {
     }
 
     /// How long a master is awaited that has had nothing of what is asked for.
-    fn away_max(&self) -> Duration {
+    pub(crate) fn away_max(&self) -> Duration {
         self.words.master_wait.unwrap_or(AWAY_MAX)
     }
 
-    /// How long one is awaited that is to take a submission.
-    pub(crate) fn submission_away_max(&self) -> Duration {
-        self.words.master_wait.unwrap_or(OUTAGE_MAX)
+    /// How much of that is left: to connect, and to be answered, is one wait.
+    pub(crate) fn away_left(&self) -> Duration {
+        let waited = self.away_since.get().map_or(Duration::ZERO, |since| since.elapsed());
+        self.away_max().saturating_sub(waited)
+    }
+
+    /// Notes that no master is there; true as long as it is awaited.
+    fn is_away(&self) -> bool {
+        if self.away_since.get().is_none() {
+            self.away_since.set(Some(Instant::now()));
+        }
+        !self.away_left().is_zero()
+    }
+
+    /// Notes that the master has answered.
+    pub(crate) fn is_there(&self) {
+        self.away_since.set(None);
     }
 
     fn tell_waiting(&self, error: &ClientError) -> Result<(), CliError> {
         let what = stdx::daemon::chain(error);
-        let seconds = self.away_max().as_secs();
+        let seconds = self.away_left().as_secs_f64().round();
         warn(format_args!("gnt: {what}; trying again for {seconds} s"))
     }
 

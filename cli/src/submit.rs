@@ -96,13 +96,16 @@ pub(crate) fn submit<M: Submits>(
     call: &M,
 ) -> Result<M::Reply, CliError> {
     let begin = Instant::now();
-    let mut sending = Sending::new(session.submission_away_max());
+    let mut sending = Sending::new(session.away_left(), session.away_max());
     // What was lost once may have been accepted, whatever is said later.
     let mut unsure = false;
     let mut answer = client.call(call);
     loop {
         let error = match answer {
-            Ok(reply) => return Ok(reply),
+            Ok(reply) => {
+                session.is_there();
+                return Ok(reply);
+            }
             Err(error) => error,
         };
         unsure |= error.is_away() && !error.certainly_not_done();
