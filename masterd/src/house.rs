@@ -330,7 +330,7 @@ impl Gate for House {
                     return Ok(());
                 }
                 let message = format!(
-                    "{} has {}, and {} was invited: it lost its memory, and has to be re-added",
+                    "{} has {}, and {} was invited: it lost its store, and becomes another member",
                     hello.from.node, hello.from.store, place.store
                 );
                 Err(PeerRefusal::new(RefusalReason::Stranger, message))

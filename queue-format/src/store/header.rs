@@ -112,7 +112,11 @@ pub enum HeaderError {
         error: io::Error,
     },
     /// It is not what this program writes.
-    #[error("`{path}` is damaged; put back the copy from a backup of the whole data directory")]
+    #[error(
+        "`{path}` is damaged. Check the disk and restore a backup of the whole data directory; or, beside a \
+         master, put the store aside, and this node gets a copy from the others (\"A candidate gets a \
+         new store\" in the runbook)"
+    )]
     Parse {
         /// The file.
         path: PathBuf,
@@ -122,8 +126,9 @@ pub enum HeaderError {
     },
     /// It is not what was written.
     #[error(
-        "`{path}` is damaged: its checksum is not that of its content; put back the copy from a \
-         backup of the whole data directory"
+        "`{path}` is damaged: its checksum is not that of its content. Check the disk and restore a backup of the whole data directory; or, beside a \
+         master, put the store aside, and this node gets a copy from the others (\"A candidate gets a \
+         new store\" in the runbook)"
     )]
     Checksum {
         /// The file.
@@ -204,12 +209,9 @@ impl Header {
             return Err(HeaderError::Older { path, found: version.format });
         }
         let header: Self = serde_json::from_slice(&bytes).map_err(parse)?;
-        match sealed(&bytes) {
-            Some((content, sum)) if sum != crc32c::crc32c(content) => {
-                Err(HeaderError::Checksum { path })
-            }
-            // Versions before this one wrote none.
-            Some(_) | None => Ok(Some(header)),
+        match is_sealed(&bytes) {
+            true => Ok(Some(header)),
+            false => Err(HeaderError::Checksum { path }),
         }
     }
 
@@ -235,13 +237,11 @@ fn seal(mut content: Vec<u8>) -> Vec<u8> {
     content
 }
 
-/// What a checksum is of, and the checksum; none where there is none.
-fn sealed(bytes: &[u8]) -> Option<(&[u8], u32)> {
-    let at = bytes.windows(SUM.len()).rposition(|part| part == SUM)?;
-    let (content, rest) = bytes.split_at(at);
-    let digits = rest.get(SUM.len()..SUM.len() + 8)?;
-    let sum = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    Some((content, sum))
+/// Whether the checksum is that of the content before it, or there is none: versions before this one
+/// wrote none.
+fn is_sealed(bytes: &[u8]) -> bool {
+    let Some(at) = bytes.windows(SUM.len()).rposition(|part| part == SUM) else { return true };
+    seal([&bytes[..at], b"}"].concat()) == bytes
 }
 
 #[cfg(test)]
@@ -263,6 +263,17 @@ mod tests {
         let header = Header::new();
         header.write(&disk, &root).unwrap();
         assert_eq!(Header::read(&disk, &root).unwrap(), Some(header));
+    }
+
+    /// Written down, so that what one version seals the next one takes for whole.
+    #[test]
+    fn the_checksum_is_of_all_that_stands_before_it() {
+        let content = br#"{"format":1,"clean":true}"#.to_vec();
+        let text = String::from_utf8(seal(content)).unwrap();
+        assert_eq!(text, "{\"format\":1,\"clean\":true,\"crc32c\":\"04465031\"}\n");
+        assert!(is_sealed(text.as_bytes()));
+        // What does not read as a checksum is a wrong one.
+        assert!(!is_sealed(text.replace("\"}", "x\"}").as_bytes()));
     }
 
     #[test]

@@ -129,8 +129,8 @@ pub enum OpenError {
     },
     /// The store is that of another member, whose promises are not this one's.
     #[error(
-        "the store in `{path}` belongs to member {found}, not {asked}: remove it, and re-add this \
-         node so that it gets a copy"
+        "the store in `{path}` belongs to member {found}, not {asked}: put it aside, and this node \
+         gets a copy from the others (\"A candidate gets a new store\" in the runbook)"
     )]
     OtherMember {
         /// The data directory.

@@ -54,7 +54,7 @@ pub enum IdentityError {
     },
     /// The authority's key is not that of its certificate.
     #[error("the key of the cluster's authority is not that of its certificate `{path}`")]
-    OtherAuthority {
+    AuthorityKey {
         /// The certificate.
         path: PathBuf,
     },
@@ -79,7 +79,7 @@ pub enum IdentityError {
         "this machine was enrolled again: `{path}` is another authority's by now; start the daemon \
          anew"
     )]
-    OtherCluster {
+    OtherAuthority {
         /// The authority's certificate.
         path: PathBuf,
     },

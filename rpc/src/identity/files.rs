@@ -66,7 +66,7 @@ impl Authority {
     pub fn with_key(layout: &Layout, key: &Secret<String>) -> Result<Self, IdentityError> {
         let path = layout.ca_certificate();
         let certificate = read(&path)?;
-        Self::assemble(certificate, key)?.ok_or(IdentityError::OtherAuthority { path })
+        Self::assemble(certificate, key)?.ok_or(IdentityError::AuthorityKey { path })
     }
 
     /// Puts certificate and key (PEM) of an authority together; none if they are not of the same.

@@ -148,7 +148,7 @@ impl NodeIdentity {
             return Err(IdentityError::OtherNode { node: now.name });
         }
         if now.authority != self.authority {
-            return Err(IdentityError::OtherCluster { path: layout.ca_certificate() });
+            return Err(IdentityError::OtherAuthority { path: layout.ca_certificate() });
         }
         self.shown.replace_by(&now.shown);
         Ok(true)

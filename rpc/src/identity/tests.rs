@@ -33,7 +33,7 @@ fn what_is_kept_comes_back_with_the_right_modes() {
     second.issue(&name("n2"), &[LOCALHOST], now()).unwrap();
     let other = Authority::create(&name("c1"), now()).unwrap().key();
     let refused = Authority::with_key(&layout, &other).unwrap_err();
-    assert!(matches!(refused, IdentityError::OtherAuthority { .. }), "{refused:?}");
+    assert!(matches!(refused, IdentityError::AuthorityKey { .. }), "{refused:?}");
     forget(&layout).unwrap();
     assert!(!is_enrolled(&layout));
     forget(&layout).unwrap();
