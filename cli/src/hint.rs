@@ -216,8 +216,10 @@ impl Session {
     /// The copy is all that there could be, and cannot be read.
     pub(crate) fn known(&self) -> io::Result<Option<Known>> {
         let ours = self.membership().ok().flatten();
-        let is_ours = |known: &Known| ours.is_none_or(|ours| known.is_of(&ours.cluster_name));
-        let files = known::by_files(self.layout()).filter(is_ours);
+        let is_ours =
+            |known: &Known| ours.as_ref().is_none_or(|ours| known.is_of(&ours.cluster_name));
+        let me = ours.as_ref().map(|ours| &ours.node);
+        let files = known::by_files(self.layout(), me).filter(is_ours);
         match self.role() {
             Ok(role) => Ok(Known::newest(role, files)),
             Err(error) if files.is_none() => Err(error),

@@ -2,14 +2,12 @@
 //! the files that its agent keeps.
 
 use std::fmt;
-use std::io;
 use std::net::IpAddr;
-use std::path::Path;
 
 use model::NodeName;
 use model::cluster::Role;
 use model::layout::Layout;
-use model::ssconf::{self, Peer};
+use model::ssconf::Told;
 
 /// One reign, as it was known here last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +20,7 @@ pub(crate) struct Known {
     pub(crate) epoch: (u64, u64),
     /// Name of the cluster, if that is known.
     pub(crate) cluster: Option<String>,
-    /// The candidates besides the master, as far as the files name some.
+    /// The candidates besides the master and this node, as far as the files name some.
     pub(crate) others: Option<String>,
 }
 
@@ -60,36 +58,22 @@ impl Known {
     }
 }
 
-/// What the files of the agent say; nothing where there are none, or they cannot be read.
-pub(crate) fn by_files(layout: &Layout) -> Option<Known> {
+/// What the files of the agent of `me` say; nothing where there are none, or they cannot be read.
+pub(crate) fn by_files(layout: &Layout, me: Option<&NodeName>) -> Option<Known> {
     // Followed once: the link may be replaced meanwhile, and files of two versions do not go
     // together.
     let directory = std::fs::canonicalize(layout.ssconf()).ok()?;
-    let read = |name: &str| first_line(&directory, name).ok().filter(|line| !line.is_empty());
-    let epoch = read(ssconf::EPOCH)?;
-    let (term, node) = epoch.split_once('.')?;
-    let master = read(ssconf::MASTER_NODE)?.parse().ok()?;
-    let peers = std::fs::read_to_string(directory.join(ssconf::PEERS)).unwrap_or_default();
-    let peers: Vec<Peer> = peers.lines().filter_map(|line| line.parse().ok()).collect();
-    Some(Known {
-        others: ssconf::listed(peers.iter().filter(|peer| peer.name != master)),
-        master,
-        address: read(ssconf::MASTER_IP).and_then(|address| address.parse().ok()),
-        epoch: (term.parse().ok()?, node.parse().ok()?),
-        cluster: read(ssconf::CLUSTER_NAME),
-    })
-}
-
-fn first_line(directory: &Path, name: &str) -> io::Result<String> {
-    let text = std::fs::read_to_string(directory.join(name))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+    let told = Told::of(|name| std::fs::read_to_string(directory.join(name)).ok())?;
+    let others = told.others(me);
+    let Told { cluster, master, address, epoch, candidates: _ } = told;
+    Some(Known { master, address, epoch: epoch?, cluster, others })
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use model::Timestamp;
+    use model::{Timestamp, ssconf};
 
     use super::*;
 
@@ -120,21 +104,23 @@ mod tests {
     #[test]
     fn the_files_name_the_master() {
         let (_root, layout) = files("n2.example", "3.2");
-        let known = by_files(&layout).unwrap();
+        let known = by_files(&layout, None).unwrap();
         assert_eq!(known.to_string(), "n2.example (10.0.0.9), as of epoch 3.2");
         assert_eq!(known.others.as_deref(), Some("n3.example (10.0.0.3)"));
+        let me = "n3.example".parse().unwrap();
+        assert_eq!(by_files(&layout, Some(&me)).unwrap().others, None);
         assert!(known.is_of(&"c1.example".parse().unwrap()));
         assert!(!known.is_of(&"c2.example".parse().unwrap()));
         for broken in ["", "3", "x.2"] {
-            assert_eq!(by_files(&files("n2.example", broken).1), None, "{broken}");
+            assert_eq!(by_files(&files("n2.example", broken).1, None), None, "{broken}");
         }
-        assert_eq!(by_files(&Layout::new("/nowhere")), None);
+        assert_eq!(by_files(&Layout::new("/nowhere"), None), None);
     }
 
     #[test]
     fn the_higher_epoch_counts() {
         let (_root, layout) = files("n2.example", "3.2");
-        let files = || by_files(&layout);
+        let files = || by_files(&layout, None);
         let master = |role, files| Known::newest(role, files).map(|known| known.master.to_string());
         let is = |name: &str| Some(name.to_owned());
         assert_eq!(master(Some(role("n1.example", 2)), files()), is("n2.example"));

@@ -133,7 +133,7 @@ pub fn import(
     if let Some(unfit) = unfit {
         return Err(unfit.into());
     }
-    let me = gathered.in_full(&wanted.node);
+    let me = gathered.in_full(&wanted.node)?;
     let membership = membership(layout, &manifest, &me)?;
     let known = membership.as_ref().map(|membership| membership.epoch);
     let mut plan = gathered.plan(&manifest, &me, known, now)?;

@@ -36,7 +36,7 @@ pub mod document;
 
 pub use error::Exception;
 pub use job::{Job, JobId, JobStatus, OpStatus};
-pub use name::{MacAddress, NodeName, Serial};
+pub use name::{MacAddress, NodeName, NotMeant, Serial};
 pub use opcode::{OpCode, OpInput};
 pub use secret::Secret;
 pub use time::Timestamp;

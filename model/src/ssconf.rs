@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -131,6 +131,54 @@ pub fn listed<'a>(peers: impl IntoIterator<Item = &'a Peer>) -> Option<String> {
     let more = all.count();
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!named.is_empty()).then(|| format!("{}{rest}", named.join(", ")))
+}
+
+/// What the files tell of where to go, on a machine whose master is not asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// Name of the cluster.
+    pub cluster: Option<String>,
+    /// The master node.
+    pub master: NodeName,
+    /// Where the master is reached.
+    pub address: Option<IpAddr>,
+    /// Term and node of the master's epoch: the higher one is the newer one.
+    pub epoch: Option<(u64, u64)>,
+    /// The candidates, the master among them.
+    pub candidates: Vec<Peer>,
+}
+
+impl Told {
+    /// What they tell of which `read` gives the contents, by name; none where they name no master.
+    pub fn of(read: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let line = |name: &str| {
+            let text = read(name)?;
+            let line = text.lines().next().map(str::trim);
+            line.filter(|line| !line.is_empty()).map(str::to_owned)
+        };
+        let epoch = line(EPOCH).and_then(|text| {
+            let (term, node) = text.split_once('.')?;
+            Some((term.parse().ok()?, node.parse().ok()?))
+        });
+        Some(Self {
+            cluster: line(CLUSTER_NAME),
+            master: line(MASTER_NODE)?.parse().ok()?,
+            address: line(MASTER_IP).and_then(|address| address.parse().ok()),
+            epoch,
+            candidates: read(PEERS)
+                .iter()
+                .flat_map(|text| text.lines())
+                .filter_map(|line| line.parse().ok())
+                .collect(),
+        })
+    }
+
+    /// The candidates besides the master and the node `me`, for a message; none where there are none.
+    #[must_use]
+    pub fn others(&self, me: Option<&NodeName>) -> Option<String> {
+        let is_other = |peer: &&Peer| peer.name != self.master && Some(&peer.name) != me;
+        listed(self.candidates.iter().filter(is_other))
+    }
 }
 
 /// A line that names no candidate.

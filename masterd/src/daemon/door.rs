@@ -9,11 +9,11 @@ use luxi::method::{Class, GantryClusterStatus, GantryMasterFailover};
 use luxi::response::{CUT_OFF, Outcome};
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::cluster_status::ClusterStatus;
-use model::error::ExceptionKind;
+use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
 use model::layout::Layout;
 use model::role_check::{RoleRequest, RoleTaken};
-use model::{Exception, NodeName};
+use model::{Exception, NodeName, NotMeant};
 use parking_lot::RwLock;
 use rpc::peer::control::TakeOver;
 use rpc::peer::{Passed, PeerError};
@@ -177,7 +177,7 @@ impl Door {
                 told.map_err(|ended| Exception::exec(ended.to_string()))?,
             ));
         }
-        let to = to.map(|to| self.in_full(to));
+        let to = to.map(|to| self.in_full(to)).transpose()?;
         let taken = match to.filter(|to| *to != self.me) {
             None => {
                 let taken = self.house.fail_over(request).await;
@@ -189,10 +189,19 @@ impl Door {
     }
 
     /// The name of the member that is meant by the first part of its name.
-    fn in_full(&self, short: NodeName) -> NodeName {
+    fn in_full(&self, short: NodeName) -> Result<NodeName, Exception> {
         let mut all = self.house.book.names();
         all.push(self.me.clone());
-        short.meant(&all).cloned().unwrap_or(short)
+        match short.meant(&all) {
+            Ok(name) => Ok(name.clone()),
+            // Who has a store, and who has none, is told where it is asked.
+            Err(NotMeant::Unknown) => Ok(short),
+            Err(NotMeant::Several) => {
+                let text =
+                    format!("{NOT_MOVED}: several nodes begin with {short}: give the whole name");
+                Err(Exception::prereq(text, ErrorCode::WrongInput))
+            }
+        }
     }
 
     async fn ask_to_take_over(

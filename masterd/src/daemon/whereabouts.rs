@@ -8,8 +8,8 @@ use luxi::Answer;
 use luxi::response::{NotMaster, Outcome};
 use model::error::{ErrorCode, ExceptionKind};
 use model::layout::Layout;
-use model::ssconf::Peer;
-use model::{Exception, NodeName, ssconf};
+use model::ssconf::{self, Told};
+use model::{Exception, NodeName};
 use tokio_util::sync::CancellationToken;
 
 use super::passing::NotPassed;
@@ -135,7 +135,7 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
     let (master, address) =
         known.as_ref().map(|known| (known.master.clone(), known.address)).unzip();
     let address = address.flatten();
-    let others = known.as_ref().and_then(Known::others);
+    let others = known.as_ref().and_then(|known| known.others(Some(me)));
     let others = others.map(|others| format!("; other candidates: {others}")).unwrap_or_default();
     let place = match (&master, address) {
         (Some(master), Some(address)) => format!("{master} ({address})"),
@@ -158,7 +158,10 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
 /// Reads files.
 pub(super) fn no_taker(me: &NodeName, layout: &Layout) -> String {
     let known = by_agent(layout);
-    let candidates = known.as_ref().and_then(|known| ssconf::listed(&known.peers));
+    let others = |known: &Told| {
+        ssconf::listed(known.candidates.iter().filter(|candidate| candidate.name != *me))
+    };
+    let candidates = known.as_ref().and_then(others);
     let place = candidates.map_or_else(
         || "a candidate; which nodes those are is not known here".to_owned(),
         |candidates| format!("a candidate: {candidates}"),
@@ -167,29 +170,10 @@ pub(super) fn no_taker(me: &NodeName, layout: &Layout) -> String {
 }
 
 /// What the files of this machine's agent tell.
-struct Known {
-    master: NodeName,
-    address: Option<IpAddr>,
-    /// The candidates, the master among them.
-    peers: Vec<Peer>,
-}
-
-impl Known {
-    /// The candidates besides the master, if there are any.
-    fn others(&self) -> Option<String> {
-        ssconf::listed(self.peers.iter().filter(|peer| peer.name != self.master))
-    }
-}
-
-fn by_agent(layout: &Layout) -> Option<Known> {
+fn by_agent(layout: &Layout) -> Option<Told> {
     // Followed once: the link may be replaced meanwhile.
     let directory = fs::canonicalize(layout.ssconf()).ok()?;
-    let read = |name: &str| fs::read_to_string(directory.join(name)).ok();
-    let master = read(ssconf::MASTER_NODE)?.trim().parse().ok()?;
-    let address = read(ssconf::MASTER_IP).and_then(|text| text.trim().parse().ok());
-    let peers = read(ssconf::PEERS).unwrap_or_default();
-    let peers = peers.lines().filter_map(|line| line.parse().ok()).collect();
-    Some(Known { master, address, peers })
+    Told::of(|name| fs::read_to_string(directory.join(name)).ok())
 }
 
 #[cfg(test)]
@@ -238,6 +222,9 @@ mod tests {
         let told = no_taker(&me, &layout);
         let place = "run this on a candidate: n1.example (10.0.0.1), n2.example (10.0.0.2)";
         assert!(told.ends_with(place), "{told}");
+        // Who is invited is among the candidates, and is not sent to itself.
+        let told = no_taker(&"n2.example".parse().unwrap(), &layout);
+        assert!(told.ends_with("run this on a candidate: n1.example (10.0.0.1)"), "{told}");
     }
 
     #[test]

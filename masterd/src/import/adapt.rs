@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use model::cluster::{Cluster, Role};
 use model::node::{Node, NodeRole};
-use model::{NodeName, Secret, Timestamp, document};
+use model::{NodeName, NotMeant, Secret, Timestamp, document};
 use queue_format::{Epoch, Key};
 
 use crate::export::manifest::Manifest;
@@ -52,6 +52,9 @@ pub enum Unfit {
         /// The first of those who it could be.
         nodes: String,
     },
+    /// It is not told which of its nodes this machine is.
+    #[error("several nodes of the cluster begin with {0}: give `--node-name` in full")]
+    Ambiguous(NodeName),
     /// The node that it is cannot be master.
     #[error(
         "the node {0} must not be master (`--master-capable no`); choose another one by `--node-name`"
@@ -117,10 +120,16 @@ impl Gathered {
         Ok(())
     }
 
-    /// The node that is meant by its name, or by the first part of that.
-    #[must_use]
-    pub fn in_full(&self, name: &NodeName) -> NodeName {
-        name.meant(self.nodes.keys()).unwrap_or(name).clone()
+    /// The node that is meant by the first part of its name; the name as it is where there is none.
+    ///
+    /// # Errors
+    /// Several are.
+    pub fn in_full(&self, name: &NodeName) -> Result<NodeName, Unfit> {
+        match name.meant(self.nodes.keys()) {
+            Ok(meant) => Ok(meant.clone()),
+            Err(NotMeant::Unknown) => Ok(name.clone()),
+            Err(NotMeant::Several) => Err(Unfit::Ambiguous(name.clone())),
+        }
     }
 
     /// What becomes of it where this machine is the node `me`, which obeyed `known` so far.

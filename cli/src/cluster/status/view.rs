@@ -275,12 +275,12 @@ impl View {
 }
 
 /// The words of a text. What stands between two backquotes is to be copied, and is one word where it
-/// has no more than `most` characters.
+/// has no more than `most` characters, with what clings to it.
 fn words(text: &str, most: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for (at, part) in text.split_inclusive('`').enumerate() {
         // Every second part is quoted, and ends with the quote.
-        let quoted = at % 2 == 1 && part.ends_with('`') && part.chars().count() < most;
+        let quoted = at % 2 == 1 && part.ends_with('`');
         let begins = part.starts_with(char::is_whitespace) || words.is_empty();
         let mut parts = if quoted { vec![part] } else { part.split_whitespace().collect() };
         if let Some(last) = words.last_mut().filter(|_| !begins && !parts.is_empty()) {
@@ -288,7 +288,12 @@ fn words(text: &str, most: usize) -> Vec<String> {
         }
         words.extend(parts.into_iter().map(str::to_owned));
     }
-    words
+    let fits = |word: &str| word.chars().count() <= most;
+    let parts = words.iter().flat_map(|word| match fits(word) {
+        true => vec![word.as_str()],
+        false => word.split_whitespace().collect(),
+    });
+    parts.map(str::to_owned).collect()
 }
 
 /// Who tells, where it is not the master.
