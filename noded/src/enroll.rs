@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 use model::Timestamp;
 use model::enrol::Token;
 use model::layout::{DAEMON_GROUP, Layout, MASTER_USER};
+use rpc::calls::Membership;
 use rpc::enrol::{Desk, Outcome};
 use rpc::identity::{IdentityError, is_enrolled, load_membership};
 use stdx::Clock;
@@ -79,16 +80,24 @@ pub async fn enroll(
     clock: &Clock,
     show: &mut (dyn Write + Send),
 ) -> Result<(), EnrollError> {
-    if !options.again {
-        refuse_enrolled(layout)?;
-    }
+    let was = match options.again {
+        true => enrolled_as(layout),
+        false => {
+            refuse_enrolled(layout)?;
+            None
+        }
+    };
     let hostname = match &options.name {
         Some(name) => name.clone(),
         None => facts::hostname()?,
     };
     let now = Timestamp::from_micros(clock.now_micros());
     let software = env!("CARGO_PKG_VERSION").to_owned();
-    let desk = Arc::new(Desk::new(layout.clone(), hostname, software, now)?);
+    let desk = Desk::new(layout.clone(), hostname, software, now)?;
+    let desk = Arc::new(match was {
+        Some(was) => desk.of_member(was),
+        None => desk,
+    });
     let address = SocketAddr::new(rpc.ip(), options.port.unwrap_or(rpc.port()));
     let listen = |error| EnrollError::Listen { address, error };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
@@ -119,6 +128,18 @@ fn give_to_users(layout: &Layout) -> Result<(), EnrollError> {
         stdx::owner::give(&layout.pki(), MASTER_USER, DAEMON_GROUP, None)?;
     }
     Ok(())
+}
+
+/// What this machine is; nothing where it was never enrolled, or that cannot be read.
+fn enrolled_as(layout: &Layout) -> Option<Membership> {
+    if !is_enrolled(layout) {
+        return None;
+    }
+    let read = load_membership(layout).inspect_err(|error| {
+        let why = stdx::daemon::chain(error);
+        tracing::warn!(why, "it cannot be told as which node this machine is to be taken back");
+    });
+    read.ok()
 }
 
 fn refuse_enrolled(layout: &Layout) -> Result<(), EnrollError> {

@@ -59,8 +59,8 @@ pub struct EnrollOptions {
     /// End after the enrolment instead of serving, where systemd starts the agent.
     #[arg(long)]
     pub exit: bool,
-    /// Take this machine in once more though it is a node already, for `gnt node add --readd`; what it
-    /// has of its certificates stays until the master comes.
+    /// Take this machine in once more though it is a node already, for `gnt node add --readd`: as the
+    /// same node of the same cluster. What it has of its certificates stays until the master comes.
     #[arg(long)]
     pub again: bool,
 }

@@ -14,7 +14,9 @@ use model::enrol::{EnrolSecret, Fingerprint};
 use model::layout::Layout;
 use stdx::daemon::chain;
 
-use crate::calls::{EnrolBegin, EnrolFinish, EnrolOffer, EnrolRequest, Traits, WireSecret};
+use crate::calls::{
+    EnrolBegin, EnrolFinish, EnrolOffer, EnrolRequest, Membership, Traits, WireSecret,
+};
 use crate::identity::{IdentityError, NodeIdentity, NodeKey, fingerprint};
 use crate::server::{Limits, Server};
 use crate::service::{Answer, Received, Service, answer, open};
@@ -45,6 +47,8 @@ pub struct Desk {
     request: String,
     hostname: String,
     software: String,
+    /// What this machine is, where it is to be taken back.
+    was: Option<Membership>,
     secret: EnrolSecret,
     state: Mutex<State>,
     /// One at a time: two masters must not mix their files.
@@ -78,10 +82,18 @@ impl Desk {
             key,
             hostname,
             software,
+            was: None,
             state: Mutex::default(),
             finishing: tokio::sync::Mutex::new(()),
             outcome: watch::channel(None).0,
         })
+    }
+
+    /// For a machine that is a node already: it is taken back as that node of that cluster, and as
+    /// nothing else. What it holds is the cluster's.
+    #[must_use]
+    pub fn of_member(self, was: Membership) -> Self {
+        Self { was: Some(was), ..self }
     }
 
     /// For the token: the certificate that is served.
@@ -162,6 +174,7 @@ impl Desk {
         if call.membership.allow.callers.is_empty() {
             return Err(Failure::failed("nobody is on the allow-list that came with the identity"));
         }
+        self.check_identity(&call.membership)?;
         self.keep(&call).await.map_err(|error| Failure::failed(chain(&error)))?;
         self.state.lock().finished = Some(call);
         self.outcome.send_if_modified(|outcome| {
@@ -170,6 +183,26 @@ impl Desk {
             first
         });
         Ok(())
+    }
+
+    fn check_identity(&self, meant: &Membership) -> Result<(), Failure> {
+        let Some(was) = &self.was else { return Ok(()) };
+        if (was.cluster_uuid, &was.node) == (meant.cluster_uuid, &meant.node) {
+            return Ok(());
+        }
+        Err(Failure::failed(format!(
+            "this machine is node {} of cluster {} ({}), and waits to be taken back there, not to be \
+             node {} of cluster {} ({}): `gnt node remove {}` there first, or, if that cluster is gone, \
+             delete `{}` on this machine, and run `noded enroll`",
+            was.node,
+            was.cluster_name,
+            was.cluster_uuid,
+            meant.node,
+            meant.cluster_name,
+            meant.cluster_uuid,
+            was.node,
+            self.layout.membership().display()
+        )))
     }
 
     async fn keep(&self, call: &EnrolFinish) -> Result<(), IdentityError> {

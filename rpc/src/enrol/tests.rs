@@ -6,7 +6,8 @@ use model::layout::Layout;
 use stdx::Tasks;
 
 use super::*;
-use crate::calls::Version;
+
+use crate::calls::{Membership, Version};
 use crate::client::{Client, RpcError};
 use crate::identity::{Authority, NodeIdentity, is_enrolled};
 use crate::server::Server;
@@ -24,12 +25,20 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
+        Self::of(None).await
+    }
+
+    /// A machine that is a node already, if it `was` one.
+    async fn of(was: Option<Membership>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::create(&name("c1"), now()).unwrap();
         let master = Arc::new(authority.issue(&name("n1"), &[LOCALHOST], now()).unwrap());
         let layout = Layout::new(dir.path());
         let desk = Desk::new(layout, "n2".to_owned(), "0.1".to_owned(), now()).unwrap();
-        let desk = Arc::new(desk);
+        let desk = Arc::new(match was {
+            Some(was) => desk.of_member(was),
+            None => desk,
+        });
         let listener = TcpListener::bind((LOCALHOST, 0)).await.unwrap();
         let server = desk.serve(listener).unwrap();
         Self { dir, authority, master, desk, server, tasks: Tasks::new() }
@@ -129,6 +138,27 @@ async fn an_identity_for_another_key_is_not_kept() {
     assert!(!is_enrolled(&scene.layout()));
     // It is not used up by that.
     scene.finish(&enrolment, &scene.sign(&enrolment)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_is_taken_back_as_what_it_was_and_as_nothing_else() {
+    let other = Authority::create(&name("c2"), now()).unwrap();
+    let other = other.issue(&name("n1"), &[LOCALHOST], now()).unwrap();
+    let was = membership("n2", allow(&[&other]));
+    let elsewhere = Membership { cluster_uuid: uuid::Uuid::new_v4(), ..was.clone() };
+    let renamed = Membership { node: name("n3"), ..was.clone() };
+    for (was, taken) in [(was, true), (elsewhere, false), (renamed, false)] {
+        let told = format!("{was:?}");
+        let scene = Scene::of(Some(was)).await;
+        let enrolment = scene.begin(scene.invitation()).await.unwrap();
+        match scene.finish(&enrolment, &scene.sign(&enrolment)).await {
+            Ok(_) => assert!(taken, "{told}"),
+            Err(error) => {
+                assert!(!taken && error.to_string().contains("waits to be taken back"), "{error}");
+                assert!(!is_enrolled(&scene.layout()));
+            }
+        }
+    }
 }
 
 #[tokio::test]
