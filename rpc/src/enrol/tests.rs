@@ -6,7 +6,6 @@ use model::layout::Layout;
 use stdx::Tasks;
 
 use super::*;
-
 use crate::calls::{Membership, Version};
 use crate::client::{Client, RpcError};
 use crate::identity::{Authority, NodeIdentity, is_enrolled};
