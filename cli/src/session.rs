@@ -81,7 +81,7 @@ impl Session {
         let mut told = false;
         loop {
             match self.reach() {
-                Err(error) if self.awaits(&error) && self.is_away() => {
+                Err(error) if self.awaits(&error) && self.keeps_waiting() => {
                     if !told {
                         self.tell_waiting(&error)?;
                         told = true;
@@ -126,8 +126,11 @@ impl Session {
                 }
                 Err(error) => error,
             };
+            if !error.is_away() {
+                self.is_there();
+            }
             let again = error.is_away() && error.certainly_not_done();
-            if !again || !self.is_away() {
+            if !again || !self.keeps_waiting() {
                 return Err(error.into());
             }
             if !told {
@@ -154,7 +157,7 @@ impl Session {
     }
 
     /// Notes that no master is there; true as long as it is awaited.
-    fn is_away(&self) -> bool {
+    fn keeps_waiting(&self) -> bool {
         if self.away_since.get().is_none() {
             self.away_since.set(Some(Instant::now()));
         }

@@ -108,6 +108,9 @@ pub(crate) fn submit<M: Submits>(
             }
             Err(error) => error,
         };
+        if !error.is_away() {
+            session.is_there();
+        }
         unsure |= error.is_away() && !error.certainly_not_done();
         let loss = if call.opcodes().all(is_stamped) || error.certainly_not_done() {
             sending.failed(&error, begin.elapsed())

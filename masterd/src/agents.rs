@@ -15,7 +15,7 @@ use rpc::calls::{
     AddressChanged, AddressHere, AllowList, Exchange, Exchanged, Facts, Leave, MasterAddressDown,
     MasterAddressHere, MasterAddressUp, Membership, NodeFacts, NodeHeld, NodeVersion, Powercycle,
     RackHeld, RackPush, RackWithdraw, RenewBegin, RenewFinish, RenewOffer, SetAllowList,
-    SsconfHeld, SsconfPush, TestDelay, Verify, Version,
+    SsconfHeld, SsconfPush, TestDelay, Verify, Version, WasNode,
 };
 use rpc::client::Refusal;
 use rpc::enrol::{EnrolError, Enrolment, Invitation};
@@ -350,7 +350,17 @@ impl Agents {
         let enrolment = invitation.begin(&self.0.me, &self.0.tasks).await?;
         let now = Timestamp::from_micros(self.0.clock.now_micros());
         let addresses: [IpAddr; 1] = [address.ip()];
-        let request = &enrolment.offer().request;
+        let offer = enrolment.offer();
+        let Inner { cluster_uuid, cluster_name, .. } = &*self.0;
+        let meant = WasNode {
+            cluster_uuid: *cluster_uuid,
+            cluster_name: cluster_name.clone(),
+            node: node.clone(),
+        };
+        // Before anything is written: a node that lives is not thrown out for another machine.
+        let may_be = offer.was.as_ref().map_or(Ok(()), |was| was.may_be(&meant));
+        may_be.map_err(EnrolError::OtherNode)?;
+        let request = &offer.request;
         let certificate = self.0.authority.sign(request, node, &addresses, now)?;
         Ok(Signed { agents: self.clone(), fingerprint: pin(&certificate)?, enrolment, certificate })
     }

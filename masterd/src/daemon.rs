@@ -11,7 +11,7 @@ mod elected;
 mod follow;
 mod life;
 pub mod load;
-mod lock;
+pub(crate) mod lock;
 mod overriding;
 mod passed;
 mod passing;

@@ -21,6 +21,7 @@ use rpc::calls::{AllowList, Caller, Membership};
 use rpc::identity::{Authority, IdentityError, NodeIdentity, load_membership, store_membership};
 
 use crate::bootstrap::{self, InitError};
+use crate::daemon::lock;
 use crate::export::manifest::{Manifest, Secrets};
 use crate::export::read::{ReadError, Reader};
 use adapt::{Gathered, Plan, Unfit};
@@ -108,6 +109,9 @@ pub fn import(
 ) -> Result<Imported, ImportError> {
     let read = |error| ImportError::Read { path: wanted.file.clone(), error };
     let data = layout.data();
+    // One that waits to be invited would meet a store that is not whole yet.
+    let _alone =
+        lock::take_if_there(layout).map_err(|error| ImportError::Running(Box::new(error)))?;
     refuse_store(&data)?;
     let mut reader = open(&wanted.file)?;
     let passphrase = match &reader.manifest().secrets {

@@ -15,6 +15,7 @@ use parking_lot::RwLock;
 use queue_format::{Epoch, Position};
 use rpc::identity::NodeIdentity;
 use rpc::peer::{ControlLink, PassLink, PeerClient, PeerError, PeerTarget, StoreId};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 pub use said::{Instead, Stray};
@@ -54,6 +55,7 @@ impl Place {
 pub struct PeerBook {
     identity: Arc<NodeIdentity>,
     cluster_uuid: Uuid,
+    began: Instant,
     pages: Arc<RwLock<Pages>>,
 }
 
@@ -73,7 +75,7 @@ impl PeerBook {
     /// An empty one, of the node `identity`.
     #[must_use]
     pub fn new(identity: Arc<NodeIdentity>, cluster_uuid: Uuid) -> Self {
-        Self { identity, cluster_uuid, pages: Arc::default() }
+        Self { identity, cluster_uuid, began: Instant::now(), pages: Arc::default() }
     }
 
     /// The node that asks.
@@ -116,7 +118,7 @@ impl PeerBook {
     /// Members that cannot follow with what they have, by their last words.
     #[must_use]
     pub fn strays(&self) -> BTreeMap<u64, Stray> {
-        self.pages.read().said.strays().clone()
+        self.pages.read().said.strays(self.began.elapsed())
     }
 
     /// Notes whether the disk of a member takes nothing.
@@ -135,14 +137,16 @@ impl PeerBook {
 
     fn note(&self, member: u64, answer: &Result<Bytes, PeerError>) {
         let word = Word::of(answer);
-        // Nearly always there is nothing to change.
-        if !self.pages.read().said.is_news(member, &word) {
+        if self.pages.read().said.is_idle(member, &word) {
             return;
         }
-        if let Word::Stray(stray) = &word {
-            tracing::error!(member, why = stray.why, "does not follow");
+        let why = match &word {
+            Word::Stray(stray) => stray.why.clone(),
+            Word::Nothing | Word::Follows => String::new(),
+        };
+        if self.pages.write().said.store(member, word, self.began.elapsed()) {
+            tracing::error!(member, why, "does not follow");
         }
-        self.pages.write().said.store(member, word);
     }
 
     /// Whether no member is known: that of a node that was just invited, or follows nobody yet.

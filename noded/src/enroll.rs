@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use model::Timestamp;
 use model::enrol::Token;
 use model::layout::{DAEMON_GROUP, Layout, MASTER_USER};
-use rpc::calls::Membership;
+use rpc::calls::{Membership, WasNode};
 use rpc::enrol::{Desk, Outcome};
 use rpc::identity::{IdentityError, is_enrolled, load_membership};
 use stdx::Clock;
@@ -95,7 +95,7 @@ pub async fn enroll(
     let software = env!("CARGO_PKG_VERSION").to_owned();
     let desk = Desk::new(layout.clone(), hostname, software, now)?;
     let desk = Arc::new(match was {
-        Some(was) => desk.of_member(was),
+        Some(was) => desk.of_member(WasNode::of(&was)),
         None => desk,
     });
     let address = SocketAddr::new(rpc.ip(), options.port.unwrap_or(rpc.port()));

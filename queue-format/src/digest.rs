@@ -24,7 +24,7 @@ impl Group {
     /// The group of this key.
     #[must_use]
     pub fn of(key: &Key) -> Self {
-        Self(name_of(key.as_str()).to_owned())
+        Self(group_name(key.as_str()).to_owned())
     }
 
     /// The group with this name; none if there can be no such group.
@@ -42,17 +42,19 @@ impl Group {
     }
 
     pub(crate) fn holds(&self, key: &Key) -> bool {
-        name_of(key.as_str()) == self.0
+        group_name(key.as_str()) == self.0
     }
 
     /// Whether keys of the group may be below this directory.
     pub(crate) fn enters(&self, directory: &Key) -> bool {
         let directory = directory.as_str();
-        name_of(directory) == self.0 || self.0.starts_with(&format!("{directory}/"))
+        group_name(directory) == self.0 || self.0.starts_with(&format!("{directory}/"))
     }
 }
 
-fn name_of(key: &str) -> &str {
+/// The name of the group of the key with this name.
+#[must_use]
+pub fn group_name(key: &str) -> &str {
     let is_in = |name: &&&str| {
         key.strip_prefix(**name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };

@@ -264,12 +264,14 @@ impl Life {
         let over = CancellationToken::new();
         if self.stage == Stage::Machine {
             reign.talk_with_agents(&self.ending.broken);
-            let room = members::room::run(Arc::clone(&reign.world), over.clone());
+            let room =
+                members::room::run(self.house.book.clone(), Arc::clone(&reign.world), over.clone());
             reign.accompany("room of members", room);
         }
         let keeper = members::Keeper {
             world: Arc::clone(&reign.world),
             house: self.house.clone(),
+            began: tokio::time::Instant::now(),
             alone: alone.map(Arc::new),
         };
         let watch = majority::run(Arc::clone(&reign.world), epoch, over.clone());

@@ -1,8 +1,9 @@
 //! One `masterd` for each root: also where there is no store yet whose lock would tell.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
 
 use model::layout::{self, Layout};
 
@@ -13,7 +14,7 @@ const OWNER_BYTES_MAX: u64 = 32;
 
 /// The lock; it ends with this, or with the process.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     _file: File,
 }
 
@@ -21,7 +22,7 @@ pub(super) struct Lock {
 ///
 /// # Errors
 /// Another process has it, or the directory takes no file.
-pub(super) fn take(layout: &Layout) -> Result<Lock, DaemonError> {
+pub(crate) fn take(layout: &Layout) -> Result<Lock, DaemonError> {
     let path = layout.master_lock();
     let failed = |error| DaemonError::Lock { path: path.clone(), error };
     if let Some(directory) = path.parent() {
@@ -29,19 +30,39 @@ pub(super) fn take(layout: &Layout) -> Result<Lock, DaemonError> {
     }
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false);
-    let mut file = options.mode(layout::PUBLIC_MODE).open(&path).map_err(failed)?;
+    let file = options.mode(layout::PUBLIC_MODE).open(&path).map_err(failed)?;
+    let lock = lock(file, &path)?;
+    let told = format!("{}\n", std::process::id());
+    let file = &lock._file;
+    file.set_len(0).and_then(|()| file.write_all_at(told.as_bytes(), 0)).map_err(failed)?;
+    Ok(lock)
+}
+
+/// Takes the lock below this root where a daemon made one: for a program that is to be the only one
+/// there, and whose user makes no files for daemons.
+///
+/// # Errors
+/// Another process has it, or it does not read.
+pub(crate) fn take_if_there(layout: &Layout) -> Result<Option<Lock>, DaemonError> {
+    let path = layout.master_lock();
+    match File::open(&path) {
+        Ok(file) => lock(file, &path).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(DaemonError::Lock { path, error }),
+    }
+}
+
+fn lock(mut file: File, path: &Path) -> Result<Lock, DaemonError> {
+    let failed = |error| DaemonError::Lock { path: path.to_owned(), error };
     match file.try_lock() {
-        Ok(()) => {}
+        Ok(()) => Ok(Lock { _file: file }),
         Err(TryLockError::WouldBlock) => {
             let mut owner = String::new();
             (&mut file).take(OWNER_BYTES_MAX).read_to_string(&mut owner).map_err(failed)?;
-            return Err(DaemonError::Locked { path, owner: owner.trim().to_owned() });
+            Err(DaemonError::Locked { path: path.to_owned(), owner: owner.trim().to_owned() })
         }
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
     }
-    let told = format!("{}\n", std::process::id());
-    file.set_len(0).and_then(|()| file.write_all_at(told.as_bytes(), 0)).map_err(failed)?;
-    Ok(Lock { _file: file })
 }
 
 #[cfg(test)]
@@ -55,7 +76,13 @@ mod tests {
         let first = take(&layout).unwrap();
         let refused = take(&layout).unwrap_err().to_string();
         assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
+        let refused = take_if_there(&layout).unwrap_err().to_string();
+        assert!(refused.contains("end it first"), "{refused}");
         drop(first);
+        let second = take_if_there(&layout).unwrap();
+        assert!(second.is_some() && take(&layout).is_err());
+        drop(second);
         drop(take(&layout).unwrap());
+        assert!(take_if_there(&Layout::new("/nowhere")).unwrap().is_none());
     }
 }

@@ -9,6 +9,7 @@ use rpc::identity::IdentityError;
 
 use super::adapt::Unfit;
 use crate::bootstrap::InitError;
+use crate::daemon::DaemonError;
 use crate::daemon::load::FoundError;
 use crate::export::read::ReadError;
 
@@ -36,6 +37,9 @@ pub enum ImportError {
     /// Its documents cannot be used.
     #[error("nothing is imported")]
     Unfit(#[from] Unfit),
+    /// A daemon works below this root.
+    #[error("nothing is imported beside a daemon")]
+    Running(#[source] Box<DaemonError>),
     /// The passphrase does not come.
     #[error("cannot read the passphrase")]
     Passphrase(#[source] std::io::Error),

@@ -62,6 +62,7 @@ pub(crate) fn pool(config: &Config, reached: &BTreeSet<NodeName>) -> Pool {
         witness: node.witness,
         rack: node.rack,
         reachable: config.is_master(node) || reached.contains(&node.name),
+        late: false,
         seat: None,
     };
     let master = config.nodes.get(&config.role.master).map_or(config.role.node, |node| node.id);

@@ -19,15 +19,15 @@ const ASK_AGAIN: Duration = Duration::from_secs(15);
 
 /// Asks until the reign is `over`. The last word of a member counts until it has another one: who
 /// does not answer is told of otherwise.
-pub(crate) async fn run(world: Arc<World>, over: CancellationToken) {
+pub(crate) async fn run(book: PeerBook, world: Arc<World>, over: CancellationToken) {
     // What was said to the reign before is of then.
-    for (member, _) in world.peers.others() {
-        world.peers.note_full(member, false);
+    for (member, _) in book.others() {
+        book.note_full(member, false);
     }
     while over.run_until_cancelled(tokio::time::sleep(ASK_AGAIN)).await.is_some() {
         let asked = Tasks::new();
-        for (member, place) in called(&world) {
-            let book = world.peers.clone();
+        for (member, place) in called(&book, &world) {
+            let book = book.clone();
             asked.spawn("room of a member", async move {
                 if let Some(is_full) = is_full(&book, place).await {
                     book.note_full(member, is_full);
@@ -41,12 +41,12 @@ pub(crate) async fn run(world: Arc<World>, over: CancellationToken) {
 }
 
 /// The other members whose nodes are called.
-fn called(world: &World) -> Vec<(u64, Place)> {
+fn called(book: &PeerBook, world: &World) -> Vec<(u64, Place)> {
     let config = world.published.snapshot().config;
     let is_called = |place: &Place| {
         config.nodes.get(&place.target.name).is_some_and(|n| n.role != NodeRole::Offline)
     };
-    let others = world.peers.others().into_iter();
+    let others = book.others().into_iter();
     others.filter(|(_, place)| is_called(place)).collect()
 }
 

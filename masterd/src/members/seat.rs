@@ -1,7 +1,8 @@
 //! Core: how the nodes stand as members, for the policy of `role::pool`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::{Follower, Members, Standing};
 use model::NodeName;
@@ -17,25 +18,78 @@ use crate::role::pool::{Pool, PoolNode, Seat};
 /// pause before a lost connection is made anew.
 const REACHED_WITHIN_MS: u64 = 5_000;
 
+/// How long a learner may be getting its copy until it is waited for no longer: a store of tens of
+/// gigabytes takes less.
+const COPY_MAX: Duration = Duration::from_mins(10);
+
 /// Entries that a learner may lack when it is made a voter: what is decided in a moment.
 const CURRENT_WITHIN: u64 = 1_000;
 
+/// Since when members are awaited, in time of the reign.
+#[derive(Debug, Default)]
+pub(super) struct Awaited {
+    now: Duration,
+    /// Those of whom nothing was heard yet.
+    unheard: BTreeMap<u64, Duration>,
+    /// Learners that lack much.
+    coming: BTreeMap<u64, Duration>,
+}
+
+impl Awaited {
+    /// Takes in how everything stands at the time `now`.
+    pub(super) fn look(&mut self, standing: &Standing, now: Duration) {
+        self.now = now;
+        let followers = || standing.followers.iter();
+        let unheard = followers().filter(|(_, follower)| follower.heard_ms.is_none());
+        note(&mut self.unheard, unheard.map(|(id, _)| *id).collect(), now);
+        let comes = |(id, follower): &(&u64, &Follower)| {
+            !standing.members.voters.contains(id) && !is_current(follower)
+        };
+        note(&mut self.coming, followers().filter(comes).map(|(id, _)| *id).collect(), now);
+    }
+
+    fn is_new(&self, member: u64) -> bool {
+        let within = Duration::from_millis(REACHED_WITHIN_MS);
+        self.unheard.get(&member).is_some_and(|since| self.now.saturating_sub(*since) <= within)
+    }
+
+    fn is_late(&self, member: u64) -> bool {
+        self.coming.get(&member).is_some_and(|since| self.now.saturating_sub(*since) > COPY_MAX)
+    }
+}
+
+/// Notes `now` for those who come, and forgets those who go.
+fn note(since: &mut BTreeMap<u64, Duration>, who: BTreeSet<u64>, now: Duration) {
+    since.retain(|member, _| who.contains(member));
+    for member in who {
+        since.entry(member).or_insert(now);
+    }
+}
+
+fn is_current(follower: &Follower) -> bool {
+    is_heard(follower) && follower.behind <= CURRENT_WITHIN
+}
+
 impl Keeper {
     /// How everything stands; what failed a moment ago is not reachable.
-    pub(super) fn pool(&self, config: &Config, failed: &BTreeSet<u64>) -> Pool {
+    pub(super) fn pool(
+        &self,
+        config: &Config,
+        failed: &BTreeSet<u64>,
+        awaited: &mut Awaited,
+    ) -> Pool {
         let standing = self.world.commits.engine().map(|engine| engine.standing());
+        if let Some(standing) = &standing {
+            awaited.look(standing, self.began.elapsed());
+        }
         let is_reached = |node: &Node| {
             let contact = self.world.contacts.get(&node.name);
             contact.is_some_and(|contact| contact.failure.is_none())
         };
         let of = |node: &Node| {
             let master = config.is_master(node);
-            pool_node(
-                node,
-                master,
-                standing.as_ref(),
-                !failed.contains(&node.id) && is_reached(node),
-            )
+            let reached = !failed.contains(&node.id) && is_reached(node);
+            pool_node(node, master, (standing.as_ref(), awaited), reached)
         };
         let master = config.nodes.get(&config.role.master).map_or(0, |node| node.id);
         let size = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
@@ -43,15 +97,22 @@ impl Keeper {
     }
 }
 
-fn pool_node(node: &Node, is_master: bool, standing: Option<&Standing>, reached: bool) -> PoolNode {
+fn pool_node(
+    node: &Node,
+    is_master: bool,
+    (standing, awaited): (Option<&Standing>, &Awaited),
+    reached: bool,
+) -> PoolNode {
     let id = node.member.as_ref().map(|member| member.id);
     let seat = id.zip(standing).and_then(|(id, standing)| {
         let members = &standing.members;
-        let heard = standing.followers.get(&id).filter(|follower| is_heard(follower));
-        let current = heard.is_some_and(|follower| follower.behind <= CURRENT_WITHIN);
+        let follower = standing.followers.get(&id);
+        // Who just came, or is followed by a reign that just began, has had no time to answer.
+        let answers = follower.is_some_and(is_heard) || awaited.is_new(id);
+        let current = follower.is_some_and(is_current);
         match (members.voters.contains(&id), members.nodes.contains_key(&id)) {
-            (true, _) => Some((Seat::Voter, is_master || heard.is_some())),
-            (false, true) => Some((Seat::Learner { current }, heard.is_some())),
+            (true, _) => Some((Seat::Voter, is_master || answers)),
+            (false, true) => Some((Seat::Learner { current }, answers)),
             (false, false) => None,
         }
     });
@@ -61,7 +122,8 @@ fn pool_node(node: &Node, is_master: bool, standing: Option<&Standing>, reached:
         master_capable: node.master_capable,
         witness: node.witness,
         rack: node.rack,
-        reachable: is_master || seat.map_or(reached, |(_, heard)| heard),
+        reachable: is_master || seat.map_or(reached, |(_, answers)| answers),
+        late: id.is_some_and(|id| awaited.is_late(id)),
         // A master that is alone votes for itself.
         seat: seat.map(|(seat, _)| seat).or_else(|| is_master.then_some(Seat::Voter)),
     }
@@ -130,9 +192,59 @@ pub(super) fn is_to_be_wiped(node: &Node, members: &Members) -> bool {
 #[cfg(test)]
 mod tests {
     use model::node::Member;
+    use queue_format::Epoch;
 
     use super::*;
     use crate::testing;
+
+    /// How a learner stands that is so far `behind` and was heard so long ago.
+    fn learner(behind: u64, heard_ms: Option<u64>) -> Standing {
+        let nodes = [(1, "n1.example".to_owned()), (5, "n2.example".to_owned())].into();
+        let members = Members { voters: [1].into(), nodes, ..Members::default() };
+        let follower = Follower { behind, heard_ms };
+        Standing {
+            leads: Some(Epoch { term: 1, node: 1 }),
+            vote: Epoch { term: 1, node: 1 },
+            elected: true,
+            last: Position::default(),
+            applied: Position::default(),
+            heard_ms: Some(0),
+            members,
+            followers: [(5, follower)].into(),
+            log_kept: 0,
+            log_kept_bytes: 0,
+            stopped: None,
+        }
+    }
+
+    #[test]
+    fn who_comes_is_waited_for_and_not_without_end() {
+        let mut node = testing::node("n2.example", NodeRole::Candidate);
+        node.member = Some(Member { id: 5, incarnation: None, acknowledged: None });
+        let (second, minute) = (Duration::from_secs(1), Duration::from_mins(1));
+        let far = CURRENT_WITHIN + 1;
+        let mut awaited = Awaited::default();
+        for (at, behind, heard_ms, reachable, late, current) in [
+            // The engine has had no time to reach it.
+            (second, far, None, true, false, false),
+            (6 * second, far, None, true, false, false),
+            (7 * second, far, None, false, false, false),
+            (8 * second, far, Some(10), true, false, false),
+            (10 * minute, far, Some(10), true, false, false),
+            (10 * minute + 2 * second, far, Some(10), true, true, false),
+            (11 * minute, CURRENT_WITHIN, Some(10), true, false, true),
+            // It fell behind again.
+            (12 * minute, far, Some(10), true, false, false),
+            (12 * minute, 0, Some(REACHED_WITHIN_MS + 1), false, false, false),
+        ] {
+            let standing = learner(behind, heard_ms);
+            awaited.look(&standing, at);
+            let seen = pool_node(&node, false, (Some(&standing), &awaited), false);
+            let told =
+                (seen.reachable, seen.late, seen.seat == Some(Seat::Learner { current: true }));
+            assert_eq!(told, (reachable, late, current), "{at:?}");
+        }
+    }
 
     #[test]
     fn who_becomes_another_member() {
@@ -153,7 +265,7 @@ mod tests {
             let mut node = testing::node("n2.example", role);
             (node.id, node.witness, node.member) = (2, witness, Some(members(5)));
             let config = testing::config(std::slice::from_ref(&node));
-            let nodes = vec![pool_node(&node, false, None, true)];
+            let nodes = vec![pool_node(&node, false, (None, &Awaited::default()), true)];
             let pool = Pool { nodes, master: 1, size: 3 };
             let waiting = waits.then_some(2).into_iter().collect();
             let found = to_be_replaced(&config, &pool, &BTreeSet::from([lost]), &waiting);

@@ -1,6 +1,7 @@
 //! Core: what members said last of their stores and disks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rpc::peer::{PeerError, RefusalReason};
 
@@ -22,27 +23,35 @@ pub enum Instead {
     NotItsStore,
 }
 
-/// The last word of each member.
+/// How long a word counts that is not said again: who is asked for each heartbeat says it every second,
+/// also where some of the connections fail.
+const COUNTS_FOR: Duration = Duration::from_secs(5);
+
+/// The last word of each member, and when it was said, in time of the process.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    strays: BTreeMap<u64, Stray>,
+    strays: BTreeMap<u64, (Stray, Duration)>,
     full: BTreeSet<u64>,
 }
 
 /// What an answer says of a member's store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
-    /// Nothing: who refuses for another reason may have its store or not.
+    /// Nothing: nobody was heard, or who refuses for another reason may have its store or not.
     Nothing,
-    /// It follows, or nobody was heard there: what it said before counts no more.
-    Well,
+    /// It follows.
+    Follows,
     /// It cannot follow.
     Stray(Stray),
 }
 
 impl Word {
     pub(super) fn of<T>(answer: &Result<T, PeerError>) -> Self {
-        let Err(PeerError::Refused { refusal, .. }) = answer else { return Self::Well };
+        let refusal = match answer {
+            Ok(_) => return Self::Follows,
+            Err(PeerError::Refused { refusal, .. }) => refusal,
+            Err(_) => return Self::Nothing,
+        };
         let has = match refusal.reason {
             RefusalReason::Reverted { .. } => Instead::OlderCopy,
             RefusalReason::NotMeant { .. } => Instead::NotItsStore,
@@ -53,21 +62,28 @@ impl Word {
 }
 
 impl Said {
-    /// Takes in what a member said of its store.
-    pub(super) fn store(&mut self, member: u64, word: Word) {
+    /// Takes in what a member says of its store at the time `now`; true where it says that it cannot
+    /// follow, and did not before.
+    pub(super) fn store(&mut self, member: u64, word: Word, now: Duration) -> bool {
         match word {
-            Word::Nothing => {}
-            Word::Well => drop(self.strays.remove(&member)),
-            Word::Stray(stray) => drop(self.strays.insert(member, stray)),
+            Word::Nothing => false,
+            Word::Follows => {
+                self.strays.remove(&member);
+                false
+            }
+            Word::Stray(stray) => {
+                let before = self.strays.insert(member, (stray.clone(), now));
+                before.is_none_or(|(before, at)| before != stray || !counts(at, now))
+            }
         }
     }
 
-    /// Whether the word changes anything.
-    pub(super) fn is_news(&self, member: u64, word: &Word) -> bool {
+    /// Whether the word changes nothing, as nearly all do.
+    pub(super) fn is_idle(&self, member: u64, word: &Word) -> bool {
         match word {
-            Word::Nothing => false,
-            Word::Well => self.strays.contains_key(&member),
-            Word::Stray(stray) => self.strays.get(&member) != Some(stray),
+            Word::Nothing => true,
+            Word::Follows => !self.strays.contains_key(&member),
+            Word::Stray(_) => false,
         }
     }
 
@@ -85,13 +101,19 @@ impl Said {
         self.full.retain(|member| is_member(*member));
     }
 
-    pub(super) fn strays(&self) -> &BTreeMap<u64, Stray> {
-        &self.strays
+    /// Members that cannot follow, by words that count at the time `now`.
+    pub(super) fn strays(&self, now: Duration) -> BTreeMap<u64, Stray> {
+        let strays = self.strays.iter().filter(|(_, (_, at))| counts(*at, now));
+        strays.map(|(member, (stray, _))| (*member, stray.clone())).collect()
     }
 
     pub(super) fn full(&self) -> &BTreeSet<u64> {
         &self.full
     }
+}
+
+fn counts(at: Duration, now: Duration) -> bool {
+    now.saturating_sub(at) <= COUNTS_FOR
 }
 
 #[cfg(test)]
@@ -102,6 +124,8 @@ mod tests {
     use rpc::peer::{PeerRefusal, StoreId};
 
     use super::*;
+
+    const NOW: Duration = Duration::from_secs(1_000);
 
     fn refused(reason: RefusalReason) -> Word {
         let refusal = PeerRefusal::new(reason, "so it is");
@@ -117,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_member_said_counts_as_long_as_it_answers() {
+    fn the_last_word_counts() {
         let not_meant = || refused(RefusalReason::NotMeant { here: StoreId::NONE });
         let reverted = || refused(RefusalReason::Reverted { last: Position::default() });
         for (words, left) in [
@@ -127,17 +151,31 @@ mod tests {
             (vec![not_meant(), refused(RefusalReason::Busy)], Some(Instead::NotItsStore)),
             (vec![refused(RefusalReason::Stopping)], None),
             (vec![not_meant(), Word::of(&Ok(()))], None),
-            // A machine that is off has its store for all that is known.
-            (vec![not_meant(), silent()], None),
+            // A connection that fails in between says nothing.
+            (vec![not_meant(), silent()], Some(Instead::NotItsStore)),
         ] {
             let mut said = Said::default();
             for word in words.clone() {
-                let (was, news) = (said.strays().clone(), said.is_news(2, &word));
-                said.store(2, word);
-                assert_eq!(news, was != *said.strays(), "{words:?}");
+                let was = said.strays(NOW);
+                let idle = said.is_idle(2, &word);
+                said.store(2, word, NOW);
+                assert!(!idle || was == said.strays(NOW), "{words:?}");
             }
-            assert_eq!(said.strays().get(&2).map(|stray| stray.has), left, "{words:?}");
+            assert_eq!(said.strays(NOW).get(&2).map(|stray| stray.has), left, "{words:?}");
         }
+    }
+
+    /// A machine that is off has its store for all that is known.
+    #[test]
+    fn a_word_counts_for_a_while_and_is_told_once() {
+        let not_meant = || refused(RefusalReason::NotMeant { here: StoreId::NONE });
+        let mut said = Said::default();
+        let at = |seconds: u64| NOW + Duration::from_secs(seconds);
+        assert!(said.store(2, not_meant(), at(0)));
+        assert!(!said.store(2, not_meant(), at(4)));
+        assert!(!said.store(2, silent(), at(5)));
+        assert_eq!((said.strays(at(9)).len(), said.strays(at(10)).len()), (1, 0));
+        assert!(said.store(2, not_meant(), at(10)));
     }
 
     #[test]
@@ -145,11 +183,11 @@ mod tests {
         let mut said = Said::default();
         for member in [2, 3] {
             said.disk(member, true);
-            said.store(member, refused(RefusalReason::NotMeant { here: StoreId::NONE }));
+            said.store(member, refused(RefusalReason::NotMeant { here: StoreId::NONE }), NOW);
         }
         said.keep(|member| member == 3);
         assert_eq!(said.full(), &BTreeSet::from([3]));
-        assert_eq!(said.strays().keys().collect::<Vec<_>>(), [&3]);
+        assert_eq!(said.strays(NOW).into_keys().collect::<Vec<_>>(), [3]);
         said.disk(3, false);
         assert!(said.full().is_empty());
     }

@@ -6,8 +6,9 @@
 //! - The pool has as many candidates as `candidate_pool_size` says, as far as there are nodes for it.
 //! - Three candidates or more all vote. One or two do not: with two voters either one's end stops
 //!   the cluster, so the master votes alone, and the other follows.
-//! - Who is getting its copy is waited for: a voter does not give its vote back because there are too
-//!   few of them for just as long as that takes.
+//! - Who is getting its copy is waited for, for a while: a candidate does not give its vote back because
+//!   there are too few of them for just as long as that takes. Two voters stop where either one does,
+//!   but what they acknowledged is on two disks.
 //! - A witness votes where that makes an odd number: two candidates and a witness bear the loss of
 //!   one, four and a witness the loss of two. Without a witness an even number is as safe as the odd
 //!   one below it, so no candidate is kept from voting for the number's sake.
@@ -45,8 +46,10 @@ pub struct PoolNode {
     pub witness: bool,
     /// Its rack, where that is known.
     pub rack: Option<u32>,
-    /// Whether it answers.
+    /// Whether it answers, or there was no time for that yet.
     pub reachable: bool,
+    /// Whether it has been getting its copy for so long that it is waited for no longer.
+    pub late: bool,
     /// Its seat, if it is a member.
     pub seat: Option<Seat>,
 }
@@ -79,7 +82,7 @@ impl PoolNode {
 
     /// Whether it is getting its copy.
     fn is_coming(&self) -> bool {
-        self.reachable && self.seat == Some(Seat::Learner { current: false })
+        self.reachable && !self.late && self.seat == Some(Seat::Learner { current: false })
     }
 
     /// Whether it votes, or could from one moment to the next.
@@ -140,7 +143,8 @@ fn roles(pool: &Pool) -> Option<Step> {
         // its copy is waited for: a voter that goes before leaves too few.
         let others = || candidates().filter(|node| node.id != pool.master);
         let least = others().min_by_key(|node| (node.reachable, node.holds(), Reverse(node.id)))?;
-        let is_waited_for = least.holds() && others().any(PoolNode::is_coming);
+        let comes = |node: &PoolNode| node.id != least.id && node.is_coming();
+        let is_waited_for = least.holds() && others().any(comes);
         return (!is_waited_for).then_some(Step::Demote(least.id));
     }
     None
@@ -165,7 +169,8 @@ pub fn next_seat(pool: &Pool) -> Option<Step> {
     let lowered = || {
         // Who does not answer goes first, so that those who do are a majority of the rest; then who
         // is no candidate any more: others still help.
-        let stays = |node: &PoolNode| is_voter(node) || waits && node.reachable;
+        let helps = |node: &PoolNode| waits && node.reachable && node.belongs();
+        let stays = |node: &PoolNode| is_voter(node) || helps(node);
         let surplus = nodes().filter(|node| node.votes() && !stays(node));
         let first = surplus.min_by_key(|node| (node.reachable, node.belongs(), Reverse(node.id)));
         first.map(|node| Step::MakeLearner(node.id))

@@ -200,8 +200,8 @@ fn of_quorum(quorum: &QuorumStatus, seen: &ClusterStatus) -> Option<Found> {
                     on by itself";
         return Some(alarm(Kind::MajorityLost, "quorum", since, text, todo));
     }
-    // All heard is as good as it gets, whatever their number.
-    let thin = heard < voters && heard <= needed;
+    // All heard is as good as it gets, but for two, of whom neither may go.
+    let thin = (heard < voters || voters == 2) && heard <= needed;
     let text = format!(
         "{heard} of {voters} voters were heard, and {needed} are needed: one more that goes stops \
          the cluster"

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::NodeName;
-use queue_format::digest::{Difference, differences};
+use queue_format::digest::{Difference, differences, group_name};
 use rpc::peer::control::PeerDigest;
 
 use super::{Code, Finding};
@@ -152,6 +152,33 @@ fn not_compared(node: &NodeName, why: &str) -> Finding {
     Finding::warning(Code::Reach, node.as_str(), text)
 }
 
+/// A member that differs in more keys than were judged.
+struct Longer<'a> {
+    listed: BTreeSet<&'a str>,
+    /// Behind this one nothing is known; nothing is known at all where not all keys were compared.
+    last: Option<(&'a str, &'a str)>,
+}
+
+impl<'a> Longer<'a> {
+    fn of(differing: &'a Differing) -> Self {
+        let last = differing.judged.last().filter(|_| !differing.cut_short);
+        Self {
+            listed: differing.judged.iter().map(|other| other.key.as_str()).collect(),
+            last: last.map(|other| in_order(&other.key)),
+        }
+    }
+
+    /// Whether it may have this key otherwise, too.
+    fn may_have(&self, key: &str) -> bool {
+        !self.listed.contains(key) && self.last.is_none_or(|last| in_order(key) > last)
+    }
+}
+
+/// Where a key stands among all that are compared.
+fn in_order(key: &str) -> (&str, &str) {
+    (group_name(key), key)
+}
+
 /// Which copies of the keys that differ are right.
 struct Sides {
     /// All copies that were compared, the master's among them.
@@ -170,12 +197,9 @@ impl Sides {
         for other in told.iter().flat_map(|differing| &differing.judged) {
             *seen.entry(&other.key).or_default().entry(other).or_default() += 1;
         }
-        // Who has more than was judged may have a key otherwise that it does not list.
         let longer = told.iter().filter(|differing| differing.has_more());
-        let longer: Vec<BTreeSet<&str>> = longer
-            .map(|differing| differing.judged.iter().map(|other| other.key.as_str()).collect())
-            .collect();
-        let unknown = |key: &str| longer.iter().filter(|listed| !listed.contains(key)).count();
+        let longer: Vec<Longer<'_>> = longer.map(|differing| Longer::of(differing)).collect();
+        let unknown = |key: &str| longer.iter().filter(|one| one.may_have(key)).count();
         let copies = told.len() + 1;
         let has_more = !longer.is_empty();
         let (of_master, contested) = (BTreeSet::new(), BTreeSet::new());
@@ -378,9 +402,20 @@ mod tests {
         for (n, other) in early.judged.iter_mut().enumerate() {
             other.key = format!("a{n}");
         }
-        let told = told(&[Ok(early), Ok(differing(1))]);
-        let third = told.lines().find(|line| line.contains("node n3:")).unwrap();
-        assert!(third.contains("of 3 copies no majority agrees"), "{told}");
+        let third = |first: Differing| {
+            let told = told(&[Ok(first), Ok(differing(1))]);
+            told.lines().find(|line| line.contains("node n3:")).unwrap().to_owned()
+        };
+        let unknown = third(early.clone());
+        assert!(unknown.contains("of 3 copies no majority agrees"), "{unknown}");
+        // Keys before the last one that was judged were compared: it has them as the master does.
+        for other in &mut early.judged {
+            other.key.insert(0, 'z');
+        }
+        let known = third(early.clone());
+        assert!(!known.contains("no majority agrees"), "{known}");
+        early.cut_short = true;
+        assert!(third(early).contains("no majority agrees"));
     }
 
     #[test]

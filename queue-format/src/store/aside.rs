@@ -60,14 +60,14 @@ pub fn keep_aside(
     let held = lock(root)?;
     let all = root.join(ASIDE);
     let kept = all.join(name);
-    make_directory(&all)?;
-    make_directory(&kept)?;
-    write(&kept.join(REASON), format!("{reason}\n").as_bytes())?;
-    write_tail(&kept.join(TAIL), tail)?;
-    let disk = disk(root);
-    for directory in [&kept, &all] {
-        disk.sync_directory(directory).map_err(WipeError::of(directory))?;
+    if let Err(error) = prepare(root, (&kept, reason), tail) {
+        // The next attempt has a name of its own.
+        if let Err(stays) = fs::remove_dir_all(&kept) {
+            tracing::warn!(path = %kept.display(), %stays, "what was begun to be kept aside stays");
+        }
+        return Err(error);
     }
+    let disk = disk(root);
     let moving = root.join(format!("{MOVING}{name}"));
     rename(&header, &moving)?;
     disk.sync_directory(root).map_err(WipeError::of(root))?;
@@ -75,6 +75,24 @@ pub fn keep_aside(
     drop(held);
     remove_oldest(&all)?;
     Ok(Some(kept))
+}
+
+/// Makes the directory that is to become a store, with what is beside that.
+fn prepare(
+    root: &Path,
+    (kept, reason): (&Path, &str),
+    tail: &BTreeMap<Key, Bytes>,
+) -> Result<(), WipeError> {
+    let all = root.join(ASIDE);
+    make_directory(&all)?;
+    make_directory(kept)?;
+    write(&kept.join(REASON), format!("{reason}\n").as_bytes())?;
+    write_tail(&kept.join(TAIL), tail)?;
+    let disk = disk(root);
+    for directory in [kept, &all] {
+        disk.sync_directory(directory).map_err(WipeError::of(directory))?;
+    }
+    Ok(())
 }
 
 /// Moves the rest of a store whose move was interrupted.
@@ -120,6 +138,8 @@ fn remove_oldest(all: &Path) -> Result<(), WipeError> {
     let entries = fs::read_dir(all).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut paths: Vec<PathBuf> =
         entries.map_err(WipeError::of(all))?.iter().map(fs::DirEntry::path).collect();
+    // What else somebody put there is not ours.
+    paths.retain(|path| path.join(header::NAME).exists());
     paths.sort();
     let surplus = paths.len().saturating_sub(ASIDE_MAX);
     for path in paths.iter().take(surplus) {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -68,6 +69,9 @@ impl Note {
 #[derive(Deserialize)]
 struct Version {
     format: u32,
+    /// Whatever it is, there is one.
+    #[serde(default)]
+    crc32c: Option<IgnoredAny>,
 }
 
 /// What can be told of a store without opening it.
@@ -113,9 +117,9 @@ pub enum HeaderError {
     },
     /// It is not what this program writes.
     #[error(
-        "`{path}` is damaged. Check the disk and restore a backup of the whole data directory; or, beside a \
-         master, put the store aside, and this node gets a copy from the others (\"A candidate gets a \
-         new store\" in the runbook)"
+        "`{path}` is damaged. Check the disk. Beside a master, put the \
+         store aside, and this node gets a copy from the others (runbook: A candidate gets a new store); \
+         without any other copy, restore a backup of the whole data directory"
     )]
     Parse {
         /// The file.
@@ -126,9 +130,9 @@ pub enum HeaderError {
     },
     /// It is not what was written.
     #[error(
-        "`{path}` is damaged: its checksum is not that of its content. Check the disk and restore a backup of the whole data directory; or, beside a \
-         master, put the store aside, and this node gets a copy from the others (\"A candidate gets a \
-         new store\" in the runbook)"
+        "`{path}` is damaged: its checksum is not that of its content. Check the disk. Beside a master, put the \
+         store aside, and this node gets a copy from the others (runbook: A candidate gets a new store); \
+         without any other copy, restore a backup of the whole data directory"
     )]
     Checksum {
         /// The file.
@@ -209,7 +213,8 @@ impl Header {
             return Err(HeaderError::Older { path, found: version.format });
         }
         let header: Self = serde_json::from_slice(&bytes).map_err(parse)?;
-        match is_sealed(&bytes) {
+        // Versions before this one wrote none.
+        match version.crc32c.is_none() || is_sealed(&bytes) {
             true => Ok(Some(header)),
             false => Err(HeaderError::Checksum { path }),
         }
@@ -237,11 +242,10 @@ fn seal(mut content: Vec<u8>) -> Vec<u8> {
     content
 }
 
-/// Whether the checksum is that of the content before it, or there is none: versions before this one
-/// wrote none.
+/// Whether the checksum is that of the content before it, all as it was written.
 fn is_sealed(bytes: &[u8]) -> bool {
-    let Some(at) = bytes.windows(SUM.len()).rposition(|part| part == SUM) else { return true };
-    seal([&bytes[..at], b"}"].concat()) == bytes
+    let at = bytes.windows(SUM.len()).rposition(|part| part == SUM);
+    at.is_some_and(|at| seal([&bytes[..at], b"}"].concat()) == bytes)
 }
 
 #[cfg(test)]
@@ -295,6 +299,10 @@ mod tests {
         }
         let text = String::from_utf8(bytes).unwrap();
         disk.replace(&root.join(NAME), text.replace(":3,", ":4,").as_bytes()).unwrap();
+        assert!(matches!(Header::read(&disk, &root), Err(HeaderError::Checksum { .. })));
+        // A tool that writes it anew may have changed it.
+        let spaced = text.replace(":3,", ":4,").replace("\"crc32c\":", "\"crc32c\": ");
+        disk.replace(&root.join(NAME), spaced.as_bytes()).unwrap();
         assert!(matches!(Header::read(&disk, &root), Err(HeaderError::Checksum { .. })));
         // Versions before wrote none.
         let (content, _) = text.rsplit_once(",\"crc32c\"").unwrap();

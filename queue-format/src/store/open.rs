@@ -85,9 +85,9 @@ pub enum OpenError {
     },
     /// The journal is not what a crash leaves behind.
     #[error(
-        "the journal in `{directory}` is damaged: acknowledged changes may be lost. Check the disk \
-         and restore a backup of the whole data directory; or, beside a master, put the store aside, \
-         and this node gets a copy from the others (\"A candidate gets a new store\" in the runbook)"
+        "the journal in `{directory}` is damaged: acknowledged changes may be lost. Check the disk. Beside a master, put the \
+         store aside, and this node gets a copy from the others (runbook: A candidate gets a new store); \
+         without any other copy, restore a backup of the whole data directory"
     )]
     Damaged {
         /// The directory of the journal.
@@ -116,9 +116,9 @@ pub enum OpenError {
     /// A snapshot was being installed, and is not whole.
     #[error(
         "the files were being replaced by the snapshot in `{path}`, which is damaged: they are of no \
-         use. Check the disk and restore a backup of the whole data directory; or, beside a master, put \
-         the store aside, and this node gets a copy from the others (\"A candidate gets a new store\" in \
-         the runbook)"
+         use. Check the disk. Beside a master, put the \
+         store aside, and this node gets a copy from the others (runbook: A candidate gets a new store); \
+         without any other copy, restore a backup of the whole data directory"
     )]
     Incoming {
         /// The spooled snapshot.
@@ -130,7 +130,7 @@ pub enum OpenError {
     /// The store is that of another member, whose promises are not this one's.
     #[error(
         "the store in `{path}` belongs to member {found}, not {asked}: put it aside, and this node \
-         gets a copy from the others (\"A candidate gets a new store\" in the runbook)"
+         gets a copy from the others (runbook: A candidate gets a new store)"
     )]
     OtherMember {
         /// The data directory.

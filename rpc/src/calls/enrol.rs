@@ -58,6 +58,52 @@ pub struct EnrolOffer {
     pub protocol: Versions,
     /// Certificate request, PEM; proves that the node holds the key.
     pub request: String,
+    /// What the machine is already, where it waits to be taken back as that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was: Option<WasNode>,
+}
+
+/// A node of a cluster, as a machine says that it is one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WasNode {
+    /// Identity of the cluster.
+    pub cluster_uuid: Uuid,
+    /// Name of the cluster.
+    pub cluster_name: NodeName,
+    /// The node's name.
+    pub node: NodeName,
+}
+
+impl WasNode {
+    /// What `membership` says of it.
+    #[must_use]
+    pub fn of(membership: &Membership) -> Self {
+        let Membership { cluster_uuid, cluster_name, node, .. } = membership;
+        Self { cluster_uuid: *cluster_uuid, cluster_name: cluster_name.clone(), node: node.clone() }
+    }
+
+    /// Whether it may become `meant`: nothing else than what it is.
+    ///
+    /// # Errors
+    /// What it is, and what to do.
+    pub fn may_be(&self, meant: &Self) -> Result<(), String> {
+        if (self.cluster_uuid, &self.node) == (meant.cluster_uuid, &meant.node) {
+            return Ok(());
+        }
+        Err(format!(
+            "this machine waits to be taken back as {self}, not to become {meant}. If that is meant: end \
+             `noded enroll` there, `gnt node remove {}` in its cluster, if that lives still, then remove \
+             what the machine has in /etc/gantry/pki and /var/lib/gantry, and run `noded enroll` without \
+             `--again`",
+            self.node
+        ))
+    }
+}
+
+impl fmt::Display for WasNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {} of cluster {} ({})", self.node, self.cluster_name, self.cluster_uuid)
+    }
 }
 
 /// Parameters of `enrol_finish`: all that a node must know to be one.

@@ -45,6 +45,9 @@ pub enum EnrolError {
          shows now"
     )]
     OtherKey(#[source] RpcError),
+    /// The machine is a node already, and waits to be taken back as that one.
+    #[error("{0}")]
+    OtherNode(String),
     /// What came or went is no certificate.
     #[error(transparent)]
     Identity(#[from] IdentityError),

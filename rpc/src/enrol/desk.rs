@@ -15,7 +15,7 @@ use model::layout::Layout;
 use stdx::daemon::chain;
 
 use crate::calls::{
-    EnrolBegin, EnrolFinish, EnrolOffer, EnrolRequest, Membership, Traits, WireSecret,
+    EnrolBegin, EnrolFinish, EnrolOffer, EnrolRequest, Traits, WasNode, WireSecret,
 };
 use crate::identity::{IdentityError, NodeIdentity, NodeKey, fingerprint};
 use crate::server::{Limits, Server};
@@ -48,7 +48,7 @@ pub struct Desk {
     hostname: String,
     software: String,
     /// What this machine is, where it is to be taken back.
-    was: Option<Membership>,
+    was: Option<WasNode>,
     secret: EnrolSecret,
     state: Mutex<State>,
     /// One at a time: two masters must not mix their files.
@@ -92,7 +92,7 @@ impl Desk {
     /// For a machine that is a node already: it is taken back as that node of that cluster, and as
     /// nothing else. What it holds is the cluster's.
     #[must_use]
-    pub fn of_member(self, was: Membership) -> Self {
+    pub fn of_member(self, was: WasNode) -> Self {
         Self { was: Some(was), ..self }
     }
 
@@ -155,6 +155,7 @@ impl Desk {
             software: self.software.clone(),
             protocol: Versions::OURS,
             request: self.request.clone(),
+            was: self.was.clone(),
         })
     }
 
@@ -174,7 +175,8 @@ impl Desk {
         if call.membership.allow.callers.is_empty() {
             return Err(Failure::failed("nobody is on the allow-list that came with the identity"));
         }
-        self.check_identity(&call.membership)?;
+        let meant = WasNode::of(&call.membership);
+        self.was.as_ref().map_or(Ok(()), |was| was.may_be(&meant)).map_err(Failure::failed)?;
         self.keep(&call).await.map_err(|error| Failure::failed(chain(&error)))?;
         self.state.lock().finished = Some(call);
         self.outcome.send_if_modified(|outcome| {
@@ -183,26 +185,6 @@ impl Desk {
             first
         });
         Ok(())
-    }
-
-    fn check_identity(&self, meant: &Membership) -> Result<(), Failure> {
-        let Some(was) = &self.was else { return Ok(()) };
-        if (was.cluster_uuid, &was.node) == (meant.cluster_uuid, &meant.node) {
-            return Ok(());
-        }
-        Err(Failure::failed(format!(
-            "this machine is node {} of cluster {} ({}), and waits to be taken back there, not to be \
-             node {} of cluster {} ({}): `gnt node remove {}` there first, or, if that cluster is gone, \
-             delete `{}` on this machine, and run `noded enroll`",
-            was.node,
-            was.cluster_name,
-            was.cluster_uuid,
-            meant.node,
-            meant.cluster_name,
-            meant.cluster_uuid,
-            was.node,
-            self.layout.membership().display()
-        )))
     }
 
     async fn keep(&self, call: &EnrolFinish) -> Result<(), IdentityError> {

@@ -6,7 +6,7 @@ use model::layout::Layout;
 use stdx::Tasks;
 
 use super::*;
-use crate::calls::{Membership, Version};
+use crate::calls::{Membership, Version, WasNode};
 use crate::client::{Client, RpcError};
 use crate::identity::{Authority, NodeIdentity, is_enrolled};
 use crate::server::Server;
@@ -35,7 +35,7 @@ impl Scene {
         let layout = Layout::new(dir.path());
         let desk = Desk::new(layout, "n2".to_owned(), "0.1".to_owned(), now()).unwrap();
         let desk = Arc::new(match was {
-            Some(was) => desk.of_member(was),
+            Some(was) => desk.of_member(WasNode::of(&was)),
             None => desk,
         });
         let listener = TcpListener::bind((LOCALHOST, 0)).await.unwrap();

@@ -143,7 +143,7 @@ fn every_refusal_is_in_the_runbook() {
     ]
     .map(|path| (path, "#[error("))
     .into_iter()
-    .chain([("rpc/src/peer/hello.rs", "format!(")])
+    .chain(["format!(", "let message ="].map(|mark| ("rpc/src/peer/hello.rs", mark)))
     {
         let sentences = error_texts(&source::read(path), mark);
         assert!(!sentences.is_empty(), "{path} has no sentence any more");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::{Engine, EngineOptions, Resting};
 use model::Timestamp;
-use queue_format::store::{WipeError, keep_aside, wipe};
+use queue_format::store::{AtRest, WipeError, keep_aside, wipe};
 use stdx::daemon::chain;
 
 use super::{Life, Next, Reigning, State};
@@ -37,8 +37,29 @@ impl Life {
             Err(why) => tracing::error!(why, "the store of a member that is none any more stays"),
         }
         self.sit(Seat::Outside);
+        let state = match &gone {
+            Ok(()) => State::Outside,
+            Err(_stays) => self.as_before(member).await,
+        };
         outcome.send(gone).unwrap_or(());
-        State::Outside
+        state
+    }
+
+    /// What this process is where the store of `member` could not be put away: its member still, if it
+    /// is whole.
+    async fn as_before(&self, member: u64) -> State {
+        let data = self.options.layout.data();
+        match stdx::aside(|| AtRest::read(&data)) {
+            Ok(Some(found)) if found.member == Some(member) => {}
+            Ok(_) | Err(_) => return State::Outside,
+        }
+        match self.open_engine(member).await {
+            Ok(engine) => State::Standby(engine),
+            Err(error) => {
+                tracing::error!(error = chain(&error), "the store that stays cannot be opened");
+                State::Outside
+            }
+        }
     }
 
     /// Ends a reign whose history a later master cut, and the member with it; the reign goes on

@@ -5,7 +5,16 @@ use proptest::prelude::*;
 use super::*;
 
 fn node(id: u64, role: NodeRole, seat: Option<Seat>) -> PoolNode {
-    PoolNode { id, role, master_capable: true, witness: false, rack: None, reachable: true, seat }
+    PoolNode {
+        id,
+        role,
+        master_capable: true,
+        witness: false,
+        rack: None,
+        reachable: true,
+        late: false,
+        seat,
+    }
 }
 
 const CURRENT: Option<Seat> = Some(Seat::Learner { current: true });
@@ -170,17 +179,43 @@ fn a_voter_stays_while_the_third_gets_its_copy() {
     assert_eq!(next(coming, [false, true]), Some(Step::MakeLearner(2)));
 }
 
+/// Two voters stop where either one does, so that is for a while only, and for candidates only.
+#[test]
+fn nobody_is_waited_for_without_end() {
+    use NodeRole::{Candidate, Regular};
+    let voter = |id, role| node(id, role, Some(Seat::Voter));
+    let coming = Some(Seat::Learner { current: false });
+    let begin = |roles: [NodeRole; 2]| {
+        let [second, fourth] = roles;
+        let mut nodes = vec![voter(1, Candidate), voter(2, second), node(3, Candidate, coming)];
+        nodes.push(voter(4, fourth));
+        pool(nodes, 3)
+    };
+    let gone = begin([Candidate, Regular]);
+    assert_eq!(next_step(&gone), Some(Step::MakeLearner(4)));
+    let mut late = begin([Candidate, Regular]);
+    at(&mut late, 4).seat = None;
+    assert_eq!(next_step(&late), None);
+    at(&mut late, 3).late = true;
+    assert_eq!(next_step(&late), Some(Step::MakeLearner(2)));
+    // Who is one too many is not kept by its own copy.
+    let mut nodes = vec![voter(1, Candidate), voter(2, Candidate), voter(3, Candidate)];
+    nodes.push(node(4, Candidate, coming));
+    assert_eq!(next_step(&pool(nodes, 2)), Some(Step::Demote(4)));
+}
+
 prop_compose! {
     fn any_node()(
         role in 0_u8..5, master_capable in proptest::bool::weighted(0.8),
         witness in proptest::bool::weighted(0.2), rack in proptest::option::of(0_u32..3),
-        reachable in proptest::bool::weighted(0.8), seat in 0_u8..5,
+        reachable in proptest::bool::weighted(0.8), late in proptest::bool::weighted(0.2),
+        seat in 0_u8..5,
     ) -> PoolNode {
         use NodeRole::{Candidate, Drained, Offline, Regular};
         let role = [Candidate, Candidate, Regular, Drained, Offline][usize::from(role)];
         let seats = [None, None, Some(Seat::Voter), CURRENT, Some(Seat::Learner { current: false })];
         let seat = seats[usize::from(seat)];
-        PoolNode { id: 0, role, master_capable, witness, rack, reachable, seat }
+        PoolNode { id: 0, role, master_capable, witness, rack, reachable, late, seat }
     }
 }
 
@@ -244,10 +279,11 @@ proptest! {
         let voting = |pool: &Pool| pool.nodes.iter().filter(|node| node.votes()).count();
         while let Some(step) = next_step(&pool) {
             let (was, enough) = (voting(&pool), electable(&pool) >= VOTERS_MIN);
-            // A vote that nobody gives is no loss.
-            let silent = matches!(step, Step::MakeLearner(id) if !at(&mut pool, id).reachable);
+            // A vote that nobody gives, or that is not to be given, is no loss.
+            let counts = |node: &PoolNode| node.reachable && node.belongs();
+            let goes = matches!(step, Step::MakeLearner(id) if !counts(at(&mut pool, id)));
             apply(&mut pool, step);
-            if was >= VOTERS_MIN && enough && !silent && voting(&pool) < VOTERS_MIN {
+            if was >= VOTERS_MIN && enough && !goes && voting(&pool) < VOTERS_MIN {
                 // Only where even the wanted voters are too few: candidates without a witness.
                 let wanted = voters(&pool, |n| n.can_vote() || n.is_coming());
                 prop_assert!(wanted.len() < VOTERS_MIN, "{:?}", step);

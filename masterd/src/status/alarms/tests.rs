@@ -114,6 +114,9 @@ fn nothing_is_said_where_all_is_well() {
 #[test]
 fn voters_that_are_away() {
     for (voters, heard, majority, kind) in [
+        (1, 1, true, None),
+        // One vote was lost, and the third candidate is getting its copy.
+        (2, 2, true, Some("majority-thin")),
         (3, 3, true, None),
         (3, 2, true, Some("majority-thin")),
         (3, 1, false, Some("majority-lost")),

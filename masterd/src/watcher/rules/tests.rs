@@ -24,6 +24,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         witness: false,
         rack: None,
         reachable: true,
+        late: false,
         seat: None,
     };
     let agent = |(id, role): (u64, &NodeRole)| Agent {
