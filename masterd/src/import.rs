@@ -109,10 +109,10 @@ pub fn import(
 ) -> Result<Imported, ImportError> {
     let read = |error| ImportError::Read { path: wanted.file.clone(), error };
     let data = layout.data();
+    refuse_store(&data)?;
     // One that waits to be invited would meet a store that is not whole yet.
     let _alone =
         lock::take_if_there(layout).map_err(|error| ImportError::Running(Box::new(error)))?;
-    refuse_store(&data)?;
     let mut reader = open(&wanted.file)?;
     let passphrase = match &reader.manifest().secrets {
         Secrets::Purged => None,

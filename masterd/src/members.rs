@@ -8,8 +8,7 @@ mod aside;
 pub(crate) mod room;
 mod seat;
 
-use seat::Awaited;
-pub(crate) use seat::heard;
+pub(crate) use seat::{Awaited, heard, pool};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,8 +48,6 @@ const LOST_AFTER: Duration = Duration::from_secs(10);
 pub(crate) struct Keeper {
     pub(crate) world: Arc<World>,
     pub(crate) house: House,
-    /// When the reign began.
-    pub(crate) began: Instant,
     /// Where nobody follows yet.
     pub(crate) alone: Option<Arc<Alone>>,
 }
@@ -78,14 +75,15 @@ enum StepError {
 pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
     let mut news = keeper.world.published.subscribe();
     let (mut failed, mut lost) = (BTreeMap::new(), BTreeMap::new());
-    let mut awaited = Awaited::default();
+    let (begun, mut awaited) = (Instant::now(), Awaited::default());
     loop {
         failed.retain(|_, until| *until > Instant::now());
         keeper.note_silent().await;
         keeper.note_lost(&mut lost);
         let config = keeper.config();
         let waiting: BTreeSet<u64> = failed.keys().copied().collect();
-        let pool = keeper.pool(&config, &waiting, &mut awaited);
+        let awaited = (&mut awaited, begun.elapsed());
+        let pool = seat::pool(&keeper.world, &config, &waiting, awaited);
         // A voter without a node comes before all: each one that is lowered meanwhile makes it more
         // likely that its word is needed, which nobody will ever hear.
         let made = match keeper.remove_gone(&config).await {

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::jobs::{Answer, Event, desk};
 use crate::lu::{World, node};
+use crate::members::{self, Awaited};
 use alarms::Alarm;
 use rules::{Agent, Round, Seen, Task, Watch};
 
@@ -60,7 +61,7 @@ pub async fn run(world: Arc<World>, stop: CancellationToken) {
 
 async fn watch(world: &World, stop: &CancellationToken) {
     let begun = Instant::now();
-    let mut watch = Watch::default();
+    let (mut watch, mut awaited) = (Watch::default(), Awaited::default());
     let mut own = found(world);
     loop {
         let pause = tokio::time::sleep(ROUND);
@@ -69,7 +70,8 @@ async fn watch(world: &World, stop: &CancellationToken) {
         }
         let is_live = |id| world.published.jobs.get(id).is_some_and(|job| !job.status().is_final());
         own.retain(|id, _| is_live(*id));
-        let seen = look(world, begun.elapsed().as_secs(), own.values().cloned().collect());
+        let live = own.values().cloned().collect();
+        let seen = look(world, begun.elapsed(), live, &mut awaited);
         let Round { jobs, archive_before, raised, cleared } = watch.round(&seen);
         world.alarms.set(watch.states.alarms());
         tell(&raised, &cleared);
@@ -101,11 +103,10 @@ fn own_task(job: &Job) -> Option<Task> {
     is_own.then(|| Task::of(&input.op)).flatten()
 }
 
-fn look(world: &World, at: u64, live: BTreeSet<Task>) -> Seen {
+fn look(world: &World, at: Duration, live: BTreeSet<Task>, awaited: &mut Awaited) -> Seen {
     let snapshot = world.published.snapshot();
     let config = &snapshot.config;
     let contacts = world.contacts.all();
-    let reached = world.contacts.reached();
     let callers = Caller::digest(&node::callers(config));
     let agents = config.nodes.values().map(|node| {
         let contact = contacts.get(&node.name);
@@ -126,10 +127,10 @@ fn look(world: &World, at: u64, live: BTreeSet<Task>) -> Seen {
     let ended = world.published.jobs.tally().now().filter(|(status, _)| status.is_final());
     Seen {
         now: now(world),
-        at,
+        at: at.as_secs(),
         paused_until: config.cluster.watcher_pause,
         drained: world.published.is_drained(),
-        pool: node::pool(config, &reached),
+        pool: members::pool(world, config, &BTreeSet::new(), (awaited, at)),
         agents: agents.collect(),
         master: config.role.master.clone(),
         address_missing: world.contacts.address.missing(),

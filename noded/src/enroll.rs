@@ -24,7 +24,7 @@ use crate::options::EnrollOptions;
 pub enum EnrollError {
     /// There is nothing to do.
     #[error(
-        "this machine is node {node} of cluster {cluster}. To be taken back there under its name, with new certificates: `noded enroll --again` here, `gnt node add --readd {node} --secret -` on the master. To go to another cluster: `gnt node remove {node}` there first, or, if that cluster is gone, delete `{marker}`"
+        "this machine is node {node} of cluster {cluster}. To be taken back there under its name, with new certificates: `noded enroll --again` here, `gnt node add --readd {node} --secret -` on the master. To go to another cluster: `gnt node remove {node}` there first, or, if that cluster is gone, remove what is in the directory of `{marker}` and in {data}"
     )]
     Enrolled {
         /// The node.
@@ -33,6 +33,8 @@ pub enum EnrollError {
         cluster: String,
         /// The file that says so.
         marker: String,
+        /// What the machine holds of the cluster.
+        data: String,
     },
     /// The identity that is there cannot be read.
     #[error("cannot tell whether this machine belongs to a cluster")]
@@ -151,6 +153,7 @@ fn refuse_enrolled(layout: &Layout) -> Result<(), EnrollError> {
         node: membership.node.to_string(),
         cluster: membership.cluster_name.to_string(),
         marker: layout.membership().display().to_string(),
+        data: layout.data().display().to_string(),
     })
 }
 

@@ -180,6 +180,12 @@ impl Yard {
         });
     }
 
+    /// Whether the `masterd` of a node runs.
+    #[must_use]
+    pub fn runs_masterd(&self, node: usize) -> bool {
+        self.daemons.is_running(&masterd_of(node))
+    }
+
     /// Starts whatever of a node does not run.
     pub fn start(&self, node: usize) {
         if !self.daemons.is_running(&noded_of(node)) {

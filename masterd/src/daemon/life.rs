@@ -271,7 +271,6 @@ impl Life {
         let keeper = members::Keeper {
             world: Arc::clone(&reign.world),
             house: self.house.clone(),
-            began: tokio::time::Instant::now(),
             alone: alone.map(Arc::new),
         };
         let watch = majority::run(Arc::clone(&reign.world), epoch, over.clone());

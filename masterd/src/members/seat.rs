@@ -9,8 +9,8 @@ use model::NodeName;
 use model::node::{Acknowledged, Node, NodeRole};
 use queue_format::Position;
 
-use super::Keeper;
 use crate::config::Config;
+use crate::lu::World;
 use crate::role::acknowledged::to_record;
 use crate::role::pool::{Pool, PoolNode, Seat};
 
@@ -25,27 +25,44 @@ const COPY_MAX: Duration = Duration::from_mins(10);
 /// Entries that a learner may lack when it is made a voter: what is decided in a moment.
 const CURRENT_WITHIN: u64 = 1_000;
 
-/// Since when members are awaited, in time of the reign.
+/// Since when nodes are awaited, in time of the reign.
 #[derive(Debug, Default)]
-pub(super) struct Awaited {
+pub(crate) struct Awaited {
     now: Duration,
-    /// Those of whom nothing was heard yet.
+    /// Members of whom nothing was heard yet.
     unheard: BTreeMap<u64, Duration>,
-    /// Learners that lack much.
+    /// Learners that were heard and lack much.
     coming: BTreeMap<u64, Duration>,
+    /// Nodes that have no member.
+    absent: BTreeMap<u64, Duration>,
 }
 
 impl Awaited {
     /// Takes in how everything stands at the time `now`.
-    pub(super) fn look(&mut self, standing: &Standing, now: Duration) {
+    pub(crate) fn look(&mut self, config: &Config, standing: &Standing, now: Duration) {
         self.now = now;
-        let followers = || standing.followers.iter();
-        let unheard = followers().filter(|(_, follower)| follower.heard_ms.is_none());
-        note(&mut self.unheard, unheard.map(|(id, _)| *id).collect(), now);
-        let comes = |(id, follower): &(&u64, &Follower)| {
-            !standing.members.voters.contains(id) && !is_current(follower)
+        let ids = |is: &dyn Fn(u64, &Follower) -> bool| -> BTreeSet<u64> {
+            let followers = standing.followers.iter();
+            followers.filter(|(id, follower)| is(**id, follower)).map(|(id, _)| *id).collect()
         };
-        note(&mut self.coming, followers().filter(comes).map(|(id, _)| *id).collect(), now);
+        let unheard = ids(&|_, follower| follower.heard_ms.is_none());
+        note(&mut self.unheard, &unheard, &unheard, now);
+        let comes = |id, follower: &Follower| {
+            !standing.members.voters.contains(&id) && !is_current(follower)
+        };
+        // Who installs its copy says nothing until it is done; who is silent for long has gone, and
+        // comes anew.
+        let within = u64::try_from(COPY_MAX.as_millis()).unwrap_or(u64::MAX);
+        let stays = |follower: &Follower| follower.heard_ms.is_some_and(|ms| ms <= within);
+        let coming = ids(&|id, follower| comes(id, follower) && stays(follower));
+        let begin = ids(&|id, follower| comes(id, follower) && is_heard(follower));
+        note(&mut self.coming, &coming, &begin, now);
+        let has_none = |node: &&Arc<Node>| {
+            let member = node.member.as_ref();
+            member.is_none_or(|member| !standing.members.nodes.contains_key(&member.id))
+        };
+        let absent = config.nodes.values().filter(has_none).map(|node| node.id).collect();
+        note(&mut self.absent, &absent, &absent, now);
     }
 
     fn is_new(&self, member: u64) -> bool {
@@ -53,16 +70,21 @@ impl Awaited {
         self.unheard.get(&member).is_some_and(|since| self.now.saturating_sub(*since) <= within)
     }
 
-    fn is_late(&self, member: u64) -> bool {
-        self.coming.get(&member).is_some_and(|since| self.now.saturating_sub(*since) > COPY_MAX)
+    fn is_late(&self, since: Option<&Duration>) -> bool {
+        since.is_some_and(|since| self.now.saturating_sub(*since) > COPY_MAX)
     }
 }
 
-/// Notes `now` for those who come, and forgets those who go.
-fn note(since: &mut BTreeMap<u64, Duration>, who: BTreeSet<u64>, now: Duration) {
-    since.retain(|member, _| who.contains(member));
-    for member in who {
-        since.entry(member).or_insert(now);
+/// Forgets who is not `there` any more, and notes `now` for those who `begin`.
+fn note(
+    since: &mut BTreeMap<u64, Duration>,
+    there: &BTreeSet<u64>,
+    begin: &BTreeSet<u64>,
+    now: Duration,
+) {
+    since.retain(|id, _| there.contains(id));
+    for id in begin {
+        since.entry(*id).or_insert(now);
     }
 }
 
@@ -70,31 +92,29 @@ fn is_current(follower: &Follower) -> bool {
     is_heard(follower) && follower.behind <= CURRENT_WITHIN
 }
 
-impl Keeper {
-    /// How everything stands; what failed a moment ago is not reachable.
-    pub(super) fn pool(
-        &self,
-        config: &Config,
-        failed: &BTreeSet<u64>,
-        awaited: &mut Awaited,
-    ) -> Pool {
-        let standing = self.world.commits.engine().map(|engine| engine.standing());
-        if let Some(standing) = &standing {
-            awaited.look(standing, self.began.elapsed());
-        }
-        let is_reached = |node: &Node| {
-            let contact = self.world.contacts.get(&node.name);
-            contact.is_some_and(|contact| contact.failure.is_none())
-        };
-        let of = |node: &Node| {
-            let master = config.is_master(node);
-            let reached = !failed.contains(&node.id) && is_reached(node);
-            pool_node(node, master, (standing.as_ref(), awaited), reached)
-        };
-        let master = config.nodes.get(&config.role.master).map_or(0, |node| node.id);
-        let size = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
-        Pool { nodes: config.nodes.values().map(|node| of(node)).collect(), master, size }
+/// How everything stands at the time `now`; what `failed` a moment ago is not reachable.
+pub(crate) fn pool(
+    world: &World,
+    config: &Config,
+    failed: &BTreeSet<u64>,
+    (awaited, now): (&mut Awaited, Duration),
+) -> Pool {
+    let standing = world.commits.engine().map(|engine| engine.standing());
+    if let Some(standing) = &standing {
+        awaited.look(config, standing, now);
     }
+    let is_reached = |node: &Node| {
+        let contact = world.contacts.get(&node.name);
+        contact.is_some_and(|contact| contact.failure.is_none())
+    };
+    let of = |node: &Node| {
+        let master = config.is_master(node);
+        let reached = !failed.contains(&node.id) && is_reached(node);
+        pool_node(node, master, (standing.as_ref(), awaited), reached)
+    };
+    let master = config.nodes.get(&config.role.master).map_or(config.role.node, |node| node.id);
+    let size = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
+    Pool { nodes: config.nodes.values().map(|node| of(node)).collect(), master, size }
 }
 
 fn pool_node(
@@ -107,8 +127,11 @@ fn pool_node(
     let seat = id.zip(standing).and_then(|(id, standing)| {
         let members = &standing.members;
         let follower = standing.followers.get(&id);
-        // Who just came, or is followed by a reign that just began, has had no time to answer.
-        let answers = follower.is_some_and(is_heard) || awaited.is_new(id);
+        // Who just came, or is followed by a reign that just began, has had no time to answer; who
+        // installs its copy has none either.
+        let coming = awaited.coming.get(&id);
+        let is_coming = coming.is_some() && !awaited.is_late(coming);
+        let answers = follower.is_some_and(is_heard) || awaited.is_new(id) || is_coming;
         let current = follower.is_some_and(is_current);
         match (members.voters.contains(&id), members.nodes.contains_key(&id)) {
             (true, _) => Some((Seat::Voter, is_master || answers)),
@@ -123,7 +146,10 @@ fn pool_node(
         witness: node.witness,
         rack: node.rack,
         reachable: is_master || seat.map_or(reached, |(_, answers)| answers),
-        late: id.is_some_and(|id| awaited.is_late(id)),
+        late: awaited.is_late(match seat {
+            Some(_) => id.and_then(|id| awaited.coming.get(&id)),
+            None => awaited.absent.get(&node.id),
+        }),
         // A master that is alone votes for itself.
         seat: seat.map(|(seat, _)| seat).or_else(|| is_master.then_some(Seat::Voter)),
     }
@@ -223,26 +249,49 @@ mod tests {
         node.member = Some(Member { id: 5, incarnation: None, acknowledged: None });
         let (second, minute) = (Duration::from_secs(1), Duration::from_mins(1));
         let far = CURRENT_WITHIN + 1;
+        let config = testing::config(std::slice::from_ref(&node));
         let mut awaited = Awaited::default();
+        let (silent, gone) = (REACHED_WITHIN_MS + 1, 10 * 60_000 + 1);
         for (at, behind, heard_ms, reachable, late, current) in [
             // The engine has had no time to reach it.
             (second, far, None, true, false, false),
             (6 * second, far, None, true, false, false),
             (7 * second, far, None, false, false, false),
             (8 * second, far, Some(10), true, false, false),
+            // It installs its copy.
+            (minute, far, Some(silent), true, false, false),
             (10 * minute, far, Some(10), true, false, false),
-            (10 * minute + 2 * second, far, Some(10), true, true, false),
+            (10 * minute + 9 * second, far, Some(10), true, true, false),
+            (10 * minute + 9 * second, far, Some(silent), false, true, false),
             (11 * minute, CURRENT_WITHIN, Some(10), true, false, true),
-            // It fell behind again.
+            // It fell behind again, and is off.
             (12 * minute, far, Some(10), true, false, false),
-            (12 * minute, 0, Some(REACHED_WITHIN_MS + 1), false, false, false),
+            (22 * minute, far, Some(gone), false, false, false),
+            (23 * minute, far, Some(10), true, false, false),
         ] {
             let standing = learner(behind, heard_ms);
-            awaited.look(&standing, at);
+            awaited.look(&config, &standing, at);
             let seen = pool_node(&node, false, (Some(&standing), &awaited), false);
-            let told =
-                (seen.reachable, seen.late, seen.seat == Some(Seat::Learner { current: true }));
-            assert_eq!(told, (reachable, late, current), "{at:?}");
+            let is_current = seen.seat == Some(Seat::Learner { current: true });
+            assert_eq!(
+                (seen.reachable, seen.late, is_current),
+                (reachable, late, current),
+                "{at:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_is_to_be_invited_is_waited_for_and_not_without_end() {
+        let node = testing::node("n2.example", NodeRole::Candidate);
+        let config = testing::config(std::slice::from_ref(&node));
+        let mut awaited = Awaited::default();
+        for (at, late) in [(1, false), (601, false), (602, true)] {
+            let mut standing = learner(0, None);
+            standing.members.nodes.remove(&5);
+            awaited.look(&config, &standing, Duration::from_secs(at));
+            let seen = pool_node(&node, false, (Some(&standing), &awaited), false);
+            assert_eq!((seen.seat, seen.late), (None, late), "{at}");
         }
     }
 

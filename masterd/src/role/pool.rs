@@ -48,7 +48,7 @@ pub struct PoolNode {
     pub rack: Option<u32>,
     /// Whether it answers, or there was no time for that yet.
     pub reachable: bool,
-    /// Whether it has been getting its copy for so long that it is waited for no longer.
+    /// Whether it has had no copy for so long that it is waited for no longer.
     pub late: bool,
     /// Its seat, if it is a member.
     pub seat: Option<Seat>,
@@ -80,9 +80,14 @@ impl PoolNode {
         self.seat.is_some()
     }
 
-    /// Whether it is getting its copy.
+    /// Whether it is getting its copy, or about to be invited to.
     fn is_coming(&self) -> bool {
-        self.reachable && !self.late && self.seat == Some(Seat::Learner { current: false })
+        let comes = match self.seat {
+            None => self.belongs(),
+            Some(Seat::Learner { current }) => self.reachable && !current,
+            Some(Seat::Voter) => false,
+        };
+        comes && !self.late
     }
 
     /// Whether it votes, or could from one moment to the next.
@@ -143,7 +148,7 @@ fn roles(pool: &Pool) -> Option<Step> {
         // its copy is waited for: a voter that goes before leaves too few.
         let others = || candidates().filter(|node| node.id != pool.master);
         let least = others().min_by_key(|node| (node.reachable, node.holds(), Reverse(node.id)))?;
-        let comes = |node: &PoolNode| node.id != least.id && node.is_coming();
+        let comes = |node: &PoolNode| node.id != least.id && node.holds() && node.is_coming();
         let is_waited_for = least.holds() && others().any(comes);
         return (!is_waited_for).then_some(Step::Demote(least.id));
     }

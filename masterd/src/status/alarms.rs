@@ -206,8 +206,13 @@ fn of_quorum(quorum: &QuorumStatus, seen: &ClusterStatus) -> Option<Found> {
         "{heard} of {voters} voters were heard, and {needed} are needed: one more that goes stops \
          the cluster"
     );
-    let todo = "bring the voters back that are unreachable; for one that is away for long, `gnt node \
-                modify --offline yes --auto-promote NODE`, and another takes its place";
+    let todo = if heard == voters {
+        "wait until the third candidate has its copy, and votes; where none is on its way, start masterd \
+         on another candidate, or promote one: `gnt node modify -C yes NODE`"
+    } else {
+        "bring the voters back that are unreachable; for one that is away for long, `gnt node modify \
+         --offline yes --auto-promote NODE`, and another takes its place"
+    };
     thin.then(|| alarm(Kind::MajorityThin, "quorum", None, text, todo))
 }
 

@@ -61,20 +61,30 @@ pub fn keep_aside(
     let all = root.join(ASIDE);
     let kept = all.join(name);
     if let Err(error) = prepare(root, (&kept, reason), tail) {
-        // The next attempt has a name of its own.
-        if let Err(stays) = fs::remove_dir_all(&kept) {
-            tracing::warn!(path = %kept.display(), %stays, "what was begun to be kept aside stays");
-        }
+        give_up(&kept);
         return Err(error);
     }
     let disk = disk(root);
     let moving = root.join(format!("{MOVING}{name}"));
-    rename(&header, &moving)?;
+    if let Err(error) = rename(&header, &moving) {
+        give_up(&kept);
+        return Err(error);
+    }
     disk.sync_directory(root).map_err(WipeError::of(root))?;
     move_all(root, &moving, &kept)?;
     drop(held);
     remove_oldest(&all)?;
     Ok(Some(kept))
+}
+
+/// Removes what was begun: the next attempt has a name of its own.
+fn give_up(kept: &Path) {
+    match fs::remove_dir_all(kept) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            tracing::warn!(path = %kept.display(), %error, "what was begun to be kept aside stays");
+        }
+        Ok(()) | Err(_) => {}
+    }
 }
 
 /// Makes the directory that is to become a store, with what is beside that.
@@ -139,7 +149,11 @@ fn remove_oldest(all: &Path) -> Result<(), WipeError> {
     let mut paths: Vec<PathBuf> =
         entries.map_err(WipeError::of(all))?.iter().map(fs::DirEntry::path).collect();
     // What else somebody put there is not ours.
-    paths.retain(|path| path.join(header::NAME).exists());
+    paths.retain(|path| path.join(REASON).exists());
+    // An attempt that was interrupted before it moved anything.
+    for begun in paths.extract_if(.., |path| !path.join(header::NAME).exists()) {
+        give_up(&begun);
+    }
     paths.sort();
     let surplus = paths.len().saturating_sub(ASIDE_MAX);
     for path in paths.iter().take(surplus) {

@@ -22,16 +22,16 @@ impl Life {
         self.callers.forget_store();
         self.door.point_outside();
         tracing::info!(node = %self.me(), "no store here: waits to be made a candidate");
-        let began_on = self.disk();
+        let mut disk = self.disk();
         let mut look = tokio::time::interval(LOOK_AGAIN);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let errand = tokio::select! {
                 biased;
                 asked = self.ending.asked() => return Next::End(asked),
-                _ = look.tick() => match self.mounted(began_on) {
-                    None => continue,
-                    Some(member) => return self.go_on(member).await,
+                _ = look.tick() => match self.is_mounted(&mut disk) {
+                    false => continue,
+                    true => return self.go_on().await,
                 },
                 errand = self.errands.recv() => errand,
             };
@@ -60,28 +60,35 @@ impl Life {
         }
     }
 
-    /// Which disk the data directory is on, if it is there.
+    /// Which disk the data directory is on, or will be where it is not there yet.
     fn disk(&self) -> Option<u64> {
-        let found = stdx::aside(|| std::fs::metadata(self.options.layout.data()));
-        found.ok().map(|found| found.dev())
+        let data = self.options.layout.data();
+        stdx::aside(|| data.ancestors().find_map(|path| std::fs::metadata(path).ok()))
+            .map(|found| found.dev())
     }
 
-    /// The member whose store came with a disk that was mounted since this process `began_on` another
-    /// one. What somebody copies to the same disk is not whole before its end: that wants a new start.
-    fn mounted(&self, began_on: Option<u64>) -> Option<u64> {
+    /// Whether another disk than `before` was mounted, and came with a store. What somebody copies to
+    /// a disk that is there is not whole before its end: that wants a new start.
+    fn is_mounted(&self, before: &mut Option<u64>) -> bool {
         let now = self.disk();
-        if now.is_none() || now == began_on {
-            return None;
+        if now == *before {
+            return false;
         }
-        let found = stdx::aside(|| AtRest::read(&self.options.layout.data()));
-        // A disk that does not read yet may be about to.
-        found.ok().flatten().and_then(|found| found.member)
+        match stdx::aside(|| AtRest::read(&self.options.layout.data())) {
+            Ok(Some(_)) => true,
+            Ok(None) => {
+                *before = now;
+                false
+            }
+            // A disk that does not read yet may be about to.
+            Err(_) => false,
+        }
     }
 
-    async fn go_on(&self, member: u64) -> Next {
-        tracing::warn!(member, "a disk was mounted that has a store: goes on with that");
-        match self.open_engine(member).await {
-            Ok(engine) => Next::Be(State::Standby(engine)),
+    async fn go_on(&self) -> Next {
+        tracing::warn!("a disk was mounted that has a store: goes on with that");
+        match self.first().await {
+            Ok(state) => Next::Be(state),
             Err(error) => Next::End(Err(error)),
         }
     }
@@ -93,9 +100,11 @@ impl Life {
     fn clear(&self) -> Result<(), String> {
         let data = self.options.layout.data();
         let found = stdx::aside(|| AtRest::read(&data)).map_err(|error| chain(&error))?;
-        if found.is_some() {
+        if let Some(found) = found {
+            let whose =
+                found.member.map_or_else(|| "a master".to_owned(), |id| format!("member {id}"));
             return Err(format!(
-                "a store is in {} by now, which was put there while masterd ran; start masterd anew",
+                "in {} is the store of {whose}, which masterd has not opened: start masterd anew",
                 data.display()
             ));
         }

@@ -19,7 +19,7 @@ impl Life {
         engine: &Arc<Engine>,
         aside: Option<String>,
         outcome: Outcome<()>,
-    ) -> State {
+    ) -> Next {
         let member = engine.member();
         if let Err(error) = engine.close().await {
             tracing::warn!(%error, "the store that is to go did not close well");
@@ -37,28 +37,25 @@ impl Life {
             Err(why) => tracing::error!(why, "the store of a member that is none any more stays"),
         }
         self.sit(Seat::Outside);
-        let state = match &gone {
-            Ok(()) => State::Outside,
+        let next = match &gone {
+            Ok(()) => Next::Be(State::Outside),
             Err(_stays) => self.as_before(member).await,
         };
         outcome.send(gone).unwrap_or(());
-        state
+        next
     }
 
-    /// What this process is where the store of `member` could not be put away: its member still, if it
-    /// is whole.
-    async fn as_before(&self, member: u64) -> State {
+    /// What comes next where the store of `member` could not be put away: its member still, if it is
+    /// whole.
+    async fn as_before(&self, member: u64) -> Next {
         let data = self.options.layout.data();
         match stdx::aside(|| AtRest::read(&data)) {
-            Ok(Some(found)) if found.member == Some(member) => {}
-            Ok(_) | Err(_) => return State::Outside,
-        }
-        match self.open_engine(member).await {
-            Ok(engine) => State::Standby(engine),
-            Err(error) => {
-                tracing::error!(error = chain(&error), "the store that stays cannot be opened");
-                State::Outside
-            }
+            Ok(None) => Next::Be(State::Outside),
+            Ok(Some(_)) => match self.open_engine(member).await {
+                Ok(engine) => Next::Be(State::Standby(engine)),
+                Err(error) => Next::End(Err(error)),
+            },
+            Err(error) => Next::End(Err(error.into())),
         }
     }
 
@@ -79,9 +76,7 @@ impl Life {
         }
         let why = "a later master asks this member to begin anew";
         match self.depose(reigning, why).await {
-            Next::Be(State::Standby(engine)) => {
-                Err(Next::Be(self.purge(&engine, aside, outcome).await))
-            }
+            Next::Be(State::Standby(engine)) => Err(self.purge(&engine, aside, outcome).await),
             other => Err(other),
         }
     }

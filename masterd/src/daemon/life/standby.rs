@@ -173,7 +173,7 @@ impl Life {
                 outcome.send(Err(why)).unwrap_or(());
             }
             Errand::Purge { member, aside, outcome, .. } if member == here => {
-                return Some(Next::Be(self.purge(engine, aside, outcome).await));
+                return Some(self.purge(engine, aside, outcome).await);
             }
             Errand::Purge { outcome, .. } => outcome.send(Ok(())).unwrap_or(()),
             Errand::HandOver { to, epoch, outcome, .. } => {

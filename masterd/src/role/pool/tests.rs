@@ -172,6 +172,8 @@ fn a_voter_stays_while_the_third_gets_its_copy() {
     };
     let coming = Some(Seat::Learner { current: false });
     assert_eq!(next(None, [true, true]), Some(Step::Admit(3)));
+    // It could not be invited a moment ago, and will be.
+    assert_eq!(next(None, [true, false]), None);
     assert_eq!(next(coming, [true, true]), None);
     assert_eq!(next(CURRENT, [true, true]), Some(Step::MakeVoter(3)));
     // Nobody is waited for who does not come, and no vote is kept that nobody gives.
@@ -246,8 +248,11 @@ proptest! {
         loop {
             let Some(step) = next_step(&pool) else {
                 // What is waited for comes.
-                let Some(late) = pool.nodes.iter_mut().find(|node| node.is_coming()) else { break };
-                late.seat = CURRENT;
+                let Some(awaited) = pool.nodes.iter_mut().find(|node| node.is_coming()) else { break };
+                match awaited.reachable {
+                    true => awaited.seat = CURRENT,
+                    false => awaited.late = true,
+                }
                 continue;
             };
             taken += 1;
