@@ -119,16 +119,11 @@ impl Session {
         let mut told = false;
         let mut answer = client.call(call);
         loop {
+            self.note(&answer);
             let error = match answer {
-                Ok(reply) => {
-                    self.is_there();
-                    return Ok(reply);
-                }
+                Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            if !error.is_away() {
-                self.is_there();
-            }
             let again = error.is_away() && error.certainly_not_done();
             if !again || !self.keeps_waiting() {
                 return Err(error.into());
@@ -164,9 +159,11 @@ impl Session {
         !self.away_left().is_zero()
     }
 
-    /// Notes that the master has answered.
-    pub(crate) fn is_there(&self) {
-        self.away_since.set(None);
+    /// Notes what came of a question: a master that answers, whatever it says, is there.
+    pub(crate) fn note<T>(&self, answer: &Result<T, ClientError>) {
+        if !answer.as_ref().is_err_and(ClientError::is_away) {
+            self.away_since.set(None);
+        }
     }
 
     fn tell_waiting(&self, error: &ClientError) -> Result<(), CliError> {

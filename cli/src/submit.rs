@@ -101,16 +101,11 @@ pub(crate) fn submit<M: Submits>(
     let mut unsure = false;
     let mut answer = client.call(call);
     loop {
+        session.note(&answer);
         let error = match answer {
-            Ok(reply) => {
-                session.is_there();
-                return Ok(reply);
-            }
+            Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
-        if !error.is_away() {
-            session.is_there();
-        }
         unsure |= error.is_away() && !error.certainly_not_done();
         let loss = if call.opcodes().all(is_stamped) || error.certainly_not_done() {
             sending.failed(&error, begin.elapsed())

@@ -8,7 +8,7 @@ mod aside;
 pub(crate) mod room;
 mod seat;
 
-pub(crate) use seat::{Awaited, heard, pool};
+pub(crate) use seat::{Awaited, heard};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::house::House;
 use crate::lu::World;
 use crate::peers::Instead;
 use crate::role::loss::{self, Stops};
-use crate::role::pool::{Step, next_seat};
+use crate::role::pool::{Pool, Step, next_seat};
 
 /// How often is looked whether something is to be done; changes of the configuration are met at
 /// once.
@@ -83,7 +83,7 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
         let config = keeper.config();
         let waiting: BTreeSet<u64> = failed.keys().copied().collect();
         let awaited = (&mut awaited, begun.elapsed());
-        let pool = seat::pool(&keeper.world, &config, &waiting, awaited);
+        let pool = pool(&keeper.world, &config, &waiting, awaited);
         // A voter without a node comes before all: each one that is lowered meanwhile makes it more
         // likely that its word is needed, which nobody will ever hear.
         let made = match keeper.remove_gone(&config).await {
@@ -116,6 +116,31 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
             },
         }
     }
+}
+
+/// How everything stands at the time `now`; what `failed` a moment ago is not reachable.
+pub(crate) fn pool(
+    world: &World,
+    config: &Config,
+    failed: &BTreeSet<u64>,
+    (awaited, now): (&mut Awaited, Duration),
+) -> Pool {
+    let standing = world.commits.engine().map(|engine| engine.standing());
+    if let Some(standing) = &standing {
+        awaited.look(config, standing, now);
+    }
+    let is_reached = |node: &Node| {
+        let contact = world.contacts.get(&node.name);
+        contact.is_some_and(|contact| contact.failure.is_none())
+    };
+    let of = |node: &Node| {
+        let master = config.is_master(node);
+        let reached = !failed.contains(&node.id) && is_reached(node);
+        seat::pool_node(node, master, (standing.as_ref(), awaited), reached)
+    };
+    let master = config.nodes.get(&config.role.master).map_or(config.role.node, |node| node.id);
+    let size = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
+    Pool { nodes: config.nodes.values().map(|node| of(node)).collect(), master, size }
 }
 
 /// Whether there was a member without a node.

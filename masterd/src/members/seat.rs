@@ -10,7 +10,6 @@ use model::node::{Acknowledged, Node, NodeRole};
 use queue_format::Position;
 
 use crate::config::Config;
-use crate::lu::World;
 use crate::role::acknowledged::to_record;
 use crate::role::pool::{Pool, PoolNode, Seat};
 
@@ -92,32 +91,7 @@ fn is_current(follower: &Follower) -> bool {
     is_heard(follower) && follower.behind <= CURRENT_WITHIN
 }
 
-/// How everything stands at the time `now`; what `failed` a moment ago is not reachable.
-pub(crate) fn pool(
-    world: &World,
-    config: &Config,
-    failed: &BTreeSet<u64>,
-    (awaited, now): (&mut Awaited, Duration),
-) -> Pool {
-    let standing = world.commits.engine().map(|engine| engine.standing());
-    if let Some(standing) = &standing {
-        awaited.look(config, standing, now);
-    }
-    let is_reached = |node: &Node| {
-        let contact = world.contacts.get(&node.name);
-        contact.is_some_and(|contact| contact.failure.is_none())
-    };
-    let of = |node: &Node| {
-        let master = config.is_master(node);
-        let reached = !failed.contains(&node.id) && is_reached(node);
-        pool_node(node, master, (standing.as_ref(), awaited), reached)
-    };
-    let master = config.nodes.get(&config.role.master).map_or(config.role.node, |node| node.id);
-    let size = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
-    Pool { nodes: config.nodes.values().map(|node| of(node)).collect(), master, size }
-}
-
-fn pool_node(
+pub(super) fn pool_node(
     node: &Node,
     is_master: bool,
     (standing, awaited): (Option<&Standing>, &Awaited),

@@ -23,8 +23,8 @@ pub enum Instead {
     NotItsStore,
 }
 
-/// How long a word counts that is not said again: who is asked for each heartbeat says it every second,
-/// also where some of the connections fail.
+/// How long a word counts that is not said again: who is asked several times a second says it again by
+/// then, also where some of the connections fail.
 const COUNTS_FOR: Duration = Duration::from_secs(5);
 
 /// The last word of each member, and when it was said, in time of the process.
