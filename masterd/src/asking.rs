@@ -132,7 +132,8 @@ pub async fn ask(
     };
     let nodes: Vec<Asked> = config.nodes.values().map(asked).collect();
     let (taker, next_member) = (asker.me.clone(), config.cluster.next_node_id);
-    let mut question = Question { attempt, waivers, taker, next_member, nodes };
+    let voters = members::sets(own);
+    let mut question = Question { attempt, waivers, taker, next_member, voters, nodes };
     let places = Arc::new(Semaphore::new(QUESTIONS_AT_ONCE));
     let mut questions = JoinSet::new();
     for (at, node) in config.nodes.values().enumerate() {

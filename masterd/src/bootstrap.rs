@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use model::cluster::{
-    CANDIDATE_POOL_SIZE, Cluster, MAC_PREFIX, MAX_RUNNING_JOBS, MAX_TRACKED_JOBS,
-    MasterAddressError, Role, master_address,
+    Cluster, MAC_PREFIX, MAX_RUNNING_JOBS, MAX_TRACKED_JOBS, MasterAddressError, Role,
+    master_address,
 };
 use model::enrol::Fingerprint;
 use model::layout::{self, Layout};
@@ -42,6 +42,8 @@ pub struct Init {
     pub master_netdev: Option<String>,
     /// Its prefix length.
     pub master_netmask: Option<u8>,
+    /// How many candidates the cluster tries to have.
+    pub candidate_pool_size: u32,
     /// Size of the journal's segments, if not the usual one.
     pub segment_bytes: Option<u64>,
 }
@@ -190,7 +192,7 @@ fn store_documents(
         serial_no: 1,
         ctime: now,
         mtime: now,
-        candidate_pool_size: CANDIDATE_POOL_SIZE,
+        candidate_pool_size: wanted.candidate_pool_size,
         max_running_jobs: MAX_RUNNING_JOBS,
         max_tracked_jobs: MAX_TRACKED_JOBS,
         mac_prefix: MAC_PREFIX.to_owned(),
@@ -200,6 +202,7 @@ fn store_documents(
         auto_failover: false,
         tags: Vec::new(),
         watcher_pause: None,
+        first_term: 0,
         overridden: None,
         next_node_id: FIRST_NODE_ID + 1,
     };

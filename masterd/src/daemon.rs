@@ -30,8 +30,8 @@ use std::sync::Arc;
 
 use model::NodeName;
 use model::layout::{self, Layout};
-use queue_format::store::{HeaderError, WipeError};
-use queue_format::{Durability, StartError, StoreOptions};
+use queue_format::store::{AsideError, HeaderError, WipeError};
+use queue_format::{Durability, Epoch, StartError, StoreOptions};
 use rpc::identity::{IdentityError, NodeIdentity};
 use rpc::peer::{ClientService, PeerLimits, PeerServer, PeerServerError};
 use stdx::metrics::Endpoint;
@@ -110,6 +110,28 @@ pub enum DaemonError {
         /// Who this is.
         me: NodeName,
     },
+    /// It is a copy from before another node had one.
+    #[error(
+        "the agent of {node} obeys {master}, in epoch {obeys}, and the store here, of epoch {epoch}, has \
+         no word of that: it is an older copy. If {master} or another candidate has its store, move all but \
+         `node` out of /var/lib/gantry and start `masterd` again: the node is invited anew. If none has, as \
+         root `gnt cluster export --secrets seal FILE`, move the same away, and `gnt cluster import FILE`"
+    )]
+    OlderCopy {
+        /// Whose agent.
+        node: NodeName,
+        /// Whom it obeys.
+        master: NodeName,
+        /// In which epoch.
+        obeys: Epoch,
+        /// The last one in the store.
+        epoch: Epoch,
+    },
+    /// An older store does not go.
+    #[error(
+        "the store here is an older copy, and makes no room for the one of the master that there is"
+    )]
+    Aside(#[source] AsideError),
     /// The store does not start.
     #[error("cannot start the store")]
     Start(#[from] StartError),

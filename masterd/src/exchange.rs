@@ -198,7 +198,7 @@ fn now(world: &World) -> Timestamp {
 
 /// Commits what an agent saw, and only then lets it forget.
 async fn take(world: &World, node: &Node, talk: &mut Conversation, exchanged: Exchanged) {
-    let Exchanged { incarnation, events, racks, dropped, callers: _ } = exchanged;
+    let Exchanged { incarnation, events, racks, dropped, callers: _, certificate_ends } = exchanged;
     if talk.incarnation != Some(incarnation) {
         if talk.incarnation.is_some() {
             tracing::warn!(node = %node.name, "agent came back with another store");
@@ -231,7 +231,7 @@ async fn take(world: &World, node: &Node, talk: &mut Conversation, exchanged: Ex
         }
     }
     talk.behind = push::if_stale(world, node, &mut talk.push, &racks).await;
-    world.contacts.set_behind(&node.name, talk.behind);
+    world.contacts.set_held(&node.name, talk.behind, certificate_ends);
 }
 
 /// Logs what events led to, but for what is seen in lists.

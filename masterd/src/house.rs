@@ -7,6 +7,7 @@
 pub(crate) mod digest;
 mod word;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +68,27 @@ impl Seat {
 /// How an errand ended.
 pub type Outcome<T> = oneshot::Sender<Result<T, String>>;
 
+/// What becomes of a store that goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// It is kept aside, for this reason.
+    Aside(String),
+    /// It is wiped.
+    Wiped,
+    /// It is wiped, with what was kept aside before.
+    WipedWithAside,
+}
+
+impl From<&Purge> for Fate {
+    fn from(call: &Purge) -> Self {
+        match (&call.aside, call.all) {
+            (Some(reason), _) => Self::Aside(reason.clone()),
+            (None, false) => Self::Wiped,
+            (None, true) => Self::WipedWithAside,
+        }
+    }
+}
+
 /// What is to be done that may change the seat.
 #[derive(Debug)]
 pub enum Errand {
@@ -74,6 +96,8 @@ pub enum Errand {
     Join {
         /// The id.
         member: u64,
+        /// The epoch of the master that asks.
+        epoch: Epoch,
         /// Gets the incarnation of the store.
         outcome: Outcome<Uuid>,
     },
@@ -83,8 +107,8 @@ pub enum Errand {
         member: u64,
         /// The epoch of the master that asks.
         epoch: Epoch,
-        /// Why it is kept aside, where it is.
-        aside: Option<String>,
+        /// What becomes of what it holds.
+        fate: Fate,
         /// Told when it is gone.
         outcome: Outcome<()>,
     },
@@ -214,6 +238,7 @@ impl House {
             epoch: Epoch::default(),
             leader: None,
             voters: Vec::new(),
+            changing: Vec::new(),
             learners: Vec::new(),
             role: None,
             leads: false,
@@ -266,12 +291,14 @@ impl House {
     }
 
     fn standing(&self, standing: &Standing, state: PeerState) -> PeerPosition {
+        let list = |voters: &BTreeSet<u64>| voters.iter().copied().collect();
         PeerPosition {
             last: standing.last,
             committed: standing.applied,
             epoch: standing.vote,
             leader: standing.elected.then_some(standing.vote),
             voters: standing.members.voters.iter().copied().collect(),
+            changing: standing.members.changing.iter().flatten().map(list).collect(),
             learners: standing.members.learners().collect(),
             leads: standing.leads.is_some(),
             state: match &standing.stopped {
@@ -365,15 +392,17 @@ impl ControlService for House {
 
     async fn join(&self, _from: &Hello, call: Join) -> Result<Joined, PeerFailure> {
         word::heed(call.epoch, &self.stand().await)?;
-        let make = |outcome| Errand::Join { member: call.member, outcome };
+        let Join { epoch, member } = call;
+        let make = |outcome| Errand::Join { member, epoch, outcome };
         Ok(Joined { incarnation: self.run(make).await? })
     }
 
     async fn purge(&self, _from: &Hello, call: Purge) -> Result<(), PeerFailure> {
         word::heed(call.epoch, &self.stand().await)?;
         word::may_purge(call.member, self.book.here())?;
-        let Purge { epoch, member, aside } = call;
-        self.run(|outcome| Errand::Purge { member, epoch, aside, outcome }).await
+        let fate = Fate::from(&call);
+        let Purge { epoch, member, .. } = call;
+        self.run(|outcome| Errand::Purge { member, epoch, fate, outcome }).await
     }
 
     async fn lead_and_hand_over(

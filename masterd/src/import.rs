@@ -83,12 +83,12 @@ impl Imported {
             (false, Secrets::Sealed(_)) => lines.push(format!(
                 "This machine has a new certificate, which the agents do not know: {others} other \
                  nodes are offline and have to be enrolled again (`noded enroll --again` there, \
-                 `gnt node add --readd NODE` here)."
+                 `gnt node add --readd NODE --secret -` here)."
             )),
             (false, Secrets::Purged) => lines.push(format!(
                 "Secrets were left out of the export, so the cluster has a new authority: {others} \
                  other nodes are offline, and every one has to be enrolled again (`noded enroll --again` \
-                 there, `gnt node add --readd NODE` here)."
+                 there, `gnt node add --readd NODE --secret -` here)."
             )),
         }
         lines.push("Now start `masterd` and `noded` on this machine.".to_owned());

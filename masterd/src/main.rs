@@ -96,6 +96,7 @@ fn init(layout: &Layout, arguments: InitArguments, segment_bytes: Option<u64>) -
         master_ip: arguments.master_ip,
         master_netdev: arguments.master_netdev,
         master_netmask: arguments.master_netmask,
+        candidate_pool_size: arguments.candidate_pool_size,
         segment_bytes,
     };
     let now = Timestamp::from_micros(Clock::system().now_micros());
@@ -207,7 +208,10 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
             let why = chain(&error);
             // The log may be that of another masterd, which goes on.
             tracing::error!(pid = std::process::id(), why, "this masterd cannot go on");
-            let not_master = matches!(error, daemon::DaemonError::NotMaster { .. });
+            let not_master = matches!(
+                error,
+                daemon::DaemonError::NotMaster { .. } | daemon::DaemonError::OlderCopy { .. }
+            );
             fail(ME, &why, if not_master { EXIT_NOT_MASTER } else { EXIT_CONFIGURATION })
         }
     }

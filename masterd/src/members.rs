@@ -8,7 +8,7 @@ mod aside;
 pub(crate) mod room;
 mod seat;
 
-pub(crate) use seat::{Awaited, heard};
+pub(crate) use seat::{Awaited, heard, heard_lately};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use engine::{MembersChange, MembersError};
 use model::error::ErrorCode;
 use model::node::{Member, Node};
 use model::{Exception, NodeName};
-use queue_format::Epoch;
+use queue_format::{Epoch, Position};
 use rpc::peer::PeerError;
 use rpc::peer::control::{AskPosition, Join, Purge};
 use tokio::time::Instant;
@@ -30,7 +30,7 @@ use crate::daemon::replicate::Alone;
 use crate::house::House;
 use crate::lu::World;
 use crate::peers::Instead;
-use crate::role::loss::{self, Stops};
+use crate::role::loss::Stops;
 use crate::role::pool::{Pool, Step, next_seat};
 
 /// How often is looked whether something is to be done; changes of the configuration are met at
@@ -86,12 +86,14 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
         let pool = pool(&keeper.world, &config, &waiting, awaited);
         // A voter without a node comes before all: each one that is lowered meanwhile makes it more
         // likely that its word is needed, which nobody will ever hear.
-        let made = match keeper.remove_gone(&config).await {
-            Gone::WasThere => None,
-            Gone::Nobody => {
+        let made = match keeper.settle(&config).await {
+            Unsettled::Was => None,
+            Unsettled::Nothing => {
                 let long = lost.iter().filter(|(_, since)| since.elapsed() >= LOST_AFTER);
                 let long: BTreeSet<u64> = long.map(|(member, _)| *member).collect();
-                match (seat::to_be_replaced(&config, &pool, &long, &waiting), next_seat(&pool)) {
+                // What failed a moment ago keeps nothing else waiting.
+                let step = next_seat(&pool).filter(|step| !waiting.contains(&step.node()));
+                match (seat::to_be_replaced(&config, &pool, &long, &waiting), step) {
                     (Some(node), _) => Some((Arc::clone(node), keeper.give_up(node).await)),
                     (None, Some(step)) => keeper.make(&config, step).await,
                     (None, None) => keeper.wipe_next(&config, &waiting).await,
@@ -143,10 +145,10 @@ pub(crate) fn pool(
     Pool { nodes: config.nodes.values().map(|node| of(node)).collect(), master, size }
 }
 
-/// Whether there was a member without a node.
-enum Gone {
-    WasThere,
-    Nobody,
+/// Whether there was something among the members that no policy means.
+enum Unsettled {
+    Was,
+    Nothing,
 }
 
 /// What was tried with which node, and what came of it.
@@ -163,18 +165,14 @@ impl Keeper {
     }
 
     async fn make(&self, config: &Config, step: Step) -> Made {
-        let id = match step {
+        let node = config.nodes.values().find(|node| node.id == step.node())?;
+        let made = match step {
             // Roles change by jobs.
             Step::Promote(_) | Step::Demote(_) => return None,
-            Step::Admit(id) | Step::MakeVoter(id) | Step::MakeLearner(id) | Step::Dismiss(id) => id,
-        };
-        let node = config.nodes.values().find(|node| node.id == id)?;
-        let made = match step {
             Step::Admit(_) => self.admit(node).await,
             Step::MakeVoter(_) => self.set_vote(node, true).await,
             Step::MakeLearner(_) => self.set_vote(node, false).await,
             Step::Dismiss(_) => self.dismiss(node).await,
-            Step::Promote(_) | Step::Demote(_) => Ok(()),
         };
         if made.is_ok() {
             tracing::info!(node = %node.name, ?step, "members are changed");
@@ -242,11 +240,13 @@ impl Keeper {
         let epoch = self.epoch();
         let mut peer = self.house.book.control(node)?;
         let position = peer.call(&AskPosition {}).await?;
-        if let Some(other) = position.member.filter(|other| *other != member.id) {
-            // It missed that it was dismissed, or its history was cut: what it held is looked at by
-            // people.
+        // A store that was made for this id by an invitation whose answer was lost is empty.
+        let is_used = member.incarnation.is_none() && position.last != Position::default();
+        if let Some(other) = position.member.filter(|other| *other != member.id || is_used) {
+            // It missed that it was dismissed, or its history was cut, or an older copy of the
+            // configuration gave its id: what it held is looked at by people.
             let aside = Some(aside::reason(&self.config().cluster, &node.name, other, member.id));
-            peer.call(&Purge { epoch, member: other, aside }).await?;
+            peer.call(&Purge { epoch, member: other, aside, all: false }).await?;
         }
         let joined = peer.call(&Join { epoch, member: member.id }).await?;
         match member.incarnation {
@@ -287,18 +287,28 @@ impl Keeper {
     async fn change(&self, change: MembersChange) -> Result<(), StepError> {
         let engine = self.world.commits.engine().ok_or(StepError::NoEngine)?;
         if let MembersChange::SetVoters(voters) = &change {
-            // Begun without a majority of the new ones, it would never end, and nothing else would.
-            loss::goes_on(voters, &heard(engine.member(), &engine.standing()))?;
+            seat::can_become(engine.member(), &engine.standing(), voters)?;
         }
         Ok(engine.change_members(change).await?)
     }
 
-    /// Takes the member of a node that was removed, or added again, off the list: there is no document
-    /// to tell of it.
-    async fn remove_gone(&self, config: &Config) -> Gone {
-        let Some(engine) = self.world.commits.engine() else { return Gone::Nobody };
+    /// Ends a change of voters that was begun before; then takes the member of a node that was removed,
+    /// or added again, off the list: there is no document to tell of it.
+    async fn settle(&self, config: &Config) -> Unsettled {
+        let Some(engine) = self.world.commits.engine() else { return Unsettled::Nothing };
         let standing = engine.standing();
-        let Some(gone) = seat::without_node(config, &standing.members) else { return Gone::Nobody };
+        if let Some(voters) = standing.members.unsettled(engine.member()) {
+            match self.change(MembersChange::SetVoters(voters.clone())).await {
+                Ok(()) => tracing::info!(?voters, "a change of voters that was begun has ended"),
+                Err(error) => {
+                    tracing::warn!(%error, ?voters, "a change of voters that was begun does not end yet");
+                }
+            }
+            return Unsettled::Was;
+        }
+        let Some(gone) = seat::without_node(config, &standing.members) else {
+            return Unsettled::Nothing;
+        };
         let change = match standing.members.voters.contains(&gone) {
             true => {
                 let mut voters = standing.members.voters.clone();
@@ -310,7 +320,7 @@ impl Keeper {
         if let Err(error) = self.change(change).await {
             tracing::warn!(%error, member = gone, "the member of a removed node stays");
         }
-        Gone::WasThere
+        Unsettled::Was
     }
 
     /// Has one store wiped that nobody needs.
@@ -325,14 +335,15 @@ impl Keeper {
     async fn wipe(&self, node: &Node) -> Result<(), StepError> {
         let Some(member) = &node.member else { return Ok(()) };
         let (epoch, mut peer) = (self.epoch(), self.house.book.control(node)?);
-        let found = peer.call(&AskPosition {}).await?.member;
-        let purge = match found.filter(|other| *other != member.id) {
+        let found = peer.call(&AskPosition {}).await?;
+        let is_another = member.incarnation.is_some() && found.incarnation != member.incarnation;
+        let purge = match found.member.filter(|other| *other != member.id || is_another) {
             Some(other) => {
                 let cluster = &self.config().cluster;
                 let aside = Some(aside::reason(cluster, &node.name, other, member.id));
-                Purge { epoch, member: other, aside }
+                Purge { epoch, member: other, aside, all: false }
             }
-            None => Purge { epoch, member: member.id, aside: None },
+            None => Purge { epoch, member: member.id, aside: None, all: false },
         };
         peer.call(&purge).await?;
         self.forget(&node.name, member.id).await?;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use model::NodeName;
+use model::cluster::CANDIDATE_POOL_SIZE;
 use model::layout::{PEER_PORT, RPC_PORT};
 use queue_format::Durability;
 use stdx::daemon::LogFormat;
@@ -112,6 +113,10 @@ pub struct InitArguments {
     /// Prefix length of the master's address; all of its bits where it is not given.
     #[arg(long, value_name = "BITS")]
     pub master_netmask: Option<u8>,
+    /// How many master candidates the cluster tries to have; `gnt cluster modify -C` changes it.
+    #[arg(short = 'C', long, value_name = "NUMBER", default_value_t = CANDIDATE_POOL_SIZE,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub candidate_pool_size: u32,
 }
 
 /// What becomes of the secrets of a store in an export.

@@ -154,6 +154,12 @@ fn of_master(seen: &mut ClusterStatus, world: &World, book: &PeerBook) {
             }),
         }
     }
+    let others = config.nodes.values().filter(|node| node.name != seen.node);
+    let others = others.filter(|node| !is_offline(node.role));
+    seen.certificates.extend(others.filter_map(|node| {
+        let ends = contacts.get(&node.name)?.certificate_ends?;
+        Some(CertificateStatus { owner: CertificateOwner::Node(node.name.clone()), ends })
+    }));
     agents.offline = number(config.nodes.values().filter(|node| is_offline(node.role)).count());
     seen.agents = Some(agents);
     seen.overridden.clone_from(&config.cluster.overridden);

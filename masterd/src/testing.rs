@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{Answer, Link, PeerError, Peers};
-use model::cluster::{Cluster, Role};
+use model::cluster::{CANDIDATE_POOL_SIZE, Cluster, Role};
 use model::enrol::Fingerprint;
 use model::ipam::IpamConfig;
 use model::layout::PEER_PORT;
@@ -118,6 +118,7 @@ pub(crate) fn first_node() -> Init {
         master_ip: None,
         master_netdev: None,
         master_netmask: None,
+        candidate_pool_size: CANDIDATE_POOL_SIZE,
         segment_bytes: Some(1 << 20),
     }
 }

@@ -1,5 +1,5 @@
 //! The watcher: looks at the cluster and submits jobs where something is to be done, as an operator
-//! would (DESIGN §7). It changes nothing itself; [`rules`] decides, [`alarms`] is what it tells.
+//! would (DESIGN §7), and archives old ones. It changes nothing else itself; [`rules`] decides, [`alarms`] is what it tells.
 
 pub mod alarms;
 pub mod rules;

@@ -59,9 +59,17 @@ pub struct Cluster {
     pub watcher_pause: Option<Timestamp>,
     /// The id that the next node gets; ids are never used twice.
     pub next_node_id: u64,
+    /// The first term of the history here: of an import; 0 where the cluster began with this store.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_term: u64,
     /// The override of which nobody has said yet that it was seen to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overridden: Option<Overridden>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A node that became master without any vote, and what was cut by that (DESIGN §7 "Override").

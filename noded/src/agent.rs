@@ -152,6 +152,11 @@ impl Agent {
         self.left.notified().await;
     }
 
+    /// Gives the master's address up once no master looks after it; never ends.
+    pub async fn look_after_address(&self) {
+        self.master_address.give_up_unasked().await;
+    }
+
     /// Ends what it does in the background.
     pub async fn end(&self) {
         self.master_address.end().await;
@@ -318,7 +323,9 @@ impl Agent {
         });
         let newest = self.exchanges.subscribe();
         let (ledger, racks, allowed) = (&self.ledger, &self.racks, &self.allowed);
-        let exchange = exchange::Turn { ledger, racks, allowed, turn, newest, interrupt };
+        let certificate_ends = self.identity.ends().ok();
+        let exchange =
+            exchange::Turn { ledger, racks, allowed, certificate_ends, turn, newest, interrupt };
         answer(call, |call| exchange.run(call)).await
     }
 }

@@ -140,9 +140,20 @@ impl Daemon {
         let (stop, _) = watch::channel(false);
         let daemon = Self { agent, ledger, rpc, boot, stop, tasks: Tasks::new() };
         daemon.serve(settings, boot_listener, racks, calls).await;
+        daemon.look_after_address();
         let node = identity.name();
         tracing::info!(%node, %epoch, rpc = %daemon.rpc.address(), %boot, "agent serves");
         Ok(daemon)
+    }
+
+    fn look_after_address(&self) {
+        let (agent, mut stop) = (Arc::clone(&self.agent), self.stop.subscribe());
+        self.tasks.spawn("master address", async move {
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => {}
+                () = agent.look_after_address() => {}
+            }
+        });
     }
 
     /// Starts the boot side, DHCP and metrics.

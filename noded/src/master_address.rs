@@ -11,6 +11,7 @@ use stdx::Tasks;
 use stdx::net::announce::announcements;
 use stdx::net::{Addresses, Interface, LinkSocket, interfaces};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 mod plan;
 
@@ -22,6 +23,11 @@ use plan::{Step, Wanted};
 const ANNOUNCEMENTS: u32 = 5;
 /// Pause between two of them.
 const ANNOUNCEMENT_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long an address stays that no master looks after: one that reigns asks every two seconds, and
+/// one that is restarted is back before. Without one nobody answers there, and the next one may have it
+/// elsewhere by now.
+const UNASKED_MAX: Duration = Duration::from_mins(1);
 
 /// An address that was neither taken nor given up.
 #[derive(Debug, thiserror::Error)]
@@ -67,12 +73,19 @@ pub struct MasterAddress {
     turn: Mutex<()>,
     /// Counts changes: announcements of an older one end.
     changes: watch::Sender<u64>,
+    /// When a master last looked after the address here, and which that was.
+    asked: watch::Sender<Option<(Instant, MasterAddressDown)>>,
     tasks: Tasks,
 }
 
 impl Default for MasterAddress {
     fn default() -> Self {
-        Self { turn: Mutex::default(), changes: watch::channel(0).0, tasks: Tasks::new() }
+        Self {
+            turn: Mutex::default(),
+            changes: watch::channel(0).0,
+            asked: watch::channel(None).0,
+            tasks: Tasks::new(),
+        }
     }
 }
 
@@ -84,6 +97,7 @@ impl MasterAddress {
     /// It cannot be taken here. That the link could not be told is in the log.
     pub async fn up(&self, call: &MasterAddressUp) -> Result<AddressChanged, AddressError> {
         let MasterAddressUp { address, prefix, netdev } = call;
+        self.is_asked_for(*address, *prefix, netdev);
         let (changed, interface) = stdx::aside(|| {
             let wanted = Wanted { address: *address, prefix: *prefix, netdev };
             let _turn = self.turn.lock();
@@ -108,6 +122,7 @@ impl MasterAddress {
     /// The addresses of the machine are not known.
     pub fn is_here(&self, call: &MasterAddressHere) -> Result<bool, AddressError> {
         let MasterAddressHere { address, prefix, netdev } = call;
+        self.is_asked_for(*address, *prefix, netdev);
         let wanted = Wanted { address: *address, prefix: *prefix, netdev };
         let _turn = self.turn.lock();
         let all = interfaces().map_err(AddressError::List)?;
@@ -116,12 +131,18 @@ impl MasterAddress {
         Ok(wanted.up(&all, &held).is_ok_and(|steps| steps.is_empty()))
     }
 
+    fn is_asked_for(&self, address: IpAddr, prefix: u8, netdev: &str) {
+        let held = MasterAddressDown { address, prefix, netdev: netdev.to_owned() };
+        self.asked.send_replace(Some((Instant::now(), held)));
+    }
+
     /// Gives the address up, if it is here.
     ///
     /// # Errors
     /// It is here, and cannot be removed.
     pub fn down(&self, call: &MasterAddressDown) -> Result<AddressChanged, AddressError> {
         let MasterAddressDown { address, prefix, netdev } = call;
+        self.asked.send_replace(None);
         let wanted = Wanted { address: *address, prefix: *prefix, netdev };
         let _turn = self.turn.lock();
         self.changes.send_modify(|changes| *changes += 1);
@@ -133,6 +154,37 @@ impl MasterAddress {
             tracing::info!(%address, netdev, "the master's address is given up");
         }
         Ok(AddressChanged { changed })
+    }
+
+    /// Gives the address up once no master has looked after it for a minute; never ends. What an
+    /// agent took that ended since is not known here, and stays.
+    pub async fn give_up_unasked(&self) {
+        let mut asked = self.asked.subscribe();
+        loop {
+            let Some((at, held)) = asked.borrow_and_update().clone() else {
+                // Whoever could ask is there as long as this is.
+                asked.changed().await.unwrap_or(());
+                continue;
+            };
+            tokio::select! {
+                biased;
+                _ = asked.changed() => continue,
+                () = tokio::time::sleep_until(at + UNASKED_MAX) => {}
+            }
+            match stdx::aside(|| self.down(&held)) {
+                Ok(AddressChanged { changed }) => {
+                    if changed {
+                        let seconds = UNASKED_MAX.as_secs();
+                        tracing::warn!(seconds, "no master had asked for it");
+                    }
+                }
+                Err(error) => {
+                    let why = stdx::daemon::chain(&error);
+                    tracing::warn!(why, "the master's address stays; tried again");
+                    self.asked.send_replace(Some((Instant::now(), held)));
+                }
+            }
+        }
     }
 
     /// Ends the announcements; the address stays as it is.

@@ -57,7 +57,7 @@ use crate::position::Position;
 pub use admission::{
     Backlog, CloseError, Health, Refusal, Refused, SUBMISSION_CHANGES_MAX, SUBMISSION_MOVES_MAX,
 };
-pub use aside::{ASIDE, ASIDE_MAX, keep_aside};
+pub use aside::{ASIDE, ASIDE_MAX, AsideError, keep_aside, wipe_aside};
 pub use callbacks::{Callbacks, Flushed};
 pub use commit::FatalError;
 pub use committer::{Committer, StartError};

@@ -127,6 +127,7 @@ impl Agent for MemoryAgent {
                     racks: Vec::new(),
                     dropped: 0,
                     callers: None,
+                    certificate_ends: None,
                 };
                 answer(call, |_| std::future::ready(Ok(exchanged))).await
             }

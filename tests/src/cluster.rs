@@ -63,6 +63,13 @@ impl Host {
     pub fn masterd(&self) -> String {
         masterd_of(&self.name)
     }
+
+    /// What its `masterd` has logged.
+    #[must_use]
+    pub fn masterd_log(&self) -> String {
+        let path = self.layout().log().join("master-daemon.log");
+        std::fs::read_to_string(path).unwrap_or_default()
+    }
 }
 
 /// A cluster whose daemons end with it.

@@ -1,14 +1,19 @@
 //! What other members ask.
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
 use openraft::raft::{AppendEntriesResponse, SnapshotResponse};
 use openraft::type_config::alias::{SnapshotMetaOf, SnapshotOf};
+use queue_format::Position;
 use tokio::time::Instant;
 
 use super::Engine;
 use crate::message::{self, Kind, MessageError, SnapshotHead};
 use crate::state::Image;
-use crate::types::{StoredMembership, TypeConfig, Vote, fitting, log_id, members_from_text};
+use crate::types::{
+    StoredMembership, TypeConfig, Vote, fitting, log_id, members_from_text, position,
+};
 
 /// A question that was not answered.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +68,15 @@ fn stopped(error: impl std::fmt::Display) -> AnswerError {
     AnswerError::Stopped { reason: error.to_string() }
 }
 
+/// Whether there cannot be one log with both: epochs do not fall along a log.
+fn contradicts(at: Position, committed: Position) -> bool {
+    match at.index.cmp(&committed.index) {
+        Ordering::Less => at.epoch > committed.epoch,
+        Ordering::Equal => at.epoch != committed.epoch,
+        Ordering::Greater => at.epoch < committed.epoch,
+    }
+}
+
 impl Engine {
     /// Answers what the member `from` asked by [`crate::Link::ask`]. The owner has made sure that it
     /// is that member, and that it meant this one.
@@ -75,6 +89,19 @@ impl Engine {
                 let mut request = message::read_append(body, &self.vote())?;
                 if !request.vote.is_committed() || request.vote.leader_id().node_id != from {
                     return Err(malformed("entries of somebody who does not lead"));
+                }
+                let committed = self.position();
+                let told = request.entries.iter().map(|entry| &entry.log_id);
+                if request
+                    .prev_log_id
+                    .iter()
+                    .chain(told)
+                    .any(|id| contradicts(position(id), committed))
+                {
+                    // The engine would take what it has for what was sent, and acknowledge it.
+                    return Err(malformed(
+                        "entries of another history than what is committed here",
+                    ));
                 }
                 // What comes at once is durable at once, and the journal is freed by what is applied,
                 // which is what is durable. So no more is taken than a part of the journal holds.
@@ -188,5 +215,32 @@ impl Engine {
         let installed = self.raft.install_full_snapshot(head.vote, snapshot).await;
         let SnapshotResponse { vote } = installed.map_err(stopped)?;
         Ok(message::voted(&vote))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use queue_format::Epoch;
+
+    use super::*;
+
+    #[test]
+    fn histories_that_contradict_each_other() {
+        let at = |term, index| Position { epoch: Epoch { term, node: 1 }, index };
+        let committed = at(3, 10);
+        for (told, is_other) in [
+            (at(3, 10), false),
+            (at(2, 9), false),
+            (at(3, 4), false),
+            (at(3, 11), false),
+            (at(7, 11), false),
+            // Entries of a reign that began anew from an older copy.
+            (at(4, 9), true),
+            (at(2, 10), true),
+            (at(4, 10), true),
+            (at(2, 11), true),
+        ] {
+            assert_eq!(contradicts(told, committed), is_other, "{told}");
+        }
     }
 }

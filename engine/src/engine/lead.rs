@@ -120,11 +120,13 @@ impl Engine {
     /// more, whoever leads, and has to be closed and opened again.
     pub async fn hand_over(&self, to: u64, deadline: Duration) -> Result<(), HandOverError> {
         let _alone = self.proposing.lock().await;
-        // Nothing is added meanwhile, so who follows has all of it soon.
-        let behind = |standing: &Standing| {
-            matches!(self.can_lead(to, standing), Err(HandOverError::Behind { .. }))
+        // Nothing is added meanwhile, so who follows has all of it soon; and a disk that is slow for a
+        // moment is no reason to have given up a reign for nothing.
+        let soon = |standing: &Standing| {
+            let can = self.can_lead(to, standing);
+            matches!(can, Err(HandOverError::Behind { .. } | HandOverError::Silent { .. }))
         };
-        let (_, standing) = self.wait_for(deadline, |standing| !behind(standing)).await;
+        let (_, standing) = self.wait_for(deadline, |standing| !soon(standing)).await;
         self.can_lead(to, &standing)?;
         if !standing.members.voters.contains(&to) {
             self.give_vote(to, standing.members.voters, deadline).await?;

@@ -15,8 +15,9 @@ pub struct Members {
     pub voters: BTreeSet<u64>,
     /// Everyone, with the name of the node.
     pub nodes: BTreeMap<u64, String>,
-    /// Between two sets of voters: majorities of both are asked.
-    pub changing: bool,
+    /// Both sets of voters while one is changed for the other, the new one last: a majority of each is
+    /// needed.
+    pub changing: Option<[BTreeSet<u64>; 2]>,
 }
 
 impl Members {
@@ -24,8 +25,27 @@ impl Members {
         Self {
             voters: membership.voter_ids().collect(),
             nodes: membership.nodes().map(|(id, node)| (*id, node.addr.clone())).collect(),
-            changing: membership.get_joint_config().len() > 1,
+            changing: match membership.get_joint_config().as_slice() {
+                [before, after] => Some([before.clone(), after.clone()]),
+                _ => None,
+            },
         }
+    }
+
+    /// Every set of voters of which a majority is needed.
+    pub fn sets(&self) -> &[BTreeSet<u64>] {
+        match &self.changing {
+            Some(both) => both,
+            None => std::slice::from_ref(&self.voters),
+        }
+    }
+
+    /// The voters in whom a change ends that was begun and not ended, for `leader` to have it committed:
+    /// whoever began it may be gone. The new ones, or those before where it has no vote among these.
+    #[must_use]
+    pub fn unsettled(&self, leader: u64) -> Option<&BTreeSet<u64>> {
+        let [before, after] = self.changing.as_ref()?;
+        Some(if after.contains(&leader) { after } else { before })
     }
 
     /// Those who only follow.

@@ -1,6 +1,7 @@
 //! What the engine would do if it were let: each of these cost somebody data or a cluster before
 //! (decision 2, "Rules that the crate keeps").
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use queue_format::{Batch, Epoch};
@@ -156,6 +157,39 @@ async fn an_id_is_given_once_and_members_change_one_at_a_time() {
     // Refusals did no harm.
     let (leads, standing) = one.wait_for(SOON, |seen| seen.takes_proposals().is_some()).await;
     assert!(leads, "{standing:?}");
+    drop(one);
+    let _files = cluster.same_files(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_voters_that_nobody_ends_is_seen_and_ended_by_the_next_one() {
+    let (cluster, epoch) = Cluster::voters(3).await;
+    cluster.join(1, 4).await;
+    for member in 2..=4 {
+        cluster.cut(member);
+    }
+    let one = cluster.engine(1);
+    let mut begun = JoinSet::new();
+    let leader = one.clone();
+    begun.spawn(async move {
+        leader.change_members(MembersChange::SetVoters([1, 2, 3, 4].into())).await
+    });
+    let changes = |standing: &Standing| standing.members.changing.is_some();
+    assert!(one.wait_for(SOON, changes).await.0);
+    // Whoever began it is gone before it is committed.
+    begun.shutdown().await;
+    cluster.heal();
+    let (leads, _) = one.wait_for(SOON, |seen| seen.takes_proposals().is_some()).await;
+    assert!(leads);
+    cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();
+    let members = one.standing().members;
+    let sets: [BTreeSet<u64>; 2] = [[1, 2, 3].into(), [1, 2, 3, 4].into()];
+    assert_eq!((members.sets(), &members.voters), (&sets[..], &sets[1]));
+    let settled = members.unsettled(1).unwrap().clone();
+    assert_eq!((&settled, members.unsettled(4)), (&sets[1], Some(&sets[1])));
+    one.change_members(MembersChange::SetVoters(settled)).await.unwrap();
+    let members = one.standing().members;
+    assert_eq!((members.sets(), members.unsettled(1)), (&sets[1..], None));
     drop(one);
     let _files = cluster.same_files(1).await;
 }

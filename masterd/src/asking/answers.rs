@@ -168,6 +168,7 @@ mod tests {
             epoch: epoch(3),
             leader: None,
             voters: vec![1, 2, 3],
+            changing: Vec::new(),
             learners: Vec::new(),
             role: Some(PeerRole { master: name(), epoch: epoch(2) }),
             leads: true,
@@ -293,7 +294,8 @@ mod tests {
         };
         let nodes = vec![asked(epoch(4), None), asked(epoch(1), Some(position()))];
         let (attempt, waivers) = (Attempt::Failover, Waivers::default());
-        let mut question = Question { attempt, waivers, taker: name(), next_member: 4, nodes };
+        let mut question =
+            Question { attempt, waivers, taker: name(), next_member: 4, voters: Vec::new(), nodes };
         assert_eq!(newest_epoch(&question), epoch(4));
         question.nodes[0].agent = Err(late(Duration::from_secs(5)));
         assert_eq!(newest_epoch(&question), epoch(3));
@@ -326,7 +328,8 @@ mod tests {
             asked(3, Ok(leader)),
         ];
         let (attempt, waivers) = (Attempt::Failover, Waivers::default());
-        let question = Question { attempt, waivers, taker: name(), next_member: 4, nodes };
+        let question =
+            Question { attempt, waivers, taker: name(), next_member: 4, voters: Vec::new(), nodes };
         assert_eq!(
             [1, 2, 3, 4].map(|member| leads(&question, member)),
             [false, false, true, false]

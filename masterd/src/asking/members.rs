@@ -58,6 +58,19 @@ impl Seats {
     }
 }
 
+/// The sets of voters of a log, of each of which a majority is needed; none where there is no log.
+#[must_use]
+pub fn sets(own: &PeerPosition) -> Vec<BTreeSet<u64>> {
+    let set = |ids: &Vec<u64>| ids.iter().copied().collect();
+    let both: Vec<_> = own.changing.iter().map(set).collect();
+    match both.is_empty() {
+        true => {
+            Some(&own.voters).filter(|voters| !voters.is_empty()).map(set).into_iter().collect()
+        }
+        false => both,
+    }
+}
+
 /// A cluster that was never replicated has no members in its configuration: the one store, on the
 /// node that has the role, is all there is, and is what it says.
 fn lone(config: &Config, me: &NodeName, own: &PeerPosition) -> Option<(NodeName, Member)> {
@@ -108,6 +121,7 @@ mod tests {
             epoch: Default::default(),
             leader: None,
             voters: voters.to_vec(),
+            changing: Vec::new(),
             learners: Vec::new(),
             role: None,
             leads: false,

@@ -156,6 +156,7 @@ fn own() -> PeerPosition {
         epoch: EPOCH,
         leader: None,
         voters: vec![11],
+        changing: Vec::new(),
         learners: vec![12],
         role: Some(PeerRole { master, epoch: EPOCH }),
         leads: false,

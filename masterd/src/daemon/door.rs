@@ -274,7 +274,11 @@ impl Service for Door {
             // It is asked for most where there is no master.
             Request::GantryClusterStatus(call) => {
                 let status = async |_: GantryClusterStatus| Ok(self.status().await);
-                return answer(call, status).await;
+                let answered = answer(call, status).await;
+                return match &*self.voice.read() {
+                    Voice::Master { world, .. } => marked(answered, &world.commits.majority()),
+                    Voice::Elsewhere(_) | Voice::Outside => answered,
+                };
             }
             other => other,
         };
@@ -283,7 +287,7 @@ impl Service for Door {
             Voice::Master { over, .. } if over.is_cancelled() => whereabouts::ceasing(&self.me),
             Voice::Master { service, over, world } => {
                 let majority = world.commits.majority();
-                if !majority.contact().takes_changes() && request.class() == Class::Change {
+                if !majority.contact().takes_changes() && changes(&request) {
                     let refusal = Exception::new(ExceptionKind::JobQueueError, CUT_OFF);
                     let about = whereabouts::of_master(&self.me, Outcome::Again);
                     return marked(Answer::not_master(&refusal, &about), &majority);

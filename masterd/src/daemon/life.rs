@@ -195,6 +195,9 @@ impl Life {
         let store = open_alone(&self.options)?;
         let found = load::load(&store.reader())?;
         let (id, _) = super::check_role(&found.config, self.me())?;
+        if self.stage == Stage::Machine {
+            super::taker::has_newest_store(self.asker(), &self.house, &found.config).await?;
+        }
         let epoch = Epoch { term: found.config.role.term + 1, node: id };
         let (reader, position) = (store.reader(), store.recovered().position);
         let incarnation = store.recovered().incarnation;

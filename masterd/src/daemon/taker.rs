@@ -13,6 +13,7 @@ use rpc::peer::control::{LeadAndHandOver, PeerPosition};
 use stdx::Tasks;
 use stdx::daemon::chain;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::ahead::Ahead;
 use super::life::{Life, Reigning, newest_role};
@@ -21,8 +22,11 @@ use super::{DaemonError, elected, load, replicate};
 use crate::asking::{self, Asker, answers, table};
 use crate::commits::Commits;
 use crate::config::Config;
+use crate::house::House;
+use crate::lu::World;
 use crate::role::confirm::{
-    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, still_designated,
+    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, obeys_another,
+    still_designated,
 };
 
 /// How long all are waited for where enough have answered: longer than who lives takes, mostly.
@@ -39,6 +43,15 @@ const ELECTION_MAX: Duration = Duration::from_secs(10);
 /// How long it may take from the end of what runs on the one master to the election of the other.
 const HAND_OVER_MAX: Duration = Duration::from_secs(30);
 
+/// How long an elected member waits for its role entry while no majority of the voters answers. It
+/// serves nobody meanwhile, and does no errand: not even the one that would override the others.
+const MAJORITY_LOST_MAX: Duration = Duration::from_secs(10);
+/// How often is looked whether a majority answers.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often a master that is alone asks agents that refuse it whom they obey.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
 /// What came of an attempt.
 pub(super) enum Take {
     /// This process is master.
@@ -47,6 +60,8 @@ pub(super) enum Take {
     Left(RoleTaken),
     /// It is what it was, with its store opened anew.
     Reopened(Arc<Engine>, RoleTaken),
+    /// It leads and cannot be master: its store has to be opened anew.
+    Stuck(RoleTaken),
 }
 
 /// How a node comes to lead.
@@ -137,7 +152,12 @@ impl Life {
             let led = replicate::propose(Arc::clone(engine), epoch, publisher, tasks, ended);
             Ok(Commits::replicated(led.0, led.1))
         };
-        match reign::take_role(begin, &self.clock, start).await {
+        let taken = tokio::select! {
+            biased;
+            taken = reign::take_role(begin, &self.clock, start) => taken,
+            why = self.is_in_vain(engine) => return Ok(Take::Stuck(told(false, why))),
+        };
+        match taken {
             Ok(master) => {
                 let reigning = self.enthrone(master, authority, end, None);
                 let message = format!("{} is the master, in epoch {epoch}", self.me());
@@ -150,6 +170,42 @@ impl Life {
         }
     }
 
+    pub(super) fn asker(&self) -> Asker {
+        let agents = Client::new(Arc::clone(&self.identity), Tasks::new());
+        let (me, book) = (self.me().clone(), self.house.book.clone());
+        let metrics = Arc::clone(&self.metrics);
+        Asker::new(me, self.house.cluster_uuid, (agents, book), metrics)
+    }
+
+    /// Waits until it is in vain to wait for the role entry; says why.
+    async fn is_in_vain(&self, engine: &Engine) -> String {
+        let lost = async {
+            let mut since = None;
+            loop {
+                match engine.standing().takes_proposals() {
+                    Some(_) => since = None,
+                    None if since.get_or_insert_with(Instant::now).elapsed()
+                        >= MAJORITY_LOST_MAX =>
+                    {
+                        return;
+                    }
+                    None => {}
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        let me = self.me();
+        tokio::select! {
+            biased;
+            _ = self.ending.asked() => format!("{me} was elected, and is asked to end"),
+            () = lost => format!(
+                "{me} was elected, and then no majority of the voters answered for {} s: bring them back \
+                 (`gnt cluster master-failover --dry-run` shows who answers); then `gnt cluster master-failover` again, if it is not the master by itself",
+                MAJORITY_LOST_MAX.as_secs()
+            ),
+        }
+    }
+
     /// Asks everyone, and judges what they say.
     async fn ask_everyone(
         &self,
@@ -157,10 +213,7 @@ impl Life {
         attempt: Attempt,
         request: &RoleRequest,
     ) -> (Question, Verdict) {
-        let agents = Client::new(Arc::clone(&self.identity), Tasks::new());
-        let (me, book) = (self.me().clone(), self.house.book.clone());
-        let metrics = Arc::clone(&self.metrics);
-        let asker = Asker::new(me, self.house.cluster_uuid, (agents, book), metrics);
+        let asker = self.asker();
         let asker = match attempt {
             // Whoever looks sees everybody.
             _ if request.dry_run => asker,
@@ -247,6 +300,45 @@ impl Life {
     }
 }
 
+/// Whether a store that no other node ever had is not from before another one had one: agents know
+/// other masters. Those that do not answer say nothing against it.
+///
+/// # Errors
+/// [`DaemonError::OlderCopy`].
+pub(super) async fn has_newest_store(
+    asker: Asker,
+    house: &House,
+    config: &Config,
+) -> Result<(), DaemonError> {
+    let Role { term, node, .. } = *config.role;
+    let epoch = Epoch { term, node };
+    let own = PeerPosition { epoch, ..house.stand().await };
+    let asker = Asker { limit: ANSWER_MAX_AUTOMATIC, patience: PATIENCE, ..asker };
+    let question = asking::ask(&asker, config, Attempt::Start, Waivers::default(), &own).await;
+    match obeys_another(&question, config.cluster.first_term, epoch) {
+        Some((node, master, obeys)) => Err(DaemonError::OlderCopy { node, master, obeys, epoch }),
+        None => Ok(()),
+    }
+}
+
+/// Waits until an agent says that the store of a master that is alone is an older copy; the epoch that it
+/// obeys. Asks where one refuses the master for its epoch.
+pub(super) async fn is_older_copy(asker: &Asker, house: &House, world: &World) -> Epoch {
+    loop {
+        tokio::time::sleep(ASK_AGAIN).await;
+        if !world.contacts.any_obeys_later() {
+            continue;
+        }
+        let config = world.published.snapshot().config;
+        if let Err(error) = has_newest_store(asker.clone(), house, &config).await {
+            tracing::error!("{error}");
+            if let DaemonError::OlderCopy { obeys, .. } = error {
+                return obeys;
+            }
+        }
+    }
+}
+
 /// What came of an attempt, with a word on what was done to come to it, and the store that was opened
 /// for it.
 fn overridden(taken: Take, engine: Arc<Engine>) -> Take {
@@ -261,7 +353,7 @@ fn overridden(taken: Take, engine: Arc<Engine>) -> Take {
             );
             Take::Taken(reigning, taken)
         }
-        Take::Left(mut taken) | Take::Reopened(_, mut taken) => {
+        Take::Left(mut taken) | Take::Reopened(_, mut taken) | Take::Stuck(mut taken) => {
             taken.message = format!(
                 "{}; this node is the only voter by now: `gnt cluster master-failover` tries again",
                 taken.message

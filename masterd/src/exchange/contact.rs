@@ -18,8 +18,12 @@ pub struct Contact {
     pub failure: Option<String>,
     /// Whether it is not reached because its list of callers lacks this master.
     pub is_stranger: bool,
+    /// Whether it is not reached because it obeys a later epoch.
+    pub obeys_later: bool,
     /// Whether it did not hold the document of its rack when it last answered.
     pub behind: bool,
+    /// When its certificate ends, as it said when it last answered.
+    pub certificate_ends: Option<Timestamp>,
 }
 
 /// Why an agent is not reached.
@@ -28,14 +32,16 @@ pub(super) struct Unreached {
     pub(super) why: String,
     /// Its list of callers lacks this master.
     pub(super) is_stranger: bool,
+    /// It obeys a later epoch.
+    pub(super) obeys_later: bool,
 }
 
 impl Unreached {
     /// What a failure tells of its agent; nothing where that was not asked.
     pub(super) fn by(error: &RpcError) -> Option<Self> {
-        let is_stranger = error.is_of_a_stranger();
+        let (is_stranger, obeys_later) = (error.is_of_a_stranger(), error.is_of_an_epoch());
         let why = stdx::daemon::chain(error);
-        (!error.is_of_being_cut_off()).then_some(Self { why, is_stranger })
+        (!error.is_of_being_cut_off()).then_some(Self { why, is_stranger, obeys_later })
     }
 }
 
@@ -70,6 +76,12 @@ impl Contacts {
         reached.map(|(name, _)| name.clone()).collect()
     }
 
+    /// Whether an agent refuses this master since it obeys a later epoch.
+    #[must_use]
+    pub fn any_obeys_later(&self) -> bool {
+        self.agents.read().values().any(|contact| contact.obeys_later)
+    }
+
     /// How many agents were reached at the last attempt, and how many were not.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
@@ -86,15 +98,20 @@ impl Contacts {
         let before = known.filter(|c| c.failure.is_some() == failure.is_some());
         let since = before.map_or(now, |before| before.since);
         let behind = known.is_some_and(|contact| contact.behind);
+        let certificate_ends = known.and_then(|contact| contact.certificate_ends);
         let is_stranger = failure.as_ref().is_some_and(|failure| failure.is_stranger);
+        let obeys_later = failure.as_ref().is_some_and(|failure| failure.obeys_later);
         let failure = failure.map(|failure| failure.why);
-        contacts.insert(node.clone(), Contact { since, failure, is_stranger, behind });
+        let contact =
+            Contact { since, failure, is_stranger, obeys_later, behind, certificate_ends };
+        contacts.insert(node.clone(), contact);
     }
 
-    /// Notes whether an agent that answered holds the document of its rack.
-    pub(super) fn set_behind(&self, node: &NodeName, behind: bool) {
+    /// Notes whether an agent that answered holds the document of its rack, and when its certificate
+    /// ends.
+    pub(super) fn set_held(&self, node: &NodeName, behind: bool, ends: Option<Timestamp>) {
         if let Some(contact) = self.agents.write().get_mut(node) {
-            contact.behind = behind;
+            (contact.behind, contact.certificate_ends) = (behind, ends);
         }
     }
 
@@ -128,14 +145,20 @@ mod tests {
         let at = Timestamp::from_micros;
         let found = |since, failure: Option<&str>| {
             let (failure, is_stranger) = (failure.map(str::to_owned), failure == Some("refused"));
-            Some(Contact { since: at(since), failure, is_stranger, behind: true })
+            let certificate_ends = Some(at(9));
+            let since = at(since);
+            let obeys_later = false;
+            let behind = true;
+            Some(Contact { since, failure, is_stranger, obeys_later, behind, certificate_ends })
         };
-        let unreached =
-            |why: &str| Some(Unreached { why: why.to_owned(), is_stranger: why == "refused" });
+        let unreached = |why: &str| {
+            let (why, is_stranger) = (why.to_owned(), why == "refused");
+            Some(Unreached { why, is_stranger, obeys_later: false })
+        };
         assert_eq!(contacts.get(&node), None);
-        contacts.set_behind(&node, true);
+        contacts.set_held(&node, true, Some(at(9)));
         contacts.set(&node, at(1), None);
-        contacts.set_behind(&node, true);
+        contacts.set_held(&node, true, Some(at(9)));
         contacts.set(&node, at(2), unreached("stopping"));
         contacts.set(&node, at(3), unreached("refused"));
         assert_eq!(contacts.get(&node), found(2, Some("refused")));

@@ -122,13 +122,15 @@ async fn errands_reach_who_runs_them_and_their_end_who_asked() {
     let asking = async {
         let mut link = book.control(&asked).unwrap();
         let joined = link.call(&Join { epoch: epoch(1), member: 2 }).await.unwrap();
-        let purged =
-            link.call(&Purge { epoch: epoch(1), member: 2, aside: None }).await.unwrap_err();
+        let purged = link
+            .call(&Purge { epoch: epoch(1), member: 2, aside: None, all: false })
+            .await
+            .unwrap_err();
         let handed = link.call(&LeadAndHandOver { epoch: epoch(1), to: 1, drain_seconds: 1 }).await;
         (joined.incarnation, failure(purged).message, handed.is_ok())
     };
     let running = async {
-        let Some(Errand::Join { member: 2, outcome }) = scene.house.errands.recv().await else {
+        let Some(Errand::Join { member: 2, outcome, .. }) = scene.house.errands.recv().await else {
             panic!()
         };
         outcome.send(Ok(incarnation)).unwrap();
@@ -158,15 +160,16 @@ async fn what_changes_a_member_is_asked_in_an_epoch_that_is_not_over() {
     let over = Epoch { term: known.term, node: 1 };
     let refused = [
         scene.ask(&Join { epoch: over, member: 5 }).await.map(drop),
-        scene.ask(&Purge { epoch: over, member: 2, aside: None }).await,
+        scene.ask(&Purge { epoch: over, member: 2, aside: None, all: false }).await,
         scene.ask(&LeadAndHandOver { epoch: over, to: 1, drain_seconds: 1 }).await,
     ];
     for error in refused {
         assert_eq!(failure(error.unwrap_err()).kind, PeerFailureKind::Epoch);
     }
     // Nor is another member's store wiped, whoever asks.
-    let failed =
-        failure(scene.ask(&Purge { epoch: known, member: 3, aside: None }).await.unwrap_err());
+    let failed = failure(
+        scene.ask(&Purge { epoch: known, member: 3, aside: None, all: false }).await.unwrap_err(),
+    );
     assert_eq!(failed.kind, PeerFailureKind::NotNow);
     assert!(failed.message.contains("nothing was wiped"), "{failed}");
     assert!(scene.house.errands.try_recv().is_err());

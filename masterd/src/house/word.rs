@@ -76,6 +76,7 @@ mod tests {
             epoch: vote,
             leader: None,
             voters: Vec::new(),
+            changing: Vec::new(),
             learners: Vec::new(),
             role,
             leads: false,

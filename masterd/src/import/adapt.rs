@@ -11,11 +11,35 @@ use queue_format::{Epoch, Key};
 use crate::export::manifest::Manifest;
 use crate::jobs::recover::give_up;
 use crate::jobs::stored;
+use crate::role::taking::TERM_STEP;
 use crate::writer::commit::job_file;
 
-/// How far the first reign behind an import is from the last one in the export: there may have been
-/// others since, each after some elections, and agents must obey the new one.
-const TERMS_BETWEEN: u64 = 1_000;
+/// What an import adds to what must never be used twice: more than any override after the export can
+/// have added, and more with each import, since the same file may be imported twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steps {
+    /// To the term: ten overrides, and one a minute since 1970, of which the last fifteen years count,
+    /// so that it stays among those that make sense.
+    pub term: u64,
+    /// To the ids of nodes and members: one a second since 1970.
+    pub node_id: u64,
+    /// To the ids of jobs: a thousand a second since 1970.
+    pub job_id: u64,
+}
+
+impl Steps {
+    /// Those of an import at the time `now`.
+    #[must_use]
+    pub fn at(now: Timestamp) -> Self {
+        const MINUTES_MAX: u64 = 8 * TERM_STEP;
+        let seconds = u64::try_from(now.seconds()).unwrap_or_default();
+        Self {
+            term: 10 * TERM_STEP + seconds / 60 % MINUTES_MAX,
+            node_id: seconds,
+            job_id: seconds.saturating_mul(1_000),
+        }
+    }
+}
 
 /// An export whose documents cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -143,7 +167,7 @@ impl Gathered {
         known: Option<Epoch>,
         now: Timestamp,
     ) -> Result<Plan, Unfit> {
-        let cluster = self.cluster.clone().ok_or(Unfit::Missing(document::CLUSTER))?;
+        let mut cluster = self.cluster.clone().ok_or(Unfit::Missing(document::CLUSTER))?;
         let role = self.role.clone().ok_or(Unfit::Missing(document::ROLE))?;
         if !self.has_queue {
             return Err(Unfit::Missing(document::QUEUE_VERSION));
@@ -166,8 +190,12 @@ impl Gathered {
         }
         (node.role, node.member, node.mtime) = (NodeRole::Candidate, None, now);
         node.serial_no += 1;
+        // The cluster went on after the export, and what it gave out then must never be given again.
+        let steps = Steps::at(now);
+        cluster.next_node_id = cluster.next_node_id.saturating_add(steps.node_id);
         let terms = [role.term, manifest.position.epoch.term, known.unwrap_or_default().term];
-        let term = terms.into_iter().max().unwrap_or_default().saturating_add(TERMS_BETWEEN);
+        let term = terms.into_iter().max().unwrap_or_default().saturating_add(steps.term);
+        cluster.first_term = term;
         let role = Role { master: me.clone(), term, node: node.id, since: now };
         let others = self.nodes.keys().filter(|name| *name != me).count();
         Ok(Plan { cluster, role, node, others, now })
@@ -202,6 +230,10 @@ impl Plan {
     pub fn adapt(&self, key: &Key, content: Bytes) -> Result<Option<Bytes>, Unfit> {
         match key.as_str() {
             document::CLUSTER | document::ROLE | document::AUTHORITY => Ok(None),
+            document::QUEUE_SERIAL => {
+                let last: u64 = parse(key, &content)?;
+                Ok(Some(json(&last.saturating_add(Steps::at(self.now).job_id))))
+            }
             name if is_node(name) => {
                 let mut node: Node = parse(key, &content)?;
                 if node.name == self.node.name {

@@ -14,7 +14,9 @@ use super::*;
 use crate::bootstrap::Init;
 use crate::daemon::load;
 use crate::export::at_rest;
+use crate::role::taking::{JOB_ID_STEP, NODE_ID_STEP, TERM_STEP};
 use crate::writer::commit::job_file;
+use adapt::Steps;
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const LATER: Timestamp = Timestamp::from_micros(1_700_000_900_000_000);
@@ -122,14 +124,24 @@ fn a_cluster_without_secrets_gets_a_new_authority() {
     assert!(Authority::with_key(&machine, &authority).is_ok());
     let config = &found.config;
     assert_eq!(config.role.master, name("n1.example"));
-    // Beyond whatever was elected since the export.
-    assert!(config.role.term > 1_000 && membership.epoch.term == config.role.term);
+    // Beyond whatever was elected, and given out, since the export.
+    let steps = Steps::at(LATER);
+    assert!(
+        steps.term > 9 * TERM_STEP && steps.node_id > NODE_ID_STEP && steps.job_id > JOB_ID_STEP
+    );
+    assert_eq!(config.cluster.first_term, config.role.term);
+    assert!(config.role.term > steps.term && membership.epoch.term == config.role.term);
     assert_eq!(config.cluster.uuid, read::<Cluster>(&lost.layout, "config/cluster").uuid);
     let role = |node: &str| config.nodes[&name(node)].role;
     assert_eq!((role("n1.example"), role("n2.example")), (NodeRole::Candidate, NodeRole::Offline));
     assert_eq!(config.nodes[&name("n1.example")].fingerprint, identity.fingerprint());
     let statuses: Vec<_> = found.jobs.iter().map(|job| job.ops[0].status).collect();
-    assert_eq!((statuses.as_slice(), found.serial), (&[OpStatus::Success, OpStatus::Error][..], 2));
+    assert_eq!(
+        (statuses.as_slice(), found.serial),
+        (&[OpStatus::Success, OpStatus::Error][..], steps.job_id + 2)
+    );
+    let before: Cluster = read(&lost.layout, "config/cluster");
+    assert_eq!(config.cluster.next_node_id, before.next_node_id + steps.node_id);
 }
 
 #[test]
@@ -195,7 +207,7 @@ fn a_store_is_never_imported_over() {
     import(&machine, &wanted(&file), never, LATER).unwrap();
     let store = bootstrap::open_store(&machine.data(), None).unwrap();
     let callbacks = Callbacks::new(|_: Vec<()>, _| {});
-    let committer = store.start(Epoch { term: 5_000, node: 1 }, callbacks).unwrap();
+    let committer = store.start(Epoch { term: 50 * TERM_STEP, node: 1 }, callbacks).unwrap();
     committer.submit(vec![put("ipam", "{}")], ()).unwrap();
     let refused = told(import(&machine, &wanted(&file), never, LATER));
     assert!(refused.contains("belongs to a cluster already"), "{refused}");
@@ -246,7 +258,7 @@ fn an_import_that_was_interrupted_is_made_anew() {
     import(&machine, &wanted(&file), never, LATER).unwrap();
     let store = bootstrap::open_store(&machine.data(), None).unwrap();
     let callbacks = Callbacks::new(|_: Vec<()>, _| {});
-    let committer = store.start(Epoch { term: 5_000, node: 1 }, callbacks).unwrap();
+    let committer = store.start(Epoch { term: 50 * TERM_STEP, node: 1 }, callbacks).unwrap();
     let delete = |name: &str| Change::Delete { key: key(name) };
     let documents = ["config/cluster", "config/role", "config/authority"].map(delete);
     committer.submit(documents.to_vec(), ()).unwrap();

@@ -10,15 +10,25 @@ pub mod remove;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use model::NodeName;
+use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
+use model::{Exception, NodeName};
 use rpc::calls::Caller;
+use tokio::time::Instant;
 
 use super::{Context, Failure};
 use crate::config::Config;
 use crate::exchange::told;
+use crate::members::heard_lately;
+use crate::role::loss;
 use crate::role::pool::{Pool, PoolNode};
+
+/// How long voters may take to answer that are needed when another one goes: a few heartbeats.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+/// Between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Whether a node may call agents: it is a candidate.
 pub(super) fn is_caller(config: &Config, node: &Node) -> bool {
@@ -67,6 +77,35 @@ pub(crate) fn pool(config: &Config, reached: &BTreeSet<NodeName>) -> Pool {
     };
     let master = config.nodes.get(&config.role.master).map_or(config.role.node, |node| node.id);
     Pool { nodes: config.nodes.values().map(node).collect(), master, size: pool_size(config) }
+}
+
+/// Refuses what takes a voter's answers away before another commit takes its vote. Who answers late is
+/// waited for, up to [`ANSWERS_WITHIN`].
+///
+/// # Errors
+/// The other voters that answer are too few then; `what` is said to be impossible.
+pub(super) async fn goes_on_if_silent(
+    context: &Context,
+    node: &Node,
+    what: &str,
+) -> Result<(), Failure> {
+    let engine = context.world().commits.engine();
+    let Some((member, engine)) = node.member.as_ref().zip(engine) else { return Ok(()) };
+    let begun = Instant::now();
+    loop {
+        let standing = engine.standing();
+        let heard = heard_lately(engine.member(), &standing);
+        let mut sets = standing.members.sets().iter();
+        let gone = sets.try_for_each(|voters| loss::goes_on_if_silent(member.id, voters, &heard));
+        match gone {
+            Ok(()) => return Ok(()),
+            Err(stops) if begun.elapsed() > ANSWERS_WITHIN => {
+                let text = format!("Node {} cannot {what} now: {stops}", node.name);
+                return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+            }
+            Err(_) => context.until_canceled(tokio::time::sleep(LOOK_AGAIN)).await?,
+        }
+    }
 }
 
 /// Tells every node that is not offline who may call it, unless it is known to know; not `knows`,

@@ -59,7 +59,7 @@ impl LogicalUnit for ClusterRenewCrypto {
                 let text = format!(
                     "{name} is offline and keeps its certificate. It learns of no other node's new \
                      one either: if it is refused when it is back, `noded enroll --again` there and `gnt \
-                     node add --readd {name}` here"
+                     node add --readd {name} --secret -` here"
                 );
                 context.say(text).await;
                 continue;

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Follower, Members, Standing};
+use engine::{Follower, LEASE_MS, Members, Standing};
 use model::NodeName;
 use model::node::{Acknowledged, Node, NodeRole};
 use queue_format::Position;
 
 use crate::config::Config;
 use crate::role::acknowledged::to_record;
+use crate::role::loss::{self, Stops};
 use crate::role::pool::{Pool, PoolNode, Seat};
 
 /// Silence after which a follower is not counted on, in milliseconds: several heartbeats, and the
@@ -131,8 +132,31 @@ pub(super) fn pool_node(
 
 /// Members that answer the one that leads, and itself.
 pub(crate) fn heard(me: u64, standing: &Standing) -> BTreeSet<u64> {
+    heard_within(REACHED_WITHIN_MS, me, standing)
+}
+
+/// The same, by what was heard within a lease.
+pub(crate) fn heard_lately(me: u64, standing: &Standing) -> BTreeSet<u64> {
+    heard_within(LEASE_MS, me, standing)
+}
+
+/// The same, by answers of the last `limit_ms`.
+fn heard_within(limit_ms: u64, me: u64, standing: &Standing) -> BTreeSet<u64> {
+    let is_heard = |follower: &Follower| follower.heard_ms.is_some_and(|ms| ms <= limit_ms);
     let followers = standing.followers.iter().filter(|(_, follower)| is_heard(follower));
     followers.map(|(id, _)| *id).chain([me]).collect()
+}
+
+/// Whether the voters can become these `to`, by what was heard within a lease: once that is begun, it
+/// needs majorities of those before and of those after, and nothing else is committed until it has
+/// both.
+///
+/// # Errors
+/// A majority of either does not answer.
+pub(super) fn can_become(me: u64, standing: &Standing, to: &BTreeSet<u64>) -> Result<(), Stops> {
+    let heard = heard_lately(me, standing);
+    let before = standing.members.sets();
+    before.iter().chain([to]).try_for_each(|voters| loss::goes_on(voters, &heard))
 }
 
 fn is_heard(follower: &Follower) -> bool {

@@ -158,6 +158,9 @@ pub struct Question {
     pub taker: NodeName,
     /// The lowest member id that was not given yet, by the taker's configuration.
     pub next_member: u64,
+    /// The sets of voters of the taker's log, a majority of each of which is needed: one, or both while
+    /// one is changed for the other. Empty where it has none, and the seats alone tell.
+    pub voters: Vec<BTreeSet<u64>>,
     /// Every configured node, the taker among them, whose own answers come from its own doors.
     pub nodes: Vec<Asked>,
 }
@@ -313,6 +316,28 @@ pub fn still_designated(
             Err(Reason::NotDesignated { taker: taker.clone(), entry: entry.cloned() })
         }
     }
+}
+
+/// A node whose agent obeys another master than the taker, under a term after `first`; with that master
+/// and epoch. `newest` is the last epoch that the taker's store knows.
+///
+/// For a store that no other node ever had, and whose history begins with the term `first`: nobody else
+/// was ever master in it. Who is a member is not looked at: an older copy of the configuration does not
+/// know who came since.
+#[must_use]
+pub fn obeys_another(
+    question: &Question,
+    first: u64,
+    newest: Epoch,
+) -> Option<(NodeName, NodeName, Epoch)> {
+    let last = newest.term.saturating_add(TERM_AHEAD_MAX);
+    let another = |node: &Asked| {
+        let AgentSays { obeys, master } = node.agent.as_ref().ok()?;
+        let master = master.clone().filter(|master| *master != question.taker)?;
+        let is_of_this_history = first < obeys.term && obeys.term <= last;
+        is_of_this_history.then(|| (node.name.clone(), master, *obeys))
+    };
+    question.nodes.iter().filter_map(another).max_by_key(|(.., obeys)| *obeys)
 }
 
 #[cfg(test)]

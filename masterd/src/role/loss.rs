@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{heard} of {voters} voters would answer, and {needed} are needed: the cluster would stop; bring \
-     those back first that do not answer, or mark them offline"
+     those back first that do not answer, or mark them offline; where two vote while a third gets its copy, wait for that"
 )]
 pub struct Stops {
     /// Those that answer.
@@ -43,6 +43,23 @@ pub fn goes_on_without(
     goes_on(&rest, heard)
 }
 
+/// Whether commits go on where the voter `going` answers no more, and keeps its vote until another
+/// commit takes it away; nothing changes where it is none.
+///
+/// # Errors
+/// They do not.
+pub fn goes_on_if_silent(
+    going: u64,
+    voters: &BTreeSet<u64>,
+    heard: &BTreeSet<u64>,
+) -> Result<(), Stops> {
+    if !voters.contains(&going) {
+        return Ok(());
+    }
+    let rest = heard.iter().copied().filter(|voter| *voter != going).collect();
+    goes_on(voters, &rest)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -72,6 +89,21 @@ mod tests {
         }
         let told = goes_on_without(2, &three, &set(&[1, 2])).unwrap_err();
         assert_eq!(told, Stops { heard: 1, voters: 2, needed: 2 });
+    }
+
+    #[test]
+    fn a_voter_may_fall_silent_where_the_others_are_a_majority_of_all() {
+        let (two, three) = (set(&[1, 2]), set(&[1, 2, 3]));
+        for (going, voters, heard, goes) in [
+            (3, &three, &[1, 2, 3][..], true),
+            (3, &three, &[1, 2], true),
+            (3, &three, &[1, 3], false),
+            (2, &two, &[1, 2], false),
+            (9, &two, &[1, 2], true),
+        ] {
+            let found = goes_on_if_silent(going, voters, &set(heard)).is_ok();
+            assert_eq!(found, goes, "{going} of {voters:?} with {heard:?}");
+        }
     }
 
     proptest! {

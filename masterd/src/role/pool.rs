@@ -124,6 +124,17 @@ pub enum Step {
     Dismiss(u64),
 }
 
+impl Step {
+    /// The id of the node that it is about.
+    #[must_use]
+    pub fn node(self) -> u64 {
+        match self {
+            Self::Promote(id) | Self::Demote(id) => id,
+            Self::Admit(id) | Self::MakeVoter(id) | Self::MakeLearner(id) | Self::Dismiss(id) => id,
+        }
+    }
+}
+
 /// What to do next; nothing when all is as it should be, or has to wait for a node.
 ///
 /// Seats are given before seats are taken, so that a voter is replaced while it still counts.

@@ -31,7 +31,7 @@ use super::oracle::Oracle;
 use crate::daemon::load;
 
 /// Simulated histories in a usual run, and in a quick one.
-const HISTORIES: u64 = 600;
+const HISTORIES: u64 = 2_000;
 const HISTORIES_QUICK: u64 = 5;
 /// Seeds of which one shows that there are no fences; a few suffice.
 const UNFENCED_MAX: u64 = 60;

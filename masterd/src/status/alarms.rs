@@ -367,7 +367,7 @@ fn of_certificate(held: &CertificateStatus, now: Timestamp) -> Option<Found> {
             match left {
                 ..0 => format!(
                     "move the role away from {node} if it is the master, then `noded enroll --again` there \
-                     and `gnt node add --readd {node}` give it a new one"
+                     and `gnt node add --readd {node} --secret -` here give it a new one"
                 ),
                 _ => format!("`gnt cluster renew-crypto --node {node}` gives it a new one"),
             },

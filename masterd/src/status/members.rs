@@ -1,6 +1,6 @@
 //! Core: the candidates and the quorum, as the process that tells knows them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use engine::{Follower, LEASE_MS, Members, Standing};
 use model::Timestamp;
@@ -142,11 +142,16 @@ pub fn quorum(standing: &Standing, own: u64, admitted: Result<(), Refusal>) -> Q
     // unreachable: those who answered since are the ones that are left.
     let within = if majority { HEARD_WITHIN_MS } else { LEASE_MS };
     let is_heard = |id: &u64| *id == own || follows(id).is_some_and(|ms| ms <= within);
-    let heard = members.voters.iter().filter(|id| is_heard(id)).count();
+    // Of two sets, while one is changed for the other, the one that lacks most.
+    let count = |set: &BTreeSet<u64>| {
+        (majority_of(set.len()), set.iter().filter(|id| is_heard(id)).count())
+    };
+    let lacks = |(needed, heard): &(usize, usize)| needed.saturating_sub(*heard);
+    let (needed, heard) = members.sets().iter().map(count).max_by_key(lacks).unwrap_or_default();
     let lost = "no majority of the voters answers".to_owned();
     QuorumStatus {
         voters: voters(members),
-        needed: majority_of(members.voters.len()),
+        needed,
         heard: Some(heard),
         majority: Some(majority),
         heard_ms: standing.heard_ms,

@@ -170,7 +170,7 @@ fn unreached(seen: &Seen, agent: &Agent, (since, why): &(Timestamp, String)) -> 
             todo: format!(
                 "`gnt cluster master-failover --to` a candidate that was one before {master}: as the \
                  master it tells {node} by itself, and then the role may come back. Or `noded enroll --again` \
-                 on {node} and `gnt node add --readd {node}` here"
+                 on {node} and `gnt node add --readd {node} --secret -` here"
             ),
         });
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::Timestamp;
 use tokio::sync::watch;
 
 use rpc::calls::{Caller, EXCHANGE_EVENTS_MAX, EXCHANGE_WAIT_MS_MAX, Exchange, Exchanged};
@@ -19,6 +20,8 @@ pub(super) struct Turn<'a> {
     pub(super) ledger: &'a Arc<Ledger>,
     pub(super) racks: &'a Arc<Racks>,
     pub(super) allowed: &'a AllowedCallers,
+    /// When the certificate ends.
+    pub(super) certificate_ends: Option<Timestamp>,
     pub(super) turn: u64,
     pub(super) newest: watch::Receiver<u64>,
     pub(super) interrupt: Interrupt,
@@ -42,7 +45,8 @@ impl Turn<'_> {
         let (events, dropped) = self.ledger.pending(EXCHANGE_EVENTS_MAX);
         let racks = self.racks.held();
         let callers = Some(Caller::digest(&self.allowed.current().callers));
-        Ok(Exchanged { incarnation: ours, events, racks, dropped, callers })
+        let certificate_ends = self.certificate_ends;
+        Ok(Exchanged { incarnation: ours, events, racks, dropped, callers, certificate_ends })
     }
 
     /// Waits for an event, at most `limit`.

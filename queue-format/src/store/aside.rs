@@ -40,6 +40,26 @@ const MOVING: &str = ".aside-";
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
+/// A store that was not kept aside, or not to the end.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the store cannot be kept aside, at `{path}`; it stays until what is in the way is mended, and is tried \
+     again"
+)]
+pub struct AsideError {
+    /// What resisted.
+    pub path: PathBuf,
+    /// What the system said.
+    #[source]
+    pub error: io::Error,
+}
+
+impl From<WipeError> for AsideError {
+    fn from(WipeError { path, error }: WipeError) -> Self {
+        Self { path, error }
+    }
+}
+
 /// Moves the store in `root` to `aside/NAME` below it, with a file that says why, and the documents of
 /// `tail` below `tail`, which only the log has; gives that directory. Nothing happens where there is no store. What was interrupted is finished first.
 ///
@@ -48,6 +68,14 @@ const FILE_MODE: u32 = 0o600;
 /// # Errors
 /// The store is in use, or something cannot be moved; the next attempt goes on from there.
 pub fn keep_aside(
+    root: &Path,
+    (name, reason): (&str, &str),
+    tail: &BTreeMap<Key, Bytes>,
+) -> Result<Option<PathBuf>, AsideError> {
+    Ok(put_aside(root, (name, reason), tail)?)
+}
+
+fn put_aside(
     root: &Path,
     (name, reason): (&str, &str),
     tail: &BTreeMap<Key, Bytes>,
@@ -75,6 +103,18 @@ pub fn keep_aside(
     drop(held);
     remove_oldest(&all)?;
     Ok(Some(kept))
+}
+
+/// Removes everything that was kept aside in `root`.
+///
+/// # Errors
+/// Something cannot be removed.
+pub fn wipe_aside(root: &Path) -> Result<(), WipeError> {
+    let all = root.join(ASIDE);
+    match fs::remove_dir_all(&all) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(WipeError::of(&all)(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Removes what was begun: the next attempt has a name of its own.
@@ -305,5 +345,38 @@ mod tests {
         let open = Store::open(root, options()).unwrap();
         assert!(keep_aside(root, ("6-member-2", "cut"), &tail()).is_err());
         drop(open);
+    }
+
+    #[test]
+    fn what_was_begun_goes_with_the_next_one_and_what_is_not_ours_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        make(root);
+        let begun = root.join("aside/1-member-2");
+        fs::create_dir_all(&begun).unwrap();
+        write(&begun.join(REASON), b"cut\n").unwrap();
+        fs::create_dir(root.join("aside/notes")).unwrap();
+        let _kept = keep_aside(root, ("2-member-2", "cut"), &tail()).unwrap().unwrap();
+        assert_eq!(names(&root.join(ASIDE)), ["2-member-2", "notes"]);
+        for _again in 0..2 {
+            wipe_aside(root).unwrap();
+            assert_eq!(names(root), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_fails_leaves_the_store_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        make(root);
+        let before = names(root);
+        // `ipam` is a document, so that no document can be below it.
+        let key = |name: &str| Key::parse(name).unwrap();
+        let broken = [(key("ipam"), "x".into()), (key("ipam/x"), "y".into())].into();
+        assert!(keep_aside(root, ("1-member-2", "cut"), &broken).is_err());
+        assert_eq!(names(&root.join(ASIDE)), Vec::<String>::new());
+        let after: Vec<_> = names(root).into_iter().filter(|name| name != ASIDE).collect();
+        assert_eq!(after, before);
+        assert!(AtRest::read(root).unwrap().is_some());
     }
 }

@@ -20,7 +20,9 @@ const NEIGHBOURS: [&str; 4] = ["node", "ssconf", ASIDE, "lost+found"];
 
 /// A store that was not wiped, or not to the end.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot remove `{path}`, which is to go with its store; remove it by hand")]
+#[error(
+    "cannot wipe or move the store, at `{path}`; mend what is in the way, and it goes on by itself"
+)]
 pub struct WipeError {
     /// What resisted.
     pub path: PathBuf,

@@ -183,6 +183,9 @@ pub struct Exchanged {
     /// Who may call it, by [`Caller::digest`]; null of an agent whose software does not tell.
     #[serde(default)]
     pub callers: Option<String>,
+    /// When its certificate ends; null of an agent whose software does not tell.
+    #[serde(default)]
+    pub certificate_ends: Option<Timestamp>,
 }
 
 /// Those who may call: the candidates, any of which may be or become the master.

@@ -185,6 +185,12 @@ impl RpcError {
         }
     }
 
+    /// Whether the node obeys a later epoch than this master's.
+    #[must_use]
+    pub fn is_of_an_epoch(&self) -> bool {
+        matches!(self, Self::Refused { refusal: Refusal::Epoch { .. }, .. })
+    }
+
     /// Whether the node certainly did nothing, so that the call may be made again as it is.
     #[must_use]
     pub fn certainly_not_done(&self) -> bool {

@@ -93,6 +93,7 @@ impl ControlService for Shared {
             epoch: epoch(4),
             leader: None,
             voters: vec![1, 2, 3],
+            changing: Vec::new(),
             learners: Vec::new(),
             role: Some(PeerRole { master: name("n1"), epoch: epoch(3) }),
             leads: false,
@@ -248,7 +249,7 @@ async fn every_control_question_has_its_answer() {
     let mut control = two.control();
     let position = control.call(&AskPosition {}).await.unwrap();
     assert_eq!((position.member, position.voters), (Some(2), vec![1, 2, 3]));
-    control.call(&Purge { epoch: epoch(3), member: 2, aside: None }).await.unwrap();
+    control.call(&Purge { epoch: epoch(3), member: 2, aside: None, all: false }).await.unwrap();
     assert_eq!(control.call(&AskPosition {}).await.unwrap().member, None);
     let joined = control.call(&Join { epoch: epoch(3), member: 5 }).await.unwrap();
     assert_eq!(Some(joined.incarnation), store(5).incarnation);

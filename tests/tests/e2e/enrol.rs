@@ -14,8 +14,13 @@ use tests::run::{Ended, wait_for};
 
 /// `noded enroll` on a machine, as a daemon; gives the token that it shows.
 fn enroll(cluster: &Cluster, host: &Host) -> String {
+    enroll_with(cluster, host, &[])
+}
+
+fn enroll_with(cluster: &Cluster, host: &Host, options: &[&str]) -> String {
     let mut command: Command = cluster.noded(host);
     command.args(["enroll", "--name", &host.name, "--address", &host.address.to_string()]);
+    command.args(options);
     cluster.start(&host.name, command);
     wait_for("a token", PATIENCE, || {
         let printed = cluster.printed(&host.name);
@@ -50,6 +55,12 @@ fn three_nodes_work_together() {
         let ops = cluster.job(id, "ops,oplog").to_string();
         assert!(!ops.to_lowercase().contains("secret"), "{ops}");
     }
+    wait_for("the end of each certificate", PATIENCE, || {
+        let status = cluster.gnt("cluster status --json").stdout;
+        let status: serde_json::Value = serde_json::from_str(&status).ok()?;
+        let told = status["certificates"].to_string();
+        names.iter().all(|name| told.contains(name.as_str().unwrap())).then_some(())
+    });
     // An agent that was started again is the same node.
     cluster.kill_agent(&hosts[0]);
     cluster.start_agent(&hosts[0]);
@@ -228,6 +239,30 @@ fn a_node_that_lost_its_disk_is_added_again() {
     let own: Vec<_> = jobs.as_array().unwrap().iter().filter(by_watcher).collect();
     assert_eq!(own.len(), 1, "{own:?}");
     assert_eq!(own[0]["summary"], json!(["NODE_SET_PARAMS(n2.example)"]));
+}
+
+#[test]
+fn a_machine_is_taken_back_as_the_node_that_it_was_and_as_nothing_else() {
+    let (cluster, [n2, n3]) = three();
+    let membership = n2.layout().membership();
+    let identity = || std::fs::read(&membership).unwrap();
+    let before = identity();
+    cluster.kill_agent(&n2);
+    // At another address, or that of a node would tell.
+    let n2 = Host { address: cluster.host("n9").address, ..n2 };
+    let token = enroll_with(&cluster, &n2, &["--again"]);
+    let readd = |name: &str| cluster.gnt(&format!("node add --readd {name} --secret {token}"));
+    let refused = readd(&n3.name);
+    let told = refused.failed(1);
+    for wanted in ["waits to be taken back as node n2.example", "not to become node n3.example"] {
+        assert!(told.contains(wanted), "{told}");
+    }
+    // Neither of them is touched, and the token still works.
+    assert_eq!(identity(), before);
+    let _called = cluster.gnt("debug delay 0 --no-master -n n3.example").ok();
+    let _again = readd(&n2.name).ok();
+    cluster.wait_for_facts(&n2.name);
+    let _called = cluster.gnt("debug delay 0 --no-master -n n2.example").ok();
 }
 
 #[test]

@@ -29,6 +29,20 @@ fn held(namespace: &str) -> Vec<u64> {
     ours.map(|one| one["prefixlen"].as_u64().unwrap()).collect()
 }
 
+/// A master with its agent on a wire; none where there can be no wire, which is said.
+fn begin() -> Option<(Wire, Cluster)> {
+    if let Some(why) = Wire::missing() {
+        skip("the master's address on real interfaces", why);
+        return None;
+    }
+    let wire = Wire::new();
+    let cluster = Cluster::init_on(&wire);
+    cluster.start_master();
+    cluster.start_agent(&cluster.master);
+    cluster.wait_for_facts(MASTER);
+    Some((wire, cluster))
+}
+
 /// A node on the other end of the wire, with its agent.
 fn second(cluster: &Cluster, wire: &Wire) -> Host {
     let _set = ip(&wire.client, &format!("address add {SECOND}/26 dev eth0")).ok();
@@ -51,15 +65,7 @@ fn start_second(cluster: &Cluster, wire: &Wire, host: &Host, arguments: &[&str])
 
 #[test]
 fn the_masters_address_is_taken_and_leftovers_go() {
-    if let Some(why) = Wire::missing() {
-        skip("the master's address on real interfaces", why);
-        return;
-    }
-    let wire = Wire::new();
-    let cluster = Cluster::init_on(&wire);
-    cluster.start_master();
-    cluster.start_agent(&cluster.master);
-    cluster.wait_for_facts(MASTER);
+    let Some((wire, cluster)) = begin() else { return };
     let host = second(&cluster, &wire);
 
     let none = cluster.gnt("cluster activate-master-ip");
@@ -108,6 +114,22 @@ fn the_masters_address_is_taken_and_leftovers_go() {
     assert_eq!(held(&wire.rack), [32]);
     let _none = cluster.gnt("cluster modify --master-ip none").ok();
     assert_eq!(held(&wire.rack), [0_u64; 0]);
+}
+
+#[test]
+fn an_address_that_no_master_asks_for_is_given_up() {
+    let Some((wire, cluster)) = begin() else { return };
+    let given = "cluster modify --master-ip 10.69.0.50 --master-netdev rack0 --master-netmask 26";
+    let _given = cluster.gnt(given).ok();
+    assert_eq!(held(&wire.rack), [26]);
+    cluster.kill_master();
+    assert_eq!(held(&wire.rack), [26], "a restart would find it");
+    // The agent waits for a minute.
+    wait_for("the address to be given up", 4 * PATIENCE, || {
+        held(&wire.rack).is_empty().then_some(())
+    });
+    cluster.start_master();
+    wait_for("the address to be taken", PATIENCE, || (held(&wire.rack) == [26]).then_some(()));
 }
 
 /// A file that a node's agent keeps.

@@ -205,7 +205,13 @@ fn a_replica_that_was_edited_is_named() {
         assert!(told.code() != 0, "{told:?}");
         let said = format!("{}{}", told.stdout, told.stderr);
         assert!(said.contains("n3.example") && said.contains(key), "{said}");
-        copy(&own, &theirs);
+        // As it says.
+        for candidate in ["no --force", "yes"] {
+            let line = format!("node modify -C {candidate} n3.example");
+            assert!(said.contains(&format!("gnt node modify -C {candidate}")), "{said}");
+            let done = yard.gnt(0, &line);
+            assert_eq!(done.code(), 0, "{done:?}");
+        }
         scene.clients.resume();
         well(&mut scene);
     });

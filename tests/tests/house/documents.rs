@@ -117,58 +117,287 @@ fn links(document: &SourceFile) -> impl Iterator<Item = &str> {
     relative.filter_map(|target| target.split('#').next())
 }
 
+/// Files whose errors are all refusals: their texts behind such marks are looked up.
+const ERRORS: &[(&str, &[&str])] = &[
+    ("masterd/src/role/confirm/reason.rs", &["#[error("]),
+    ("masterd/src/role/amnesia.rs", &["#[error("]),
+    ("masterd/src/members.rs", &["#[error("]),
+    ("queue-format/src/store/admission.rs", &["#[error("]),
+    ("queue-format/src/store/header.rs", &["#[error("]),
+    ("queue-format/src/store/open.rs", &["#[error("]),
+    ("model/src/node/role.rs", &["#[error("]),
+    ("luxi/src/client.rs", &["#[error("]),
+    ("rpc/src/client/error.rs", &["#[error("]),
+    ("rpc/src/identity/error.rs", &["#[error("]),
+    ("rpc/src/peer/client/error.rs", &["#[error("]),
+    ("rpc/src/peer/hello.rs", &["format!(", "let message ="]),
+    ("noded/src/enroll.rs", &["#[error("]),
+];
+
+/// Files, each with what lies in the directory of its name, in which every text that may be told is
+/// looked up, whatever makes it; but for [`NO_REFUSALS`].
+const SPEAKING: &[&str] = &[
+    "engine/src/engine/members",
+    "engine/src/error",
+    "engine/src/resting",
+    "masterd/src/bootstrap",
+    "masterd/src/commits",
+    "masterd/src/config",
+    "masterd/src/daemon",
+    "masterd/src/exchange",
+    "masterd/src/export",
+    "masterd/src/house",
+    "masterd/src/import",
+    "masterd/src/lu/cluster",
+    "masterd/src/lu/context",
+    "masterd/src/lu/master_ip",
+    "masterd/src/lu/node",
+    "masterd/src/lu/rack",
+    "masterd/src/lu/renew",
+    "masterd/src/main",
+    "masterd/src/master_address",
+    "masterd/src/role/loss",
+    "masterd/src/ssconf",
+    "model/src/cluster",
+    "noded/src/agent",
+    "noded/src/daemon",
+    "noded/src/facts",
+    "noded/src/ledger",
+    "noded/src/master_address",
+    "noded/src/powercycle",
+    "noded/src/run",
+    "noded/src/ssconf",
+    "queue-format/src/store/aside",
+    "queue-format/src/store/commit",
+    "queue-format/src/store/committer",
+    "queue-format/src/store/files",
+    "queue-format/src/store/frozen",
+    "queue-format/src/store/incoming",
+    "queue-format/src/store/pending",
+    "queue-format/src/store/wipe",
+    "rpc/src/calls/enrol",
+    "rpc/src/enrol",
+    "rpc/src/fence",
+    "rpc/src/peer/server",
+    "rpc/src/server/request",
+    "rpc/src/service",
+    "stdx/src/owner",
+];
+
+/// How texts begin in those files that are no refusals, by why they are none.
+const NO_REFUSALS: &[(&str, &[&str])] = &[
+    (
+        "it tells what was done, or is being done",
+        &[
+            "to master candidate",
+            "Demoting from master candidate",
+            "Auto-promoting node to master candidate",
+            "Ignoring request to unset flag",
+            "for its key",
+            "is a member, as",
+            "is a member again, as a regular node",
+            "It was a master candidate, and is none before the pool promotes it again",
+            "Readding a node, the offline/drained flags were reset",
+            "Reboot scheduled in",
+            "Renewing the certificates of",
+            "has a new certificate",
+            "shows the new certificate of an earlier renewal",
+            "had the master's address and gave it up",
+            "was here already; the link is told again",
+            "was not here",
+            "is imported as it was at position",
+            "jobs had not ended and have failed",
+            "other nodes are offline",
+            "Now start `masterd` and `noded` on this machine",
+            "everyone was asked, and nothing was done",
+            "is the master, in epoch",
+            "it was not confirmed by anybody: the other members begin anew",
+            "begun; its first node and master is",
+            "The store of this machine at position",
+            "start noded now",
+            "Submitted by",
+        ],
+    ),
+    ("it says that all is well", &["remembers what it acknowledged"]),
+    ("it asks", &["Passphrase of the export"]),
+    (
+        "it is a part of a sentence that is looked up",
+        &[
+            "it is offline",
+            "be taken offline",
+            "be expected at another port",
+            "its key and certificate",
+            "its copy of the store",
+            "below a root of its own",
+            "other candidates",
+            "the files of who is master",
+            "the list of who may call it",
+            "the node protocol",
+            "the boot side",
+        ],
+    ),
+    (
+        "it stands behind a word for the log alone, or with what is kept aside",
+        &[
+            "a later master asks this member to begin anew",
+            "another member leads",
+            "it leads no longer",
+            "from before others had one; there is a master of epoch",
+        ],
+    ),
+    ("it is the name of a task", &["room of members"]),
+    ("it is a reason of a job of the master's own", &["does not hold the document of rack"]),
+    (
+        "no program of this version asks so",
+        &[
+            "a request is longer than",
+            "is never passed on",
+            "a test delay lasts 0 to",
+            "an exchange waits at most",
+            "there is no group",
+            "is called by POST",
+            "is longer than",
+            "the answer to question",
+            "a question came before the one ahead of it was answered",
+            "what came is",
+            "has no JSON form",
+            "the body is no envelope",
+            "the call is not in the table",
+        ],
+    ),
+    (
+        "who is refused so says it in words of its own, or asks again",
+        &["is no master candidate: it may pass nothing on", "a newer exchange took the place"],
+    ),
+];
+
 /// Whatever refuses the role, a change or a start says so in a sentence that an operator can look up.
 #[test]
 fn every_refusal_is_in_the_runbook() {
     const RUNBOOK: &str = "docs/runbook.md";
-    let text = source::read(RUNBOOK);
-    let mut count = 0;
-    let mut complaints = Vec::new();
-    for (path, mark) in [
-        "masterd/src/role/confirm/reason.rs",
-        "masterd/src/role/amnesia.rs",
-        "masterd/src/members.rs",
-        "masterd/src/daemon.rs",
-        "masterd/src/daemon/load.rs",
-        "queue-format/src/store/admission.rs",
-        "queue-format/src/store/header.rs",
-        "queue-format/src/store/open.rs",
-        "engine/src/error.rs",
-        "model/src/node/role.rs",
-        "luxi/src/client.rs",
-        "rpc/src/client/error.rs",
-        "rpc/src/identity/error.rs",
-        "rpc/src/peer/client/error.rs",
-        "noded/src/enroll.rs",
-    ]
-    .map(|path| (path, "#[error("))
-    .into_iter()
-    .chain(["format!(", "let message ="].map(|mark| ("rpc/src/peer/hello.rs", mark)))
-    {
-        let sentences = error_texts(&source::read(path), mark);
-        assert!(!sentences.is_empty(), "{path} has no sentence any more");
-        for sentence in sentences {
-            count += 1;
-            if !text.contains(&sentence) {
-                complaints.push(format!("{RUNBOOK} lacks `{sentence}` of {path}"));
-            }
+    let runbook = source::read(RUNBOOK);
+    let said = first_cells(&runbook);
+    let mut sentences = Vec::new();
+    for (path, marks) in ERRORS {
+        let code = source::read(path);
+        for mark in *marks {
+            let found = error_texts(&code, mark);
+            assert!(!found.is_empty(), "{path} has no sentence any more");
+            sentences.extend(found.into_iter().map(|piece| ((*path).to_owned(), vec![piece])));
         }
     }
-    assert!(count > 60, "only {count} sentences were found");
+    let files = source::files("rs");
+    for place in SPEAKING {
+        let within = |file: &&SourceFile| {
+            let rest = file.path.strip_prefix(place);
+            !file.is_test() && rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        };
+        let mut count = 0;
+        for file in files.iter().filter(within) {
+            count += 1;
+            let found = told_texts(&file.text).into_iter();
+            sentences.extend(found.map(|pieces| (file.path.clone(), pieces)));
+        }
+        assert!(count > 0, "{place} is gone");
+    }
+    let exceptions: Vec<&str> = NO_REFUSALS.iter().flat_map(|(_, texts)| *texts).copied().collect();
+    let mut complaints = Vec::new();
+    let begins = |pieces: &[String], text: &str| pieces.iter().any(|p| p.starts_with(text));
+    for (path, pieces) in &sentences {
+        let excepted = exceptions.iter().any(|text| begins(pieces, text));
+        if !excepted && !said.iter().any(|cell| pieces.iter().all(|piece| cell.contains(piece))) {
+            let sentence = pieces.join(" … ");
+            complaints.push(format!("{RUNBOOK} has no row for `{sentence}` of {path}"));
+        }
+    }
+    let is_stale = |text: &&&str| !sentences.iter().any(|(_, pieces)| begins(pieces, text));
+    let stale = exceptions.iter().filter(is_stale);
+    complaints.extend(stale.map(|text| format!("nobody says `{text}` any more")));
+    assert!(sentences.len() > 450, "only {} sentences were found", sentences.len());
     source::assert_none(&complaints);
+}
+
+/// The first cell of each table row, where the runbook has the sentences.
+fn first_cells(document: &str) -> Vec<&str> {
+    document.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).collect()
 }
 
 /// Of each text behind `mark` its longest piece without placeholders, if that tells anything.
 fn error_texts(code: &str, mark: &str) -> Vec<String> {
-    const TELLING: usize = 8;
     let texts = code.split(mark).skip(1).filter_map(|rest| rest.split('"').nth(1));
-    let longest = texts.map(|text| {
-        let text: String = text.split("\\\n").map(str::trim_start).collect();
-        let pieces = text.split('{').map(|piece| {
-            let piece = piece.split_once('}').map_or(piece, |(_, rest)| rest);
-            piece.trim_matches([' ', '`', ':', ';', '(', ')', '\\']).to_owned()
-        });
-        pieces.max_by_key(String::len).unwrap_or_default()
+    texts.filter_map(|text| pieces(text).into_iter().max_by_key(String::len)).collect()
+}
+
+/// All such pieces of each text that people are told: of every error; else of three words or more,
+/// which are neither for the log nor what the code expects of itself.
+fn told_texts(code: &str) -> Vec<Vec<String>> {
+    const TESTS: &str = "\n#[cfg(test)]\nmod tests";
+    const BLANKS: usize = 2;
+    let code = code.split(TESTS).next().unwrap_or_default();
+    let is_told = |around: &[String], text: &str| {
+        let last = around.last().map(String::as_str).unwrap_or_default();
+        if around.iter().any(|word| word == "#") {
+            return last == "error";
+        }
+        let for_log = around.iter().any(|word| word.starts_with("tracing::"));
+        !for_log && !last.ends_with(".expect") && joined(text).matches(' ').count() >= BLANKS
+    };
+    let told = texts(code).into_iter().filter(|(around, text)| is_told(around, text));
+    told.map(|(_, text)| pieces(text)).filter(|pieces| !pieces.is_empty()).collect()
+}
+
+/// The texts in code, each with the words before the brackets around it: `format!`, or `#` and `error`.
+fn texts(code: &str) -> Vec<(Vec<String>, &str)> {
+    let (mut found, mut around, mut word) = (Vec::new(), Vec::new(), String::new());
+    let mut rest = code;
+    while let Some(next) = rest.chars().next() {
+        let length = match next {
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '"' => quoted_length(rest, '"'),
+            '\'' if rest.starts_with("'\\") => quoted_length(rest, '\''),
+            '\'' if rest.chars().nth(2) == Some('\'') => quoted_length(rest, '\''),
+            _ => next.len_utf8(),
+        };
+        let (token, after) = rest.split_at(length);
+        rest = after;
+        match next {
+            '"' => found.push((around.clone(), token.trim_matches('"'))),
+            '(' | '[' | '{' => around.push(std::mem::take(&mut word)),
+            ')' | ']' | '}' => drop(around.pop()),
+            _ => {}
+        }
+        if length == 1 && (next.is_ascii_alphanumeric() || "_:.!#".contains(next)) {
+            word.push(next);
+        } else {
+            word.clear();
+        }
+    }
+    found
+}
+
+/// Length of the literal that `rest` begins with, up to the `quote` that ends it.
+fn quoted_length(rest: &str, quote: char) -> usize {
+    let mut escaped = false;
+    let end = rest.char_indices().skip(1).find(|(_, c)| {
+        let ends = *c == quote && !escaped;
+        escaped = *c == '\\' && !escaped;
+        ends
     });
-    longest.filter(|piece| piece.len() >= TELLING).collect()
+    end.map_or(rest.len(), |(at, _)| at + quote.len_utf8())
+}
+
+/// A text that goes on over several lines, as one.
+fn joined(text: &str) -> String {
+    text.split("\\\n").map(str::trim_start).collect()
+}
+
+/// The pieces of a text without placeholders that tell anything.
+fn pieces(text: &str) -> Vec<String> {
+    const TELLING: usize = 8;
+    let text = joined(text);
+    let pieces = text.split('{').map(|piece| {
+        let piece = piece.split_once('}').map_or(piece, |(_, rest)| rest);
+        piece.trim_matches([' ', '`', ':', ';', '(', ')', '\\']).to_owned()
+    });
+    pieces.filter(|piece| piece.len() >= TELLING).collect()
 }

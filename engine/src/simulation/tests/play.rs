@@ -9,7 +9,7 @@ use queue_format::simulation::{Chance, Loss, Stop};
 
 use super::oracle::Oracle;
 use crate::simulation::World;
-use crate::{Engine, HandOverError, MembersChange};
+use crate::{Engine, HandOverError, MembersChange, ProposeError};
 
 /// Time in which things befall members.
 const TROUBLE_MS: usize = 4_000;
@@ -128,10 +128,14 @@ impl History {
                 (chance.below(1_000), chance.below(BATCH_BYTES))
             };
             let (what, batch, before) = oracle.lock().wish(pick, bytes);
+            let disk = self.world.members[&id].disk.clone();
             let Some(alive) = self.world.alive(id) else { continue };
             alive.node.spawn(async move {
                 let answer = engine.propose(epoch, batch).await;
-                oracle.lock().told((what, epoch, before), &answer);
+                // Its process has ended in the middle of reading: nobody hears of it.
+                if !matches!(answer, Err(ProposeError::Move(_)) if disk.is_stopped()) {
+                    oracle.lock().told((what, epoch, before), &answer);
+                }
             });
         }
     }

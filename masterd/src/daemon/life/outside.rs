@@ -4,12 +4,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use model::role_check::RoleTaken;
-use queue_format::store::{AtRest, finish_wipe};
+use queue_format::store::{AtRest, finish_wipe, wipe_aside};
 use stdx::daemon::chain;
 use tokio::time::MissedTickBehavior;
 
 use super::{Life, Next, State};
-use crate::house::{Errand, Seat};
+use crate::house::{Errand, Fate, Seat};
 
 /// How often is looked whether a disk was mounted: sooner than a master gives up a member that has
 /// no store.
@@ -37,7 +37,7 @@ impl Life {
             };
             match errand {
                 None => return Next::End(Ok(())),
-                Some(Errand::Join { member, outcome }) => match self.join(member).await {
+                Some(Errand::Join { member, outcome, .. }) => match self.join(member).await {
                     Ok(state) => {
                         let incarnation = self.house.book.here().incarnation;
                         let told =
@@ -48,7 +48,10 @@ impl Life {
                     }
                     Err(why) => outcome.send(Err(why)).unwrap_or(()),
                 },
-                Some(Errand::Purge { outcome, .. }) => outcome.send(self.clear()).unwrap_or(()),
+                Some(Errand::Purge { fate, outcome, .. }) => {
+                    let gone = self.clear().and_then(|()| self.clear_aside(&fate));
+                    outcome.send(gone).unwrap_or(());
+                }
                 Some(Errand::HandOver { outcome, .. }) => {
                     outcome.send(Err("there is no store here".to_owned())).unwrap_or(());
                 }
@@ -109,6 +112,17 @@ impl Life {
             ));
         }
         stdx::aside(|| finish_wipe(&data)).map_err(|error| chain(&error))
+    }
+
+    /// Removes what was kept aside, where that goes as well.
+    fn clear_aside(&self, fate: &Fate) -> Result<(), String> {
+        let data = self.options.layout.data();
+        match fate {
+            Fate::WipedWithAside => {
+                stdx::aside(|| wipe_aside(&data)).map_err(|error| chain(&error))
+            }
+            Fate::Wiped | Fate::Aside(_) => Ok(()),
+        }
     }
 
     async fn join(&self, member: u64) -> Result<State, String> {

@@ -6,18 +6,19 @@ use std::sync::Arc;
 
 use engine::{Engine, EngineOptions, Resting};
 use model::Timestamp;
-use queue_format::store::{AtRest, WipeError, keep_aside, wipe};
+use queue_format::Epoch;
+use queue_format::store::{AsideError, AtRest, keep_aside, wipe, wipe_aside};
 use stdx::daemon::chain;
 
-use super::{Life, Next, Reigning, State};
-use crate::house::{Outcome, Seat};
+use super::{DaemonError, Life, Next, Reigning, State};
+use crate::house::{Fate, Outcome, Seat};
 
 impl Life {
-    /// Wipes the store of a member that is none any more, or keeps it `aside` for this reason.
+    /// Puts the store away of a member that is none any more.
     pub(super) async fn purge(
         &self,
         engine: &Arc<Engine>,
-        aside: Option<String>,
+        fate: Fate,
         outcome: Outcome<()>,
     ) -> Next {
         let member = engine.member();
@@ -27,11 +28,16 @@ impl Life {
         self.followers.join().await;
         let (data, now) = (self.options.layout.data(), self.clock.now_micros());
         let options = self.engine_options(member);
-        let gone = stdx::aside(|| match aside {
-            Some(reason) => put_aside(&data, options, &reason, Timestamp::from_micros(now)),
-            None => wipe(&data),
+        let gone = stdx::aside(|| match fate {
+            Fate::Aside(reason) => {
+                let put = put_aside(&data, options, &reason, Timestamp::from_micros(now));
+                put.map_err(|error| chain(&error))
+            }
+            Fate::Wiped => wipe(&data).map_err(|error| chain(&error)),
+            Fate::WipedWithAside => {
+                wipe(&data).and_then(|()| wipe_aside(&data)).map_err(|error| chain(&error))
+            }
         });
-        let gone = gone.map_err(|error| chain(&error));
         match &gone {
             Ok(()) => tracing::warn!(member, "no member any more: its store is gone"),
             Err(why) => tracing::error!(why, "the store of a member that is none any more stays"),
@@ -59,24 +65,63 @@ impl Life {
         }
     }
 
+    /// Ends a reign whose store no other node ever had, where the master of a later epoch invites this
+    /// node or dismisses it: the store is a copy from before there were others, and is kept aside. What
+    /// comes next, and whether it is.
+    pub(super) async fn give_way(
+        &self,
+        reigning: Reigning,
+        epoch: Epoch,
+    ) -> (Next, Result<(), String>) {
+        tracing::error!(%epoch, own = %reigning.epoch, "no longer the master: there is another one");
+        let Reigning { reign, over, commits, .. } = reigning;
+        over.cancel();
+        reign.abandon().await;
+        drop(commits);
+        let (data, now) = (self.options.layout.data(), self.clock.now_micros());
+        let name = name_aside(Timestamp::from_micros(now), 0);
+        let reason = format!(
+            "store of {} from before others had one; there is a master of epoch {epoch}",
+            self.me()
+        );
+        let gone = stdx::aside(|| keep_aside(&data, (&name, &reason), &BTreeMap::new()));
+        self.sit(Seat::Outside);
+        match gone {
+            Ok(kept) => {
+                tracing::warn!(?kept, "the store is kept aside");
+                (Next::Be(State::Outside), Ok(()))
+            }
+            Err(error) => {
+                let why = chain(&error);
+                (Next::End(Err(DaemonError::Aside(error))), Err(why))
+            }
+        }
+    }
+
     /// Ends a reign whose history a later master cut, and the member with it; the reign goes on
     /// where another store is meant.
     pub(super) async fn be_purged(
         &self,
         reigning: Reigning,
-        member: u64,
-        aside: Option<String>,
+        (member, epoch): (u64, Epoch),
+        fate: Fate,
         outcome: Outcome<()>,
     ) -> Result<Reigning, Next> {
-        let here = reigning.commits.engine().map(|engine| engine.member());
-        if here != Some(member) {
-            let why = format!("here is a master with the store of {here:?}, not of {member}");
+        let Some(engine) = reigning.commits.engine() else {
+            let (next, kept) = self.give_way(reigning, epoch).await;
+            outcome.send(kept).unwrap_or(());
+            return Err(next);
+        };
+        let here = engine.member();
+        drop(engine);
+        if here != member {
+            let why = format!("here is a master with the store of member {here}, not of {member}");
             outcome.send(Err(why)).unwrap_or(());
             return Ok(reigning);
         }
         let why = "a later master asks this member to begin anew";
         match self.depose(reigning, why).await {
-            Next::Be(State::Standby(engine)) => Err(self.purge(&engine, aside, outcome).await),
+            Next::Be(State::Standby(engine)) => Err(self.purge(&engine, fate, outcome).await),
             other => Err(other),
         }
     }
@@ -87,7 +132,7 @@ fn put_aside(
     options: EngineOptions,
     reason: &str,
     now: Timestamp,
-) -> Result<(), WipeError> {
+) -> Result<(), AsideError> {
     let member = options.member;
     // What was acknowledged last may be in the log alone.
     let tail = match Resting::open(data, options) {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Life, Next, STEP_MAX, State};
 use crate::commits::Commits;
 use crate::daemon::reign::Reign;
+use crate::daemon::taker::is_older_copy;
 use crate::house::{Errand, Outcome};
 
 /// How long a member that is to lead, and does not answer, is waited for before that is said: one that
@@ -66,19 +67,34 @@ fn standby(engine: Arc<Engine>) -> Next {
 }
 
 /// Hands the lead over; why not, and whether the engine is of no use any more.
-async fn hand_over(engine: &Engine, to: u64) -> Result<(), (String, bool)> {
+pub(super) async fn hand_over(engine: &Engine, to: u64) -> Result<(), (String, bool)> {
     let handed = engine.hand_over(to, STEP_MAX).await;
     handed.map_err(|error| {
         let is_stuck = matches!(error, HandOverError::Stuck { .. });
-        (error.to_string(), is_stuck)
+        (why_not(engine, to, &error), is_stuck)
     })
+}
+
+/// Why a member does not lead, for people: members have names.
+fn why_not(engine: &Engine, to: u64, error: &HandOverError) -> String {
+    let members = engine.standing().members;
+    let name = members.nodes.get(&to).map_or("no node", String::as_str);
+    match error {
+        HandOverError::Silent { .. } => format!(
+            "{name} (member {to}) has not answered this master within a second: its disk, its \
+             processor or the network is slow; look at its masterd's log, and try again"
+        ),
+        other => format!("{other} ({name})"),
+    }
 }
 
 impl Life {
     /// Reigns until that is over.
     pub(super) async fn reign(&mut self, mut reigning: Reigning) -> Next {
+        let (asker, house) = (self.asker(), self.house.clone());
         loop {
             let (commits, epoch) = (Arc::clone(&reigning.commits), reigning.epoch);
+            let (world, is_alone) = (Arc::clone(&reigning.reign.world), commits.engine().is_none());
             tokio::select! {
                 biased;
                 errand = self.errands.recv() => match errand {
@@ -93,6 +109,12 @@ impl Life {
                     return self.depose(reigning, "it leads no longer").await;
                 }
                 asked = self.ending.asked() => return self.end(reigning, asked).await,
+                later = is_older_copy(&asker, &house, &world), if is_alone => {
+                    // It may have gone over to replication since: then nobody else had the store before.
+                    if reigning.commits.engine().is_none() {
+                        return self.give_way(reigning, later).await.0;
+                    }
+                }
             }
         }
     }
@@ -104,11 +126,19 @@ impl Life {
         errand: Errand,
     ) -> Result<Reigning, Next> {
         match errand {
+            Errand::Join { epoch, outcome, .. }
+                if epoch > reigning.epoch && reigning.commits.engine().is_none() =>
+            {
+                let (next, kept) = self.give_way(reigning, epoch).await;
+                let again = "the store that was here is kept aside by now; ask again".to_owned();
+                outcome.send(Err(kept.err().unwrap_or(again))).unwrap_or(());
+                return Err(next);
+            }
             Errand::Join { outcome, .. } => {
                 outcome.send(Err("this is the master".to_owned())).unwrap_or(());
             }
-            Errand::Purge { epoch, member, aside, outcome } if epoch > reigning.epoch => {
-                return self.be_purged(reigning, member, aside, outcome).await;
+            Errand::Purge { epoch, member, fate, outcome } if epoch > reigning.epoch => {
+                return self.be_purged(reigning, (member, epoch), fate, outcome).await;
             }
             Errand::Purge { outcome, .. } => {
                 outcome.send(Err("this is the master".to_owned())).unwrap_or(());
@@ -141,7 +171,7 @@ impl Life {
             return Ok(reigning);
         };
         if let Err(why) = engine.could_lead(to, ANSWERS_WITHIN).await {
-            tell(Err(why.to_string()));
+            tell(Err(why_not(&engine, to, &why)));
             return Ok(reigning);
         }
         let (commits, epoch) = (Arc::clone(&reigning.commits), reigning.epoch);

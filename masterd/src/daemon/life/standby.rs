@@ -10,6 +10,7 @@ use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
 use queue_format::Epoch;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use super::reigning::hand_over;
 use super::{Life, Next, STEP_MAX, State};
 use crate::daemon::taker::Take;
 use crate::daemon::{elected, load};
@@ -144,6 +145,14 @@ impl Life {
                 tell(Ok(taken));
                 Some(Next::Be(State::Standby(engine)))
             }
+            Ok(Take::Stuck(taken)) => {
+                tracing::error!("{}", taken.message);
+                if attempt != Attempt::Failover {
+                    self.door.tell_attempt(&taken);
+                }
+                tell(Ok(taken));
+                Some(self.reopen(engine).await)
+            }
             Ok(Take::Left(taken)) => {
                 let check = taken.check.iter().flat_map(RoleCheck::lines);
                 let lines: Vec<_> = std::iter::once(taken.message.clone()).chain(check).collect();
@@ -165,15 +174,17 @@ impl Life {
     async fn run_errand(&mut self, engine: &Arc<Engine>, errand: Errand) -> Option<Next> {
         let here = engine.member();
         match errand {
-            Errand::Join { member, outcome } if member == here => {
+            Errand::Join { member, outcome, .. } if member == here => {
                 outcome.send(Ok(engine.recovered().incarnation)).unwrap_or(());
             }
-            Errand::Join { member, outcome } => {
-                let why = format!("here is member {here}, not {member}; purge it first");
+            Errand::Join { member, outcome, .. } => {
+                let why = format!(
+                    "here is member {here}, not {member}: the master has it put away, and asks again"
+                );
                 outcome.send(Err(why)).unwrap_or(());
             }
-            Errand::Purge { member, aside, outcome, .. } if member == here => {
-                return Some(self.purge(engine, aside, outcome).await);
+            Errand::Purge { member, fate, outcome, .. } if member == here => {
+                return Some(self.purge(engine, fate, outcome).await);
             }
             Errand::Purge { outcome, .. } => outcome.send(Ok(())).unwrap_or(()),
             Errand::HandOver { to, epoch, outcome, .. } => {
@@ -183,6 +194,8 @@ impl Life {
                 };
                 outcome.send(handed).unwrap_or(());
             }
+            // Who asked has given up, and knows nothing of what would come of it now.
+            Errand::TakeOver { outcome, .. } if outcome.is_closed() => {}
             Errand::TakeOver { request, outcome } => {
                 return self.try_to_take(engine, Attempt::Failover, request, Some(outcome)).await;
             }
@@ -257,5 +270,5 @@ async fn lead_and_hand_over(engine: &Engine, to: u64) -> Result<(), String> {
         let taken = engine.take_over(STEP_MAX).await;
         taken.map_err(|error| format!("not elected: {error}"))?;
     }
-    engine.hand_over(to, STEP_MAX).await.map_err(|error| error.to_string())
+    hand_over(engine, to).await.map_err(|(why, _)| why)
 }

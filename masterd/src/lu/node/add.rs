@@ -10,7 +10,7 @@ use model::node::{Node, NodeRole};
 use model::opcode::NodeAdd;
 use model::{Exception, NodeName};
 
-use super::{pool_has_room, readd, tell_callers};
+use super::{goes_on_if_silent, pool_has_room, readd, tell_callers};
 use crate::agents::Signed;
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
@@ -64,7 +64,10 @@ impl LogicalUnit for NodeAdd {
         };
         let rpc_port = self.rpc_port.unwrap_or(RPC_PORT);
         match self.readd {
-            true => drop(readd::renewed(self, &config, (primary_ip, rpc_port))?),
+            true => {
+                drop(readd::renewed(self, &config, (primary_ip, rpc_port))?);
+                goes_on_if_silent(context, config.node(name.as_str())?, "be readded").await?;
+            }
             false => is_new(&config, &name, (primary_ip, rpc_port))?,
         }
         if let Some(rack) = self.rack
@@ -167,8 +170,8 @@ async fn sign(plan: &AddPlan, context: &mut Context) -> Result<Signed, Failure> 
 fn is_new(config: &Config, name: &NodeName, (ip, port): (IpAddr, u16)) -> Result<(), Exception> {
     if config.nodes.contains_key(name) {
         let text = format!(
-            "Node {name} is already in the configuration; if it lost its disk, `gnt node add \
-             --readd {name}`"
+            "Node {name} is already in the configuration; if it lost its disk, `noded enroll --again` there \
+             and `gnt node add --readd {name} --secret -` here"
         );
         return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
     }
@@ -204,8 +207,8 @@ pub(super) fn is_free(
 
 fn no_secret(name: &NodeName) -> Exception {
     let text = format!(
-        "the one-time secret of {name} is not here (the master may have been restarted); run \
-         `gnt node add {name}` again with the token of `noded enroll`"
+        "the one-time secret of {name} is not here (the master may have been restarted); give \
+         the same command again, with the token that `noded enroll` shows there"
     );
     Exception::prereq(text, ErrorCode::WrongState)
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeSetParams;
 use parking_lot::Mutex;
+use queue_format::Epoch;
 use rpc::peer::PeerError;
-use rpc::peer::control::AskPosition;
+use rpc::peer::control::{AskPosition, Purge};
 use stdx::daemon::chain;
 use tokio::time::Instant;
 
@@ -92,6 +93,20 @@ async fn wiped(context: &Context, node: &Node) -> Result<Option<String>, Failure
         }
         context.until_canceled(tokio::time::sleep(LOOK_AGAIN)).await?;
     }
+}
+
+/// Has the node, whose store is wiped, remove what it kept aside as well. Says why it may be there still.
+pub(super) async fn clear_aside(context: &Context, node: &Node) -> Option<String> {
+    let config = context.config();
+    if config.cluster.overridden.is_some() {
+        return Some("nobody has said yet that the override was seen".to_owned());
+    }
+    let epoch = Epoch { term: config.role.term, node: config.role.node };
+    // Nobody has the store of a member there any more, whichever it was.
+    let purge = Purge { epoch, member: node.id, aside: None, all: true };
+    let cleared =
+        async { context.world().peers.control(node)?.call_within(&purge, ASK_LIMIT).await };
+    cleared.await.err().map(|error| chain(&error))
 }
 
 /// Why `masterd` of the node is not reached, if that is so.

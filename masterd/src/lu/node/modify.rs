@@ -10,7 +10,7 @@ use model::opcode::NodeSetParams;
 use parking_lot::Mutex;
 
 use super::change::{Change, Changes, decide};
-use super::tell_callers;
+use super::{goes_on_if_silent, tell_callers};
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
@@ -33,6 +33,12 @@ impl LogicalUnit for NodeSetParams {
         let config = context.config();
         let change = decide(self, &config, &context.world().contacts.reached())?;
         let node = config.node(&self.node_name)?;
+        if node.role != NodeRole::Offline && change.node.role == NodeRole::Offline {
+            goes_on_if_silent(context, node, "be taken offline").await?;
+        }
+        if node.peer_port != change.node.peer_port {
+            goes_on_if_silent(context, node, "be expected at another port").await?;
+        }
         if node.role == NodeRole::Offline && change.node.role != NodeRole::Offline {
             let behalf = (context.job(), context.op());
             let answer = context.agents().await?.version(node, behalf).await;

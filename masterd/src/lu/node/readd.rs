@@ -117,8 +117,8 @@ pub(super) async fn run(
         let (name, why) = (&node.name, stdx::daemon::chain(&error));
         let text = format!(
             "{name} did not take its certificate: {why}; it is offline now. Run `noded enroll --again` \
-             there and `gnt node add --readd {name}` here again; if it says that it is enrolled, \
-             `gnt node modify --offline no {name}` is enough"
+             there and `gnt node add --readd {name} --secret -` here again; where `noded enroll` ended with \
+             `enrolled`, start its daemons, and `gnt node modify --offline no {name}` is enough"
         );
         return Err(Exception::exec(text).into());
     }

@@ -11,7 +11,7 @@ use model::opcode::NodeRemove;
 use model::{Exception, NodeName};
 use stdx::daemon::chain;
 
-use super::{farewell, primary_instances};
+use super::{farewell, goes_on_if_silent, primary_instances};
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
@@ -71,6 +71,12 @@ impl LogicalUnit for NodeRemove {
             true => farewell::dismiss(context, &node).await?,
             false => None,
         };
+        let aside = match node.role {
+            NodeRole::Offline => None,
+            _ if store.is_some() => None,
+            // Many nodes never had anything, nor `masterd`.
+            _ => farewell::clear_aside(context, &node).await.filter(|_| takes_part(&node)),
+        };
         let keys = match node.role {
             NodeRole::Offline => Some("it is offline".to_owned()),
             _ => {
@@ -80,6 +86,9 @@ impl LogicalUnit for NodeRemove {
                 left.err().map(|error| chain(&error))
             }
         };
+        // Who is still a member was waited for in vain.
+        let config = context.config();
+        goes_on_if_silent(context, config.node(name.as_str())?, "be removed").await?;
         let gone: NodeName = name.clone();
         context.transact(move |_| Ok(vec![ConfigChange::NodeRemoved(gone)])).await?;
         let lock = LockName::member(Level::Node, name.as_str());
@@ -87,6 +96,13 @@ impl LogicalUnit for NodeRemove {
             context.remove_lock(&lock)?;
         }
         if let Some(text) = remains(&name, store.as_deref(), keys.as_deref()) {
+            context.say(text).await;
+        }
+        if let Some(why) = aside {
+            let text = format!(
+                "{name} may have kept a store aside, in /var/lib/gantry/aside, with the cluster's keys, and \
+                 keeps it: {why}. Look at it, then remove it"
+            );
             context.say(text).await;
         }
         rack::tell_if_unserved(context, node.rack).await;

@@ -1,5 +1,7 @@
 //! Core: what all answers say together.
 
+use std::collections::BTreeSet;
+
 use model::NodeName;
 use model::node::NodeRole;
 use queue_format::{Epoch, Position};
@@ -74,10 +76,7 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
         of: heard.iter().filter(counted).count(),
     };
     let has_vote = |heard: &&Heard<'_>| heard.node.member.is_some_and(|m| m.seat.votes());
-    let voters = Count {
-        answered: rows.iter().filter(|row| row.counts_as_voter).count(),
-        of: heard.iter().filter(has_vote).count(),
-    };
+    let voters = votes(question, heard, &rows);
     for (row, heard) in rows.iter_mut().zip(heard).filter(|_| !voters.is_majority()) {
         row.vote_is_missed = has_vote(&heard) && !row.counts_as_voter;
     }
@@ -94,6 +93,20 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
         false => against(question, &facts, heard, (voters, reasons)),
     };
     Verdict { rows, nodes, voters, decision }
+}
+
+/// How many voters answer: of the set that lacks most, where there are two.
+fn votes(question: &Question, heard: &[Heard<'_>], rows: &[Row]) -> Count {
+    let members = || rows.iter().zip(heard).filter_map(|(row, h)| Some((row, h.node.member?)));
+    let by_seats = || members().filter(|(_, m)| m.seat.votes()).map(|(_, m)| m.expected.member);
+    let answer = members().filter(|(row, _)| row.counts_as_voter);
+    let answer: BTreeSet<u64> = answer.map(|(_, member)| member.expected.member).collect();
+    // A voter whose node is gone is one that does not answer.
+    let count =
+        |set: &BTreeSet<u64>| Count { answered: set.intersection(&answer).count(), of: set.len() };
+    let lacks = |count: &Count| (count.of / 2 + 1).saturating_sub(count.answered);
+    let all = question.voters.iter().map(count).max_by_key(lacks);
+    all.unwrap_or_else(|| count(&by_seats().collect()))
 }
 
 fn row(question: &Question, facts: &Facts<'_>, heard: &Heard<'_>) -> Row {

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::*;
 
 mod properties;
+mod voters;
 
 pub(super) fn name(number: u64) -> NodeName {
     format!("n{number}").parse().unwrap()
@@ -60,6 +61,7 @@ pub(super) fn question(attempt: Attempt, taker: u64) -> Question {
         waivers: Waivers::default(),
         taker: name(taker),
         next_member: 6,
+        voters: Vec::new(),
         nodes: [(1, voter), (2, voter), (3, voter), (4, None), (5, None)]
             .map(|(number, seat)| node(number, seat))
             .to_vec(),

@@ -14,7 +14,7 @@ use super::super::confirm::{
     Waivers, confirm,
 };
 use super::super::taking::Other;
-use super::world::{Entry, NODES, Node, World, members};
+use super::world::{Entry, Log, NODES, Node, World, members};
 
 /// The epoch of a leader; member ids begin with 1.
 pub(super) fn epoch_of(node: usize, term: u32) -> Epoch {
@@ -43,18 +43,31 @@ pub(super) fn silent_others(node: usize) -> Vec<Other> {
     others.map(silent).collect()
 }
 
-/// What a member's memory is worth. Its id does not matter here: the store of each is known.
-pub(super) fn memory(node: &Node) -> Memory {
-    Memory::of(&expected(1), &found(1, node))
+/// What a node's memory is worth to who has this log. Its id does not matter here: the store of each is
+/// known.
+pub(super) fn memory(node: usize, world: &World, judge: &Log) -> Memory {
+    Memory::of(&expected(node, judge), &found(node, &world.nodes[node]))
 }
 
-fn expected(member: u64) -> Expected {
-    Expected { member, incarnation: Uuid::nil(), acknowledged: Position::default() }
+/// The store of a node after its disk was emptied, and before.
+fn incarnation(is_another: bool) -> Uuid {
+    if is_another { Uuid::max() } else { Uuid::nil() }
 }
 
-fn found(member: u64, node: &Node) -> Found {
-    let incarnation = if node.emptied { Uuid::max() } else { Uuid::nil() };
-    Found::Store { member, incarnation, last: node.log.position(node.flushed) }
+fn expected(node: usize, judge: &Log) -> Expected {
+    Expected {
+        member: epoch_of(node, 0).node,
+        incarnation: incarnation(judge.admitted() & (1 << node) != 0),
+        acknowledged: Position::default(),
+    }
+}
+
+fn found(node: usize, has: &Node) -> Found {
+    Found::Store {
+        member: epoch_of(node, 0).node,
+        incarnation: incarnation(has.emptied),
+        last: has.log.position(has.flushed),
+    }
 }
 
 /// All that an answer depends on, in numbers.
@@ -84,7 +97,8 @@ fn relevant(node: &Node) -> [u32; 6] {
     let small = u32::from(node.flushed) << 16 | u32::from(node.committed) << 8 | flags;
     let number = |number: u64| u32::try_from(number).expect("numbers of the model are small");
     let obeys = number(node.obeys.term) << 2 | number(node.obeys.node);
-    [node.term, last, role, small, obeys, node.log.voters().into()]
+    let seats = u32::from(node.log.admitted()) << 8 | u32::from(node.log.voters());
+    [node.term, last, role, small, obeys, seats]
 }
 
 fn is_role(entry: &Entry) -> bool {
@@ -95,7 +109,7 @@ fn question(taker: usize, attempt: Attempt, heard: u8, world: &World) -> Questio
     let voters = world.nodes[taker].log.voters();
     let asked = |node: usize| {
         let seat = if voters & (1 << node) == 0 { Seat::Learner } else { Seat::Voter };
-        let expected = expected(epoch_of(node, 0).node);
+        let expected = expected(node, &world.nodes[taker].log);
         let answers = members(heard).any(|other| other == node);
         let silence = || Silence::Unreachable { why: "no answer".to_owned() };
         Asked {
@@ -111,6 +125,7 @@ fn question(taker: usize, attempt: Attempt, heard: u8, world: &World) -> Questio
         waivers: Waivers::default(),
         taker: name(taker),
         next_member: epoch_of(NODES, 0).node,
+        voters: vec![members(voters).map(|node| epoch_of(node, 0).node).collect()],
         nodes: (0..NODES).map(asked).collect(),
     }
 }
@@ -125,7 +140,7 @@ fn store(node: usize, world: &World) -> StoreSays {
     let durable = member.log.iter().take(member.flushed.into());
     let role = durable.filter(is_role).last();
     StoreSays {
-        found: found(epoch_of(node, 0).node, member),
+        found: found(node, member),
         committed: member.log.position(member.committed.min(member.flushed)),
         // For whom a follower voted does not matter; who leads voted for itself.
         vote: epoch_of(if member.leading { node } else { 0 }, member.term),

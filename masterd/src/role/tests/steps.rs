@@ -7,10 +7,12 @@
 use queue_format::Epoch;
 use rpc::fence::{Entry as Fenced, Obeyed, Table};
 
+use super::super::amnesia::Memory;
 use super::super::confirm::{Attempt, still_designated};
 use super::super::cut_off::{Contact, REFUSE_AFTER_MS};
 use super::super::taking::{Override, Taker};
 use super::explore::Model;
+use super::seats::Seats;
 use super::world::{ALL, Entry, Kind, Log, NODES, Node, World, is_majority, members};
 use super::{Reign, Rule, ask, epoch_of, name};
 
@@ -26,7 +28,7 @@ pub(super) enum Step {
     Silence { node: usize, to: usize },
     Crash { node: usize, keeps_unflushed: bool },
     Empty(usize),
-    Change { node: usize, voters: u8 },
+    Change { node: usize, kind: Kind },
     Override(usize),
     Call { from: usize, to: usize },
     Deliver(usize),
@@ -61,9 +63,9 @@ impl Reign {
         self.is_master(node, world) && (may || self.off(Rule::CutOff))
     }
 
-    /// Whether a member's word counts: its vote and its acknowledgement.
-    fn remembers(&self, node: &Node) -> bool {
-        self.off(Rule::Incarnation) || ask::memory(node).may_vote()
+    /// Whether a member's word counts, its vote and its acknowledgement, for who has this log.
+    fn remembers(&self, node: usize, world: &World, judge: &Log) -> bool {
+        self.off(Rule::Incarnation) || ask::memory(node, world, judge).may_vote()
     }
 
     /// The vote check, by whom the node hears; where it lets go, more answers change nothing.
@@ -122,7 +124,8 @@ impl Reign {
             leader.leading && leader.term == member.term && is_heard
         };
         let free = member.term < term && !world.nodes.iter().any(keeps_to);
-        free && self.remembers(member) && taker.log.last() >= member.log.last()
+        let remembers = self.remembers(voter, world, &taker.log);
+        free && remembers && taker.log.last() >= member.log.last()
     }
 
     /// The elected leader looks once more, and begins its reign.
@@ -165,7 +168,7 @@ impl Reign {
 
     fn replicate(&self, from: usize, to: usize, world: &World, found: &mut Vec<(Step, World)>) {
         let (leader, member) = (&world.nodes[from], &world.nodes[to]);
-        if !leader.leading || from == to || !self.remembers(member) {
+        if !leader.leading || from == to || !self.remembers(to, world, &leader.log) {
             return;
         }
         let mut next = *world;
@@ -226,24 +229,68 @@ impl Reign {
     }
 
     fn change(&self, node: usize, world: &World, found: &mut Vec<(Step, World)>) {
-        if world.left.changes == 0 || !self.acts(node, world) {
+        let member = &world.nodes[node];
+        let later = member.log.iter().skip(member.committed.into());
+        let is_of_seats = |entry: Entry| matches!(entry.kind, Kind::Voters(_) | Kind::Admitted(_));
+        // Each is committed before the policy is asked again.
+        let is_under_way = later.into_iter().any(is_of_seats);
+        if world.left.changes == 0 || is_under_way || !self.acts(node, world) {
             return;
         }
-        let before = world.nodes[node].log.voters();
-        let with_me = (0..=ALL).filter(|voters| voters & (1 << node) != 0 && *voters != before);
-        let one = |voters: &u8| (voters ^ before).count_ones() == 1;
-        for voters in with_me.filter(|voters| self.off(Rule::OneChange) || one(voters)) {
+        for kind in self.next_seats(node, world) {
             let mut next = *world;
             next.left.changes -= 1;
             let member = &mut next.nodes[node];
-            member.log.push(Self::entry(node, member.term, Kind::Voters(voters)));
-            found.push((Step::Change { node, voters }, next));
+            member.log.push(Self::entry(node, member.term, kind));
+            found.push((Step::Change { node, kind }, next));
         }
+    }
+
+    /// What the policy does next about seats, whatever roles there are; or whatever comes to mind.
+    fn next_seats(&self, node: usize, world: &World) -> Vec<Kind> {
+        let log = &world.nodes[node].log;
+        let voters = log.voters();
+        if self.off(Rule::OneChange) {
+            let others = (0..=ALL).filter(|set| set & (1 << node) != 0 && *set != voters);
+            return others.map(Kind::Voters).collect();
+        }
+        let lost = members(voters & !(1 << node))
+            .filter(|&other| ask::memory(other, world, log) != Memory::Known);
+        if let Some(lost) = lost.map(|lost| Kind::Voters(voters & !(1 << lost))).next() {
+            return vec![lost];
+        }
+        let has_seat = |other: &usize| ask::memory(*other, world, log) == Memory::Known;
+        let set = |is: &dyn Fn(&usize) -> bool| {
+            (0..NODES).filter(is).fold(0, |set, other| set | 1 << other)
+        };
+        let is_current = |other: &usize| world.nodes[*other].log == *log;
+        let mut seats = Seats {
+            master: node,
+            voters,
+            seated: set(&has_seat),
+            current: set(&is_current),
+            reached: ALL,
+            candidates: ALL,
+            late: self.off(Rule::WaitsForCopies),
+        };
+        if !world.left.roles {
+            return self.policy.next(seats).into_iter().collect();
+        }
+        seats.reached = world.nodes[node].heard | 1 << node;
+        let mut found = Vec::new();
+        for candidates in (0..=ALL).filter(|set| set & (1 << node) != 0) {
+            for late in [false, true] {
+                found.extend(self.policy.next(Seats { candidates, late, ..seats }));
+            }
+        }
+        found.dedup();
+        found
     }
 
     fn overrides(&self, node: usize, world: &World, found: &mut Vec<(Step, World)>) {
         let member = &world.nodes[node];
-        if world.left.overrides == 0 || member.leading || !self.remembers(member) {
+        let remembers = self.remembers(node, world, &member.log);
+        if world.left.overrides == 0 || member.leading || !remembers {
             return;
         }
         let vote = Epoch { term: member.term.into(), node: 0 };
@@ -398,6 +445,8 @@ fn commit(node: usize, world: &mut World) {
     for index in member.committed..committed {
         let entry = member.log.get(index).expect("what is committed is there");
         let is_told = entry.term == member.term && matches!(entry.kind, Kind::Batch(_));
+        let have = members(ALL).filter(|&other| member.matched[other] > index).count();
+        world.on_one_disk |= is_told && have == 1;
         let place = world.acknowledged.iter_mut().find(|place| place.is_none());
         if let (true, Some(place)) = (is_told, place) {
             *place = Some((index, entry));

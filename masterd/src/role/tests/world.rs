@@ -27,6 +27,8 @@ pub(super) enum Kind {
     Voters(u8),
     /// An override cut what others hold; the last job id from here on.
     Cut(u32),
+    /// A node whose disk was emptied has a seat again, with the store that it has now.
+    Admitted(u8),
 }
 
 /// An entry of a log.
@@ -48,6 +50,7 @@ impl Entry {
             Kind::Batch(id) => (1, id),
             Kind::Voters(voters) => (2, voters.into()),
             Kind::Cut(id) => (3, id),
+            Kind::Admitted(node) => (4, node.into()),
         };
         debug_assert!(self.term < 1 << 24, "terms of the model fit");
         u64::from(self.term) << 40 | u64::from(self.leader) << 36 | kind << 32 | u64::from(value)
@@ -59,7 +62,8 @@ impl Entry {
             0 => Kind::Role { start: value == 1 },
             1 => Kind::Batch(value),
             2 => Kind::Voters(value as u8),
-            _ => Kind::Cut(value),
+            3 => Kind::Cut(value),
+            _ => Kind::Admitted(value as u8),
         };
         Self { term: (packed >> 40) as u32, leader: (packed >> 36 & 0xf) as u8, kind }
     }
@@ -117,16 +121,24 @@ impl Log {
     pub(super) fn voters(&self) -> u8 {
         let named = self.iter().rev().find_map(|entry| match entry.kind {
             Kind::Voters(voters) => Some(voters),
-            Kind::Role { .. } | Kind::Batch(_) | Kind::Cut(_) => None,
+            Kind::Role { .. } | Kind::Batch(_) | Kind::Cut(_) | Kind::Admitted(_) => None,
         });
         named.unwrap_or(ALL)
+    }
+
+    /// Nodes that are known by the store that they made after their disk was emptied.
+    pub(super) fn admitted(&self) -> u8 {
+        self.iter().fold(0, |set, entry| match entry.kind {
+            Kind::Admitted(node) => set | 1 << node,
+            Kind::Role { .. } | Kind::Batch(_) | Kind::Voters(_) | Kind::Cut(_) => set,
+        })
     }
 
     /// The last job id.
     pub(super) fn job_id(&self) -> u32 {
         let ids = self.iter().map(|entry| match entry.kind {
             Kind::Batch(id) | Kind::Cut(id) => id,
-            Kind::Role { .. } | Kind::Voters(_) => 0,
+            Kind::Role { .. } | Kind::Voters(_) | Kind::Admitted(_) => 0,
         });
         ids.max().unwrap_or(0)
     }
@@ -144,7 +156,7 @@ pub(super) struct Node {
     pub(super) log: Log,
     /// Entries that a crash leaves.
     pub(super) flushed: u8,
-    /// Whether its disk was emptied: the store is another one than the configuration names.
+    /// Whether its disk was emptied: the store is another one than it had at first.
     pub(super) emptied: bool,
     /// What it forgets in a crash.
     pub(super) confirmed: Option<super::Attempt>,
@@ -192,6 +204,9 @@ pub(super) struct Bounds {
     pub(super) overrides: u8,
     /// Whether anything may happen between the vote check and the election.
     pub(super) apart: bool,
+    /// Whether operators change roles at will, and nodes are away for as long as they like; else all are
+    /// candidates, and nobody is away for longer than it is waited for.
+    pub(super) roles: bool,
 }
 
 /// A state.
@@ -204,6 +219,8 @@ pub(super) struct World {
     pub(super) acknowledged: [Option<(u8, Entry)>; ACKNOWLEDGED_MAX],
     /// The epoch of an override, and whether it said what it cuts.
     pub(super) overridden: Option<(Epoch, bool)>,
+    /// Whether a client was told of a batch that one member alone had acknowledged.
+    pub(super) on_one_disk: bool,
     pub(super) left: Bounds,
 }
 
@@ -234,6 +251,7 @@ impl World {
             calls: [None; CALLS_MAX],
             acknowledged: [None; ACKNOWLEDGED_MAX],
             overridden: None,
+            on_one_disk: false,
             left,
         }
     }

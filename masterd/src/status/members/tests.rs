@@ -30,7 +30,7 @@ fn standing(voters: &[u64], followers: &[(u64, Option<u64>, u64)]) -> Standing {
         members: Members {
             voters: voters.iter().copied().collect(),
             nodes: ids.map(|id| (id, format!("n{}.example", id - 10))).collect(),
-            changing: false,
+            changing: None,
         },
         followers: followers.iter().map(follower).collect(),
         log_kept: 0,

@@ -37,6 +37,9 @@ pub struct PeerPosition {
     /// Members whose word counts, by the newest list of its log.
     #[serde(default)]
     pub voters: Vec<u64>,
+    /// Both lists of voters, while one is changed for the other: a majority of each is needed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changing: Vec<Vec<u64>>,
     /// Members that only follow, by the same list.
     #[serde(default)]
     pub learners: Vec<u64>,
@@ -114,6 +117,9 @@ pub struct Purge {
     /// Why the store is kept aside on its disk, where it is; it is wiped otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aside: Option<String>,
+    /// Whether what was kept aside there before goes as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
 }
 
 /// Parameters of `lead_and_hand_over`.

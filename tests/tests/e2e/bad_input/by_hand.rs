@@ -110,8 +110,7 @@ fn what_is_no_jobs_file_is_left_alone() {
     }
     cluster.start_master();
     assert_eq!(all(&cluster), before);
-    let log = cluster.master.layout().log().join("master-daemon.log");
-    let log = std::fs::read_to_string(log).unwrap();
+    let log = cluster.master.masterd_log();
     assert!(log.contains("left alone") && log.contains("queue/job-2.bak"), "{log}");
     assert_eq!(cluster.submit("debug delay 0"), 4);
     cluster.stop_master();

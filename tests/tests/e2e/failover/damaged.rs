@@ -13,6 +13,7 @@ use tests::cluster::{Cluster, Host, MASTER};
 use tests::run::wait_for;
 
 use super::three;
+use crate::restart::{copy_store, restore};
 
 /// A submission that is answered at once.
 const QUICK: &str = "debug delay 0 --no-locks";
@@ -55,6 +56,11 @@ fn a_master_that_is_cut_off_refuses_and_says_that_it_may_be_wrong() {
     assert!(warned.stderr.contains("may be old"), "{warned:?}");
     let refused = submit_once(&cluster).unwrap_err();
     assert!(refused.contains("hears no majority of the voters: nothing was done"), "{refused}");
+    let archived = cluster.gnt("job autoarchive all --master-wait 0");
+    assert_eq!(archived.code(), 11, "{archived:?}");
+    assert!(archived.stderr.contains("nothing was done"), "{archived:?}");
+    let seen = cluster.gnt("cluster status");
+    assert!(seen.stderr.contains("may be old"), "{seen:?}");
     for host in [&n2, &n3] {
         cluster.start_masterd(host);
     }
@@ -147,7 +153,14 @@ fn an_agent_that_answers_nonsense_is_named_and_not_believed() {
         return tests::skip("an agent that answers nonsense", "there is no openssl");
     };
     let told = row(&n2, &n3.name);
-    assert!(told.contains("voter"), "{told}");
+    assert!(told.contains("masterd only") && told.contains("voter"), "{told}");
+    // Its door opens a moment after it was started.
+    let check = wait_for("its nonsense", LONG, || {
+        let check = role_check(&n2)?.lines().join("\n");
+        let nonsense = "note: n3.example cannot be reached: the connection to";
+        check.contains(nonsense).then_some(check)
+    });
+    assert!(check.contains("--ignore-node n3.example"), "{check}");
     // Its member is believed, and it as a node is not needed.
     cluster.kill_master();
     cluster.fail_over(&n2);
@@ -167,9 +180,11 @@ fn a_machine_of_another_cluster_at_a_nodes_address_is_named_and_told_nothing() {
     cluster.kill_host(&n3);
     let stranger = Host { address: n3.address, ..cluster.host("x1") };
     let init = format!("cluster init other.example --node-name {}", stranger.name);
-    let init = format!("{init} --primary-ip {} --journal-segment 4", stranger.address);
+    let init = format!("{init} --primary-ip {} --journal-segment 4 -C 3", stranger.address);
     let _begun = cluster.gnt_on(&stranger, &init).ok();
     cluster.start_masterd(&stranger);
+    let info = cluster.gnt_on(&stranger, "cluster info");
+    assert!(info.ok().contains("candidate pool size: 3"), "{info:?}");
     cluster.start_agent(&stranger);
     let told = wait_for("its name", LONG, || {
         let told = role_check(&n2)?.lines().join("\n");
@@ -220,6 +235,87 @@ fn a_rotten_journal_stops_its_candidate_and_nobody_else() {
     cluster.wait_for_votes(&n3, 3);
     cluster.wait_for_same_files(&[&cluster.master, &n3]);
     assert!(refusal(&n3).is_some());
+}
+
+/// A master's store of before there were candidates is put back where that machine is none any more.
+struct PutBack {
+    cluster: Cluster,
+    /// The first master, which has the old copy.
+    n1: Host,
+    /// Who is master.
+    n2: Host,
+    /// What was acknowledged since.
+    job: u64,
+}
+
+impl PutBack {
+    fn begin() -> Self {
+        let mut cluster = Cluster::begin_with_agent();
+        let (n1, backup) = (cluster.master.clone(), cluster.dir().join("backup"));
+        let data = n1.layout().data();
+        cluster.stop_master();
+        fs::create_dir(&backup).unwrap();
+        copy_store(&data, &backup);
+        cluster.start_master();
+        let others = ["n2", "n3"].map(|short| cluster.host(short));
+        for host in &others {
+            cluster.enrol(host);
+            cluster.start_masterd(host);
+        }
+        let [n2, n3] = others;
+        for host in [&n2, &n3] {
+            cluster.wait_for_votes(host, 3);
+        }
+        cluster.fail_over(&n2);
+        let job = cluster.submit("debug delay 0");
+        cluster.wait_for_status(job, "success");
+        cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+        cluster.kill_host(&n1);
+        restore(&backup, &data);
+        Self { cluster, n1, n2, job }
+    }
+
+    /// The true master has it, and the one with the old copy is its candidate again.
+    fn assert_well(&self) {
+        let Self { cluster, n1, n2, job } = self;
+        cluster.wait_for_standby(n1, &n2.name);
+        cluster.wait_for_votes(n1, 3);
+        cluster.wait_for_same_files(&[n1, n2]);
+        assert_eq!(cluster.status(*job), "success");
+        assert!(is_master(n2));
+    }
+}
+
+#[test]
+fn a_store_of_before_there_were_candidates_is_not_started() {
+    let scene = PutBack::begin();
+    let PutBack { cluster, n1, n2, .. } = &scene;
+    cluster.start_agent(n1);
+    let mut command = cluster.masterd_of(n1);
+    let ended = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success(), "{said}");
+    let wanted = format!("obeys {}, in epoch", n2.name);
+    assert!(said.contains(&wanted) && said.contains("the node is invited anew"), "{said}");
+    // As it says.
+    put_aside(n1);
+    cluster.start_masterd(n1);
+    scene.assert_well();
+}
+
+#[test]
+fn a_store_of_before_there_were_candidates_gives_way_where_it_was_started() {
+    let scene = PutBack::begin();
+    let PutBack { cluster, n1, .. } = &scene;
+    // No agent that it knows tells it better.
+    cluster.start_masterd(n1);
+    wait_for("a second master", LONG, || is_master(n1).then_some(()));
+    cluster.start_agent(n1);
+    scene.assert_well();
+    let kept =
+        fs::read_dir(n1.layout().data().join("aside")).unwrap().next().unwrap().unwrap().path();
+    let reason = fs::read_to_string(kept.join("REASON")).unwrap();
+    assert!(reason.contains(&n1.name) && reason.contains("before others had one"), "{reason}");
 }
 
 /// Moves all away that a machine holds as a candidate; what its agent keeps stays.

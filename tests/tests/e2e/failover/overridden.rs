@@ -165,6 +165,33 @@ fn a_master_that_lives_begins_anew_once_it_is_heard_again() {
 }
 
 #[test]
+fn a_store_that_cannot_be_put_away_stays_until_it_can() {
+    let (mut cluster, hosts) = Cluster::begin_with_candidates(2);
+    let (n1, n2) = (cluster.master.clone(), hosts[0].clone());
+    let known = done(&cluster);
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    cluster.kill_host(&n1);
+    // A file has the name of the directory of what is kept aside.
+    let in_the_way = n1.layout().data().join("aside");
+    drop(fs::File::create_new(&in_the_way).unwrap());
+    overridden(&mut cluster, &n2);
+    let next = done(&cluster);
+    restart(&cluster, &n1);
+    wait_for("its word", LONG, || {
+        let stays = "the store of a member that is none any more stays";
+        n1.masterd_log().contains(stays).then_some(())
+    });
+    let held = n1.layout().data().join(format!("queue/job-{known}"));
+    assert!(held.exists() && n1.layout().data().join("store.json").exists());
+    // It is still whole, and answers.
+    wait_for("its word", LONG, || refusal(&n1));
+    fs::remove_file(&in_the_way).unwrap();
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    assert_aside(&n1, known);
+    assert_eq!(done(&cluster), next + 1);
+}
+
+#[test]
 fn a_majority_that_answers_is_not_overridden() {
     let (mut cluster, n2, n3) = three();
     let n1 = cluster.master.clone();

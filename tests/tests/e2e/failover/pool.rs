@@ -1,12 +1,15 @@
 //! Who is a candidate, who is none any more, and two who want the role at once.
 
 use serde_json::Value;
-use tests::candidates::{LONG, is_master, refusal};
+use tests::candidates::{LONG, is_master, refusal, status};
 use tests::cluster::{Cluster, Host, MASTER};
 use tests::inspect;
 use tests::run::wait_for;
 
 use super::three;
+
+/// Milliseconds after which a voter's word is not counted on any more.
+const SILENT_MS: u64 = 1_000;
 
 /// The member of a node, as its document has it.
 fn member(cluster: &Cluster, node: &str) -> Option<u64> {
@@ -53,6 +56,60 @@ fn who_is_demoted_holds_nothing_and_comes_back_as_another_member() {
     let after = wait_for("a member", LONG, || member(&cluster, &n3.name));
     assert_ne!(after, before, "ids of members are never used twice");
     cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+}
+
+#[test]
+fn who_is_offline_for_a_while_is_the_same_member_again() {
+    let (cluster, n2, n3) = three();
+    let before = member(&cluster, &n3.name).expect("it is a member");
+    // Of three voters with one that is away the other two are needed.
+    cluster.kill_masterd(&n2);
+    wait_for("its silence to be known", LONG, || {
+        let seen = status(&cluster.master)?;
+        let mut all = seen.candidates.iter();
+        all.find(|one| one.node == n2.name && one.heard_ms > Some(SILENT_MS)).map(drop)
+    });
+    let offline = format!("node modify -O yes {}", n3.name);
+    let refused = cluster.gnt(&offline);
+    assert!(
+        refused.failed(1).contains("cannot be taken offline now: 1 of 3 voters"),
+        "{refused:?}"
+    );
+    cluster.start_masterd(&n2);
+    cluster.wait_for_votes(&n2, 3);
+    let _offline = cluster.gnt(&offline).ok();
+    let done = cluster.submit("debug delay 0");
+    cluster.wait_for_status(done, "success");
+    wait_for("who is online to agree", LONG, || {
+        (cluster.gnt(&format!("node modify -O no {}", n3.name)).code() == 0).then_some(())
+    });
+    cluster.wait_for_standby(&n3, MASTER);
+    cluster.wait_for_votes(&n3, 3);
+    assert_eq!(member(&cluster, &n3.name), Some(before));
+    cluster.wait_for_same_files(&[&cluster.master, &n2, &n3]);
+}
+
+#[test]
+fn who_has_no_copy_goes_before_who_votes_and_came_later() {
+    let cluster = Cluster::begin_with_agent();
+    let [n2, n3, n4] = ["n2", "n3", "n4"].map(|short| cluster.host(short));
+    for host in [&n2, &n3, &n4] {
+        cluster.enrol(host);
+    }
+    // Nobody starts a `masterd` on n2.
+    for host in [&n3, &n4] {
+        cluster.start_masterd(host);
+    }
+    cluster.wait_for_votes(&n4, 3);
+    let _three = cluster.gnt("cluster modify -C 3").ok();
+    let roles = || {
+        let rows = cluster.gnt("node list --json -o role").json();
+        let roles = rows.as_array().unwrap().iter().map(|row| row["role"].as_str().unwrap());
+        roles.collect::<String>()
+    };
+    wait_for("a pool of three", LONG, || (roles() != "MCCC").then_some(()));
+    assert_eq!(roles(), "MRCC");
+    cluster.wait_for_votes(&n4, 3);
 }
 
 #[test]

@@ -39,8 +39,12 @@ fn a_candidate_that_lives_is_removed_and_holds_nothing() {
         (told.stdout.trim() == "reached").then_some(())
     });
     let files = copied(&cluster, &n3);
+    // What an override once cut there, and somebody has seen.
+    let kept = n3.layout().data().join("aside/20261122-111500-member-2");
+    std::fs::create_dir_all(&kept).unwrap();
     let removed = cluster.gnt(&format!("node remove {}", n3.name));
     let said = removed.ok();
+    assert!(!kept.exists() && !said.contains("kept a store aside"), "{removed:?}");
     assert!(said.contains("Promoted node n4.example to master candidate"), "{removed:?}");
     assert!(!said.contains("on its disk"), "{removed:?}");
     assert_eq!(names(&cluster), ["n1.example M", "n2.example C", "n4.example C"]);

@@ -8,10 +8,8 @@ use super::three;
 
 /// Waits until the `masterd` of a machine has asked the master for the lead.
 fn wait_for_attempt(host: &Host) {
-    let path = host.layout().log().join("master-daemon.log");
     wait_for("an attempt", LONG, || {
-        let log = std::fs::read_to_string(&path).ok()?;
-        log.contains("has the lead handed over").then_some(())
+        host.masterd_log().contains("has the lead handed over").then_some(())
     });
 }
 
@@ -46,4 +44,24 @@ fn of_two_failovers_one_wins_and_the_other_names_the_winner() {
         let _done = cluster.gnt_on(host, "debug delay 0 --no-locks").ok();
     }
     cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+}
+
+#[test]
+fn a_failover_whose_time_is_up_changes_nothing() {
+    let (cluster, n2, n3) = three();
+    let running = cluster.submit("debug delay 1000");
+    cluster.wait_for_status(running, "running");
+    let refused = cluster.gnt_on(&n2, "cluster master-failover --drain-timeout 1");
+    let told = refused.failed(1);
+    assert!(
+        told.contains("opcodes still run") && told.contains("gnt job list --running"),
+        "{told}"
+    );
+    // The master goes on, with what ran.
+    assert!(is_master(&cluster.master));
+    let next = cluster.submit("debug delay 0 --no-locks");
+    cluster.wait_for_status(next, "success");
+    assert_eq!(cluster.status(running), "running");
+    let _ended = cluster.gnt(&format!("job cancel --kill --yes-do-it {running}"));
+    cluster.wait_for_same_files(&[&cluster.master, &n2, &n3]);
 }

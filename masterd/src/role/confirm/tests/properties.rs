@@ -58,6 +58,7 @@ prop_compose! {
             waivers: Waivers { candidates_only, no_voting, yes_do_it, ignored },
             taker: name(taker),
             next_member: 6,
+        voters: Vec::new(),
             nodes,
         }
     }
