@@ -136,7 +136,9 @@ pub async fn ask(
     let mut question = Question { attempt, waivers, taker, next_member, voters, nodes };
     let places = Arc::new(Semaphore::new(QUESTIONS_AT_ONCE));
     let mut questions = JoinSet::new();
-    for (at, node) in config.nodes.values().enumerate() {
+    let ignored = question.waivers.ignored.clone();
+    let asked = |node: &Node| node.name == asker.me || !ignored.contains(&node.name);
+    for (at, node) in config.nodes.values().enumerate().filter(|(_, node)| asked(node)) {
         if node.name == asker.me {
             question.nodes[at].store = Some(Ok(answers::says(own)));
         } else if question.nodes[at].member.is_some() {

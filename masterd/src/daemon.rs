@@ -46,7 +46,7 @@ use crate::metrics::{self, Metered, Metrics};
 use crate::peers::PeerBook;
 use door::Door;
 use follow::Callers;
-use life::{Ending, Life, Stage};
+use life::{Ending, Errands, Life, Stage};
 use load::FoundError;
 use passed::FromMembers;
 
@@ -249,7 +249,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         identity,
         membership,
         house,
-        errands,
+        errands: Errands::new(errands),
         door,
         callers,
         metrics,

@@ -352,6 +352,8 @@ impl Gate for House {
         match self.book.place(member) {
             // Who was just invited knows nobody yet; the allow-list knows who asks.
             None if self.book.is_empty() => Ok(()),
+            // It was away when this one came, and who leads now may be the only one who can say so.
+            None if self.book.is_newer(member) => Ok(()),
             Some(place) if place.target.name == hello.from.node => {
                 if place.store.means(&hello.from.store) {
                     return Ok(());

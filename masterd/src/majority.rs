@@ -3,11 +3,12 @@
 //! Serves replication, below `commits`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use queue_format::Epoch;
 use stdx::daemon::chain;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::commits::Commits;
@@ -21,10 +22,21 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long the agent of this machine may take to give the address up before the rest goes on.
 const DROP_MAX: Duration = Duration::from_secs(5);
 
-/// How long ago a majority was heard, in milliseconds, as of the last look; clones share it. A master
-/// that is alone is its own majority.
+/// When a majority was heard, as of the last look; clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Majority(Arc<AtomicU64>);
+pub struct Majority(Arc<Mutex<Seen>>);
+
+/// What the last look saw.
+#[derive(Debug, Clone, Copy, Default)]
+enum Seen {
+    /// A master that is alone is its own majority, and one that is new was heard just now.
+    #[default]
+    Own,
+    /// Then. Whoever looks late, since its process stood still, knows how late it is.
+    At(Instant),
+    /// Longer ago than can be told, or never.
+    Never,
+}
 
 impl Majority {
     /// How this master stands.
@@ -33,15 +45,20 @@ impl Majority {
         Contact::after(self.silence_ms())
     }
 
-    /// How long a majority has been silent, in milliseconds.
+    /// How long a majority has been silent by now, in milliseconds.
     #[must_use]
     pub fn silence_ms(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        match *self.0.lock() {
+            Seen::Own => 0,
+            Seen::At(then) => u64::try_from(then.elapsed().as_millis()).unwrap_or(u64::MAX),
+            Seen::Never => u64::MAX,
+        }
     }
 
-    /// Notes for how long a majority has been silent.
-    pub fn set_silence_ms(&self, silence_ms: u64) {
-        self.0.store(silence_ms, Ordering::Relaxed);
+    /// Notes for how long a majority has been silent; none where there are no others.
+    pub fn note(&self, silence_ms: Option<u64>) {
+        let then = |ms| Instant::now().checked_sub(Duration::from_millis(ms));
+        *self.0.lock() = silence_ms.map_or(Seen::Own, |ms| then(ms).map_or(Seen::Never, Seen::At));
     }
 }
 
@@ -57,7 +74,8 @@ pub(crate) async fn run(world: Arc<World>, epoch: Epoch, over: CancellationToken
     hold(holding.clone());
     while over.run_until_cancelled(tokio::time::sleep(LOOK_AGAIN)).await.is_some() {
         let silence_ms = silence_ms(&world.commits, epoch);
-        majority.set_silence_ms(silence_ms);
+        majority.note(silence_ms);
+        let silence_ms = silence_ms.unwrap_or(0);
         let next = contact.then(silence_ms);
         for turn in contact.turns(next) {
             match turn {
@@ -81,12 +99,15 @@ pub(crate) async fn run(world: Arc<World>, epoch: Epoch, over: CancellationToken
     held.shutdown().await;
 }
 
-/// How long the voters have been silent.
-pub(crate) fn silence_ms(commits: &Commits, epoch: Epoch) -> u64 {
-    let Some(engine) = commits.engine() else { return 0 };
+/// How long the voters have been silent; none where this member is the only one.
+pub(crate) fn silence_ms(commits: &Commits, epoch: Epoch) -> Option<u64> {
+    let engine = commits.engine()?;
     let standing = engine.standing();
-    let leads = standing.leads == Some(epoch);
-    if leads { standing.heard_ms.unwrap_or(u64::MAX) } else { u64::MAX }
+    if standing.leads != Some(epoch) {
+        return Some(u64::MAX);
+    }
+    let is_alone = standing.members.voters == [engine.member()].into();
+    (!is_alone).then(|| standing.heard_ms.unwrap_or(u64::MAX))
 }
 
 /// Has the agent of this machine give the master's address up.
@@ -98,5 +119,36 @@ pub(crate) async fn drop_address(world: &World) {
         Err(_elapsed) => tracing::error!(
             "the agent of this machine does not answer: the master's address may still be here"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::role::cut_off::REFUSE_AFTER_MS;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_looks_late_knows_how_late_it_is() {
+        let majority = Majority::default();
+        majority.note(Some(200));
+        let (left, more) = (REFUSE_AFTER_MS - 200, 1);
+        tokio::time::advance(Duration::from_millis(left)).await;
+        assert_eq!(majority.contact(), Contact::Heard);
+        // Nobody has looked since.
+        tokio::time::advance(Duration::from_millis(more)).await;
+        assert_eq!(majority.contact(), Contact::Refusing);
+        assert_eq!(majority.silence_ms(), REFUSE_AFTER_MS + more);
+        majority.note(Some(u64::MAX));
+        assert_eq!(majority.contact(), Contact::AddressDropped);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_alone_hears_itself() {
+        let majority = Majority::default();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(majority.contact(), Contact::Heard);
+        majority.note(None);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(majority.silence_ms(), 0);
     }
 }

@@ -65,6 +65,8 @@ struct Pages {
     here: StoreId,
     /// Members by id.
     members: BTreeMap<u64, Place>,
+    /// Ids from here on were given to nobody, as far as is known here.
+    next_member: u64,
     /// Up to where they are known to hold the log.
     acknowledged: Acknowledged,
     /// What members said of their stores and disks.
@@ -107,6 +109,18 @@ impl PeerBook {
         }
         let Pages { members, said, .. } = &mut *pages;
         said.keep(|member| members.contains_key(&member));
+    }
+
+    /// Says from which id on none was given to any member.
+    pub fn set_next_member(&self, next_member: u64) {
+        self.pages.write().next_member = next_member;
+    }
+
+    /// Whether a member came to be after all that is known here.
+    #[must_use]
+    pub fn is_newer(&self, member: u64) -> bool {
+        let next_member = self.pages.read().next_member;
+        next_member > 0 && member >= next_member
     }
 
     /// The last committed entry that a member has made durable, as far as is known here.

@@ -174,7 +174,7 @@ async fn archive(world: &World, before: Timestamp) {
     let mut total = 0;
     for _ in 0..ARCHIVE_COMMITS_MAX {
         let make = |reply| Event::AutoArchive { before: Some(before), reply };
-        match world.writer.ask(make).await {
+        match desk::ask(world, make).await {
             Ok(Answer::AutoArchived(archived, left)) => {
                 total += archived;
                 if left == 0 || archived == 0 {

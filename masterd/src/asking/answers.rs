@@ -12,7 +12,7 @@ use stdx::daemon::chain;
 use uuid::Uuid;
 
 use crate::role::amnesia::Found;
-use crate::role::confirm::{AgentSays, Question, RoleEntry, Silence, StoreSays};
+use crate::role::confirm::{AgentSays, Question, RoleEntry, Silence, StoreSays, Verdict};
 
 /// What is known of a cluster whose authority signed a node's certificate.
 const FOREIGN: &str = "whose authority signed its certificate";
@@ -108,17 +108,11 @@ pub fn says(position: &PeerPosition) -> StoreSays {
     }
 }
 
-/// The newest epoch of which any answer tells: under it a member is asked to lead and to hand over,
-/// which refuses what is older than itself.
+/// The newest epoch of which any answer tells that is believed: under it a member is asked to lead
+/// and to hand over, which refuses what is older than itself.
 #[must_use]
-pub fn newest_epoch(question: &Question) -> Epoch {
-    let agents = question.nodes.iter().filter_map(|node| Some(node.agent.as_ref().ok()?.obeys));
-    let stores = question.nodes.iter().filter_map(|node| node.store.as_ref()?.as_ref().ok());
-    let told = stores.flat_map(|says| {
-        let entry = says.role.as_ref().map(|role| role.epoch);
-        [Some(says.vote), entry].into_iter().flatten()
-    });
-    agents.chain(told).max().unwrap_or_default()
+pub fn newest_epoch(verdict: &Verdict) -> Epoch {
+    verdict.rows.iter().filter_map(|row| row.newest).max().unwrap_or_default()
 }
 
 /// Whether `member` says that it leads.
@@ -144,7 +138,9 @@ mod tests {
 
     use super::*;
     use crate::role::amnesia::Expected;
-    use crate::role::confirm::{Asked, Attempt, Member, Seat, Waivers};
+    use crate::role::confirm::{
+        Answer, Asked, Attempt, Count, Decision, Member, Row, Seat, Waivers,
+    };
 
     fn name() -> NodeName {
         "n3".parse().unwrap()
@@ -284,23 +280,28 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_epoch_of_any_answer() {
-        let asked = |obeys, store: Option<PeerPosition>| Asked {
-            name: name(),
+    fn the_newest_epoch_of_any_answer_that_is_believed() {
+        let row = |newest| Row {
+            node: name(),
             role: NodeRole::Candidate,
-            member: None,
-            agent: Ok(AgentSays { obeys, master: None }),
-            store: store.map(|position| Ok(says(&position))),
+            answer: Answer::Full,
+            position: None,
+            newest,
+            master: None,
+            counts_as_node: true,
+            counts_as_voter: true,
+            vote_is_missed: false,
+            reason: None,
         };
-        let nodes = vec![asked(epoch(4), None), asked(epoch(1), Some(position()))];
-        let (attempt, waivers) = (Attempt::Failover, Waivers::default());
-        let mut question =
-            Question { attempt, waivers, taker: name(), next_member: 4, voters: Vec::new(), nodes };
-        assert_eq!(newest_epoch(&question), epoch(4));
-        question.nodes[0].agent = Err(late(Duration::from_secs(5)));
-        assert_eq!(newest_epoch(&question), epoch(3));
-        question.nodes.clear();
-        assert_eq!(newest_epoch(&question), Epoch::default());
+        let count = Count { answered: 2, of: 2 };
+        let decision = Decision::Go;
+        let rows = vec![row(Some(epoch(3))), row(Some(epoch(4))), row(None)];
+        let mut verdict = Verdict { rows, nodes: count, voters: count, decision };
+        assert_eq!(newest_epoch(&verdict), epoch(4));
+        verdict.rows.remove(1);
+        assert_eq!(newest_epoch(&verdict), epoch(3));
+        verdict.rows.clear();
+        assert_eq!(newest_epoch(&verdict), Epoch::default());
     }
 
     #[test]

@@ -226,6 +226,19 @@ async fn who_does_not_know_this_node_says_so() {
 }
 
 #[tokio::test]
+async fn who_is_to_be_ignored_is_not_asked() {
+    let mut scene = Scene::new();
+    scene.add(issue(&scene.authority, "n1.example"), Some(11)).await;
+    scene.add(issue(&scene.authority, "n2.example"), Some(12)).await;
+    let config = testing::config(&scene.nodes);
+    let ignored = Waivers { ignored: ["n2.example".parse().unwrap()].into(), ..Waivers::default() };
+    let _asked = ask(&scene.asker(), &config, Attempt::Failover, ignored, &own()).await;
+    let page = crate::metrics::page(None, &scene.metrics).text();
+    assert!(page.contains(r#"gantry_rpc_seconds_count{call="master_view"} 1"#), "{page}");
+    assert!(page.contains(r#"gantry_peer_seconds_count{question="position"} 0"#), "{page}");
+}
+
+#[tokio::test]
 async fn where_enough_have_answered_nobody_is_waited_for() {
     /// Nobody waits as long as that.
     const FOR_EVER: Duration = Duration::from_secs(86_400);

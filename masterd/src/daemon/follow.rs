@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Committed, Engine};
+use model::cluster::Cluster;
 use model::document;
 use model::layout::Layout;
 use model::node::{Node, NodeRole};
@@ -109,6 +110,13 @@ impl Follower {
                 Err(error) => tracing::error!(%key, %error, "document does not read"),
             }
         }
+        let cluster = Key::parse(document::CLUSTER).expect("the name of a document is a key");
+        if let Some(content) = reader.read(&cluster)? {
+            match serde_json::from_slice::<Cluster>(&content) {
+                Ok(cluster) => self.book.set_next_member(cluster.next_node_id),
+                Err(error) => tracing::error!(key = %cluster, %error, "document does not read"),
+            }
+        }
         self.book.set_nodes(&nodes);
         self.callers.set_nodes(&nodes);
         Ok(())
@@ -139,7 +147,7 @@ impl Follower {
     }
 }
 
-/// Whether a change is one of nodes.
+/// Whether a change is one of nodes. Each that gives an id changes the node that gets it.
 fn concerns(change: &Change) -> bool {
     let of_node = |key: &Key| key.as_str().starts_with(document::NODES);
     match change {

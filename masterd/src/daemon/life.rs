@@ -40,7 +40,7 @@ pub(super) struct Life {
     pub(super) identity: Arc<NodeIdentity>,
     pub(super) membership: Membership,
     pub(super) house: House,
-    pub(super) errands: mpsc::Receiver<Errand>,
+    pub(super) errands: Errands,
     pub(super) door: Door,
     pub(super) callers: Callers,
     pub(super) metrics: Arc<Metrics>,
@@ -58,6 +58,27 @@ pub(super) enum Stage {
     /// In a simulation, which opens its engines, and whose agents have nothing to tell.
     #[cfg(test)]
     Simulation,
+}
+
+/// What a process is asked to do, one after the other.
+pub(super) struct Errands {
+    given: mpsc::Receiver<Errand>,
+    /// One that is to be done by what the process becomes next, before all others.
+    again: Option<Errand>,
+}
+
+impl Errands {
+    pub(super) fn new(given: mpsc::Receiver<Errand>) -> Self {
+        Self { given, again: None }
+    }
+
+    /// The next one; none where nobody can give one any more. May be dropped at any await.
+    async fn next(&mut self) -> Option<Errand> {
+        match self.again.take() {
+            Some(errand) => Some(errand),
+            None => self.given.recv().await,
+        }
+    }
 }
 
 /// What tells that the process is to end.

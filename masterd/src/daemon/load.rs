@@ -201,25 +201,25 @@ pub fn archived_job(reader: &Reader, id: JobId) -> Result<Option<Arc<Job>>, Foun
 /// most. Older ones are read by nobody, and a request of theirs that is sent again is a new one.
 const ARCHIVED_READ_MAX: usize = 10_000;
 
-/// What the jobs of the last hour say of their requests: the live `jobs`, in the order of their
-/// ids, and the newest archived ones of up to `serial`.
+/// What jobs say of their requests: the live `jobs`, in the order of their ids, and the newest archived
+/// ones of up to `serial`, down to one that is an hour older than the newest. This machine's clock does
+/// not count: another one's said when they were received.
 ///
 /// # Errors
 /// The store cannot be read. An archived job that does not parse is told of in the log.
-pub fn requests(
-    reader: &Reader,
-    jobs: &[Job],
-    serial: u64,
-    now: Timestamp,
-) -> Result<Vec<Remembered>, FoundError> {
-    let before = repeat::forgotten_before(now);
-    let is_old = |job: &Job| job.received_timestamp.is_some_and(|at| at < before);
+pub fn requests(reader: &Reader, jobs: &[Job], serial: u64) -> Result<Vec<Remembered>, FoundError> {
+    let mut newest: Option<Timestamp> = None;
+    let mut is_old = |job: &Job| {
+        let Some(at) = job.received_timestamp else { return false };
+        let newest = *newest.insert(newest.map_or(at, |newest| newest.max(at)));
+        at < newest.plus_seconds(-repeat::REMEMBERED_SECONDS)
+    };
     let mut found: Vec<Remembered> = jobs.iter().filter_map(Remembered::of).collect();
     let mut reads = 0;
     // The newest first, up to one that is old: ids grow with time.
     for id in (1..=serial).rev().map(JobId) {
         if let Ok(place) = jobs.binary_search_by_key(&id, |job| job.id) {
-            if jobs.get(place).is_some_and(is_old) {
+            if jobs.get(place).is_some_and(&mut is_old) {
                 break;
             }
             continue;

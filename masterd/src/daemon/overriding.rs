@@ -70,8 +70,7 @@ fn overrule(
         job_id: before.serial,
         next_node_id: before.cluster.next_node_id,
     };
-    let (others, believed) = others(&before.nodes, me, question, verdict);
-    let taken = Override::of(&taker, &others, |other| believed.contains(&other.node));
+    let taken = Override::of(&taker, &others(&before.nodes, me, question, verdict));
     let batch = changes(before, &taken, me, now);
     resting.override_members(taken.epoch, &batch)?;
     Ok(taken)

@@ -125,7 +125,7 @@ pub(crate) async fn take_role(
     let Begin { found, reader, position, me, epoch, metrics, adopt } = begin;
     let Found { mut config, jobs, serial, drained, archived } = found;
     let now = Timestamp::from_micros(clock.now_micros());
-    let requests = load::requests(&reader, &jobs, serial, now)?;
+    let requests = load::requests(&reader, &jobs, serial)?;
     let mut changed = Vec::new();
     let jobs: Vec<Arc<Job>> = jobs
         .into_iter()
@@ -160,7 +160,7 @@ pub(crate) async fn take_role(
     let bytes = JobBytes::within(commits.submission_bytes_max());
     let queue = Queue::new(jobs, serial, drained, running_max, bytes);
     let mut queue = queue.with_rules(Arc::clone(&config.filters));
-    queue.recall(requests, now);
+    queue.recall(requests);
     let state = State { queue, config };
     Ok(Master { state, commands, writer, commits, published, epoch, metrics, archived })
 }

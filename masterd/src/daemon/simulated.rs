@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::door::Door;
 use super::follow::Callers;
-use super::life::{Ending, Life, Stage, State};
+use super::life::{Ending, Errands, Life, Stage, State};
 use super::{DaemonError, Options};
 use crate::house::{House, Seat};
 use crate::lu::World;
@@ -93,7 +93,7 @@ pub(crate) fn live(
         identity,
         membership,
         house,
-        errands,
+        errands: Errands::new(errands),
         door,
         callers,
         metrics,

@@ -99,17 +99,13 @@ impl Life {
         // A mere start is tried again and again, and nobody is at work meanwhile.
         let reads = attempt != Attempt::Start && !request.dry_run;
         let mut ahead = reads.then(|| Ahead::begin(engine));
-        let (question, verdict) = self.ask_everyone(&config, attempt, request).await;
+        // To lead without a reign is to be master of nothing: it is elected anew.
+        let own = PeerPosition { leads: false, ..self.house.stand().await };
+        let (question, verdict) = self.ask_everyone((&config, &own), attempt, request).await;
         let check = table::table(&question, &verdict);
         let told = |done, message| RoleTaken { done, message, check: Some(check.clone()) };
         if request.dry_run {
-            let asked = "everyone was asked, and nothing was done";
-            return Ok(Take::Left(match verdict.decision {
-                Decision::Refuse { .. } => {
-                    told(false, format!("{} cannot be the master now: {asked}", self.me()))
-                }
-                _ => told(false, asked.to_owned()),
-            }));
+            return Ok(Take::Left(told(false, self.looked(&verdict))));
         }
         let asked = (question, verdict);
         match self.lead(engine, asked, request.drain_seconds, ahead.as_mut()).await {
@@ -206,10 +202,21 @@ impl Life {
         }
     }
 
-    /// Asks everyone, and judges what they say.
-    async fn ask_everyone(
+    /// What is said of a look that was all that was asked for.
+    pub(super) fn looked(&self, verdict: &Verdict) -> String {
+        let asked = "everyone was asked, and nothing was done";
+        match verdict.decision {
+            Decision::Refuse { .. } => {
+                format!("{} cannot be the master now: {asked}", self.me())
+            }
+            _ => asked.to_owned(),
+        }
+    }
+
+    /// Asks everyone, and judges what they say; of this node, `own` is what it says.
+    pub(super) async fn ask_everyone(
         &self,
-        config: &Config,
+        (config, own): (&Config, &PeerPosition),
         attempt: Attempt,
         request: &RoleRequest,
     ) -> (Question, Verdict) {
@@ -223,9 +230,7 @@ impl Life {
                 Asker { limit, patience, ..asker }
             }
         };
-        // To lead without a reign is to be master of nothing: it is elected anew.
-        let own = PeerPosition { leads: false, ..self.house.stand().await };
-        let question = asking::ask(&asker, config, attempt, waivers(request), &own).await;
+        let question = asking::ask(&asker, config, attempt, waivers(request), own).await;
         let verdict = confirm(&question);
         (question, verdict)
     }
@@ -238,6 +243,7 @@ impl Life {
         drain_seconds: u32,
         ahead: Option<&mut Ahead>,
     ) -> Result<Lead, String> {
+        let epoch = answers::newest_epoch(&verdict);
         match verdict.decision {
             Decision::Go => self.be_elected(engine).await.map(Lead::Leads),
             Decision::GoAfterFetching { from } => {
@@ -245,7 +251,6 @@ impl Life {
                 if let Some(ahead) = ahead.filter(|_| answers::leads(&question, from)) {
                     ahead.done().await;
                 }
-                let epoch = answers::newest_epoch(&question);
                 self.be_handed(engine, from, epoch, drain_seconds).await.map(Lead::Leads)
             }
             Decision::Override { .. } => Ok(Lead::Overrides(Box::new((question, verdict)))),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::EngineOptions;
 use queue_format::{Batch, Change, Position, StoreOptions};
 use rpc::peer::control::ControlCall;
-use rpc::peer::{PeerError, PeerFailureKind};
+use rpc::peer::{PeerError, PeerFailureKind, Speaker};
 
 use super::*;
 use crate::testing::{AskedHouse, Nobody};
@@ -199,5 +199,36 @@ async fn an_older_copy_counts_as_damaged_until_another_store_is_there() {
     assert!(why.contains("went back in time"), "{why}");
     house.sit(Seat::Outside, StoreId::NONE);
     assert_eq!(scene.position().await.state, PeerState::Outside);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_came_after_all_that_is_known_here_is_let_in_and_who_went_is_not() {
+    let scene = Scene::start().await;
+    let engine = scene.follow().await;
+    let house = scene.house.server.service();
+    let asked = &scene.house.asked;
+    let member =
+        |id| Some(model::node::Member { id, incarnation: Some(Uuid::nil()), acknowledged: None });
+    house.book.set_nodes([&model::node::Node { member: member(4), ..asked.clone() }]);
+    let hello = |member| {
+        let here = house.here();
+        Hello {
+            protocol: rpc::peer::PEER_PROTOCOL,
+            cluster_uuid: here.cluster_uuid,
+            from: Speaker { node: asked.name.clone(), store: StoreId::new(member, Uuid::nil()) },
+            to: here.store,
+            purpose: Purpose::Engine,
+            acknowledged: Position::default(),
+        }
+    };
+    // Until it is known which ids were given, only those that are there are members.
+    let refused = house.admit(&hello(9)).unwrap_err();
+    assert_eq!(refused.reason, RefusalReason::Stranger, "{refused:?}");
+    house.book.set_next_member(9);
+    for (member, is_let_in) in [(4, true), (5, false), (8, false), (9, true), (12, true)] {
+        let admitted = house.admit(&hello(member));
+        assert_eq!(admitted.is_ok(), is_let_in, "{member}: {admitted:?}");
+    }
     engine.close().await.unwrap();
 }

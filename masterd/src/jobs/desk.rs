@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::{Answer, Event, JobBytes, Submission, submit};
 use crate::lu::World;
+use crate::writer::Reply;
 
 /// Looks into the archive for one submission. Each answers for at least one job that is depended on,
 /// so more than one means that jobs are archived at this very moment.
@@ -63,12 +64,7 @@ pub async fn submit_for(
     for _ in 0..LOOK_UPS_MAX {
         let archived = looked_up.clone();
         let make = |reply| Event::Submit { jobs, to_drained, archived, reply };
-        let answer = tokio::select! {
-            biased;
-            answer = world.writer.ask(make) => answer?,
-            trouble = trouble(world) => return Err(trouble),
-        };
-        match answer {
+        match ask(world, make).await? {
             Answer::Submitted(answers) => return Ok(answers),
             Answer::LookUp(back, missing) => {
                 jobs = back;
@@ -88,6 +84,22 @@ pub async fn submit_for(
     ))
 }
 
+/// Asks the writer for a change, and waits until it is durable.
+///
+/// # Errors
+/// As the writer's; or of a disk that takes nothing, or a majority that says nothing, for so long that
+/// nobody should wait for it.
+pub async fn ask(
+    world: &World,
+    make: impl FnOnce(Reply) -> Event<Reply>,
+) -> Result<Answer, Exception> {
+    tokio::select! {
+        biased;
+        answer = world.writer.ask(make) => answer,
+        trouble = trouble(world) => Err(trouble),
+    }
+}
+
 /// How long a disk may take nothing before those who wait for it are told.
 const DISK_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -99,7 +111,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Ends when the disk has taken nothing, or the majority has said nothing, for so long that whoever
 /// waits for a change should know.
-pub async fn trouble(world: &World) -> Exception {
+async fn trouble(world: &World) -> Exception {
     let begun = Instant::now();
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;

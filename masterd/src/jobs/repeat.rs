@@ -14,6 +14,9 @@ use model::{Job, JobId, Timestamp};
 /// How long a request is remembered. Ganeti's clients send again up to fifteen times within nine
 /// minutes, and a master may be away for a while in between.
 pub const REMEMBERED_SECONDS: i64 = 3_600;
+/// Most that the clock counts between two submissions. It may be set forward at any time, by more
+/// than an hour; where nobody submits for longer, what is known is known for longer.
+pub const STEP_SECONDS_MAX: i64 = 600;
 /// Jobs whose requests are remembered, some 100 MB. Remembering all of an hour at 20,000 a second
 /// would take gigabytes; beyond this the oldest are forgotten first. What that means: who submits
 /// more than 270 jobs a second for an hour has the last million known, and a request that is sent
@@ -23,8 +26,6 @@ pub const REQUESTS_REMEMBERED_MAX: usize = 1_000_000;
 /// A job, and the request that it came of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remembered {
-    /// When it was accepted.
-    pub at: Timestamp,
     /// What its request is known by.
     pub request: RequestId,
     /// Its number.
@@ -35,30 +36,28 @@ impl Remembered {
     /// What a stored job says of its request; none if that is not known again.
     #[must_use]
     pub fn of(job: &Job) -> Option<Self> {
-        Some(Self { at: job.received_timestamp?, request: job.request?, job: job.id })
+        Some(Self { request: job.request?, job: job.id })
     }
-}
-
-/// The moment before which requests are forgotten.
-#[must_use]
-pub fn forgotten_before(now: Timestamp) -> Timestamp {
-    now.plus_seconds(-REMEMBERED_SECONDS)
 }
 
 /// The requests of the last hour.
 #[derive(Debug)]
 pub struct Requests {
     jobs: HashMap<RequestId, JobId>,
-    /// The same, oldest first.
-    order: VecDeque<(Timestamp, RequestId)>,
+    /// The same, oldest first, with the age of all this when each was noted.
+    order: VecDeque<(i64, RequestId)>,
     max: usize,
+    /// The wall clock as it was last seen.
+    seen: Option<Timestamp>,
+    /// Microseconds that have passed, as far as the wall clock is believed.
+    age: i64,
 }
 
 impl Requests {
     /// Remembers nothing yet, and at most `max` jobs.
     #[must_use]
     pub fn new(max: usize) -> Self {
-        Self { jobs: HashMap::new(), order: VecDeque::new(), max }
+        Self { jobs: HashMap::new(), order: VecDeque::new(), max, seen: None, age: 0 }
     }
 
     /// The job that came of this request, if it was sent before.
@@ -67,7 +66,8 @@ impl Requests {
         self.jobs.get(&request).copied()
     }
 
-    /// Remembers a job that was accepted just now.
+    /// Remembers a job that was accepted just now, or is known from an earlier life: when that was,
+    /// another machine's clock said.
     pub fn note(&mut self, new: Remembered) {
         // One that was forgotten and sent again is in two job files; the first is as good.
         if self.jobs.contains_key(&new.request) {
@@ -77,12 +77,15 @@ impl Requests {
             self.forget_oldest();
         }
         self.jobs.insert(new.request, new.job);
-        self.order.push_back((new.at, new.request));
+        self.order.push_back((self.age, new.request));
     }
 
-    /// Forgets what is older than an hour.
+    /// Forgets what was noted more than an hour ago; `now` is the wall clock.
     pub fn expire(&mut self, now: Timestamp) {
-        let before = forgotten_before(now);
+        let seen = self.seen.replace(now).unwrap_or(now);
+        let passed = now.micros().saturating_sub(seen.micros());
+        self.age += passed.clamp(0, STEP_SECONDS_MAX * 1_000_000);
+        let before = self.age - REMEMBERED_SECONDS * 1_000_000;
         while self.order.front().is_some_and(|oldest| oldest.0 < before) {
             self.forget_oldest();
         }
@@ -107,27 +110,32 @@ mod tests {
     }
 
     proptest! {
-        /// The model is the whole history.
+        /// The model is the whole history, by a clock that nobody sets. The wall clock is set.
         #[test]
         fn the_newest_of_the_last_hour_are_known(
             max in 1usize..6,
-            steps in proptest::collection::vec((0u8..12, 0i64..2_000), 1..80),
+            steps in proptest::collection::vec(
+                (0u8..12, 0i64..=STEP_SECONDS_MAX, proptest::option::of(-100_000i64..0)), 1..80),
         ) {
             let mut requests = Requests::new(max);
-            let mut history: Vec<Remembered> = Vec::new();
-            let (mut now, mut job) = (Timestamp::from_micros(1 << 50), 0);
-            for (number, seconds) in steps {
-                now = now.plus_seconds(seconds);
-                requests.expire(now);
-                history.retain(|old| old.at >= forgotten_before(now));
+            let mut history: Vec<(i64, Remembered)> = Vec::new();
+            let (mut passed, mut job) = (0, 0);
+            let mut wall = Timestamp::from_micros(1 << 50);
+            requests.expire(wall);
+            for (number, seconds, set_back) in steps {
+                wall = wall.plus_seconds(set_back.unwrap_or(seconds));
+                passed += if set_back.is_some() { 0 } else { seconds };
+                requests.expire(wall);
+                history.retain(|(at, _)| *at >= passed - REMEMBERED_SECONDS);
                 let request = request(number);
-                let known = history.iter().find(|old| old.request == request).map(|old| old.job);
+                let known = history.iter().find(|(_, old)| old.request == request);
+                let known = known.map(|(_, old)| old.job);
                 prop_assert_eq!(requests.find(request), known);
                 if known.is_none() {
                     job += 1;
-                    let new = Remembered { at: now, request, job: JobId(job) };
+                    let new = Remembered { request, job: JobId(job) };
                     requests.note(new);
-                    history.push(new);
+                    history.push((passed, new));
                     if history.len() > max {
                         history.remove(0);
                     }
@@ -139,11 +147,20 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_set_forward_makes_nothing_forgotten() {
+        let mut requests = Requests::new(2);
+        let now = Timestamp::from_micros(1 << 50);
+        requests.expire(now);
+        requests.note(Remembered { request: request(1), job: JobId(1) });
+        requests.expire(now.plus_seconds(100 * REMEMBERED_SECONDS));
+        assert_eq!(requests.find(request(1)), Some(JobId(1)));
+    }
+
+    #[test]
     fn the_first_job_of_a_request_stays_its_job() {
         let mut requests = Requests::new(2);
-        let at = Timestamp::from_micros(1);
-        requests.note(Remembered { at, request: request(1), job: JobId(1) });
-        requests.note(Remembered { at, request: request(1), job: JobId(2) });
+        requests.note(Remembered { request: request(1), job: JobId(1) });
+        requests.note(Remembered { request: request(1), job: JobId(2) });
         assert_eq!(requests.find(request(1)), Some(JobId(1)));
         assert_eq!(requests.order.len(), 1);
     }

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::depend::{Dependencies, Verdict};
 use super::filter::{Rule, RuleMap, Rules};
-use super::repeat::{self, REQUESTS_REMEMBERED_MAX, Remembered, Requests};
+use super::repeat::{REQUESTS_REMEMBERED_MAX, Remembered, Requests};
 use super::schedule::Schedule;
 use super::schedule::gate::{Gate, Limit, asked};
 use super::{Answer, Effects, Event, JobBytes, Start, submit};
@@ -128,10 +128,8 @@ impl<R> Queue<R> {
 
     /// Takes up what stored jobs say of the requests that they came of; once, before the first
     /// event.
-    pub fn recall(&mut self, mut found: Vec<Remembered>, now: Timestamp) {
-        let before = repeat::forgotten_before(now);
-        found.retain(|found| found.at >= before);
-        found.sort_unstable_by_key(|found| (found.at, found.job));
+    pub fn recall(&mut self, mut found: Vec<Remembered>) {
+        found.sort_unstable_by_key(|found| found.job);
         for found in found {
             self.requests.note(found);
         }

@@ -64,11 +64,7 @@ impl LuxiService {
 
     /// Asks the queue; a disk that takes nothing, or a majority that is silent, ends the wait with its reason.
     async fn ask(&self, make: impl FnOnce(Reply) -> Event<Reply>) -> Result<Answer, Exception> {
-        tokio::select! {
-            biased;
-            answer = self.world.writer.ask(make) => answer,
-            trouble = desk::trouble(&self.world) => Err(trouble),
-        }
+        desk::ask(&self.world, make).await
     }
 
     pub(super) async fn cancel(&self, job: JobId, kill: bool) -> Result<(bool, String), Exception> {

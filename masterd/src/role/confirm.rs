@@ -200,6 +200,8 @@ pub struct Row {
     pub answer: Answer,
     /// Where its store ends, if that is believed.
     pub position: Option<Position>,
+    /// The newest epoch of which its answers tell, as far as they are believed.
+    pub newest: Option<Epoch>,
     /// Whom its agent knows as master.
     pub master: Option<NodeName>,
     /// Whether it counts among the nodes that answered.

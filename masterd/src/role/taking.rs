@@ -43,12 +43,13 @@ pub struct Other {
     pub node: NodeName,
     /// Its member id, if it is a member.
     pub member: Option<u64>,
-    /// Its last entry and its vote, if it answered as a member.
-    pub store: Option<(Position, Epoch)>,
+    /// Its last entry, if it answered as a member and is believed.
+    pub last: Option<Position>,
     /// It answered that it leads.
     pub leads: bool,
-    /// The epoch that its agent obeys, if that answered.
-    pub obeys: Option<Epoch>,
+    /// The newest epoch of which it tells, as far as it is believed: an absurd term must not carry the
+    /// new one to the end of numbers.
+    pub newest: Option<Epoch>,
 }
 
 /// A member that starts again: what it holds may contradict what the new master holds, so its store
@@ -125,16 +126,10 @@ pub struct Override {
 
 impl Override {
     /// Computes an override by `taker`, by what the others said, if they said anything.
-    ///
-    /// `believes` tells whose answer makes no sense (see [`super::confirm`]): an absurd term must not
-    /// carry the new one to the end of numbers.
     #[must_use]
-    pub fn of(taker: &Taker, others: &[Other], believes: impl Fn(&Other) -> bool) -> Self {
-        let heard = others.iter().filter(|other| believes(other));
-        let epochs = heard.flat_map(|other| {
-            let store = other.store.map(|(last, vote)| [last.epoch, vote]);
-            store.into_iter().flatten().chain(other.obeys)
-        });
+    pub fn of(taker: &Taker, others: &[Other]) -> Self {
+        let told = |other: &Other| [other.newest, other.last.map(|last| last.epoch)];
+        let epochs = others.iter().flat_map(told).flatten();
         let own = taker.last.epoch.term.max(taker.vote.term);
         let term = epochs.map(|epoch| epoch.term).fold(own, u64::max);
         let mut next_node_id = taker.next_node_id.saturating_add(NODE_ID_STEP);
@@ -146,8 +141,7 @@ impl Override {
         }
         let members = others.iter().filter(|other| other.member.is_some());
         let cut = members.filter_map(|other| {
-            let store = other.store.filter(|_| believes(other));
-            Cut::of(&other.node, taker.last, store.map(|(last, _vote)| (last, other.leads)))
+            Cut::of(&other.node, taker.last, other.last.map(|last| (last, other.leads)))
         });
         Self {
             epoch: Epoch { term: term.saturating_add(TERM_STEP), node: taker.member },
@@ -181,13 +175,13 @@ mod tests {
         Taker { node: name(3), member: 3, last, vote, job_id: 41, next_node_id: 5 }
     }
 
-    fn other(number: usize, store: Option<Position>, obeys: Option<u64>) -> Other {
+    fn other(number: usize, last: Option<Position>, newest: Option<u64>) -> Other {
         Other {
             node: name(number),
             member: Some(number as u64),
-            store: store.map(|last| (last, last.epoch)),
+            last,
             leads: false,
-            obeys: obeys.map(|term| Epoch { term, node: 1 }),
+            newest: newest.map(|term| Epoch { term, node: 1 }),
         }
     }
 
@@ -199,7 +193,7 @@ mod tests {
             other(4, Some(at(2, 5)), None),
             Other { leads: true, ..other(5, Some(at(3, 8)), None) },
         ];
-        let taken = Override::of(&taker(at(3, 9)), &others, |_| true);
+        let taken = Override::of(&taker(at(3, 9)), &others);
         assert_eq!(taken.epoch, Epoch { term: 1_000_004, node: 3 });
         assert_eq!((taken.voter, taken.job_id), (3, 1_000_000_041));
         let ids: Vec<_> = taken.rejoin.iter().map(|again| (again.was, again.becomes)).collect();
@@ -217,14 +211,6 @@ mod tests {
         );
     }
 
-    #[test]
-    fn who_makes_no_sense_does_not_raise_the_term() {
-        let others = [other(1, Some(at(u64::MAX - 1, 2)), None)];
-        let taken = Override::of(&taker(at(3, 9)), &others, |_| false);
-        assert_eq!(taken.epoch.term, 1_000_003);
-        assert_eq!(taken.cut.len(), 1);
-    }
-
     proptest! {
         #[test]
         fn nothing_is_used_twice(
@@ -238,7 +224,7 @@ mod tests {
                 .map(|(n, (last, obeys))| other(n + 10, last.map(|term| at(term, 1)), *obeys))
                 .collect();
             let taker = taker(at(own, 3));
-            let taken = Override::of(&taker, &others, |_| true);
+            let taken = Override::of(&taker, &others);
             let seen = stores.iter().flat_map(|(last, obeys)| [*last, *obeys]).flatten();
             prop_assert!(seen.chain([own]).all(|term| taken.epoch.term >= term + TERM_STEP));
             prop_assert!(taken.job_id > taker.job_id);

@@ -8,7 +8,7 @@ use luxi::method::{
     Submission, SubmitJob, SubmitManyJobs, WaitForJobChange,
 };
 use luxi::{Caller, Request, Service, request};
-use model::job::OpStatus;
+use model::job::{OpStatus, RequestDigest};
 use model::{JobId, OpInput};
 use parking_lot::Mutex;
 use queue_format::Epoch;
@@ -57,6 +57,20 @@ pub(super) struct Client {
     mine: Vec<JobId>,
 }
 
+/// A submission whose answer is awaited; it is sent again if there is none.
+struct Sent {
+    oracle: Arc<Mutex<Oracle>>,
+    submission: Option<(String, Vec<OpInput>)>,
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        if let Some(submission) = self.submission.take() {
+            self.oracle.lock().not_answered(submission);
+        }
+    }
+}
+
 impl Client {
     pub(super) fn new(
         number: usize,
@@ -103,10 +117,16 @@ impl Client {
 
     /// Asks as a client does, through the bytes of request and answer.
     pub(super) async fn ask<M: Method>(&self, call: M) -> Result<M::Reply, Value> {
+        self.ask_known(call, None).await
+    }
+
+    /// The same; the request is known again by `mark`, if there is one.
+    async fn ask_known<M: Method>(&self, call: M, mark: Option<&str>) -> Result<M::Reply, Value> {
         let mut message = Vec::new();
         request::write(&call, &mut message).unwrap();
         let request = Request::parse(&message[..message.len() - 1]).unwrap();
-        let answer = self.service.call(request, Caller { uid: 0, gid: 0, pid: None }, None).await;
+        let digest = mark.map(|mark| RequestDigest::of(M::NAME, 0, mark.as_bytes()));
+        let answer = self.service.call(request, Caller { uid: 0, gid: 0, pid: None }, digest).await;
         let bytes = answer.as_bytes();
         let mut answer: Value = serde_json::from_slice(&bytes[..bytes.len() - 1]).unwrap();
         let result = answer["result"].take();
@@ -171,11 +191,19 @@ impl Client {
         OpInput::parse(&op.to_string()).unwrap()
     }
 
+    /// Something new, or what was sent before and not answered, by this client or another one.
     async fn submit(&mut self) {
-        let mark = self.oracle.lock().mark();
+        let again = (self.chance.below(2) == 0).then(|| self.oracle.lock().unanswered()).flatten();
+        let (mark, ops) = again.unwrap_or_else(|| {
+            let mark = self.oracle.lock().mark();
+            let ops = self.job(&mark, 0);
+            (mark, ops)
+        });
         let newest = self.oracle.lock().newest();
-        let ops = self.job(&mark, 0);
-        if let Ok(id) = self.ask(SubmitJob { ops }).await {
+        let mut sent = Sent { oracle: Arc::clone(&self.oracle), submission: Some((mark, ops)) };
+        let Some((mark, ops)) = sent.submission.clone() else { return };
+        if let Ok(id) = self.ask_known(SubmitJob { ops }, Some(&mark)).await {
+            sent.submission = None;
             self.oracle.lock().accepted(id, mark, (self.reign, newest));
             self.mine.push(id);
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::job::OpStatus;
 use model::opcode::common::DependsOn;
-use model::{Job, JobId, JobStatus};
+use model::{Job, JobId, JobStatus, OpInput};
 use queue_format::{Epoch, Reader};
 use serde_json::Value;
 
@@ -31,6 +31,8 @@ pub(super) struct Oracle {
     reigns: u64,
     /// The jobs that it found, by their marks.
     found: BTreeMap<JobId, String>,
+    /// Submissions that were sent, and for all that was answered may have been taken.
+    unanswered: Vec<(String, Vec<OpInput>)>,
     next_mark: u64,
 }
 
@@ -65,13 +67,24 @@ impl Oracle {
     pub(super) fn accepted(&mut self, id: JobId, mark: String, (reign, newest): (Epoch, Epoch)) {
         assert!(reign >= newest, "job {id} was accepted in {reign}, after {newest} had begun");
         if reign == self.newest {
-            assert!(id.0 > self.floor, "job {id} had its number in an earlier life");
+            let is_found = self.found.get(&id) == Some(&mark);
+            assert!(is_found || id.0 > self.floor, "job {id} had its number in an earlier life");
         } else {
             // Accepted in time, and told late.
             assert_eq!(self.found.get(&id), Some(&mark), "job {id} was accepted and is lost");
         }
         let before = self.accepted.insert(id, mark);
         assert_eq!(before, None, "the number {id} was given twice");
+    }
+
+    /// A submission had no answer that says which job came of it.
+    pub(super) fn not_answered(&mut self, submission: (String, Vec<OpInput>)) {
+        self.unanswered.push(submission);
+    }
+
+    /// The last of these, to be sent again.
+    pub(super) fn unanswered(&mut self) -> Option<(String, Vec<OpInput>)> {
+        self.unanswered.pop()
     }
 
     /// Some accepted job.

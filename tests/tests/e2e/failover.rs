@@ -35,6 +35,26 @@ fn three() -> (Cluster, Host, Host) {
     (cluster, hosts.next().unwrap(), hosts.next().unwrap())
 }
 
+/// The member of a node, as its document has it.
+fn member(cluster: &Cluster, node: &str) -> Option<u64> {
+    let path = cluster.master.layout().data().join("config/nodes").join(node);
+    let node: serde_json::Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    node["member"]["id"].as_u64()
+}
+
+/// Moves all away that a machine holds as a candidate; what its agent keeps stays.
+fn put_aside(host: &Host) {
+    let data = host.layout().data();
+    let aside = data.with_extension("aside");
+    std::fs::create_dir(&aside).unwrap();
+    for entry in std::fs::read_dir(&data).unwrap() {
+        let name = entry.unwrap().file_name();
+        if name != "node" {
+            stdx::atomic::rename(&data.join(&name), &aside.join(&name)).unwrap();
+        }
+    }
+}
+
 /// A job of a file's text, without waiting for it.
 fn submit_ops(cluster: &Cluster, ops: &serde_json::Value) -> u64 {
     let ops = serde_json::from_str(&ops.to_string()).unwrap();

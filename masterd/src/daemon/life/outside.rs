@@ -33,7 +33,7 @@ impl Life {
                     false => continue,
                     true => return self.go_on().await,
                 },
-                errand = self.errands.recv() => errand,
+                errand = self.errands.next() => errand,
             };
             match errand {
                 None => return Next::End(Ok(())),

@@ -5,16 +5,19 @@ use std::time::Duration;
 
 use engine::{End, Engine, HandOverError};
 use model::cluster_status::HEARD_WITHIN_MS;
-use model::role_check::RoleTaken;
+use model::role_check::{RoleRequest, RoleTaken};
 use queue_format::Epoch;
+use rpc::peer::control::PeerPosition;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Life, Next, STEP_MAX, State};
+use crate::asking::table;
 use crate::commits::Commits;
 use crate::daemon::reign::Reign;
 use crate::daemon::taker::is_older_copy;
 use crate::house::{Errand, Outcome};
+use crate::role::confirm::{Attempt, Decision};
 
 /// How long a member that is to lead, and does not answer, is waited for before that is said: one that
 /// was just started is called again within this time.
@@ -97,7 +100,7 @@ impl Life {
             let (world, is_alone) = (Arc::clone(&reigning.reign.world), commits.engine().is_none());
             tokio::select! {
                 biased;
-                errand = self.errands.recv() => match errand {
+                errand = self.errands.next() => match errand {
                     None => return self.end(reigning, Ok(())).await,
                     Some(errand) => match self.run_errand_as_master(reigning, errand).await {
                         Ok(same) => reigning = same,
@@ -143,9 +146,8 @@ impl Life {
             Errand::Purge { outcome, .. } => {
                 outcome.send(Err("this is the master".to_owned())).unwrap_or(());
             }
-            Errand::TakeOver { outcome, .. } => {
-                let text = format!("{} is the master already", self.me());
-                outcome.send(Ok(RoleTaken::refused(text))).unwrap_or(());
+            Errand::TakeOver { request, outcome } => {
+                return self.take_over_again(reigning, request, outcome).await;
             }
             Errand::HandOver { epoch, outcome, .. } if epoch < reigning.epoch => {
                 outcome.send(Err(self.leads_by_now(reigning.epoch))).unwrap_or(());
@@ -165,29 +167,29 @@ impl Life {
         (to, drain): (u64, Duration),
         outcome: Outcome<()>,
     ) -> Result<Reigning, Next> {
-        let tell = |handed: Result<(), String>| outcome.send(handed).unwrap_or(());
+        let mut outcome = outcome;
         let Some(engine) = reigning.commits.engine() else {
-            tell(Err("nobody else has the store".to_owned()));
+            outcome.send(Err("nobody else has the store".to_owned())).unwrap_or(());
             return Ok(reigning);
         };
         if let Err(why) = engine.could_lead(to, ANSWERS_WITHIN).await {
-            tell(Err(why_not(&engine, to, &why)));
+            outcome.send(Err(why_not(&engine, to, &why))).unwrap_or(());
             return Ok(reigning);
         }
         let (commits, epoch) = (Arc::clone(&reigning.commits), reigning.epoch);
         let quiet = tokio::select! {
             biased;
             () = Reigning::led(&commits, epoch) => {
-                tell(Err("another member leads by now".to_owned()));
+                outcome.send(Err("another member leads by now".to_owned())).unwrap_or(());
                 return Err(self.depose(reigning, "it leads no longer").await);
             }
-            quiet = reigning.reign.pause(drain) => quiet,
-            _ = self.ending.asked() => false,
+            () = outcome.closed() => Err("who asked for it has left".to_owned()),
+            quiet = self.be_quiet(&reigning, (&engine, to), drain) => quiet,
         };
-        if !quiet {
-            let text =
-                "opcodes still run; wait for them, or cancel them (`gnt job list --running`)";
-            tell(Err(text.to_owned()));
+        let tell = |handed: Result<(), String>| outcome.send(handed).unwrap_or(());
+        if let Err(why) = quiet {
+            tracing::warn!(why, to, "the role is not handed over");
+            tell(Err(why));
             reigning.reign.resume().await;
             return Ok(reigning);
         }
@@ -213,6 +215,71 @@ impl Life {
         }
         tell(handed);
         Err(if is_stuck { self.reopen(&engine).await } else { standby(engine) })
+    }
+
+    /// Waits until no opcode runs, and `to` could lead at once; why that is not so.
+    async fn be_quiet(
+        &self,
+        reigning: &Reigning,
+        (engine, to): (&Engine, u64),
+        drain: Duration,
+    ) -> Result<(), String> {
+        let quiet = tokio::select! {
+            biased;
+            quiet = reigning.reign.pause(drain) => quiet,
+            _ = self.ending.asked() => false,
+        };
+        if !quiet {
+            let text =
+                "opcodes still run; wait for them, or cancel them (`gnt job list --running`)";
+            return Err(text.to_owned());
+        }
+        // That took a while: from here on there is no way back.
+        engine.could_lead(to, ANSWERS_WITHIN).await.map_err(|why| why_not(engine, to, &why))
+    }
+
+    /// Tells who is asked to take the role that it has, and ends this reign where that is to override
+    /// voters that are gone: it is done by a standby then.
+    async fn take_over_again(
+        &mut self,
+        reigning: Reigning,
+        request: RoleRequest,
+        outcome: Outcome<RoleTaken>,
+    ) -> Result<Reigning, Next> {
+        let is_heard = reigning.commits.majority().contact().takes_changes();
+        let already = match is_heard {
+            true => format!("{} is the master already", self.me()),
+            false => format!(
+                "{} is the master already, and hears no majority of the voters: it goes on when they \
+                 are back; if they are lost, --no-voting --yes-do-it goes on without them",
+                self.me()
+            ),
+        };
+        if !request.dry_run && (is_heard || !request.no_voting) {
+            outcome.send(Ok(RoleTaken::refused(already))).unwrap_or(());
+            return Ok(reigning);
+        }
+        let stand = self.house.stand().await;
+        let own = PeerPosition { leads: is_heard, ..stand };
+        let config = reigning.reign.world.published.snapshot().config;
+        let (commits, epoch) = (Arc::clone(&reigning.commits), reigning.epoch);
+        let (question, verdict) = tokio::select! {
+            biased;
+            () = Reigning::led(&commits, epoch) => {
+                let text = format!("{} is the master no longer", self.me());
+                outcome.send(Ok(RoleTaken::refused(text))).unwrap_or(());
+                return Err(self.depose(reigning, "it leads no longer").await);
+            }
+            asked = self.ask_everyone((&config, &own), Attempt::Failover, &request) => asked,
+        };
+        if !request.dry_run && matches!(verdict.decision, Decision::Override { .. }) {
+            self.errands.again = Some(Errand::TakeOver { request, outcome });
+            return Err(self.depose(reigning, "the voters that are gone are overridden").await);
+        }
+        let message = if request.dry_run { self.looked(&verdict) } else { already };
+        let check = Some(table::table(&question, &verdict));
+        outcome.send(Ok(RoleTaken { done: false, message, check })).unwrap_or(());
+        Ok(reigning)
     }
 
     /// Ends a reign that another member has ended: at once.

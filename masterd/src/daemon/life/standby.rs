@@ -60,7 +60,7 @@ impl Life {
                 // First who is master, then what follows from that.
                 biased;
                 asked = self.ending.asked() => return self.close(&engine, asked).await,
-                errand = self.errands.recv() => match errand {
+                errand = self.errands.next() => match errand {
                     None => return self.close(&engine, Ok(())).await,
                     Some(errand) => match self.run_errand(&engine, errand).await {
                         Some(next) => return next,

@@ -1,7 +1,7 @@
 //! Core: what an override writes, beside who is a member: ids that were never given, the other
 //! members under new ones, and the word on what is cut.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use model::cluster::{Cluster, Overridden};
 use model::node::{Member, Node};
@@ -9,7 +9,7 @@ use model::{NodeName, Timestamp, document};
 use queue_format::{Batch, Change, Key};
 
 use crate::config::change::Document;
-use crate::role::confirm::{Question, Reason, Verdict};
+use crate::role::confirm::{Question, Verdict};
 use crate::role::taking::{Other, Override};
 
 /// Sentences about what is cut that are kept, where overrides follow each other and nobody looks.
@@ -26,31 +26,26 @@ pub(super) struct Before {
     pub(super) serial: u64,
 }
 
-/// The nodes but `me`, with what they answered; and those whose answers make sense.
+/// The nodes but `me`, with what they answered, as far as it is believed.
 pub(super) fn others(
     nodes: &BTreeMap<NodeName, Node>,
     me: &NodeName,
     question: &Question,
     verdict: &Verdict,
-) -> (Vec<Other>, BTreeSet<NodeName>) {
-    let mut believed = BTreeSet::new();
+) -> Vec<Other> {
     let other = |node: &Node| {
-        let asked = question.nodes.iter().zip(&verdict.rows).find(|(a, _)| a.name == node.name);
-        if !asked.is_some_and(|(_, row)| matches!(row.reason, Some(Reason::Nonsense { .. }))) {
-            believed.insert(node.name.clone());
-        }
-        let says = asked
-            .and_then(|(asked, row)| Some((asked.store.as_ref()?.as_ref().ok()?, row.position)));
+        let row = verdict.rows.iter().find(|row| row.node == node.name);
+        let asked = question.nodes.iter().find(|asked| asked.name == node.name);
+        let says = asked.and_then(|asked| asked.store.as_ref()?.as_ref().ok());
         Other {
             node: node.name.clone(),
             member: node.member.map(|member| member.id),
-            store: says.and_then(|(says, position)| Some((position?, says.vote))),
-            leads: says.is_some_and(|(says, _)| says.leads),
-            obeys: asked.and_then(|(asked, _)| Some(asked.agent.as_ref().ok()?.obeys)),
+            last: row.and_then(|row| row.position),
+            leads: says.is_some_and(|says| says.leads),
+            newest: row.and_then(|row| row.newest),
         }
     };
-    let others = nodes.values().filter(|node| node.name != *me).map(other).collect();
-    (others, believed)
+    nodes.values().filter(|node| node.name != *me).map(other).collect()
 }
 
 /// The last batch of all that there was.
@@ -136,12 +131,12 @@ mod tests {
         let silent = |node: &Node| Other {
             node: node.name.clone(),
             member: node.member.map(|member| member.id),
-            store: None,
+            last: None,
             leads: false,
-            obeys: None,
+            newest: None,
         };
         let others: Vec<_> = nodes.map(silent).collect();
-        Override::of(&taker, &others, |_| true)
+        Override::of(&taker, &others)
     }
 
     #[test]

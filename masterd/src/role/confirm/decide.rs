@@ -127,6 +127,7 @@ fn row(question: &Question, facts: &Facts<'_>, heard: &Heard<'_>) -> Row {
         role: node.role,
         answer,
         position: heard.store.map(|store| store.last),
+        newest: heard.newest(),
         master: heard.agent.and_then(|agent| agent.master.clone()),
         counts_as_node: answers && node.role != NodeRole::Offline && !heard.ignored,
         counts_as_voter: votes,
@@ -149,6 +150,7 @@ fn about_taker(question: &Question, facts: &Facts<'_>, voters: usize) -> Vec<Rea
         (None, _) => vec![Reason::NoCandidate { taker }],
         (Some(member), _) if member.witness => vec![Reason::Witness { taker }],
         (Some(_), Some(store)) if store.says.leads => vec![Reason::AlreadyMaster { taker }],
+        (Some(_), Some(_)) if is_demoted(question, heard) => vec![Reason::Demoted { taker }],
         (Some(_), Some(store)) if store.says.disk_full => vec![Reason::DiskFull { node: taker }],
         // Who votes alone gives the other one a vote with the role.
         (Some(member), Some(_)) if !member.seat.votes() && voters > 1 => {
@@ -161,6 +163,12 @@ fn about_taker(question: &Question, facts: &Facts<'_>, voters: usize) -> Vec<Rea
             vec![heard.reason.clone().unwrap_or(Reason::NoCandidate { taker })]
         }
     }
+}
+
+/// Whether the taker is a candidate no more, though its store is there still. A mere start is held
+/// against the role entry instead.
+fn is_demoted(question: &Question, taker: &Heard<'_>) -> bool {
+    question.attempt != Attempt::Start && taker.node.role != NodeRole::Candidate
 }
 
 fn majorities(

@@ -151,6 +151,12 @@ pub enum Reason {
         /// The taker.
         taker: NodeName,
     },
+    /// The taker has a copy still, and was told to be none that may be master.
+    #[error("{taker} is no master candidate any more: agents refuse it")]
+    Demoted {
+        /// The taker.
+        taker: NodeName,
+    },
     /// The taker is there to vote.
     #[error("{taker} is a witness: it votes and is never master")]
     Witness {
@@ -311,7 +317,7 @@ impl Reason {
                 "run this on a master candidate; `gnt node modify -C yes` makes one while there is a \
                  master"
             }
-            Self::TakerOffline { .. } => "take another candidate",
+            Self::TakerOffline { .. } | Self::Demoted { .. } => "take another candidate",
             Self::NoVote { .. } => {
                 "wait until `gnt cluster status` calls it a voter, or take another candidate"
             }
@@ -366,6 +372,7 @@ impl Reason {
                 node != taker || !matches!(memory, Memory::NoStore | Memory::Damaged { .. })
             }
             Self::Ignored { .. }
+            | Self::Demoted { .. }
             | Self::NoVote { .. }
             | Self::Newer { .. }
             | Self::ObeysHigher { .. }

@@ -44,6 +44,16 @@ pub(super) struct Heard<'a> {
     pub(super) reason: Option<Reason>,
 }
 
+impl Heard<'_> {
+    /// The newest epoch of which it tells.
+    pub(super) fn newest(&self) -> Option<Epoch> {
+        let obeys = self.agent.map(|agent| agent.obeys);
+        let vote = self.store.map(|store| store.says.vote);
+        let role = self.store.and_then(|store| Some(store.says.role.as_ref()?.epoch));
+        [obeys, vote, role].into_iter().flatten().max()
+    }
+}
+
 /// Takes every node's answers for themselves.
 pub(super) fn hear(question: &Question) -> Vec<Heard<'_>> {
     let limits = Limits::of(question);
@@ -130,6 +140,7 @@ impl Limits {
         }
         self.epoch(last.epoch)?;
         self.term(says.vote.term)?;
+        self.term(says.role.as_ref().map_or(0, |role| role.epoch.term))?;
         if last.epoch.term > says.vote.term {
             return Err(Claim::AheadOfVote { last, vote: says.vote.term });
         }

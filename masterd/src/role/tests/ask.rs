@@ -36,9 +36,9 @@ pub(super) fn silent_others(node: usize) -> Vec<Other> {
     let silent = |other: usize| Other {
         node: name(other),
         member: Some(epoch_of(other, 0).node),
-        store: None,
+        last: None,
         leads: false,
-        obeys: None,
+        newest: None,
     };
     others.map(silent).collect()
 }

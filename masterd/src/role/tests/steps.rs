@@ -305,7 +305,6 @@ impl Reign {
                 next_node_id: 4,
             },
             &ask::silent_others(node),
-            |_| true,
         );
         let far = u32::try_from(taken.epoch.term).expect("few overrides");
         let ahead = u32::try_from(taken.job_id).expect("few overrides");

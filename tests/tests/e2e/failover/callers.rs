@@ -5,7 +5,7 @@ use tests::candidates::{LONG, status};
 use tests::cluster::{Cluster, Host, MASTER};
 use tests::run::wait_for;
 
-use super::{call_all, three};
+use super::{call_all, member, put_aside, three};
 
 /// Whether a machine's agent lets a node call.
 fn lets_call(host: &Host, name: &str) -> bool {
@@ -28,6 +28,15 @@ fn promote(cluster: &Cluster, n4: &Host) -> String {
     cluster.start_masterd(n4);
     cluster.wait_for_standby(n4, MASTER);
     told.ok().to_owned()
+}
+
+/// Waits until a candidate's word counts.
+fn wait_for_vote(cluster: &Cluster, host: &Host) {
+    wait_for("its vote", LONG, || {
+        let candidates = status(&cluster.master)?.candidates;
+        let it = candidates.into_iter().find(|one| one.node == host.name)?;
+        (it.seat == CandidateSeat::Voter).then_some(())
+    });
 }
 
 #[test]
@@ -63,11 +72,7 @@ fn an_agent_that_does_not_know_the_master_is_told_by_an_older_one() {
     let n4 = fourth(&cluster);
     cluster.kill_agent(&n3);
     let _told = promote(&cluster, &n4);
-    wait_for("n4 to vote", LONG, || {
-        let candidates = status(&cluster.master)?.candidates;
-        let n4 = candidates.into_iter().find(|one| one.node == n4.name)?;
-        (n4.seat == CandidateSeat::Voter).then_some(())
-    });
+    wait_for_vote(&cluster, &n4);
     // The master ends before it can tell n3.
     cluster.kill_master();
     cluster.start_agent(&n3);
@@ -116,4 +121,34 @@ fn what_a_history_told_that_is_cut_is_taken_back() {
         });
     }
     let _called = cluster.gnt(&call_all(&[&n1, &n2])).ok();
+}
+
+#[test]
+fn who_missed_that_a_node_became_another_member_follows_it_as_master() {
+    let (mut cluster, hosts) = Cluster::begin_with_candidates(5);
+    let [n2, n3, n4, n5] = hosts.try_into().unwrap();
+    let n1 = cluster.master.clone();
+    let before = member(&cluster, &n2.name).expect("it is a member");
+    cluster.kill_masterd(&n5);
+    // n2 loses its disk, and becomes another member by itself.
+    cluster.kill_masterd(&n2);
+    put_aside(&n2);
+    cluster.start_masterd(&n2);
+    wait_for("n2 to be another member", LONG, || {
+        let now = member(&cluster, &n2.name)?;
+        (now != before).then_some(())
+    });
+    wait_for_vote(&cluster, &n2);
+    cluster.fail_over(&n2);
+    let done = cluster.submit("debug delay 0");
+    cluster.wait_for_status(done, "success");
+    cluster.start_masterd(&n5);
+    cluster.wait_for_standby(&n5, &n2.name);
+    cluster.wait_for_same_files(&[&n2, &n3, &n4, &n5]);
+    // It is one of three that go on.
+    for host in [&n1, &n4] {
+        cluster.kill_masterd(host);
+    }
+    let done = cluster.submit("debug delay 0");
+    cluster.wait_for_status(done, "success");
 }

@@ -12,7 +12,7 @@ use tests::candidates::{LONG, is_master, refusal, role_check, status};
 use tests::cluster::{Cluster, Host, MASTER};
 use tests::run::wait_for;
 
-use super::three;
+use super::{put_aside, three};
 use crate::restart::{copy_store, restore};
 
 /// A submission that is answered at once.
@@ -316,19 +316,6 @@ fn a_store_of_before_there_were_candidates_gives_way_where_it_was_started() {
         fs::read_dir(n1.layout().data().join("aside")).unwrap().next().unwrap().unwrap().path();
     let reason = fs::read_to_string(kept.join("REASON")).unwrap();
     assert!(reason.contains(&n1.name) && reason.contains("before others had one"), "{reason}");
-}
-
-/// Moves all away that a machine holds as a candidate; what its agent keeps stays.
-fn put_aside(host: &Host) {
-    let data = host.layout().data();
-    let aside = data.with_extension("aside");
-    fs::create_dir(&aside).unwrap();
-    for entry in fs::read_dir(&data).unwrap() {
-        let name = entry.unwrap().file_name();
-        if name != "node" {
-            stdx::atomic::rename(&data.join(&name), &aside.join(&name)).unwrap();
-        }
-    }
 }
 
 /// Turns bytes in the midst of the journal.

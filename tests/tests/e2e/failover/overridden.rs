@@ -64,6 +64,39 @@ fn restart(cluster: &Cluster, host: &Host) {
 }
 
 #[test]
+fn a_master_that_is_left_alone_goes_on_at_an_operators_word() {
+    let (mut cluster, n2, n3) = three();
+    let n1 = cluster.master.clone();
+    let known = done(&cluster);
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+    // While it is well, it shows who would say what, and is not to be overridden.
+    let look = cluster.gnt("cluster master-failover --dry-run");
+    assert!(look.stdout.contains(&n3.name) && look.code() == 1, "{look:?}");
+    assert!(look.stdout.contains("against it: n1.example is the master already"), "{look:?}");
+    let refused = cluster.gnt(OVERRIDE);
+    assert!(refused.failed(1).contains("is the master already"), "{refused:?}");
+    for host in [&n2, &n3] {
+        cluster.kill_host(host);
+    }
+    let refused = wait_for("its silence to be known", LONG, || {
+        let refused = cluster.gnt("cluster master-failover");
+        refused.stderr.contains("hears no majority").then_some(refused)
+    });
+    assert!(refused.failed(1).contains("--no-voting --yes-do-it"), "{refused:?}");
+    let look = cluster.gnt("cluster master-failover --dry-run --no-voting --yes-do-it");
+    assert!(look.ok().contains("nothing was done"), "{look:?}");
+    assert!(is_master(&n1));
+    overridden(&mut cluster, &n1);
+    assert_eq!(cluster.status(known), "success");
+    assert!(done(&cluster) > known + FAR / 2);
+    // The others begin anew.
+    for host in [&n2, &n3] {
+        restart(&cluster, host);
+    }
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+}
+
+#[test]
 fn a_lone_survivor_goes_on_and_the_others_begin_anew() {
     let (mut cluster, n2, n3) = three();
     let n1 = cluster.master.clone();

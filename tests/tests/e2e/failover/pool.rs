@@ -1,22 +1,14 @@
 //! Who is a candidate, who is none any more, and two who want the role at once.
 
-use serde_json::Value;
 use tests::candidates::{LONG, is_master, refusal, status};
 use tests::cluster::{Cluster, Host, MASTER};
 use tests::inspect;
 use tests::run::wait_for;
 
-use super::three;
+use super::{member, three};
 
 /// Milliseconds after which a voter's word is not counted on any more.
 const SILENT_MS: u64 = 1_000;
-
-/// The member of a node, as its document has it.
-fn member(cluster: &Cluster, node: &str) -> Option<u64> {
-    let path = cluster.master.layout().data().join("config/nodes").join(node);
-    let node: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-    node["member"]["id"].as_u64()
-}
 
 fn wait_until_wiped(host: &Host) {
     wait_for(&format!("the store of {} to be wiped", host.name), LONG, || {

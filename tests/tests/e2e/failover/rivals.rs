@@ -1,6 +1,6 @@
 //! Two failovers at once: one wins, and the other one's node says so at once and goes on.
 
-use tests::candidates::{LONG, is_master};
+use tests::candidates::{LONG, is_master, status};
 use tests::cluster::Host;
 use tests::run::wait_for;
 
@@ -64,4 +64,26 @@ fn a_failover_whose_time_is_up_changes_nothing() {
     assert_eq!(cluster.status(running), "running");
     let _ended = cluster.gnt(&format!("job cancel --kill --yes-do-it {running}"));
     cluster.wait_for_same_files(&[&cluster.master, &n2, &n3]);
+}
+
+#[test]
+fn whoever_was_to_take_over_and_fell_silent_meanwhile_costs_no_reign() {
+    let (cluster, n2, n3) = three();
+    let epoch = || Some(status(&cluster.master)?.master?.epoch);
+    let before = epoch().expect("a master");
+    let running = cluster.submit("debug delay 1000");
+    cluster.wait_for_status(running, "running");
+    // It is asked for the lead by a node that goes before the last opcode has ended.
+    let attempt = cluster.gnt_start_on(&n2, "cluster master-failover --drain-timeout 60");
+    wait_for_attempt(&n2);
+    cluster.kill_masterd(&n2);
+    let _left = attempt.end();
+    let _ended = cluster.gnt(&format!("job cancel {running}"));
+    wait_for("its word", LONG, || {
+        cluster.master.masterd_log().contains("the role is not handed over").then_some(())
+    });
+    let next = cluster.submit("debug delay 0 --no-locks");
+    cluster.wait_for_status(next, "success");
+    assert_eq!(epoch().expect("a master"), before);
+    cluster.wait_for_same_files(&[&cluster.master, &n3]);
 }
