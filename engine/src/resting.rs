@@ -8,7 +8,8 @@ use std::path::Path;
 use bytes::Bytes;
 use queue_format::journal::{AppendError, Entry, Payload, Record};
 use queue_format::{
-    Batch, Change, DecodeError, Epoch, FileError, Key, Position, RecoveredLog, ReplicatedStore,
+    Batch, Change, DecodeError, Epoch, FileError, Key, Position, Reader, RecoveredLog,
+    ReplicatedStore,
 };
 
 use crate::engine::{EngineOptions, lone};
@@ -84,6 +85,18 @@ impl Resting {
     #[must_use]
     pub fn vote(&self) -> Epoch {
         self.vote
+    }
+
+    /// Reads what is known to be committed.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        self.store.reader()
+    }
+
+    /// What entries that nobody knows to be committed make of their keys; none where a key is gone.
+    #[must_use]
+    pub fn ahead(&self) -> &BTreeMap<Key, Option<Bytes>> {
+        &self.ahead
     }
 
     /// What was written under this key last, committed or not.

@@ -1,15 +1,16 @@
 //! Exports the store of a master that is stopped, of a standby too.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+use engine::{EngineOptions, Resting};
 use model::cluster::Cluster;
 use model::layout::Layout;
 use model::{Secret, Timestamp, document};
 use queue_format::store::{AtRest, HeaderError};
-use queue_format::{
-    FileError, Key, OpenError, Position, Reader, ReplicatedStore, Store, StoreOptions,
-};
+use queue_format::{FileError, Key, OpenError, Position, Store, StoreOptions};
 use stdx::atomic::NewFile;
 
 use super::write::{About, Source, WriteError, Writer};
@@ -32,6 +33,9 @@ pub enum ExportError {
     /// It does not open.
     #[error("cannot open the store; a master or standby that runs must be stopped for this")]
     Open(#[from] OpenError),
+    /// It is a member's, and does not open.
+    #[error("cannot open the store")]
+    Member(#[source] engine::OpenError),
     /// It does not read.
     #[error("cannot read the store")]
     File(#[from] FileError),
@@ -101,15 +105,24 @@ fn from_store(
         None => {
             let store = Store::open(&data, options)?;
             let position = store.recovered().position;
-            let about = about(layout, &store.reader(), position, now)?;
-            write(&store.reader(), about, passphrase, &mut new)?;
+            let key = Key::parse(document::CLUSTER).expect("the name of a document is a key");
+            let about = about(layout, store.reader().read(&key)?, position, now)?;
+            let source = Source::AtRest(store.reader().scan("")?, BTreeMap::new());
+            write(source, about, passphrase, &mut new)?;
             Ok((position, new))
         }
         Some(member) => {
-            let store = ReplicatedStore::open(&data, options, member)?;
-            let position = store.recovered().position;
-            let about = about(layout, &store.reader(), position, now)?;
-            write(&store.reader(), about, passphrase, &mut new)?;
+            // What is beyond the files may be acknowledged, and this the only copy of it.
+            let resting = Resting::open(&data, EngineOptions::new(member, "", options));
+            let resting = resting.map_err(|error| match error {
+                engine::OpenError::Store(error) => ExportError::Open(error),
+                error => ExportError::Member(error),
+            })?;
+            let position = resting.last();
+            let key = Key::parse(document::CLUSTER).expect("the name of a document is a key");
+            let about = about(layout, resting.newest(&key)?, position, now)?;
+            let source = Source::AtRest(resting.reader().scan("")?, resting.ahead().clone());
+            write(source, about, passphrase, &mut new)?;
             Ok((position, new))
         }
     }
@@ -117,13 +130,12 @@ fn from_store(
 
 fn about(
     layout: &Layout,
-    reader: &Reader,
+    cluster: Option<Bytes>,
     position: Position,
     made: Timestamp,
 ) -> Result<About, ExportError> {
-    let key = Key::parse(document::CLUSTER).expect("the name of a document is a key");
     let bad = || ExportError::Document(document::CLUSTER);
-    let content = reader.read(&key)?.ok_or_else(bad)?;
+    let content = cluster.ok_or_else(bad)?;
     let cluster: Cluster = serde_json::from_slice(&content).map_err(|_parse| bad())?;
     let path = layout.ca_certificate();
     let authority = std::fs::read_to_string(&path);
@@ -137,12 +149,12 @@ fn about(
 }
 
 fn write(
-    reader: &Reader,
+    source: Source,
     about: About,
     passphrase: Option<&Secret<String>>,
     new: &mut NewFile,
 ) -> Result<(), ExportError> {
-    let mut writer = Writer::new(Source::AtRest(reader.scan("")?), about, passphrase)?;
+    let mut writer = Writer::new(source, about, passphrase)?;
     while let Some(piece) = writer.next_piece(PIECE_BYTES)? {
         new.write_all(&piece)?;
     }

@@ -46,6 +46,16 @@ fn documents() -> Documents {
 }
 
 fn export(documents: &Documents, passphrase: Option<&str>, piece: usize) -> Vec<u8> {
+    export_with(documents, BTreeMap::new(), passphrase, piece)
+}
+
+/// Of a store that holds `documents`, and in whose log is what came `ahead` of its files.
+fn export_with(
+    documents: &Documents,
+    ahead: BTreeMap<Key, Option<Bytes>>,
+    passphrase: Option<&str>,
+    piece: usize,
+) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let committer = store(dir.path());
     let put = |(name, content): (&String, &Bytes)| Change::Put {
@@ -62,7 +72,7 @@ fn export(documents: &Documents, passphrase: Option<&str>, piece: usize) -> Vec<
         position: store.recovered().position,
         made: Timestamp::from_micros(1_700_000_000_000_000),
     };
-    let source = Source::AtRest(store.scan("").unwrap());
+    let source = Source::AtRest(store.scan("").unwrap(), ahead);
     let passphrase = passphrase.map(phrase);
     let mut writer = Writer::new(source, about, passphrase.as_ref()).unwrap();
     let mut bytes = Vec::new();
@@ -108,6 +118,26 @@ fn secrets_are_left_out_or_sealed() {
     let wrong = read(&sealed, Some("correct hors3")).unwrap_err();
     assert!(matches!(wrong, ReadError::Seal(SealError::Wrong)), "{wrong:?}");
     assert!(matches!(read(&sealed, None).unwrap_err(), ReadError::Locked));
+}
+
+#[test]
+fn what_came_ahead_of_the_files_is_in_it() {
+    let text = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
+    let ahead =
+        [("queue/job-7", text("newer")), ("queue/job-9", None), ("queue/job-500", text("new"))];
+    let bytes = export_with(&documents(), ahead.map(|(k, c)| (key(k), c)).into(), None, 1);
+    let found = read(&bytes, None).unwrap();
+    let mut wanted = without_secrets();
+    wanted.insert("queue/job-7".to_owned(), Bytes::from_static(b"newer"));
+    wanted.insert("queue/job-500".to_owned(), Bytes::from_static(b"new"));
+    wanted.remove("queue/job-9");
+    assert_eq!(found, wanted);
+    // Also where nothing of what the files hold is left.
+    let every = documents();
+    let all = every.keys().map(|name| (key(name), None)).chain([(key("ipam/x"), text("x"))]);
+    let bytes = export_with(&documents(), all.collect(), None, 1);
+    let found = read(&bytes, None).unwrap();
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["ipam/x"]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Makes an export of what a store holds at one moment, piece by piece.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use model::{NodeName, Secret, Timestamp, document};
 use queue_format::digest::Digester;
@@ -30,19 +32,19 @@ pub enum WriteError {
 pub enum Source {
     /// A store that is in use.
     Running(Frozen),
-    /// A store at rest.
-    AtRest(Scan),
+    /// A store at rest, and what entries that nobody knows to be committed make of their keys; none
+    /// where a key is gone.
+    AtRest(Scan, BTreeMap<Key, Option<Bytes>>),
 }
 
 impl Source {
     fn next_chunk(&mut self) -> Result<Option<Vec<(Key, Bytes)>>, WriteError> {
         match self {
             Self::Running(frozen) => Ok(frozen.next_chunk(FRAME_BYTES)?),
-            Self::AtRest(scan) => {
+            Self::AtRest(scan, ahead) => {
                 let (mut chunk, mut bytes) = (Vec::new(), 0);
                 while bytes < FRAME_BYTES {
-                    let Some(next) = scan.next() else { break };
-                    let (key, content) = next?;
+                    let Some((key, content)) = newest(scan, ahead)? else { break };
                     bytes += key.as_str().len() + content.len();
                     chunk.push((key, content));
                 }
@@ -50,6 +52,23 @@ impl Source {
             }
         }
     }
+}
+
+/// The next document of a store at rest, as it was written last.
+fn newest(
+    scan: &mut Scan,
+    ahead: &mut BTreeMap<Key, Option<Bytes>>,
+) -> Result<Option<(Key, Bytes)>, FileError> {
+    for next in scan.by_ref() {
+        let (key, content) = next?;
+        match ahead.remove(&key) {
+            None => return Ok(Some((key, content))),
+            Some(Some(newer)) => return Ok(Some((key, newer))),
+            Some(None) => {}
+        }
+    }
+    let new = std::iter::from_fn(|| ahead.pop_first());
+    Ok(new.filter_map(|(key, content)| Some((key, content?))).next())
 }
 
 /// Of what an export is made.

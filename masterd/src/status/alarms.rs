@@ -197,7 +197,8 @@ fn of_quorum(quorum: &QuorumStatus, seen: &ClusterStatus) -> Option<Found> {
              are refused, and what is shown may be old"
         );
         let todo = "start masterd on the voters that are unreachable, or mend their network; it goes \
-                    on by itself";
+                    on by itself. Only where their disks are lost: \"The majority is gone for good\" in \
+                    the runbook";
         return Some(alarm(Kind::MajorityLost, "quorum", since, text, todo));
     }
     // All heard is as good as it gets, but for two, of whom neither may go.

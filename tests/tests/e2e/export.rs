@@ -91,3 +91,28 @@ fn the_store_of_a_stopped_master_is_exported_too() {
     cluster.start_master();
     cluster.wait_for_status(done, "success");
 }
+
+#[test]
+fn what_only_the_last_copy_knows_of_is_exported_too() {
+    let (cluster, hosts) = Cluster::begin_with_candidates(3);
+    let done = cluster.submit("debug delay 0 --no-locks");
+    cluster.wait_for_status(done, "success");
+    for host in &hosts {
+        cluster.kill_masterd(host);
+    }
+    // It is in the log, and nobody will ever say that it is committed.
+    let op = r#"{"OP_ID": "OP_TEST_DELAY", "duration": 0, "no_locks": true}"#;
+    let call = luxi::method::SubmitJob { ops: vec![serde_json::from_str(op).unwrap()] };
+    let unknown = cluster.client().call(&call).unwrap_err();
+    assert!(!unknown.to_string().contains("nothing was done"), "{unknown}");
+    cluster.kill_master();
+    let path = cluster.dir().join("c1.export").display().to_string();
+    let _made = cluster.gnt(&format!("cluster export {path}")).ok();
+    let host = cluster.host("n9");
+    let _imported =
+        gnt_on(&cluster, &host, &format!("cluster import {path} --node-name {MASTER}")).ok();
+    start_on(&cluster, &host);
+    let told = gnt_on(&cluster, &host, "job list --no-headers -o id");
+    let last = told.ok().lines().next_back().and_then(|id| id.trim().parse().ok());
+    assert_eq!(last, Some(done + 1), "{told:?}");
+}

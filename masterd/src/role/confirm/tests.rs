@@ -8,6 +8,7 @@ use super::*;
 
 mod believed;
 mod properties;
+mod taker;
 mod voters;
 
 pub(super) fn name(number: u64) -> NodeName {
@@ -430,37 +431,6 @@ fn two_nodes_and_a_witness() {
         (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true);
     });
     assert!(told.starts_with(never), "{told}");
-}
-
-#[test]
-fn the_taker_must_be_able_to() {
-    let on_taker = |change: fn(&mut Asked)| failover(|q| change(&mut q.nodes[1]));
-    assert!(on_taker(|n| n.role = NodeRole::Offline).starts_with("refuse: n2 is marked offline"));
-    assert!(on_taker(lead).starts_with("refuse: n2 is the master already"));
-    assert!(on_taker(|n| says(n).disk_full = true).starts_with("refuse: n2 has no room"));
-    assert!(on_taker(|n| says(n).found = Found::Nothing).starts_with("refuse: n2 has no store"));
-    assert!(on_taker(|n| n.store = None).starts_with("refuse: n2 is no master candidate"));
-    assert!(decide(Attempt::Failover, 4, |_| ()).starts_with("refuse: n4 is no master candidate"));
-    assert!(decide(Attempt::Failover, 9, |_| ()).starts_with("refuse: n9 is not a node"));
-    for role in [NodeRole::Regular, NodeRole::Drained] {
-        let demoted = |q: &mut Question| q.nodes[1].role = role;
-        assert_eq!(
-            failover(demoted),
-            "refuse: n2 is no master candidate any more: agents refuse it"
-        );
-        // The role entry decides who merely starts; and who is the last one is not held up.
-        assert_eq!(decide(Attempt::Start, 1, |q| q.nodes[0].role = role), "go");
-        let last = |q: &mut Question| {
-            demoted(q);
-            kill_all(q, &[0, 2]);
-            (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true);
-        };
-        assert!(failover(last).starts_with("override [n2 is no master candidate any more"));
-    }
-    let told = on_taker(|n| n.member.as_mut().unwrap().seat = Seat::Learner);
-    assert_eq!(told, "refuse: n2 does not vote: it became a candidate a moment ago");
-    // Its own agent need not run.
-    assert_eq!(on_taker(|n| n.agent = Err(silence())), "go");
 }
 
 #[test]
