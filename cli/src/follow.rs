@@ -31,7 +31,7 @@ pub(crate) fn follow(
     let held = interrupt::hold()?;
     // The live line has a thread of its own.
     let line = (std::io::stderr().is_terminal() && can_draw()).then(|| live_line(id));
-    interrupt::announce(held, id, line.clone())?;
+    let _announced = interrupt::announce(held, id, line.clone())?;
     // The live line shows the status all the time.
     let watch = Watch::new(id, line.is_none());
     let mut screen = Screen { line, output: Ok(()) };

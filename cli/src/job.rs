@@ -92,7 +92,7 @@ fn watch(text: &str, session: &Session) -> Result<(), CliError> {
 fn silently(text: &str, session: &Session) -> Result<(), CliError> {
     let id = job_id(text)?;
     let mut client = session.connect()?;
-    interrupt::announce(interrupt::hold()?, id, None)?;
+    let _announced = interrupt::announce(interrupt::hold()?, id, None)?;
     let outcome = wait(session, &mut client, id);
     told(id, outcome.map(luxi::client::JobOutcome::into_result))
 }

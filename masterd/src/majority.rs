@@ -62,8 +62,18 @@ impl Majority {
     }
 }
 
-/// Looks until the reign is `over`.
-pub(crate) async fn run(world: Arc<World>, epoch: Epoch, over: CancellationToken) {
+/// Looks for as long as opcodes may still call agents: a reign that ends has them refused too once
+/// it is cut off, and not before.
+pub(crate) async fn look(commits: Arc<Commits>, epoch: Epoch) {
+    let majority = commits.majority();
+    loop {
+        majority.note(silence_ms(&commits, epoch));
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Does what follows from what was seen until the reign is `over`.
+pub(crate) async fn run(world: Arc<World>, over: CancellationToken) {
     let majority = world.commits.majority();
     let mut contact = Contact::Heard;
     let mut holding = CancellationToken::new();
@@ -73,9 +83,7 @@ pub(crate) async fn run(world: Arc<World>, epoch: Epoch, over: CancellationToken
     };
     hold(holding.clone());
     while over.run_until_cancelled(tokio::time::sleep(LOOK_AGAIN)).await.is_some() {
-        let silence_ms = silence_ms(&world.commits, epoch);
-        majority.note(silence_ms);
-        let silence_ms = silence_ms.unwrap_or(0);
+        let silence_ms = majority.silence_ms();
         let next = contact.then(silence_ms);
         for turn in contact.turns(next) {
             match turn {
@@ -100,7 +108,7 @@ pub(crate) async fn run(world: Arc<World>, epoch: Epoch, over: CancellationToken
 }
 
 /// How long the voters have been silent; none where this member is the only one.
-pub(crate) fn silence_ms(commits: &Commits, epoch: Epoch) -> Option<u64> {
+fn silence_ms(commits: &Commits, epoch: Epoch) -> Option<u64> {
     let engine = commits.engine()?;
     let standing = engine.standing();
     if standing.leads != Some(epoch) {

@@ -297,8 +297,7 @@ impl Life {
             house: self.house.clone(),
             alone: alone.map(Arc::new),
         };
-        let watch = majority::run(Arc::clone(&reign.world), epoch, over.clone());
-        reign.accompany("majority", watch);
+        reign.accompany("majority", majority::run(Arc::clone(&reign.world), over.clone()));
         reign.accompany("members", members::run(keeper, over.clone()));
         if let Some(directory) = self.options.ganeti_ssconf.clone() {
             let published = Arc::clone(&reign.world.published);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use model::{Job, JobId, JobStatus, Secret, Timestamp, document};
+use model::{Job, JobId, JobStatus, Secret, document};
 use queue_format::{Key, OpenError, Reader};
 
 use crate::config::Config;
@@ -201,21 +201,20 @@ pub fn archived_job(reader: &Reader, id: JobId) -> Result<Option<Arc<Job>>, Foun
 /// most. Older ones are read by nobody, and a request of theirs that is sent again is a new one.
 const ARCHIVED_READ_MAX: usize = 10_000;
 
+/// Numbers without a job that are looked up meanwhile: an override leaves thousands of them out.
+const ABSENT_MAX: usize = 50_000;
+
 /// What jobs say of their requests: the live `jobs`, in the order of their ids, and the newest archived
 /// ones of up to `serial`, down to one that is an hour older than the newest. This machine's clock does
-/// not count: another one's said when they were received.
+/// not count: those of other ones said when they were received, of which none may have been right.
 ///
 /// # Errors
 /// The store cannot be read. An archived job that does not parse is told of in the log.
 pub fn requests(reader: &Reader, jobs: &[Job], serial: u64) -> Result<Vec<Remembered>, FoundError> {
-    let mut newest: Option<Timestamp> = None;
-    let mut is_old = |job: &Job| {
-        let Some(at) = job.received_timestamp else { return false };
-        let newest = *newest.insert(newest.map_or(at, |newest| newest.max(at)));
-        at < newest.plus_seconds(-repeat::REMEMBERED_SECONDS)
-    };
+    let mut back = repeat::Back::default();
+    let mut is_old = |job: &Job| job.received_timestamp.is_some_and(|at| back.is_old(at));
     let mut found: Vec<Remembered> = jobs.iter().filter_map(Remembered::of).collect();
-    let mut reads = 0;
+    let (mut reads, mut absent) = (0, 0);
     // The newest first, up to one that is old: ids grow with time.
     for id in (1..=serial).rev().map(JobId) {
         if let Ok(place) = jobs.binary_search_by_key(&id, |job| job.id) {
@@ -224,15 +223,19 @@ pub fn requests(reader: &Reader, jobs: &[Job], serial: u64) -> Result<Vec<Rememb
             }
             continue;
         }
-        if reads == ARCHIVED_READ_MAX {
-            tracing::info!(reads, "requests of older archived jobs are not known again");
+        if reads == ARCHIVED_READ_MAX || absent == ABSENT_MAX {
+            tracing::info!(reads, absent, "requests of older archived jobs are not known again");
             break;
         }
-        reads += 1;
         match archived_job(reader, id) {
+            Ok(None) => absent += 1,
             Ok(Some(job)) if is_old(&job) => break,
-            Ok(job) => found.extend(job.as_deref().and_then(Remembered::of)),
+            Ok(Some(job)) => {
+                reads += 1;
+                found.extend(Remembered::of(&job));
+            }
             Err(FoundError::Job { key, error }) => {
+                reads += 1;
                 tracing::warn!(key, %error, "archived job cannot be used");
             }
             Err(error) => return Err(error),

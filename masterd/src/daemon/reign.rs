@@ -256,6 +256,8 @@ pub(crate) struct Reign {
     /// What goes on beside it and needs no word before it ends.
     companions: Tasks,
     opcodes: Tasks,
+    /// Looks whether a majority is heard, for as long as opcodes run.
+    lookout: Tasks,
 }
 
 impl Reign {
@@ -270,7 +272,10 @@ impl Reign {
             background: Tasks::new(),
             companions: Tasks::new(),
             opcodes: Tasks::new(),
+            lookout: Tasks::new(),
         };
+        let looking = majority::look(Arc::clone(&master.commits), master.epoch);
+        reign.lookout.spawn("lookout", looking);
         let tools = Tools {
             clock: clock.clone(),
             commits: Arc::clone(&master.commits),
@@ -343,6 +348,7 @@ impl Reign {
         self.stop.cancel();
         self.companions.shutdown().await;
         self.opcodes.shutdown().await;
+        self.lookout.shutdown().await;
         self.background.shutdown().await;
         // Nothing runs any more; its own agent may be the one whom the new master does not reach.
         majority::drop_address(&self.world).await;
@@ -373,6 +379,7 @@ impl Reign {
             tracing::warn!("changes still wait for the disk; whether they are made is not known");
         }
         self.world.agents.close().await;
+        self.lookout.shutdown().await;
         Ok(self.world.commits.close().await?)
     }
 }

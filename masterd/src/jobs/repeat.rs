@@ -40,6 +40,29 @@ impl Remembered {
     }
 }
 
+/// Microseconds from one moment to a later one, as far as wall clocks are believed: they may be set
+/// meanwhile, and be those of two machines.
+fn passed_micros(earlier: Timestamp, later: Timestamp) -> i64 {
+    later.micros().saturating_sub(earlier.micros()).clamp(0, STEP_SECONDS_MAX * 1_000_000)
+}
+
+/// How far back jobs lie whose requests are still known, looked at from the newest to the oldest.
+#[derive(Debug, Default)]
+pub struct Back {
+    last: Option<Timestamp>,
+    /// Microseconds between the newest and the last one.
+    age: i64,
+}
+
+impl Back {
+    /// Whether the job that was received then, before all that were asked about, is known no more.
+    pub fn is_old(&mut self, received: Timestamp) -> bool {
+        let later = self.last.replace(received).unwrap_or(received);
+        self.age += passed_micros(received, later);
+        self.age > REMEMBERED_SECONDS * 1_000_000
+    }
+}
+
 /// The requests of the last hour.
 #[derive(Debug)]
 pub struct Requests {
@@ -83,8 +106,7 @@ impl Requests {
     /// Forgets what was noted more than an hour ago; `now` is the wall clock.
     pub fn expire(&mut self, now: Timestamp) {
         let seen = self.seen.replace(now).unwrap_or(now);
-        let passed = now.micros().saturating_sub(seen.micros());
-        self.age += passed.clamp(0, STEP_SECONDS_MAX * 1_000_000);
+        self.age += passed_micros(seen, now);
         let before = self.age - REMEMBERED_SECONDS * 1_000_000;
         while self.order.front().is_some_and(|oldest| oldest.0 < before) {
             self.forget_oldest();
@@ -107,6 +129,28 @@ mod tests {
 
     fn request(number: u8) -> RequestId {
         RequestDigest::of("SubmitJob", 0, &[number]).at(0)
+    }
+
+    #[test]
+    fn jobs_of_masters_with_other_clocks_are_no_older_for_that() {
+        let (hour, now) = (REMEMBERED_SECONDS, 1_000_000);
+        let known = |received: &[i64]| {
+            let mut back = Back::default();
+            let old = |at: &i64| back.is_old(Timestamp::from_micros(*at * 1_000_000));
+            received.iter().position(old)
+        };
+        // The newest first: an hour of jobs, and one more.
+        let steady: Vec<i64> = (0..8).map(|place| now - place * STEP_SECONDS_MAX).collect();
+        assert_eq!(known(&steady), Some(7));
+        // The newest is of a master whose clock is hours ahead of the one before, or behind it.
+        for ahead in [5 * hour, -5 * hour] {
+            let moved: Vec<i64> = std::iter::once(now + ahead).chain(steady.clone()).collect();
+            let wanted = if ahead > 0 { 7 } else { 8 };
+            assert_eq!(known(&moved), Some(wanted), "{ahead}");
+        }
+        // Where nobody submitted for long, what is known is known for longer.
+        assert_eq!(known(&[now, now - 100 * hour]), None);
+        assert_eq!(known(&[]), None);
     }
 
     proptest! {

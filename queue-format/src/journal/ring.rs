@@ -10,7 +10,7 @@ use crate::disk::SegmentFile;
 /// Room that is kept at the end of the last free segment for frames that move the checkpoint:
 /// without it a full ring could never become free again. Two such frames at most are written
 /// before segments come free, each one sector, and a vote may ride along.
-const CHECKPOINT_RESERVE_BYTES: u64 = 4096;
+pub(crate) const CHECKPOINT_RESERVE_BYTES: u64 = 4096;
 
 /// The journal, open for appending. One thread owns it.
 #[derive(Debug)]
@@ -62,21 +62,26 @@ pub enum AppendError {
 }
 
 impl Journal {
-    /// A journal that goes on from here in this segment.
-    pub(crate) fn new(directory: &Path, salt: u32, start: Start, fresh: NewSegment) -> Self {
+    /// A journal that goes on from here in this segment, at this offset in bytes.
+    pub(crate) fn new(
+        directory: &Path,
+        salt: u32,
+        start: Start,
+        (segment, offset): (NewSegment, u64),
+    ) -> Self {
         let mut journal = Self {
             directory: directory.to_owned(),
             salt,
             segments: Vec::new(),
             active: 0,
-            offset: 0,
+            offset,
             last_lsn: start.last_lsn,
             committed: start.committed,
             checkpoint: start.checkpoint,
             written_bytes: 0,
             buffer: Vec::new(),
         };
-        journal.add_segment(fresh);
+        journal.add_segment(segment);
         journal
     }
 
@@ -280,7 +285,7 @@ mod tests {
             let (file, bytes) = disk.open_segment(&path).unwrap();
             NewSegment { number, file, bytes, last_lsn: 0 }
         };
-        let mut journal = Journal::new(Path::new("/data"), 1, Start::default(), open(0));
+        let mut journal = Journal::new(Path::new("/data"), 1, Start::default(), (open(0), 0));
         (1..segments).for_each(|number| journal.add_segment(open(number)));
         journal
     }

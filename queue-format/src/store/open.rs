@@ -37,7 +37,7 @@ pub(super) const LOCK: &str = "queue/lock";
 const SEGMENT_BYTES_MIN: usize = 16 << 10;
 
 /// Segments that an open store may have: a ring of thousands of files is a mistake.
-const SEGMENTS_MAX: usize = 1024;
+pub(super) const SEGMENTS_MAX: usize = 1024;
 
 /// A store that cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +95,16 @@ pub enum OpenError {
         /// What is wrong, and where.
         #[source]
         damage: Damage,
+    },
+    /// Every number of a segment is taken by frames that the files do not hold.
+    #[error(
+        "the journal in `{directory}` has 1024 segments, and no room in any: what it holds was never \
+         settled by a master. Beside a master, put the \
+         store aside, and this node gets a copy from the others (runbook: A candidate gets a new store)"
+    )]
+    Segments {
+        /// The directory of the journal.
+        directory: PathBuf,
     },
     /// A batch in the journal is not understood.
     #[error("entry {index} of the journal in `{directory}` is not understood: wrong version?")]

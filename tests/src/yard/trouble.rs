@@ -78,7 +78,7 @@ impl Trouble {
     /// Whether daemons may end by it without having been asked.
     #[must_use]
     pub const fn may_end_daemons(self) -> bool {
-        matches!(self, Self::Power | Self::Fill)
+        matches!(self, Self::Power)
     }
 
     /// Brings it to a node.

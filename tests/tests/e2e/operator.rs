@@ -1,10 +1,12 @@
 //! What an operator types, and what comes back: words, exit statuses, and jobs that go on.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use serde_json::json;
 use tests::cluster::Cluster;
 use tests::run::run;
@@ -132,6 +134,26 @@ fn interrupting_the_command_does_not_interrupt_the_job() {
     assert_eq!(told.status.code(), Some(130), "{told:?}");
     assert!(told.stderr.contains("Job 1 goes on") && told.stderr.contains("gnt job watch 1"));
     assert_eq!(cluster.status(1), "running");
+}
+
+#[test]
+fn interrupting_the_command_names_no_job_that_has_ended() {
+    let cluster = Cluster::begin();
+    // It has the lock that one of the jobs waits for which the check makes.
+    let holding = cluster.submit("debug delay 1000");
+    cluster.wait_for_status(holding, "running");
+    let mut command = cluster.gnt_command("cluster verify");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut checking = command.spawn().unwrap();
+    let waiting = format!("Waiting for job {}", holding + 2);
+    let mut said = BufReader::new(checking.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.starts_with(&waiting)));
+    let pid = Pid::from_raw(i32::try_from(checking.id()).unwrap());
+    nix::sys::signal::kill(pid, Signal::SIGINT).unwrap();
+    let told = checking.wait_with_output().unwrap();
+    assert_eq!(told.status.code(), Some(130));
+    assert_eq!(String::from_utf8(told.stderr).unwrap(), "");
+    assert_eq!(cluster.status(holding + 2), "waiting");
 }
 
 #[test]

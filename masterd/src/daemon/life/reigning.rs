@@ -65,6 +65,13 @@ impl Reigning {
     }
 }
 
+/// Waits until a proposer that takes nothing more has no change left that is not committed; whether
+/// that came to be.
+async fn is_all_committed(end: &mut watch::Receiver<Option<End>>) -> bool {
+    let closing = async { end.wait_for(Option::is_some).await.is_ok() };
+    tokio::time::timeout(STEP_MAX, closing).await.is_ok()
+}
+
 fn standby(engine: Arc<Engine>) -> Next {
     Next::Be(State::Standby(engine))
 }
@@ -200,13 +207,10 @@ impl Life {
         over.cancel();
         let ended = reign.end().await;
         drop(commits);
-        // What was decided is committed first.
-        let closing = async { end.wait_for(Option::is_some).await.is_ok() };
-        let closed = tokio::time::timeout(STEP_MAX, closing).await;
-        let handed = match (ended, closed) {
-            (Ok(()), Ok(_)) => hand_over(&engine, to).await,
+        let handed = match (ended, is_all_committed(&mut end).await) {
+            (Ok(()), true) => hand_over(&engine, to).await,
             (Err(error), _) => Err((stdx::daemon::chain(&error), false)),
-            (_, Err(_elapsed)) => Err(("what was decided is not committed yet".to_owned(), false)),
+            (Ok(()), false) => Err(("what was decided is not committed yet".to_owned(), false)),
         };
         let is_stuck = matches!(handed, Err((_, true)));
         let handed = handed.map_err(|(why, _)| why);
@@ -244,7 +248,7 @@ impl Life {
         &mut self,
         reigning: Reigning,
         request: RoleRequest,
-        outcome: Outcome<RoleTaken>,
+        mut outcome: Outcome<RoleTaken>,
     ) -> Result<Reigning, Next> {
         let is_heard = reigning.commits.majority().contact().takes_changes();
         let already = match is_heard {
@@ -270,6 +274,10 @@ impl Life {
                 outcome.send(Ok(RoleTaken::refused(text))).unwrap_or(());
                 return Err(self.depose(reigning, "it leads no longer").await);
             }
+            // Who asked has given up, and knows nothing of what would come of it now.
+            () = outcome.closed() => return Ok(reigning),
+            // The loop above ends the reign.
+            _ = self.ending.asked() => return Ok(reigning),
             asked = self.ask_everyone((&config, &own), Attempt::Failover, &request) => asked,
         };
         if !request.dry_run && matches!(verdict.decision, Decision::Override { .. }) {
@@ -303,15 +311,18 @@ impl Life {
         asked: Result<(), super::DaemonError>,
     ) -> Next {
         stdx::daemon::notify_stopping();
-        let Reigning { reign, commits, over, .. } = reigning;
+        let Reigning { reign, commits, over, mut end, .. } = reigning;
         reign.begin_to_end();
         // Clients are still answered what is decided already.
         self.shut_door().await;
         over.cancel();
         let ended = reign.end().await;
-        match commits.engine() {
-            Some(engine) => self.close(&engine, asked.and(ended)).await,
-            None => Next::End(asked.and(ended)),
+        let Some(engine) = commits.engine() else { return Next::End(asked.and(ended)) };
+        if !is_all_committed(&mut end).await {
+            tracing::warn!(
+                "what was decided last is not committed yet; it may be by whoever is master next"
+            );
         }
+        self.close(&engine, asked.and(ended)).await
     }
 }

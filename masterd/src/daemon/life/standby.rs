@@ -187,6 +187,8 @@ impl Life {
                 return Some(self.purge(engine, fate, outcome).await);
             }
             Errand::Purge { outcome, .. } => outcome.send(Ok(())).unwrap_or(()),
+            // Who asked has given up, and knows nothing of what would come of it now.
+            Errand::HandOver { outcome, .. } if outcome.is_closed() => {}
             Errand::HandOver { to, epoch, outcome, .. } => {
                 let handed = match elected::may_lead(&engine.standing(), epoch) {
                     Ok(()) => self.looking(engine, Box::pin(lead_and_hand_over(engine, to))).await,
@@ -194,7 +196,6 @@ impl Life {
                 };
                 outcome.send(handed).unwrap_or(());
             }
-            // Who asked has given up, and knows nothing of what would come of it now.
             Errand::TakeOver { outcome, .. } if outcome.is_closed() => {}
             Errand::TakeOver { request, outcome } => {
                 return self.try_to_take(engine, Attempt::Failover, request, Some(outcome)).await;

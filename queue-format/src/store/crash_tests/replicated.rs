@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::disk::Disk;
 use crate::disk::sim::{Loss, Stop};
-use crate::journal::{Entry, Payload, Record};
+use crate::journal::{DIRECTORY, Entry, Payload, Record};
 use crate::position::Position;
 use crate::store::log_writer::LogSteps;
-use crate::store::open::Opened;
+use crate::store::open::{Opened, SEGMENTS_MAX};
 use crate::store::replicated::steps::{Progress, RecordGroup, RecordSteps};
 
 /// The log as the engine sees it: entry n is the n-th, and the vote.
@@ -260,4 +261,45 @@ fn life(seed: u64) {
 fn logs_votes_and_files_agree_after_every_crash() {
     let seeds = std::env::var("QUEUE_FORMAT_HISTORIES").map_or(150, |text| text.parse().unwrap());
     (0..seeds).for_each(life);
+}
+
+/// How many segments there are.
+fn segments(disk: &SimDisk) -> usize {
+    disk.list(&Path::new(ROOT).join(DIRECTORY)).unwrap().len()
+}
+
+#[test]
+fn a_log_that_nobody_settles_takes_no_segment_by_each_start() {
+    let disk = SimDisk::with_root(Path::new(ROOT));
+    let mut engine = Engine::start(open_engine(&disk).unwrap()).unwrap();
+    let mut truth = Truth::default();
+    engine.write_entries(None, vec![any_writes(&mut Chance::new(1))], &mut truth).unwrap();
+    drop(engine);
+    let before = segments(&disk);
+    // The room of a segment is that of some twenty such frames.
+    for start in 0..15 {
+        let opened = open_engine(&disk).unwrap();
+        check(&opened, &mut truth, &format!("start {start}"));
+        drop(Engine::start(opened).unwrap());
+    }
+    assert_eq!(segments(&disk), before);
+    for start in 0..150 {
+        let opened = open_engine(&disk).unwrap();
+        check(&opened, &mut truth, &format!("start {start}"));
+    }
+    assert!(segments(&disk) <= before + 8, "{}", segments(&disk));
+}
+
+#[test]
+fn where_no_segment_can_be_added_that_is_told() {
+    let disk = SimDisk::with_root(Path::new(ROOT));
+    drop(open_engine(&disk).unwrap());
+    let (few, all) = (512, SEGMENTS_MAX);
+    for number in 0..all {
+        let path = segment_path(Path::new(ROOT), number);
+        let _there = disk.remove(&path);
+        disk.make_segment(&path, few).unwrap();
+    }
+    let refused = open_engine(&disk).unwrap_err();
+    assert!(matches!(refused, OpenError::Segments { .. }), "{refused}");
 }

@@ -8,7 +8,7 @@ use super::{OpenError, SEGMENT_BYTES_MIN, SEGMENTS_MAX};
 use crate::disk::Disk;
 use crate::journal::frame::{self, Frame};
 use crate::journal::live::{self, Live};
-use crate::journal::ring::{NewSegment, Start};
+use crate::journal::ring::{CHECKPOINT_RESERVE_BYTES, NewSegment, Start};
 use crate::journal::{DIRECTORY, Journal};
 use crate::store::StoreOptions;
 use crate::store::checkpoint::segment_path;
@@ -90,8 +90,19 @@ pub(super) fn write_last_again(
     file.write_durably(u64::try_from(frame.offset).unwrap_or(u64::MAX), &bytes).map_err(fail)
 }
 
-/// Goes on in a segment that holds nothing live, so that whatever was only in the page cache is
-/// never needed again.
+/// Where a journal can go on behind its last frame: the segment, and the offset in bytes. A ring that is
+/// all but full keeps its last room for checkpoints.
+fn behind_last(segments: &[Found]) -> Option<(usize, u64)> {
+    let last = segments.iter().filter(|found| found.usable).max_by_key(|found| found.last_lsn)?;
+    let frame = last.frames.iter().max_by_key(|frame| frame.header.lsn)?;
+    let offset = u64::try_from(frame.end().next_multiple_of(frame::ALIGN)).ok()?;
+    let bytes = u64::try_from(last.content.len()).ok()?;
+    (offset + CHECKPOINT_RESERVE_BYTES < bytes).then_some((last.number, offset))
+}
+
+/// Goes on behind the last frame, which [`write_last_again`] has made durable; in another segment
+/// where that has no room. A member whose log is not settled opens its store as often as it likes:
+/// each time takes room for a frame, and not a segment.
 pub(super) fn continue_journal(
     disk: &dyn Disk,
     root: &Path,
@@ -105,20 +116,23 @@ pub(super) fn continue_journal(
             disk.open_segment(&path).map_err(|error| OpenError::Segment { path, error })?;
         Ok::<_, OpenError>(NewSegment { number, file, bytes, last_lsn })
     };
+    let directory = root.join(DIRECTORY);
     let is_free = |found: &&Found| found.usable && found.last_lsn == 0;
-    let number = match segments.iter().find(is_free) {
-        Some(free) => free.number,
+    let free = || segments.iter().find(is_free).map(|free| (free.number, 0));
+    let (number, offset) = match behind_last(segments).or_else(free) {
+        Some(place) => place,
         None => {
             let taken = |number: &usize| segments.iter().any(|found| found.number == *number);
-            let number = (0..).find(|number| !taken(number)).expect("numbers do not end");
+            let number = (0..SEGMENTS_MAX).find(|number| !taken(number));
+            let number = number.ok_or(OpenError::Segments { directory: directory.clone() })?;
             let path = segment_path(root, number);
             disk.make_segment(&path, options.segment_bytes)
                 .map_err(|error| OpenError::Prepare { path, error })?;
-            number
+            (number, 0)
         }
     };
-    let directory = root.join(DIRECTORY);
-    let mut journal = Journal::new(&directory, salt, start, open(number, 0)?);
+    let last_lsn = if offset == 0 { 0 } else { start.last_lsn };
+    let mut journal = Journal::new(&directory, salt, start, (open(number, last_lsn)?, offset));
     journal.append_checkpoint(&[], start.checkpoint)?;
     let mut missing: Vec<usize> = (0..options.segments).filter(|&other| other != number).collect();
     let needed = |found: &&Found| found.usable || found.last_lsn > start.checkpoint;

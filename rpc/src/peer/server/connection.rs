@@ -157,15 +157,17 @@ async fn question<S: PeerService>(
     admit(hello, peer, shared)?;
     let answer = match hello.purpose {
         Purpose::Engine => shared.service.answer(hello, mark, body).await,
-        Purpose::Control => control::answer(&shared.service, hello, mark, &body).await,
-        Purpose::Luxi => {
-            let clients = shared.clients.as_deref();
-            tokio::select! {
-                biased;
-                answer = passed::answer(clients, hello, mark, body) => answer,
-                end = gone(stream) => return Err(end),
-            }
-        }
+        // These may take long: whoever works on one learns that nobody waits for it any more.
+        Purpose::Control => tokio::select! {
+            biased;
+            answer = control::answer(&shared.service, hello, mark, &body) => answer,
+            end = gone(stream) => return Err(end),
+        },
+        Purpose::Luxi => tokio::select! {
+            biased;
+            answer = passed::answer(shared.clients.as_deref(), hello, mark, body) => answer,
+            end = gone(stream) => return Err(end),
+        },
     };
     let answer = answer.and_then(|bytes| match header(0, bytes.len()) {
         Ok(_fits) => Ok(bytes),

@@ -1,7 +1,7 @@
 //! Two failovers at once: one wins, and the other one's node says so at once and goes on.
 
 use tests::candidates::{LONG, is_master, status};
-use tests::cluster::Host;
+use tests::cluster::{Host, MASTER};
 use tests::run::wait_for;
 
 use super::three;
@@ -67,7 +67,7 @@ fn a_failover_whose_time_is_up_changes_nothing() {
 }
 
 #[test]
-fn whoever_was_to_take_over_and_fell_silent_meanwhile_costs_no_reign() {
+fn whoever_asked_for_the_role_and_left_meanwhile_costs_no_reign() {
     let (cluster, n2, n3) = three();
     let epoch = || Some(status(&cluster.master)?.master?.epoch);
     let before = epoch().expect("a master");
@@ -78,12 +78,30 @@ fn whoever_was_to_take_over_and_fell_silent_meanwhile_costs_no_reign() {
     wait_for_attempt(&n2);
     cluster.kill_masterd(&n2);
     let _left = attempt.end();
-    let _ended = cluster.gnt(&format!("job cancel {running}"));
     wait_for("its word", LONG, || {
-        cluster.master.masterd_log().contains("the role is not handed over").then_some(())
+        cluster.master.masterd_log().contains("who asked for it has left").then_some(())
     });
+    // That it is back by the time does not have it lead.
+    cluster.start_masterd(&n2);
+    cluster.wait_for_standby(&n2, MASTER);
+    assert_eq!(cluster.status(running), "running");
+    let _ended = cluster.gnt(&format!("job cancel {running}")).ok();
     let next = cluster.submit("debug delay 0 --no-locks");
     cluster.wait_for_status(next, "success");
     assert_eq!(epoch().expect("a master"), before);
-    cluster.wait_for_same_files(&[&cluster.master, &n3]);
+    cluster.wait_for_same_files(&[&cluster.master, &n2, &n3]);
+}
+
+#[test]
+fn a_master_that_ends_lets_opcodes_call_agents_to_their_end() {
+    let (cluster, n2, _n3) = three();
+    // What the master is its own majority for must be over: it has looked since there are voters.
+    let _looked = cluster.gnt("debug delay 0.3").ok();
+    // Its second call begins when the master has been ending for longer than a cut-off one may change
+    // anything.
+    let calling = cluster.submit(&format!("debug delay 2 --repeat 2 --no-master -n {}", n2.name));
+    cluster.wait_for_status(calling, "running");
+    cluster.stop_master();
+    cluster.start_master();
+    cluster.wait_for_status(calling, "success");
 }
