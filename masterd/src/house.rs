@@ -188,6 +188,19 @@ impl House {
         }
     }
 
+    /// Forgets that, if the leader says otherwise, who was elected without this one's vote: somebody's
+    /// configuration was wrong.
+    fn unlearn(&self, member: u64) {
+        if self.reverted.read().is_none() {
+            return;
+        }
+        let standing = self.seat().engine().map(|engine| engine.standing());
+        if standing.is_some_and(|standing| standing.elected && standing.vote.node == member) {
+            tracing::warn!(member, "votes again: the leader knows of nothing that is missing here");
+            *self.reverted.write() = None;
+        }
+    }
+
     async fn run<T>(&self, make: impl FnOnce(Outcome<T>) -> Errand) -> Result<T, PeerFailure> {
         let (outcome, done) = oneshot::channel();
         let ending = |_| PeerFailure::not_now("this masterd is ending");
@@ -349,6 +362,7 @@ impl Gate for House {
         let (Purpose::Engine, Some(member)) = (hello.purpose, hello.from.store.member) else {
             return Ok(());
         };
+        self.unlearn(member);
         match self.book.place(member) {
             // Who was just invited knows nobody yet; the allow-list knows who asks.
             None if self.book.is_empty() => Ok(()),

@@ -3,6 +3,7 @@
 
 pub mod cluster;
 pub mod context;
+mod gate;
 pub mod ipam;
 pub mod machine;
 pub mod master_ip;
@@ -16,6 +17,7 @@ pub mod verify;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::Exception;
@@ -27,6 +29,7 @@ use crate::config::Config;
 use crate::locks::{Level, LockName, Mode};
 
 pub use context::{Context, World};
+pub use gate::Gate;
 
 /// How long an opcode may hold its locks: nothing that it does may take longer than what waits for
 /// those locks has patience ([`context`]). An operator who knows earlier kills its job.
@@ -42,6 +45,8 @@ pub enum Failure {
     Exception(Exception),
     /// It was asked to end, and did at a safe point.
     Canceled,
+    /// The reign ended before it had begun to run: it does so under the next master.
+    Withdrawn,
 }
 
 impl From<Exception> for Failure {
@@ -142,6 +147,26 @@ fn boxed<U: LogicalUnit + Sync + 'static>(
 }
 
 async fn run_one<U: LogicalUnit + Sync>(unit: U, context: &mut Context) -> Result<Value, Failure> {
+    let world = Arc::clone(context.world());
+    tokio::select! {
+        biased;
+        locked = lock(&unit, context) => locked?,
+        () = world.gate.ended() => return Err(Failure::Withdrawn),
+    }
+    context.granted().await?;
+    let output = match timeout(OP_DEADLINE, check_and_exec(unit, context)).await {
+        Ok(done) => done?,
+        Err(_elapsed) => return Err(overdue(U::ID, context.has_called()).into()),
+    };
+    let Some(output) = output else { return Ok(Value::Null) };
+    let output = serde_json::to_value(output).map_err(|error| {
+        Exception::exec(format!("the result of {} cannot be written: {error}", U::ID))
+    })?;
+    Ok(output)
+}
+
+/// Waits until the unit has its locks, and may run.
+async fn lock<U: LogicalUnit + Sync>(unit: &U, context: &mut Context) -> Result<(), Failure> {
     unit.expand(context).await?;
     if let Some(mode) = unit.big_lock() {
         context.acquire(vec![(LockName::big(), mode)]).await?;
@@ -154,16 +179,7 @@ async fn run_one<U: LogicalUnit + Sync>(unit: U, context: &mut Context) -> Resul
             None => context.acquire(wanted).await?,
         }
     }
-    context.granted().await?;
-    let output = match timeout(OP_DEADLINE, check_and_exec(unit, context)).await {
-        Ok(done) => done?,
-        Err(_elapsed) => return Err(overdue(U::ID, context.has_called()).into()),
-    };
-    let Some(output) = output else { return Ok(Value::Null) };
-    let output = serde_json::to_value(output).map_err(|error| {
-        Exception::exec(format!("the result of {} cannot be written: {error}", U::ID))
-    })?;
-    Ok(output)
+    context.pass_gate().await
 }
 
 /// What the unit does with its locks; none if it was only to check.

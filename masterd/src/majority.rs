@@ -62,17 +62,18 @@ impl Majority {
     }
 }
 
-/// Looks for as long as opcodes may still call agents: a reign that ends has them refused too once
-/// it is cut off, and not before.
-pub(crate) async fn look(commits: Arc<Commits>, epoch: Epoch) {
+/// Looks until told that it is `over`.
+pub(crate) async fn look(commits: Arc<Commits>, epoch: Epoch, over: CancellationToken) {
     let majority = commits.majority();
     loop {
         majority.note(silence_ms(&commits, epoch));
-        tokio::time::sleep(LOOK_AGAIN).await;
+        if over.run_until_cancelled(tokio::time::sleep(LOOK_AGAIN)).await.is_none() {
+            return;
+        }
     }
 }
 
-/// Does what follows from what was seen until the reign is `over`.
+/// Does what follows from what was seen until told that it is `over`.
 pub(crate) async fn run(world: Arc<World>, over: CancellationToken) {
     let majority = world.commits.majority();
     let mut contact = Contact::Heard;

@@ -11,6 +11,7 @@ mod seat;
 pub(crate) use seat::{Awaited, heard, heard_lately};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use engine::{MembersChange, MembersError};
 use model::error::ErrorCode;
 use model::node::{Member, Node};
 use model::{Exception, NodeName};
-use queue_format::{Epoch, Position};
+use queue_format::{Epoch, Health, Position};
 use rpc::peer::PeerError;
 use rpc::peer::control::{AskPosition, Join, Purge};
 use tokio::time::Instant;
@@ -69,6 +70,8 @@ enum StepError {
     NotLost,
     #[error("there is nobody who could be followed")]
     NoEngine,
+    #[error("the disk of this master takes nothing (`{path}`: {reason}); make room first")]
+    DiskFull { path: PathBuf, reason: String },
 }
 
 /// Runs until the reign is `over`.
@@ -357,6 +360,10 @@ impl Keeper {
             return Ok(());
         }
         let alone = self.alone.as_ref().ok_or(StepError::NoEngine)?;
+        // What waits for room would have to be given up.
+        if let Health::DiskFull { path, reason, .. } = self.world.commits.health() {
+            return Err(StepError::DiskFull { path, reason });
+        }
         let (me, incarnation) = (self.house.node.clone(), alone.incarnation);
         let own = alone.options.member;
         self.edit(me, move |node| {

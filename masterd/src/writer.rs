@@ -12,6 +12,7 @@ mod way;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use model::error::ErrorCode;
 use model::job::Wait;
@@ -81,13 +82,11 @@ pub enum Command {
         /// Told when that is so.
         reply: oneshot::Sender<()>,
     },
-    /// No opcode is to start until [`Command::Resume`].
-    Pause {
-        /// Told when none runs.
-        quiet: oneshot::Sender<()>,
+    /// Somebody waits until no opcode runs. The gate is shut, so that none begins to.
+    Quiet {
+        /// Told when that is so, and what they did is decided.
+        reply: oneshot::Sender<()>,
     },
-    /// Opcodes may start again.
-    Resume,
     /// Somebody wants to know why jobs wait. Nothing is changed, so nothing is committed.
     Explain {
         /// Which, at most [`WAITS_ASKED_MAX`].
@@ -104,8 +103,7 @@ impl std::fmt::Debug for Command {
             Self::Transact { .. } => f.write_str("Transact"),
             Self::TransactAt { .. } => f.write_str("TransactAt"),
             Self::GoOver { .. } => f.write_str("GoOver"),
-            Self::Pause { .. } => f.write_str("Pause"),
-            Self::Resume => f.write_str("Resume"),
+            Self::Quiet { .. } => f.write_str("Quiet"),
             Self::Explain { jobs, .. } => f.debug_tuple("Explain").field(jobs).finish(),
         }
     }
@@ -203,22 +201,15 @@ struct Desk {
     running: foldhash::HashMap<JobId, Leash>,
     round: Round,
     bytes_max: usize,
-    pause: Option<Pause>,
-}
-
-/// A time without opcodes.
-struct Pause {
-    /// Told when none runs.
+    /// Told when no opcode runs.
     quiet: Option<oneshot::Sender<()>>,
-    /// Those that were to start.
-    withheld: Vec<Start>,
 }
 
 impl Desk {
     fn new(state: State, tools: Tools, closing: CancellationToken) -> Self {
         let bytes_max = tools.commits.submission_bytes_max();
         let (running, round) = (foldhash::HashMap::default(), Round::default());
-        Self { state, tools, closing, running, round, bytes_max, pause: None }
+        Self { state, tools, closing, running, round, bytes_max, quiet: None }
     }
 
     fn now(&self) -> Timestamp {
@@ -255,16 +246,7 @@ impl Desk {
                     self.transact(decide, reply).await;
                 }
                 Command::GoOver { open, reply } => self.go_over(open, reply).await,
-                Command::Pause { quiet } => {
-                    let withheld = self.pause.take().map(|pause| pause.withheld);
-                    let withheld = withheld.unwrap_or_default();
-                    self.pause = Some(Pause { quiet: Some(quiet), withheld });
-                }
-                Command::Resume => {
-                    if let Some(pause) = self.pause.take() {
-                        self.round.effects.start.extend(pause.withheld);
-                    }
-                }
+                Command::Quiet { reply } => self.quiet = Some(reply),
                 Command::Explain { jobs, reply } => {
                     // A client that left does not need its answer.
                     drop(reply.send(self.state.queue.waits(&jobs)));
@@ -337,10 +319,6 @@ impl Desk {
             // They stay "waiting" on disk, and the next start queues them anew.
             return false;
         }
-        if let Some(pause) = &mut self.pause {
-            pause.withheld.extend(start);
-            return false;
-        }
         let any = !start.is_empty();
         for start in start {
             let leash = Leash::default();
@@ -378,8 +356,10 @@ impl Desk {
         for (job, priority) in reprioritize {
             self.tools.workers.reprioritize(job, priority);
         }
-        if self.running.is_empty()
-            && let Some(quiet) = self.pause.as_mut().and_then(|pause| pause.quiet.take())
+        let runs = |leash: &Leash| leash.passed.load(Ordering::Acquire);
+        if self.quiet.is_some()
+            && !self.running.values().any(runs)
+            && let Some(quiet) = self.quiet.take()
         {
             // Who asked may have given up.
             quiet.send(()).unwrap_or(());

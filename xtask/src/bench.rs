@@ -175,6 +175,10 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
     if let Some(file) = &arguments.json {
         report.write(file)?;
     }
+    if done.is_err() {
+        // The error names what lies in it.
+        drop(dir.keep());
+    }
     done?;
     match report.failures() {
         [] => Ok(()),

@@ -17,6 +17,10 @@ use crate::types::TypeConfig;
 /// Time between two attempts to be elected: the engine does not say that it refused one.
 const ELECT_AGAIN: Duration = Duration::from_millis(100);
 
+/// Time between two offers of the lead: enough for an election, a fraction of what who hands over
+/// waits for.
+const OFFER_AGAIN: Duration = Duration::from_secs(1);
+
 /// The epoch in which the member of these figures leads, if it does.
 fn leading(metrics: &RaftServerMetrics<TypeConfig>) -> Option<Epoch> {
     // After a restart the stored vote may still name this member: only the state tells.
@@ -135,30 +139,32 @@ impl Engine {
             self.can_lead(to, &standing)?;
         }
         let stopped = |reason: String| HandOverError::Stuck { to, reason };
-        self.raft
-            .trigger()
-            .transfer_leader(to)
-            .await
-            .map_err(|error| stopped(error.to_string()))?;
-        let mut metrics = self.raft.metrics();
-        let handed = async {
+        let offering = async {
             loop {
-                let leader = {
-                    let seen = metrics.borrow_watched();
-                    seen.vote.is_committed().then(|| seen.vote.leader_id().node_id)
-                };
-                if leader.is_some_and(|leader| leader != self.member) {
-                    return true;
-                }
-                if metrics.changed().await.is_err() {
-                    return false;
+                let offered = self.raft.trigger().transfer_leader(to).await;
+                offered.map_err(|error| stopped(error.to_string()))?;
+                // It may have been lost: with a connection to a process that was started anew since.
+                if let Ok(led) = tokio::time::timeout(OFFER_AGAIN, self.led_by_another()).await {
+                    return led.ok_or_else(|| stopped("the engine has stopped".to_owned()));
                 }
             }
         };
-        match tokio::time::timeout(deadline, handed).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(stopped("the engine has stopped".to_owned())),
-            Err(_elapsed) => Err(stopped(format!("nobody else leads after {deadline:?}"))),
+        let handed = tokio::time::timeout(deadline, offering).await;
+        handed.unwrap_or_else(|_| Err(stopped(format!("nobody else leads after {deadline:?}"))))
+    }
+
+    /// Waits until another member leads; none where the engine has stopped.
+    async fn led_by_another(&self) -> Option<()> {
+        let mut metrics = self.raft.metrics();
+        loop {
+            let leader = {
+                let seen = metrics.borrow_watched();
+                seen.vote.is_committed().then(|| seen.vote.leader_id().node_id)
+            };
+            if leader.is_some_and(|leader| leader != self.member) {
+                return Some(());
+            }
+            metrics.changed().await.ok()?;
         }
     }
 

@@ -26,7 +26,6 @@ use super::reign::{self, Begin, Keys, Master, Publisher, Reign};
 use super::{DaemonError, Options, replicate};
 use crate::commits::Commits;
 use crate::house::{Errand, House, Seat};
-use crate::majority;
 use crate::members;
 use crate::metrics::Metrics;
 
@@ -297,7 +296,6 @@ impl Life {
             house: self.house.clone(),
             alone: alone.map(Arc::new),
         };
-        reign.accompany("majority", majority::run(Arc::clone(&reign.world), over.clone()));
         reign.accompany("members", members::run(keeper, over.clone()));
         if let Some(directory) = self.options.ganeti_ssconf.clone() {
             let published = Arc::clone(&reign.world.published);

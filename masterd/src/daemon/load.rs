@@ -201,8 +201,9 @@ pub fn archived_job(reader: &Reader, id: JobId) -> Result<Option<Arc<Job>>, Foun
 /// most. Older ones are read by nobody, and a request of theirs that is sent again is a new one.
 const ARCHIVED_READ_MAX: usize = 10_000;
 
-/// Numbers without a job that are looked up meanwhile: an override leaves thousands of them out.
-const ABSENT_MAX: usize = 50_000;
+/// Numbers without a job that are looked up meanwhile: jobs that were removed by hand. An override or
+/// an import leaves out so many that what was archived before it is not known again.
+const ABSENT_MAX: usize = 1_000;
 
 /// What jobs say of their requests: the live `jobs`, in the order of their ids, and the newest archived
 /// ones of up to `serial`, down to one that is an hour older than the newest. This machine's clock does

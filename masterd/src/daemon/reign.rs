@@ -33,7 +33,7 @@ use crate::jobs::state::Queue;
 use crate::jobs::view::View;
 use crate::jobs::worker::Workers;
 use crate::locks::Locks;
-use crate::lu::World;
+use crate::lu::{Gate, World};
 use crate::majority;
 use crate::metrics::Metrics;
 use crate::peers::PeerBook;
@@ -125,7 +125,7 @@ pub(crate) async fn take_role(
     let Begin { found, reader, position, me, epoch, metrics, adopt } = begin;
     let Found { mut config, jobs, serial, drained, archived } = found;
     let now = Timestamp::from_micros(clock.now_micros());
-    let requests = load::requests(&reader, &jobs, serial)?;
+    let requests = stdx::aside(|| load::requests(&reader, &jobs, serial))?;
     let mut changed = Vec::new();
     let jobs: Vec<Arc<Job>> = jobs
         .into_iter()
@@ -225,6 +225,7 @@ pub(crate) fn world(master: &Master, layout: &Layout, keys: Keys, clock: &Clock)
         archive: Archive::new(Arc::clone(&master.commits)),
         commits: Arc::clone(&master.commits),
         turnstile: Turnstile::default(),
+        gate: Gate::default(),
     })
 }
 
@@ -256,8 +257,9 @@ pub(crate) struct Reign {
     /// What goes on beside it and needs no word before it ends.
     companions: Tasks,
     opcodes: Tasks,
-    /// Looks whether a majority is heard, for as long as opcodes run.
-    lookout: Tasks,
+    /// Looks whether a majority is heard, and does what follows from that, for as long as opcodes run:
+    /// a reign that ends has their calls refused too once it is cut off, and not before.
+    lookout: (Tasks, CancellationToken),
 }
 
 impl Reign {
@@ -272,10 +274,13 @@ impl Reign {
             background: Tasks::new(),
             companions: Tasks::new(),
             opcodes: Tasks::new(),
-            lookout: Tasks::new(),
+            lookout: (Tasks::new(), CancellationToken::new()),
         };
-        let looking = majority::look(Arc::clone(&master.commits), master.epoch);
-        reign.lookout.spawn("lookout", looking);
+        let (lookout, over) = &reign.lookout;
+        let looking = majority::look(Arc::clone(&master.commits), master.epoch, over.clone());
+        lookout.spawn("majority", looking);
+        let following = majority::run(Arc::clone(&reign.world), over.clone());
+        lookout.spawn("contact", following);
         let tools = Tools {
             clock: clock.clone(),
             commits: Arc::clone(&master.commits),
@@ -320,26 +325,30 @@ impl Reign {
         self.companions.spawn(name, companion);
     }
 
-    /// Starts no opcode until [`Self::resume`], and waits until none runs; whether that came to be
-    /// within `limit`.
+    /// Has no opcode begin to run until [`Self::resume`], and waits until none runs; whether that came
+    /// to be within `limit`.
     pub(crate) async fn pause(&self, limit: Duration) -> bool {
-        tokio::time::timeout(limit, self.world.writer.pause())
+        self.world.gate.shut();
+        tokio::time::timeout(limit, self.world.writer.quiet())
             .await
             .is_ok_and(|quiet| quiet.is_ok())
     }
 
-    /// Starts opcodes again, those that were to start meanwhile too.
-    pub(crate) async fn resume(&self) {
-        if self.world.writer.resume().await.is_err() {
-            tracing::info!("the reign ends before it could go on");
-        }
+    /// Has opcodes run again, those that were to begin meanwhile too.
+    pub(crate) fn resume(&self) {
+        self.world.gate.open();
     }
 
     /// Has the agent of this machine give the master's address up, if it still listens: who is master
     /// next asks it too, if it is reached.
     pub(crate) async fn leave_address(&self) {
-        self.companions.shutdown().await;
+        self.look_no_more().await;
         majority::drop_address(&self.world).await;
+    }
+
+    async fn look_no_more(&self) {
+        self.lookout.1.cancel();
+        self.lookout.0.join().await;
     }
 
     /// Ends at once, since another member reigns: what opcodes still do is refused by the agents.
@@ -348,7 +357,7 @@ impl Reign {
         self.stop.cancel();
         self.companions.shutdown().await;
         self.opcodes.shutdown().await;
-        self.lookout.shutdown().await;
+        self.look_no_more().await;
         self.background.shutdown().await;
         // Nothing runs any more; its own agent may be the one whom the new master does not reach.
         majority::drop_address(&self.world).await;
@@ -358,9 +367,10 @@ impl Reign {
         }
     }
 
-    /// Starts no more opcodes and asks no more agents; clients may still be answered.
+    /// Has no more opcodes run and asks no more agents; clients may still be answered.
     pub(crate) fn begin_to_end(&self) {
         self.closing.cancel();
+        self.world.gate.end();
         self.exchanges.cancel();
     }
 
@@ -379,7 +389,11 @@ impl Reign {
             tracing::warn!("changes still wait for the disk; whether they are made is not known");
         }
         self.world.agents.close().await;
-        self.lookout.shutdown().await;
+        self.look_no_more().await;
+        if !self.world.commits.majority().contact().takes_changes() {
+            // Another one may be elected, and nobody would be left here to give it up.
+            majority::drop_address(&self.world).await;
+        }
         Ok(self.world.commits.close().await?)
     }
 }

@@ -287,6 +287,8 @@ impl Life {
         let asked = tokio::select! {
             biased;
             asked = peer.call_within(&call, limit) => asked,
+            // The one that was asked learns that nobody waits any more, and goes on.
+            _ = self.ending.asked() => return Err("masterd is ending on this node".to_owned()),
             Some(why) = lost(limit) => return Err(late(&why)),
         };
         if let Err(error) = asked {

@@ -4,6 +4,7 @@ use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::task::Poll;
 
 use futures_util::FutureExt;
@@ -28,6 +29,8 @@ pub struct Leash {
     pub cancel: CancellationToken,
     /// Ends it where it waits next, whatever it is at.
     pub kill: CancellationToken,
+    /// Whether it has its locks, and runs.
+    pub passed: Arc<AtomicBool>,
 }
 
 /// Starts opcodes in the background.
@@ -70,6 +73,10 @@ async fn run(start: Start, world: Arc<World>, leash: Leash) {
     let writer = world.writer.clone();
     let input = Arc::clone(&start.input);
     let outcome = unless_panicked(job, op, named(job, op, outcome(start, world, leash))).await;
+    let Some(outcome) = outcome else {
+        tracing::debug!(%job, op, "had not begun to run: it does so under the next master");
+        return;
+    };
     record(job, op, &input, &outcome);
     if writer.tell(Event::Ended { job, op, outcome }).await.is_err() {
         tracing::info!(%job, op, "the master ends before this opcode's end could be recorded");
@@ -88,13 +95,17 @@ async fn named<T>(job: JobId, op: usize, work: impl Future<Output = T>) -> T {
 }
 
 /// What `work` comes to, or that it panicked; what it held is free then.
-async fn unless_panicked(job: JobId, op: usize, work: impl Future<Output = Outcome>) -> Outcome {
+async fn unless_panicked(
+    job: JobId,
+    op: usize,
+    work: impl Future<Output = Option<Outcome>>,
+) -> Option<Outcome> {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {
         tracing::error!(%job, op, "logical unit panicked");
-        Outcome::Failure(Exception::new(
+        Some(Outcome::Failure(Exception::new(
             ExceptionKind::ProgrammerError,
             "Internal error: the logical unit panicked; the master's log has the place",
-        ))
+        )))
     })
 }
 
@@ -112,22 +123,24 @@ fn record(job: JobId, op: usize, input: &Input, outcome: &Outcome) {
     }
 }
 
-async fn outcome(start: Start, world: Arc<World>, leash: Leash) -> Outcome {
+/// None where the reign ended before the opcode began to run.
+async fn outcome(start: Start, world: Arc<World>, leash: Leash) -> Option<Outcome> {
     let Some(input) = start.input.known() else {
-        return Outcome::Failure(Exception::new(
+        return Some(Outcome::Failure(Exception::new(
             ExceptionKind::OpCodeUnknown,
             "This version knows no such opcode",
-        ));
+        )));
     };
-    let mut context = Context::new(world, &start, &input.common, leash.cancel);
+    let mut context = Context::new(world, &start, &input.common, &leash);
     // The locks go with the context, before the end is reported: what follows in the log may rely
     // on them being free, and nothing that they protect is visible before the end is.
-    match unless_killed(lu::run(input.op.clone(), &mut context), &leash.kill).await {
+    Some(match unless_killed(lu::run(input.op.clone(), &mut context), &leash.kill).await {
         Some(Ok(result)) => Outcome::Success(result),
         Some(Err(Failure::Canceled)) => Outcome::Canceled,
         Some(Err(Failure::Exception(failure))) => Outcome::Failure(failure),
+        Some(Err(Failure::Withdrawn)) => return None,
         None => Outcome::Failure(killed(context.has_called())),
-    }
+    })
 }
 
 /// What `work` comes to; none if it is killed, and dropped, at the point where it waits. Its locks
@@ -193,7 +206,7 @@ mod tests {
                 }
                 panic!("as a unit with a fault would")
             };
-            let Outcome::Failure(why) = unless_panicked(JobId(1), 0, work).await else {
+            let Some(Outcome::Failure(why)) = unless_panicked(JobId(1), 0, work).await else {
                 panic!("it has not failed")
             };
             assert_eq!(why.kind, ExceptionKind::ProgrammerError);

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use model::error::ExceptionKind;
@@ -14,7 +15,7 @@ use stdx::Clock;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Failure, Wanted};
+use super::{Failure, Gate, Wanted};
 use crate::agents::Agents;
 use crate::archive::Archive;
 use crate::commits::Commits;
@@ -22,6 +23,7 @@ use crate::config::{Config, ConfigChange};
 use crate::exchange::contact::Contacts;
 use crate::export::desk::Exports;
 use crate::jobs::room::Turnstile;
+use crate::jobs::worker::Leash;
 use crate::jobs::{Answer, Event, Start, desk};
 use crate::locks::{Grant, LockError, LockName, Locks, Owner, Refused};
 use crate::metrics::Metrics;
@@ -71,6 +73,8 @@ pub struct World {
     pub commits: Arc<Commits>,
     /// Where new work waits for room.
     pub turnstile: Turnstile,
+    /// Where opcodes wait while none may run.
+    pub gate: Gate,
 }
 
 /// One opcode's view of the world.
@@ -84,6 +88,8 @@ pub struct Context {
     dry_run: bool,
     reach: Reach,
     cancel: CancellationToken,
+    /// Whether it began to run.
+    passed: Arc<AtomicBool>,
     grant: Option<Grant>,
     /// Whether agents may have been called.
     called: bool,
@@ -92,12 +98,7 @@ pub struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(
-        world: Arc<World>,
-        start: &Start,
-        common: &Common,
-        cancel: CancellationToken,
-    ) -> Self {
+    pub(crate) fn new(world: Arc<World>, start: &Start, common: &Common, leash: &Leash) -> Self {
         Self {
             world,
             job: start.job,
@@ -106,7 +107,8 @@ impl Context {
             priority: start.priority,
             dry_run: common.dry_run,
             reach: start.input.reach(),
-            cancel,
+            cancel: leash.cancel.clone(),
+            passed: Arc::clone(&leash.passed),
             grant: None,
             called: false,
             running: None,
@@ -222,6 +224,14 @@ impl Context {
     pub fn remove_lock(&mut self, name: &LockName) -> Result<(), Failure> {
         let Some(grant) = &mut self.grant else { return Ok(()) };
         grant.remove(name).map_err(|refused| lock_failure(&refused))
+    }
+
+    /// Waits until opcodes may run.
+    ///
+    /// # Errors
+    /// Canceled.
+    pub(crate) async fn pass_gate(&self) -> Result<(), Failure> {
+        self.until_canceled(self.world.gate.pass(&self.passed)).await
     }
 
     /// Tells the queue that the opcode has its locks and runs.

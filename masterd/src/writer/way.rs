@@ -76,23 +76,14 @@ impl Writer {
         done.await.map_err(|_dropped| unknown())
     }
 
-    /// Has no opcode start until [`Writer::resume`]; returns when none runs, and then everything
-    /// that they did is decided.
+    /// Returns when no opcode runs, and everything that they did is decided. The gate must be shut.
     ///
     /// # Errors
     /// The master is ending.
-    pub async fn pause(&self) -> Result<(), Exception> {
-        let (quiet, is_quiet) = oneshot::channel();
-        self.commands.send(Command::Pause { quiet }).await.map_err(|_closed| refused())?;
+    pub async fn quiet(&self) -> Result<(), Exception> {
+        let (reply, is_quiet) = oneshot::channel();
+        self.commands.send(Command::Quiet { reply }).await.map_err(|_closed| refused())?;
         is_quiet.await.map_err(|_dropped| refused())
-    }
-
-    /// Has opcodes start again.
-    ///
-    /// # Errors
-    /// The master is ending.
-    pub async fn resume(&self) -> Result<(), Exception> {
-        self.commands.send(Command::Resume).await.map_err(|_closed| refused())
     }
 
     /// Why jobs wait, as far as the queue knows; at most [`WAITS_ASKED_MAX`] are answered for.

@@ -6,11 +6,12 @@
 //! [`overridden`] about one that goes on without the others; [`two`] about two nodes, [`witness`] about
 //! a third one that only votes; [`renewed`] about certificates, [`removed`] about nodes that go;
 //! [`pool`] about who is a candidate, and who is not, [`callers`] about agents that know others;
-//! [`rivals`] about two who want the role at once.
+//! [`rivals`] about two who want the role at once, [`drain`] about opcodes that end before.
 
 mod automatic;
 mod callers;
 mod damaged;
+mod drain;
 mod follow;
 mod killed;
 mod overridden;
@@ -40,6 +41,13 @@ fn member(cluster: &Cluster, node: &str) -> Option<u64> {
     let path = cluster.master.layout().data().join("config/nodes").join(node);
     let node: serde_json::Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     node["member"]["id"].as_u64()
+}
+
+/// Waits until the `masterd` of a machine has asked the master for the lead.
+fn wait_for_attempt(host: &Host) {
+    wait_for("an attempt", LONG, || {
+        host.masterd_log().contains("has the lead handed over").then_some(())
+    });
 }
 
 /// Moves all away that a machine holds as a candidate; what its agent keeps stays.

@@ -68,8 +68,8 @@ impl Reigning {
 /// Waits until a proposer that takes nothing more has no change left that is not committed; whether
 /// that came to be.
 async fn is_all_committed(end: &mut watch::Receiver<Option<End>>) -> bool {
-    let closing = async { end.wait_for(Option::is_some).await.is_ok() };
-    tokio::time::timeout(STEP_MAX, closing).await.is_ok()
+    let ended = tokio::time::timeout(STEP_MAX, end.wait_for(Option::is_some)).await;
+    matches!(ended, Ok(Ok(end)) if *end == Some(End::Closed))
 }
 
 fn standby(engine: Arc<Engine>) -> Next {
@@ -197,7 +197,7 @@ impl Life {
         if let Err(why) = quiet {
             tracing::warn!(why, to, "the role is not handed over");
             tell(Err(why));
-            reigning.reign.resume().await;
+            reigning.reign.resume();
             return Ok(reigning);
         }
         tracing::info!(to, "no opcode runs: the role is handed over");

@@ -1,17 +1,8 @@
 //! Two failovers at once: one wins, and the other one's node says so at once and goes on.
 
-use tests::candidates::{LONG, is_master, status};
-use tests::cluster::{Host, MASTER};
-use tests::run::wait_for;
+use tests::candidates::is_master;
 
-use super::three;
-
-/// Waits until the `masterd` of a machine has asked the master for the lead.
-fn wait_for_attempt(host: &Host) {
-    wait_for("an attempt", LONG, || {
-        host.masterd_log().contains("has the lead handed over").then_some(())
-    });
-}
+use super::{three, wait_for_attempt};
 
 #[test]
 fn of_two_failovers_one_wins_and_the_other_names_the_winner() {
@@ -44,64 +35,4 @@ fn of_two_failovers_one_wins_and_the_other_names_the_winner() {
         let _done = cluster.gnt_on(host, "debug delay 0 --no-locks").ok();
     }
     cluster.wait_for_same_files(&[&n1, &n2, &n3]);
-}
-
-#[test]
-fn a_failover_whose_time_is_up_changes_nothing() {
-    let (cluster, n2, n3) = three();
-    let running = cluster.submit("debug delay 1000");
-    cluster.wait_for_status(running, "running");
-    let refused = cluster.gnt_on(&n2, "cluster master-failover --drain-timeout 1");
-    let told = refused.failed(1);
-    assert!(
-        told.contains("opcodes still run") && told.contains("gnt job list --running"),
-        "{told}"
-    );
-    // The master goes on, with what ran.
-    assert!(is_master(&cluster.master));
-    let next = cluster.submit("debug delay 0 --no-locks");
-    cluster.wait_for_status(next, "success");
-    assert_eq!(cluster.status(running), "running");
-    let _ended = cluster.gnt(&format!("job cancel --kill --yes-do-it {running}"));
-    cluster.wait_for_same_files(&[&cluster.master, &n2, &n3]);
-}
-
-#[test]
-fn whoever_asked_for_the_role_and_left_meanwhile_costs_no_reign() {
-    let (cluster, n2, n3) = three();
-    let epoch = || Some(status(&cluster.master)?.master?.epoch);
-    let before = epoch().expect("a master");
-    let running = cluster.submit("debug delay 1000");
-    cluster.wait_for_status(running, "running");
-    // It is asked for the lead by a node that goes before the last opcode has ended.
-    let attempt = cluster.gnt_start_on(&n2, "cluster master-failover --drain-timeout 60");
-    wait_for_attempt(&n2);
-    cluster.kill_masterd(&n2);
-    let _left = attempt.end();
-    wait_for("its word", LONG, || {
-        cluster.master.masterd_log().contains("who asked for it has left").then_some(())
-    });
-    // That it is back by the time does not have it lead.
-    cluster.start_masterd(&n2);
-    cluster.wait_for_standby(&n2, MASTER);
-    assert_eq!(cluster.status(running), "running");
-    let _ended = cluster.gnt(&format!("job cancel {running}")).ok();
-    let next = cluster.submit("debug delay 0 --no-locks");
-    cluster.wait_for_status(next, "success");
-    assert_eq!(epoch().expect("a master"), before);
-    cluster.wait_for_same_files(&[&cluster.master, &n2, &n3]);
-}
-
-#[test]
-fn a_master_that_ends_lets_opcodes_call_agents_to_their_end() {
-    let (cluster, n2, _n3) = three();
-    // What the master is its own majority for must be over: it has looked since there are voters.
-    let _looked = cluster.gnt("debug delay 0.3").ok();
-    // Its second call begins when the master has been ending for longer than a cut-off one may change
-    // anything.
-    let calling = cluster.submit(&format!("debug delay 2 --repeat 2 --no-master -n {}", n2.name));
-    cluster.wait_for_status(calling, "running");
-    cluster.stop_master();
-    cluster.start_master();
-    cluster.wait_for_status(calling, "success");
 }

@@ -53,6 +53,23 @@ fn the_other_one_cannot_take_the_role_from_a_dead_master() {
 }
 
 #[test]
+fn the_master_starts_again_where_the_lost_one_is_to_be_ignored() {
+    let (cluster, hosts) = Cluster::begin_with_candidates(2);
+    let (n1, n2) = (cluster.master.clone(), &hosts[0]);
+    let last = cluster.submit("debug delay 0");
+    cluster.wait_for_status(last, "success");
+    cluster.kill_host(n2);
+    cluster.kill_master();
+    cluster.start_masterd(&n1);
+    let check = wait_for("a check", LONG, || role_check(&n1));
+    assert!(!check.goes_on(), "{check:?}");
+    let started = cluster.gnt(&format!("cluster master-failover --ignore-node {}", n2.name));
+    assert!(started.ok().contains("is the master, in epoch"), "{started:?}");
+    assert!(is_master(&n1));
+    assert_eq!(cluster.submit("debug delay 0"), last + 1);
+}
+
+#[test]
 fn the_role_goes_to_the_other_one_and_back_again() {
     let (mut cluster, hosts) = Cluster::begin_with_candidates(2);
     let (n1, n2) = (cluster.master.clone(), &hosts[0]);

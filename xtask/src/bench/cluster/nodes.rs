@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use luxi::client::Client;
 use luxi::method::GantryMasterFailover;
@@ -159,6 +160,16 @@ impl Nodes {
         Ok(self.node(0).stage.wait_until("everybody's vote", SOON, vote)?)
     }
 
+    /// Waits until every node's files are what is committed.
+    ///
+    /// # Errors
+    /// That does not come to be.
+    pub fn wait_for_files(&self) -> Result<(), ClusterError> {
+        let lags = |node: &Node| metrics(node.address, [FILES_LAG]).map(|[keys]| keys);
+        let follow = || self.nodes.iter().all(|node| lags(node).is_ok_and(|keys| keys == 0.0));
+        Ok(self.node(0).stage.wait_until("the files' end", FILES_MAX, follow)?)
+    }
+
     /// Sum, in seconds, and number of the commits that a node made as master.
     ///
     /// # Errors
@@ -168,8 +179,19 @@ impl Nodes {
     }
 }
 
+/// Longest wait for files that follow after everything was archived: hundreds of thousands.
+const FILES_MAX: Duration = Duration::from_secs(600);
+/// Committed documents whose file is not written yet.
+const FILES_LAG: &str = "gantry_files_lag_keys";
+
 /// Sum, in seconds, and number of the commits of the daemon that serves metrics at an address.
 fn commits(address: Ipv4Addr) -> Result<(f64, f64), ClusterError> {
+    let names = ["gantry_commit_seconds_sum", "gantry_commit_seconds_count"];
+    metrics(address, names).map(|[sum, count]| (sum, count))
+}
+
+/// Values of metrics of the daemon that serves them at an address.
+fn metrics<const N: usize>(address: Ipv4Addr, names: [&str; N]) -> Result<[f64; N], ClusterError> {
     let mut stream = TcpStream::connect((address, METRICS_PORT))?;
     let host = format!("Host: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(format!("GET /metrics HTTP/1.1\r\n{host}").as_bytes())?;
@@ -180,7 +202,11 @@ fn commits(address: Ipv4Addr) -> Result<(f64, f64), ClusterError> {
         let number = line.and_then(|number| number.trim().parse().ok());
         number.ok_or_else(|| ClusterError::Client(format!("no {name} in its metrics")))
     };
-    Ok((number("gantry_commit_seconds_sum")?, number("gantry_commit_seconds_count")?))
+    let mut values = [0.0; N];
+    for (value, name) in values.iter_mut().zip(names) {
+        *value = number(name)?;
+    }
+    Ok(values)
 }
 
 impl Cluster {

@@ -42,6 +42,8 @@ pub(super) fn bench(
     report.add(format!("{LONG_QUEUE}.live_jobs"), number(live), "jobs");
     each_way(nodes, LONG_QUEUE, setting, report)?;
     nodes.node(0).gnt(&["job", "autoarchive", "all"])?;
+    // Each archived job is a file that is written: new work waits for those, whoever is master.
+    nodes.wait_for_files()?;
     each_way(nodes, SHORT_QUEUE, setting, report)?;
     for (way, limit_ms) in [("planned", 1_000.0), ("killed", 2_000.0), ("automatic", 3_000.0)] {
         report.aim(&format!("{SHORT_QUEUE}.failover_{way}"), Target::ValueBelow(limit_ms));
