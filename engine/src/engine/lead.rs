@@ -6,6 +6,7 @@ use std::time::Duration;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
 use openraft::metrics::RaftServerMetrics;
+use openraft::type_config::TypeConfigExt as _;
 use openraft::{BasicNode, ChangeMembers, ServerState};
 use queue_format::Epoch;
 use tokio::time::Instant;
@@ -138,12 +139,13 @@ impl Engine {
             let (_, standing) = self.wait_for(deadline, able).await;
             self.can_lead(to, &standing)?;
         }
+        self.answers_anew(to, deadline).await?;
         let stopped = |reason: String| HandOverError::Stuck { to, reason };
         let offering = async {
             loop {
                 let offered = self.raft.trigger().transfer_leader(to).await;
                 offered.map_err(|error| stopped(error.to_string()))?;
-                // It may have been lost: with a connection to a process that was started anew since.
+                // It may have been lost with a connection.
                 if let Ok(led) = tokio::time::timeout(OFFER_AGAIN, self.led_by_another()).await {
                     return led.ok_or_else(|| stopped("the engine has stopped".to_owned()));
                 }
@@ -151,6 +153,20 @@ impl Engine {
         };
         let handed = tokio::time::timeout(deadline, offering).await;
         handed.unwrap_or_else(|_| Err(stopped(format!("nobody else leads after {deadline:?}"))))
+    }
+
+    /// Waits until `to` has answered what it was sent from now on: one that was started anew is able
+    /// to follow an offer only once it heard the leader, and who offers says nothing else.
+    async fn answers_anew(&self, to: u64, deadline: Duration) -> Result<(), HandOverError> {
+        let begun = TypeConfig::now();
+        let beaten = self.raft.trigger().heartbeat().await;
+        beaten.map_err(|error| HandOverError::Stuck { to, reason: error.to_string() })?;
+        let anew = |standing: &Standing| {
+            let heard = standing.followers.get(&to).and_then(|follower| follower.heard_ms);
+            heard.is_some_and(|ms| Duration::from_millis(ms) <= TypeConfig::now() - begun)
+        };
+        let (answered, _) = self.wait_for(deadline, anew).await;
+        answered.then_some(()).ok_or(HandOverError::Silent { to })
     }
 
     /// Waits until another member leads; none where the engine has stopped.

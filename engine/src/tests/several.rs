@@ -54,6 +54,18 @@ async fn another_takes_over_when_asked_and_has_all_that_was_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_just_started_anew_takes_the_lead_too() {
+    let (cluster, epoch) = Cluster::voters(3).await;
+    cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();
+    cluster.caught_up(1, 2).await;
+    cluster.stop(2).await;
+    cluster.start(2, None).await;
+    cluster.engine(1).hand_over(2, SOON).await.unwrap();
+    assert!(cluster.leads(2).await > epoch);
+    assert_eq!(cluster.same_files(2).await["queue/serial"], "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cut_off_refuses_and_what_it_had_begun_is_cut_off_too() {
     let (cluster, epoch) = Cluster::voters(3).await;
     cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();
@@ -181,9 +193,10 @@ async fn leadership_is_handed_over_to_who_can_lead_only() {
     cluster.cut(3);
     let silent = |standing: &crate::Standing| standing.followers[&3].heard_ms > Some(LEASE_MS);
     assert!(one.wait_for(SOON, silent).await.0);
-    assert!(matches!(one.hand_over(3, SOON).await, Err(HandOverError::Silent { to: 3 })));
-    let briefly = one.could_lead(3, Duration::from_millis(1)).await;
-    assert!(matches!(briefly, Err(HandOverError::Silent { to: 3 })), "{briefly:?}");
+    let briefly = Duration::from_millis(1);
+    assert!(matches!(one.hand_over(3, briefly).await, Err(HandOverError::Silent { to: 3 })));
+    let could = one.could_lead(3, briefly).await;
+    assert!(matches!(could, Err(HandOverError::Silent { to: 3 })), "{could:?}");
     // Refusals did no harm.
     cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();
     cluster.heal();

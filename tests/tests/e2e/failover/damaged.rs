@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use luxi::method::SubmitJob;
 use model::cluster_status::ClusterStatus;
+use serde_json::json;
 use tests::candidates::{LONG, is_master, refusal, role_check, status};
 use tests::cluster::{Cluster, Host, MASTER};
 use tests::run::wait_for;
@@ -333,4 +334,25 @@ fn rot(host: &Host) {
         }
         file.write_all_at(&bytes[..read], 0).unwrap();
     }
+}
+
+#[test]
+fn what_an_edited_replica_says_of_another_member_holds_no_longer_than_it_leads() {
+    let (mut cluster, n2, n3) = three();
+    let n1 = cluster.master.clone();
+    cluster.stop_masterd(&n3);
+    let path = n3.layout().data().join("config/nodes").join(&n2.name);
+    let mut node: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    // It lacks a million entries, says this.
+    node["member"]["acknowledged"] = json!({"term": 2, "node": 1, "index": 1_000_000});
+    stdx::atomic::write(&path, node.to_string().as_bytes(), 0o640).unwrap();
+    cluster.start_masterd(&n3);
+    cluster.wait_for_standby(&n3, MASTER);
+    cluster.fail_over(&n3);
+    let says = |word| wait_for(word, LONG, || n2.masterd_log().contains(word).then_some(()));
+    says("votes no more");
+    cluster.fail_over(&n1);
+    says("votes again");
+    cluster.wait_for_votes(&n2, 3);
+    let _done = cluster.gnt(QUICK).ok();
 }
