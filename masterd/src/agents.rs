@@ -97,11 +97,14 @@ impl Agents {
         call: C,
         behalf: Option<Behalf>,
     ) -> Result<C::Reply, RpcError> {
-        if self.0.majority.contact().starts_calls() {
-            Box::pin(self.call_anyway(node, call, behalf)).await
-        } else {
-            Err(RpcError::Refused { node: node.name.clone(), refusal: Refusal::CutOff })
-        }
+        self.may_call(&node.name)?;
+        Box::pin(self.call_anyway(node, call, behalf)).await
+    }
+
+    fn may_call(&self, node: &NodeName) -> Result<(), RpcError> {
+        let may = self.0.majority.contact().starts_calls();
+        let refused = || RpcError::Refused { node: node.clone(), refusal: Refusal::CutOff };
+        may.then_some(()).ok_or_else(refused)
     }
 
     /// Calls though no majority may be heard.
@@ -346,6 +349,7 @@ impl Agents {
         fingerprint: Fingerprint,
         secret: EnrolSecret,
     ) -> Result<Signed, EnrolError> {
+        self.may_call(node)?;
         let invitation = Invitation { node: node.clone(), address, fingerprint, secret };
         let enrolment = invitation.begin(&self.0.me, &self.0.tasks).await?;
         let now = Timestamp::from_micros(self.0.clock.now_micros());
@@ -397,6 +401,7 @@ impl Signed {
         node: &Node,
         callers: Vec<rpc::calls::Caller>,
     ) -> Result<(), EnrolError> {
+        self.agents.may_call(&node.name)?;
         let inner = &self.agents.0;
         let membership = Membership {
             cluster_uuid: inner.cluster_uuid,

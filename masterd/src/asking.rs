@@ -107,8 +107,9 @@ impl Asker {
     }
 }
 
-/// Asks the agents of all nodes, those that are offline too, and `masterd` of all members; of this
-/// node's own `masterd` it is known what it says: `own`, which also tells whose word counts.
+/// Asks the agents of all nodes, those that are offline too, but not of ignored ones, and `masterd` of
+/// all members. Of this node's own `masterd` it is known what it says: `own`, which also tells whose
+/// word counts.
 ///
 /// Takes as long as the slowest answer, or [`Asker::patience`] if the taker may go on by what is there
 /// then; at most [`Asker::limit`] for each `QUESTIONS_AT_ONCE` questions. May be dropped at any await: then nobody is asked any more.
@@ -136,9 +137,7 @@ pub async fn ask(
     let mut question = Question { attempt, waivers, taker, next_member, voters, nodes };
     let places = Arc::new(Semaphore::new(QUESTIONS_AT_ONCE));
     let mut questions = JoinSet::new();
-    let ignored = question.waivers.ignored.clone();
-    let asked = |node: &Node| node.name == asker.me || !ignored.contains(&node.name);
-    for (at, node) in config.nodes.values().enumerate().filter(|(_, node)| asked(node)) {
+    for (at, node) in config.nodes.values().enumerate() {
         if node.name == asker.me {
             question.nodes[at].store = Some(Ok(answers::says(own)));
         } else if question.nodes[at].member.is_some() {
@@ -147,6 +146,9 @@ pub async fn ask(
                 let _place = places.acquire_owned().await;
                 (at, Said::Store(asker.store(&node).await))
             });
+        }
+        if question.waivers.ignored.contains(&node.name) {
+            continue;
         }
         let (asker, node, places) = (asker.clone(), Arc::clone(node), Arc::clone(&places));
         let epoch = own.epoch;

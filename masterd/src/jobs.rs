@@ -178,6 +178,12 @@ pub enum Event<R> {
         /// Told when clients can see it.
         visible: Option<R>,
     },
+    /// The next opcode of a job does not begin here any more: the reign ends, and whoever is master next
+    /// has it run, unless somebody wants it canceled or killed.
+    Withdrawn {
+        /// The job.
+        job: JobId,
+    },
     /// An opcode ended.
     Ended {
         /// Its job.

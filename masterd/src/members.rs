@@ -74,6 +74,11 @@ enum StepError {
     DiskFull { path: PathBuf, reason: String },
 }
 
+/// Files of what is committed are tried within a part of this, also where others follow all the time.
+const FILES_TRIED_WITHIN: Duration = Duration::from_secs(1);
+/// How often is looked whether they are there.
+const FILES_LOOK: Duration = Duration::from_millis(20);
+
 /// Runs until the reign is `over`.
 pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
     let mut news = keeper.world.published.subscribe();
@@ -360,10 +365,7 @@ impl Keeper {
             return Ok(());
         }
         let alone = self.alone.as_ref().ok_or(StepError::NoEngine)?;
-        // What waits for room would have to be given up.
-        if let Health::DiskFull { path, reason, .. } = self.world.commits.health() {
-            return Err(StepError::DiskFull { path, reason });
-        }
+        self.has_room()?;
         let (me, incarnation) = (self.house.node.clone(), alone.incarnation);
         let own = alone.options.member;
         self.edit(me, move |node| {
@@ -371,9 +373,30 @@ impl Keeper {
                 Some(Member { id: own, incarnation: Some(incarnation), acknowledged: None });
         })
         .await?;
+        self.files_are_tried().await?;
         self.world.writer.go_over(alone.go_over()).await?;
         self.house.book.set_here(rpc::peer::StoreId::new(own, incarnation));
         Ok(())
+    }
+
+    /// What waits for room would have to be given up.
+    fn has_room(&self) -> Result<(), StepError> {
+        match self.world.commits.health() {
+            Health::DiskFull { path, reason, .. } => Err(StepError::DiskFull { path, reason }),
+            Health::Good | Health::Failed { .. } => Ok(()),
+        }
+    }
+
+    /// Waits until files were written of what was committed last, or were to be: whether there is room
+    /// for any shows with that alone.
+    async fn files_are_tried(&self) -> Result<(), StepError> {
+        let begun = Instant::now();
+        while self.world.commits.backlog().file_lag_keys > 0 && begun.elapsed() < FILES_TRIED_WITHIN
+        {
+            self.has_room()?;
+            tokio::time::sleep(FILES_LOOK).await;
+        }
+        self.has_room()
     }
 
     /// Gives a node the next member id.

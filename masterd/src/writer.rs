@@ -289,7 +289,7 @@ impl Desk {
     }
 
     fn handle(&mut self, event: Event<Reply>) {
-        if let Event::Ended { job, .. } = &event {
+        if let Event::Ended { job, .. } | Event::Withdrawn { job } = &event {
             self.running.remove(job);
         }
         let now = self.now();
@@ -328,10 +328,22 @@ impl Desk {
         any
     }
 
+    /// Cancels who is to be interrupted and has no worker: once the reign ends, none begins.
+    fn end_without_worker(&mut self) {
+        let effects = &self.round.effects;
+        let asked = effects.interrupt.iter().chain(&effects.kill);
+        let idle: Vec<JobId> =
+            asked.copied().filter(|job| !self.running.contains_key(job)).collect();
+        for job in idle {
+            self.handle(Event::Withdrawn { job });
+        }
+    }
+
     /// Commits the round, and interrupts whom it says. One that is `lone`, with nothing behind it
     /// to be done meanwhile, is written on this thread if the disk is quick.
     async fn finish_round(&mut self, lone: bool) {
         self.start();
+        self.end_without_worker();
         let mut round = std::mem::take(&mut self.round);
         let interrupt = std::mem::take(&mut round.effects.interrupt);
         let kill = std::mem::take(&mut round.effects.kill);

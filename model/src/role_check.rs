@@ -104,7 +104,7 @@ pub struct RoleRequest {
     /// `--yes-do-it`.
     #[serde(default)]
     pub yes_do_it: bool,
-    /// `--ignore-node`: nodes that are neither heard nor counted.
+    /// `--ignore-node`: nodes that are not counted.
     #[serde(default)]
     pub ignored: Vec<NodeName>,
     /// Ask everyone, tell what follows, and do nothing.

@@ -33,7 +33,8 @@ pub(crate) struct FailoverArguments {
         value_parser = clap::value_parser!(u32).range(0..=i64::from(DRAIN_SECONDS_MAX))
     )]
     drain_timeout: u32,
-    /// Neither ask nor count this node; may be given several times. Its vote still counts.
+    /// Do not count this node, which is gone for good; may be given several times. Its vote still
+    /// counts; and if its masterd answers after all, what it knows to be committed is not cut.
     #[arg(long, value_name = "NODE")]
     ignore_node: Vec<NodeName>,
     /// Do without the majority of all nodes; that of the voters is still needed. For a rack that

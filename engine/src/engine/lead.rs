@@ -85,11 +85,6 @@ impl Engine {
         Err(TakeOverError::Deadline { waited: deadline })
     }
 
-    /// Whether the engine elects by itself when it hears no leader for a lease.
-    pub fn elect_by_itself(&self, on: bool) {
-        self.raft.runtime_config().elect(on);
-    }
-
     /// The epoch in which this member leads, if it does.
     #[must_use]
     pub fn leads(&self) -> Option<Epoch> {
@@ -125,22 +120,24 @@ impl Engine {
     /// more, whoever leads, and has to be closed and opened again.
     pub async fn hand_over(&self, to: u64, deadline: Duration) -> Result<(), HandOverError> {
         let _alone = self.proposing.lock().await;
+        let begun = TypeConfig::now();
+        let left = || deadline.saturating_sub(TypeConfig::now() - begun);
         // Nothing is added meanwhile, so who follows has all of it soon; and a disk that is slow for a
         // moment is no reason to have given up a reign for nothing.
         let soon = |standing: &Standing| {
             let can = self.can_lead(to, standing);
             matches!(can, Err(HandOverError::Behind { .. } | HandOverError::Silent { .. }))
         };
-        let (_, standing) = self.wait_for(deadline, |standing| !soon(standing)).await;
+        let (_, standing) = self.wait_for(left(), |standing| !soon(standing)).await;
         self.can_lead(to, &standing)?;
-        if !standing.members.voters.contains(&to) {
-            self.give_vote(to, standing.members.voters, deadline).await?;
-            let able = |standing: &Standing| self.can_lead(to, standing).is_ok();
-            let (_, standing) = self.wait_for(deadline, able).await;
-            self.can_lead(to, &standing)?;
-        }
-        self.answers_anew(to, deadline).await?;
+        self.answers_anew(to, left()).await?;
         let stopped = |reason: String| HandOverError::Stuck { to, reason };
+        if !standing.members.voters.contains(&to) {
+            self.give_vote(to, standing.members.voters, left()).await?;
+            let able = |standing: &Standing| self.can_lead(to, standing).is_ok();
+            let (_, standing) = self.wait_for(left(), able).await;
+            self.can_lead(to, &standing).map_err(|error| stopped(error.to_string()))?;
+        }
         let offering = async {
             loop {
                 let offered = self.raft.trigger().transfer_leader(to).await;
@@ -151,7 +148,7 @@ impl Engine {
                 }
             }
         };
-        let handed = tokio::time::timeout(deadline, offering).await;
+        let handed = tokio::time::timeout(left(), offering).await;
         handed.unwrap_or_else(|_| Err(stopped(format!("nobody else leads after {deadline:?}"))))
     }
 

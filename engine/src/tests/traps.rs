@@ -94,6 +94,25 @@ async fn who_is_not_answered_is_not_elected() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_offer_that_was_lost_is_made_again() {
+    let (cluster, epoch) = Cluster::voters(3).await;
+    cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();
+    cluster.caught_up(1, 2).await;
+    let transfer = Kind::Transfer as u8;
+    cluster.lose(transfer);
+    let (one, mut handing) = (cluster.engine(1), JoinSet::new());
+    handing.spawn(async move { one.hand_over(2, SOON).await });
+    // It is offered to both others, to one of them for what it is worth.
+    while cluster.asked(transfer) < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    cluster.heal();
+    handing.join_next().await.unwrap().unwrap().unwrap();
+    assert!(cluster.leads(2).await > epoch);
+    assert_eq!(cluster.same_files(2).await["queue/serial"], "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lead_that_nobody_takes_is_taken_again() {
     let (cluster, _epoch) = Cluster::voters(3).await;
     cluster.caught_up(1, 2).await;

@@ -226,7 +226,7 @@ async fn who_does_not_know_this_node_says_so() {
 }
 
 #[tokio::test]
-async fn who_is_to_be_ignored_is_not_asked() {
+async fn of_who_is_to_be_ignored_the_store_alone_is_asked() {
     let mut scene = Scene::new();
     scene.add(issue(&scene.authority, "n1.example"), Some(11)).await;
     scene.add(issue(&scene.authority, "n2.example"), Some(12)).await;
@@ -235,7 +235,7 @@ async fn who_is_to_be_ignored_is_not_asked() {
     let _asked = ask(&scene.asker(), &config, Attempt::Failover, ignored, &own()).await;
     let page = crate::metrics::page(None, &scene.metrics).text();
     assert!(page.contains(r#"gantry_rpc_seconds_count{call="master_view"} 1"#), "{page}");
-    assert!(page.contains(r#"gantry_peer_seconds_count{question="position"} 0"#), "{page}");
+    assert!(page.contains(r#"gantry_peer_seconds_count{question="position"} 1"#), "{page}");
 }
 
 #[tokio::test]

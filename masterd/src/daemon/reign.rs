@@ -260,6 +260,8 @@ pub(crate) struct Reign {
     /// Looks whether a majority is heard, and does what follows from that, for as long as opcodes run:
     /// a reign that ends has their calls refused too once it is cut off, and not before.
     lookout: (Tasks, CancellationToken),
+    /// Its own agent was asked to give the master's address up.
+    has_left_address: bool,
 }
 
 impl Reign {
@@ -275,6 +277,7 @@ impl Reign {
             companions: Tasks::new(),
             opcodes: Tasks::new(),
             lookout: (Tasks::new(), CancellationToken::new()),
+            has_left_address: false,
         };
         let (lookout, over) = &reign.lookout;
         let looking = majority::look(Arc::clone(&master.commits), master.epoch, over.clone());
@@ -341,8 +344,9 @@ impl Reign {
 
     /// Has the agent of this machine give the master's address up, if it still listens: who is master
     /// next asks it too, if it is reached.
-    pub(crate) async fn leave_address(&self) {
+    pub(crate) async fn leave_address(&mut self) {
         self.look_no_more().await;
+        self.has_left_address = true;
         majority::drop_address(&self.world).await;
     }
 
@@ -390,7 +394,8 @@ impl Reign {
         }
         self.world.agents.close().await;
         self.look_no_more().await;
-        if !self.world.commits.majority().contact().takes_changes() {
+        let is_heard = self.world.commits.majority().contact().takes_changes();
+        if !is_heard && !self.has_left_address {
             // Another one may be elected, and nobody would be left here to give it up.
             majority::drop_address(&self.world).await;
         }

@@ -40,8 +40,10 @@ const ANSWER_MAX_AUTOMATIC: Duration = Duration::from_secs(2);
 /// How long an election may take: several tries, each within the engine's longest pause.
 const ELECTION_MAX: Duration = Duration::from_secs(10);
 
-/// How long it may take from the end of what runs on the one master to the election of the other.
-const HAND_OVER_MAX: Duration = Duration::from_secs(30);
+/// How long it may take from the end of what runs on the one master to the election of the other: that
+/// one gives its address up, ends, commits what was decided and offers the lead, each within its limit,
+/// together 37 s.
+const HAND_OVER_MAX: Duration = Duration::from_secs(60);
 
 /// How long an elected member waits for its role entry while no majority of the voters answers. It
 /// serves nobody meanwhile, and does no errand: not even the one that would override the others.

@@ -217,6 +217,7 @@ impl<R> Queue<R> {
                 self.log(job, op, (kind, message), effects);
                 effects.replies.extend(visible.map(|r| (r, Answer::Visible)));
             }
+            Event::Withdrawn { job } => self.withdrawn(job, effects),
             Event::Ended { job, op, outcome } => self.ended(job, op, outcome, effects),
         }
         self.go_on(effects);

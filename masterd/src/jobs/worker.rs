@@ -75,6 +75,8 @@ async fn run(start: Start, world: Arc<World>, leash: Leash) {
     let outcome = unless_panicked(job, op, named(job, op, outcome(start, world, leash))).await;
     let Some(outcome) = outcome else {
         tracing::debug!(%job, op, "had not begun to run: it does so under the next master");
+        // At the master's end nobody may be there to be told.
+        drop(writer.tell(Event::Withdrawn { job }).await);
         return;
     };
     record(job, op, &input, &outcome);

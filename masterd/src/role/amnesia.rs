@@ -3,7 +3,7 @@
 //! A vote and an acknowledgement are promises. Who comes back with an emptied, older or other disk
 //! does not know what it promised, and must not promise again under the same id.
 
-use queue_format::Position;
+use queue_format::{Epoch, Position};
 use uuid::Uuid;
 
 /// The store that the configuration says a member has.
@@ -76,6 +76,17 @@ pub enum Memory {
         /// Where it must at least end.
         acknowledged: Position,
     },
+    /// It does not know that it led: a vote is durable before its leader adds an entry.
+    #[error(
+        "went back in time: others have entries that it made in epoch {led}, and it has voted in term \
+         {voted} at most"
+    )]
+    ForgotReign {
+        /// The epoch in which it led.
+        led: Epoch,
+        /// The highest term in which it knows of a vote.
+        voted: u64,
+    },
 }
 
 impl Memory {
@@ -128,7 +139,7 @@ impl Memory {
                 "check its disk, put its store aside, and start its masterd: \"A candidate gets a new \
                  store\" in the runbook"
             }
-            Self::Reverted { .. } => {
+            Self::Reverted { .. } | Self::ForgotReign { .. } => {
                 "put no old copies back below a cluster; put that one aside, and start its masterd: \
                  \"A candidate gets a new store\" in the runbook"
             }
@@ -139,7 +150,6 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use queue_format::Epoch;
 
     use super::*;
 

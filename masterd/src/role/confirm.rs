@@ -45,7 +45,8 @@ pub struct Waivers {
     pub no_voting: bool,
     /// `--yes-do-it`.
     pub yes_do_it: bool,
-    /// `--ignore-node`: nodes that are neither heard nor counted. Their seats as voters still count.
+    /// `--ignore-node`: nodes that are not counted, and nothing is fetched from them. Their seats as voters
+    /// still count, and so does what their stores know to be committed.
     pub ignored: BTreeSet<NodeName>,
 }
 

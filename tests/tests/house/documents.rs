@@ -119,6 +119,7 @@ fn links(document: &SourceFile) -> impl Iterator<Item = &str> {
 
 /// Files whose errors are all refusals: their texts behind such marks are looked up.
 const ERRORS: &[(&str, &[&str])] = &[
+    ("cli/src/error.rs", &["#[error("]),
     ("masterd/src/role/confirm/reason.rs", &["#[error("]),
     ("masterd/src/role/amnesia.rs", &["#[error("]),
     ("masterd/src/members.rs", &["#[error("]),
@@ -137,8 +138,11 @@ const ERRORS: &[(&str, &[&str])] = &[
 /// Files, each with what lies in the directory of its name, in which every text that may be told is
 /// looked up, whatever makes it; but for [`NO_REFUSALS`].
 const SPEAKING: &[&str] = &[
+    "cli/src/cluster/failover",
+    "engine/src/engine/answer",
     "engine/src/engine/members",
     "engine/src/error",
+    "engine/src/message",
     "engine/src/resting",
     "masterd/src/bootstrap",
     "masterd/src/commits",
@@ -157,6 +161,7 @@ const SPEAKING: &[&str] = &[
     "masterd/src/main",
     "masterd/src/master_address",
     "masterd/src/role/loss",
+    "masterd/src/secrets",
     "masterd/src/ssconf",
     "model/src/cluster",
     "noded/src/agent",

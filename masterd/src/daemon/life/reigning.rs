@@ -190,24 +190,31 @@ impl Life {
                 outcome.send(Err("another member leads by now".to_owned())).unwrap_or(());
                 return Err(self.depose(reigning, "it leads no longer").await);
             }
+            // What waits for locks does not begin now: it is told to stay, where that ends the reign.
+            _ = self.ending.asked() => {
+                outcome.send(Err("masterd is ending on this node".to_owned())).unwrap_or(());
+                return Ok(reigning);
+            }
             () = outcome.closed() => Err("who asked for it has left".to_owned()),
             quiet = self.be_quiet(&reigning, (&engine, to), drain) => quiet,
         };
-        let tell = |handed: Result<(), String>| outcome.send(handed).unwrap_or(());
         if let Err(why) = quiet {
             tracing::warn!(why, to, "the role is not handed over");
-            tell(Err(why));
+            outcome.send(Err(why)).unwrap_or(());
             reigning.reign.resume();
             return Ok(reigning);
         }
         tracing::info!(to, "no opcode runs: the role is handed over");
-        reigning.reign.leave_address().await;
         drop(commits);
-        let Reigning { reign, commits, over, mut end, .. } = reigning;
+        let Reigning { mut reign, commits, over, mut end, .. } = reigning;
+        reign.leave_address().await;
         over.cancel();
         let ended = reign.end().await;
         drop(commits);
         let handed = match (ended, is_all_committed(&mut end).await) {
+            (Ok(()), true) if outcome.is_closed() => {
+                Err(("who asked for it has left".to_owned(), false))
+            }
             (Ok(()), true) => hand_over(&engine, to).await,
             (Err(error), _) => Err((stdx::daemon::chain(&error), false)),
             (Ok(()), false) => Err(("what was decided is not committed yet".to_owned(), false)),
@@ -217,7 +224,7 @@ impl Life {
         if let Err(why) = &handed {
             tracing::error!(why, to, "the role could not be handed over");
         }
-        tell(handed);
+        outcome.send(handed).unwrap_or(());
         Err(if is_stuck { self.reopen(&engine).await } else { standby(engine) })
     }
 
@@ -228,12 +235,7 @@ impl Life {
         (engine, to): (&Engine, u64),
         drain: Duration,
     ) -> Result<(), String> {
-        let quiet = tokio::select! {
-            biased;
-            quiet = reigning.reign.pause(drain) => quiet,
-            _ = self.ending.asked() => false,
-        };
-        if !quiet {
+        if !reigning.reign.pause(drain).await {
             let text =
                 "opcodes still run; wait for them, or cancel them (`gnt job list --running`)";
             return Err(text.to_owned());

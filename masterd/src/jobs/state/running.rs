@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::job::{LogEntry, LogType, OpEvent};
-use model::{Exception, JobId, JobStatus};
+use model::{Exception, JobId, JobStatus, OpStatus};
 use serde_json::Value;
 
 use super::{PRECEDING_FAILED, Phase, Queue, advance, canceled, end_op};
@@ -55,6 +55,14 @@ impl<R> Queue<R> {
         };
         op.log.push(Arc::new(LogEntry(serial, effects.now, kind, message)));
         effects.change(&live.job, live.bytes);
+    }
+
+    pub(super) fn withdrawn(&mut self, id: JobId, effects: &mut Effects<R>) {
+        let Some(live) = self.jobs.get(&id).filter(|live| live.canceling) else { return };
+        let op = live.job.current().and_then(|place| live.job.ops.get(place));
+        if live.phase == Phase::Started && op.is_some_and(|op| op.status == OpStatus::Waiting) {
+            self.finish(id, OpEvent::Cancel, canceled(), effects);
+        }
     }
 
     pub(super) fn ended(

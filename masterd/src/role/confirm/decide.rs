@@ -17,6 +17,8 @@ struct Facts<'a> {
     taker: Option<&'a Heard<'a>>,
     /// The newest position that the taker has or can fetch.
     reach: Position,
+    /// The newest position of those by whose votes it would be elected.
+    served: Position,
     /// The newest epoch of any position.
     epoch: Epoch,
     /// The newest role entry in any log.
@@ -28,10 +30,12 @@ impl<'a> Facts<'a> {
         let taker = heard.iter().find(|heard| heard.node.name == question.taker);
         let own = taker.and_then(|heard| heard.store).map(|store| store.last).unwrap_or_default();
         let stores = || heard.iter().filter_map(|heard| heard.store);
-        let reach = stores().filter(Store::serves).map(|store| store.last).fold(own, Position::max);
+        let served = stores().filter(Store::serves).map(|store| store.last).max();
+        let served = served.unwrap_or_default();
+        let reach = own.max(served);
         let epoch = stores().map(|store| store.last.epoch).max().unwrap_or_default();
         let roles = heard.iter().filter_map(|heard| heard.store.as_ref()?.says.role.as_ref());
-        Self { taker, reach, epoch, role: roles.max_by_key(|entry| entry.epoch) }
+        Self { taker, reach, served, epoch, role: roles.max_by_key(|entry| entry.epoch) }
     }
 
     /// What one node's answers have against anyone's taking the role.
@@ -39,7 +43,7 @@ impl<'a> Facts<'a> {
         let node = || heard.node.name.clone();
         // What is committed is in the reach of a majority of voters, unless these forgot it. What only
         // others hold beyond that was never acknowledged, and is cut.
-        if let Some(store) = heard.store.filter(|store| store.says.committed > self.reach) {
+        if let Some(store) = heard.holds().filter(|store| store.says.committed > self.reach) {
             return Some(Reason::Newer { node: node(), last: store.last, reach: self.reach });
         }
         let obeys = heard.agent?.obeys;
@@ -80,7 +84,7 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
     for (row, heard) in rows.iter_mut().zip(heard).filter(|_| !voters.is_majority()) {
         row.vote_is_missed = has_vote(&heard) && !row.counts_as_voter;
     }
-    let mut reasons = about_taker(question, &facts, voters.of);
+    let mut reasons = about_taker(question, &facts, voters);
     reasons.extend(majorities(question, heard, nodes, voters));
     reasons.extend(match question.attempt {
         Attempt::Start => about_start(question, &facts, heard, nodes.of),
@@ -126,7 +130,7 @@ fn row(question: &Question, facts: &Facts<'_>, heard: &Heard<'_>) -> Row {
         node: node.name.clone(),
         role: node.role,
         answer,
-        position: heard.store.map(|store| store.last),
+        position: heard.holds().map(|store| store.last),
         newest: heard.newest(),
         master: heard.agent.and_then(|agent| agent.master.clone()),
         counts_as_node: answers && node.role != NodeRole::Offline && !heard.ignored,
@@ -137,7 +141,7 @@ fn row(question: &Question, facts: &Facts<'_>, heard: &Heard<'_>) -> Row {
 }
 
 /// What is wrong with the taker itself.
-fn about_taker(question: &Question, facts: &Facts<'_>, voters: usize) -> Vec<Reason> {
+fn about_taker(question: &Question, facts: &Facts<'_>, voters: Count) -> Vec<Reason> {
     let taker = question.taker.clone();
     let Some(heard) = facts.taker else { return vec![Reason::NotConfigured { taker }] };
     if heard.ignored {
@@ -153,8 +157,16 @@ fn about_taker(question: &Question, facts: &Facts<'_>, voters: usize) -> Vec<Rea
         (Some(_), Some(_)) if is_demoted(question, heard) => vec![Reason::Demoted { taker }],
         (Some(_), Some(store)) if store.says.disk_full => vec![Reason::DiskFull { node: taker }],
         // Who votes alone gives the other one a vote with the role.
-        (Some(member), Some(_)) if !member.seat.votes() && voters > 1 => {
+        (Some(member), Some(_)) if !member.seat.votes() && voters.of > 1 => {
             vec![Reason::NoVote { taker }]
+        }
+        // It would be elected by who does not have that, whose first entry in its place would cut it.
+        (Some(member), Some(store))
+            if !member.seat.votes()
+                && voters.is_majority()
+                && store.says.committed > facts.served =>
+        {
+            vec![Reason::VotersForgot { taker, last: store.last, reach: facts.served }]
         }
         (Some(_), Some(_)) => Vec::new(),
         // Without a store that is believed, its reason says why; `masterd` that was not asked is no
@@ -256,7 +268,9 @@ fn against(
     if !waivers.no_voting {
         return Decision::Refuse { reasons };
     }
-    if voters.is_majority() {
+    let loses =
+        |reason: &Reason| matches!(reason, Reason::Newer { .. } | Reason::VotersForgot { .. });
+    if voters.is_majority() && !reasons.iter().any(loses) {
         reasons.push(Reason::NothingToOverride { count: voters });
     } else if !waivers.yes_do_it {
         reasons.push(Reason::NeedsYesDoIt);
@@ -269,7 +283,7 @@ fn against(
     let members = heard.iter().filter(|heard| heard.node.member.is_some());
     let others = members.filter(|heard| heard.node.name != question.taker);
     let may_lose = others.filter_map(|heard| {
-        let known = heard.store.map(|store| (store.last, store.says.leads));
+        let known = heard.holds().map(|store| (store.last, store.says.leads));
         Cut::of(&heard.node.name, after, known)
     });
     Decision::Override { waived: reasons, may_lose: may_lose.collect() }

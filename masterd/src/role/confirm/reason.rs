@@ -119,6 +119,19 @@ pub enum Reason {
         /// What the taker has or can fetch.
         reach: Position,
     },
+    /// The same of the taker, which has no vote, and cannot be elected with what the voters have.
+    #[error(
+        "{taker} holds entries up to {last}, and no voter that answers has more than {reach}: older \
+         copies of their stores were put back"
+    )]
+    VotersForgot {
+        /// The taker.
+        taker: NodeName,
+        /// Where it ends.
+        last: Position,
+        /// What the voters have.
+        reach: Position,
+    },
     /// Its agent obeys an epoch of which no store that answers knows.
     #[error("{node} obeys epoch {obeys}; the newest that any store here knows is {known}")]
     ObeysHigher {
@@ -266,8 +279,8 @@ impl Reason {
             }
             Self::Newer { node, .. } => {
                 return format!(
-                    "have {node} take the role, or bring its voters back; --ignore-node {node} gives \
-                     up what only it holds"
+                    "have {node} take the role, or bring its voters back; if these are lost: --no-voting \
+                     --yes-do-it, which cuts what only {node} holds"
                 );
             }
             Self::ObeysHigher { node, .. } => {
@@ -339,6 +352,10 @@ impl Reason {
             Self::IgnoredUnknown { .. } => "write its name as `gnt node list` does",
             Self::IgnoredSelf { .. } => "leave it out",
             Self::NotDesignated { .. } => "move the role here: `gnt cluster master-failover`",
+            Self::VotersForgot { .. } => {
+                "bring voters back that have it; if there are none: --no-voting --yes-do-it here, which \
+                 keeps what this node has"
+            }
             Self::NeedsYesDoIt => "add --yes-do-it if the others are lost",
             Self::AlreadyMaster { .. }
             | Self::Ignored { .. }
@@ -375,6 +392,7 @@ impl Reason {
             | Self::Demoted { .. }
             | Self::NoVote { .. }
             | Self::Newer { .. }
+            | Self::VotersForgot { .. }
             | Self::ObeysHigher { .. }
             | Self::KnowsAnother { .. }
             | Self::AnotherLeads { .. }

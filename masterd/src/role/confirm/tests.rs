@@ -219,11 +219,23 @@ fn what_others_hold_is_fetched_or_stands_in_the_way() {
     );
     assert_eq!(
         failover(|q| {
-            ahead_and_knows(q);
+            learner_ahead(q);
             q.waivers.ignored = [name(3)].into();
         }),
         "go"
     );
+    // What it knows is committed is cut by an override alone, which says so.
+    let ignored = |q: &mut Question| {
+        ahead_and_knows(q);
+        q.waivers.ignored = [name(3)].into();
+    };
+    assert_eq!(failover(ignored), format!("refuse: {newer}"));
+    let told = failover(|q| {
+        ignored(q);
+        (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true);
+    });
+    assert!(told.starts_with(&format!("override [{newer}]")), "{told}");
+    assert!(told.contains("what n3 holds up to 2.1/12 is cut"), "{told}");
     assert_eq!(
         failover(|q| {
             ahead_and_knows(q);

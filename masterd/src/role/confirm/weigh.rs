@@ -40,16 +40,24 @@ pub(super) struct Heard<'a> {
     pub(super) ignored: bool,
     pub(super) agent: Option<&'a AgentSays>,
     pub(super) store: Option<Store<'a>>,
+    /// The store of an ignored node: it neither counts nor is fetched from, and yet nobody cuts what it
+    /// knows to be committed.
+    pub(super) ignored_store: Option<Store<'a>>,
     /// Why something is not used, if anything is not.
     pub(super) reason: Option<Reason>,
 }
 
-impl Heard<'_> {
+impl<'a> Heard<'a> {
+    /// What it holds, whether that counts or not.
+    pub(super) fn holds(&self) -> Option<Store<'a>> {
+        self.store.or(self.ignored_store)
+    }
+
     /// The newest epoch of which it tells.
     pub(super) fn newest(&self) -> Option<Epoch> {
         let obeys = self.agent.map(|agent| agent.obeys);
-        let vote = self.store.map(|store| store.says.vote);
-        let role = self.store.and_then(|store| Some(store.says.role.as_ref()?.epoch));
+        let vote = self.holds().map(|store| store.says.vote);
+        let role = self.holds().and_then(|store| Some(store.says.role.as_ref()?.epoch));
         [obeys, vote, role].into_iter().flatten().max()
     }
 }
@@ -69,6 +77,8 @@ struct Limits {
     next_member: u64,
     /// How many nodes speak of a member id.
     speakers: BTreeMap<u64, usize>,
+    /// The highest term of an entry that a member made, as others have it.
+    led: BTreeMap<u64, u64>,
 }
 
 impl Limits {
@@ -89,12 +99,25 @@ impl Limits {
                 term = vote.max(last.map_or(0, |last| last.epoch.term));
             }
         }
-        Self { term, next_member: question.next_member, speakers }
+        let led = BTreeMap::new();
+        let mut limits = Self { term, next_member: question.next_member, speakers, led };
+        for node in &question.nodes {
+            let says = node.store.as_ref().and_then(|store| store.as_ref().ok());
+            let ends = says.and_then(|says| Some((last(&says.found)?, says)));
+            let Some((last, says)) = ends else { continue };
+            if limits.position(last, says).is_ok() {
+                let term = limits.led.entry(last.epoch.node).or_default();
+                *term = last.epoch.term.max(*term);
+            }
+        }
+        limits
     }
 
     fn hear<'a>(&self, node: &'a Asked, ignored: bool) -> Heard<'a> {
-        let mut heard = Heard { node, ignored, agent: None, store: None, reason: None };
+        let mut heard =
+            Heard { node, ignored, agent: None, store: None, ignored_store: None, reason: None };
         if ignored {
+            heard.ignored_store = self.store(node).ok().flatten();
             heard.reason = Some(Reason::Ignored { node: node.name.clone() });
             return heard;
         }
@@ -129,6 +152,11 @@ impl Limits {
             return Err(Reason::Forgetful { node: node.name.clone(), memory });
         };
         self.position(last, says).map_err(|claim| nonsense(node, claim))?;
+        let (id, voted) = (member.expected.member, says.vote.term);
+        if let Some(&term) = self.led.get(&id).filter(|&&term| term > voted) {
+            let memory = Memory::ForgotReign { led: Epoch { term, node: id }, voted };
+            return Err(Reason::Forgetful { node: node.name.clone(), memory });
+        }
         leads(member.expected.member, last, says).map_err(|claim| nonsense(node, claim))?;
         Ok(Some(Store { member, last, says }))
     }

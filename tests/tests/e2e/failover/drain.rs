@@ -1,5 +1,7 @@
 //! A master whose opcodes come to their end before the role goes on, or its process.
 
+use model::cluster_status::HEARD_WITHIN_MS;
+use nix::sys::signal::Signal;
 use tests::candidates::{LONG, is_master, status};
 use tests::cluster::MASTER;
 use tests::run::wait_for;
@@ -84,6 +86,38 @@ fn whoever_asked_for_the_role_and_left_meanwhile_costs_no_reign() {
     let next = cluster.submit("debug delay 0 --no-locks");
     cluster.wait_for_status(next, "success");
     assert_eq!(epoch().expect("a master"), before);
+    cluster.wait_for_same_files(&[&cluster.master, &n2, &n3]);
+}
+
+#[test]
+fn whoever_is_to_have_the_role_and_fell_silent_meanwhile_costs_no_reign() {
+    let (cluster, n2, n3) = three();
+    let epoch = || Some(status(&cluster.master)?.master?.epoch);
+    let before = epoch().expect("a master");
+    let running = cluster.submit("debug delay 1000");
+    cluster.wait_for_status(running, "running");
+    let attempt = cluster.gnt_start_on(&n2, "cluster master-failover --drain-timeout 60");
+    wait_for_attempt(&n2);
+    // Frozen, it has left nobody: its connections stay.
+    cluster.signal_masterd(&n2, Signal::SIGSTOP);
+    wait_for("its silence", LONG, || {
+        let candidates = status(&cluster.master)?.candidates;
+        let frozen = candidates.into_iter().find(|candidate| candidate.node == n2.name)?;
+        frozen.heard_ms.is_none_or(|ms| ms > HEARD_WITHIN_MS).then_some(())
+    });
+    let _ended = cluster.gnt(&format!("job cancel {running}")).ok();
+    wait_for("its word", LONG, || {
+        let log = cluster.master.masterd_log();
+        (log.contains("the role is not handed over") && log.contains("has not answered"))
+            .then_some(())
+    });
+    let next = cluster.submit("debug delay 0 --no-locks");
+    cluster.wait_for_status(next, "success");
+    assert_eq!(epoch().expect("a master"), before);
+    cluster.signal_masterd(&n2, Signal::SIGCONT);
+    let ended = attempt.end();
+    let told = ended.failed(1);
+    assert!(told.contains("did not hand over"), "{told}");
     cluster.wait_for_same_files(&[&cluster.master, &n2, &n3]);
 }
 

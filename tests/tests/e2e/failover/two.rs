@@ -1,8 +1,14 @@
 //! Two nodes: one master, and one that only follows.
 
+use std::fs;
+use std::path::Path;
+
+use nix::sys::signal::Signal;
 use tests::candidates::{LONG, is_master, refusal, role_check};
 use tests::cluster::{Cluster, MASTER};
 use tests::run::wait_for;
+
+use crate::restart::{copy_store, restore};
 
 #[test]
 fn the_master_goes_on_without_the_other_one() {
@@ -90,4 +96,59 @@ fn the_role_goes_to_the_other_one_and_back_again() {
         cluster.wait_for_standby(from, &to.name);
     }
     cluster.wait_for_same_files(&[&n1, n2]);
+}
+
+#[test]
+fn what_a_put_back_master_lacks_the_other_one_keeps() {
+    put_back(|cluster, backup| {
+        cluster.stop_master();
+        copy_store(&cluster.master.layout().data(), backup);
+        cluster.start_master();
+    });
+}
+
+#[test]
+fn what_a_master_lacks_that_was_put_back_within_its_reign_the_other_one_keeps() {
+    put_back(|cluster, backup| {
+        cluster.signal_masterd(&cluster.master, Signal::SIGSTOP);
+        copy_store(&cluster.master.layout().data(), backup);
+        cluster.signal_masterd(&cluster.master, Signal::SIGCONT);
+    });
+}
+
+/// The only voter's store is an older copy: neither it nor who would be elected by it is master, and
+/// the other one goes on with all that was acknowledged.
+fn put_back(copy: impl FnOnce(&mut Cluster, &Path)) {
+    let (mut cluster, hosts) = Cluster::begin_with_candidates(2);
+    let (n1, n2) = (cluster.master.clone(), hosts[0].clone());
+    let backup = cluster.dir().join("backup");
+    fs::create_dir(&backup).unwrap();
+    copy(&mut cluster, &backup);
+    let last = (0..5).map(|_| cluster.submit("debug delay 0")).last().unwrap();
+    cluster.wait_for_status(last, "success");
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    cluster.kill_master();
+    restore(&backup, &n1.layout().data());
+    cluster.start_masterd(&n1);
+    let check = wait_for("a check", LONG, || role_check(&n1));
+    assert!(!check.goes_on(), "{check:?}");
+    for (host, words) in [
+        (&n1, format!("--ignore-node {}", n2.name)),
+        (&n2, String::new()),
+        (&n2, format!("--ignore-node {}", n1.name)),
+    ] {
+        let refused = cluster.gnt_on(host, &format!("cluster master-failover {words}"));
+        assert_eq!(refused.code(), 1, "{words}: {refused:?}");
+        assert!(refused.stdout.contains("against it:"), "{refused:?}");
+        assert!(!is_master(host), "{words}");
+    }
+    let taken = cluster.gnt_on(&n2, "cluster master-failover --no-voting --yes-do-it");
+    let _told = taken.ok();
+    cluster.wait_for_master(&n2);
+    cluster.master = n2.clone();
+    cluster.wait_for_status(last, "success");
+    // The other one begins anew, and its copy of before is kept.
+    cluster.wait_for_standby(&n1, &n2.name);
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    assert!(n1.layout().data().join("aside").read_dir().unwrap().next().is_some());
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use luxi::client::Client;
-use luxi::method::GantryMasterFailover;
+use luxi::method::{GantryClusterStatus, GantryMasterFailover};
 use model::layout::PEER_PORT;
 use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
 
@@ -34,6 +34,15 @@ struct Node {
     name: String,
     address: Ipv4Addr,
     cluster: Cluster,
+}
+
+impl Node {
+    /// Committed documents whose file it has not written yet; none where it does not say.
+    fn files_lag(&self) -> Option<u64> {
+        let mut client = Client::connect(&self.cluster.socket()).ok()?;
+        let status = client.call(&GantryClusterStatus {}).ok()?;
+        Some(status.store?.files_lag_keys)
+    }
 }
 
 /// An address that no other run of the bench has.
@@ -165,8 +174,7 @@ impl Nodes {
     /// # Errors
     /// That does not come to be.
     pub fn wait_for_files(&self) -> Result<(), ClusterError> {
-        let lags = |node: &Node| metrics(node.address, [FILES_LAG]).map(|[keys]| keys);
-        let follow = || self.nodes.iter().all(|node| lags(node).is_ok_and(|keys| keys == 0.0));
+        let follow = || self.nodes.iter().all(|node| node.files_lag() == Some(0));
         Ok(self.node(0).stage.wait_until("the files' end", FILES_MAX, follow)?)
     }
 
@@ -181,17 +189,9 @@ impl Nodes {
 
 /// Longest wait for files that follow after everything was archived: hundreds of thousands.
 const FILES_MAX: Duration = Duration::from_secs(600);
-/// Committed documents whose file is not written yet.
-const FILES_LAG: &str = "gantry_files_lag_keys";
 
 /// Sum, in seconds, and number of the commits of the daemon that serves metrics at an address.
 fn commits(address: Ipv4Addr) -> Result<(f64, f64), ClusterError> {
-    let names = ["gantry_commit_seconds_sum", "gantry_commit_seconds_count"];
-    metrics(address, names).map(|[sum, count]| (sum, count))
-}
-
-/// Values of metrics of the daemon that serves them at an address.
-fn metrics<const N: usize>(address: Ipv4Addr, names: [&str; N]) -> Result<[f64; N], ClusterError> {
     let mut stream = TcpStream::connect((address, METRICS_PORT))?;
     let host = format!("Host: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(format!("GET /metrics HTTP/1.1\r\n{host}").as_bytes())?;
@@ -202,11 +202,7 @@ fn metrics<const N: usize>(address: Ipv4Addr, names: [&str; N]) -> Result<[f64; 
         let number = line.and_then(|number| number.trim().parse().ok());
         number.ok_or_else(|| ClusterError::Client(format!("no {name} in its metrics")))
     };
-    let mut values = [0.0; N];
-    for (value, name) in values.iter_mut().zip(names) {
-        *value = number(name)?;
-    }
-    Ok(values)
+    Ok((number("gantry_commit_seconds_sum")?, number("gantry_commit_seconds_count")?))
 }
 
 impl Cluster {

@@ -59,3 +59,31 @@ fn an_opcode_that_ends_first_is_the_last_one() {
     let expected = told(false, "Job 2 ended as success before it could be killed");
     assert_eq!(b.answers.get(&reply).cloned(), expected);
 }
+
+#[test]
+fn what_does_not_begin_any_more_can_be_ended_all_the_same() {
+    for (is_before, is_kill) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut b = Bench::new(1);
+        let job = b.one(vec![far(""), far("")]);
+        b.running.clear();
+        if is_before {
+            b.event(Event::Withdrawn { job });
+        }
+        let (reply, answer) = if is_kill { b.kill(job) } else { (b.asked + 1, b.cancel(job)) };
+        assert_eq!(answer, None);
+        b.event(Event::Withdrawn { job });
+        let text = if is_kill { "Job 1 killed" } else { "Job 1 canceled" };
+        assert_eq!(b.answers.get(&reply).cloned(), told(true, text));
+        assert_eq!(b.status(job), JobStatus::Canceled);
+    }
+    // Whom nobody asked to end, it does not.
+    let mut b = Bench::new(1);
+    let job = b.one(vec![far("")]);
+    b.event(Event::Withdrawn { job });
+    assert_eq!(b.status(job), JobStatus::Waiting);
+    // Neither who runs.
+    b.granted(job);
+    let (_, answer) = b.kill(job);
+    b.event(Event::Withdrawn { job });
+    assert_eq!((answer, b.status(job)), (None, JobStatus::Running));
+}

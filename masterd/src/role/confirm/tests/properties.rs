@@ -78,7 +78,10 @@ proptest! {
             Decision::Override { waived, .. } => {
                 prop_assert!(question.waivers.no_voting && question.waivers.yes_do_it);
                 prop_assert!(!waived.is_empty());
-                prop_assert!(!verdict.voters.is_majority());
+                let loses = |reason: &Reason| {
+                    matches!(reason, Reason::Newer { .. } | Reason::VotersForgot { .. })
+                };
+                prop_assert!(!verdict.voters.is_majority() || waived.iter().any(loses));
                 prop_assert!(!is_witness(&question));
                 return Ok(());
             }
@@ -103,7 +106,14 @@ proptest! {
             node.and_then(|node| node.store.as_ref()?.as_ref().ok()).is_some_and(|says| says.leads)
         };
         if !source.is_some_and(leads) {
-            prop_assert!(verdict.rows.iter().all(|row| row.position <= reach));
+            let ignored = |row: &Row| question.waivers.ignored.contains(&row.node);
+            prop_assert!(verdict.rows.iter().all(|row| ignored(row) || row.position <= reach));
+            // Nobody knows of more that is committed, ignored or not.
+            for (row, node) in verdict.rows.iter().zip(&question.nodes) {
+                let says = node.store.as_ref().and_then(|store| store.as_ref().ok());
+                let committed = says.filter(|_| row.position.is_some()).map(|says| says.committed);
+                prop_assert!(committed <= reach);
+            }
         }
         if let Some(row) = source.and_then(row) {
             prop_assert!(row.node != question.taker);

@@ -1,7 +1,7 @@
 //! Which sets of voters are asked for, and what a store that never had others is told.
 
 use super::super::*;
-use super::{epoch, kill, name, question};
+use super::{at, epoch, kill, name, question, says, set_last};
 
 #[test]
 fn a_later_master_than_an_older_copy_knows() {
@@ -51,4 +51,75 @@ fn a_voter_without_a_node_is_one_that_does_not_answer() {
     let verdict = confirm(&asked);
     assert_eq!(verdict.voters, Count { answered: 1, of: 2 });
     assert!(matches!(verdict.decision, Decision::Refuse { .. }), "{verdict:?}");
+}
+
+/// Two nodes: the first one votes, and the second one wants the role.
+fn of_two(change: impl FnOnce(&mut Question)) -> Verdict {
+    let mut asked = question(Attempt::Failover, 2);
+    asked.nodes.truncate(2);
+    asked.nodes[1].member.as_mut().unwrap().seat = Seat::Learner;
+    change(&mut asked);
+    confirm(&asked)
+}
+
+fn told(verdict: &Verdict) -> String {
+    match &verdict.decision {
+        Decision::Refuse { reasons } => {
+            reasons.iter().map(|reason| format!("{reason}; ")).collect()
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_only_follows_does_not_take_the_role_from_a_voter_that_forgot() {
+    let holds = |q: &mut Question, committed| {
+        set_last(&mut q.nodes[1], at(2, 1, 12));
+        says(&mut q.nodes[1]).committed = committed;
+    };
+    // What nobody was told of goes, as ever.
+    let fetched = Decision::GoAfterFetching { from: 1 };
+    assert_eq!(of_two(|q| holds(q, at(2, 1, 9))).decision, fetched);
+    let forgot = |q: &mut Question| holds(q, at(2, 1, 12));
+    let refused = told(&of_two(forgot));
+    assert!(refused.starts_with("n2 holds entries up to 2.1/12, and no voter that"), "{refused}");
+    // It goes on alone, though a majority answers.
+    let alone = of_two(|q| {
+        forgot(q);
+        (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true);
+    });
+    assert!(matches!(alone.decision, Decision::Override { .. }), "{alone:?}");
+    // Where no voter answers, that is the reason.
+    let silent = told(&of_two(|q| {
+        forgot(q);
+        kill(&mut q.nodes[0]);
+    }));
+    assert!(silent.contains("0 of 1 voters") && !silent.contains("no voter that"), "{silent}");
+}
+
+#[test]
+fn who_does_not_know_that_it_led_has_an_older_store() {
+    let forgot = |q: &mut Question| {
+        set_last(&mut q.nodes[1], at(3, 1, 12));
+        says(&mut q.nodes[1]).vote = epoch(3, 1);
+        says(&mut q.nodes[1]).committed = at(2, 1, 9);
+    };
+    let reason = of_two(forgot).rows[0].reason.clone().unwrap().to_string();
+    assert!(
+        reason.contains("entries that it made in epoch 3.1, and it has voted in term 2 at most"),
+        "{reason}"
+    );
+    assert!(told(&of_two(forgot)).contains("0 of 1 voters"));
+    // Neither does it start as a master.
+    let start = of_two(|q| {
+        forgot(q);
+        (q.attempt, q.taker) = (Attempt::Start, name(1));
+    });
+    assert!(told(&start).contains("n1 went back in time"), "{start:?}");
+    // Who knows of the vote, and not of the entry, lost what nobody was told of.
+    let lost = of_two(|q| {
+        forgot(q);
+        says(&mut q.nodes[0]).vote = epoch(3, 1);
+    });
+    assert_eq!(lost.decision, Decision::GoAfterFetching { from: 1 });
 }
