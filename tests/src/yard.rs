@@ -79,10 +79,7 @@ impl Yard {
     /// If it does not come to be.
     #[must_use]
     pub fn begin() -> Self {
-        let dir = tempfile::tempdir_in(sealed::MEMORY).unwrap();
-        let lan = Lan::new(NODES);
-        let sites = (0..NODES).map(site).collect();
-        let yard = Self { daemons: Daemons::new(dir.path()), lan, sites, dir };
+        let yard = Self::new();
         yard.init();
         for node in 1..NODES {
             yard.enrol(node);
@@ -91,6 +88,27 @@ impl Yard {
         let settled = yard.settle(SETTLED_WITHIN);
         assert_eq!(settled, Ok(0));
         yard
+    }
+
+    /// A cluster whose master is the only candidate; node 1 is a regular node that could be another.
+    ///
+    /// # Panics
+    /// If it does not come to be.
+    #[must_use]
+    pub fn begin_alone() -> Self {
+        let yard = Self::new();
+        yard.init();
+        let _set = yard.gnt(0, "cluster modify --candidate-pool-size 1").ok();
+        yard.enrol(1);
+        yard.start_masterd(1);
+        yard
+    }
+
+    fn new() -> Self {
+        let dir = tempfile::tempdir_in(sealed::MEMORY).unwrap();
+        let lan = Lan::new(NODES);
+        let sites = (0..NODES).map(site).collect();
+        Self { daemons: Daemons::new(dir.path()), lan, sites, dir }
     }
 
     fn init(&self) {

@@ -250,6 +250,16 @@ fn calls_of_two_masters_are_on_their_way() {
 }
 
 #[test]
+fn calls_are_on_their_way_among_all_that() {
+    holds("calls, together", Bounds { batches: 3, calls: 2, changes: 1, crashes: 0, ..REIGNS });
+}
+
+#[test]
+fn calls_and_a_crash_among_all_that() {
+    holds("calls, with a crash", Bounds { changes: 1, roles: true, ..CALLS });
+}
+
+#[test]
 fn one_node_overrides_the_others() {
     holds("override", OVERRIDE);
 }

@@ -3,8 +3,8 @@
 use tests::candidates::{LONG, status};
 use tests::run::{pass, wait_for};
 use tests::sealed;
-use tests::yard::Yard;
 use tests::yard::trouble::Trouble;
+use tests::yard::{SETTLED_WITHIN, Yard, masterd_of};
 
 use super::{LONG_ENOUGH, begin, submit, well, well_again};
 
@@ -59,5 +59,29 @@ fn a_candidate_whose_disk_is_full_does_not_hinder_the_others() {
             well_again(&mut scene);
             assert_eq!(scene.master, 0);
         }
+    });
+}
+
+#[test]
+fn a_lone_master_without_room_replicates_once_there_is_some() {
+    sealed::test("disks::a_lone_master_without_room_replicates_once_there_is_some", || {
+        let yard = Yard::begin_alone();
+        let candidate = yard.sites[1].host.name.clone();
+        // Nothing is written meanwhile that would tell it.
+        yard.fill(0);
+        let _asked = yard.gnt(0, &format!("node modify -C yes {candidate} --submit"));
+        wait_for("its word", LONG, || {
+            let said = yard.daemons.said(&masterd_of(0));
+            std::fs::read_to_string(said).ok()?.contains("make room first").then_some(())
+        });
+        assert!(yard.runs_masterd(0));
+        yard.make_room(0);
+        wait_for("the other one's copy", SETTLED_WITHIN, || {
+            let candidates = status(&yard.sites[0].host)?.candidates;
+            let has =
+                |name: &str| candidates.iter().any(|one| one.node == name && one.behind == Some(0));
+            has(&candidate).then_some(())
+        });
+        assert!(yard.runs_masterd(0));
     });
 }
