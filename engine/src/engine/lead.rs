@@ -22,6 +22,9 @@ const ELECT_AGAIN: Duration = Duration::from_millis(100);
 /// waits for.
 const OFFER_AGAIN: Duration = Duration::from_secs(1);
 
+/// Least time that a new voter is given to take two entries: its disk was slow if less is left.
+const VOTE_MIN: Duration = Duration::from_secs(3);
+
 /// The epoch in which the member of these figures leads, if it does.
 fn leading(metrics: &RaftServerMetrics<TypeConfig>) -> Option<Epoch> {
     // After a restart the stored vote may still name this member: only the state tells.
@@ -133,6 +136,10 @@ impl Engine {
         self.answers_anew(to, left()).await?;
         let stopped = |reason: String| HandOverError::Stuck { to, reason };
         if !standing.members.voters.contains(&to) {
+            // Two voters that do not come to be two in time are nobody's master, each by itself.
+            if left() < VOTE_MIN {
+                return Err(HandOverError::Silent { to });
+            }
             self.give_vote(to, standing.members.voters, left()).await?;
             let able = |standing: &Standing| self.can_lead(to, standing).is_ok();
             let (_, standing) = self.wait_for(left(), able).await;

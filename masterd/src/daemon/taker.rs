@@ -41,8 +41,7 @@ const ANSWER_MAX_AUTOMATIC: Duration = Duration::from_secs(2);
 const ELECTION_MAX: Duration = Duration::from_secs(10);
 
 /// How long it may take from the end of what runs on the one master to the election of the other: that
-/// one gives its address up, ends, commits what was decided and offers the lead, each within its limit,
-/// together 37 s.
+/// one gives its address up, ends, commits what was decided and offers the lead, each within its limit.
 const HAND_OVER_MAX: Duration = Duration::from_secs(60);
 
 /// How long an elected member waits for its role entry while no majority of the voters answers. It
@@ -233,6 +232,14 @@ impl Life {
             }
         };
         let question = asking::ask(&asker, config, attempt, waivers(request), own).await;
+        let verdict = confirm(&question);
+        if !matches!(verdict.decision, Decision::Override { .. }) || !verdict.voters.is_majority() {
+            return (question, verdict);
+        }
+        // A majority is overridden only if it has forgotten something, and did not merely answer first.
+        let own = PeerPosition { leads: own.leads, ..self.house.stand().await };
+        let again = asking::ask(&asker, config, attempt, waivers(request), &own).await;
+        let question = again.knowing_what_it_knew(&question);
         let verdict = confirm(&question);
         (question, verdict)
     }

@@ -166,6 +166,25 @@ pub struct Question {
     pub nodes: Vec<Asked>,
 }
 
+impl Question {
+    /// The same, asked once more behind `before`: what each knew to be committed then, and all else as it
+    /// is now. Answers are not of one moment, so who answers late may know of more than a majority had
+    /// when it answered; what was committed before anybody was asked again, some voter has by then.
+    #[must_use]
+    pub fn knowing_what_it_knew(mut self, before: &Self) -> Self {
+        let said =
+            |node: &Asked| node.store.as_ref().and_then(|store| store.as_ref().ok()).cloned();
+        for node in &mut self.nodes {
+            let known = before.nodes.iter().find(|then| then.name == node.name).and_then(said);
+            if let Some(Ok(says)) = &mut node.store {
+                let known = known.map(|says| says.committed).unwrap_or_default();
+                says.committed = says.committed.min(known);
+            }
+        }
+        self
+    }
+}
+
 /// Which doors gave an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {

@@ -43,10 +43,10 @@ fn member(cluster: &Cluster, node: &str) -> Option<u64> {
     node["member"]["id"].as_u64()
 }
 
-/// Waits until the `masterd` of a machine has asked the master for the lead.
-fn wait_for_attempt(host: &Host) {
+/// Waits until a master was asked for the role.
+fn wait_for_attempt(master: &Host) {
     wait_for("an attempt", LONG, || {
-        host.masterd_log().contains("has the lead handed over").then_some(())
+        master.masterd_log().contains("asked for the role").then_some(())
     });
 }
 

@@ -184,6 +184,7 @@ impl Life {
             return Ok(reigning);
         }
         let (commits, epoch) = (Arc::clone(&reigning.commits), reigning.epoch);
+        tracing::info!(to, "asked for the role: what runs may end, and nothing begins");
         let quiet = tokio::select! {
             biased;
             () = Reigning::led(&commits, epoch) => {

@@ -19,6 +19,8 @@ struct Facts<'a> {
     reach: Position,
     /// The newest position of those by whose votes it would be elected.
     served: Position,
+    /// The newest epoch in which anyone leads.
+    leads: Option<Epoch>,
     /// The newest epoch of any position.
     epoch: Epoch,
     /// The newest role entry in any log.
@@ -33,17 +35,22 @@ impl<'a> Facts<'a> {
         let served = stores().filter(Store::serves).map(|store| store.last).max();
         let served = served.unwrap_or_default();
         let reach = own.max(served);
+        let leads = stores().filter(|store| store.says.leads).map(|store| store.says.vote).max();
         let epoch = stores().map(|store| store.last.epoch).max().unwrap_or_default();
         let roles = heard.iter().filter_map(|heard| heard.store.as_ref()?.says.role.as_ref());
-        Self { taker, reach, served, epoch, role: roles.max_by_key(|entry| entry.epoch) }
+        Self { taker, reach, served, leads, epoch, role: roles.max_by_key(|entry| entry.epoch) }
     }
 
     /// What one node's answers have against anyone's taking the role.
     fn obstacle(&self, heard: &Heard<'_>) -> Option<Reason> {
         let node = || heard.node.name.clone();
         // What is committed is in the reach of a majority of voters, unless these forgot it. What only
-        // others hold beyond that was never acknowledged, and is cut.
-        if let Some(store) = heard.holds().filter(|store| store.says.committed > self.reach) {
+        // others hold beyond that was never acknowledged, and is cut. Who leads has it all, though it
+        // may have answered a moment before it was committed.
+        let is_led = |at: Position| self.leads.is_some_and(|leads| at.epoch <= leads);
+        let beyond =
+            |store: &Store<'_>| store.says.committed > self.reach && !is_led(store.says.committed);
+        if let Some(store) = heard.holds().filter(beyond) {
             return Some(Reason::Newer { node: node(), last: store.last, reach: self.reach });
         }
         let obeys = heard.agent?.obeys;
@@ -156,10 +163,6 @@ fn about_taker(question: &Question, facts: &Facts<'_>, voters: Count) -> Vec<Rea
         (Some(_), Some(store)) if store.says.leads => vec![Reason::AlreadyMaster { taker }],
         (Some(_), Some(_)) if is_demoted(question, heard) => vec![Reason::Demoted { taker }],
         (Some(_), Some(store)) if store.says.disk_full => vec![Reason::DiskFull { node: taker }],
-        // Who votes alone gives the other one a vote with the role.
-        (Some(member), Some(_)) if !member.seat.votes() && voters.of > 1 => {
-            vec![Reason::NoVote { taker }]
-        }
         // It would be elected by who does not have that, whose first entry in its place would cut it.
         (Some(member), Some(store))
             if !member.seat.votes()
@@ -167,6 +170,10 @@ fn about_taker(question: &Question, facts: &Facts<'_>, voters: Count) -> Vec<Rea
                 && store.says.committed > facts.served =>
         {
             vec![Reason::VotersForgot { taker, last: store.last, reach: facts.served }]
+        }
+        // Who votes alone gives the other one a vote with the role.
+        (Some(member), Some(_)) if !member.seat.votes() && voters.of > 1 => {
+            vec![Reason::NoVote { taker }]
         }
         (Some(_), Some(_)) => Vec::new(),
         // Without a store that is believed, its reason says why; `masterd` that was not asked is no
@@ -268,9 +275,11 @@ fn against(
     if !waivers.no_voting {
         return Decision::Refuse { reasons };
     }
-    let loses =
+    let forgot =
         |reason: &Reason| matches!(reason, Reason::Newer { .. } | Reason::VotersForgot { .. });
-    if voters.is_majority() && !reasons.iter().any(loses) {
+    let leads = |heard: &Heard<'_>| heard.holds().is_some_and(|store| store.says.leads);
+    let have_forgotten = reasons.iter().any(forgot) && !heard.iter().any(leads);
+    if voters.is_majority() && !have_forgotten {
         reasons.push(Reason::NothingToOverride { count: voters });
     } else if !waivers.yes_do_it {
         reasons.push(Reason::NeedsYesDoIt);

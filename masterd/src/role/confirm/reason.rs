@@ -279,8 +279,8 @@ impl Reason {
             }
             Self::Newer { node, .. } => {
                 return format!(
-                    "have {node} take the role, or bring its voters back; if these are lost: --no-voting \
-                     --yes-do-it, which cuts what only {node} holds"
+                    "have {node} take the role, unless it is a witness, or bring voters back that have it; \
+                     if there are none: --no-voting --yes-do-it, which cuts what only {node} holds"
                 );
             }
             Self::ObeysHigher { node, .. } => {

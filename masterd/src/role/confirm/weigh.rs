@@ -53,11 +53,11 @@ impl<'a> Heard<'a> {
         self.store.or(self.ignored_store)
     }
 
-    /// The newest epoch of which it tells.
+    /// The newest epoch of which it tells, where that counts.
     pub(super) fn newest(&self) -> Option<Epoch> {
         let obeys = self.agent.map(|agent| agent.obeys);
-        let vote = self.holds().map(|store| store.says.vote);
-        let role = self.holds().and_then(|store| Some(store.says.role.as_ref()?.epoch));
+        let vote = self.store.map(|store| store.says.vote);
+        let role = self.store.and_then(|store| Some(store.says.role.as_ref()?.epoch));
         [obeys, vote, role].into_iter().flatten().max()
     }
 }

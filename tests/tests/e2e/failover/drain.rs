@@ -17,7 +17,7 @@ fn what_waits_for_locks_runs_under_the_next_master() {
     // Each of them would keep the lock for longer than opcodes are waited for.
     let behind: Vec<u64> = (0..3).map(|_| cluster.submit("debug delay 1000")).collect();
     let attempt = cluster.gnt_start_on(&n2, "cluster master-failover --drain-timeout 60");
-    wait_for_attempt(&n2);
+    wait_for_attempt(&cluster.master);
     let late = cluster.submit("debug delay 1000 --no-locks");
     for id in behind.iter().chain([&late]) {
         cluster.wait_for_status(*id, "waiting");
@@ -72,7 +72,7 @@ fn whoever_asked_for_the_role_and_left_meanwhile_costs_no_reign() {
     cluster.wait_for_status(running, "running");
     // It is asked for the lead by a node that goes before the last opcode has ended.
     let attempt = cluster.gnt_start_on(&n2, "cluster master-failover --drain-timeout 60");
-    wait_for_attempt(&n2);
+    wait_for_attempt(&cluster.master);
     cluster.kill_masterd(&n2);
     let _left = attempt.end();
     wait_for("its word", LONG, || {
@@ -97,7 +97,7 @@ fn whoever_is_to_have_the_role_and_fell_silent_meanwhile_costs_no_reign() {
     let running = cluster.submit("debug delay 1000");
     cluster.wait_for_status(running, "running");
     let attempt = cluster.gnt_start_on(&n2, "cluster master-failover --drain-timeout 60");
-    wait_for_attempt(&n2);
+    wait_for_attempt(&cluster.master);
     // Frozen, it has left nobody: its connections stay.
     cluster.signal_masterd(&n2, Signal::SIGSTOP);
     wait_for("its silence", LONG, || {

@@ -1,8 +1,9 @@
 //! Two failovers at once: one wins, and the other one's node says so at once and goes on.
 
-use tests::candidates::is_master;
+use tests::candidates::{LONG, is_master};
+use tests::run::wait_for;
 
-use super::{three, wait_for_attempt};
+use super::three;
 
 #[test]
 fn of_two_failovers_one_wins_and_the_other_names_the_winner() {
@@ -13,7 +14,9 @@ fn of_two_failovers_one_wins_and_the_other_names_the_winner() {
     cluster.wait_for_status(running, "running");
     let attempts = [&n2, &n3].map(|host| {
         let attempt = cluster.gnt_start_on(host, "cluster master-failover --drain-timeout 60");
-        wait_for_attempt(host);
+        wait_for("an attempt", LONG, || {
+            host.masterd_log().contains("has the lead handed over").then_some(())
+        });
         attempt
     });
     // What it ends may be the reign before its answer.

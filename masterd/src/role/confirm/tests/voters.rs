@@ -1,7 +1,7 @@
 //! Which sets of voters are asked for, and what a store that never had others is told.
 
 use super::super::*;
-use super::{at, epoch, kill, name, question, says, set_last};
+use super::{at, epoch, kill, name, node, question, says, set_last};
 
 #[test]
 fn a_later_master_than_an_older_copy_knows() {
@@ -122,4 +122,49 @@ fn who_does_not_know_that_it_led_has_an_older_store() {
         says(&mut q.nodes[0]).vote = epoch(3, 1);
     });
     assert_eq!(lost.decision, Decision::GoAfterFetching { from: 1 });
+}
+
+#[test]
+fn a_majority_that_merely_answered_first_is_not_overridden() {
+    let asked = |committed, voters| {
+        let mut asked = question(Attempt::Failover, 2);
+        set_last(&mut asked.nodes[2], at(2, 1, 12));
+        says(&mut asked.nodes[2]).committed = committed;
+        says(&mut asked.nodes[2]).disk_full = true;
+        set_last(&mut asked.nodes[1], at(2, 1, voters));
+        (asked.waivers.no_voting, asked.waivers.yes_do_it) = (true, true);
+        asked
+    };
+    let overrides = |asked: &Question| {
+        let verdict = confirm(asked);
+        assert!(verdict.voters.is_majority());
+        matches!(verdict.decision, Decision::Override { .. })
+    };
+    let before = asked(at(2, 1, 12), 9);
+    assert!(overrides(&before));
+    // Asked again, they have what it knew then; or they do not.
+    assert!(!overrides(&asked(at(2, 1, 15), 13).knowing_what_it_knew(&before)));
+    assert!(overrides(&asked(at(2, 1, 15), 11).knowing_what_it_knew(&before)));
+    // Whoever leads has it, ignored or not.
+    let mut led = before;
+    says(&mut led.nodes[0]).leads = true;
+    says(&mut led.nodes[0]).vote = epoch(2, 1);
+    assert!(!overrides(&led));
+    led.nodes[2].member.as_mut().unwrap().seat = Seat::Learner;
+    led.nodes[3] = node(4, Some(Seat::Voter));
+    led.waivers.ignored = [name(1)].into();
+    assert!(!overrides(&led));
+    says(&mut led.nodes[0]).leads = false;
+    assert!(overrides(&led));
+}
+
+#[test]
+fn who_votes_not_and_knows_more_than_all_voters_is_told_so() {
+    let mut asked = question(Attempt::Failover, 3);
+    asked.nodes[2].member.as_mut().unwrap().seat = Seat::Learner;
+    set_last(&mut asked.nodes[2], at(2, 1, 12));
+    says(&mut asked.nodes[2]).committed = at(2, 1, 12);
+    assert!(told(&confirm(&asked)).contains("no voter that answers has more than 2.1/9"));
+    (asked.waivers.no_voting, asked.waivers.yes_do_it) = (true, true);
+    assert!(matches!(confirm(&asked).decision, Decision::Override { .. }));
 }
