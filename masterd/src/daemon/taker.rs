@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::{End, Engine, Standing};
 use model::cluster::Role;
-use model::role_check::{RoleRequest, RoleTaken};
+use model::role_check::{RoleDecision, RoleRequest, RoleTaken};
 use queue_format::Epoch;
 use rpc::Client;
 use rpc::peer::control::{LeadAndHandOver, PeerPosition};
@@ -331,10 +331,16 @@ pub(super) async fn has_newest_store(
     let own = PeerPosition { epoch, ..house.stand().await };
     let asker = Asker { limit: ANSWER_MAX_AUTOMATIC, patience: PATIENCE, ..asker };
     let question = asking::ask(&asker, config, Attempt::Start, Waivers::default(), &own).await;
-    match obeys_another(&question, config.cluster.first_term, epoch) {
-        Some((node, master, obeys)) => Err(DaemonError::OlderCopy { node, master, obeys, epoch }),
-        None => Ok(()),
-    }
+    let another = obeys_another(&question, config.cluster.first_term, epoch);
+    let Some((node, master, obeys)) = another else { return Ok(()) };
+    let older = DaemonError::OlderCopy { node, master, obeys, epoch };
+    // No majority is needed by who has the only store, so nothing else stands against it.
+    let mut check = table::table(&question, &confirm(&question));
+    (check.decision, check.from, check.reasons) =
+        (RoleDecision::Refuse, None, vec![older.to_string()]);
+    check.what_to_do.clear();
+    tracing::error!("{}", check.lines().join("\n"));
+    Err(older)
 }
 
 /// Waits until an agent says that the store of a master that is alone is an older copy; the epoch that it

@@ -298,6 +298,10 @@ fn a_store_of_before_there_were_candidates_is_not_started() {
     assert!(!ended.status.success(), "{said}");
     let wanted = format!("obeys {}, in epoch", n2.name);
     assert!(said.contains(&wanted) && said.contains("the node is invited anew"), "{said}");
+    let log = n1.masterd_log();
+    let row = |node: &str| log.lines().any(|line| line.starts_with(node) && line.contains("yes"));
+    assert!(log.contains(&format!("start as master of {}: refused", n1.name)), "{log}");
+    assert!(row(&n2.name), "{log}");
     // As it says.
     put_aside(n1);
     cluster.start_masterd(n1);
