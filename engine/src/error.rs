@@ -114,6 +114,13 @@ pub enum HandOverError {
         /// Who was to lead.
         to: u64,
     },
+    /// Nothing happened: the other one is to vote first, and answered so late that it might not come to
+    /// that in time.
+    #[error("member {to} answers too slowly to be given a vote; try again")]
+    Slow {
+        /// Who was to lead.
+        to: u64,
+    },
     /// Nothing happened: the other one lacks entries.
     #[error("member {to} lacks {entries} entries; try again")]
     Behind {

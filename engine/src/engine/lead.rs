@@ -134,29 +134,29 @@ impl Engine {
         let (_, standing) = self.wait_for(left(), |standing| !soon(standing)).await;
         self.can_lead(to, &standing)?;
         self.answers_anew(to, left()).await?;
-        let stopped = |reason: String| HandOverError::Stuck { to, reason };
+        let stuck = |reason: String| HandOverError::Stuck { to, reason };
         if !standing.members.voters.contains(&to) {
             // Two voters that do not come to be two in time are nobody's master, each by itself.
             if left() < VOTE_MIN {
-                return Err(HandOverError::Silent { to });
+                return Err(HandOverError::Slow { to });
             }
             self.give_vote(to, standing.members.voters, left()).await?;
             let able = |standing: &Standing| self.can_lead(to, standing).is_ok();
             let (_, standing) = self.wait_for(left(), able).await;
-            self.can_lead(to, &standing).map_err(|error| stopped(error.to_string()))?;
+            self.can_lead(to, &standing).map_err(|error| stuck(error.to_string()))?;
         }
         let offering = async {
             loop {
                 let offered = self.raft.trigger().transfer_leader(to).await;
-                offered.map_err(|error| stopped(error.to_string()))?;
+                offered.map_err(|error| stuck(error.to_string()))?;
                 // It may have been lost with a connection.
                 if let Ok(led) = tokio::time::timeout(OFFER_AGAIN, self.led_by_another()).await {
-                    return led.ok_or_else(|| stopped("the engine has stopped".to_owned()));
+                    return led.ok_or_else(|| stuck("the engine has stopped".to_owned()));
                 }
             }
         };
         let handed = tokio::time::timeout(left(), offering).await;
-        handed.unwrap_or_else(|_| Err(stopped(format!("nobody else leads after {deadline:?}"))))
+        handed.unwrap_or_else(|_| Err(stuck(format!("nobody else leads after {deadline:?}"))))
     }
 
     /// Waits until `to` has answered what it was sent from now on: one that was started anew is able

@@ -57,6 +57,8 @@ pub struct Follower {
     pub heard_ms: Option<u64>,
     /// Entries that it lacks, as far as is known.
     pub behind: u64,
+    /// Whether it has the entry that says who is a member today, and so all that went before.
+    pub knows_members: bool,
 }
 
 fn ms(time: Duration) -> u64 {
@@ -74,12 +76,15 @@ impl Engine {
         let last = self.last();
         let (log_kept, log_kept_bytes) = self.log.kept();
         let now = TypeConfig::now();
+        let told = metrics.membership_config.log_id();
         let follower = |(&member, matching): (&u64, &Option<crate::types::LogId>)| {
             let heard = metrics.heartbeat.as_ref().and_then(|heard| heard.get(&member)?.as_ref());
+            let knows_members = matching.is_some() && matching >= told;
             let matching = matching.as_ref().map(position).unwrap_or_default();
             let follower = Follower {
                 heard_ms: heard.map(|then| ms(now - **then)),
                 behind: last.index.saturating_sub(matching.index),
+                knows_members,
             };
             (member, follower)
         };

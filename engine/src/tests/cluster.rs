@@ -20,7 +20,8 @@ use crate::{
 struct Wires {
     engines: BTreeMap<u64, Arc<Engine>>,
     cut: HashSet<u64>,
-    lost: HashSet<u8>,
+    /// How many more questions of a kind are lost.
+    lost: BTreeMap<u8, usize>,
     asked: BTreeMap<u8, u64>,
 }
 
@@ -44,7 +45,9 @@ impl Wire {
         let Self(net, from, to) = self;
         let mut wires = net.0.lock();
         let open = !wires.cut.contains(from) && !wires.cut.contains(to);
-        let open = open && !wires.lost.contains(&kind);
+        let losses = wires.lost.get_mut(&kind).filter(|more| **more > 0);
+        let is_lost = losses.map(|more| *more -= 1).is_some();
+        let open = open && !is_lost;
         let engine = wires.engines.get(to).filter(|_| open).cloned();
         *wires.asked.entry(kind).or_default() += 1;
         engine
@@ -160,9 +163,9 @@ impl Cluster {
         self.net.0.lock().cut.insert(member);
     }
 
-    /// Loses every question of this kind.
-    pub(super) fn lose(&self, kind: u8) {
-        self.net.0.lock().lost.insert(kind);
+    /// Loses the next questions of this kind, this many.
+    pub(super) fn lose(&self, kind: u8, count: usize) {
+        self.net.0.lock().lost.insert(kind, count);
     }
 
     pub(super) fn heal(&self) {

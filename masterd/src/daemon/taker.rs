@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::{End, Engine, Standing};
 use model::cluster::Role;
 use model::role_check::{RoleDecision, RoleRequest, RoleTaken};
-use queue_format::Epoch;
+use queue_format::{Epoch, Position};
 use rpc::Client;
 use rpc::peer::control::{LeadAndHandOver, PeerPosition};
 use stdx::Tasks;
@@ -36,6 +36,10 @@ const PATIENCE: Duration = Duration::from_millis(1_500);
 /// about it.
 const PATIENCE_AUTOMATIC: Duration = Duration::from_secs(1);
 const ANSWER_MAX_AUTOMATIC: Duration = Duration::from_secs(2);
+
+/// How long who was just invited is waited for: what it was sent is committed there with the next
+/// heartbeat.
+const FIRST_COPY_WAIT: Duration = Duration::from_secs(2);
 
 /// How long an election may take: several tries, each within the engine's longest pause.
 const ELECTION_MAX: Duration = Duration::from_secs(10);
@@ -84,6 +88,12 @@ impl Life {
         attempt: Attempt,
         request: &RoleRequest,
     ) -> Result<Take, DaemonError> {
+        let is_empty = |standing: &Standing| standing.applied == Position::default();
+        if !engine.wait_for(FIRST_COPY_WAIT, |standing| !is_empty(standing)).await.0 {
+            let why = format!("{} has nothing of the store yet", self.me());
+            let until = "wait until `gnt cluster status` calls it a voter";
+            return Ok(Take::Left(RoleTaken::refused(format!("{why}; {until}"))));
+        }
         let reader = engine.reader();
         let follower = self.follower();
         // An image of the store may have come a moment ago, with members that are not known yet.

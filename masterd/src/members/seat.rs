@@ -89,7 +89,8 @@ fn note(
 }
 
 fn is_current(follower: &Follower) -> bool {
-    is_heard(follower) && follower.behind <= CURRENT_WITHIN
+    // Of a young cluster, one that has nothing at all lacks few entries.
+    is_heard(follower) && follower.knows_members && follower.behind <= CURRENT_WITHIN
 }
 
 pub(super) fn pool_node(
@@ -223,9 +224,10 @@ mod tests {
 
     /// How a learner stands that is so far `behind` and was heard so long ago.
     fn learner(behind: u64, heard_ms: Option<u64>) -> Standing {
+        let knows_members = heard_ms.is_some();
         let nodes = [(1, "n1.example".to_owned()), (5, "n2.example".to_owned())].into();
         let members = Members { voters: [1].into(), nodes, ..Members::default() };
-        let follower = Follower { behind, heard_ms };
+        let follower = Follower { behind, heard_ms, knows_members };
         Standing {
             leads: Some(Epoch { term: 1, node: 1 }),
             vote: Epoch { term: 1, node: 1 },
@@ -276,6 +278,22 @@ mod tests {
                 (reachable, late, current),
                 "{at:?}"
             );
+        }
+    }
+
+    #[test]
+    fn who_has_nothing_of_a_young_store_does_not_vote_yet() {
+        let mut node = testing::node("n2.example", NodeRole::Candidate);
+        node.member = Some(Member { id: 5, incarnation: None, acknowledged: None });
+        let config = testing::config(std::slice::from_ref(&node));
+        let mut awaited = Awaited::default();
+        let mut standing = learner(CURRENT_WITHIN, Some(10));
+        for knows_members in [false, true] {
+            standing.followers.get_mut(&5).unwrap().knows_members = knows_members;
+            awaited.look(&config, &standing, Duration::from_secs(1));
+            let seen = pool_node(&node, false, (Some(&standing), &awaited), true);
+            assert_eq!(seen.seat, Some(Seat::Learner { current: knows_members }));
+            assert!(seen.reachable);
         }
     }
 

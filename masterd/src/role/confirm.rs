@@ -172,14 +172,12 @@ impl Question {
     /// when it answered; what was committed before anybody was asked again, some voter has by then.
     #[must_use]
     pub fn knowing_what_it_knew(mut self, before: &Self) -> Self {
-        let said =
-            |node: &Asked| node.store.as_ref().and_then(|store| store.as_ref().ok()).cloned();
         for node in &mut self.nodes {
-            let known = before.nodes.iter().find(|then| then.name == node.name).and_then(said);
-            if let Some(Ok(says)) = &mut node.store {
-                let known = known.map(|says| says.committed).unwrap_or_default();
-                says.committed = says.committed.min(known);
-            }
+            let Some(Ok(says)) = &mut node.store else { continue };
+            let then = before.nodes.iter().find(|then| then.name == node.name);
+            let then = then.and_then(|then| then.store.as_ref()?.as_ref().ok());
+            let known = then.map(|then| then.committed).unwrap_or_default();
+            says.committed = says.committed.min(known);
         }
         self
     }

@@ -96,7 +96,7 @@ fn candidate(
         seat => seat,
     };
     let follower = standing.and_then(|standing| standing.followers.get(&id).copied());
-    let Follower { heard_ms, behind } = follower.unwrap_or_default();
+    let Follower { heard_ms, behind, .. } = follower.unwrap_or_default();
     let unreachable = !is_heard(heard_ms);
     CandidateStatus {
         node: node.name.to_string(),

@@ -17,7 +17,7 @@ fn standing(voters: &[u64], followers: &[(u64, Option<u64>, u64)]) -> Standing {
     let epoch = Epoch { term: 3, node: 11 };
     let last = Position { epoch, index: 50 };
     let follower = |(id, heard_ms, behind): &(u64, Option<u64>, u64)| {
-        (*id, Follower { heard_ms: *heard_ms, behind: *behind })
+        (*id, Follower { heard_ms: *heard_ms, behind: *behind, knows_members: true })
     };
     let ids = std::iter::once(11).chain(followers.iter().map(|(id, ..)| *id));
     Standing {

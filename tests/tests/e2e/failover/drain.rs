@@ -3,10 +3,45 @@
 use model::cluster_status::HEARD_WITHIN_MS;
 use nix::sys::signal::Signal;
 use tests::candidates::{LONG, is_master, status};
-use tests::cluster::MASTER;
-use tests::run::wait_for;
+use tests::cluster::{Cluster, Host, MASTER};
+use tests::run::{Running, wait_for};
 
 use super::{three, wait_for_attempt};
+
+/// A master that was asked for the role by n2, and waits for an opcode that runs.
+struct Drain {
+    cluster: Cluster,
+    n2: Host,
+    n3: Host,
+    /// The epoch of its reign.
+    before: Option<String>,
+    running: u64,
+    attempt: Running,
+}
+
+impl Drain {
+    fn begin() -> Self {
+        let (cluster, n2, n3) = three();
+        let before = epoch(&cluster);
+        let running = cluster.submit("debug delay 1000");
+        cluster.wait_for_status(running, "running");
+        let attempt = cluster.gnt_start_on(&n2, "cluster master-failover --drain-timeout 60");
+        wait_for_attempt(&cluster.master);
+        Self { cluster, n2, n3, before, running, attempt }
+    }
+}
+
+fn epoch(cluster: &Cluster) -> Option<String> {
+    Some(status(&cluster.master)?.master?.epoch.to_string())
+}
+
+/// It works in the same reign.
+fn reigns_on(cluster: &Cluster, before: Option<&str>) {
+    let next = cluster.submit("debug delay 0 --no-locks");
+    cluster.wait_for_status(next, "success");
+    assert!(before.is_some());
+    assert_eq!(epoch(cluster).as_deref(), before);
+}
 
 #[test]
 fn what_waits_for_locks_runs_under_the_next_master() {
@@ -65,14 +100,8 @@ fn a_failover_whose_time_is_up_changes_nothing() {
 
 #[test]
 fn whoever_asked_for_the_role_and_left_meanwhile_costs_no_reign() {
-    let (cluster, n2, n3) = three();
-    let epoch = || Some(status(&cluster.master)?.master?.epoch);
-    let before = epoch().expect("a master");
-    let running = cluster.submit("debug delay 1000");
-    cluster.wait_for_status(running, "running");
-    // It is asked for the lead by a node that goes before the last opcode has ended.
-    let attempt = cluster.gnt_start_on(&n2, "cluster master-failover --drain-timeout 60");
-    wait_for_attempt(&cluster.master);
+    let Drain { cluster, n2, n3, before, running, attempt } = Drain::begin();
+    // It goes before the last opcode has ended.
     cluster.kill_masterd(&n2);
     let _left = attempt.end();
     wait_for("its word", LONG, || {
@@ -83,21 +112,13 @@ fn whoever_asked_for_the_role_and_left_meanwhile_costs_no_reign() {
     cluster.wait_for_standby(&n2, MASTER);
     assert_eq!(cluster.status(running), "running");
     let _ended = cluster.gnt(&format!("job cancel {running}")).ok();
-    let next = cluster.submit("debug delay 0 --no-locks");
-    cluster.wait_for_status(next, "success");
-    assert_eq!(epoch().expect("a master"), before);
+    reigns_on(&cluster, before.as_deref());
     cluster.wait_for_same_files(&[&cluster.master, &n2, &n3]);
 }
 
 #[test]
 fn whoever_is_to_have_the_role_and_fell_silent_meanwhile_costs_no_reign() {
-    let (cluster, n2, n3) = three();
-    let epoch = || Some(status(&cluster.master)?.master?.epoch);
-    let before = epoch().expect("a master");
-    let running = cluster.submit("debug delay 1000");
-    cluster.wait_for_status(running, "running");
-    let attempt = cluster.gnt_start_on(&n2, "cluster master-failover --drain-timeout 60");
-    wait_for_attempt(&cluster.master);
+    let Drain { cluster, n2, n3, before, running, attempt } = Drain::begin();
     // Frozen, it has left nobody: its connections stay.
     cluster.signal_masterd(&n2, Signal::SIGSTOP);
     wait_for("its silence", LONG, || {
@@ -111,9 +132,7 @@ fn whoever_is_to_have_the_role_and_fell_silent_meanwhile_costs_no_reign() {
         (log.contains("the role is not handed over") && log.contains("has not answered"))
             .then_some(())
     });
-    let next = cluster.submit("debug delay 0 --no-locks");
-    cluster.wait_for_status(next, "success");
-    assert_eq!(epoch().expect("a master"), before);
+    reigns_on(&cluster, before.as_deref());
     cluster.signal_masterd(&n2, Signal::SIGCONT);
     let ended = attempt.end();
     let told = ended.failed(1);
