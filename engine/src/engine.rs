@@ -34,7 +34,7 @@ use crate::state::StateMachine;
 use crate::state::noted::{Noted, Noting};
 use crate::types::{
     LeaderId, Membership, Proposal, StoredMembership, TypeConfig, Vote, log_id, members_from_text,
-    vote_to_text,
+    vote_from_text, vote_to_text,
 };
 
 pub use answer::AnswerError;
@@ -48,6 +48,8 @@ const COMMITTED_PENDING_MAX: usize = 1024;
 /// A leader that hears no majority for this long refuses to append; also how long its members
 /// keep others from being elected. It is the T of the rules about being cut off.
 pub const LEASE_MS: u64 = 1000;
+
+const LEASE: Duration = Duration::from_millis(LEASE_MS);
 
 /// Time between heartbeats: several within a lease.
 const HEARTBEAT_MS: u64 = 200;
@@ -109,6 +111,9 @@ pub struct Engine {
     receiving: Mutex<Option<answer::Receiving>>,
     /// When a leader was heard last.
     heard: Mutex<Option<Instant>>,
+    /// Until when nobody else is elected by this voter: it may have kept to a leader, a moment before
+    /// it was started anew.
+    obeys_until: Option<Instant>,
     /// What changes, where somebody asked for that.
     noted: Arc<Mutex<Noted>>,
     /// Write what this member appends as a leader, and keep its log short.
@@ -162,6 +167,8 @@ impl Engine {
         let recovered = store.recovered().clone();
         let mut found = store.log();
         let members = remembered(&mut found, member, &node, goes_on)?;
+        let vote = found.vote.as_deref().map(vote_from_text).transpose();
+        let vote = vote.map_err(|error| OpenError::Remembered(io::Error::other(error)))?;
         let memory = Memory::recover(&found).map_err(OpenError::Remembered)?;
 
         let (tell_durable, durable) = watch::channel(0);
@@ -189,6 +196,7 @@ impl Engine {
             proposing: tokio::sync::Mutex::default(),
             receiving: Mutex::default(),
             heard: Mutex::default(),
+            obeys_until: vote.filter(|vote| obeys(vote, member)).map(|_| Instant::now() + LEASE),
             noted,
             tasks,
         };
@@ -378,6 +386,11 @@ fn remembered(
         found.vote = Some(vote_to_text(&Vote::new_committed(term, node)));
     }
     Ok(members)
+}
+
+/// Whether a member that remembers this vote has had a leader other than itself.
+fn obeys(vote: &Vote, member: u64) -> bool {
+    vote.is_committed() && vote.leader_id().node_id != member
 }
 
 /// This member as the only voter.

@@ -21,8 +21,8 @@ use crate::types::{
 
 type Append = AppendEntriesRequest<TypeConfig>;
 type Appended = AppendEntriesResponse<TypeConfig>;
-type Ballot = VoteRequest<TypeConfig>;
-type Balloted = VoteResponse<TypeConfig>;
+pub(crate) type Ballot = VoteRequest<TypeConfig>;
+pub(crate) type Balloted = VoteResponse<TypeConfig>;
 type Transfer = TransferLeaderRequest<TypeConfig>;
 type Transferred = TransferLeaderResponse<TypeConfig>;
 

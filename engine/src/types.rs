@@ -139,15 +139,20 @@ pub(crate) fn members_from_text(text: &str) -> Result<Membership, MembersError> 
 
 /// How many of these entries are no more than `bytes_max` together: one at least.
 pub(crate) fn fitting(entries: &[LogEntry], bytes_max: usize) -> usize {
-    let mut bytes = 0;
+    let mut together = 0;
     let fits = entries.iter().take_while(|entry| {
-        bytes += match &entry.payload {
-            Payload::Normal(Proposal(batch)) => batch.len(),
-            Payload::Blank | Payload::Membership(_) => 0,
-        };
-        bytes <= bytes_max
+        together += bytes(entry);
+        together <= bytes_max
     });
     fits.count().max(1)
+}
+
+/// What the batch of an entry weighs.
+pub(crate) fn bytes(entry: &LogEntry) -> usize {
+    match &entry.payload {
+        Payload::Normal(Proposal(batch)) => batch.len(),
+        Payload::Blank | Payload::Membership(_) => 0,
+    }
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use model::NodeName;
 use model::layout::{self, Layout};
 use queue_format::store::{AsideError, HeaderError, WipeError};
-use queue_format::{Durability, Epoch, StartError, StoreOptions};
+use queue_format::{Durability, Epoch, Refusal, StartError, StoreOptions};
 use rpc::identity::{IdentityError, NodeIdentity};
 use rpc::peer::{ClientService, PeerLimits, PeerServer, PeerServerError};
 use stdx::metrics::Endpoint;
@@ -137,7 +137,7 @@ pub enum DaemonError {
     Start(#[from] StartError),
     /// The store did not take the role entry.
     #[error("the store refused the role entry: {0}")]
-    Refused(String),
+    Refused(Refusal),
     /// The store ended before the role entry was durable.
     #[error("the store ended before the role entry was durable")]
     RoleLost,

@@ -393,9 +393,10 @@ impl EngineService for House {
             return Err(PeerFailure::not_now("there is no engine here at this moment"));
         };
         engine.answer(member, kind, body).await.map_err(|error| match error {
-            AnswerError::Malformed { .. } | AnswerError::OutOfTurn | AnswerError::Store { .. } => {
-                PeerFailure::failed(error.to_string())
-            }
+            AnswerError::Malformed { .. }
+            | AnswerError::OutOfTurn
+            | AnswerError::TooLarge { .. }
+            | AnswerError::Store { .. } => PeerFailure::failed(error.to_string()),
             AnswerError::Stopped { .. } => PeerFailure::not_now(error.to_string()),
         })
     }

@@ -22,6 +22,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How long the agent of this machine may take to give the address up before the rest goes on.
 const DROP_MAX: Duration = Duration::from_secs(5);
 
+/// How long after an agent did not give the address up it is asked again.
+const DROP_AGAIN: Duration = Duration::from_secs(2);
+
 /// When a majority was heard, as of the last look; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Majority(Arc<Mutex<Seen>>);
@@ -79,6 +82,8 @@ pub(crate) async fn run(world: Arc<World>, over: CancellationToken) {
     let mut contact = Contact::Heard;
     let mut holding = CancellationToken::new();
     let held = stdx::Tasks::new();
+    // When the address is asked for next that its agent has not given up yet.
+    let mut owed = None;
     let hold = |stop: CancellationToken| {
         held.spawn("master address", master_address::hold(Arc::clone(&world), stop));
     };
@@ -94,15 +99,20 @@ pub(crate) async fn run(world: Arc<World>, over: CancellationToken) {
                 Turn::Resume => tracing::warn!("the majority is heard again: changes are taken"),
                 Turn::DropAddress => {
                     holding.cancel();
-                    drop_address(&world).await;
+                    owed = Some(Instant::now());
                 }
                 Turn::RaiseAddress => {
+                    owed = None;
                     holding = CancellationToken::new();
                     hold(holding.clone());
                 }
             }
         }
         contact = next;
+        if owed.is_some_and(|due| due <= Instant::now()) {
+            let is_gone = drop_address(&world).await;
+            owed = (!is_gone).then(|| Instant::now() + DROP_AGAIN);
+        }
     }
     holding.cancel();
     held.shutdown().await;
@@ -119,16 +129,21 @@ fn silence_ms(commits: &Commits, epoch: Epoch) -> Option<u64> {
     (!is_alone).then(|| standing.heard_ms.unwrap_or(u64::MAX))
 }
 
-/// Has the agent of this machine give the master's address up.
-pub(crate) async fn drop_address(world: &World) {
+/// Has the agent of this machine give the master's address up; whether it is known to be gone.
+pub(crate) async fn drop_address(world: &World) -> bool {
     match tokio::time::timeout(DROP_MAX, master_address::drop_here(world)).await {
-        Ok(Ok(true)) => tracing::warn!("the master's address is given up"),
-        Ok(Ok(false)) => {}
+        Ok(Ok(was_here)) => {
+            if was_here {
+                tracing::warn!("the master's address is given up");
+            }
+            return true;
+        }
         Ok(Err(error)) => tracing::error!(error = chain(&error), "the address may still be here"),
         Err(_elapsed) => tracing::error!(
             "the agent of this machine does not answer: the master's address may still be here"
         ),
     }
+    false
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use queue_format::Position;
 use tokio::time::Instant;
 
 use super::Engine;
-use crate::message::{self, Kind, MessageError, SnapshotHead};
+use crate::message::{self, Ballot, Balloted, Kind, MessageError, SnapshotHead};
 use crate::state::Image;
 use crate::types::{
-    StoredMembership, TypeConfig, Vote, fitting, log_id, members_from_text, position,
+    StoredMembership, TypeConfig, Vote, bytes, fitting, log_id, members_from_text, position,
 };
 
 /// A question that was not answered.
@@ -33,6 +33,18 @@ pub enum AnswerError {
     /// A part of a snapshot that nobody began, or that comes out of turn.
     #[error("this part of a snapshot comes out of turn: begin it again")]
     OutOfTurn,
+    /// An entry is larger than this member's journal takes: its segments are smaller than those of
+    /// who leads.
+    #[error(
+        "an entry of {bytes} bytes, and the journal here takes {limit}: give all candidates the same \
+         `--journal-segment`, and this one a new store"
+    )]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// Most that is taken.
+        limit: usize,
+    },
     /// The snapshot cannot be stored.
     #[error("cannot store the snapshot: {reason}")]
     Store {
@@ -106,7 +118,12 @@ impl Engine {
                 // What comes at once is durable at once, and the journal is freed by what is applied,
                 // which is what is durable. So no more is taken than a part of the journal holds.
                 let all = request.entries.len();
-                request.entries.truncate(fitting(&request.entries, self.proposal_bytes_max()));
+                let limit = self.proposal_bytes_max();
+                request.entries.truncate(fitting(&request.entries, limit));
+                let bytes = request.entries.first().map(bytes).unwrap_or_default();
+                if bytes > limit {
+                    return Err(AnswerError::TooLarge { bytes, limit });
+                }
                 let taken = request.entries.last().map(|entry| entry.log_id);
                 let is_part = request.entries.len() < all;
                 let answer = self.raft.append_entries(request).await.map_err(stopped)?;
@@ -126,12 +143,8 @@ impl Engine {
                 if ballot.vote.leader_id().node_id != from {
                     return Err(malformed("a vote asked for somebody else"));
                 }
-                let answer = if kind == Kind::Vote {
-                    self.raft.vote(ballot).await.map_err(stopped)?
-                } else {
-                    self.raft.pre_vote(ballot).await.map_err(stopped)?
-                };
-                Ok(message::balloted(&answer))
+                let is_vote = kind == Kind::Vote;
+                Ok(message::balloted(&self.vote_for(ballot, is_vote).await?))
             }
             Kind::Transfer => {
                 let request = message::read_transfer(body, &self.vote())?;
@@ -148,6 +161,19 @@ impl Engine {
             Kind::SnapshotPart => self.take_part(from, body).await,
             Kind::SnapshotEnd => self.install(from, message::read_snapshot_end(body)?).await,
         }
+    }
+
+    async fn vote_for(&self, ballot: Ballot, is_vote: bool) -> Result<Balloted, AnswerError> {
+        // The engine forgets with a restart whom it keeps to, and until when.
+        let obeys = self.obeys_until.is_some_and(|until| Instant::now() < until);
+        if obeys && !ballot.leadership_transfer {
+            return Ok(Balloted::new(self.vote(), self.log.last(), false));
+        }
+        let answer = match is_vote {
+            true => self.raft.vote(ballot).await,
+            false => self.raft.pre_vote(ballot).await,
+        };
+        answer.map_err(stopped)
     }
 
     fn vote(&self) -> Vote {

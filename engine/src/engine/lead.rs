@@ -58,6 +58,9 @@ impl Engine {
             let is_other = standing.elected && standing.vote.node != self.member;
             (is_heard && is_other && standing.vote > voted).then_some(standing.vote)
         };
+        if let Some(until) = self.obeys_until {
+            tokio::time::sleep_until(until.min(began + deadline)).await;
+        }
         while began.elapsed() < deadline {
             if !std::mem::take(&mut asked) {
                 // With the question first: against a healthy leader it then does no harm.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use queue_format::{Batch, Change, Epoch, Position};
+use queue_format::{Batch, Change, Epoch, Position, StoreOptions};
 use tempfile::TempDir;
 
 use super::{SOON, files, key, store_options};
@@ -105,7 +105,16 @@ impl Cluster {
     }
 
     pub(super) async fn start(&self, member: u64, goes_on: Option<Epoch>) {
-        let mut options = EngineOptions::new(member, &format!("n{member}"), store_options());
+        self.start_with(member, goes_on, store_options()).await;
+    }
+
+    pub(super) async fn start_with(
+        &self,
+        member: u64,
+        goes_on: Option<Epoch>,
+        store: StoreOptions,
+    ) {
+        let mut options = EngineOptions::new(member, &format!("n{member}"), store);
         options.kept = self.kept;
         options.goes_on = goes_on;
         let peers = Arc::new(End(self.net.clone(), member));

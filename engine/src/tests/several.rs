@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use queue_format::{Change, Epoch};
+use queue_format::{Change, Epoch, StoreOptions};
 use tokio::task::JoinSet;
 
 use super::cluster::Cluster;
@@ -284,6 +284,35 @@ async fn large_entries_do_not_stay_in_memory_for_who_is_away() {
     cluster.caught_up(1, 3).await;
     assert!(cluster.asked(Kind::SnapshotEnd as u8) > 0);
     assert_eq!(cluster.same_files(1).await.len(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_a_smaller_journal_refuses_an_entry_and_takes_it_as_a_snapshot() {
+    let (cluster, epoch) = Cluster::begin(Kept::default()).await;
+    cluster.join(1, 2).await;
+    let small = StoreOptions { segment_bytes: 16 << 10, ..super::store_options() };
+    cluster.start_with(3, None, small).await;
+    let add = MembersChange::AddLearner { member: 3, node: "n3".to_owned() };
+    cluster.engine(1).change_members(add).await.unwrap();
+    cluster.set_voters(1, 1..=3).await;
+    let limit = cluster.engine(3).proposal_bytes_max();
+    cluster.put(1, epoch, ("queue/job-1", &"x".repeat(limit - 1_000))).await.unwrap();
+    cluster.caught_up(1, 3).await;
+    let before = cluster.asked(Kind::Append as u8);
+    cluster.put(1, epoch, ("queue/job-2", &"x".repeat(limit + 1_000))).await.unwrap();
+    cluster.caught_up(1, 2).await;
+    while cluster.asked(Kind::Append as u8) < before + 9 {
+        tokio::task::yield_now().await;
+    }
+    assert!(cluster.engine(3).standing().stopped.is_none(), "it follows still");
+    assert_eq!(cluster.engine(3).newest(&key("queue/job-2")).unwrap(), None);
+    // As a job goes on, the log moves on.
+    let mut number = 0;
+    while cluster.asked(Kind::SnapshotEnd as u8) == 0 {
+        number += 1;
+        cluster.put(1, epoch, ("queue/serial", &number.to_string())).await.unwrap();
+    }
+    assert_eq!(cluster.same_files(1).await["queue/job-2"].len(), limit + 1_000);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use queue_format::{Batch, Epoch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::cluster::Cluster;
 use super::{SOON, put};
@@ -73,6 +74,28 @@ async fn of_two_who_ask_one_leads_and_the_other_is_told() {
     let last = won.iter().max().expect("one leads");
     cluster.put(last.node, **last, ("queue/serial", "1")).await.unwrap();
     assert_eq!(cluster.same_files(last.node).await["queue/serial"], "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voter_that_starts_again_keeps_to_its_leader_for_a_lease() {
+    for asking in [3, 2] {
+        let (cluster, _epoch) = Cluster::voters(3).await;
+        cluster.caught_up(1, 2).await;
+        cluster.caught_up(1, 3).await;
+        cluster.cut(3);
+        let silent = |standing: &Standing| standing.heard_ms > Some(LEASE_MS);
+        assert!(cluster.engine(3).wait_for(SOON, silent).await.0);
+        cluster.stop(2).await;
+        cluster.heal();
+        // The leader does not know yet that nobody hears it any more.
+        cluster.cut(1);
+        let anew = Instant::now();
+        cluster.start(2, None).await;
+        cluster.engine(asking).take_over(SOON).await.unwrap();
+        assert!(anew.elapsed() >= Duration::from_millis(LEASE_MS), "{:?}", anew.elapsed());
+        cluster.heal();
+        cluster.same_files(asking).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

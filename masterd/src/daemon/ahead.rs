@@ -7,11 +7,12 @@ use engine::{Engine, Noting};
 use futures_util::future::{self, BoxFuture, MaybeDone};
 use model::Job;
 use queue_format::Reader;
+use stdx::daemon::chain;
 
 use super::load::{self, Found, FoundError};
 
-/// Jobs that are being read; none where they do not read.
-type Reading = BoxFuture<'static, Option<Vec<Job>>>;
+/// Jobs that are being read, or why they do not read.
+type Reading = BoxFuture<'static, Result<Vec<Job>, String>>;
 
 /// Jobs that are read while the store still changes, and what tells which of them did.
 pub(super) struct Ahead {
@@ -20,22 +21,14 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Begins to read the live jobs, beside all else. Where they do not read, that is told when they
-    /// must.
+    /// Begins to read the live jobs, beside all else.
     pub(super) fn begin(engine: &Engine) -> Self {
         let (noting, reader) = (engine.note_changes(), engine.reader());
         let reading = stdx::apart(move || load::jobs(&reader));
         let jobs = async {
             match reading.await {
-                Ok(Ok(jobs)) => Some(jobs),
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, "jobs do not read");
-                    None
-                }
-                Err(error) => {
-                    tracing::error!(%error, "jobs were not read");
-                    None
-                }
+                Ok(read) => read.map_err(|error| chain(&error)),
+                Err(error) => Err(chain(&error)),
             }
         };
         let jobs: Reading = Box::pin(jobs);
@@ -43,8 +36,15 @@ impl Ahead {
     }
 
     /// Waits until they are read.
-    pub(super) async fn done(&mut self) {
+    ///
+    /// # Errors
+    /// Why one does not read.
+    pub(super) async fn done(&mut self) -> Result<(), String> {
         (&mut self.jobs).await;
+        match Pin::new(&mut self.jobs).output_mut() {
+            Some(Err(why)) => Err(why.clone()),
+            Some(Ok(_)) | None => Ok(()),
+        }
     }
 
     /// Reads what changed since, and all else; nothing must change meanwhile.
@@ -52,8 +52,8 @@ impl Ahead {
     /// # Errors
     /// As [`load::load`].
     pub(super) async fn load(mut self, reader: &Reader) -> Result<Found, FoundError> {
-        self.done().await;
-        let jobs = Pin::new(&mut self.jobs).take_output().flatten();
+        (&mut self.jobs).await;
+        let jobs = Pin::new(&mut self.jobs).take_output().and_then(Result::ok);
         stdx::aside(|| match jobs.zip(self.noting.changed()) {
             Some((jobs, changed)) => load::load_behind(reader, jobs, &changed),
             None => load::load(reader),
@@ -115,7 +115,7 @@ mod tests {
         change(&engine, epoch, (1..=9).map(|id| put(id, false)).chain([serial]).collect()).await;
 
         let mut ahead = Ahead::begin(&engine);
-        ahead.done().await;
+        ahead.done().await.unwrap();
         let archived = |id| key(&document::archived_job(JobId(id)));
         let archive = |id| Change::Move { from: key(&document::job(JobId(id))), to: archived(id) };
         change(&engine, epoch, vec![put(3, true), archive(5), put(12, false)]).await;
@@ -134,6 +134,13 @@ mod tests {
         drop(engine.note_changes());
         let found = ahead.load(&reader).await.unwrap();
         assert!(ids_and_ends(&found).contains(&(2, true)));
+
+        let broken = Change::Put { key: key("queue/job-6"), content: "half".into() };
+        change(&engine, epoch, vec![broken]).await;
+        let mut ahead = Ahead::begin(&engine);
+        let why = ahead.done().await.unwrap_err();
+        assert!(why.contains("queue/job-6"), "{why}");
+        assert_eq!(chain(&ahead.load(&reader).await.unwrap_err()), why);
         engine.close().await.unwrap();
     }
 }

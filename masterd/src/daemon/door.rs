@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use luxi::method::{Class, GantryClusterStatus, GantryMasterFailover};
+use luxi::method::{Class, GantryClusterStatus, GantryMasterFailover, JobChange};
 use luxi::response::{CUT_OFF, Outcome};
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::cluster_status::ClusterStatus;
@@ -22,7 +22,7 @@ use stdx::daemon::chain;
 use stdx::metrics::Page;
 use tokio_util::sync::CancellationToken;
 
-use super::passing::Passer;
+use super::passing::{NotPassed, Passer};
 use super::whereabouts::{self, Elsewhere};
 use crate::house::House;
 use crate::lu::World;
@@ -228,12 +228,7 @@ impl Door {
     }
 
     /// Has the master answer a request of a client of this node, once.
-    async fn pass_on(
-        &self,
-        there: &Elsewhere,
-        (class, changes): (Class, bool),
-        passed: Passed,
-    ) -> Answer {
+    async fn pass_on(&self, there: &Elsewhere, kind: Kind, passed: Passed) -> Answer {
         let master = there.master.as_ref().filter(|master| **master != self.me);
         let place = master.and_then(|master| self.house.book.of_node(master));
         let (Some(master), Some(place)) = (master, place) else {
@@ -242,15 +237,34 @@ impl Door {
         let address = place.target.address.ip();
         let passing = tokio::select! {
             biased;
-            passing = self.passer.pass(&place, class, &passed) => passing,
+            passing = self.passer.pass(&place, kind.class, &passed) => passing,
             () = there.moved.cancelled() => self.passer.moved(),
         };
         let why = match passing {
             Ok(answer) => return answer,
+            // It asks again, and takes its turn with those who wait, too.
+            Err(NotPassed::Busy) if kind.is_watch => return Answer::success(&JobChange::Unchanged),
             Err(why) => why,
         };
         tracing::info!(%master, %why, "a request was not answered by the master");
-        there.not_passed((&self.me, master), address, changes, &why)
+        there.not_passed((&self.me, master), address, kind.changes, &why)
+    }
+}
+
+/// What matters of a request that is passed on.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    class: Class,
+    /// Whether it may change something.
+    changes: bool,
+    /// Whether it waits for a job to change, which may be answered by that it did not.
+    is_watch: bool,
+}
+
+impl Kind {
+    fn of(request: &Request) -> Self {
+        let is_watch = matches!(request, Request::WaitForJobChange(_));
+        Self { class: request.class(), changes: changes(request), is_watch }
     }
 }
 
@@ -324,7 +338,7 @@ impl Service for Door {
             drop(message);
             return self.call(request, caller, digest).await;
         };
-        let kind = (request.class(), changes(&request));
+        let kind = Kind::of(&request);
         drop(request);
         let passed = Passed { uid: caller.uid, gid: caller.gid, message };
         self.pass_on(&there, kind, passed).await

@@ -21,6 +21,8 @@ const WAITS_MAX: usize = 48;
 const OTHERS_MAX: usize = 16;
 /// How long a request waits for its turn, before its client is told to try again.
 const TURN_TIME: Duration = Duration::from_secs(5);
+/// Connections that are made at the same time: half of what the other side shakes hands with at once.
+const CONNECTING_MAX: usize = 16;
 /// Connections that are kept without a request on them.
 const KEPT_MAX: usize = 8;
 
@@ -98,14 +100,17 @@ struct Inner {
     metrics: Arc<Metrics>,
     waits: Semaphore,
     others: Semaphore,
+    connecting: Semaphore,
     /// Connections on which nothing is under way.
     kept: Mutex<Vec<(Place, PassLink)>>,
 }
 
 impl Passer {
     pub(super) fn new(book: PeerBook, metrics: Arc<Metrics>) -> Self {
-        let (waits, others) = (Semaphore::new(WAITS_MAX), Semaphore::new(OTHERS_MAX));
-        Self(Arc::new(Inner { book, metrics, waits, others, kept: Mutex::default() }))
+        let [waits, others, connecting] =
+            [WAITS_MAX, OTHERS_MAX, CONNECTING_MAX].map(Semaphore::new);
+        let kept = Mutex::default();
+        Self(Arc::new(Inner { book, metrics, waits, others, connecting, kept }))
     }
 
     /// Passes a request of `class` on to the master at `place`, once. Dropping the future ends it
@@ -135,6 +140,10 @@ impl Passer {
     async fn ask(&self, place: &Place, class: Class, passed: &Passed) -> Result<Answer, NotPassed> {
         let mut link = self.take(place)?;
         let limit = class.deadline(&Limits::default());
+        {
+            let _turn = self.0.connecting.acquire().await;
+            link.reach(limit).await?;
+        }
         let answer = link.pass(passed, limit).await;
         self.keep(place, link);
         Answer::from_message(answer?.into()).ok_or(NotPassed::Malformed)

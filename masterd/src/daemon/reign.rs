@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::cluster::Role;
 use model::layout::Layout;
 use model::{Job, JobId, JobStatus, NodeName, Secret, Timestamp, document};
-use queue_format::{Callbacks, Epoch, Position, Reader, Refusal, StartError};
+use queue_format::{Callbacks, Epoch, Position, Reader, StartError};
 use rpc::Client;
 use rpc::calls::Membership;
 use rpc::identity::{Authority, NodeIdentity};
@@ -184,11 +184,10 @@ async fn commit_role(
     changed: &[Arc<Job>],
     documents: &[Document],
 ) -> Result<(), DaemonError> {
-    let refused = |reason: Refusal| DaemonError::Refused(reason.to_string());
     let pieces = writer::commit::role_entry(changed, documents);
     let (reply, durable) = oneshot::channel();
     let shown = After::role_entry(found.to_vec(), reply);
-    writer::commit::offer_all(commits, pieces, shown, false).await.map_err(refused)?;
+    writer::commit::offer_all(commits, pieces, shown, false).await.map_err(DaemonError::Refused)?;
     durable
         .await
         .map_err(|_dropped| DaemonError::RoleLost)?

@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::{End, Engine, Standing};
 use model::cluster::Role;
 use model::role_check::{RoleDecision, RoleRequest, RoleTaken};
-use queue_format::{Epoch, Position};
+use queue_format::{Epoch, Position, Refusal};
 use rpc::Client;
 use rpc::peer::control::{LeadAndHandOver, PeerPosition};
 use stdx::Tasks;
@@ -149,7 +149,10 @@ impl Life {
             return left(format!("{reason}; that came to be since everyone was asked"));
         }
         let found = match ahead {
-            Some(ahead) => ahead.load(&reader).await?,
+            Some(ahead) => match ahead.load(&reader).await {
+                Ok(found) => found,
+                Err(error) => return Ok(Take::Stuck(told(false, self.unread(&chain(&error))))),
+            },
             None => stdx::aside(|| load::load(&reader))?,
         };
         let (ended, end) = watch::channel(None::<End>);
@@ -170,8 +173,14 @@ impl Life {
                 let message = format!("{} is the master, in epoch {epoch}", self.me());
                 Ok(Take::Taken(Box::new(reigning), told(true, message)))
             }
-            Err(error @ (DaemonError::RoleLost | DaemonError::Refused(_))) => {
-                left(format!("another member was elected meanwhile: {}", chain(&error)))
+            Err(
+                error @ (DaemonError::RoleLost
+                | DaemonError::Refused(Refusal::CutOff | Refusal::Stopped)),
+            ) => left(format!("another member was elected meanwhile: {}", chain(&error))),
+            Err(DaemonError::Refused(reason)) => {
+                let why =
+                    format!("{} was elected, and its store did not take the role entry", self.me());
+                Ok(Take::Stuck(told(false, format!("{why}: {reason}"))))
             }
             Err(fatal) => Err(fatal),
         }
@@ -268,13 +277,18 @@ impl Life {
             Decision::GoAfterFetching { from } => {
                 // A master that serves goes on with that meanwhile.
                 if let Some(ahead) = ahead.filter(|_| answers::leads(&question, from)) {
-                    ahead.done().await;
+                    ahead.done().await.map_err(|why| self.unread(&why))?;
                 }
                 self.be_handed(engine, from, epoch, drain_seconds).await.map(Lead::Leads)
             }
             Decision::Override { .. } => Ok(Lead::Overrides(Box::new((question, verdict)))),
             Decision::Refuse { .. } => Err(format!("{} cannot be the master now", self.me())),
         }
+    }
+
+    /// What is said where the jobs here, or what belongs to them, do not read.
+    fn unread(&self, why: &str) -> String {
+        format!("{} cannot be the master with the queue that it has: {why}", self.me())
     }
 
     async fn be_elected(&self, engine: &Engine) -> Result<Epoch, String> {

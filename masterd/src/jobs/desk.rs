@@ -93,9 +93,20 @@ pub async fn ask(
     world: &World,
     make: impl FnOnce(Reply) -> Event<Reply>,
 ) -> Result<Answer, Exception> {
+    or_trouble(world, world.writer.ask(make)).await
+}
+
+/// What comes of a change that was asked for.
+///
+/// # Errors
+/// Its own, and as [`ask`].
+pub async fn or_trouble<T>(
+    world: &World,
+    change: impl Future<Output = Result<T, Exception>>,
+) -> Result<T, Exception> {
     tokio::select! {
         biased;
-        answer = world.writer.ask(make) => answer,
+        done = change => done,
         trouble = trouble(world) => Err(trouble),
     }
 }

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use super::LuxiService;
 use crate::config::ConfigChange;
+use crate::jobs::desk;
 use crate::jobs::filter::{Rule, RuleError, RuleMap};
 use crate::query::bare;
 use crate::query::filter::{FIELDS, FilterRow};
@@ -56,7 +57,7 @@ impl LuxiService {
             rule.fits(&config.filters).map_err(|error| refused(&error))?;
             Ok(vec![ConfigChange::Filter(rule)])
         };
-        self.world.writer.transact_at(Box::new(decide)).await?;
+        desk::or_trouble(&self.world, self.world.writer.transact_at(Box::new(decide))).await?;
         Ok(uuid)
     }
 
@@ -65,7 +66,7 @@ impl LuxiService {
             Some(_) => Ok(vec![ConfigChange::FilterRemoved(uuid)]),
             None => Err(unknown(&uuid)),
         };
-        self.world.writer.transact(Box::new(decide)).await
+        desk::or_trouble(&self.world, self.world.writer.transact(Box::new(decide))).await
     }
 
     pub(super) fn query_filters(&self, call: &QueryFilters) -> Result<Vec<Row>, Exception> {
@@ -98,7 +99,7 @@ impl LuxiService {
             cluster.mtime = now;
             Ok(vec![ConfigChange::Cluster(cluster)])
         };
-        self.world.writer.transact(Box::new(decide)).await?;
+        desk::or_trouble(&self.world, self.world.writer.transact(Box::new(decide))).await?;
         Ok(until)
     }
 

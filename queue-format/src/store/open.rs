@@ -39,6 +39,9 @@ const SEGMENT_BYTES_MIN: usize = 16 << 10;
 /// Segments that an open store may have: a ring of thousands of files is a mistake.
 pub(super) const SEGMENTS_MAX: usize = 1024;
 
+/// Files that a start brings to the journal's end from which it says so: they take seconds.
+const KEYS_TOLD: usize = 1_000;
+
 /// A store that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -260,10 +263,7 @@ pub(crate) fn open(
     let tail_lsn = tail.first_key_value().map(|(_index, (lsn, _entry))| *lsn);
     let covered = tail_lsn.map_or(live.last_lsn, |lsn| lsn - 1);
     let (reach, replayed_batches) = replay(&files, &live, &header, covered, root)?;
-    let (replayed_keys, _bytes) = files.lag();
-    while files.lag().0 > 0 {
-        files.write_chunk(0, false)?;
-    }
+    let replayed_keys = write_all(&files)?;
     let mut checkpoint = Checkpoint { disk, root: root.to_owned(), files, header };
     checkpoint.header.clean |= options.durability == Durability::File;
     if checkpoint.make_durable(false).map_err(OpenError::Recover)?.is_none() {
@@ -406,6 +406,18 @@ fn prepare(disk: &dyn Disk, root: &Path) -> Result<Box<dyn Locked>, OpenError> {
         disk.remove(&path).map_err(fail(path.clone()))?;
     }
     Ok(lock)
+}
+
+/// Makes files of all that was handed to them, and tells how many.
+fn write_all(files: &Files) -> Result<usize, FileError> {
+    let (keys, _bytes) = files.lag();
+    if keys > KEYS_TOLD {
+        tracing::info!(files = keys, "files are brought to the journal's end");
+    }
+    while files.lag().0 > 0 {
+        files.write_chunk(0, false)?;
+    }
+    Ok(keys)
 }
 
 /// Hands the entries, which are committed, to the files.

@@ -101,6 +101,14 @@ impl PassLink {
         self.0.hello()
     }
 
+    /// Makes the connection for the next request, if there is none.
+    ///
+    /// # Errors
+    /// As [`Link::reach`].
+    pub async fn reach(&mut self, limit: Duration) -> Result<(), PeerError> {
+        self.0.reach(limit).await
+    }
+
     /// Passes a request on, once, and waits at most `limit` for the answer. Dropping the future
     /// closes the connection, and ends the request there.
     ///

@@ -3,6 +3,7 @@
 use tests::candidates::LONG;
 use tests::run::{pass, wait_for};
 use tests::sealed;
+use tests::yard::masterd_of;
 use tests::yard::scene::Scene;
 use tests::yard::trouble::Trouble;
 
@@ -17,6 +18,28 @@ fn cut_off(scene: &Scene) {
     assert!(refused.certainly_not_done(), "{refused:?}");
     let gone = || (!yard.lan.has_master_address(0)).then_some(());
     wait_for("the address to be given up", LONG, gone);
+}
+
+#[test]
+fn who_is_cut_off_while_its_agent_is_away_asks_it_again_for_the_address() {
+    sealed::test(
+        "links::who_is_cut_off_while_its_agent_is_away_asks_it_again_for_the_address",
+        || {
+            let mut scene = begin();
+            let yard = &scene.yard;
+            let log = || std::fs::read_to_string(yard.daemons.said(&masterd_of(0))).ok();
+            let says = |word| wait_for(word, LONG, || log()?.contains(word).then_some(()));
+            Trouble::KillAgent.begin(yard, 0);
+            Trouble::Unplug.begin(yard, 0);
+            says("the address may still be here");
+            assert!(yard.lan.has_master_address(0), "nobody took it off");
+            Trouble::KillAgent.end(yard, 0);
+            says("the master's address is given up");
+            assert!(!yard.lan.has_master_address(0));
+            Trouble::Unplug.end(yard, 0);
+            well_again(&mut scene);
+        },
+    );
 }
 
 #[test]

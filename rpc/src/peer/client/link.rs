@@ -93,6 +93,21 @@ impl Link {
         read
     }
 
+    /// Makes the connection for the next question, if there is none, within `limit`.
+    ///
+    /// # Errors
+    /// There is none, and nothing was asked.
+    pub async fn reach(&mut self, limit: Duration) -> Result<(), PeerError> {
+        let begun = Instant::now();
+        let shown = self.shared.shown.fingerprint();
+        let stream = match self.take(begun, shown).await {
+            Some(stream) => stream,
+            None => open(&self.shared, &self.hello, begun + limit).await?,
+        };
+        self.kept = Some(Kept { stream, used: begun, shown });
+        Ok(())
+    }
+
     /// Closes its connection; the next question opens another.
     pub fn close(&mut self) {
         self.kept = None;

@@ -238,6 +238,34 @@ fn a_rotten_journal_stops_its_candidate_and_nobody_else() {
     assert!(refusal(&n3).is_some());
 }
 
+#[test]
+fn a_candidate_whose_jobs_do_not_read_is_not_master_and_the_role_is_not_lost() {
+    let (mut cluster, n2, n3) = three();
+    let job = cluster.submit(QUICK);
+    cluster.wait_for_status(job, "success");
+    cluster.wait_for_same_files(&[&cluster.master, &n2]);
+    let path = n2.layout().data().join(format!("queue/job-{job}"));
+    stdx::atomic::write(&path, b"half", 0o640).unwrap();
+    let is_refused = || {
+        let said = cluster.gnt_on(&n2, "cluster master-failover");
+        assert_eq!(said.code(), 1, "{said:?}");
+        let what = format!("{} cannot be the master with the queue that it has", n2.name);
+        assert!(said.stderr.contains(&what), "{said:?}");
+        assert!(said.stderr.contains(&format!("`queue/job-{job}`")), "{said:?}");
+    };
+    let reign = || status(&cluster.master).expect("it answers").master.expect("a master").epoch;
+    let before = reign();
+    is_refused();
+    assert_eq!(reign(), before, "it was asked for nothing");
+    let _done = cluster.gnt(QUICK).ok();
+    // It is found out behind the election, where nobody hands over.
+    cluster.kill_masterd(&cluster.master);
+    is_refused();
+    cluster.fail_over(&n3);
+    assert_eq!(cluster.status(job), "success");
+    cluster.wait_for_standby(&n2, &n3.name);
+}
+
 /// A master's store of before there were candidates is put back where that machine is none any more.
 struct PutBack {
     cluster: Cluster,

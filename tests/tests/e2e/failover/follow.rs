@@ -2,7 +2,12 @@
 //! candidate.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use luxi::Client;
+use luxi::method::{Fields, JobChange, WaitForJobChange};
+use model::JobId;
 use serde_json::json;
 use tests::candidates::{LONG, refusal};
 use tests::cluster::{Cluster, Host, MASTER};
@@ -48,6 +53,43 @@ fn a_watch_on_a_standby_lives_through_a_failover() {
     assert_eq!(id.ok().trim().parse(), Ok(watched + 1));
     let cancel = cluster.gnt_on(&n3, &format!("job cancel {watched} --yes"));
     assert!(cancel.failed(1).is_empty() && cancel.stdout.contains("Job"), "{cancel:?}");
+}
+
+#[test]
+fn of_more_watches_than_a_standby_passes_on_none_is_lost() {
+    let (cluster, _n2, n3) = three();
+    let running = cluster.submit("debug delay 1000");
+    cluster.wait_for_status(running, "running");
+    let watched = cluster.submit("debug delay 0");
+    cluster.wait_for_status(watched, "waiting");
+    let in_vain = Arc::new(AtomicUsize::new(0));
+    let watch = |_| {
+        let (in_vain, socket) = (Arc::clone(&in_vain), n3.layout().luxi_socket());
+        let mut wait = WaitForJobChange {
+            job_id: JobId(watched),
+            fields: Fields::from(["status"]),
+            previous: None,
+            previous_log: None,
+            timeout: 60.0,
+        };
+        std::thread::spawn(move || {
+            let mut client = Client::connect(&socket).unwrap();
+            loop {
+                match client.call(&wait).unwrap() {
+                    JobChange::Unchanged => in_vain.fetch_add(1, Ordering::Relaxed),
+                    JobChange::Changed(values, _) if values[0] == "canceled" => return,
+                    JobChange::Changed(values, _) => {
+                        wait.previous = Some(values);
+                        0
+                    }
+                };
+            }
+        })
+    };
+    let watching: Vec<_> = (0..52).map(watch).collect();
+    wait_for("those without a turn", LONG, || (in_vain.load(Ordering::Relaxed) >= 4).then_some(()));
+    let _canceled = cluster.gnt(&format!("job cancel {watched} --yes")).ok();
+    watching.into_iter().for_each(|watching| watching.join().unwrap());
 }
 
 #[test]
