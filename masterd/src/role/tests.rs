@@ -34,7 +34,9 @@ enum Rule {
     Incarnation,
     /// What is acknowledged was flushed.
     FlushFirst,
-    /// The policy says how voters change: one at a time.
+    /// The policy says how voters change.
+    Policy,
+    /// A change of the voters is committed before the next one begins.
     OneChange,
     /// Two voters keep their votes while a third one gets its copy.
     WaitsForCopies,
@@ -302,6 +304,11 @@ fn without_incarnations_an_emptied_disk_undoes_a_batch() {
 #[test]
 fn without_a_flush_a_crash_undoes_a_batch() {
     is_needed(Rule::FlushFirst, REIGNS, NOT_UNDONE);
+}
+
+#[test]
+fn without_the_policy_voters_change_so_that_a_batch_is_undone() {
+    is_needed(Rule::Policy, VOTERS, NOT_UNDONE);
 }
 
 #[test]

@@ -7,9 +7,10 @@ use luxi::method::{
     ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, Method, QueryJobs, SetDrainFlag,
     Submission, SubmitJob, SubmitManyJobs, WaitForJobChange,
 };
-use luxi::{Caller, Request, Service, request};
+use luxi::response::Failure;
+use luxi::{Caller, ClientError, Request, Service, request};
 use model::job::{OpStatus, RequestDigest};
-use model::{JobId, OpInput};
+use model::{Exception, JobId, OpInput};
 use parking_lot::Mutex;
 use queue_format::Epoch;
 use queue_format::simulation::{Chance, SimDisk};
@@ -61,12 +62,20 @@ pub(super) struct Client {
 struct Sent {
     oracle: Arc<Mutex<Oracle>>,
     submission: Option<(String, Vec<OpInput>)>,
+    /// Whether the answer was that it is not done.
+    certainly_not: bool,
+}
+
+/// Whether a client takes a failure to say that nothing was done.
+fn certainly_not_done(error: Value) -> bool {
+    let exception: Exception = serde_json::from_value(error).unwrap();
+    ClientError::Failure(Failure::Exception(exception)).certainly_not_done()
 }
 
 impl Drop for Sent {
     fn drop(&mut self) {
         if let Some(submission) = self.submission.take() {
-            self.oracle.lock().not_answered(submission);
+            self.oracle.lock().not_answered(submission, self.certainly_not);
         }
     }
 }
@@ -200,12 +209,16 @@ impl Client {
             (mark, ops)
         });
         let newest = self.oracle.lock().newest();
-        let mut sent = Sent { oracle: Arc::clone(&self.oracle), submission: Some((mark, ops)) };
+        let (oracle, submission) = (Arc::clone(&self.oracle), Some((mark, ops)));
+        let mut sent = Sent { oracle, submission, certainly_not: false };
         let Some((mark, ops)) = sent.submission.clone() else { return };
-        if let Ok(id) = self.ask_known(SubmitJob { ops }, Some(&mark)).await {
-            sent.submission = None;
-            self.oracle.lock().accepted(id, mark, (self.reign, newest));
-            self.mine.push(id);
+        match self.ask_known(SubmitJob { ops }, Some(&mark)).await {
+            Ok(id) => {
+                sent.submission = None;
+                self.oracle.lock().accepted(id, mark, (self.reign, newest));
+                self.mine.push(id);
+            }
+            Err(error) => sent.certainly_not = certainly_not_done(error),
         }
     }
 
@@ -214,12 +227,23 @@ impl Client {
         let marks: Vec<String> = (0..count).map(|_| self.oracle.lock().mark()).collect();
         let jobs = marks.iter().enumerate().map(|(at, mark)| self.job(mark, at)).collect();
         let newest = self.oracle.lock().newest();
-        let Ok(answers) = self.ask(SubmitManyJobs { jobs }).await else { return };
+        let answers = match self.ask(SubmitManyJobs { jobs }).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                let certainly = certainly_not_done(error);
+                let mut oracle = self.oracle.lock();
+                marks.into_iter().for_each(|mark| oracle.not_taken(mark, certainly));
+                return;
+            }
+        };
         assert_eq!(answers.len(), count);
         for (mark, answer) in marks.into_iter().zip(answers) {
-            if let Submission::Accepted(id) = answer {
-                self.oracle.lock().accepted(id, mark, (self.reign, newest));
-                self.mine.push(id);
+            match answer {
+                Submission::Accepted(id) => {
+                    self.oracle.lock().accepted(id, mark, (self.reign, newest));
+                    self.mine.push(id);
+                }
+                Submission::Refused(_) => self.oracle.lock().not_taken(mark, true),
             }
         }
     }

@@ -137,14 +137,14 @@ impl History {
         self.world.start(id, |node, engine, news| Process::begin(begin, node, engine, news));
     }
 
-    fn run(mut self) -> ([u64; 4], Files) {
+    fn run(mut self) -> (Tally, Files) {
         self.trouble();
         self.quiet.store(true, Ordering::Relaxed);
         let files = self.end_well();
         assert_eq!(self.calls.lock().finding(), None);
-        let ([reigns, jobs], [calls, superseded]) =
+        let ([reigns, jobs, refused], [calls, superseded]) =
             (self.oracle.lock().tally(), self.calls.lock().tally());
-        ([reigns, jobs, calls, superseded], files)
+        ([reigns, jobs, refused, calls, superseded], files)
     }
 
     /// Things befall the cluster, until an agent has done what it must not.
@@ -381,12 +381,15 @@ async fn found(engine: &Engine, count: u64, documents: Vec<Change>) {
     }
 }
 
-fn run_one(seed: u64) -> ([u64; 4], Files) {
+/// Reigns, jobs accepted, jobs refused, calls of agents, and those that a later reign ended.
+type Tally = [u64; 5];
+
+fn run_one(seed: u64) -> (Tally, Files) {
     History::new(seed, true).run()
 }
 
 /// What a seed decides of the files: clusters have identities that it does not.
-fn decided((tally, files): ([u64; 4], Files)) -> ([u64; 4], Vec<(String, String)>) {
+fn decided((tally, files): (Tally, Files)) -> (Tally, Vec<(String, String)>) {
     let jobs = files.into_iter().filter(|(key, _)| key.as_str().starts_with("queue/"));
     let jobs = jobs.map(|(key, content)| {
         let text = serde_json::from_slice::<Job>(&content).map(|job| format!("{job:?}"));
@@ -468,15 +471,15 @@ fn simulation_of_the_end_of_a_master() {
 
 #[test]
 fn simulation_of_a_cluster_and_its_clients() {
-    let tally = [const { AtomicU64::new(0) }; 4];
+    let tally = [const { AtomicU64::new(0) }; 5];
     seeds::many("clusters", (HISTORIES, HISTORIES_QUICK), |seed| {
         for (sum, more) in tally.iter().zip(run_one(seed).0) {
             sum.fetch_add(more, Ordering::Relaxed);
         }
     });
-    let [reigns, jobs, calls, superseded] = tally.map(AtomicU64::into_inner);
+    let [reigns, jobs, refused, calls, superseded] = tally.map(AtomicU64::into_inner);
     eprintln!(
-        "clusters: {reigns} reigns, {jobs} jobs accepted, {calls} calls of agents, {superseded} of \
-         them ended by a later reign"
+        "clusters: {reigns} reigns, {jobs} jobs accepted and {refused} refused, {calls} calls of \
+         agents, {superseded} of them ended by a later reign"
     );
 }

@@ -33,6 +33,10 @@ pub(super) struct Oracle {
     found: BTreeMap<JobId, String>,
     /// Submissions that were sent, and for all that was answered may have been taken.
     unanswered: Vec<(String, Vec<OpInput>)>,
+    /// Marks of those that may have been taken, whatever is said when they are sent again.
+    unsure: BTreeSet<String>,
+    /// Marks of those that certainly were not.
+    refused: BTreeSet<String>,
     next_mark: u64,
 }
 
@@ -48,9 +52,9 @@ impl Oracle {
         self.newest
     }
 
-    /// Reigns, and jobs that were accepted.
-    pub(super) fn tally(&self) -> [u64; 2] {
-        [self.reigns, self.accepted.len() as u64]
+    /// Reigns, and submissions that were accepted and refused.
+    pub(super) fn tally(&self) -> [u64; 3] {
+        [self.reigns, self.accepted.len() as u64, self.refused.len() as u64]
     }
 
     /// A master has its role: nothing that was said before may be missing in what it found. One that
@@ -78,13 +82,25 @@ impl Oracle {
     }
 
     /// A submission had no answer that says which job came of it.
-    pub(super) fn not_answered(&mut self, submission: (String, Vec<OpInput>)) {
+    pub(super) fn not_answered(&mut self, submission: (String, Vec<OpInput>), certainly_not: bool) {
+        self.not_taken(submission.0.clone(), certainly_not);
         self.unanswered.push(submission);
     }
 
-    /// The last of these, to be sent again.
+    /// A submission with this mark was not taken, by its answer, or may not have been.
+    pub(super) fn not_taken(&mut self, mark: String, certainly: bool) {
+        if !certainly {
+            self.unsure.insert(mark);
+        } else if !self.unsure.contains(&mark) {
+            self.refused.insert(mark);
+        }
+    }
+
+    /// The last of those without an answer, to be sent again.
     pub(super) fn unanswered(&mut self) -> Option<(String, Vec<OpInput>)> {
-        self.unanswered.pop()
+        let again = self.unanswered.pop()?;
+        self.refused.remove(&again.0);
+        Some(again)
     }
 
     /// Some accepted job.
@@ -135,6 +151,8 @@ impl Oracle {
         assert_eq!(all.len(), found.jobs.len() + archived.len(), "a job is there twice");
         let marks: BTreeSet<String> = all.values().map(|job| mark_of(job)).collect();
         assert_eq!(marks.len(), all.len(), "a submission made two jobs");
+        let refused = marks.intersection(&self.refused).next();
+        assert_eq!(refused, None, "a submission was refused and is there");
         for (id, mark) in &self.accepted {
             let job = all.get(id).unwrap_or_else(|| panic!("job {id} was accepted and is lost"));
             assert_eq!(mark_of(job), *mark, "job {id} is another one");

@@ -233,7 +233,7 @@ impl Reign {
         let later = member.log.iter().skip(member.committed.into());
         let is_of_seats = |entry: Entry| matches!(entry.kind, Kind::Voters(_) | Kind::Admitted(_));
         // Each is committed before the policy is asked again.
-        let is_under_way = later.into_iter().any(is_of_seats);
+        let is_under_way = !self.off(Rule::OneChange) && later.into_iter().any(is_of_seats);
         if world.left.changes == 0 || is_under_way || !self.acts(node, world) {
             return;
         }
@@ -250,7 +250,7 @@ impl Reign {
     fn next_seats(&self, node: usize, world: &World) -> Vec<Kind> {
         let log = &world.nodes[node].log;
         let voters = log.voters();
-        if self.off(Rule::OneChange) {
+        if self.off(Rule::Policy) {
             let others = (0..=ALL).filter(|set| set & (1 << node) != 0 && *set != voters);
             return others.map(Kind::Voters).collect();
         }
