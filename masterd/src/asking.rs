@@ -27,7 +27,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::peers::PeerBook;
 use crate::role::confirm::{
-    AgentSays, Asked, Attempt, Question, Silence, StoreSays, Waivers, confirm,
+    AgentSays, Asked, Attempt, Later, Question, Silence, StoreSays, Waivers, confirm,
 };
 
 /// Questions under way at the same time. Each holds a connection, so few enough for the files of a
@@ -51,6 +51,8 @@ pub struct Asker {
     /// How long all answers are waited for where enough are there to go on: a machine that is dead
     /// does not say so, and everybody waits for the new master.
     pub patience: Duration,
+    /// What was told before of a reign that the own store does not know.
+    pub later: Option<Later>,
     /// Counts questions.
     pub metrics: Arc<Metrics>,
 }
@@ -71,7 +73,7 @@ impl Asker {
         metrics: Arc<Metrics>,
     ) -> Self {
         let limit = TimeClass::Urgent.limit();
-        Self { me, cluster_uuid, agents, book, limit, patience: limit, metrics }
+        Self { me, cluster_uuid, agents, book, limit, patience: limit, later: None, metrics }
     }
 
     async fn agent(&self, node: &Node, epoch: Epoch) -> Result<AgentSays, Silence> {
@@ -134,7 +136,8 @@ pub async fn ask(
     let nodes: Vec<Asked> = config.nodes.values().map(asked).collect();
     let (taker, next_member) = (asker.me.clone(), config.cluster.next_node_id);
     let voters = members::sets(own);
-    let mut question = Question { attempt, waivers, taker, next_member, voters, nodes };
+    let later = asker.later.clone();
+    let mut question = Question { attempt, waivers, taker, next_member, voters, later, nodes };
     let places = Arc::new(Semaphore::new(QUESTIONS_AT_ONCE));
     let mut questions = JoinSet::new();
     for (at, node) in config.nodes.values().enumerate() {

@@ -9,6 +9,7 @@ mod ahead;
 mod door;
 mod elected;
 mod follow;
+mod later;
 mod life;
 pub mod load;
 pub(crate) mod lock;

@@ -104,7 +104,10 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
                 match (seat::to_be_replaced(&config, &pool, &long, &waiting), step) {
                     (Some(node), _) => Some((Arc::clone(node), keeper.give_up(node).await)),
                     (None, Some(step)) => keeper.make(&config, step).await,
-                    (None, None) => keeper.wipe_next(&config, &waiting).await,
+                    (None, None) => match keeper.wipe_next(&config, &waiting).await {
+                        None => keeper.try_unreached(&config, &pool, &waiting).await,
+                        made => made,
+                    },
                 }
             }
         };
@@ -268,6 +271,14 @@ impl Keeper {
         }
         let node = node.name.to_string();
         self.change(MembersChange::AddLearner { member: member.id, node }).await
+    }
+
+    /// Invites who is to follow and whose agent does not answer: `masterd` alone is asked. It may be one
+    /// that still takes itself for the master, whose agent would have told it otherwise.
+    async fn try_unreached(&self, config: &Config, pool: &Pool, waiting: &BTreeSet<u64>) -> Made {
+        // A master that is alone goes over for nobody who may not be there.
+        self.world.commits.engine()?;
+        self.make(config, Step::Admit(seat::unreached(pool, waiting)?)).await
     }
 
     /// Makes a learner vote, or a voter not.

@@ -12,9 +12,19 @@ pub const SEGMENTS_MAX: usize = 8;
 
 /// Names that belong to the store itself and can be no keys; `node` is where the agent of the same
 /// machine keeps a store of its own, `ssconf` what it keeps beside that for the machine's tools,
-/// `aside` what stores were kept aside, `lost+found` the file system's where it has no other directory.
-const RESERVED: [&str; 8] =
-    ["store.json", "journal", "queue/lock", "incoming", "node", "ssconf", "aside", "lost+found"];
+/// `aside` what stores were kept aside, `later.json` what its owner was told of other ones, `lost+found`
+/// the file system's where it has no other directory.
+const RESERVED: [&str; 9] = [
+    "store.json",
+    "journal",
+    "queue/lock",
+    "incoming",
+    "node",
+    "ssconf",
+    "aside",
+    "later.json",
+    "lost+found",
+];
 
 /// What only the master itself may read: the authority's key, and what else may hold its content.
 const SECRET: [&str; 3] = ["config/authority", "journal", "incoming"];

@@ -329,8 +329,15 @@ mod tests {
             asked(3, Ok(leader)),
         ];
         let (attempt, waivers) = (Attempt::Failover, Waivers::default());
-        let question =
-            Question { attempt, waivers, taker: name(), next_member: 4, voters: Vec::new(), nodes };
+        let question = Question {
+            attempt,
+            waivers,
+            taker: name(),
+            next_member: 4,
+            voters: Vec::new(),
+            later: None,
+            nodes,
+        };
         assert_eq!(
             [1, 2, 3, 4].map(|member| leads(&question, member)),
             [false, false, true, false]

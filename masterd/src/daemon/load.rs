@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use model::{Job, JobId, JobStatus, Secret, document};
 use queue_format::{Key, OpenError, Reader};
 
@@ -104,15 +105,15 @@ pub fn load_behind(
 /// # Errors
 /// A file that does not read.
 pub fn jobs(store: &Reader) -> Result<Vec<Job>, FoundError> {
-    let mut jobs = Vec::new();
-    for entry in store.scan("queue/job-")? {
-        let (key, content) = entry?;
-        let Some(id) = stored::job_of(key.as_str()) else {
+    let read = |key: Key, content: Bytes| match stored::job_of(key.as_str()) {
+        Some(id) => job(id, &key, &content).map(Some),
+        None => {
             tracing::warn!(%key, "this is no job's file; it is left alone");
-            continue;
-        };
-        jobs.push(job(id, &key, &content)?);
-    }
+            Ok(None)
+        }
+    };
+    let read = store.scan_each("queue/job-", read)?.into_iter();
+    let mut jobs = read.filter_map(Result::transpose).collect::<Result<Vec<Job>, _>>()?;
     jobs.sort_by_key(|job| job.id);
     Ok(jobs)
 }

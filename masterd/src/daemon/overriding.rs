@@ -66,7 +66,8 @@ fn overrule(
         node: me.clone(),
         member,
         last: resting.last(),
-        vote: resting.vote(),
+        // Above a reign of which nobody tells any more, too.
+        vote: question.later.as_ref().map_or(resting.vote(), |l| resting.vote().max(l.epoch)),
         job_id: before.serial,
         next_node_id: before.cluster.next_node_id,
     };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use engine::{End, Engine, Standing};
 use model::cluster::Role;
 use model::role_check::{RoleDecision, RoleRequest, RoleTaken};
+use model::{NodeName, document};
 use queue_format::{Epoch, Position, Refusal};
 use rpc::Client;
 use rpc::peer::control::{LeadAndHandOver, PeerPosition};
@@ -16,17 +17,19 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::ahead::Ahead;
-use super::life::{Life, Reigning, newest_role};
+use super::later::LaterError;
+use super::life::{Life, Reigning, Stage, newest_role};
+use super::load::FoundError;
 use super::reign::{self, Publisher};
-use super::{DaemonError, elected, load, replicate};
+use super::{DaemonError, elected, later, load, replicate};
 use crate::asking::{self, Asker, answers, table};
 use crate::commits::Commits;
 use crate::config::Config;
-use crate::house::House;
+use crate::house::{House, newest};
 use crate::lu::World;
 use crate::role::confirm::{
-    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, obeys_another,
-    still_designated,
+    Attempt, Decision, Later, Question, RoleEntry, Verdict, Waivers, confirm, later_reign,
+    obeys_another, still_able, still_designated,
 };
 
 /// How long all are waited for where enough have answered: longer than who lives takes, mostly.
@@ -98,7 +101,7 @@ impl Life {
         let follower = self.follower();
         // An image of the store may have come a moment ago, with members that are not known yet.
         stdx::aside(|| follower.look(&reader)).map_err(load::FoundError::Read)?;
-        let config = match stdx::aside(|| load::config(&reader)) {
+        let config = match stdx::aside(|| newest_config(engine, self.me())) {
             Ok(config) => config,
             // It goes on to follow: who was just invited has nothing yet.
             Err(error) if attempt != Attempt::Start => {
@@ -112,7 +115,15 @@ impl Life {
         let mut ahead = reads.then(|| Ahead::begin(engine));
         // To lead without a reign is to be master of nothing: it is elected anew.
         let own = PeerPosition { leads: false, ..self.house.stand().await };
-        let (question, verdict) = self.ask_everyone((&config, &own), attempt, request).await;
+        let asked = self.ask_everyone((&config, &own), attempt, request).await;
+        let asked = asked.and_then(|asked| match request.dry_run {
+            true => Ok(asked),
+            false => self.remember(&asked.0).map(|()| asked),
+        });
+        let (question, verdict) = match asked {
+            Ok(asked) => asked,
+            Err(error) => return Ok(Take::Left(RoleTaken::refused(chain(&error)))),
+        };
         let check = table::table(&question, &verdict);
         let told = |done, message| RoleTaken { done, message, check: Some(check.clone()) };
         if request.dry_run {
@@ -155,6 +166,11 @@ impl Life {
             },
             None => stdx::aside(|| load::load(&reader))?,
         };
+        let (node, by_itself) =
+            (found.config.nodes.get(self.me()), found.config.cluster.auto_failover);
+        if let Err(reason) = still_able(attempt, self.me(), node.map(AsRef::as_ref), by_itself) {
+            return left(format!("{reason}; that came to be since everyone was asked"));
+        }
         let (ended, end) = watch::channel(None::<End>);
         let (begin, authority) = self.begin(found, reader, engine.position(), epoch)?;
         let start = |publisher: Publisher| {
@@ -239,8 +255,8 @@ impl Life {
         (config, own): (&Config, &PeerPosition),
         attempt: Attempt,
         request: &RoleRequest,
-    ) -> (Question, Verdict) {
-        let asker = self.asker();
+    ) -> Result<(Question, Verdict), LaterError> {
+        let asker = Asker { later: self.later()?, ..self.asker() };
         let asker = match attempt {
             // Whoever looks sees everybody.
             _ if request.dry_run => asker,
@@ -253,14 +269,37 @@ impl Life {
         let question = asking::ask(&asker, config, attempt, waivers(request), own).await;
         let verdict = confirm(&question);
         if !matches!(verdict.decision, Decision::Override { .. }) || !verdict.voters.is_majority() {
-            return (question, verdict);
+            return Ok((question, verdict));
         }
         // A majority is overridden only if it has forgotten something, and did not merely answer first.
         let own = PeerPosition { leads: own.leads, ..self.house.stand().await };
         let again = asking::ask(&asker, config, attempt, waivers(request), &own).await;
         let question = again.knowing_what_it_knew(&question);
         let verdict = confirm(&question);
-        (question, verdict)
+        Ok((question, verdict))
+    }
+
+    /// What was told before of a reign that the store here does not know.
+    fn later(&self) -> Result<Option<Later>, LaterError> {
+        match self.stage {
+            Stage::Machine => stdx::aside(|| later::recall(&self.options.layout.data())),
+            #[cfg(test)]
+            Stage::Simulation => Ok(None),
+        }
+    }
+
+    /// Remembers a reign of which somebody told, and that the store here does not know.
+    fn remember(&self, question: &Question) -> Result<(), LaterError> {
+        let Some(told) = later_reign(question) else { return Ok(()) };
+        match self.stage {
+            Stage::Machine => {
+                let Later { node, epoch } = &told;
+                tracing::warn!(%node, %epoch, "told of a later reign than the store here knows");
+                stdx::aside(|| later::remember(&self.options.layout.data(), &told))
+            }
+            #[cfg(test)]
+            Stage::Simulation => Ok(()),
+        }
     }
 
     /// Comes to lead, where the verdict allows it; the epoch, or why not.
@@ -412,6 +451,23 @@ fn overridden(taken: Take, engine: Arc<Engine>) -> Take {
 /// What is said of an attempt that another one was faster than.
 fn late(why: &str) -> String {
     format!("{why}; `gnt cluster status` shows who is master, and whether to try again")
+}
+
+/// The configuration here, with what the log says of `me` and of the cluster's parameters, committed or
+/// not: an election commits it.
+///
+/// # Errors
+/// It does not read.
+pub(super) fn newest_config(engine: &Engine, me: &NodeName) -> Result<Config, FoundError> {
+    let mut config = load::config(&engine.reader())?;
+    let unread = |error: &String| tracing::error!(error, "cannot read the newest configuration");
+    if let Ok(Some(node)) = newest(engine, &document::node(me)).inspect_err(unread) {
+        config.nodes.insert(me.clone(), Arc::new(node));
+    }
+    if let Ok(Some(cluster)) = newest(engine, document::CLUSTER).inspect_err(unread) {
+        config.cluster = Arc::new(cluster);
+    }
+    Ok(config)
 }
 
 fn waivers(request: &RoleRequest) -> Waivers {

@@ -204,6 +204,14 @@ pub(super) fn to_be_replaced<'a>(
     })
 }
 
+/// A node that is to be a member and is none, and whose agent does not answer. What failed a moment ago is
+/// waited for.
+pub(super) fn unreached(pool: &Pool, waiting: &BTreeSet<u64>) -> Option<u64> {
+    let nodes = pool.nodes.iter().filter(|node| !waiting.contains(&node.id));
+    let absent = nodes.filter(|node| node.belongs() && node.seat.is_none() && !node.reachable);
+    absent.map(|node| node.id).min()
+}
+
 /// Whether a node holds what it should not any more: it is no candidate, and its member is none.
 pub(super) fn is_to_be_wiped(node: &Node, members: &Members) -> bool {
     let gone = |id| !members.nodes.contains_key(&id);

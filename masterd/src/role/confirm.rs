@@ -12,8 +12,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use model::NodeName;
-use model::node::NodeRole;
+use model::node::{Node, NodeRole};
 use queue_format::{Epoch, Position};
+use serde::{Deserialize, Serialize};
 
 use super::amnesia::{Expected, Found};
 use super::taking::Cut;
@@ -84,6 +85,17 @@ pub struct RoleEntry {
     /// Who is master.
     pub master: NodeName,
     /// The epoch of the reign.
+    pub epoch: Epoch,
+}
+
+/// A reign of which this node was told, and that its own store does not know: another store has entries
+/// that were committed in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Later {
+    /// Who told it.
+    pub node: NodeName,
+    /// The epoch of the newest of these entries.
     pub epoch: Epoch,
 }
 
@@ -162,6 +174,8 @@ pub struct Question {
     /// The sets of voters of the taker's log, a majority of each of which is needed: one, or both while
     /// one is changed for the other. Empty where it has none, and the seats alone tell.
     pub voters: Vec<BTreeSet<u64>>,
+    /// What the taker was told before of a reign that its store does not know.
+    pub later: Option<Later>,
     /// Every configured node, the taker among them, whose own answers come from its own doors.
     pub nodes: Vec<Asked>,
 }
@@ -335,6 +349,46 @@ pub fn still_designated(
         (Attempt::Start, entry) => {
             Err(Reason::NotDesignated { taker: taker.clone(), entry: entry.cloned() })
         }
+    }
+}
+
+/// The newest reign of which any store tells that is believed, and that is later than all that the taker's
+/// own store and memory know of: what was committed in it is missing here, also once nobody tells of it.
+#[must_use]
+pub fn later_reign(question: &Question) -> Option<Later> {
+    let heard = weigh::hear(question);
+    let stores = || heard.iter().filter_map(|heard| Some((&heard.node.name, heard.holds()?)));
+    let own = stores().find(|(node, _)| **node == question.taker);
+    let own = own.map(|(_, store)| store.last.epoch).unwrap_or_default();
+    let known = question.later.as_ref().map_or(own, |later| later.epoch.max(own));
+    let told = stores().map(|(node, store)| (store.says.committed.epoch, node));
+    let (epoch, node) = told.filter(|(epoch, _)| *epoch > known).max()?;
+    Some(Later { node: node.clone(), epoch })
+}
+
+/// Looks once more at what the log says of the taker, which won the election with it: it may hold what
+/// nobody knew to be committed as everyone was asked.
+///
+/// # Errors
+/// It is not to be the master.
+pub fn still_able(
+    attempt: Attempt,
+    taker: &NodeName,
+    node: Option<&Node>,
+    auto_failover: bool,
+) -> Result<(), Reason> {
+    let taker = taker.clone();
+    match node {
+        None => Err(Reason::NotConfigured { taker }),
+        Some(node) if node.role == NodeRole::Offline => Err(Reason::TakerOffline { taker }),
+        Some(node) if node.witness => Err(Reason::Witness { taker }),
+        Some(node) if attempt != Attempt::Start && node.role != NodeRole::Candidate => {
+            Err(Reason::Demoted { taker })
+        }
+        Some(_) if attempt == Attempt::Automatic && !auto_failover => {
+            Err(Reason::NotByItself { taker })
+        }
+        Some(_) => Ok(()),
     }
 }
 

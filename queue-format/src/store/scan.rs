@@ -39,13 +39,31 @@ impl Reader {
     /// # Errors
     /// A directory cannot be listed. That a file cannot be read is told by the iterator.
     pub fn scan(&self, prefix: &str) -> Result<Scan, FileError> {
+        let keys = self.keys(prefix)?;
+        Ok(Scan { reader: self.clone(), keys: keys.into_iter(), read: Vec::new().into_iter() })
+    }
+
+    /// What `make` makes of each key with this prefix and its content, as [`Reader::scan`] gives them.
+    /// It is made on the threads that read, so that they share its work, too.
+    ///
+    /// # Errors
+    /// A directory cannot be listed, or a file not read.
+    pub fn scan_each<R: Send>(
+        &self,
+        prefix: &str,
+        make: impl Fn(Key, Bytes) -> R + Sync,
+    ) -> Result<Vec<R>, FileError> {
+        self.read_all(&self.keys(prefix)?, make).into_iter().collect()
+    }
+
+    fn keys(&self, prefix: &str) -> Result<Vec<Key>, FileError> {
         // What is on its way to a file now is a file later: asked for first, it is not missed.
         let mut keys = self.files.coming(prefix);
         let start = prefix.rsplit_once('/').map_or("", |(directory, _name)| directory);
         self.list(start, prefix, &mut keys)?;
         keys.sort_unstable();
         keys.dedup();
-        Ok(Scan { reader: self.clone(), keys: keys.into_iter(), read: Vec::new().into_iter() })
+        Ok(keys)
     }
 
     fn list(&self, directory: &str, prefix: &str, keys: &mut Vec<Key>) -> Result<(), FileError> {
@@ -73,12 +91,17 @@ impl Reader {
         Ok(())
     }
 
-    fn read_chunk(&self, keys: &[Key]) -> Vec<Result<(Key, Bytes), FileError>> {
+    fn read_all<R: Send>(
+        &self,
+        keys: &[Key],
+        make: impl Fn(Key, Bytes) -> R + Sync,
+    ) -> Vec<Result<R, FileError>> {
         // Removed since it was listed, where there is none.
         let read = |key: &Key| match self.files.content(key) {
-            Ok(content) => content.map(|content| Ok((key.clone(), content))),
+            Ok(content) => content.map(|content| Ok(make(key.clone(), content))),
             Err(error) => Some(Err(error)),
         };
+        let read = &read;
         let share = keys.len().div_ceil(READ_THREADS).max(1);
         std::thread::scope(|scope| {
             let threads: Vec<_> = keys
@@ -113,7 +136,7 @@ impl Iterator for Scan {
             if chunk.is_empty() {
                 return None;
             }
-            self.read = self.reader.read_chunk(&chunk).into_iter();
+            self.read = self.reader.read_all(&chunk, |key, content| (key, content)).into_iter();
         }
     }
 }

@@ -47,7 +47,15 @@ fn question(attempt: Attempt, taker: u64) -> Question {
     };
     let waivers = Waivers::default();
     let nodes = (1..5).map(node).collect();
-    Question { attempt, waivers, taker: name(taker), next_member: 5, voters: Vec::new(), nodes }
+    Question {
+        attempt,
+        waivers,
+        taker: name(taker),
+        next_member: 5,
+        voters: Vec::new(),
+        later: None,
+        nodes,
+    }
 }
 
 fn silence(node: &mut Asked, why: &str) {

@@ -270,7 +270,7 @@ impl Life {
         let own = PeerPosition { leads: is_heard, ..stand };
         let config = reigning.reign.world.published.snapshot().config;
         let (commits, epoch) = (Arc::clone(&reigning.commits), reigning.epoch);
-        let (question, verdict) = tokio::select! {
+        let asked = tokio::select! {
             biased;
             () = Reigning::led(&commits, epoch) => {
                 let text = format!("{} is the master no longer", self.me());
@@ -282,6 +282,14 @@ impl Life {
             // The loop above ends the reign.
             _ = self.ending.asked() => return Ok(reigning),
             asked = self.ask_everyone((&config, &own), Attempt::Failover, &request) => asked,
+        };
+        let (question, verdict) = match asked {
+            Ok(asked) => asked,
+            Err(error) => {
+                let text = stdx::daemon::chain(&error);
+                outcome.send(Ok(RoleTaken::refused(text))).unwrap_or(());
+                return Ok(reigning);
+            }
         };
         if !request.dry_run && matches!(verdict.decision, Decision::Override { .. }) {
             self.errands.again = Some(Errand::TakeOver { request, outcome });

@@ -12,8 +12,8 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::reigning::hand_over;
 use super::{Life, Next, STEP_MAX, State};
-use crate::daemon::taker::Take;
-use crate::daemon::{elected, load};
+use crate::daemon::elected;
+use crate::daemon::taker::{Take, newest_config};
 use crate::house::{self, Errand, Outcome, Seat};
 use crate::role::automatic;
 use crate::role::confirm::Attempt;
@@ -110,7 +110,7 @@ impl Life {
         if !standby.tries() || Instant::now() < following.pause_until {
             return false;
         }
-        let config = stdx::aside(|| load::config(&engine.reader()));
+        let config = stdx::aside(|| newest_config(engine, self.me()));
         let is_wanted = config.is_ok_and(|config| {
             let may_be = config.nodes.get(self.me()).is_some_and(|node| node.may_be_master());
             config.cluster.auto_failover && may_be

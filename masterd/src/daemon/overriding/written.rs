@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use model::cluster::{Cluster, Overridden};
-use model::node::{Member, Node};
+use model::node::{Member, Node, NodeRole};
 use model::{NodeName, Timestamp, document};
 use queue_format::{Batch, Change, Key};
 
@@ -66,6 +66,11 @@ pub(super) fn changes(before: Before, taken: &Override, me: &NodeName, now: Time
         (node.serial_no, node.mtime) = (node.serial_no + 1, now);
         documents.push(Document::put(document::node(&node.name), &node));
     }
+    if let Some(node) = nodes.get_mut(me).filter(|node| node.role != NodeRole::Candidate) {
+        node.role = NodeRole::Candidate;
+        (node.serial_no, node.mtime) = (node.serial_no + 1, now);
+        documents.push(Document::put(document::node(me), &node));
+    }
     let serial = format!("{}\n", taken.job_id);
     documents
         .push(Document { key: document::QUEUE_SERIAL.to_owned(), content: Some(serial.into()) });
@@ -81,7 +86,6 @@ pub(super) fn changes(before: Before, taken: &Override, me: &NodeName, now: Time
 
 #[cfg(test)]
 mod tests {
-    use model::node::NodeRole;
     use queue_format::{Epoch, Position};
 
     use super::*;

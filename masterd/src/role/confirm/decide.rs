@@ -99,6 +99,7 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
         Attempt::Failover => Vec::new(),
     });
     reasons.extend(heard.iter().filter_map(|heard| facts.obstacle(heard)));
+    reasons.extend(missing(question, &facts));
     let decision = match reasons.is_empty() {
         true => go(question, &facts, heard),
         false => against(question, &facts, heard, (voters, reasons)),
@@ -145,6 +146,14 @@ fn row(question: &Question, facts: &Facts<'_>, heard: &Heard<'_>) -> Row {
         vote_is_missed: false,
         reason: facts.reason(heard),
     }
+}
+
+/// A reign of which the taker was told once, and no store that answers now knows: whoever was master in
+/// it may have acknowledged what would be cut.
+fn missing(question: &Question, facts: &Facts<'_>) -> Option<Reason> {
+    let later = question.later.as_ref().filter(|later| later.epoch > facts.epoch)?;
+    let (taker, node) = (question.taker.clone(), later.node.clone());
+    Some(Reason::LaterReign { taker, node, epoch: later.epoch, known: facts.epoch })
 }
 
 /// What is wrong with the taker itself.

@@ -142,6 +142,21 @@ pub enum Reason {
         /// The newest epoch of any position.
         known: Epoch,
     },
+    /// A store told of a reign that none of those that answer now knows.
+    #[error(
+        "{taker} was told by {node} what was committed in epoch {epoch}; the newest that any store here \
+         knows is {known}"
+    )]
+    LaterReign {
+        /// The taker.
+        taker: NodeName,
+        /// Who told it.
+        node: NodeName,
+        /// The epoch of that reign.
+        epoch: Epoch,
+        /// The newest epoch of any position.
+        known: Epoch,
+    },
     /// Its agent knows another master, of a later epoch than the newest role entry.
     #[error("{node} knows {master} as master, under the later epoch {epoch}")]
     KnowsAnother {
@@ -185,6 +200,12 @@ pub enum Reason {
     /// The taker is marked offline.
     #[error("{taker} is marked offline")]
     TakerOffline {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// Nobody asked for it, and the role is not to move by itself.
+    #[error("the role is not to move by itself to {taker}: auto_failover was switched off")]
+    NotByItself {
         /// The taker.
         taker: NodeName,
     },
@@ -289,6 +310,12 @@ impl Reason {
                      --ignore-node {node} if it comes from elsewhere"
                 );
             }
+            Self::LaterReign { node, .. } => {
+                return format!(
+                    "start {node}, or who was master then, and have that one go on; if they are lost: \
+                     --no-voting --yes-do-it, which cuts what was done in that epoch"
+                );
+            }
             Self::NotDesignated { entry: Some(entry), .. } => {
                 return format!(
                     "start {} instead, or move the role: `gnt cluster master-failover`",
@@ -315,7 +342,7 @@ impl Reason {
                  store\" in the runbook"
             }
             Self::DiskFull { .. } => "make room below its data directory",
-            Self::KnowsAnother { .. } | Self::AnotherLeads { .. } => {
+            Self::KnowsAnother { .. } | Self::AnotherLeads { .. } | Self::NotByItself { .. } => {
                 "if the role is to move here: `gnt cluster master-failover`"
             }
             Self::MajorityKnowsAnother { .. } => {
@@ -330,7 +357,11 @@ impl Reason {
                 "run this on a master candidate; `gnt node modify -C yes` makes one while there is a \
                  master"
             }
-            Self::TakerOffline { .. } | Self::Demoted { .. } => "take another candidate",
+            Self::TakerOffline { .. } => {
+                "take another candidate; if no other store is left, stop masterd here and restore the \
+                 cluster from `gnt cluster export` of this one"
+            }
+            Self::Demoted { .. } => "take another candidate",
             Self::NoVote { .. } => {
                 "wait until `gnt cluster status` calls it a voter, or take another candidate"
             }
@@ -362,6 +393,7 @@ impl Reason {
             | Self::Unreachable { .. }
             | Self::Forgetful { .. }
             | Self::Newer { .. }
+            | Self::LaterReign { .. }
             | Self::ObeysHigher { .. } => "",
         }
     }
@@ -378,6 +410,7 @@ impl Reason {
             | Self::AlreadyMaster { .. }
             | Self::IgnoredUnknown { .. }
             | Self::IgnoredSelf { .. }
+            | Self::NotByItself { .. }
             | Self::NothingToOverride { .. }
             | Self::NeedsYesDoIt => false,
             Self::Unreachable { node, .. }
@@ -394,6 +427,7 @@ impl Reason {
             | Self::Newer { .. }
             | Self::VotersForgot { .. }
             | Self::ObeysHigher { .. }
+            | Self::LaterReign { .. }
             | Self::KnowsAnother { .. }
             | Self::AnotherLeads { .. }
             | Self::TooFewNodes { .. }

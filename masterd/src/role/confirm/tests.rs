@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::*;
 
 mod believed;
+mod later;
 mod properties;
 mod taker;
 mod voters;
@@ -64,6 +65,7 @@ pub(super) fn question(attempt: Attempt, taker: u64) -> Question {
         taker: name(taker),
         next_member: 6,
         voters: Vec::new(),
+        later: None,
         nodes: [(1, voter), (2, voter), (3, voter), (4, None), (5, None)]
             .map(|(number, seat)| node(number, seat))
             .to_vec(),

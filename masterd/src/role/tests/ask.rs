@@ -126,6 +126,7 @@ fn question(taker: usize, attempt: Attempt, heard: u8, world: &World) -> Questio
         taker: name(taker),
         next_member: epoch_of(NODES, 0).node,
         voters: vec![members(voters).map(|node| epoch_of(node, 0).node).collect()],
+        later: None,
         nodes: (0..NODES).map(asked).collect(),
     }
 }

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
+use model::role_check::RoleCheck;
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tests::candidates::{LONG, is_master, refusal};
+use tests::candidates::{LONG, is_master, refusal, role_check};
 use tests::cluster::{Cluster, Host, MASTER};
 use tests::run::wait_for;
 
@@ -178,16 +179,28 @@ fn of_two_nodes_the_other_one_goes_on() {
 
 #[test]
 fn a_master_that_lives_begins_anew_once_it_is_heard_again() {
+    begins_anew(|_cluster, _n1| ());
+}
+
+#[test]
+fn a_master_that_lives_begins_anew_without_its_agent_too() {
+    begins_anew(|cluster, n1| cluster.kill_agent(n1));
+}
+
+fn begins_anew(befalls: impl FnOnce(&Cluster, &Host)) {
     let (mut cluster, hosts) = Cluster::begin_with_candidates(2);
     let (n1, n2) = (cluster.master.clone(), hosts[0].clone());
     cluster.wait_for_same_files(&[&n1, &n2]);
     // The other one follows no more, and the master goes on alone.
     cluster.kill_masterd(&n2);
     let lost = done(&cluster);
+    befalls(&cluster, &n1);
     cluster.signal_masterd(&n1, Signal::SIGSTOP);
     cluster.start_masterd(&n2);
     cluster.wait_for_standby(&n2, MASTER);
-    overridden(&mut cluster, &n2);
+    let taken = cluster.gnt_on(&n2, &format!("{OVERRIDE} --ignore-node {}", n1.name));
+    assert!(taken.ok().contains("n2.example is the master, in epoch"), "{taken:#?}");
+    cluster.master = n2.clone();
     let next = done(&cluster);
     cluster.signal_masterd(&n1, Signal::SIGCONT);
     cluster.wait_for_standby(&n1, &n2.name);
@@ -195,6 +208,61 @@ fn a_master_that_lives_begins_anew_once_it_is_heard_again() {
     cluster.wait_for_same_files(&[&n1, &n2]);
     assert_aside(&n1, lost);
     assert_eq!(done(&cluster), next + 1);
+}
+
+#[test]
+fn a_master_of_before_waits_for_who_was_master_after_it() {
+    let (mut cluster, hosts) = Cluster::begin_with_candidates(2);
+    let (n1, n2) = (cluster.master.clone(), hosts[0].clone());
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    // Each is taken for lost by the other one, one after the other.
+    cluster.kill_host(&n2);
+    let _offline = cluster.gnt(&format!("node modify --offline yes {} --force", n2.name)).ok();
+    cluster.kill_host(&n1);
+    restart(&cluster, &n2);
+    overridden(&mut cluster, &n2);
+    let acknowledged = done(&cluster);
+    restart(&cluster, &n1);
+    let memory = n1.layout().data().join("later.json");
+    wait_for("its start to be refused", LONG, || memory.exists().then_some(()));
+    cluster.kill_host(&n2);
+    let missed = |check: &RoleCheck| {
+        check.reasons.iter().any(|told| told.contains("was told by n2.example"))
+    };
+    wait_for("its word of who is gone", LONG, || role_check(&n1).filter(missed));
+    cluster.kill_host(&n1);
+    restart(&cluster, &n1);
+    wait_for("its word after a start", LONG, || role_check(&n1).filter(missed));
+    for words in ["", "--ignore-node n2.example"] {
+        let refused = cluster.gnt_on(&n1, &format!("cluster master-failover {words}"));
+        assert!(refused.stdout.contains("was told by n2.example"), "{refused:#?}");
+        assert!(refused.stdout.contains("start n2.example"), "{refused:#?}");
+        assert!(refused.code() == 1 && !is_master(&n1), "{refused:#?}");
+    }
+    // The other one has it all, and n1 does not let it in.
+    restart(&cluster, &n2);
+    let taken = cluster.gnt_on(&n2, "cluster master-failover --ignore-node n1.example");
+    assert!(taken.ok().contains("n2.example is the master, in epoch"), "{taken:#?}");
+    assert_eq!(cluster.status(acknowledged), "success");
+    assert!(!is_master(&n1));
+}
+
+#[test]
+fn who_is_marked_offline_with_its_last_entry_does_not_override() {
+    let (cluster, hosts) = Cluster::begin_with_candidates(2);
+    let (n1, n2) = (cluster.master.clone(), hosts[0].clone());
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    let _offline = cluster.gnt(&format!("node modify --offline yes {} --force", n2.name)).ok();
+    let offline = "is marked offline";
+    wait_for("the last entry", LONG, || {
+        let looked = cluster.gnt_on(&n2, "cluster master-failover --dry-run");
+        looked.stdout.contains(offline).then_some(())
+    });
+    cluster.kill_host(&n1);
+    let refused = cluster.gnt_on(&n2, OVERRIDE);
+    assert!(refused.code() == 1 && refused.stdout.contains(offline), "{refused:#?}");
+    assert!(refused.stdout.contains("take another candidate"), "{refused:#?}");
+    assert!(!is_master(&n2));
 }
 
 #[test]

@@ -59,6 +59,7 @@ prop_compose! {
             taker: name(taker),
             next_member: 6,
         voters: Vec::new(),
+        later: None,
             nodes,
         }
     }

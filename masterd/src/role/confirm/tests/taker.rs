@@ -1,7 +1,8 @@
 //! What is wrong with who wants the role.
 
 use super::super::*;
-use super::{decide, failover, kill_all, lead, says, silence};
+use super::{decide, failover, kill_all, lead, name, says, silence};
+use crate::testing;
 
 #[test]
 fn the_taker_must_be_able_to() {
@@ -32,4 +33,27 @@ fn the_taker_must_be_able_to() {
     assert_eq!(told, "refuse: n2 does not vote: it became a candidate a moment ago");
     // Its own agent need not run.
     assert_eq!(on_taker(|n| n.agent = Err(silence())), "go");
+}
+
+#[test]
+fn what_the_log_says_of_the_taker_counts() {
+    let able = |attempt, change: fn(&mut Node), by_itself| {
+        let mut node = testing::node("n2", NodeRole::Candidate);
+        change(&mut node);
+        let able = still_able(attempt, &name(2), Some(&node), by_itself);
+        able.err().map_or_else(String::new, |reason| reason.to_string())
+    };
+    let (offline, regular): (fn(&mut Node), fn(&mut Node)) =
+        (|node| node.role = NodeRole::Offline, |node| node.role = NodeRole::Regular);
+    let witness: fn(&mut Node) = |node| node.witness = true;
+    for attempt in [Attempt::Start, Attempt::Failover, Attempt::Automatic] {
+        assert_eq!(able(attempt, |_| (), true), "");
+        assert_eq!(able(attempt, offline, true), "n2 is marked offline");
+        assert!(able(attempt, witness, true).contains("is a witness"));
+        let demoted = able(attempt, regular, true);
+        assert_eq!(demoted.contains("no master candidate any more"), attempt != Attempt::Start);
+        let by_itself = able(attempt, |_| (), false);
+        assert_eq!(by_itself.contains("not to move by itself"), attempt == Attempt::Automatic);
+    }
+    assert!(still_able(Attempt::Failover, &name(2), None, true).is_err());
 }
