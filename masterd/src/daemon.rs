@@ -40,6 +40,7 @@ use stdx::{Clock, Tasks};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::config::Config;
 use crate::house::House;
@@ -110,6 +111,30 @@ pub enum DaemonError {
         master: NodeName,
         /// Who this is.
         me: NodeName,
+    },
+    /// The certificates are another cluster's.
+    #[error(
+        "the store here is of cluster {there}, and the certificates in /etc/gantry/pki are of cluster {here}: \
+         put those back that belong to this store; or, if the machine is to be a node of {here}, move all but \
+         `node` out of /var/lib/gantry and start `masterd` again"
+    )]
+    OtherCluster {
+        /// The store's.
+        there: String,
+        /// The certificates'.
+        here: Uuid,
+    },
+    /// The certificates are another node's.
+    #[error(
+        "the store here is that of {there}, and the certificates in /etc/gantry/pki are those of {here}: put \
+         those of {there} back; or, if this machine is {here}, move all but `node` out of /var/lib/gantry and \
+         start `masterd` again"
+    )]
+    OtherNode {
+        /// Whose store it is.
+        there: NodeName,
+        /// Whose certificates.
+        here: NodeName,
     },
     /// It is a copy from before another node had one.
     #[error(

@@ -178,6 +178,12 @@ impl House {
         *self.seat.write() = seat;
     }
 
+    /// Why this store is none to vote with, once somebody told.
+    #[must_use]
+    pub fn reverted(&self) -> Option<String> {
+        self.reverted.read().clone()
+    }
+
     /// Remembers that this store is an older copy, if that is why somebody was refused.
     fn learn(&self, refusal: &PeerRefusal) {
         if matches!(refusal.reason, RefusalReason::Reverted { .. }) {
@@ -288,7 +294,7 @@ impl House {
                 },
             },
         };
-        match (role, self.reverted.read().clone()) {
+        match (role, self.reverted()) {
             (_, Some(why)) => PeerPosition { state: PeerState::Damaged { why }, ..stands },
             (Ok(role), None) => PeerPosition { role, ..stands },
             (Err(why), None) => PeerPosition { state: PeerState::Damaged { why }, ..stands },

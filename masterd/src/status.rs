@@ -54,6 +54,9 @@ pub(crate) async fn collect(house: &House, part: Part, clock: &Clock) -> Cluster
         }
         (Part::Other { starting, attempt }, Seat::Standby(engine)) => {
             of_standby(&mut seen, &engine, starting, attempt).await;
+            if let Some(standby) = &mut seen.standby {
+                standby.forgot = house.reverted();
+            }
             Arc::default()
         }
         // Between two states; it is over in a moment.

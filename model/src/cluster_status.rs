@@ -172,6 +172,10 @@ pub struct StandbyStatus {
     pub applied: String,
     /// Why it is not the master, in a sentence.
     pub why: String,
+    /// Why its store is none to vote with, as somebody told it who knows what it had; null where nobody
+    /// did.
+    #[serde(default)]
+    pub forgot: Option<String>,
     /// What came of its last attempt to start as the master.
     pub attempt: Option<RoleTaken>,
 }

@@ -45,15 +45,24 @@ impl Cluster {
     /// # Panics
     /// If it is not added.
     pub fn enrol(&self, host: &Host) {
-        let mut noded = self.noded(host);
-        noded.args(["enroll", "--name", &host.name, "--address", &host.address.to_string()]);
-        self.start(&host.name, noded);
-        let token = wait_for("a token", PATIENCE, || {
-            let printed = self.printed(&host.name);
-            printed.lines().find_map(|line| line.strip_prefix("token: ").map(str::to_owned))
-        });
+        let token = self.token(host, &[]);
         let _added = self.gnt(&format!("node add {} --secret {token}", host.name)).ok();
         self.wait_for_facts(&host.name);
+    }
+
+    /// Has a machine wait to be added; its token.
+    ///
+    /// # Panics
+    /// If it shows none.
+    pub fn token(&self, host: &Host, options: &[&str]) -> String {
+        let mut noded = self.noded(host);
+        noded.args(["enroll", "--name", &host.name, "--address", &host.address.to_string()]);
+        noded.args(options);
+        self.start(&host.name, noded);
+        wait_for("a token", PATIENCE, || {
+            let printed = self.printed(&host.name);
+            printed.lines().find_map(|line| line.strip_prefix("token: ").map(str::to_owned))
+        })
     }
 
     /// Starts the `masterd` of a machine, whatever it will be.

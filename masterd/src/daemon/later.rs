@@ -63,18 +63,21 @@ mod tests {
     fn what_was_told_is_remembered_until_the_store_goes() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path();
+        let write = |name: &str, text: &str| {
+            stdx::atomic::write(&data.join(name), text.as_bytes(), MODE).unwrap();
+        };
         assert_eq!(recall(data).unwrap(), None);
         let told = |term| Later { node: "n2".parse().unwrap(), epoch: Epoch { term, node: 3 } };
         for term in [7, 1_000_007] {
             remember(data, &told(term)).unwrap();
             assert_eq!(recall(data).unwrap(), Some(told(term)));
         }
-        std::fs::write(data.join("store.json"), "{}").unwrap();
+        write("store.json", "{}");
         std::fs::create_dir(data.join("queue")).unwrap();
-        std::fs::write(data.join("queue/lock"), "").unwrap();
+        write("queue/lock", "");
         queue_format::store::wipe(data).unwrap();
         assert_eq!(recall(data).unwrap(), None);
-        std::fs::write(data.join(NAME), "half").unwrap();
+        write(NAME, "half");
         let error = recall(data).unwrap_err().to_string();
         assert!(error.contains(NAME) && error.contains("remove it"), "{error}");
     }

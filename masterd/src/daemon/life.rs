@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use engine::{Engine, EngineOptions};
 use model::NodeName;
+use model::cluster::Cluster;
+use model::node::Node;
 use queue_format::store::{AtRest, finish_wipe};
 use queue_format::{Epoch, Store, StoreOptions};
 use rpc::calls::Membership;
@@ -187,6 +189,10 @@ impl Life {
         let peers = Arc::new(self.house.book.clone());
         let (engine, news) = Engine::open(&data, self.engine_options(member), peers).await?;
         let engine = Arc::new(engine);
+        if let Err(error) = self.owns(&engine) {
+            engine.close().await?;
+            return Err(error);
+        }
         let follower = self.follower();
         stdx::aside(|| follower.look(&engine.reader())).map_err(FoundError::Read)?;
         self.followers.spawn("follower", follower.run(Arc::clone(&engine), news));
@@ -199,6 +205,32 @@ impl Life {
         );
         self.sit(Seat::Standby(Arc::clone(&engine)));
         Ok(engine)
+    }
+
+    /// Whether the store is this cluster's and this node's, as far as it tells: certificates may have been
+    /// copied from another machine, and everybody else would be told to be wrong.
+    fn owns(&self, engine: &Engine) -> Result<(), DaemonError> {
+        // Who was just invited has nothing yet, and what is damaged is told of where it is needed.
+        let Ok(config) = stdx::aside(|| load::config(&engine.reader())) else { return Ok(()) };
+        self.belongs(&config.cluster)?;
+        let member = |node: &Node| node.member.as_ref().map(|member| member.id);
+        let owner = config.nodes.values().find(|node| member(node) == Some(engine.member()));
+        match owner.filter(|owner| owner.name != *self.me()) {
+            Some(owner) => {
+                let (there, here) = (owner.name.clone(), self.me().clone());
+                Err(DaemonError::OtherNode { there, here })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a store of this `cluster` is one of those that the certificates are of.
+    fn belongs(&self, cluster: &Cluster) -> Result<(), DaemonError> {
+        let here = self.membership.cluster_uuid;
+        match cluster.uuid == here.to_string() {
+            true => Ok(()),
+            false => Err(DaemonError::OtherCluster { there: cluster.uuid.clone(), here }),
+        }
     }
 
     /// Says what this process is from here on.
@@ -214,6 +246,7 @@ impl Life {
     async fn reign_alone(&self) -> Result<State, DaemonError> {
         let store = open_alone(&self.options)?;
         let found = load::load(&store.reader())?;
+        self.belongs(&found.config.cluster)?;
         let (id, _) = super::check_role(&found.config, self.me())?;
         if self.stage == Stage::Machine {
             super::taker::has_newest_store(self.asker(), &self.house, &found.config).await?;

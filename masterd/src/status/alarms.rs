@@ -218,6 +218,12 @@ fn of_quorum(quorum: &QuorumStatus, seen: &ClusterStatus) -> Option<Found> {
 }
 
 fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
+    if let Some(forgot) = &standby.forgot {
+        let todo = "put the store aside; until there is a new one this node does not vote: \"A candidate \
+                    gets a new store\" in the runbook";
+        let what = format!("store of {}", seen.node);
+        return Some(alarm(Kind::CandidateForgot, what, None, forgot, todo));
+    }
     let since = standby.heard_ms.map(|ms| before(seen.now, ms));
     if seen.seat == ProcessSeat::Starting {
         let text = format!("{} was the master last, and may not start yet", seen.node);
@@ -296,8 +302,9 @@ fn of_candidate(candidate: &CandidateStatus, now: Timestamp) -> Option<Found> {
         let patience = now.plus_seconds(-NOT_YET_SECONDS);
         let late = since.is_none_or(|since| since <= patience);
         let todo = format!(
-            "start masterd on {node} with `--peers`, and see in the log of the master why it could \
-             not be invited; or `gnt node modify -C no --auto-promote {node}`"
+            "start masterd on {node} with `--peers` if it does not run; if it does, the log of the master \
+             says why it could not be invited: for a damaged store, \"A candidate gets a new store\" in \
+             the runbook; or `gnt node modify -C no --auto-promote {node}`"
         );
         let text = "it has no copy of the store, and could not be the master";
         return late.then(|| alarm(Kind::CandidateMissing, what, *since, text, todo));

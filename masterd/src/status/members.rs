@@ -252,6 +252,7 @@ pub fn standby(
         last: standing.last.to_string(),
         applied: standing.applied.to_string(),
         why,
+        forgot: None,
         attempt: None,
     }
 }

@@ -1,6 +1,5 @@
 //! Machines become nodes by tokens, go away, and are called only while they can answer.
 
-use std::process::Command;
 use std::sync::Arc;
 
 use model::layout::Layout;
@@ -14,18 +13,7 @@ use tests::run::{Ended, wait_for};
 
 /// `noded enroll` on a machine, as a daemon; gives the token that it shows.
 fn enroll(cluster: &Cluster, host: &Host) -> String {
-    enroll_with(cluster, host, &[])
-}
-
-fn enroll_with(cluster: &Cluster, host: &Host, options: &[&str]) -> String {
-    let mut command: Command = cluster.noded(host);
-    command.args(["enroll", "--name", &host.name, "--address", &host.address.to_string()]);
-    command.args(options);
-    cluster.start(&host.name, command);
-    wait_for("a token", PATIENCE, || {
-        let printed = cluster.printed(&host.name);
-        printed.lines().find_map(|line| line.strip_prefix("token: ").map(str::to_owned))
-    })
+    cluster.token(host, &[])
 }
 
 fn add(cluster: &Cluster, host: &Host, token: &str) -> Ended {
@@ -250,7 +238,7 @@ fn a_machine_is_taken_back_as_the_node_that_it_was_and_as_nothing_else() {
     cluster.kill_agent(&n2);
     // At another address, or that of a node would tell.
     let n2 = Host { address: cluster.host("n9").address, ..n2 };
-    let token = enroll_with(&cluster, &n2, &["--again"]);
+    let token = cluster.token(&n2, &["--again"]);
     let readd = |name: &str| cluster.gnt(&format!("node add --readd {name} --secret {token}"));
     let refused = readd(&n3.name);
     let told = refused.failed(1);

@@ -318,7 +318,8 @@ impl Reason {
             }
             Self::NotDesignated { entry: Some(entry), .. } => {
                 return format!(
-                    "start {} instead, or move the role: `gnt cluster master-failover`",
+                    "start {} instead, if it is not the master already, or move the role: `gnt cluster \
+                     master-failover`",
                     entry.master
                 );
             }
@@ -331,11 +332,13 @@ impl Reason {
         match self {
             Self::NoAnswer { .. } => {
                 "read its log: it must run the same version or the one before. If it does not accept \
-                 this node's certificate, its agent was away when this node became a candidate: it is \
-                 told when the master reaches it; else fail over to a candidate that it lists"
+                 this node's certificate, this node was made offline or regular meanwhile (`gnt node list` \
+                 on the master), or its agent was away when this node became a candidate: it is told when \
+                 the master reaches it; else fail over to a candidate that it lists"
             }
             Self::AnotherCluster { .. } => {
-                "another machine has its address: remove it, or add it again under the address that it has"
+                "another machine has its address: remove it, or add it again under the address that it has. \
+                 If all others say so, it is this machine that has another cluster's certificates"
             }
             Self::Nonsense { .. } => {
                 "trust neither its disk nor its package; put its store aside: \"A candidate gets a new \

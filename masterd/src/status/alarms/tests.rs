@@ -84,6 +84,7 @@ fn following(seat: ProcessSeat, heard_ms: Option<u64>) -> ClusterStatus {
         last: "2.1/9".to_owned(),
         applied: "2.1/9".to_owned(),
         why: "the master is n1.example".to_owned(),
+        forgot: None,
         attempt: None,
     };
     ClusterStatus { seat, standby: Some(standby), queue: None, ..well() }
@@ -181,6 +182,12 @@ fn standbys() {
     let silent = HEARD_WITHIN_MS + 1;
     assert_eq!(kinds(&following(ProcessSeat::Standby, Some(silent))), ["leader-silent"]);
     assert_eq!(kinds(&following(ProcessSeat::Standby, None)), ["leader-silent"]);
+    // Whose own store is the older one is not sent to the master, whether that one is heard or not.
+    for heard_ms in [None, Some(0)] {
+        let mut forgot = following(ProcessSeat::Standby, heard_ms);
+        forgot.standby.as_mut().unwrap().forgot = Some("it ends too early".to_owned());
+        assert_eq!(kinds(&forgot), ["candidate-forgot"]);
+    }
     assert_eq!(kinds(&following(ProcessSeat::Starting, None)), ["not-confirmed"]);
     // What it remembers of the others is none of its business.
     let mut seen = following(ProcessSeat::Standby, Some(0));

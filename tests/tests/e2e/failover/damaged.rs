@@ -11,7 +11,7 @@ use model::cluster_status::ClusterStatus;
 use serde_json::json;
 use tests::candidates::{LONG, is_master, refusal, role_check, status};
 use tests::cluster::{Cluster, Host, MASTER};
-use tests::run::wait_for;
+use tests::run::{run, wait_for};
 
 use super::{put_aside, three};
 use crate::restart::{copy_store, restore};
@@ -37,6 +37,27 @@ fn row(asker: &Host, node: &str) -> String {
 fn alarms_about(status: &ClusterStatus, node: &str) -> Option<String> {
     let about = status.alarms.iter().find(|alarm| format!("{alarm:?}").contains(node));
     about.map(|alarm| format!("{alarm:?}"))
+}
+
+#[test]
+fn certificates_that_were_copied_from_another_machine_are_found_out() {
+    let (cluster, hosts) = Cluster::begin_with_candidates(2);
+    let other = Cluster::begin();
+    let n2 = &hosts[0];
+    let own = cluster.dir().join("own");
+    fs::create_dir(&own).unwrap();
+    cluster.kill_masterd(n2);
+    copy_store(&n2.layout().pki(), &own);
+    for (from, there) in [(&cluster.master, "those of n1.example"), (&other.master, "of cluster")] {
+        restore(&from.layout().pki(), &n2.layout().pki());
+        let refused = run(cluster.masterd_of(n2));
+        assert_eq!(refused.code(), 2, "{refused:?}");
+        assert!(refused.stderr.contains(there), "{refused:?}");
+        assert!(refused.stderr.contains("the certificates in /etc/gantry/pki"), "{refused:?}");
+    }
+    restore(&own, &n2.layout().pki());
+    cluster.start_masterd(n2);
+    cluster.wait_for_standby(n2, MASTER);
 }
 
 #[test]

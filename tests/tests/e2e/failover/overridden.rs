@@ -184,7 +184,7 @@ fn a_master_that_lives_begins_anew_once_it_is_heard_again() {
 
 #[test]
 fn a_master_that_lives_begins_anew_without_its_agent_too() {
-    begins_anew(|cluster, n1| cluster.kill_agent(n1));
+    begins_anew(Cluster::kill_agent);
 }
 
 fn begins_anew(befalls: impl FnOnce(&Cluster, &Host)) {
@@ -245,6 +245,13 @@ fn a_master_of_before_waits_for_who_was_master_after_it() {
     assert!(taken.ok().contains("n2.example is the master, in epoch"), "{taken:#?}");
     assert_eq!(cluster.status(acknowledged), "success");
     assert!(!is_master(&n1));
+    // It is taken back as the node that it was, with a new store.
+    cluster.kill_agent(&n1);
+    let token = cluster.token(&n1, &["--again"]);
+    let _added = cluster.gnt(&format!("node add --readd {} --secret {token}", n1.name)).ok();
+    cluster.wait_for_standby(&n1, &n2.name);
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    assert!(!memory.exists());
 }
 
 #[test]

@@ -43,8 +43,8 @@ fn what_the_log_says_of_the_taker_counts() {
         let able = still_able(attempt, &name(2), Some(&node), by_itself);
         able.err().map_or_else(String::new, |reason| reason.to_string())
     };
-    let (offline, regular): (fn(&mut Node), fn(&mut Node)) =
-        (|node| node.role = NodeRole::Offline, |node| node.role = NodeRole::Regular);
+    let offline: fn(&mut Node) = |node| node.role = NodeRole::Offline;
+    let regular: fn(&mut Node) = |node| node.role = NodeRole::Regular;
     let witness: fn(&mut Node) = |node| node.witness = true;
     for attempt in [Attempt::Start, Attempt::Failover, Attempt::Automatic] {
         assert_eq!(able(attempt, |_| (), true), "");
