@@ -84,6 +84,7 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
     let mut news = keeper.world.published.subscribe();
     let (mut failed, mut lost) = (BTreeMap::new(), BTreeMap::new());
     let (begun, mut awaited) = (Instant::now(), Awaited::default());
+    let mut unreached = BTreeMap::new();
     loop {
         failed.retain(|_, until| *until > Instant::now());
         keeper.note_silent().await;
@@ -105,7 +106,7 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
                     (Some(node), _) => Some((Arc::clone(node), keeper.give_up(node).await)),
                     (None, Some(step)) => keeper.make(&config, step).await,
                     (None, None) => match keeper.wipe_next(&config, &waiting).await {
-                        None => keeper.try_unreached(&config, &pool, &waiting).await,
+                        None => keeper.try_unreached(&config, &pool, &mut unreached).await,
                         made => made,
                     },
                 }
@@ -275,10 +276,31 @@ impl Keeper {
 
     /// Invites who is to follow and whose agent does not answer: `masterd` alone is asked. It may be one
     /// that still takes itself for the master, whose agent would have told it otherwise.
-    async fn try_unreached(&self, config: &Config, pool: &Pool, waiting: &BTreeSet<u64>) -> Made {
+    /// `due` says when each is tried.
+    async fn try_unreached(
+        &self,
+        config: &Config,
+        pool: &Pool,
+        due: &mut BTreeMap<u64, Instant>,
+    ) -> Made {
         // A master that is alone goes over for nobody who may not be there.
         self.world.commits.engine()?;
-        self.make(config, Step::Admit(seat::unreached(pool, waiting)?)).await
+        let nodes = seat::unreached(pool);
+        due.retain(|node, _| nodes.contains(node));
+        let now = Instant::now();
+        for node in nodes {
+            due.entry(node).or_insert(now + TRY_AGAIN);
+        }
+        let (node, at) = due.iter_mut().find(|(_, at)| **at <= now)?;
+        *at = now + TRY_AGAIN;
+        // That it fails keeps nobody waiting who answers in the next moment.
+        match self.make(config, Step::Admit(*node)).await {
+            Some((node, Err(error))) => {
+                tracing::debug!(node = %node.name, %error, "neither its agent nor its masterd answers");
+                None
+            }
+            made => made,
+        }
     }
 
     /// Makes a learner vote, or a voter not.

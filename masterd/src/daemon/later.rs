@@ -7,7 +7,12 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::role::confirm::Later;
+use engine::Engine;
+use queue_format::Epoch;
+use stdx::daemon::chain;
+
+use super::life::{Life, Stage};
+use crate::role::confirm::{Later, Question, later_reign};
 
 /// Name of the file in the data directory; no key has it.
 const NAME: &str = "later.json";
@@ -31,7 +36,7 @@ pub(super) struct LaterError {
 ///
 /// # Errors
 /// The file does not read. That it is not there is no error.
-pub(super) fn recall(data: &Path) -> Result<Option<Later>, LaterError> {
+fn recall(data: &Path) -> Result<Option<Later>, LaterError> {
     let path = data.join(NAME);
     let failed = |error| LaterError { path: path.clone(), error };
     match std::fs::read(&path) {
@@ -47,20 +52,66 @@ pub(super) fn recall(data: &Path) -> Result<Option<Later>, LaterError> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub(super) fn remember(data: &Path, later: &Later) -> Result<(), LaterError> {
+fn remember(data: &Path, later: &Later) -> Result<(), LaterError> {
     let path = data.join(NAME);
     let bytes = serde_json::to_vec(later).expect("a name and numbers have a JSON form");
     stdx::atomic::write(&path, &bytes, MODE).map_err(|error| LaterError { path, error })
 }
 
+/// Forgets it once the store here holds what was committed by then: up to entries of the epoch `known`.
+///
+/// # Errors
+/// The file does not read, or does not go.
+fn forget(data: &Path, known: Epoch) -> Result<(), LaterError> {
+    let is_here = |later: Later| later.epoch <= known;
+    if !recall(data)?.is_some_and(is_here) {
+        return Ok(());
+    }
+    let path = data.join(NAME);
+    std::fs::remove_file(&path).map_err(|error| LaterError { path, error })
+}
+
+impl Life {
+    /// What was told before of a reign that the store here does not know.
+    pub(super) fn later(&self) -> Result<Option<Later>, LaterError> {
+        match self.stage {
+            Stage::Machine => stdx::aside(|| recall(&self.options.layout.data())),
+            #[cfg(test)]
+            Stage::Simulation => Ok(None),
+        }
+    }
+
+    /// Forgets what was told of a reign that the store here knows by now.
+    pub(super) fn forget_later(&self, engine: &Engine) {
+        if self.stage == Stage::Machine {
+            let (data, known) = (self.options.layout.data(), engine.position().epoch);
+            if let Err(error) = stdx::aside(|| forget(&data, known)) {
+                tracing::warn!(error = chain(&error), "a file is left that is of no use");
+            }
+        }
+    }
+
+    /// Remembers a reign of which somebody told, and that the store here does not know.
+    pub(super) fn remember(&self, question: &Question) -> Result<(), LaterError> {
+        let Some(told) = later_reign(question) else { return Ok(()) };
+        match self.stage {
+            Stage::Machine => {
+                let Later { node, epoch } = &told;
+                tracing::warn!(%node, %epoch, "told of a later reign than the store here knows");
+                stdx::aside(|| remember(&self.options.layout.data(), &told))
+            }
+            #[cfg(test)]
+            Stage::Simulation => Ok(()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use queue_format::Epoch;
-
     use super::*;
 
     #[test]
-    fn what_was_told_is_remembered_until_the_store_goes() {
+    fn what_was_told_is_remembered_until_it_is_here_or_the_store_goes() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path();
         let write = |name: &str, text: &str| {
@@ -72,6 +123,12 @@ mod tests {
             remember(data, &told(term)).unwrap();
             assert_eq!(recall(data).unwrap(), Some(told(term)));
         }
+        forget(data, Epoch { term: 1_000_007, node: 2 }).unwrap();
+        assert!(recall(data).unwrap().is_some());
+        forget(data, told(1_000_007).epoch).unwrap();
+        assert_eq!(recall(data).unwrap(), None);
+        forget(data, told(9).epoch).unwrap();
+        remember(data, &told(8)).unwrap();
         write("store.json", "{}");
         std::fs::create_dir(data.join("queue")).unwrap();
         write("queue/lock", "");

@@ -18,18 +18,18 @@ use tokio::time::Instant;
 
 use super::ahead::Ahead;
 use super::later::LaterError;
-use super::life::{Life, Reigning, Stage, newest_role};
+use super::life::{Life, Reigning, newest_role};
 use super::load::FoundError;
 use super::reign::{self, Publisher};
-use super::{DaemonError, elected, later, load, replicate};
+use super::{DaemonError, elected, load, replicate};
 use crate::asking::{self, Asker, answers, table};
 use crate::commits::Commits;
 use crate::config::Config;
 use crate::house::{House, newest};
 use crate::lu::World;
 use crate::role::confirm::{
-    Attempt, Decision, Later, Question, RoleEntry, Verdict, Waivers, confirm, later_reign,
-    obeys_another, still_able, still_designated,
+    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, obeys_another, still_able,
+    still_designated,
 };
 
 /// How long all are waited for where enough have answered: longer than who lives takes, mostly.
@@ -185,6 +185,7 @@ impl Life {
         };
         match taken {
             Ok(master) => {
+                self.forget_later(engine);
                 let reigning = self.enthrone(master, authority, end, None);
                 let message = format!("{} is the master, in epoch {epoch}", self.me());
                 Ok(Take::Taken(Box::new(reigning), told(true, message)))
@@ -277,29 +278,6 @@ impl Life {
         let question = again.knowing_what_it_knew(&question);
         let verdict = confirm(&question);
         Ok((question, verdict))
-    }
-
-    /// What was told before of a reign that the store here does not know.
-    fn later(&self) -> Result<Option<Later>, LaterError> {
-        match self.stage {
-            Stage::Machine => stdx::aside(|| later::recall(&self.options.layout.data())),
-            #[cfg(test)]
-            Stage::Simulation => Ok(None),
-        }
-    }
-
-    /// Remembers a reign of which somebody told, and that the store here does not know.
-    fn remember(&self, question: &Question) -> Result<(), LaterError> {
-        let Some(told) = later_reign(question) else { return Ok(()) };
-        match self.stage {
-            Stage::Machine => {
-                let Later { node, epoch } = &told;
-                tracing::warn!(%node, %epoch, "told of a later reign than the store here knows");
-                stdx::aside(|| later::remember(&self.options.layout.data(), &told))
-            }
-            #[cfg(test)]
-            Stage::Simulation => Ok(()),
-        }
     }
 
     /// Comes to lead, where the verdict allows it; the epoch, or why not.

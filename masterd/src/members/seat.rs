@@ -204,12 +204,10 @@ pub(super) fn to_be_replaced<'a>(
     })
 }
 
-/// A node that is to be a member and is none, and whose agent does not answer. What failed a moment ago is
-/// waited for.
-pub(super) fn unreached(pool: &Pool, waiting: &BTreeSet<u64>) -> Option<u64> {
-    let nodes = pool.nodes.iter().filter(|node| !waiting.contains(&node.id));
-    let absent = nodes.filter(|node| node.belongs() && node.seat.is_none() && !node.reachable);
-    absent.map(|node| node.id).min()
+/// Nodes that are to be members and are none, and whose agents do not answer.
+pub(super) fn unreached(pool: &Pool) -> BTreeSet<u64> {
+    let absent = |node: &&PoolNode| node.belongs() && node.seat.is_none() && !node.reachable;
+    pool.nodes.iter().filter(absent).map(|node| node.id).collect()
 }
 
 /// Whether a node holds what it should not any more: it is no candidate, and its member is none.

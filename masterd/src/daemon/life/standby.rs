@@ -75,6 +75,7 @@ impl Life {
                     let master = newest_role(&engine).map(|role| role.master);
                     mine = master.as_ref() == Some(self.me());
                     self.door.point_to(master, HERE);
+                    self.forget_later(&engine);
                     if engine.standing().heard_ms.is_some_and(|ms| ms <= LEASE_MS) {
                         self.door.forget_attempt();
                     }

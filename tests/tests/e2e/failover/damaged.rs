@@ -393,6 +393,8 @@ fn rot(host: &Host) {
 fn what_an_edited_replica_says_of_another_member_holds_no_longer_than_it_leads() {
     let (mut cluster, n2, n3) = three();
     let n1 = cluster.master.clone();
+    // It has its own vote's last word.
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
     cluster.stop_masterd(&n3);
     let path = n3.layout().data().join("config/nodes").join(&n2.name);
     let mut node: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
