@@ -296,7 +296,7 @@ impl Keeper {
         // That it fails keeps nobody waiting who answers in the next moment.
         match self.make(config, Step::Admit(*node)).await {
             Some((node, Err(error))) => {
-                tracing::debug!(node = %node.name, %error, "neither its agent nor its masterd answers");
+                tracing::debug!(node = %node.name, %error, "not invited; its agent does not answer either");
                 None
             }
             made => made,

@@ -284,8 +284,10 @@ fn against(
     if !waivers.no_voting {
         return Decision::Refuse { reasons };
     }
-    let forgot =
-        |reason: &Reason| matches!(reason, Reason::Newer { .. } | Reason::VotersForgot { .. });
+    let forgot = |reason: &Reason| {
+        use Reason::{LaterReign, Newer, VotersForgot};
+        matches!(reason, Newer { .. } | VotersForgot { .. } | LaterReign { .. })
+    };
     let leads = |heard: &Heard<'_>| heard.holds().is_some_and(|store| store.says.leads);
     let have_forgotten = reasons.iter().any(forgot) && !heard.iter().any(leads);
     if voters.is_majority() && !have_forgotten {

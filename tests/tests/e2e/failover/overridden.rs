@@ -239,6 +239,8 @@ fn a_master_of_before_waits_for_who_was_master_after_it() {
         assert!(refused.stdout.contains("start n2.example"), "{refused:#?}");
         assert!(refused.code() == 1 && !is_master(&n1), "{refused:#?}");
     }
+    let looked = cluster.gnt_on(&n1, "cluster master-failover --no-voting --yes-do-it --dry-run");
+    assert!(looked.stdout.contains("it goes on whatever the others hold"), "{looked:#?}");
     // The other one has it all, and n1 does not let it in.
     restart(&cluster, &n2);
     let taken = cluster.gnt_on(&n2, "cluster master-failover --ignore-node n1.example");

@@ -19,7 +19,12 @@ fn a_reign_that_was_told_of_is_waited_for() {
         says(&mut q.nodes[2]).role = None;
     });
     assert_eq!(fetched, "go after fetching from 3");
-    // Nothing but an override goes past it.
+    // Nothing but an override goes past it, also where a majority of the voters answers.
+    let all = |q: &mut Question| {
+        told(q);
+        (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true);
+    };
+    assert!(failover(all).starts_with("override [n2 was told by n3"));
     let waived = |q: &mut Question| {
         told(q);
         kill_all(q, &[1, 2]);
