@@ -320,12 +320,7 @@ impl House {
             changing: standing.members.changing.iter().flatten().map(list).collect(),
             learners: standing.members.learners().collect(),
             leads: standing.leads.is_some(),
-            state: match &standing.stopped {
-                Some(why) => PeerState::Damaged {
-                    why: format!("its engine has stopped ({why}); start masterd anew there"),
-                },
-                None => state,
-            },
+            state,
             ..self.outside()
         }
     }
@@ -410,7 +405,15 @@ impl EngineService for House {
 
 impl ControlService for House {
     async fn position(&self, _from: &Hello, _: AskPosition) -> Result<PeerPosition, PeerFailure> {
-        Ok(self.stand().await)
+        let engine = self.seat().engine();
+        let stands = self.stand().await;
+        // Its store is none to be put aside: it is opened anew, or the process ends, within moments.
+        match engine.and_then(|engine| engine.standing().stopped) {
+            Some(why) => Err(PeerFailure::not_now(format!(
+                "its replication engine has stopped ({why}): it begins anew, or ends"
+            ))),
+            None => Ok(stands),
+        }
     }
 
     async fn join(&self, _from: &Hello, call: Join) -> Result<Joined, PeerFailure> {

@@ -7,7 +7,7 @@ use rpc::RpcError;
 use rpc::calls::MasterViewed;
 use rpc::client::Refusal;
 use rpc::peer::control::{PeerPosition, PeerState};
-use rpc::peer::{PeerError, RefusalReason};
+use rpc::peer::{PeerError, PeerFailureKind, RefusalReason};
 use stdx::daemon::chain;
 use uuid::Uuid;
 
@@ -80,6 +80,12 @@ fn no_store(error: &PeerError) -> Silence {
         | PeerError::Failed { .. }
         | PeerError::Malformed { .. } => Silence::Refused { why },
     }
+}
+
+/// Whether a member that said so is expected to say where it stands in a moment.
+#[must_use]
+pub fn is_in_a_moment(error: &PeerError) -> bool {
+    matches!(error, PeerError::Failed { failure, .. } if failure.kind == PeerFailureKind::NotNow)
 }
 
 /// That no answer came in time.
@@ -252,6 +258,7 @@ mod tests {
                 "refused: masterd of node n3: ending",
             ),
         ] {
+            assert_eq!(is_in_a_moment(&error), wanted.ends_with("ending"), "{error}");
             assert_eq!(told(&store(Err(error)).unwrap_err()), wanted);
         }
     }

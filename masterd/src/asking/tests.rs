@@ -2,14 +2,15 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use engine::{Engine, EngineOptions};
 use model::Timestamp;
 use model::node::{Member, NodeRole};
-use queue_format::Position;
+use queue_format::{Position, StoreOptions};
 use rpc::calls::{AllowList, Caller, MasterViewed};
 use rpc::fence::{EpochStore, Fence, HoldError, Obeyed};
 use rpc::identity::{Authority, NodeIdentity};
 use rpc::peer::control::{PeerRole, PeerState};
-use rpc::peer::{PeerLimits, PeerServer};
+use rpc::peer::{PeerLimits, PeerServer, StoreId};
 use rpc::server::{Limits, Server};
 use rpc::service::{Agent, AgentService, CallContext};
 use rpc::tls::{AllowedCallers, server_config};
@@ -18,15 +19,18 @@ use stdx::{Clock, Tasks};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::house::House;
+use crate::house::{House, Seat};
 use crate::metrics::Metrics;
 use crate::role::amnesia::Found;
 use crate::role::confirm::{Decision, Reason, confirm};
-use crate::testing;
+use crate::testing::{self, Nobody};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const CLUSTER: Uuid = Uuid::from_u128(7);
 const EPOCH: Epoch = Epoch { term: 2, node: 11 };
+
+/// Nobody waits as long as that.
+const FOR_EVER: Duration = Duration::from_secs(86_400);
 
 /// An agent that knows one call.
 struct Knows(NodeName);
@@ -239,9 +243,35 @@ async fn of_who_is_to_be_ignored_the_store_alone_is_asked() {
 }
 
 #[tokio::test]
+async fn who_opens_its_store_anew_is_asked_again() {
+    let mut scene = Scene::new();
+    scene.add(issue(&scene.authority, "n1.example"), Some(11)).await;
+    scene.add(issue(&scene.authority, "n2.example"), Some(12)).await;
+    let dir = tempfile::tempdir().unwrap();
+    let store = StoreOptions { segment_bytes: 256 << 10, ..StoreOptions::default() };
+    let options = EngineOptions::new(12, "n2.example", store);
+    let (engine, _news) = Engine::open(dir.path(), options, Arc::new(Nobody)).await.unwrap();
+    engine.close().await.unwrap();
+    let here = StoreId::new(12, engine.recovered().incarnation);
+    let house = scene.members[1].service();
+    house.sit(Seat::Standby(Arc::new(engine)), here);
+    let metrics = Arc::clone(&scene.metrics);
+    let anew = async {
+        let not_now = r#"gantry_peer_failures_total{question="position",reason="failed"} 0"#;
+        while crate::metrics::page(None, &metrics).text().contains(not_now) {
+            tokio::task::yield_now().await;
+        }
+        house.sit(Seat::Outside, StoreId::NONE);
+    };
+    let asker = Asker { limit: FOR_EVER, ..scene.asker() };
+    let own = own();
+    let (question, ()) = tokio::join!(scene.ask_as(asker, &own), anew);
+    let says = question.nodes[1].store.clone().unwrap().unwrap();
+    assert_eq!(says.found, Found::Nothing);
+}
+
+#[tokio::test]
 async fn where_enough_have_answered_nobody_is_waited_for() {
-    /// Nobody waits as long as that.
-    const FOR_EVER: Duration = Duration::from_secs(86_400);
     let mut scene = Scene::new();
     scene.add(issue(&scene.authority, "n1.example"), Some(11)).await;
     scene.add(issue(&scene.authority, "n2.example"), None).await;

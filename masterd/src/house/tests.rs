@@ -115,6 +115,16 @@ async fn a_standby_tells_where_it_stands_and_what_it_holds() {
 }
 
 #[tokio::test]
+async fn of_a_store_that_is_opened_anew_nothing_is_said() {
+    let scene = Scene::start().await;
+    let engine = scene.follow().await;
+    engine.close().await.unwrap();
+    let failed = failure(scene.ask(&AskPosition {}).await.unwrap_err());
+    assert_eq!(failed.kind, PeerFailureKind::NotNow, "{failed}");
+    assert!(failed.message.contains("begins anew, or ends"), "{failed}");
+}
+
+#[tokio::test]
 async fn errands_reach_who_runs_them_and_their_end_who_asked() {
     let mut scene = Scene::start().await;
     let incarnation = Uuid::from_u128(9);

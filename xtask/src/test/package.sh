@@ -180,8 +180,11 @@ for store in golden/format-*/clean; do
     # Where versions before replication kept it.
     mv /var/lib/gantry/config/authority /etc/gantry/pki/ca.key
     chown gantry-master:gantry-daemons /etc/gantry/pki/ca.key
+    uuid=$(grep -o '"uuid":"[^"]*"' /var/lib/gantry/config/cluster)
     (cd /var/lib/gantry && rm -rf config machines ipam node-indices queue journal store.json)
     cp -a "$store/." /var/lib/gantry
+    # The certificates are of this cluster.
+    sed -i "s/\"uuid\":\"[^\"]*\"/$uuid/" /var/lib/gantry/config/cluster
     chown -R gantry-master:gantry-daemons /var/lib/gantry
     chown -R gantry-node:gantry-daemons /var/lib/gantry/node
     systemctl enable --now gantry-masterd

@@ -258,10 +258,12 @@ fn a_master_of_before_waits_for_who_was_master_after_it() {
 
 #[test]
 fn who_is_marked_offline_with_its_last_entry_does_not_override() {
-    let (cluster, hosts) = Cluster::begin_with_candidates(2);
-    let (n1, n2) = (cluster.master.clone(), hosts[0].clone());
-    cluster.wait_for_same_files(&[&n1, &n2]);
-    let _offline = cluster.gnt(&format!("node modify --offline yes {} --force", n2.name)).ok();
+    let (cluster, n2, n3) = three();
+    let n1 = cluster.master.clone();
+    // So that n2 has whatever is committed.
+    cluster.kill_host(&n3);
+    // It ends by this: nobody else acknowledges what comes next.
+    let _job = cluster.submit(&format!("node modify --offline yes {} --force", n2.name));
     let offline = "is marked offline";
     wait_for("the last entry", LONG, || {
         let looked = cluster.gnt_on(&n2, "cluster master-failover --dry-run");
