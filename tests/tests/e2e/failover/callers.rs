@@ -152,3 +152,24 @@ fn who_missed_that_a_node_became_another_member_follows_it_as_master() {
     let done = cluster.submit("debug delay 0");
     cluster.wait_for_status(done, "success");
 }
+
+#[test]
+fn who_was_offline_meanwhile_is_brought_back_by_an_older_candidate() {
+    let (mut cluster, _n2, n3) = three();
+    let n1 = cluster.master.clone();
+    let n4 = fourth(&cluster);
+    let _offline = cluster.gnt(&format!("node modify --offline yes {} --force", n3.name)).ok();
+    let _told = promote(&cluster, &n4);
+    wait_for_vote(&cluster, &n4);
+    cluster.fail_over(&n4);
+    let back = format!("node modify --offline no {}", n3.name);
+    let refused = cluster.gnt(&back).failed(1).to_owned();
+    for told in ["its list of callers lacks it", "move the role to a candidate of before"] {
+        assert!(refused.contains(told), "{refused}");
+    }
+    cluster.fail_over(&n1);
+    let _back = cluster.gnt(&back).ok();
+    wait_for("n3 to know n4", LONG, || lets_call(&n3, &n4.name).then_some(()));
+    cluster.fail_over(&n4);
+    let _called = cluster.gnt(&call_all(&[&n3, &n4])).ok();
+}
