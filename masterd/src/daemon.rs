@@ -13,6 +13,7 @@ mod later;
 mod life;
 pub mod load;
 pub(crate) mod lock;
+mod older_copy;
 mod overriding;
 mod passed;
 mod passing;

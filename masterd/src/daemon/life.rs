@@ -249,7 +249,7 @@ impl Life {
         self.belongs(&found.config.cluster)?;
         let (id, _) = super::check_role(&found.config, self.me())?;
         if self.stage == Stage::Machine {
-            super::taker::has_newest_store(self.asker(), &self.house, &found.config).await?;
+            super::older_copy::has_newest_store(self.asker(), &self.house, &found.config).await?;
         }
         let epoch = Epoch { term: found.config.role.term + 1, node: id };
         let (reader, position) = (store.reader(), store.recovered().position);

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{End, Engine, Standing};
+use engine::{End, Engine, Standing, TakeOverError};
 use model::cluster::Role;
-use model::role_check::{RoleDecision, RoleRequest, RoleTaken};
+use model::role_check::{RoleRequest, RoleTaken};
 use model::{NodeName, document};
 use queue_format::{Epoch, Position, Refusal};
 use rpc::Client;
@@ -25,20 +25,18 @@ use super::{DaemonError, elected, load, replicate};
 use crate::asking::{self, Asker, answers, table};
 use crate::commits::Commits;
 use crate::config::Config;
-use crate::house::{House, newest};
-use crate::lu::World;
+use crate::house::newest;
 use crate::role::confirm::{
-    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, obeys_another, still_able,
-    still_designated,
+    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, still_able, still_designated,
 };
 
 /// How long all are waited for where enough have answered: longer than who lives takes, mostly.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+pub(super) const PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// The same for who tries by itself, and for each answer: it tries again, and should not be long
 /// about it.
 const PATIENCE_AUTOMATIC: Duration = Duration::from_secs(1);
-const ANSWER_MAX_AUTOMATIC: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_MAX_AUTOMATIC: Duration = Duration::from_secs(2);
 
 /// How long who was just invited is waited for: what it was sent is committed there with the next
 /// heartbeat.
@@ -56,9 +54,6 @@ const HAND_OVER_MAX: Duration = Duration::from_secs(60);
 const MAJORITY_LOST_MAX: Duration = Duration::from_secs(10);
 /// How often is looked whether a majority answers.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// How often a master that is alone asks agents that refuse it whom they obey.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// What came of an attempt.
 pub(super) enum Take {
@@ -309,8 +304,9 @@ impl Life {
     }
 
     async fn be_elected(&self, engine: &Engine) -> Result<Epoch, String> {
-        engine.take_over(ELECTION_MAX).await.map_err(|error| {
-            format!("not elected: {error}; `gnt cluster status` shows who is master, and whether to try again")
+        engine.take_over(ELECTION_MAX).await.map_err(|error| match error {
+            TakeOverError::Another { epoch } => late(&self.leads_by_now(epoch)),
+            error => late(&format!("not elected: {error}")),
         })
     }
 
@@ -354,51 +350,6 @@ impl Life {
         let (_, standing) = engine.wait_for(ELECTION_MAX, ready).await;
         let led = standing.takes_proposals().filter(|_| ready(&standing));
         led.ok_or_else(|| format!("{node} handed over, and this node does not lead"))
-    }
-}
-
-/// Whether a store that no other node ever had is not from before another one had one: agents know
-/// other masters. Those that do not answer say nothing against it.
-///
-/// # Errors
-/// [`DaemonError::OlderCopy`].
-pub(super) async fn has_newest_store(
-    asker: Asker,
-    house: &House,
-    config: &Config,
-) -> Result<(), DaemonError> {
-    let Role { term, node, .. } = *config.role;
-    let epoch = Epoch { term, node };
-    let own = PeerPosition { epoch, ..house.stand().await };
-    let asker = Asker { limit: ANSWER_MAX_AUTOMATIC, patience: PATIENCE, ..asker };
-    let question = asking::ask(&asker, config, Attempt::Start, Waivers::default(), &own).await;
-    let another = obeys_another(&question, config.cluster.first_term, epoch);
-    let Some((node, master, obeys)) = another else { return Ok(()) };
-    let older = DaemonError::OlderCopy { node, master, obeys, epoch };
-    // No majority is needed by who has the only store, so nothing else stands against it.
-    let mut check = table::table(&question, &confirm(&question));
-    (check.decision, check.from, check.reasons) =
-        (RoleDecision::Refuse, None, vec![older.to_string()]);
-    check.what_to_do.clear();
-    tracing::error!("{}", check.lines().join("\n"));
-    Err(older)
-}
-
-/// Waits until an agent says that the store of a master that is alone is an older copy; the epoch that it
-/// obeys. Asks where one refuses the master for its epoch.
-pub(super) async fn is_older_copy(asker: &Asker, house: &House, world: &World) -> Epoch {
-    loop {
-        tokio::time::sleep(ASK_AGAIN).await;
-        if !world.contacts.any_obeys_later() {
-            continue;
-        }
-        let config = world.published.snapshot().config;
-        if let Err(error) = has_newest_store(asker.clone(), house, &config).await {
-            tracing::error!("{error}");
-            if let DaemonError::OlderCopy { obeys, .. } = error {
-                return obeys;
-            }
-        }
     }
 }
 

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Life, Next, STEP_MAX, State};
 use crate::asking::table;
 use crate::commits::Commits;
+use crate::daemon::older_copy::is_older_copy;
 use crate::daemon::reign::Reign;
-use crate::daemon::taker::is_older_copy;
 use crate::house::{Errand, Outcome};
 use crate::role::confirm::{Attempt, Decision};
 

@@ -47,7 +47,9 @@ impl LogicalUnit for NodeSetParams {
                 let why = stdx::daemon::chain(&error);
                 // Nobody told it who became a candidate while it was offline.
                 let or_else = match error.is_of_a_stranger() {
-                    true => "move the role to a candidate of before, do it there, and move the role back",
+                    true => {
+                        "move the role to a candidate of before, do it there, and move the role back"
+                    }
                     false => "start noded there",
                 };
                 let text = format!(
