@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::error::{OpenError, ProposeError};
-use crate::log::{Kept, Log, Memory, Tag, report_durable};
+use crate::log::{Kept, Log, Memory, Tag, kept, report_durable};
 use crate::network::Network;
 use crate::peers::Peers;
 use crate::state::StateMachine;
@@ -116,6 +116,8 @@ pub struct Engine {
     obeys_until: Option<Instant>,
     /// What changes, where somebody asked for that.
     noted: Arc<Mutex<Noted>>,
+    /// Bytes that may be in the log and not applied.
+    tail_bytes_max: usize,
     /// Write what this member appends as a leader, and keep its log short.
     tasks: Tasks,
 }
@@ -163,7 +165,8 @@ impl Engine {
         peers: Arc<dyn Peers>,
         start: impl FnOnce(ReplicatedStore, Callbacks<Tag>) -> Result<Recorder<Tag>, StartError>,
     ) -> Result<(Self, mpsc::Receiver<Committed>), OpenError> {
-        let EngineOptions { member, node, kept, goes_on, .. } = options;
+        let EngineOptions { member, node, store: journal, kept, goes_on } = options;
+        let kept = kept.within(&journal);
         let recovered = store.recovered().clone();
         let mut found = store.log();
         let members = remembered(&mut found, member, &node, goes_on)?;
@@ -190,6 +193,7 @@ impl Engine {
             raft,
             recorder,
             log,
+            tail_bytes_max: kept::tail_max(&journal),
             recovered,
             member,
             node,

@@ -27,7 +27,7 @@ use crate::types::{
     log_id, position, vote_from_text, vote_to_text,
 };
 
-mod kept;
+pub(crate) mod kept;
 
 /// What comes back from the store when records are durable.
 pub(crate) enum Tag {
@@ -172,6 +172,16 @@ impl Log {
     pub(crate) fn kept(&self) -> (usize, usize) {
         let memory = self.memory.lock();
         (memory.entries.len(), memory.bytes)
+    }
+
+    /// What the entries behind `applied` take; nothing where that is certainly not more than `enough`.
+    pub(crate) fn tail_beyond(&self, enough: usize, applied: u64) -> usize {
+        let memory = self.memory.lock();
+        if memory.bytes <= enough {
+            return 0;
+        }
+        // Our index of what is applied is the engine's of the next.
+        memory.entries.range(applied..).map(|(_index, (_number, entry))| weight(entry)).sum()
     }
 
     /// Waits until more is in memory than is to be kept; the newest entry that is to go.

@@ -121,7 +121,7 @@ impl Asker {
 }
 
 /// Asks the agents of all nodes, those that are offline too, but not of ignored ones, and `masterd` of
-/// all members. Of this node's own `masterd` it is known what it says: `own`, which also tells whose
+/// all members, and of those that are to become some. Of this node's own `masterd` it is known what it says: `own`, which also tells whose
 /// word counts.
 ///
 /// Takes as long as the slowest answer, or [`Asker::patience`] if the taker may go on by what is there
@@ -136,11 +136,13 @@ pub async fn ask(
     let seats = members::Seats::of(config, &asker.me, own);
     let asked = |node: &Arc<Node>| {
         let member = seats.member(node);
+        // Who was invited and has not come may have a store of before, in which it leads.
+        let has_masterd = member.is_some() || node.member.is_some();
         Asked {
             name: node.name.clone(),
             role: node.role,
             agent: Err(answers::late(asker.patience)),
-            store: member.map(|_| Err(answers::late(asker.patience))),
+            store: has_masterd.then(|| Err(answers::late(asker.patience))),
             member,
         }
     };
@@ -154,7 +156,7 @@ pub async fn ask(
     for (at, node) in config.nodes.values().enumerate() {
         if node.name == asker.me {
             question.nodes[at].store = Some(Ok(answers::says(own)));
-        } else if question.nodes[at].member.is_some() {
+        } else if question.nodes[at].store.is_some() {
             let (asker, node, places) = (asker.clone(), Arc::clone(node), Arc::clone(&places));
             questions.spawn(async move {
                 let _place = places.acquire_owned().await;

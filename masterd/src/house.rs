@@ -397,6 +397,7 @@ impl EngineService for House {
             AnswerError::Malformed { .. }
             | AnswerError::OutOfTurn
             | AnswerError::TooLarge { .. }
+            | AnswerError::NoRoom { .. }
             | AnswerError::Store { .. } => PeerFailure::failed(error.to_string()),
             AnswerError::Stopped { .. } => PeerFailure::not_now(error.to_string()),
         })

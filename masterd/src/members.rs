@@ -245,13 +245,14 @@ impl Keeper {
     /// Has a node follow that does not.
     async fn admit(&self, node: &Node) -> Result<(), StepError> {
         self.go_over().await?;
-        let member = match &node.member {
-            Some(member) => *member,
-            None => self.allot(&node.name).await?,
-        };
         let epoch = self.epoch();
         let mut peer = self.house.book.control(node)?;
         let position = peer.call(&AskPosition {}).await?;
+        let member = match &node.member {
+            // What it said as a member whose store is gone is forgotten there: it becomes another one.
+            Some(member) if member.incarnation.is_none() || position.member.is_some() => *member,
+            Some(_) | None => self.allot(&node.name).await?,
+        };
         // A store that was made for this id by an invitation whose answer was lost is empty.
         let is_used = member.incarnation.is_none() && position.last != Position::default();
         if let Some(other) = position.member.filter(|other| *other != member.id || is_used) {

@@ -293,7 +293,7 @@ impl Agent {
         }
         let layout = self.layout.clone();
         if layout.data().join(model::document::CLUSTER).exists() {
-            let text = "this node holds the cluster's store; make it no candidate first";
+            let text = "this node holds the cluster's store, which its masterd wipes first: start it there";
             return Err(Failure::failed(text));
         }
         let turn = self.renewal.clone();

@@ -45,6 +45,18 @@ pub enum AnswerError {
         /// Most that is taken.
         limit: usize,
     },
+    /// So much is in the log and not yet known to be committed that the journal takes no more: the one
+    /// of who leads is larger.
+    #[error(
+        "{bytes} bytes of entries are not yet known to be committed, and the journal here takes {limit} of \
+         such: give all candidates the same `--journal-segment`, and this one a new store"
+    )]
+    NoRoom {
+        /// What they take.
+        bytes: usize,
+        /// Most that is taken.
+        limit: usize,
+    },
     /// The snapshot cannot be stored.
     #[error("cannot store the snapshot: {reason}")]
     Store {
@@ -123,6 +135,12 @@ impl Engine {
                 let bytes = request.entries.first().map(bytes).unwrap_or_default();
                 if bytes > limit {
                     return Err(AnswerError::TooLarge { bytes, limit });
+                }
+                let tail_max = self.tail_bytes_max;
+                let tail = self.log.tail_beyond(tail_max, committed.index);
+                // The journal is freed by what is applied: the next entry would wait for ever.
+                if tail > tail_max && !request.entries.is_empty() {
+                    return Err(AnswerError::NoRoom { bytes: tail, limit: tail_max });
                 }
                 let taken = request.entries.last().map(|entry| entry.log_id);
                 let is_part = request.entries.len() < all;

@@ -1,5 +1,7 @@
 //! Core: how much of the log stays in memory. Serves members that are a little behind, below `log`.
 
+use queue_format::StoreOptions;
+
 /// Entries that stay: what comes in some seconds of small ones, so that a member whose process was
 /// started anew does not need all files.
 const ENTRIES: usize = 10_000;
@@ -26,7 +28,30 @@ impl Default for Kept {
     }
 }
 
+/// The part of a journal that may stay: with as much again before it is cut back, a quarter of it. A new
+/// leader may send all of that before anything of it counts as committed, and until then who gets it
+/// keeps it in its journal, beside what was there.
+const JOURNAL_PART: u64 = 8;
+
+/// Bytes that may be in the log and not applied, where the journal is that of this `store`: what a new
+/// leader with the same journal sends at most, and as much of what came to that one meanwhile. The other
+/// half is for frames and for the ends of segments, which an entry does not always fit.
+pub(crate) fn tail_max(store: &StoreOptions) -> usize {
+    usize::try_from(journal_bytes(store) / 2).unwrap_or(usize::MAX)
+}
+
+fn journal_bytes(store: &StoreOptions) -> u64 {
+    let segments = u64::try_from(store.segments).unwrap_or(u64::MAX);
+    store.segment_bytes.saturating_mul(segments)
+}
+
 impl Kept {
+    /// As much of this as members with journals like this one take from a new leader.
+    pub(crate) fn within(self, store: &StoreOptions) -> Self {
+        let most = journal_bytes(store) / JOURNAL_PART;
+        Self { bytes: self.bytes.min(usize::try_from(most).unwrap_or(usize::MAX)), ..self }
+    }
+
     /// What an entry with so many bytes of content takes.
     pub(crate) fn weight(content: usize) -> usize {
         content + ENTRY_BYTES

@@ -7,7 +7,7 @@ use queue_format::{Change, Epoch, StoreOptions};
 use tokio::task::JoinSet;
 
 use super::cluster::Cluster;
-use super::{SOON, key, put};
+use super::{SOON, key, put, store_options};
 use crate::message::Kind;
 use crate::{
     End, HandOverError, Kept, LEASE_MS, MembersChange, MembersError, ProposeError, Proposer,
@@ -287,6 +287,28 @@ async fn large_entries_do_not_stay_in_memory_for_who_is_away() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_lacks_more_than_its_journal_holds_follows_a_new_leader() {
+    let (cluster, epoch) = Cluster::voters(3).await;
+    cluster.cut(3);
+    let journal = store_options().segment_bytes * 4;
+    let content = "x".repeat(8_000);
+    for id in 0..4 * journal / 8_000 {
+        cluster.put(1, epoch, (&format!("queue/job-{id}"), &content)).await.unwrap();
+    }
+    cluster.caught_up(1, 2).await;
+    // It has some of that by the leader of before, who ends meanwhile.
+    let lacks = cluster.engine(3).last();
+    cluster.heal();
+    let (some, standing) = cluster.engine(3).wait_for(SOON, |seen| seen.last > lacks).await;
+    assert!(some, "{standing:?}");
+    cluster.cut(1);
+    let later = cluster.engine(2).take_over(SOON).await.unwrap();
+    cluster.put(2, later, ("queue/serial", "1")).await.unwrap();
+    cluster.heal();
+    let _all = cluster.same_files(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_has_a_smaller_journal_refuses_an_entry_and_takes_it_as_a_snapshot() {
     let (cluster, epoch) = Cluster::begin(Kept::default()).await;
     cluster.join(1, 2).await;
@@ -313,6 +335,41 @@ async fn who_has_a_smaller_journal_refuses_an_entry_and_takes_it_as_a_snapshot()
         cluster.put(1, epoch, ("queue/serial", &number.to_string())).await.unwrap();
     }
     assert_eq!(cluster.same_files(1).await["queue/job-2"].len(), limit + 1_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_a_smaller_journal_than_a_new_leader_refuses_and_does_not_hang() {
+    let (cluster, _epoch) = Cluster::voters(2).await;
+    let [small, large] =
+        [16 << 10, 1 << 20].map(|segment_bytes| StoreOptions { segment_bytes, ..store_options() });
+    for member in [1, 2] {
+        cluster.stop(member).await;
+    }
+    for member in [1, 2] {
+        cluster.start_with(member, None, large.clone()).await;
+    }
+    let epoch = cluster.engine(1).take_over(SOON).await.unwrap();
+    cluster.start_with(3, None, small).await;
+    let add = MembersChange::AddLearner { member: 3, node: "n3".to_owned() };
+    cluster.engine(1).change_members(add).await.unwrap();
+    cluster.set_voters(1, 1..=3).await;
+    let content = "x".repeat(cluster.engine(3).proposal_bytes_max() - 1_000);
+    cluster.cut(3);
+    for id in 0..200 {
+        cluster.put(1, epoch, (&format!("queue/job-{id}"), &content)).await.unwrap();
+    }
+    cluster.caught_up(1, 2).await;
+    let lacks = cluster.engine(3).last();
+    cluster.heal();
+    let (some, standing) = cluster.engine(3).wait_for(SOON, |seen| seen.last > lacks).await;
+    assert!(some, "{standing:?}");
+    cluster.cut(1);
+    let taken = cluster.engine(2).take_over(Duration::from_millis(5 * LEASE_MS)).await;
+    let standing = cluster.engine(3).standing();
+    assert!(standing.stopped.is_none(), "{taken:?}: {standing:?}");
+    for member in 1..=3 {
+        cluster.stop(member).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use model::cluster::Cluster;
 use model::error::ErrorCode;
+use model::node::Node;
 use model::opcode::{ClusterPostInit, ClusterQuery, ClusterRedistConf, ClusterSetParams};
 use model::{Exception, NodeName};
 use serde_json::Value;
@@ -83,7 +84,11 @@ impl LogicalUnit for ClusterSetParams {
         {
             return wrong(format!("master_netmask {bits} is no prefix length"));
         }
-        master_ip::checked(self, &context.config())?;
+        let config = context.config();
+        if self.override_seen && config.cluster.overridden.is_some() {
+            seen_by_all(&config)?;
+        }
+        master_ip::checked(self, &config)?;
         context.safe_point()
     }
 
@@ -120,6 +125,28 @@ impl LogicalUnit for ClusterSetParams {
         }
         Ok(())
     }
+}
+
+/// Whether what others held when they were overridden is put aside by now, so that it can be looked at.
+///
+/// # Errors
+/// Some are to come back that were not here since.
+fn seen_by_all(config: &Config) -> Result<(), Exception> {
+    let comes = |node: &Node| {
+        node.may_pass_on() && node.member.is_some_and(|member| member.incarnation.is_none())
+    };
+    let away = config.nodes.values().filter(|node| comes(node)).map(|node| node.name.as_str());
+    let away: Vec<&str> = away.collect();
+    if away.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "{} did not follow since the override, and may hold what is not known here: bring them back, or \
+         take out who is lost, by `gnt node remove` or `gnt node modify --offline yes`; then look at what \
+         they keep aside",
+        away.join(", ")
+    );
+    Err(Exception::prereq(text, ErrorCode::WrongState))
 }
 
 impl LogicalUnit for ClusterRedistConf {

@@ -156,6 +156,8 @@ fn with_nextest(round: &mut Round) -> Outcome {
         &config,
         "--filterset",
         &format!("not binary(={FAILURES})"),
+        "--test-threads",
+        &places().to_string(),
     ]);
     command.args(&round.tests);
     let outcome = finish(quicken(&mut command, round));
@@ -168,6 +170,11 @@ fn with_nextest(round: &mut Round) -> Outcome {
         Err(_) => {}
     }
     outcome
+}
+
+/// Two for each core: see `nextest.toml`, which says who takes how many.
+fn places() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn with_cargo(round: &mut Round) -> Outcome {

@@ -187,7 +187,11 @@ impl Life {
             Errand::Purge { member, fate, outcome, .. } if member == here => {
                 return Some(self.purge(engine, fate, outcome).await);
             }
-            Errand::Purge { outcome, .. } => outcome.send(Ok(())).unwrap_or(()),
+            Errand::Purge { member, outcome, .. } => {
+                let here = self.house.book.here();
+                let why = format!("here is {here}, not member {member}: nothing was wiped");
+                outcome.send(Err(why)).unwrap_or(());
+            }
             // Who asked has given up, and knows nothing of what would come of it now.
             Errand::HandOver { outcome, .. } if outcome.is_closed() => {}
             Errand::HandOver { to, epoch, outcome, .. } => {

@@ -95,18 +95,22 @@ async fn wiped(context: &Context, node: &Node) -> Result<Option<String>, Failure
     }
 }
 
-/// Has the node, whose store is wiped, remove what it kept aside as well. Says why it may be there still.
-pub(super) async fn clear_aside(context: &Context, node: &Node) -> Option<String> {
+/// Has the node, whose member's store is wiped, remove any other store too, and what it kept aside. Says
+/// why that may be there still; nothing of one that does not answer where there `may_be_nobody`.
+pub(super) async fn clear(context: &Context, node: &Node, may_be_nobody: bool) -> Option<String> {
     let config = context.config();
     if config.cluster.overridden.is_some() {
         return Some("nobody has said yet that the override was seen".to_owned());
     }
     let epoch = Epoch { term: config.role.term, node: config.role.node };
-    // Nobody has the store of a member there any more, whichever it was.
-    let purge = Purge { epoch, member: node.id, aside: None, all: true };
-    let cleared =
-        async { context.world().peers.control(node)?.call_within(&purge, ASK_LIMIT).await };
-    cleared.await.err().map(|error| chain(&error))
+    let cleared = async {
+        let mut peer = context.world().peers.control(node)?;
+        let found = peer.call_within(&AskPosition {}, ASK_LIMIT).await?;
+        let member = found.member.unwrap_or(node.id);
+        peer.call_within(&Purge { epoch, member, aside: None, all: true }, ASK_LIMIT).await
+    };
+    let error = cleared.await.err()?;
+    (is_there(&error) || !may_be_nobody).then(|| chain(&error))
 }
 
 /// Why `masterd` of the node is not reached, if that is so.
@@ -116,11 +120,15 @@ async fn unreachable(context: &Context, node: &Node) -> Option<PeerError> {
         Err(error) => return Some(error),
     };
     let error = link.call_within(&AskPosition {}, ASK_LIMIT).await.err()?;
-    let is_there = matches!(
+    (!is_there(&error)).then_some(error)
+}
+
+/// Whether somebody said so.
+fn is_there(error: &PeerError) -> bool {
+    matches!(
         error,
         PeerError::Refused { .. } | PeerError::Failed { .. } | PeerError::Malformed { .. }
-    );
-    (!is_there).then_some(error)
+    )
 }
 
 #[cfg(test)]

@@ -45,17 +45,17 @@ impl LogicalUnit for NodeSetParams {
             if let Err(error) = answer {
                 let name = &node.name;
                 let why = stdx::daemon::chain(&error);
-                // Nobody told it who became a candidate while it was offline.
-                let or_else = match error.is_of_a_stranger() {
+                // Nobody told it who became a candidate, or was renewed, while it was offline.
+                let unless = match error.is_of_a_stranger() {
                     true => {
-                        "move the role to a candidate of before, do it there, and move the role back"
+                        "have it done by a candidate of before whose certificate was not renewed since: \
+                         move the role there, and back; if there is none, or it lost its disk,"
                     }
-                    false => "start noded there",
+                    false => "start noded there; if it lost its disk,",
                 };
                 let text = format!(
-                    "Node {name} is being de-offlined but fails to report its version: {why}; \
-                     {or_else}; if it lost its disk, `noded enroll --again` there and `gnt node add \
-                     --readd {name} --secret -` here"
+                    "Node {name} is being de-offlined but fails to report its version: {why}; {unless} \
+                     `noded enroll --again` there and `gnt node add --readd {name} --secret -` here"
                 );
                 return Err(Exception::prereq(text, ErrorCode::EnvironmentError).into());
             }

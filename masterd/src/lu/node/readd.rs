@@ -2,7 +2,8 @@
 //!
 //! Until it has its certificate it is offline under its new key; where that fails it stays so, and
 //! can be added again. A candidate that lost its disk has nothing left of what made it one: it comes
-//! back as a regular node, and the pool invites it anew.
+//! back as a regular node, and the pool invites it anew. Which member it was stays on record until who
+//! sees to members has looked that nothing is left of its store.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -78,7 +79,6 @@ pub(super) fn renewed(
         rpc_port,
         peer_port: asked.peer_port.unwrap_or(old.peer_port),
         secondary_ip,
-        member: None,
         renewing: None,
         master_capable: asked.master_capable.unwrap_or(old.master_capable),
         witness: asked.witness.unwrap_or(old.witness),
@@ -167,13 +167,14 @@ mod tests {
     const ELSEWHERE: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9)), 1811);
 
     #[test]
-    fn what_a_node_is_stays_and_what_its_disk_held_is_gone() {
+    fn what_a_node_is_stays_and_its_member_does_too() {
         let config = cluster();
         let before = &config.nodes["n2.example"];
         let node = renewed(&asked("n2", ""), &config, ELSEWHERE).unwrap();
         assert_eq!((&node.name, node.id, &node.uuid), (&before.name, before.id, &before.uuid));
         assert_eq!((node.rack, node.ctime), (Some(4), before.ctime));
-        assert_eq!((node.role, node.member), (NodeRole::Regular, None));
+        // What its disk may still hold is wiped, or put aside where it is another store.
+        assert_eq!((node.role, &node.member), (NodeRole::Regular, &before.member));
         assert_eq!((node.primary_ip, node.secondary_ip), (ELSEWHERE.0, ELSEWHERE.0));
         let offline = renewed(&asked("n3", r#", "master_capable": false"#), &config, ELSEWHERE);
         let offline = offline.unwrap();

@@ -75,7 +75,7 @@ impl LogicalUnit for NodeRemove {
             NodeRole::Offline => None,
             _ if store.is_some() => None,
             // Many nodes never had anything, nor `masterd`.
-            _ => farewell::clear_aside(context, &node).await.filter(|_| takes_part(&node)),
+            _ => farewell::clear(context, &node, !takes_part(&node)).await,
         };
         let keys = match node.role {
             NodeRole::Offline => Some("it is offline".to_owned()),
@@ -100,8 +100,8 @@ impl LogicalUnit for NodeRemove {
         }
         if let Some(why) = aside {
             let text = format!(
-                "{name} may have kept a store aside, in /var/lib/gantry/aside, with the cluster's keys, and \
-                 keeps it: {why}. Look at it, then remove it"
+                "{name} may have a store, or one kept aside (/var/lib/gantry/aside), with the cluster's \
+                 keys, and keeps it: {why}. Look at it, then remove it"
             );
             context.say(text).await;
         }

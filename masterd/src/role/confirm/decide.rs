@@ -10,6 +10,7 @@ use super::weigh::{Heard, Store};
 use super::{
     Answer, Attempt, Count, Decision, Question, Reason, RoleEntry, Row, Verdict, still_designated,
 };
+use crate::role::amnesia::Memory;
 use crate::role::taking::Cut;
 
 /// What can be known from all answers that are believed.
@@ -234,6 +235,23 @@ fn leaders(question: &Question, heard: &[Heard<'_>]) -> impl Iterator<Item = Rea
     heard.iter().filter(leads).map(reason)
 }
 
+/// Others that lead stores which do not count here, since there was an override that they never heard of.
+/// A majority of before may have confirmed them, and what it acknowledged is on its disks.
+fn apart(question: &Question, heard: &[Heard<'_>]) -> impl Iterator<Item = Reason> {
+    let votes_alone = |voters: &BTreeSet<u64>| voters.len() == 1;
+    let alone = !question.voters.is_empty() && question.voters.iter().all(votes_alone);
+    let leads = move |heard: &Heard<'_>| {
+        let says = heard.node.store.as_ref()?.as_ref().ok().filter(|says| alone && says.leads)?;
+        // It is yet to come as the member that it is to be, or has come and went back since.
+        let is_another = heard.node.member.is_none_or(|member| {
+            matches!(Memory::of(&member.expected, &says.found), Memory::WrongIncarnation { .. })
+        });
+        let (taker, node) = (question.taker.clone(), heard.node.name.clone());
+        is_another.then_some(Reason::LeadsApart { taker, node, epoch: says.vote })
+    };
+    heard.iter().filter_map(leads)
+}
+
 /// What stands against a mere start.
 fn about_start(
     question: &Question,
@@ -245,6 +263,7 @@ fn about_start(
     let mut reasons = Vec::new();
     reasons.extend(still_designated(question.attempt, &taker, facts.role).err());
     reasons.extend(leaders(question, heard));
+    reasons.extend(apart(question, heard));
     let counted = heard.iter().filter(|heard| heard.node.role != NodeRole::Offline);
     let count =
         Count { answered: counted.filter(|h| facts.another_master(h).is_some()).count(), of };

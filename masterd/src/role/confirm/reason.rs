@@ -273,6 +273,19 @@ pub enum Reason {
         /// How many do.
         count: Count,
     },
+    /// A mere start of who votes alone, since an override, and another member of before leads without it.
+    #[error(
+        "{node} is master apart, in epoch {epoch}, with a store that does not know of the override after \
+         which {taker} votes alone: what it acknowledged would be put aside"
+    )]
+    LeadsApart {
+        /// The taker.
+        taker: NodeName,
+        /// Who leads.
+        node: NodeName,
+        /// In which epoch.
+        epoch: Epoch,
+    },
     /// `--no-voting` without the word that it is meant.
     #[error("--no-voting may lose what was acknowledged, so it needs --yes-do-it too")]
     NeedsYesDoIt,
@@ -314,6 +327,13 @@ impl Reason {
                 return format!(
                     "start {node}, or who was master then, and have that one go on; if they are lost: \
                      --no-voting --yes-do-it, which cuts what was done in that epoch"
+                );
+            }
+            Self::LeadsApart { taker, node, .. } => {
+                return format!(
+                    "say which one goes on. This one: `gnt cluster master-failover` here, and {node} begins \
+                     anew and keeps aside what it has. The other one: stop masterd here, `noded enroll \
+                     --again`, and `gnt node add --readd {taker}` on {node}"
                 );
             }
             Self::NotDesignated { entry: Some(entry), .. } => {
@@ -397,6 +417,7 @@ impl Reason {
             | Self::Forgetful { .. }
             | Self::Newer { .. }
             | Self::LaterReign { .. }
+            | Self::LeadsApart { .. }
             | Self::ObeysHigher { .. } => "",
         }
     }
@@ -431,6 +452,7 @@ impl Reason {
             | Self::VotersForgot { .. }
             | Self::ObeysHigher { .. }
             | Self::LaterReign { .. }
+            | Self::LeadsApart { .. }
             | Self::KnowsAnother { .. }
             | Self::AnotherLeads { .. }
             | Self::TooFewNodes { .. }

@@ -164,7 +164,7 @@ fn who_was_offline_meanwhile_is_brought_back_by_an_older_candidate() {
     cluster.fail_over(&n4);
     let back = format!("node modify --offline no {}", n3.name);
     let refused = cluster.gnt(&back).failed(1).to_owned();
-    for told in ["its list of callers lacks it", "move the role to a candidate of before"] {
+    for told in ["its list of callers lacks it", "have it done by a candidate of before"] {
         assert!(refused.contains(told), "{refused}");
     }
     cluster.fail_over(&n1);

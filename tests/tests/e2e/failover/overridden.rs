@@ -178,6 +178,43 @@ fn of_two_nodes_the_other_one_goes_on() {
 }
 
 #[test]
+fn who_was_overridden_and_is_master_apart_is_not_put_aside_by_a_mere_start() {
+    let (mut cluster, hosts) = Cluster::begin_with_candidates(2);
+    let (n1, n2) = (cluster.master.clone(), hosts[0].clone());
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    cluster.kill_host(&n1);
+    overridden(&mut cluster, &n2);
+    let seen = cluster.gnt("cluster modify --override-seen");
+    assert!(seen.failed(1).contains("n1.example did not follow since the override"), "{seen:?}");
+    let cut = done(&cluster);
+    cluster.kill_host(&n2);
+    // The operator has the other one go on.
+    restart(&cluster, &n1);
+    let taken = cluster.gnt_on(&n1, "cluster master-failover --candidates-only");
+    assert!(taken.ok().contains("n1.example is the master, in epoch"), "{taken:#?}");
+    cluster.master = n1.clone();
+    let acknowledged = done(&cluster);
+    restart(&cluster, &n2);
+    wait_for("its word", LONG, || {
+        let tried = cluster.gnt_on(&n2, "cluster status");
+        tried.stdout.contains("n1.example is master apart").then_some(())
+    });
+    assert!(is_master(&n1) && !is_master(&n2));
+    assert_eq!(done(&cluster), acknowledged + 1);
+    // That one is chosen after all.
+    let taken = cluster.gnt_on(&n2, "cluster master-failover");
+    assert!(taken.ok().contains("n2.example is the master, in epoch"), "{taken:#?}");
+    cluster.master = n2.clone();
+    cluster.wait_for_standby(&n1, &n2.name);
+    cluster.wait_for_same_files(&[&n1, &n2]);
+    assert_aside(&n1, acknowledged);
+    assert!(alarm(&cluster).is_some());
+    assert_eq!(done(&cluster), cut + 1);
+    let _seen = cluster.gnt("cluster modify --override-seen").ok();
+    assert_eq!(alarm(&cluster), None);
+}
+
+#[test]
 fn a_master_that_lives_begins_anew_once_it_is_heard_again() {
     begins_anew(|_cluster, _n1| ());
 }

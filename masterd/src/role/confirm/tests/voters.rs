@@ -1,7 +1,7 @@
 //! Which sets of voters are asked for, and what a store that never had others is told.
 
 use super::super::*;
-use super::{at, epoch, kill, name, node, question, says, set_last};
+use super::{at, epoch, expected, kill, name, node, question, says, set_last};
 
 #[test]
 fn a_later_master_than_an_older_copy_knows() {
@@ -167,4 +167,37 @@ fn who_votes_not_and_knows_more_than_all_voters_is_told_so() {
     assert!(told(&confirm(&asked)).contains("no voter that answers has more than 2.1/9"));
     (asked.waivers.no_voting, asked.waivers.yes_do_it) = (true, true);
     assert!(matches!(confirm(&asked).decision, Decision::Override { .. }));
+}
+
+#[test]
+fn who_votes_alone_since_an_override_does_not_start_past_a_master_of_before() {
+    let asked = |attempt, change: &dyn Fn(&mut Question)| {
+        let mut asked = question(attempt, 1);
+        asked.voters = vec![[1].into()];
+        // As the override left it: it has to follow anew, as another member.
+        for other in [1, 2] {
+            let member = asked.nodes[other].member.as_mut().unwrap();
+            (member.seat, member.expected) = (Seat::Learner, expected(10_000));
+        }
+        says(&mut asked.nodes[0]).vote = epoch(1_000_002, 1);
+        asked.nodes[1].store = node(2, Some(Seat::Voter)).store;
+        says(&mut asked.nodes[1]).leads = true;
+        says(&mut asked.nodes[1]).vote = epoch(3, 2);
+        change(&mut asked);
+        confirm(&asked)
+    };
+    let refused = told(&asked(Attempt::Start, &|_| ()));
+    assert!(refused.starts_with("n2 is master apart, in epoch 3.2"), "{refused}");
+    let invited = told(&asked(Attempt::Start, &|q| q.nodes[1].member = None));
+    assert_eq!(invited, refused);
+    // An operator says which one goes on.
+    assert_eq!(asked(Attempt::Failover, &|_| ()).decision, Decision::Go);
+    let follows = |q: &mut Question| says(&mut q.nodes[1]).leads = false;
+    assert_eq!(asked(Attempt::Start, &follows).decision, Decision::Go);
+    // Where others vote here, a majority says who is master.
+    let confirmed = |q: &mut Question| {
+        q.voters = vec![[1, 3].into()];
+        q.nodes[2] = node(3, Some(Seat::Voter));
+    };
+    assert_eq!(asked(Attempt::Start, &confirmed).decision, Decision::Go);
 }
