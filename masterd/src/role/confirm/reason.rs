@@ -386,7 +386,7 @@ impl Reason {
             }
             Self::Demoted { .. } => "take another candidate",
             Self::NoVote { .. } => {
-                "wait until `gnt cluster status` calls it a voter, or take another candidate"
+                "wait until `gnt cluster status` calls it a voter, or take another"
             }
             Self::TooFewNodes { .. } => {
                 "start more nodes; --ignore-node names those that are gone, --candidates-only asks for \
