@@ -385,9 +385,7 @@ impl Reason {
                  cluster from `gnt cluster export` of this one"
             }
             Self::Demoted { .. } => "take another candidate",
-            Self::NoVote { .. } => {
-                "wait until `gnt cluster status` calls it a voter, or take another"
-            }
+            Self::NoVote { .. } => "take another candidate, or wait until it is a voter",
             Self::TooFewNodes { .. } => {
                 "start more nodes; --ignore-node names those that are gone, --candidates-only asks for \
                  voters alone"
