@@ -338,41 +338,6 @@ async fn who_has_a_smaller_journal_refuses_an_entry_and_takes_it_as_a_snapshot()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_a_smaller_journal_than_a_new_leader_refuses_and_does_not_hang() {
-    let (cluster, _epoch) = Cluster::voters(2).await;
-    let [small, large] =
-        [16 << 10, 1 << 20].map(|segment_bytes| StoreOptions { segment_bytes, ..store_options() });
-    for member in [1, 2] {
-        cluster.stop(member).await;
-    }
-    for member in [1, 2] {
-        cluster.start_with(member, None, large.clone()).await;
-    }
-    let epoch = cluster.engine(1).take_over(SOON).await.unwrap();
-    cluster.start_with(3, None, small).await;
-    let add = MembersChange::AddLearner { member: 3, node: "n3".to_owned() };
-    cluster.engine(1).change_members(add).await.unwrap();
-    cluster.set_voters(1, 1..=3).await;
-    let content = "x".repeat(cluster.engine(3).proposal_bytes_max() - 1_000);
-    cluster.cut(3);
-    for id in 0..200 {
-        cluster.put(1, epoch, (&format!("queue/job-{id}"), &content)).await.unwrap();
-    }
-    cluster.caught_up(1, 2).await;
-    let lacks = cluster.engine(3).last();
-    cluster.heal();
-    let (some, standing) = cluster.engine(3).wait_for(SOON, |seen| seen.last > lacks).await;
-    assert!(some, "{standing:?}");
-    cluster.cut(1);
-    let taken = cluster.engine(2).take_over(Duration::from_millis(5 * LEASE_MS)).await;
-    let standing = cluster.engine(3).standing();
-    assert!(standing.stopped.is_none(), "{taken:?}: {standing:?}");
-    for member in 1..=3 {
-        cluster.stop(member).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_goes_on_in_its_epoch_when_it_begins_to_replicate() {
     use queue_format::{Callbacks, Store};
     let (cluster, _) = Cluster::begin(Kept::default()).await;
