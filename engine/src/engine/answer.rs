@@ -109,53 +109,7 @@ impl Engine {
     /// See [`AnswerError`]; nothing is wrong with this member but for [`AnswerError::Stopped`].
     pub async fn answer(&self, from: u64, kind: u8, body: Bytes) -> Result<Bytes, AnswerError> {
         match Kind::of(kind)? {
-            Kind::Append => {
-                let mut request = message::read_append(body, &self.vote())?;
-                if !request.vote.is_committed() || request.vote.leader_id().node_id != from {
-                    return Err(malformed("entries of somebody who does not lead"));
-                }
-                let committed = self.position();
-                let told = request.entries.iter().map(|entry| &entry.log_id);
-                if request
-                    .prev_log_id
-                    .iter()
-                    .chain(told)
-                    .any(|id| contradicts(position(id), committed))
-                {
-                    // The engine would take what it has for what was sent, and acknowledge it.
-                    return Err(malformed(
-                        "entries of another history than what is committed here",
-                    ));
-                }
-                // What comes at once is durable at once, and the journal is freed by what is applied,
-                // which is what is durable. So no more is taken than a part of the journal holds.
-                let all = request.entries.len();
-                let limit = self.proposal_bytes_max();
-                request.entries.truncate(fitting(&request.entries, limit));
-                let bytes = request.entries.first().map(bytes).unwrap_or_default();
-                if bytes > limit {
-                    return Err(AnswerError::TooLarge { bytes, limit });
-                }
-                let tail_max = self.tail_bytes_max;
-                let tail = self.log.tail_beyond(tail_max, committed.index);
-                // The journal is freed by what is applied: the next entry would wait for ever.
-                if tail > tail_max && !request.entries.is_empty() {
-                    return Err(AnswerError::NoRoom { bytes: tail, limit: tail_max });
-                }
-                let taken = request.entries.last().map(|entry| entry.log_id);
-                let is_part = request.entries.len() < all;
-                let answer = self.raft.append_entries(request).await.map_err(stopped)?;
-                if answer.is_success() {
-                    *self.heard.lock() = Some(Instant::now());
-                }
-                let answer = match answer {
-                    AppendEntriesResponse::Success if is_part => {
-                        AppendEntriesResponse::PartialSuccess(taken)
-                    }
-                    answer => answer,
-                };
-                Ok(message::appended(&answer))
-            }
+            Kind::Append => self.take_entries(from, body).await,
             kind @ (Kind::Vote | Kind::PreVote) => {
                 let ballot = message::read_ballot(body, &self.vote())?;
                 if ballot.vote.leader_id().node_id != from {
@@ -179,6 +133,50 @@ impl Engine {
             Kind::SnapshotPart => self.take_part(from, body).await,
             Kind::SnapshotEnd => self.install(from, message::read_snapshot_end(body)?).await,
         }
+    }
+
+    async fn take_entries(&self, from: u64, body: Bytes) -> Result<Bytes, AnswerError> {
+        let mut request = message::read_append(body, &self.vote())?;
+        if !request.vote.is_committed() || request.vote.leader_id().node_id != from {
+            return Err(malformed("entries of somebody who does not lead"));
+        }
+        let committed = self.position();
+        let told = request.entries.iter().map(|entry| &entry.log_id);
+        if request.prev_log_id.iter().chain(told).any(|id| contradicts(position(id), committed)) {
+            // The engine would take what it has for what was sent, and acknowledge it.
+            return Err(malformed("entries of another history than what is committed here"));
+        }
+        // What comes at once is durable at once, and the journal is freed by what is applied,
+        // which is what is durable. So no more is taken than a part of the journal holds.
+        let all = request.entries.len();
+        let limit = self.proposal_bytes_max();
+        request.entries.truncate(fitting(&request.entries, limit));
+        let bytes = request.entries.first().map(bytes).unwrap_or_default();
+        if bytes > limit {
+            return Err(AnswerError::TooLarge { bytes, limit });
+        }
+        let tail_max = self.tail_bytes_max;
+        let tail = self.log.tail_beyond(tail_max, committed.index);
+        if tail > tail_max && !request.entries.is_empty() {
+            // The journal is freed by what is applied: the next entry would wait for ever. What
+            // is known to be committed is taken from the question, so that a later one fits.
+            request.entries.clear();
+            let _heard = self.raft.append_entries(request).await.map_err(stopped)?;
+            return Err(AnswerError::NoRoom { bytes: tail, limit: tail_max });
+        }
+        let taken = request.entries.last().map(|entry| entry.log_id);
+        let is_part = request.entries.len() < all;
+        let answer = self.raft.append_entries(request).await.map_err(stopped)?;
+        if answer.is_success() {
+            *self.heard.lock() = Some(Instant::now());
+        }
+        let answer = match answer {
+            AppendEntriesResponse::Success if is_part => {
+                AppendEntriesResponse::PartialSuccess(taken)
+            }
+            answer => answer,
+        };
+        Ok(message::appended(&answer))
     }
 
     async fn vote_for(&self, ballot: Ballot, is_vote: bool) -> Result<Balloted, AnswerError> {

@@ -1,17 +1,23 @@
 //! What the engine would do if it were let: each of these cost somebody data or a cluster before
 //! (decision 2, "Rules that the crate keeps").
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use queue_format::{Batch, Epoch};
+use openraft::BasicNode;
+use openraft::raft::AppendEntriesRequest;
+use queue_format::{Batch, Epoch, Position, StoreOptions};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::cluster::Cluster;
 use super::{SOON, put};
-use crate::message::Kind;
-use crate::{HandOverError, LEASE_MS, MembersChange, MembersError, Standing, TakeOverError};
+use crate::message::{self, Kind};
+use crate::types::{LogEntry, Membership, Payload, Proposal, Vote, log_id};
+use crate::{
+    AnswerError, Engine, EngineOptions, HandOverError, LEASE_MS, MembersChange, MembersError,
+    Standing, TakeOverError,
+};
 
 /// Long enough for several elections, were there any.
 const SEVERAL_LEASES: Duration = Duration::from_millis(LEASE_MS * 3);
@@ -227,4 +233,52 @@ async fn a_change_of_voters_that_nobody_ends_is_seen_and_ended_by_the_next_one()
     assert_eq!((members.sets(), members.unsettled(1)), (&sets[1..], None));
     drop(one);
     let _files = cluster.same_files(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_whose_journal_is_full_of_what_is_not_committed_says_so_and_takes_more_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = StoreOptions { segment_bytes: 16 << 10, ..super::store_options() };
+    let options = EngineOptions::new(2, "n2", small);
+    let (engine, mut committed) = Engine::open(dir.path(), options, super::alone()).await.unwrap();
+    let epoch = Epoch { term: 1, node: 1 };
+    let content = "x".repeat(engine.proposal_bytes_max() / 2);
+    let entry = |index: u64| {
+        let members = BTreeMap::from([(1, BasicNode { addr: "n1".to_owned() })]);
+        let members = Membership::new(vec![BTreeSet::from([1])], members).unwrap();
+        let batch = Batch(vec![put("queue/serial", &content)]);
+        let payload = match index {
+            1 => Payload::Membership(members),
+            _ => Payload::Normal(Proposal(batch.encode())),
+        };
+        LogEntry { log_id: log_id(Position { epoch, index }).unwrap(), payload }
+    };
+    // One by one, as the journal would be full of them for long without an answer.
+    let send = async |index: u64, committed: u64| {
+        let request = AppendEntriesRequest {
+            vote: Vote::new_committed(1, 1),
+            prev_log_id: log_id(Position { epoch, index: index - 1 }),
+            entries: vec![entry(index)],
+            leader_commit: log_id(Position { epoch, index: committed }),
+        };
+        let asked = engine.answer(1, Kind::Append as u8, message::append(&request));
+        tokio::time::timeout(SOON, asked).await.expect("an answer")
+    };
+    let mut sent = 0;
+    let refused = loop {
+        match send(sent + 1, 0).await {
+            Ok(_taken) => sent += 1,
+            Err(refused) => break refused,
+        }
+    };
+    assert!(matches!(refused, AnswerError::NoRoom { .. }), "{refused}");
+    assert!(sent > 2 && engine.position() == Position::default());
+    // With the next question it hears what is committed, which it then has room for.
+    drop(send(sent + 1, sent).await);
+    let applied = |standing: &Standing| standing.applied.index == sent;
+    assert!(engine.wait_for(SOON, applied).await.0);
+    send(sent + 1, sent + 1).await.unwrap();
+    assert!(engine.wait_for(SOON, |seen| seen.applied.index > sent).await.0);
+    assert!(committed.recv().await.is_some());
+    engine.close().await.unwrap();
 }
