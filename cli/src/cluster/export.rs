@@ -37,8 +37,8 @@ pub(crate) struct ExportArguments {
     /// Leave secrets out, or seal them with a passphrase, which is for root.
     #[arg(long, value_name = "purge|seal", default_value = "purge", hide_possible_values = true)]
     secrets: Secrets,
-    /// The passphrase is the first line of this file, `-` for standard input; it is asked for where
-    /// no file is given.
+    /// With `--secrets seal`: the passphrase is the first line of this file, `-` for standard input; it
+    /// is asked for where no file is given.
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
 }
@@ -57,6 +57,10 @@ pub(crate) struct ImportArguments {
 /// Writes the whole store of the master that runs, or of this machine's that is stopped, to a file.
 pub(super) fn export(arguments: ExportArguments, session: &Session) -> Result<(), CliError> {
     let ExportArguments { file, secrets, passphrase_file } = arguments;
+    if secrets == Secrets::Purge && passphrase_file.is_some() {
+        let what = "a passphrase seals secrets, and these are left out: add `--secrets seal`";
+        return Err(CliError::Usage(what.to_owned()));
+    }
     let failed = |error| CliError::Write { path: file.clone(), error };
     let mut client = match session.reach() {
         Ok(client) => client,

@@ -47,6 +47,8 @@ fn a_master_at_work_is_exported_and_restored_elsewhere() {
     assert_eq!(mode & 0o777, 0o600);
     let again = cluster.gnt(&format!("cluster export {path}"));
     assert!(again.failed(1).contains("exists"), "{again:?}");
+    let plain = cluster.gnt(&format!("cluster export {path}.2 --passphrase-file {phrase}"));
+    assert!(plain.failed(2).contains("--secrets seal"), "{plain:?}");
     let short = cluster.write("short", "horse\n");
     let short = format!("--secrets seal --passphrase-file {}", short.display());
     let refused = cluster.gnt(&format!("cluster export {path}.2 {short}"));

@@ -399,7 +399,8 @@ impl Reason {
                  --no-voting --yes-do-it, which may lose what was acknowledged"
             }
             Self::NothingToOverride { .. } => {
-                "leave out --no-voting; --candidates-only asks for voters alone"
+                "leave out --no-voting; --candidates-only asks for voters alone. If it is not elected then, the \
+                 log of a voter is newer: have that one take the role, or --ignore-node cuts what only it has"
             }
             Self::IgnoredUnknown { .. } => "write its name as `gnt node list` does",
             Self::IgnoredSelf { .. } => "leave it out",
