@@ -142,7 +142,14 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
         (Some(master), None) => master.to_string(),
         (None, _) => "the master node, which is not known here".to_owned(),
     };
-    let (outcome, text) = if invited {
+    // Its agent was told by a reign of its own, which ended without it.
+    let (outcome, text) = if master.as_ref() == Some(me) {
+        let text = format!(
+            "{me} was the master, as its agent knows, and has no store any more: another one went on. Look \
+             there; `noded enroll --again` here and `gnt node add --readd {me}` there take it back{others}"
+        );
+        (Outcome::Elsewhere, text)
+    } else if invited {
         let text = format!(
             "{me} is a candidate that has no copy of the store yet: run it on {place}, or try again{others}"
         );
@@ -150,7 +157,9 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
     } else {
         (Outcome::Elsewhere, format!("{NO_CANDIDATE}: run it on {place}{others}"))
     };
-    let about = NotMaster { outcome, master, address };
+    let (master, address) =
+        master.filter(|master| master != me).map(|name| (name, address)).unzip();
+    let about = NotMaster { outcome, master, address: address.flatten() };
     Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
 }
 
@@ -214,6 +223,9 @@ mod tests {
         assert_eq!(text, "This node is no candidate: run it on n1.example (10.0.0.1)");
         assert_eq!(about.address, Some("10.0.0.1".parse().unwrap()));
         let print = "0".repeat(64);
+        let (text, about) = read(&outside(&"n1.example".parse().unwrap(), &layout));
+        assert!(text.contains("gnt node add --readd n1.example"), "{text}");
+        assert_eq!(about, NotMaster { outcome: Outcome::Elsewhere, master: None, address: None });
         let line = |at: u8| format!("n{at}.example 10.0.0.{at}:1817 {print}\n");
         tell(ssconf::PEERS, &(line(1) + &line(2)));
         let (text, _) = read(&outside(&me, &layout));
