@@ -161,8 +161,12 @@ impl Engine {
             // The journal is freed by what is applied: the next entry would wait for ever. What
             // is known to be committed is taken from the question, so that a later one fits.
             request.entries.clear();
-            let _heard = self.raft.append_entries(request).await.map_err(stopped)?;
-            return Err(AnswerError::NoRoom { bytes: tail, limit: tail_max });
+            let answer = self.raft.append_entries(request).await.map_err(stopped)?;
+            return match answer.is_success() {
+                true => Err(AnswerError::NoRoom { bytes: tail, limit: tail_max }),
+                // Who leads is to know that it has another history, or is deposed.
+                false => Ok(message::appended(&answer)),
+            };
         }
         let taken = request.entries.last().map(|entry| entry.log_id);
         let is_part = request.entries.len() < all;
