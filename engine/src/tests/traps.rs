@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use openraft::BasicNode;
-use openraft::raft::AppendEntriesRequest;
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use queue_format::{Batch, Epoch, Position, StoreOptions};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -273,8 +273,13 @@ async fn a_follower_whose_journal_is_full_of_what_is_not_committed_says_so_and_t
     };
     assert!(matches!(refused, AnswerError::NoRoom { .. }), "{refused}");
     assert!(sent > 2 && engine.position() == Position::default());
+    // Who leads hears of it where its log begins further on.
+    let gap = send(sent + 3, 0).await.unwrap();
+    let gap = message::read_appended(gap, &Vote::new_committed(1, 1)).unwrap();
+    assert!(matches!(gap, AppendEntriesResponse::Conflict), "{gap:?}");
     // With the next question it hears what is committed, which it then has room for.
-    drop(send(sent + 1, sent).await);
+    let refused = send(sent + 1, sent).await.unwrap_err();
+    assert!(matches!(refused, AnswerError::NoRoom { .. }), "{refused}");
     let applied = |standing: &Standing| standing.applied.index == sent;
     assert!(engine.wait_for(SOON, applied).await.0);
     send(sent + 1, sent + 1).await.unwrap();

@@ -18,21 +18,23 @@ pub(super) async fn run(
     layout: Layout,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut told = false;
+    let mut told = None;
     while tokio::time::timeout(LOOK_AGAIN, stop.wait_for(|stop| *stop)).await.is_err() {
         match stdx::aside(|| identity.refresh(&layout)) {
             Ok(true) => {
                 let fingerprint = identity.fingerprint();
                 tracing::info!(%fingerprint, "this node has another certificate");
-                told = false;
+                told = None;
             }
-            Ok(false) => told = false,
-            // Once: a node that leaves removes its files, and this process goes on for a while.
-            Err(error) if !told => {
-                tracing::warn!(error = chain(&error), "the certificate in use may be an old one");
-                told = true;
+            Ok(false) => told = None,
+            // Each once: a node that leaves removes its files, and this process goes on for a while.
+            Err(error) => {
+                let error = chain(&error);
+                if told.as_ref() != Some(&error) {
+                    tracing::warn!(error, "the certificate in use may be an old one");
+                    told = Some(error);
+                }
             }
-            Err(_) => {}
         }
     }
 }

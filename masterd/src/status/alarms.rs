@@ -166,7 +166,7 @@ pub fn alarms(seen: &ClusterStatus, watched: &[Alarm]) -> Vec<AlarmStatus> {
     found.extend(seen.store.iter().flat_map(|store| of_store(store, seen)));
     found.extend(seen.overridden.iter().map(of_override));
     let candidates = seen.candidates.iter().filter(|_| is_master);
-    found.extend(candidates.filter_map(|candidate| of_candidate(candidate, seen.now)));
+    found.extend(candidates.filter_map(|candidate| of_candidate(candidate, seen)));
     found.extend(watched.iter().map(of_watcher));
     found.extend(seen.certificates.iter().filter_map(|held| of_certificate(held, seen.now)));
     if seen.queue.as_ref().is_some_and(|queue| queue.drained) {
@@ -295,7 +295,8 @@ fn of_override(overridden: &Overridden) -> Found {
     alarm(Kind::OverrideCut, "override", Some(*at), text, todo)
 }
 
-fn of_candidate(candidate: &CandidateStatus, now: Timestamp) -> Option<Found> {
+fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Found> {
+    let now = seen.now;
     let CandidateStatus { node, seat, since, .. } = candidate;
     let what = format!("candidate {node}");
     if *seat == CandidateSeat::NotYet {
@@ -323,10 +324,16 @@ fn of_candidate(candidate: &CandidateStatus, now: Timestamp) -> Option<Found> {
         return Some(alarm(Kind::CandidateForgot, what, *since, forgot, todo));
     }
     if candidate.unreachable {
-        let todo = format!(
-            "start masterd on {node}, or mend its network; if the machine is away for long, `gnt node \
-             modify --offline yes --auto-promote {node}`"
-        );
+        let changes = seen.quorum.as_ref().is_none_or(|quorum| quorum.majority != Some(false));
+        let back = format!("start masterd on {node}, or mend its network");
+        let todo = match changes {
+            true => format!(
+                "{back}; if the machine is away for long, `gnt node modify --offline yes --auto-promote \
+                 {node}`"
+            ),
+            // To set it offline would be refused as well.
+            false => back,
+        };
         let text = "its masterd does not answer";
         return Some(alarm(Kind::CandidateUnreachable, what, *since, text, todo));
     }

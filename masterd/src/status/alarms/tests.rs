@@ -167,6 +167,14 @@ fn candidates_that_want_a_look() {
     // Of who does not answer it is not known.
     let away = |one: &mut CandidateStatus| (one.behind, one.unreachable) = (Some(99_999), true);
     assert_eq!(with(away), ["candidate-unreachable"]);
+    for (majority, offline) in [(Some(true), true), (Some(false), false)] {
+        let mut seen = well();
+        seen.candidates[1].unreachable = true;
+        seen.quorum.as_mut().unwrap().majority = majority;
+        let found = alarms(&seen, &[]);
+        let one = found.iter().find(|one| one.kind == "candidate-unreachable").unwrap();
+        assert_eq!(one.todo.contains("--offline yes"), offline, "{}", one.todo);
+    }
     let invited = |ago: i64| {
         after(|seen| {
             seen.candidates[1].seat = CandidateSeat::NotYet;
