@@ -2,8 +2,8 @@
 //!
 //! [`source`] reads the tree; each other module is one set of rules: which crate may use which
 //! ([`direction`]), what a core must not contain ([`purity`]), how files look ([`tidiness`]),
-//! what the documents must agree with ([`documents`], [`metrics`]) and what the packages must
-//! ([`packaging`]).
+//! what the documents must agree with ([`documents`], [`metrics`]), what the packages must
+//! ([`packaging`]) and what is built once ([`selections`]).
 
 mod source;
 
@@ -12,4 +12,5 @@ mod documents;
 mod metrics;
 mod packaging;
 mod purity;
+mod selections;
 mod tidiness;

@@ -132,10 +132,11 @@ fn test(round: &mut Round) -> Outcome {
     }
 }
 
-/// One at a time: each has three nodes that are to hear of each other within a second.
+/// One at a time: each has three nodes that are to hear of each other within a second. Of the whole
+/// workspace, as all tests are: for one package, cargo would build all that it needs anew.
 fn failures(round: &mut Round) -> Outcome {
     let mut command = cargo();
-    command.args(["test", "--package", "tests", "--test", FAILURES]);
+    command.args(["test", "--workspace", "--test", FAILURES]);
     command.args(["--", "--show-output", "--test-threads", "1"]);
     watched(&mut command, round)
 }

@@ -1,0 +1,38 @@
+//! What is built once: cargo builds a crate anew for each set of features that a selection of packages
+//! asks of it, and all that needs it as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use super::source;
+
+/// The features of each crate, where these packages are built together: other ones, maybe, for what runs
+/// while others are built.
+fn features(packages: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut tree = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    tree.args(["tree", "--locked", "--offline", "--edges", "normal,build", "--prefix", "none"]);
+    tree.args(["--no-dedupe", "--format", "{p}|{f}"]).current_dir(source::root());
+    tree.args(packages.iter().flat_map(|package| ["--package", package]));
+    let output = tree.output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("names are text");
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (package, features) in text.lines().filter_map(|line| line.split_once('|')) {
+        found.entry(package.to_owned()).or_default().insert(features.to_owned());
+    }
+    found
+}
+
+#[test]
+fn the_programs_and_the_commands_of_this_repository_share_what_they_are_made_of() {
+    let (programs, commands) = (features(xtask::programs::NODE), features(&["xtask"]));
+    assert!(programs.len() > 100, "cargo lists {} crates", programs.len());
+    for (package, features) in &programs {
+        let of_commands = commands.get(package);
+        assert_eq!(
+            of_commands,
+            Some(features),
+            "{package}: give it its features in the workspace's `Cargo.toml`, for all"
+        );
+    }
+}
