@@ -73,6 +73,26 @@ impl Config {
         })
     }
 
+    /// The node of this name, with this UUID if one is told: who asked may have meant one that had the
+    /// name before (Ganeti's `node_uuid`).
+    ///
+    /// # Errors
+    /// No such node, several, or another one.
+    pub fn node_with(&self, name: &str, uuid: Option<&str>) -> Result<&Arc<Node>, Exception> {
+        let node = self.node(name)?;
+        match uuid {
+            Some(uuid) if uuid != node.uuid => Err(Exception::prereq(
+                format!(
+                    "The UUID of node {} is {}, not {uuid}, which was asked for: maybe another node has \
+                     its name by now",
+                    node.name, node.uuid
+                ),
+                ErrorCode::ResourceNotUnique,
+            )),
+            Some(_) | None => Ok(node),
+        }
+    }
+
     /// The node group by its name or UUID.
     ///
     /// # Errors

@@ -41,6 +41,19 @@ impl Engine {
     /// # Errors
     /// Not elected in time, it leads already, or the engine has stopped.
     pub async fn take_over(&self, deadline: Duration) -> Result<Epoch, TakeOverError> {
+        self.take_over_since(self.standing().vote, deadline).await
+    }
+
+    /// The same, for who decided on it when `known` was the newest epoch: whoever leads in a later one
+    /// was elected meanwhile, though this member may have heard of it before this call.
+    ///
+    /// # Errors
+    /// As [`Engine::take_over`].
+    pub async fn take_over_since(
+        &self,
+        known: Epoch,
+        deadline: Duration,
+    ) -> Result<Epoch, TakeOverError> {
         let stopped = |reason: String| TakeOverError::Stopped { reason };
         if let Some(epoch) = self.leads() {
             return Err(TakeOverError::Leads { epoch });
@@ -52,12 +65,15 @@ impl Engine {
             Err(RaftError::APIError(InitializeError::NotAllowed(_))) => false,
             Err(error) => return Err(stopped(error.to_string())),
         };
-        let (began, voted) = (Instant::now(), self.standing().vote);
+        let began = Instant::now();
         let another = |standing: &Standing| {
             let is_heard = standing.heard_ms.is_some_and(|ms| ms <= super::LEASE_MS);
             let is_other = standing.elected && standing.vote.node != self.member;
-            (is_heard && is_other && standing.vote > voted).then_some(standing.vote)
+            (is_heard && is_other && standing.vote > known).then_some(standing.vote)
         };
+        if let Some(epoch) = another(&self.standing()) {
+            return Err(TakeOverError::Another { epoch });
+        }
         if let Some(until) = self.obeys_until {
             tokio::time::sleep_until(until.min(began + deadline)).await;
         }

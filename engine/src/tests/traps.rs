@@ -23,6 +23,23 @@ use crate::{
 const SEVERAL_LEASES: Duration = Duration::from_millis(LEASE_MS * 3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_decided_before_another_was_elected_does_not_ask_for_votes_until_that_one_is_gone() {
+    let (cluster, epoch) = Cluster::voters(3).await;
+    cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();
+    cluster.engine(1).hand_over(2, SOON).await.unwrap();
+    let later = cluster.leads(2).await;
+    let three = cluster.engine(3);
+    let follows = |standing: &Standing| standing.elected && standing.vote == later;
+    assert!(three.wait_for(SOON, follows).await.0);
+    // It heard of that one before it asks, and of nobody since.
+    let late = three.take_over_since(epoch, SEVERAL_LEASES).await;
+    assert!(matches!(late, Err(TakeOverError::Another { epoch }) if epoch == later), "{late:?}");
+    drop(three);
+    cluster.put(2, later, ("queue/serial", "2")).await.unwrap();
+    assert_eq!(cluster.same_files(2).await["queue/serial"], "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_starts_again_leads_nobody() {
     let (cluster, epoch) = Cluster::voters(3).await;
     cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();

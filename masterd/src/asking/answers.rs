@@ -114,19 +114,35 @@ pub fn says(position: &PeerPosition) -> StoreSays {
     }
 }
 
-/// The newest epoch of which any answer tells that is believed: under it a member is asked to lead
-/// and to hand over, which refuses what is older than itself.
+/// The epoch under which the member `from` is asked to lead and to hand over, which refuses what is older
+/// than itself: its own where it leads, so that who was elected while everyone was asked is another one;
+/// else the newest of which any answer tells that is believed.
 #[must_use]
-pub fn newest_epoch(verdict: &Verdict) -> Epoch {
-    verdict.rows.iter().filter_map(|row| row.newest).max().unwrap_or_default()
+pub fn asked_under(question: &Question, verdict: &Verdict, from: u64) -> Epoch {
+    let newest = || verdict.rows.iter().filter_map(|row| row.newest).max();
+    leading(question, from).or_else(newest).unwrap_or_default()
+}
+
+/// The newest epoch of any log that counts. Votes do not: one of them may have been given since, to who
+/// was elected by it while everyone was asked.
+#[must_use]
+pub fn newest_reign(verdict: &Verdict) -> Epoch {
+    let logs = verdict.rows.iter().filter_map(|row| row.position);
+    logs.map(|last| last.epoch).max().unwrap_or_default()
 }
 
 /// Whether `member` says that it leads.
 #[must_use]
 pub fn leads(question: &Question, member: u64) -> bool {
-    question.nodes.iter().any(|node| {
-        let is_it = node.member.as_ref().is_some_and(|known| known.expected.member == member);
-        is_it && matches!(&node.store, Some(Ok(says)) if says.leads)
+    leading(question, member).is_some()
+}
+
+/// The epoch in which `member` says that it leads.
+fn leading(question: &Question, member: u64) -> Option<Epoch> {
+    question.nodes.iter().find_map(|node| {
+        node.member.as_ref().filter(|known| known.expected.member == member)?;
+        let says = node.store.as_ref()?.as_ref().ok()?;
+        says.leads.then_some(says.vote)
     })
 }
 
@@ -286,33 +302,28 @@ mod tests {
         assert_eq!(broken, Found::Broken { why });
     }
 
-    #[test]
-    fn the_newest_epoch_of_any_answer_that_is_believed() {
-        let row = |newest| Row {
+    fn row(newest: Option<Epoch>, position: Option<Position>) -> Row {
+        Row {
             node: name(),
             role: NodeRole::Candidate,
             answer: Answer::Full,
-            position: None,
+            position,
             newest,
             master: None,
             counts_as_node: true,
             counts_as_voter: true,
             vote_is_missed: false,
             reason: None,
-        };
-        let count = Count { answered: 2, of: 2 };
-        let decision = Decision::Go;
-        let rows = vec![row(Some(epoch(3))), row(Some(epoch(4))), row(None)];
-        let mut verdict = Verdict { rows, nodes: count, voters: count, decision };
-        assert_eq!(newest_epoch(&verdict), epoch(4));
-        verdict.rows.remove(1);
-        assert_eq!(newest_epoch(&verdict), epoch(3));
-        verdict.rows.clear();
-        assert_eq!(newest_epoch(&verdict), Epoch::default());
+        }
     }
 
-    #[test]
-    fn who_says_that_it_leads() {
+    fn verdict(rows: Vec<Row>) -> Verdict {
+        let count = Count { answered: 2, of: 2 };
+        Verdict { rows, nodes: count, voters: count, decision: Decision::Go }
+    }
+
+    /// Member 3 leads in epoch 3, member 1 follows, member 2 says nothing.
+    fn question() -> Question {
         let asked = |member: u64, store| Asked {
             name: name(),
             role: NodeRole::Candidate,
@@ -336,18 +347,31 @@ mod tests {
             asked(3, Ok(leader)),
         ];
         let (attempt, waivers) = (Attempt::Failover, Waivers::default());
-        let question = Question {
-            attempt,
-            waivers,
-            taker: name(),
-            next_member: 4,
-            voters: Vec::new(),
-            later: None,
-            nodes,
-        };
-        assert_eq!(
-            [1, 2, 3, 4].map(|member| leads(&question, member)),
-            [false, false, true, false]
-        );
+        let (voters, later) = (Vec::new(), None);
+        Question { attempt, waivers, taker: name(), next_member: 4, voters, later, nodes }
+    }
+
+    #[test]
+    fn who_says_that_it_leads() {
+        let told = [1, 2, 3, 4].map(|member| leads(&question(), member));
+        assert_eq!(told, [false, false, true, false]);
+    }
+
+    #[test]
+    fn who_leads_is_asked_under_its_own_epoch_and_all_others_under_the_newest() {
+        let all =
+            verdict(vec![row(Some(epoch(3)), None), row(Some(epoch(4)), None), row(None, None)]);
+        // By epoch 4 somebody may have been elected since.
+        assert_eq!(asked_under(&question(), &all, 3), epoch(3));
+        assert_eq!(asked_under(&question(), &all, 1), epoch(4));
+        assert_eq!(asked_under(&question(), &verdict(Vec::new()), 2), Epoch::default());
+    }
+
+    #[test]
+    fn the_newest_reign_is_that_of_a_log_and_no_vote() {
+        let last = |term| Some(Position { epoch: epoch(term), index: 9 });
+        let all = verdict(vec![row(Some(epoch(4)), last(2)), row(Some(epoch(3)), last(3))]);
+        assert_eq!(newest_reign(&all), epoch(3));
+        assert_eq!(newest_reign(&verdict(vec![row(Some(epoch(4)), None)])), Epoch::default());
     }
 }

@@ -130,7 +130,8 @@ impl Life {
             Ok(Lead::Overrides(asked)) => {
                 tracing::error!("override: {}", check.lines().join("\n"));
                 let engine = self.override_others(engine, &asked.0, &asked.1).await?;
-                let taken = match self.be_elected(&engine).await {
+                let known = engine.standing().vote;
+                let taken = match self.be_elected(&engine, known).await {
                     Ok(epoch) => self.be_master((&engine, None), attempt, epoch, told).await?,
                     Err(message) => Take::Left(told(false, message)),
                 };
@@ -283,14 +284,17 @@ impl Life {
         drain_seconds: u32,
         ahead: Option<&mut Ahead>,
     ) -> Result<Lead, String> {
-        let epoch = answers::newest_epoch(&verdict);
         match verdict.decision {
-            Decision::Go => self.be_elected(engine).await.map(Lead::Leads),
+            Decision::Go => {
+                let known = answers::newest_reign(&verdict);
+                self.be_elected(engine, known).await.map(Lead::Leads)
+            }
             Decision::GoAfterFetching { from } => {
                 // A master that serves goes on with that meanwhile.
                 if let Some(ahead) = ahead.filter(|_| answers::leads(&question, from)) {
                     ahead.done().await.map_err(|why| self.unread(&why))?;
                 }
+                let epoch = answers::asked_under(&question, &verdict, from);
                 self.be_handed(engine, from, epoch, drain_seconds).await.map(Lead::Leads)
             }
             Decision::Override { .. } => Ok(Lead::Overrides(Box::new((question, verdict)))),
@@ -303,8 +307,10 @@ impl Life {
         format!("{} cannot be the master with the queue that it has: {why}", self.me())
     }
 
-    async fn be_elected(&self, engine: &Engine) -> Result<Epoch, String> {
-        engine.take_over(ELECTION_MAX).await.map_err(|error| match error {
+    /// Leads by an election, unless somebody else does in a later epoch than `known`: who may have won
+    /// while everyone was asked.
+    async fn be_elected(&self, engine: &Engine, known: Epoch) -> Result<Epoch, String> {
+        engine.take_over_since(known, ELECTION_MAX).await.map_err(|error| match error {
             TakeOverError::Another { epoch } => late(&self.leads_by_now(epoch)),
             error => late(&format!("not elected: {error}")),
         })

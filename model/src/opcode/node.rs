@@ -70,7 +70,7 @@ pub struct NodeAdd {
 pub struct NodeRemove {
     /// Its host name.
     pub node_name: String,
-    /// Its UUID, instead.
+    /// The UUID that it must have, if one is told: another node may have its name by then.
     #[serde(default)]
     pub node_uuid: Option<String>,
 }
@@ -81,7 +81,7 @@ pub struct NodeRemove {
 pub struct NodePowercycle {
     /// Its host name.
     pub node_name: String,
-    /// Its UUID, instead.
+    /// The UUID that it must have, if one is told: another node may have its name by then.
     #[serde(default)]
     pub node_uuid: Option<String>,
     /// Restart even the master.
@@ -95,7 +95,7 @@ pub struct NodePowercycle {
 pub struct NodeSetParams {
     /// Its host name.
     pub node_name: String,
-    /// Its UUID, instead.
+    /// The UUID that it must have, if one is told: another node may have its name by then.
     #[serde(default)]
     pub node_uuid: Option<String>,
     /// Go on where a check only warns.

@@ -39,7 +39,7 @@ pub(super) fn decide(
     config: &Config,
     reached: &BTreeSet<NodeName>,
 ) -> Result<Change, Exception> {
-    let old = config.node(&asked.node_name)?;
+    let old = config.node_with(&asked.node_name, asked.node_uuid.as_deref())?;
     acceptable(asked, old, config)?;
     let mut notes = Vec::new();
     let role = role(asked, old, config, &mut notes)?;

@@ -25,14 +25,14 @@ impl LogicalUnit for NodeSetParams {
         if self.auto_promote && may_demote(self) {
             return Ok(vec![(LockName::set(Level::Node), Mode::Exclusive)]);
         }
-        let node = config.node(&self.node_name)?;
+        let node = config.node_with(&self.node_name, self.node_uuid.as_deref())?;
         Ok(vec![(LockName::member(Level::Node, node.name.as_str()), Mode::Exclusive)])
     }
 
     async fn check(&self, context: &mut Context) -> Result<(), Failure> {
         let config = context.config();
         let change = decide(self, &config, &context.world().contacts.reached())?;
-        let node = config.node(&self.node_name)?;
+        let node = config.node_with(&self.node_name, self.node_uuid.as_deref())?;
         if node.role != NodeRole::Offline && change.node.role == NodeRole::Offline {
             goes_on_if_silent(context, node, "be taken offline").await?;
         }

@@ -40,7 +40,7 @@ impl LogicalUnit for NodePowercycle {
 
 /// The node whose machine is meant.
 fn target(asked: &NodePowercycle, config: &Config) -> Result<Arc<Node>, Exception> {
-    let node = config.node(&asked.node_name)?;
+    let node = config.node_with(&asked.node_name, asked.node_uuid.as_deref())?;
     let name = &node.name;
     if config.is_master(node) && !asked.force {
         let text = "The node is the master and the force parameter was not set";
@@ -71,5 +71,16 @@ mod tests {
         assert_eq!(told("n1", true), "n1.example");
         assert!(told("n3", true).contains("marked offline"));
         assert!(told("n9", true).contains("not known"));
+    }
+    #[test]
+    fn another_node_of_the_name_is_not_meant() {
+        let config = config(&[node("n2.example", NodeRole::Regular)]);
+        let told = |uuid: Option<&str>| {
+            let (node_name, node_uuid) = ("n2".to_owned(), uuid.map(str::to_owned));
+            target(&NodePowercycle { node_name, node_uuid, force: false }, &config)
+        };
+        assert!(told(None).is_ok() && told(Some("uuid-2")).is_ok());
+        let refused = told(Some("uuid-1")).unwrap_err();
+        assert!(refused.to_string().contains("another node has its name by now"), "{refused}");
     }
 }

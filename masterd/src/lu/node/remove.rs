@@ -26,7 +26,7 @@ impl LogicalUnit for NodeRemove {
         if level != Level::Node {
             return Ok(Vec::new());
         }
-        let node = config.node(&self.node_name)?;
+        let node = config.node_with(&self.node_name, self.node_uuid.as_deref())?;
         let lock = match takes_part(node) {
             true => LockName::set(Level::Node),
             false => LockName::member(Level::Node, node.name.as_str()),
@@ -36,7 +36,7 @@ impl LogicalUnit for NodeRemove {
 
     async fn check(&self, context: &mut Context) -> Result<Node, Failure> {
         let config = context.config();
-        let node = config.node(&self.node_name)?;
+        let node = config.node_with(&self.node_name, self.node_uuid.as_deref())?;
         let refuse = |text: String, code| Err(Exception::prereq(text, code).into());
         if config.is_master(node) {
             let text = format!("Node {} is the master, which cannot be removed", node.name);
