@@ -72,6 +72,7 @@ mod tests {
         assert!(told("n3", true).contains("marked offline"));
         assert!(told("n9", true).contains("not known"));
     }
+
     #[test]
     fn another_node_of_the_name_is_not_meant() {
         let config = config(&[node("n2.example", NodeRole::Regular)]);

@@ -135,7 +135,19 @@ mod tests {
     use model::node::Member;
 
     use super::*;
-    use crate::testing::node;
+    use crate::testing::{config, node};
+
+    #[test]
+    fn another_node_of_the_name_is_not_meant() {
+        let config = config(&[node("n2.example", NodeRole::Regular)]);
+        let locks = |uuid: &str| {
+            let (node_name, node_uuid) = ("n2".to_owned(), Some(uuid.to_owned()));
+            NodeRemove { node_name, node_uuid }.locks(Level::Node, &config)
+        };
+        assert!(locks("uuid-2").is_ok());
+        let refused = locks("uuid-1").unwrap_err();
+        assert!(refused.to_string().contains("another node has its name by now"), "{refused}");
+    }
 
     #[test]
     fn what_is_left_is_told() {

@@ -53,6 +53,12 @@ fn roles_follow_the_flags() {
             Err("has another role by now"),
         ),
         (Regular, r#", "master_candidate": true, "expected_role": "regular""#, Ok(Candidate)),
+        (Regular, r#", "drained": true, "node_uuid": "uuid-2""#, Ok(Drained)),
+        (
+            Regular,
+            r#", "drained": true, "node_uuid": "uuid-3""#,
+            Err("another node has its name by now"),
+        ),
         (Regular, r#", "rack": -2"#, Err("is no rack")),
         (Regular, r#", "rack": 341"#, Err("beyond")),
         (Regular, r#", "force": true, "auto_promote": true"#, Err("at least one modification")),
