@@ -353,9 +353,8 @@ impl Reason {
             Self::NoAnswer { .. } => {
                 "read its log: it must run the same version or the one before. If it does not accept \
                  this node's certificate, this node was removed, or made offline or regular, meanwhile \
-                 (`gnt node list` on the master), or its agent was away when this node became a \
-                 candidate: it is told when the master reaches it; else fail over to a candidate that it \
-                 lists"
+                 (`gnt node list` on the master), or became a candidate while its agent was away, which is told \
+                 when the master reaches it; else fail over to a candidate that it lists"
             }
             Self::AnotherCluster { .. } => {
                 "another machine has its address: remove it, or add it again under the address that it has. \
