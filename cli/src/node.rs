@@ -191,7 +191,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         master_capable: truth(arguments.master_capable),
         witness: truth(arguments.witness),
         vm_capable: truth(arguments.vm_capable),
-        secondary_ip: arguments.secondary_ip,
+        secondary_ip: arguments.secondary_ip.map(|address| address.to_string()),
         peer_port: arguments.peer_port,
         rack: arguments.rack,
         powered: truth(arguments.node_powered),

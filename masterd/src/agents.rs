@@ -410,6 +410,7 @@ impl Signed {
             node_id: node.id,
             allow: AllowList { epoch: inner.epoch, callers },
             epoch: inner.epoch,
+            enrolled: Timestamp::from_micros(inner.clock.now_micros()),
         };
         let authority = inner.authority.certificate();
         self.enrolment.finish(&self.certificate, authority, &membership, &inner.client).await?;

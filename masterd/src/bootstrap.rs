@@ -158,6 +158,7 @@ fn begin(layout: &Layout, wanted: &Init, now: Timestamp) -> Result<(), InitError
             node_id: FIRST_NODE_ID,
             epoch,
             allow: AllowList { epoch, callers: vec![caller] },
+            enrolled: now,
         },
     )?;
     store_documents(layout, wanted, uuid, (fingerprint, authority.key()), now)?;

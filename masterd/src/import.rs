@@ -250,6 +250,7 @@ fn take_identity(
         node_id: plan.node.id,
         epoch,
         allow: AllowList { epoch, callers: vec![caller] },
+        enrolled: now,
     };
     if is_kept {
         store_membership(layout, &membership)?;

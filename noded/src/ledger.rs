@@ -57,6 +57,8 @@ pub struct Ledger {
     /// The last event that is durable.
     durable: watch::Sender<u64>,
     incarnation: Uuid,
+    /// When the node was enrolled.
+    enrolled: Timestamp,
     commit_seconds: Arc<Histogram>,
 }
 
@@ -72,7 +74,7 @@ struct State {
 pub struct Restored {
     /// Whom it obeys.
     pub obeyed: Obeyed,
-    /// Who may call, if the master ever said.
+    /// Who may call, if the master said since the enrolment.
     pub allow: Option<AllowList>,
     /// The rack documents.
     pub racks: Vec<RackDocument>,
@@ -95,8 +97,7 @@ impl Ledger {
         let options = StoreOptions { segment_bytes, segments: SEGMENTS, ..StoreOptions::default() };
         let store =
             Store::open(directory, options).map_err(|error| LedgerError::open(directory, error))?;
-        let owner = Owner::of(membership);
-        let found = restore::read(&store, directory, &owner)?;
+        let found = restore::read(&store, directory, membership)?;
         let incarnation = store.recovered().incarnation;
         let (durable, _) = watch::channel(found.outbox.numbers().last);
         let telling = durable.clone();
@@ -118,8 +119,9 @@ impl Ledger {
         let committer = store.start(Epoch::default(), callbacks)?;
         let state = State { outbox: found.outbox, leases: found.leases };
         let state = Mutex::new(state);
-        let ledger = Self { committer, state, durable, incarnation, commit_seconds };
-        ledger.begin(&owner, found.foreign)?;
+        let enrolled = membership.enrolled;
+        let ledger = Self { committer, state, durable, incarnation, enrolled, commit_seconds };
+        ledger.begin(&Owner::of(membership), found.foreign)?;
         Ok((ledger, found.restored))
     }
 
@@ -153,12 +155,13 @@ impl Ledger {
         self.commit(vec![put(keys::epoch(), obeyed)]).await
     }
 
-    /// Makes the list of callers durable.
+    /// Makes the list of callers durable, which lasts until the node is enrolled anew.
     ///
     /// # Errors
     /// The store does not take it.
     pub async fn keep_allow_list(&self, list: &AllowList) -> Result<(), LedgerError> {
-        self.commit(vec![put(keys::allow_list(), list)]).await
+        let enrolled = put(keys::enrolled(), &self.enrolled);
+        self.commit(vec![put(keys::allow_list(), list), enrolled]).await
     }
 
     /// Makes a rack document durable.
@@ -183,7 +186,7 @@ impl Ledger {
     /// # Errors
     /// The store does not take it.
     pub async fn wipe(&self, racks: &[u32]) -> Result<(), LedgerError> {
-        let mut gone = vec![keys::epoch(), keys::allow_list()];
+        let mut gone = vec![keys::epoch(), keys::allow_list(), keys::enrolled()];
         gone.extend(racks.iter().map(|rack| keys::rack(*rack)));
         let done = {
             let mut state = self.state.lock();

@@ -30,6 +30,7 @@ pub(crate) fn membership(node: &str) -> Membership {
         node_id: 2,
         allow: AllowList::default(),
         epoch: epoch(1),
+        enrolled: Timestamp::default(),
     }
 }
 

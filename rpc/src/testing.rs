@@ -56,6 +56,7 @@ pub(crate) fn membership(node: &str, allow: AllowList) -> Membership {
         node_id: 4,
         allow,
         epoch: epoch(1),
+        enrolled: Timestamp::default(),
     }
 }
 

@@ -173,7 +173,7 @@ impl Toy {
                 json!([{"serial": "1234abcd", "rack": 1, "index-in-rack": 3,
                 "network": {"node0": {"ipv4": ["10.69.0.3"]}}}]),
             ),
-            21 => ("success", json!([["offline", true], ["rack", 4]])),
+            21 => ("success", json!([["offline", "True"], ["rack", 4]])),
             22 => ("success", json!([])),
             _ => ("success", Value::Null),
         };

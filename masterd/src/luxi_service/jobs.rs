@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::LuxiService;
 use crate::jobs::desk::{self, Sender};
 use crate::jobs::{Answer, Event};
+use crate::lu::World;
 use crate::query::job::JobRow;
 use crate::query::{self, bare};
 use crate::users;
@@ -134,7 +135,18 @@ impl LuxiService {
         let watch = self.world.published.jobs.watch(call.job_id);
         loop {
             let changed = watch.changed();
-            let (job, archived) = self.find(call.job_id).await?;
+            let (job, archived) = match self.find(call.job_id).await {
+                Ok(found) => found,
+                // Another master, of whom this one has not heard yet, may have taken it.
+                Err(lost) if lost.kind == ExceptionKind::JobLost && is_stale(&self.world) => {
+                    if Instant::now() >= until {
+                        return Ok(JobChange::Unchanged);
+                    }
+                    tokio::time::sleep_until(until.min(Instant::now() + LOOK_AGAIN)).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let is_final = job.status().is_final();
             if let Some(change) = news(&call, job, archived)? {
                 return Ok(change);
@@ -153,6 +165,14 @@ impl LuxiService {
             || Exception::new(ExceptionKind::JobLost, format!("Job {id} is not in the queue"));
         Ok((self.world.archive.job(id).await?.ok_or_else(lost)?, true))
     }
+}
+
+/// How often a master that may be none any more looks for a job that it does not know.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Whether this master may not know what another one has done.
+fn is_stale(world: &World) -> bool {
+    world.commits.majority().contact().answers_are_stale()
 }
 
 /// The log's word on a submission. Tests of the queue are told of at `debug`.

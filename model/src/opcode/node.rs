@@ -125,9 +125,9 @@ pub struct NodeSetParams {
     /// Whether it may run instances.
     #[serde(default)]
     pub vm_capable: Option<bool>,
-    /// Address for replication traffic.
+    /// Address for replication traffic; a text that is none fails the opcode, not the submission.
     #[serde(default)]
-    pub secondary_ip: Option<IpAddr>,
+    pub secondary_ip: Option<String>,
     /// Port where its `masterd` is asked by those of other candidates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_port: Option<u16>,

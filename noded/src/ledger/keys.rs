@@ -26,6 +26,11 @@ pub(super) fn allow_list() -> Key {
     key("allow-list")
 }
 
+/// By which enrolment the list of those who may call came.
+pub(super) fn enrolled() -> Key {
+    key("enrolled")
+}
+
 /// The numbers of the outbox.
 pub(super) fn numbers() -> Key {
     key("outbox/numbers")
@@ -56,7 +61,7 @@ mod tests {
 
     #[test]
     fn every_key_is_one() {
-        for key in [owner(), epoch(), allow_list(), numbers(), event(u64::MAX), rack(u32::MAX)] {
+        for key in [owner(), epoch(), allow_list(), enrolled(), numbers(), event(u64::MAX), rack(u32::MAX)] {
             assert!(Key::parse(key.as_str()).is_ok());
         }
         assert_eq!(lease(Ipv4Addr::BROADCAST).as_str(), "leases/255.255.255.255");

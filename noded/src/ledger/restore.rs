@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use model::Timestamp;
 use queue_format::{Key, Store};
 use rpc::calls::Membership;
 
@@ -38,11 +39,16 @@ pub(super) struct Found {
     pub(super) foreign: Vec<Key>,
 }
 
-pub(super) fn read(store: &Store, path: &Path, owner: &Owner) -> Result<Found, LedgerError> {
+pub(super) fn read(
+    store: &Store,
+    path: &Path,
+    membership: &Membership,
+) -> Result<Found, LedgerError> {
+    let owner = Owner::of(membership);
     let kept: Option<Owner> = one(store, path, &keys::owner())?;
     // Numbers are never given twice by one store, whoever owns it.
     let numbers = one(store, path, &keys::numbers())?.unwrap_or_default();
-    if kept.as_ref() != Some(owner) {
+    if kept.as_ref() != Some(&owner) {
         if kept.is_some() {
             tracing::warn!("the agent's store is that of another membership; it is emptied");
         }
@@ -53,9 +59,13 @@ pub(super) fn read(store: &Store, path: &Path, owner: &Owner) -> Result<Found, L
         foreign.retain(|key| *key != keys::numbers());
         return Ok(Found { foreign, outbox: Outbox::restore(numbers, []), ..Found::default() });
     }
+    // An enrolment brings a list of its own, which is the later one though the master's epoch may
+    // be the same.
+    let enrolled: Timestamp = one(store, path, &keys::enrolled())?.unwrap_or_default();
+    let of_this_enrolment = enrolled == membership.enrolled;
     let restored = Restored {
         obeyed: one(store, path, &keys::epoch())?.unwrap_or_default(),
-        allow: one(store, path, &keys::allow_list())?,
+        allow: one(store, path, &keys::allow_list())?.filter(|_list| of_this_enrolment),
         racks: all(store, path, keys::RACKS)?,
     };
     let outbox = Outbox::restore(numbers, all(store, path, keys::EVENTS)?);

@@ -109,6 +109,22 @@ async fn the_state_of_another_membership_is_removed() {
 }
 
 #[tokio::test]
+async fn an_enrolment_brings_a_later_list_of_callers_than_the_one_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ledger, _) = open(&dir);
+    ledger.keep_allow_list(&AllowList::default()).await.unwrap();
+    give(&ledger, 32, 100).await;
+    drop(ledger);
+    let again = Membership { enrolled: Timestamp::from_micros(7), ..membership("n2") };
+    let (ledger, found) = Ledger::open(dir.path(), &again, SMALL).unwrap();
+    assert_eq!((found.allow, ledger.leases().len()), (None, 1));
+    ledger.keep_allow_list(&AllowList::default()).await.unwrap();
+    drop(ledger);
+    let (_ledger, found) = Ledger::open(dir.path(), &again, SMALL).unwrap();
+    assert_eq!(found.allow, Some(AllowList::default()));
+}
+
+#[tokio::test]
 async fn a_wiped_ledger_is_empty() {
     let dir = tempfile::tempdir().unwrap();
     let (ledger, _) = open(&dir);

@@ -80,7 +80,9 @@ pub enum OpenError {
     /// There is a journal, or there should be one, but its other half is missing.
     #[error(
         "`{path}` is missing, although the store was not closed cleanly: acknowledged changes would \
-         be lost. Put it back, or restore a backup of the whole data directory"
+         be lost. Put it back. Where it is gone: beside a master, put the \
+         store aside, and this node gets a copy from the others (runbook: A candidate gets a new store); \
+         without any other copy, restore a backup of the whole data directory"
     )]
     Missing {
         /// What is missing.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use model::enrol::{EnrolSecret, TokenError, parse_secret, secret_text};
-use model::{NodeName, Secret};
+use model::{NodeName, Secret, Timestamp};
 
 use crate::calls::node::AllowList;
 use crate::wire::Versions;
@@ -135,4 +135,8 @@ pub struct Membership {
     pub allow: AllowList,
     /// The epoch that is obeyed from the start.
     pub epoch: Epoch,
+    /// When it was enrolled, which tells one enrolment from another; 1970 where the software of
+    /// then did not say.
+    #[serde(default)]
+    pub enrolled: Timestamp,
 }

@@ -2,6 +2,7 @@
 //! the codes of Ganeti where it has the same rule.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use model::error::ErrorCode;
 use model::node::role::{Around, Event, Flags, Gap, Illegal, SeveralAtOnce, Standing};
@@ -14,7 +15,8 @@ use super::{candidates, pool, pool_has_room, pool_size, primary_instances};
 use crate::config::Config;
 use crate::role::pool::{Step, next_step};
 
-/// What changed: names of parameters and their new values.
+/// What changed: names of parameters and their new values, where flags and addresses are texts, as
+/// Ganeti has them.
 pub(super) type Changes = Vec<(String, Value)>;
 
 /// What a request comes to.
@@ -44,6 +46,8 @@ pub(super) fn decide(
     let mut notes = Vec::new();
     let role = role(asked, old, config, &mut notes)?;
     let (mut node, mut changes) = (old.as_ref().clone(), Changes::new());
+    set(&mut node.master_capable, asked.master_capable, "master_capable", &mut changes);
+    set(&mut node.vm_capable, asked.vm_capable, "vm_capable", &mut changes);
     node.role = role;
     for (name, wanted) in [
         ("master_candidate", NodeRole::Candidate),
@@ -51,14 +55,12 @@ pub(super) fn decide(
         ("offline", NodeRole::Offline),
     ] {
         if (old.role == wanted) != (role == wanted) {
-            changes.push((name.to_owned(), Value::from(role == wanted)));
+            changes.push((name.to_owned(), flag(role == wanted)));
         }
     }
-    set(&mut node.master_capable, asked.master_capable, "master_capable", &mut changes);
     set(&mut node.witness, asked.witness, "witness", &mut changes);
-    set(&mut node.vm_capable, asked.vm_capable, "vm_capable", &mut changes);
     set(&mut node.powered, asked.powered, "powered", &mut changes);
-    if let Some(address) = asked.secondary_ip.filter(|&a| a != node.secondary_ip) {
+    if let Some(address) = secondary_ip(asked)?.filter(|&a| a != node.secondary_ip) {
         node.secondary_ip = address;
         changes.push(("secondary_ip".to_owned(), json!(address)));
     }
@@ -117,7 +119,7 @@ fn acceptable(asked: &NodeSetParams, old: &Node, config: &Config) -> Result<(), 
         }
         if asked.master_capable == Some(false) {
             let text = "Master must remain master capable".to_owned();
-            return refuse(text, ErrorCode::WrongInput);
+            return refuse(text, ErrorCode::WrongState);
         }
         if asked.witness == Some(true) {
             let text = "The master cannot be a witness, which is never master".to_owned();
@@ -200,10 +202,23 @@ fn asked_rack(rack: i64, config: &Config) -> Result<Option<u32>, Exception> {
     Ok(Some(rack))
 }
 
+fn secondary_ip(asked: &NodeSetParams) -> Result<Option<IpAddr>, Exception> {
+    let parse = |text: &String| {
+        let wrong = |_| format!("Secondary IP ({text}) needs to be a valid IP address");
+        text.parse().map_err(wrong)
+    };
+    let parsed = asked.secondary_ip.as_ref().map(parse).transpose();
+    parsed.map_err(|text| Exception::prereq(text, ErrorCode::WrongInput))
+}
+
+fn flag(value: bool) -> Value {
+    Value::from(if value { "True" } else { "False" })
+}
+
 fn set(field: &mut bool, asked: Option<bool>, name: &str, changes: &mut Changes) {
     if let Some(value) = asked.filter(|value| value != field) {
         *field = value;
-        changes.push((name.to_owned(), Value::from(value)));
+        changes.push((name.to_owned(), flag(value)));
     }
 }
 

@@ -6,8 +6,10 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::process::{Command, Stdio};
 
-use luxi::method::SubmitJob;
+use luxi::method::{JobChange, SubmitJob, WaitForJobChange};
+use model::JobId;
 use model::cluster_status::ClusterStatus;
+use model::error::ExceptionKind;
 use serde_json::json;
 use tests::candidates::{LONG, is_master, refusal, role_check, status};
 use tests::cluster::{Cluster, Host, MASTER};
@@ -24,6 +26,19 @@ fn submit_once(cluster: &Cluster) -> Result<u64, String> {
     let op = r#"{"OP_ID": "OP_TEST_DELAY", "duration": 0, "no_locks": true}"#;
     let call = SubmitJob { ops: vec![serde_json::from_str(op).unwrap()] };
     cluster.client().call(&call).map(|id| id.0).map_err(|error| error.to_string())
+}
+
+/// Waits for a moment for a job that the master does not know: whether it says that there is none.
+fn is_lost(cluster: &Cluster, id: u64) -> bool {
+    let fields = ["status"].into();
+    let (previous, previous_log, timeout) = (None, None, 0.01);
+    let job_id = JobId(id);
+    let call = WaitForJobChange { job_id, fields, previous, previous_log, timeout };
+    match cluster.client().call(&call) {
+        Ok(JobChange::Unchanged) => false,
+        Err(error) if error.exception().is_some_and(|e| e.kind == ExceptionKind::JobLost) => true,
+        other => panic!("a job that is not known: {other:?}"),
+    }
 }
 
 /// The row of a node in what a machine is told that asks all.
@@ -67,6 +82,7 @@ fn a_master_that_is_cut_off_refuses_and_says_that_it_may_be_wrong() {
     cluster.wait_for_status(last, "success");
     let quiet = cluster.gnt("job list");
     assert!(!quiet.stderr.contains("majority"), "{quiet:?}");
+    assert!(is_lost(&cluster, last + 1));
     for host in [&n2, &n3] {
         cluster.kill_masterd(host);
     }
@@ -78,6 +94,7 @@ fn a_master_that_is_cut_off_refuses_and_says_that_it_may_be_wrong() {
     assert!(warned.stderr.contains("may be old"), "{warned:?}");
     let refused = submit_once(&cluster).unwrap_err();
     assert!(refused.contains("hears no majority of the voters: nothing was done"), "{refused}");
+    assert!(!is_lost(&cluster, last + 1), "another master may have it");
     let archived = cluster.gnt("job autoarchive all --master-wait 0");
     assert_eq!(archived.code(), 11, "{archived:?}");
     assert!(archived.stderr.contains("nothing was done"), "{archived:?}");

@@ -60,6 +60,7 @@ fn roles_follow_the_flags() {
             Err("another node has its name by now"),
         ),
         (Regular, r#", "rack": -2"#, Err("is no rack")),
+        (Regular, r#", "secondary_ip": "xx""#, Err("(xx) needs to be a valid IP address")),
         (Regular, r#", "rack": 341"#, Err("beyond")),
         (Regular, r#", "force": true, "auto_promote": true"#, Err("at least one modification")),
     ] {
@@ -162,11 +163,17 @@ fn a_gap_is_told_where_it_is_allowed() {
 #[test]
 fn what_changes_is_told() {
     let config = config(&[node("n2.example", NodeRole::Regular)]);
-    let request = r#", "rack": 4, "drained": true, "vm_capable": true, "offline": false"#;
+    let request = r#", "rack": 4, "drained": true, "vm_capable": true, "offline": false,
+        "master_capable": false, "secondary_ip": "10.9.0.2""#;
     let change = decided(&asked("n2.example", request), &config).unwrap();
     assert_eq!(change.node.rack, Some(4));
     let told = change.changes.iter().map(|(name, value)| format!("{name} {value}"));
-    assert_eq!(told.collect::<Vec<_>>(), ["drained true", "rack 4"]);
+    assert_eq!(told.collect::<Vec<_>>(), [
+        r#"master_capable "False""#,
+        r#"drained "True""#,
+        r#"secondary_ip "10.9.0.2""#,
+        "rack 4"
+    ]);
     assert_eq!(change.notes, ["Ignoring request to unset flag offline, already unset"]);
     let back = decided(
         &asked("n2", r#", "offline": false"#),
