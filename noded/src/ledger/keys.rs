@@ -61,7 +61,9 @@ mod tests {
 
     #[test]
     fn every_key_is_one() {
-        for key in [owner(), epoch(), allow_list(), enrolled(), numbers(), event(u64::MAX), rack(u32::MAX)] {
+        for key in
+            [owner(), epoch(), allow_list(), enrolled(), numbers(), event(u64::MAX), rack(u32::MAX)]
+        {
             assert!(Key::parse(key.as_str()).is_ok());
         }
         assert_eq!(lease(Ipv4Addr::BROADCAST).as_str(), "leases/255.255.255.255");

@@ -12,6 +12,7 @@ use queue_format::{
 };
 use tests::loop_fs::{Kind, LoopFs};
 use tests::run::pass;
+use tests::sealed;
 use tests::seed::Seed;
 use tests::skip;
 
@@ -250,20 +251,28 @@ fn assert_same<'s>(
 
 #[test]
 fn ext4_keeps_every_acknowledged_step() {
-    cuts(Kind::Ext4, Durability::Journal, tests::many(100, 3));
+    sealed::test("store::ext4_keeps_every_acknowledged_step", || {
+        cuts(Kind::Ext4, Durability::Journal, tests::many(100, 3));
+    });
 }
 
 #[test]
 fn xfs_keeps_every_acknowledged_step() {
-    cuts(Kind::Xfs, Durability::Journal, tests::many(100, 3));
+    sealed::test("store::xfs_keeps_every_acknowledged_step", || {
+        cuts(Kind::Xfs, Durability::Journal, tests::many(100, 3));
+    });
 }
 
 #[test]
 fn ext4_keeps_every_file_of_the_slow_setting() {
-    cuts(Kind::Ext4, Durability::File, tests::many(25, 2));
+    sealed::test("store::ext4_keeps_every_file_of_the_slow_setting", || {
+        cuts(Kind::Ext4, Durability::File, tests::many(25, 2));
+    });
 }
 
 #[test]
 fn xfs_keeps_every_file_of_the_slow_setting() {
-    cuts(Kind::Xfs, Durability::File, tests::many(25, 2));
+    sealed::test("store::xfs_keeps_every_file_of_the_slow_setting", || {
+        cuts(Kind::Xfs, Durability::File, tests::many(25, 2));
+    });
 }

@@ -168,12 +168,10 @@ fn what_changes_is_told() {
     let change = decided(&asked("n2.example", request), &config).unwrap();
     assert_eq!(change.node.rack, Some(4));
     let told = change.changes.iter().map(|(name, value)| format!("{name} {value}"));
-    assert_eq!(told.collect::<Vec<_>>(), [
-        r#"master_capable "False""#,
-        r#"drained "True""#,
-        r#"secondary_ip "10.9.0.2""#,
-        "rack 4"
-    ]);
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [r#"master_capable "False""#, r#"drained "True""#, r#"secondary_ip "10.9.0.2""#, "rack 4"]
+    );
     assert_eq!(change.notes, ["Ignoring request to unset flag offline, already unset"]);
     let back = decided(
         &asked("n2", r#", "offline": false"#),
