@@ -6,7 +6,7 @@
 //! other candidates, and [`house`] is what they ask, `members` sees to it that there are enough of them,
 //! [`majority`] that the master stops where it does not hear them;
 //! [`asking`] asks them and all agents before the role is taken;
-//! [`verify`] is what one looks for in a check; [`role`] holds the rules of who is master. Beside it:
+//! [`verify`] is what one looks for in a check, [`copies`] has the stores compared without one; [`role`] holds the rules of who is master. Beside it:
 //! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`watcher`] submits jobs of
 //! the master's own, [`secrets`] holds what must not be in a job, [`ssconf`] what tools read in files, [`status`] tells how
 //! the cluster stands,
@@ -24,6 +24,7 @@ pub mod writer;
 
 pub mod agents;
 pub mod asking;
+pub mod copies;
 pub mod house;
 pub mod locks;
 pub mod lu;

@@ -27,6 +27,7 @@ use super::load::{self, Found, FoundError};
 use super::reign::{self, Begin, Keys, Master, Publisher, Reign};
 use super::{DaemonError, Options, replicate};
 use crate::commits::Commits;
+use crate::copies;
 use crate::house::{Errand, House, Seat};
 use crate::members;
 use crate::metrics::Metrics;
@@ -323,6 +324,8 @@ impl Life {
             let room =
                 members::room::run(self.house.book.clone(), Arc::clone(&reign.world), over.clone());
             reign.accompany("room of members", room);
+            let comparing = copies::run(Arc::clone(&reign.world), over.clone());
+            reign.accompany("copies", comparing);
         }
         let keeper = members::Keeper {
             world: Arc::clone(&reign.world),

@@ -23,6 +23,7 @@ use crate::archive::Archive;
 use crate::commits::Commits;
 use crate::config::ConfigChange;
 use crate::config::change::Document;
+use crate::copies::Copies;
 use crate::exchange;
 use crate::exchange::contact::Contacts;
 use crate::export::desk::Exports;
@@ -216,6 +217,7 @@ pub(crate) fn world(master: &Master, layout: &Layout, keys: Keys, clock: &Clock)
         peers,
         contacts: Contacts::default(),
         alarms: Alarms::default(),
+        copies: Copies::default(),
         secrets: StagedSecrets::default(),
         metrics: Arc::clone(&master.metrics),
         clock: clock.clone(),

@@ -20,6 +20,7 @@ use crate::agents::Agents;
 use crate::archive::Archive;
 use crate::commits::Commits;
 use crate::config::{Config, ConfigChange};
+use crate::copies::Copies;
 use crate::exchange::contact::Contacts;
 use crate::export::desk::Exports;
 use crate::jobs::room::Turnstile;
@@ -57,6 +58,8 @@ pub struct World {
     pub contacts: Contacts,
     /// What should have passed by itself and did not.
     pub alarms: Alarms,
+    /// Whether candidates hold what the master does.
+    pub copies: Copies,
     /// One-time secrets of nodes that are about to be added.
     pub secrets: StagedSecrets,
     /// What is counted.

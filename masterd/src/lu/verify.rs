@@ -1,6 +1,6 @@
 //! Opcodes that look whether the cluster is as it should be: the whole is a job for each part.
 
-mod replicas;
+pub(crate) mod replicas;
 
 use std::sync::Arc;
 
@@ -100,6 +100,7 @@ impl LogicalUnit for ClusterVerifyConfig {
         if let Some(note) = verify::replicas::note(&compared) {
             context.say(note).await;
         }
+        context.world().copies.note(&config.role.master, &compared, now);
         let found = verify::replicas::check(&config.role.master, &compared);
         passed &= tell(context, &found, &telling).await;
         Ok(passed)

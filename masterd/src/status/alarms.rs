@@ -48,6 +48,8 @@ pub enum Kind {
     MajorityThin,
     /// A candidate has an older copy than it had.
     CandidateForgot,
+    /// What candidates hold differs.
+    Copies,
     /// A candidate does not answer.
     CandidateUnreachable,
     /// The disk of a candidate takes no files.
@@ -82,7 +84,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::MajorityLost,
         Self::NotConfirmed,
         Self::LeaderSilent,
@@ -91,6 +93,7 @@ impl Kind {
         Self::OverrideCut,
         Self::MajorityThin,
         Self::CandidateForgot,
+        Self::Copies,
         Self::CandidateUnreachable,
         Self::CandidateFull,
         Self::CandidateBehind,
@@ -120,6 +123,7 @@ impl Kind {
             Self::OverrideCut => "override-cut",
             Self::MajorityThin => "majority-thin",
             Self::CandidateForgot => "candidate-forgot",
+            Self::Copies => "copies",
             Self::CandidateUnreachable => "candidate-unreachable",
             Self::CandidateFull => "candidate-full",
             Self::CandidateBehind => "candidate-behind",
@@ -359,6 +363,7 @@ fn of_watcher(raised: &Alarm) -> Found {
         Subject::Document(_) => Kind::Document,
         Subject::Callers(_) => Kind::Callers,
         Subject::MasterAddress => Kind::MasterAddress,
+        Subject::Copies => Kind::Copies,
     };
     let Alarm { what, since, text, todo } = raised;
     alarm(kind, what.to_string(), Some(*since), text, todo)

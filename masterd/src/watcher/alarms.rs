@@ -9,6 +9,7 @@ use model::node::role::Gap;
 use model::{NodeName, Timestamp};
 
 use super::rules::{Agent, BEHIND_DEADLINE, Seen};
+use crate::copies::Differ;
 use crate::role::pool::{Step, next_step};
 
 /// Seconds for which a pool may lack a candidate that nobody can become.
@@ -37,11 +38,14 @@ pub enum Subject {
     Callers(NodeName),
     /// The address that moves with the master.
     MasterAddress,
+    /// What candidates hold.
+    Copies,
 }
 
 impl Subject {
     /// Every [`Subject::word`].
-    pub const WORDS: [&str; 5] = ["agent", "callers", "document", "master-address", "pool"];
+    pub const WORDS: [&str; 6] =
+        ["agent", "callers", "copies", "document", "master-address", "pool"];
 
     /// The word in the metrics.
     #[must_use]
@@ -52,10 +56,12 @@ impl Subject {
             Self::Document(_) => "document",
             Self::Callers(_) => "callers",
             Self::MasterAddress => "master-address",
+            Self::Copies => "copies",
         }
     }
 
-    /// Seconds for which it may last. A document gets a push before it is an alarm.
+    /// Seconds for which it may last. A document gets a push before it is an alarm; copies are never
+    /// alike again by themselves.
     const fn deadline(&self) -> u64 {
         match self {
             Self::Pool => POOL_DEADLINE,
@@ -63,6 +69,7 @@ impl Subject {
             Self::Document(_) => BEHIND_DEADLINE + UNREACHED_DEADLINE,
             Self::Callers(_) => CALLERS_DEADLINE,
             Self::MasterAddress => ADDRESS_DEADLINE,
+            Self::Copies => 0,
         }
     }
 }
@@ -75,6 +82,7 @@ impl fmt::Display for Subject {
             Self::Document(node) => write!(f, "rack document of {node}"),
             Self::Callers(node) => write!(f, "callers of {node}"),
             Self::MasterAddress => write!(f, "master's address"),
+            Self::Copies => write!(f, "copies of candidates"),
         }
     }
 }
@@ -154,7 +162,8 @@ fn found(seen: &Seen) -> Vec<Alarm> {
         ),
     });
     let callers = called().filter_map(|agent| callers(seen, agent));
-    silent.chain(behind).chain(callers).chain(pool(seen)).chain(address(seen)).collect()
+    let whole = [pool(seen), address(seen), copies(seen)].into_iter().flatten();
+    silent.chain(behind).chain(callers).chain(whole).collect()
 }
 
 fn unreached(seen: &Seen, agent: &Agent, (since, why): &(Timestamp, String)) -> Option<Alarm> {
@@ -215,6 +224,14 @@ fn address(seen: &Seen) -> Option<Alarm> {
             seen.master
         ),
     })
+}
+
+/// Files that should be the same on all candidates.
+fn copies(seen: &Seen) -> Option<Alarm> {
+    let Differ { since, text } = seen.copies.clone()?;
+    let todo =
+        "as it says; `gnt cluster verify` compares anew, and this is over once all are alike";
+    Some(Alarm { what: Subject::Copies, since, text, todo: todo.to_owned() })
 }
 
 /// A pool that lacks a candidate, where nobody who answers may be one.

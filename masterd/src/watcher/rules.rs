@@ -17,6 +17,7 @@ use model::opcode::{NodeSetParams, OpCode, RackPush};
 use model::{NodeName, Timestamp};
 
 use super::alarms::{Alarm, States};
+use crate::copies::Differ;
 use crate::role::pool::{Pool, Step, next_step};
 
 /// Jobs that one round submits: what is left waits for the next one, and operators' jobs do not wait
@@ -136,6 +137,8 @@ pub struct Seen {
     pub master: NodeName,
     /// Since when that has not had the master's address, and why not.
     pub address_missing: Option<(Timestamp, String)>,
+    /// Candidates that hold something else than the master.
+    pub copies: Option<Differ>,
     /// Jobs that have ended and are not archived.
     pub ended: u64,
     /// What jobs of its own are to do that have not ended.

@@ -16,7 +16,7 @@ use stdx::daemon::chain;
 
 use crate::config::{Config, ConfigChange};
 use crate::house::digest::digest;
-use crate::lu::{Context, Failure};
+use crate::lu::{Context, Failure, World};
 use crate::peers::{PeerBook, Place};
 use crate::verify::replicas::{Compared, Differing, Page, page};
 
@@ -41,8 +41,17 @@ type Both = (Arc<PeerDigest>, PeerDigest);
 /// # Errors
 /// Canceled.
 pub(super) async fn compare(context: &Context) -> Result<Vec<Compared>, Failure> {
-    let Some(engine) = context.world().commits.engine() else { return Ok(Vec::new()) };
-    let config = context.config();
+    context.until_canceled(compare_by(context.world(), context)).await
+}
+
+/// The same without making an entry, which a cluster that is neither still nor busy may prevent.
+pub(crate) async fn compare_silently(world: &World) -> Vec<Compared> {
+    compare_by(world, &Onlooker).await
+}
+
+async fn compare_by<W: Write>(world: &World, write: &W) -> Vec<Compared> {
+    let Some(engine) = world.commits.engine() else { return Vec::new() };
+    let config = world.published.snapshot().config;
     let standing = engine.standing();
     let is_member = |id: u64| {
         standing.members.voters.contains(&id) || standing.members.learners().any(|l| l == id)
@@ -53,8 +62,7 @@ pub(super) async fn compare(context: &Context) -> Result<Vec<Compared>, Failure>
         is_called && member.is_some_and(is_member)
     };
     let nodes = config.nodes.values().filter(follows).cloned().collect();
-    let comparison = Comparison { engine, peers: &context.world().peers, write: context };
-    context.until_canceled(comparison.run(nodes)).await
+    Comparison { engine, peers: &world.peers, write }.run(nodes).await
 }
 
 /// Who can bring the log on.
@@ -68,6 +76,15 @@ impl Write for Context {
         // What is there already.
         let same = |config: &Config| Ok(vec![ConfigChange::Cluster((*config.cluster).clone())]);
         self.transact(same).await.is_ok()
+    }
+}
+
+/// Who waits for the entries of others.
+struct Onlooker;
+
+impl Write for Onlooker {
+    async fn write(&self) -> bool {
+        false
     }
 }
 

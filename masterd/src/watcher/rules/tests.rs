@@ -46,6 +46,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         agents: ids().map(agent).collect(),
         master: name(1),
         address_missing: None,
+        copies: None,
         ended: 0,
         live: BTreeSet::new(),
     }
@@ -201,7 +202,7 @@ fn a_pool_that_nobody_can_refill_is_an_alarm() {
 #[test]
 fn what_agents_and_the_masters_node_lack_is_an_alarm_after_a_while() {
     type Lack = fn(&mut Seen);
-    let cases: [(Lack, Subject, u64, &[&str]); 2] = [
+    let cases: [(Lack, Subject, u64, &[&str]); 3] = [
         (
             |seen| seen.agents[1].other_callers = Some("its disk is full".to_owned()),
             Subject::Callers(name(2)),
@@ -214,14 +215,25 @@ fn what_agents_and_the_masters_node_lack_is_an_alarm_after_a_while() {
             ADDRESS_DEADLINE,
             &["no interface `eth9`", "activate-master-ip", "n1.example"],
         ),
+        (
+            |seen| {
+                let text = "n2.example: its copy differs".to_owned();
+                seen.copies = Some(Differ { since: NOW, text });
+            },
+            Subject::Copies,
+            0,
+            &["n2.example: its copy differs", "cluster verify"],
+        ),
     ];
     for (lack, subject, deadline, words) in cases {
         let mut watch = Watch::default();
         let well = seen(&[Candidate, Candidate], 2);
         let mut look = well.clone();
         lack(&mut look);
-        assert_eq!(watch.round(&look), Round::default());
-        assert_eq!(watch.round(&later(&look, deadline - 5)), Round::default());
+        if let Some(early) = deadline.checked_sub(5) {
+            assert_eq!(watch.round(&look), Round::default());
+            assert_eq!(watch.round(&later(&look, early)), Round::default());
+        }
         let round = watch.round(&later(&look, deadline));
         let [alarm] = &round.raised[..] else { panic!("{round:?}") };
         assert_eq!(alarm.what, subject);

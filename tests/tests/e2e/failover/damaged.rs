@@ -428,3 +428,48 @@ fn what_an_edited_replica_says_of_another_member_holds_no_longer_than_it_leads()
     cluster.wait_for_votes(&n2, 3);
     let _done = cluster.gnt(QUICK).ok();
 }
+
+/// The alarm about copies that differ, as a machine's status has it.
+fn differing_copies(host: &Host) -> Option<String> {
+    let alarms = status(host)?.alarms;
+    let found = alarms.into_iter().find(|alarm| alarm.kind == "copies")?;
+    Some(format!("{}; {}", found.text, found.todo))
+}
+
+#[test]
+fn a_replica_that_was_edited_by_hand_is_named_by_itself_when_it_has_the_role() {
+    let (mut cluster, n2, n3) = three();
+    let n1 = cluster.master.clone();
+    let known = cluster.submit("debug delay 0");
+    cluster.wait_for_status(known, "success");
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+    cluster.stop_masterd(&n2);
+    let data = n2.layout().data();
+    let path = data.join("config/nodes").join(&n3.name);
+    let mut node: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    node["vm_capable"] = json!(false);
+    stdx::atomic::write(&path, node.to_string().as_bytes(), 0o640).unwrap();
+    fs::remove_file(data.join(format!("queue/job-{known}"))).unwrap();
+    cluster.start_masterd(&n2);
+    cluster.wait_for_standby(&n2, MASTER);
+    cluster.fail_over(&n2);
+    let told = wait_for("an alarm", LONG, || differing_copies(&n2));
+    let job = format!("queue/job-{known} (missing there)");
+    for word in ["n2.example: its copy differs", "n3.example (other content)", &job] {
+        assert!(told.contains(word), "{told}");
+    }
+
+    // What it says is done.
+    assert!(told.contains("`gnt cluster master-failover` there"), "{told}");
+    cluster.fail_over(&n1);
+    assert_eq!(cluster.status(known), "success");
+    let told = wait_for("an alarm", LONG, || differing_copies(&n1));
+    for line in ["node modify -C no --force n2.example", "node modify -C yes n2.example"] {
+        assert!(told.contains(&format!("`gnt {line}`")), "{told}");
+        let _done = cluster.gnt(line).ok();
+    }
+    cluster.wait_for_votes(&n2, 3);
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+    let _verified = cluster.gnt("cluster verify").ok();
+    wait_for("the end of the alarm", LONG, || differing_copies(&n1).is_none().then_some(()));
+}
