@@ -7,6 +7,7 @@
 pub mod alarms;
 pub mod members;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::Engine;
@@ -16,7 +17,7 @@ use model::cluster_status::{
     HEARD_WITHIN_MS, MasterStatus, OldestJob, ProcessSeat, QueueStatus, StandbyStatus, StoreHealth,
     StoreStatus,
 };
-use model::node::NodeRole;
+use model::node::{Node, NodeRole};
 use model::role_check::RoleTaken;
 use model::{JobStatus, Timestamp, document};
 use queue_format::{Backlog, Epoch, Fill, Health, Position};
@@ -234,20 +235,25 @@ async fn of_standby(
     starting: bool,
     attempt: Option<Arc<RoleTaken>>,
 ) {
-    let reading = Arc::clone(engine);
+    let standing = engine.standing();
+    let (reading, members) = (Arc::clone(engine), standing.members.nodes.clone());
     let read = move || {
         // What does not read is told by others.
         let role = house::newest::<Role>(&reading, document::ROLE);
         let cluster = house::newest::<Cluster>(&reading, document::CLUSTER);
-        (role.ok().flatten(), cluster.ok().flatten())
+        let never_master = members.into_values().filter(|name| {
+            let node = name.parse().map(|name| document::node(&name)).ok();
+            let node = node.and_then(|key| house::newest::<Node>(&reading, &key).ok().flatten());
+            node.is_some_and(|node| !node.may_be_master())
+        });
+        (role.ok().flatten(), cluster.ok().flatten(), never_master.collect::<BTreeSet<_>>())
     };
-    let (role, cluster) = stdx::apart(read).await.unwrap_or_default();
+    let (role, cluster, never_master) = stdx::apart(read).await.unwrap_or_default();
     seen.auto_failover = cluster.as_ref().map(|cluster| cluster.auto_failover);
     seen.cluster = cluster.map(|cluster| cluster.cluster_name);
     seen.master = role.as_ref().map(master);
-    let standing = engine.standing();
     let master = role.as_ref().map(|role| role.master.as_str());
-    let (quorum, candidates) = members::followed(&standing, master);
+    let (quorum, candidates) = members::followed(&standing, master, &never_master);
     (seen.quorum, seen.candidates) = (Some(quorum), candidates);
     // The log knows sooner than clients are told that another node has the role.
     let starting = master.map_or(starting, |master| master == seen.node.as_str());

@@ -90,11 +90,7 @@ fn candidate(
             older_copy: false,
         };
     };
-    // Who can never be master and votes is there for nothing else.
-    let seat = match seat {
-        CandidateSeat::Voter if !node.may_be_master() => CandidateSeat::Witness,
-        seat => seat,
-    };
+    let seat = shown(seat, node.may_be_master());
     let follower = standing.and_then(|standing| standing.followers.get(&id).copied());
     let Follower { heard_ms, behind, .. } = follower.unwrap_or_default();
     let unreachable = !is_heard(heard_ms);
@@ -109,6 +105,14 @@ fn candidate(
         disk_full: false,
         forgot: None,
         older_copy: false,
+    }
+}
+
+/// A seat as it is told: who votes and can never be master is there for nothing else.
+fn shown(seat: CandidateSeat, may_be_master: bool) -> CandidateSeat {
+    match seat {
+        CandidateSeat::Voter if !may_be_master => CandidateSeat::Witness,
+        seat => seat,
     }
 }
 
@@ -180,9 +184,14 @@ pub fn lone_quorum(node: &str, admitted: Result<(), Refusal>) -> QuorumStatus {
     }
 }
 
-/// What a member that follows knows of the others: who they are.
+/// What a member that follows knows of the others: who they are; `never_master` are nodes that may
+/// not become it.
 #[must_use]
-pub fn followed(standing: &Standing, master: Option<&str>) -> (QuorumStatus, Vec<CandidateStatus>) {
+pub fn followed(
+    standing: &Standing,
+    master: Option<&str>,
+    never_master: &BTreeSet<String>,
+) -> (QuorumStatus, Vec<CandidateStatus>) {
     let members = &standing.members;
     let voters = voters(members);
     let quorum = QuorumStatus {
@@ -196,6 +205,7 @@ pub fn followed(standing: &Standing, master: Option<&str>) -> (QuorumStatus, Vec
     let leader = leader(standing);
     let candidates = members.nodes.iter().map(|(id, node)| {
         let seat = seat(members, *id).map_or(CandidateSeat::NotYet, |(_, seat)| seat);
+        let seat = shown(seat, !never_master.contains(node));
         let leads = leader.as_ref() == Some(node);
         CandidateStatus {
             node: node.clone(),

@@ -129,10 +129,11 @@ fn a_standby_says_whom_it_follows_and_why_it_is_not_the_master() {
 #[test]
 fn a_standby_knows_who_the_members_are() {
     let follows = Standing { leads: None, ..standing(&[11, 12], &[(12, None, 0), (13, None, 0)]) };
-    let (quorum, candidates) = followed(&follows, Some("n1.example"));
+    let witness = BTreeSet::from(["n2.example".to_owned()]);
+    let (quorum, candidates) = followed(&follows, Some("n1.example"), &witness);
     assert_eq!((quorum.heard, quorum.majority, quorum.needed), (None, None, 2));
     let seats: Vec<_> = candidates.iter().map(|one| (one.seat, one.master)).collect();
-    use CandidateSeat::{Learner, Voter};
-    assert_eq!(seats, [(Voter, true), (Voter, false), (Learner, false)]);
+    use CandidateSeat::{Learner, Voter, Witness};
+    assert_eq!(seats, [(Voter, true), (Witness, false), (Learner, false)]);
     assert_eq!(candidates[0].heard_ms, Some(100));
 }

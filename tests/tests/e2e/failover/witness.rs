@@ -1,6 +1,7 @@
 //! Two nodes that can be master, and a third one that votes and cannot.
 
-use tests::candidates::{LONG, is_master, refusal, role_check};
+use model::cluster_status::CandidateSeat::{Voter, Witness};
+use tests::candidates::{LONG, is_master, refusal, role_check, status};
 use tests::cluster::{Cluster, Host, MASTER};
 use tests::run::wait_for;
 
@@ -32,6 +33,11 @@ fn the_other_one_is_master_without_an_override() {
     // It holds what candidates hold, and passes on what they pass on.
     let nodes = "node list --no-headers -o name,role";
     assert_eq!(cluster.gnt_on(&n3, nodes).ok(), cluster.gnt(nodes).ok());
+    for host in [&n1, &n2, &n3] {
+        let candidates = status(host).unwrap().candidates;
+        let seats: Vec<_> = candidates.iter().map(|one| one.seat).collect();
+        assert_eq!(seats, [Voter, Voter, Witness], "{}", host.name);
+    }
     cluster.kill_host(&n1);
 
     // Not the witness.
