@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use model::{NodeName, Timestamp};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::lu::World;
@@ -18,12 +19,25 @@ use crate::verify::{Finding, Severity};
 const FIRST: Duration = Duration::from_secs(10);
 /// Between two comparisons where all are alike: each reads all files on all candidates.
 const LATER: Duration = Duration::from_secs(6 * 3_600);
-/// Where something differs, or somebody was away.
-const AGAIN: Duration = Duration::from_secs(300);
+/// Where somebody could not be compared, or nobody was there.
+const AWAY: Duration = Duration::from_secs(3_600);
+/// Where something differs: what was done about it is soon seen.
+const DIFFER: Duration = Duration::from_secs(300);
 
 /// What the last comparison of this master found, whoever asked for it.
 #[derive(Debug, Default)]
-pub struct Copies(Mutex<Option<Differ>>);
+pub struct Copies {
+    found: Mutex<Found>,
+    /// Wakes whoever waits for the next comparison.
+    noted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    differ: Option<Differ>,
+    /// Whether there was somebody to compare with, and all could be.
+    whole: bool,
+}
 
 /// Copies that are not alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +52,7 @@ impl Copies {
     /// What is not alike, if anything is.
     #[must_use]
     pub fn differ(&self) -> Option<Differ> {
-        self.0.lock().clone()
+        self.found.lock().differ.clone()
     }
 
     /// Notes the outcome of a comparison, at `now`. Who could not be compared says nothing.
@@ -46,9 +60,9 @@ impl Copies {
         let found = check(master, compared);
         let wrong: Vec<_> =
             found.iter().filter(|finding| finding.severity == Severity::Error).collect();
-        let mut differ = self.0.lock();
         let all_told = compared.iter().all(|one| one.outcome.is_ok());
-        *differ = match (wrong.as_slice(), differ.take()) {
+        let mut known = self.found.lock();
+        let differ = match (wrong.as_slice(), known.differ.take()) {
             // Who was found to differ and is away now may differ still.
             ([], before) => before.filter(|_| !all_told),
             (wrong, before) => {
@@ -56,6 +70,22 @@ impl Copies {
                 Some(Differ { since, text: told(wrong) })
             }
         };
+        *known = Found { differ, whole: all_told && !compared.is_empty() };
+        self.noted.notify_one();
+    }
+
+    /// How long until the next comparison.
+    fn pause(&self) -> Duration {
+        match &*self.found.lock() {
+            Found { differ: Some(_), .. } => DIFFER,
+            Found { whole: true, .. } => LATER,
+            Found { whole: false, .. } => AWAY,
+        }
+    }
+
+    /// Waits for the next comparison, which is later or sooner once somebody else compared.
+    async fn due(&self) {
+        while tokio::time::timeout(self.pause(), self.noted.notified()).await.is_ok() {}
     }
 }
 
@@ -69,17 +99,14 @@ fn told(wrong: &[&Finding]) -> String {
 
 /// Compares until `over`.
 pub(crate) async fn run(world: Arc<World>, over: CancellationToken) {
-    let mut pause = FIRST;
-    while over.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
+    let mut is_due = over.run_until_cancelled(tokio::time::sleep(FIRST)).await;
+    while is_due.is_some() {
         let comparing = replicas::compare_silently(&world);
         let Some(compared) = over.run_until_cancelled(comparing).await else { return };
         let config = world.published.snapshot().config;
         let now = Timestamp::from_micros(world.clock.now_micros());
         world.copies.note(&config.role.master, &compared, now);
-        let are_alike = compared
-            .iter()
-            .all(|one| one.outcome.as_ref().is_ok_and(|differing| differing.groups.is_empty()));
-        pause = if are_alike { LATER } else { AGAIN };
+        is_due = over.run_until_cancelled(world.copies.due()).await;
     }
 }
 
@@ -122,5 +149,32 @@ mod tests {
         assert!(both.text.starts_with("n1: "), "{both:?}");
         assert_eq!(note([well(), away()], 3), Some(both), "nothing new is known of n3");
         assert_eq!(note([well(), well()], 4), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_comparison_is_sooner_where_something_is_wrong() {
+        let (copies, master) = (Copies::default(), "n1".parse().unwrap());
+        let due = async |compared: &[Compared], sooner: &[Compared]| {
+            copies.note(&master, compared, NOW);
+            let begun = tokio::time::Instant::now();
+            let mut due = std::pin::pin!(copies.due());
+            if !sooner.is_empty() {
+                let early = tokio::time::timeout(Duration::from_secs(5), due.as_mut()).await;
+                assert!(early.is_err());
+                copies.note(&master, sooner, NOW);
+            }
+            due.await;
+            begun.elapsed()
+        };
+        let well = [compared("n2", Ok(Differing::default()))];
+        let differs = [compared("n2", edited())];
+        assert_eq!(due(&well, &[]).await, LATER);
+        assert_eq!(due(&differs, &[]).await, DIFFER);
+        assert_eq!(due(&[compared("n2", Err("away".to_owned()))], &[]).await, DIFFER);
+        assert_eq!(due(&[], &[]).await, AWAY);
+        // Somebody else finds it meanwhile.
+        let after = Duration::from_secs(5);
+        assert_eq!(due(&well, &differs).await, after + DIFFER);
+        assert_eq!(due(&differs, &well).await, after + LATER);
     }
 }
