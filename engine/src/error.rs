@@ -54,6 +54,12 @@ pub enum TakeOverError {
         /// The epoch in which it leads.
         epoch: Epoch,
     },
+    /// Who led before leads on.
+    #[error("member {} leads in epoch {epoch}, and is heard again", epoch.node)]
+    Back {
+        /// That epoch.
+        epoch: Epoch,
+    },
     /// Not elected in time: somebody else leads, or no majority answers.
     #[error("not elected within {waited:?}: somebody else leads, or no majority answers")]
     Deadline {

@@ -19,8 +19,8 @@ use model::role_check::{RoleRequest, RoleTaken};
 use parking_lot::RwLock;
 use queue_format::{Epoch, FileError, Health, Key, Position};
 use rpc::peer::control::{
-    AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerPosition, PeerRole,
-    PeerState, Purge, TakeOver,
+    AskDigest, AskPosition, Join, Joined, LeadAndHandOver, PeerDigest, PeerLastJob, PeerPosition,
+    PeerRole, PeerState, Purge, TakeOver,
 };
 use rpc::peer::{
     ControlService, EngineService, Gate, Hello, Here, PeerFailure, PeerRefusal, Purpose,
@@ -264,6 +264,7 @@ impl House {
             disk_full: false,
             state: PeerState::Outside,
             disk_free_mib: self.disk_free_mib(),
+            last_job: None,
         }
     }
 
@@ -272,9 +273,10 @@ impl House {
         let seat = self.seat();
         // Before the rest, so that the entry is within the log that is told.
         let reading = seat.clone();
-        let role = match stdx::apart(move || newest_role(&reading)).await {
-            Ok(role) => role,
-            Err(ended) => Err(ended.to_string()),
+        let read = move || (newest_role(&reading), reading.engine().and_then(|e| last_job(&e)));
+        let (role, last_job) = match stdx::apart(read).await {
+            Ok(read) => read,
+            Err(ended) => (Err(ended.to_string()), None),
         };
         let stands = match &seat {
             Seat::Outside => self.outside(),
@@ -296,7 +298,7 @@ impl House {
         };
         match (role, self.reverted()) {
             (_, Some(why)) => PeerPosition { state: PeerState::Damaged { why }, ..stands },
-            (Ok(role), None) => PeerPosition { role, ..stands },
+            (Ok(role), None) => PeerPosition { role, last_job, ..stands },
             (Err(why), None) => PeerPosition { state: PeerState::Damaged { why }, ..stands },
         }
     }
@@ -335,6 +337,15 @@ fn newest_role(seat: &Seat) -> Result<Option<PeerRole>, String> {
         (Seat::Outside | Seat::Standby(_), None) => None,
     };
     Ok(role.map(word::role))
+}
+
+/// The last job id that was given, by the files of a member; none where they do not tell.
+pub(crate) fn last_job(engine: &Engine) -> Option<PeerLastJob> {
+    let key = Key::parse(model::document::QUEUE_SERIAL).expect("the name of a document is a key");
+    let from = engine.position().index;
+    let content = engine.reader().read(&key).ok().flatten()?;
+    let id = std::str::from_utf8(&content).ok()?.trim().parse().ok()?;
+    Some(PeerLastJob { id, from, upto: engine.last().index })
 }
 
 /// The document `name` as the log has it, committed or not. Reads a file where the log has none.

@@ -35,7 +35,8 @@ fn leading(metrics: &RaftServerMetrics<TypeConfig>) -> Option<Epoch> {
 
 impl Engine {
     /// Asks to lead, until elected and acknowledged by a majority that has all of this member's log,
-    /// until another member is, or until `deadline` has passed. In a store that knows no members yet,
+    /// until another member is, or the one that led before is heard again, or until `deadline` has
+    /// passed. In a store that knows no members yet,
     /// this one becomes the only voter first.
     ///
     /// # Errors
@@ -71,6 +72,12 @@ impl Engine {
             let is_other = standing.elected && standing.vote.node != self.member;
             (is_heard && is_other && standing.vote > known).then_some(standing.vote)
         };
+        let back = |standing: &Standing| {
+            let since = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let is_heard = standing.heard_ms.is_some_and(|ms| ms < since);
+            let is_other = standing.elected && standing.vote.node != self.member;
+            (is_heard && is_other).then_some(standing.vote)
+        };
         if let Some(epoch) = another(&self.standing()) {
             return Err(TakeOverError::Another { epoch });
         }
@@ -98,6 +105,10 @@ impl Engine {
             }
             if let Some(epoch) = another(&standing) {
                 return Err(TakeOverError::Another { epoch });
+            }
+            // It would be asked for until that one hands over to somebody else.
+            if let Some(epoch) = back(&standing) {
+                return Err(TakeOverError::Back { epoch });
             }
             if let Some(reason) = standing.stopped {
                 return Err(stopped(reason));

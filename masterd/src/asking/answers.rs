@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
+use model::NodeName;
 use queue_format::Epoch;
 use rpc::RpcError;
 use rpc::calls::MasterViewed;
 use rpc::client::Refusal;
-use rpc::peer::control::{PeerPosition, PeerState};
+use rpc::peer::control::{PeerLastJob, PeerPosition, PeerState};
 use rpc::peer::{PeerError, PeerFailureKind, RefusalReason};
 use stdx::daemon::chain;
 use uuid::Uuid;
 
 use crate::role::amnesia::Found;
 use crate::role::confirm::{AgentSays, Question, RoleEntry, Silence, StoreSays, Verdict};
+use crate::role::job_ids::LastJob;
 
 /// What is known of a cluster whose authority signed a node's certificate.
 const FOREIGN: &str = "whose authority signed its certificate";
@@ -111,7 +113,22 @@ pub fn says(position: &PeerPosition) -> StoreSays {
         role: role.map(|role| RoleEntry { master: role.master, epoch: role.epoch }),
         leads: position.leads,
         disk_full: position.disk_full,
+        last_job: position.last_job.map(last_job),
     }
+}
+
+/// The last job ids that were given by the files of others than the taker.
+#[must_use]
+pub fn given_jobs(question: &Question) -> Vec<(NodeName, LastJob)> {
+    let others = question.nodes.iter().filter(|node| node.name != question.taker);
+    let told = others.filter_map(|node| Some((node, node.store.as_ref()?.as_ref().ok()?)));
+    told.filter_map(|(node, says)| Some((node.name.clone(), says.last_job?))).collect()
+}
+
+/// By the files of a member.
+#[must_use]
+pub fn last_job(PeerLastJob { id, from, upto }: PeerLastJob) -> LastJob {
+    LastJob { id, from, upto }
 }
 
 /// The epoch under which the member `from` is asked to lead and to hand over, which refuses what is older
@@ -193,6 +210,7 @@ mod tests {
             disk_full: true,
             state: PeerState::Standby,
             disk_free_mib: 0,
+            last_job: None,
         }
     }
 
@@ -285,7 +303,8 @@ mod tests {
         let (last, committed) = (position().last, position().committed);
         let found = Found::Store { member: 3, incarnation: Uuid::from_u128(3), last };
         let (leads, disk_full) = (true, true);
-        let wanted = StoreSays { found, committed, vote: epoch(3), role, leads, disk_full };
+        let wanted =
+            StoreSays { found, committed, vote: epoch(3), role, leads, disk_full, last_job: None };
         assert_eq!(store(Ok(position())).unwrap(), wanted);
         let found = |change: fn(&mut PeerPosition)| {
             let mut position = position();

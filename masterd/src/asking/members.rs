@@ -128,6 +128,7 @@ mod tests {
             disk_full: false,
             state: PeerState::Standby,
             disk_free_mib: 1,
+            last_job: None,
         }
     }
 

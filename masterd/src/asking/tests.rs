@@ -167,6 +167,7 @@ fn own() -> PeerPosition {
         disk_full: false,
         state: PeerState::Standby,
         disk_free_mib: 100,
+        last_job: None,
     }
 }
 

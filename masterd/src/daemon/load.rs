@@ -258,7 +258,11 @@ fn check_version(store: &Reader) -> Result<(), FoundError> {
     })
 }
 
-fn serial(store: &Reader) -> Result<u64, FoundError> {
+/// The last job id that was given.
+///
+/// # Errors
+/// It does not read.
+pub fn serial(store: &Reader) -> Result<u64, FoundError> {
     let content = store.read(&key(document::QUEUE_SERIAL))?.unwrap_or_default();
     let text = String::from_utf8_lossy(&content);
     text.trim().parse().map_err(|_not_a_number| FoundError::Queue {

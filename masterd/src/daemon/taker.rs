@@ -25,10 +25,11 @@ use super::{DaemonError, elected, load, replicate};
 use crate::asking::{self, Asker, answers, table};
 use crate::commits::Commits;
 use crate::config::Config;
-use crate::house::newest;
+use crate::house::{self, newest};
 use crate::role::confirm::{
     Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, still_able, still_designated,
 };
+use crate::role::job_ids::{self, LastJob};
 
 /// How long all are waited for where enough have answered: longer than who lives takes, mostly.
 pub(super) const PATIENCE: Duration = Duration::from_millis(1_500);
@@ -96,7 +97,11 @@ impl Life {
         let follower = self.follower();
         // An image of the store may have come a moment ago, with members that are not known yet.
         stdx::aside(|| follower.look(&reader)).map_err(load::FoundError::Read)?;
-        let config = match stdx::aside(|| newest_config(engine, self.me())) {
+        let read = || {
+            let config = newest_config(engine, self.me())?;
+            load::serial(&reader).map(|_last| config)
+        };
+        let config = match stdx::aside(read) {
             Ok(config) => config,
             // It goes on to follow: who was just invited has nothing yet.
             Err(error) if attempt != Attempt::Start => {
@@ -124,15 +129,26 @@ impl Life {
         if request.dry_run {
             return Ok(Take::Left(told(false, self.looked(&verdict))));
         }
+        let given = answers::given_jobs(&question);
+        let is_override = matches!(verdict.decision, Decision::Override { .. });
+        if let Some(own) = house::last_job(engine).filter(|_| !is_override)
+            && let Some(forgotten) = job_ids::forgotten(answers::last_job(own), &given)
+        {
+            return Ok(Take::Left(told(false, self.unread(&forgotten.to_string()))));
+        }
         let asked = (question, verdict);
         match self.lead(engine, asked, request.drain_seconds, ahead.as_mut()).await {
-            Ok(Lead::Leads(epoch)) => self.be_master((engine, ahead), attempt, epoch, told).await,
+            Ok(Lead::Leads(epoch)) => {
+                self.be_master((engine, ahead), (attempt, &given), epoch, told).await
+            }
             Ok(Lead::Overrides(asked)) => {
                 tracing::error!("override: {}", check.lines().join("\n"));
                 let engine = self.override_others(engine, &asked.0, &asked.1).await?;
                 let known = engine.standing().vote;
                 let taken = match self.be_elected(&engine, known).await {
-                    Ok(epoch) => self.be_master((&engine, None), attempt, epoch, told).await?,
+                    Ok(epoch) => {
+                        self.be_master((&engine, None), (attempt, &[]), epoch, told).await?
+                    }
                     Err(message) => Take::Left(told(false, message)),
                 };
                 Ok(overridden(taken, engine))
@@ -141,11 +157,12 @@ impl Life {
         }
     }
 
-    /// Makes the role entry of a reign in `epoch`, in which this member leads.
+    /// Makes the role entry of a reign in `epoch`, in which this member leads; `given` are the job ids
+    /// that others knew of.
     async fn be_master(
         &self,
         (engine, ahead): (&Arc<Engine>, Option<Ahead>),
-        attempt: Attempt,
+        (attempt, given): (Attempt, &[(NodeName, LastJob)]),
         epoch: Epoch,
         told: impl Fn(bool, String) -> RoleTaken,
     ) -> Result<Take, DaemonError> {
@@ -162,6 +179,11 @@ impl Life {
             },
             None => stdx::aside(|| load::load(&reader))?,
         };
+        let at = engine.position().index;
+        let own = LastJob { id: found.serial, from: at, upto: at };
+        if let Some(forgotten) = job_ids::forgotten(own, given) {
+            return Ok(Take::Stuck(told(false, self.unread(&forgotten.to_string()))));
+        }
         let (node, by_itself) =
             (found.config.nodes.get(self.me()), found.config.cluster.auto_failover);
         if let Err(reason) = still_able(attempt, self.me(), node.map(AsRef::as_ref), by_itself) {

@@ -83,6 +83,7 @@ mod tests {
             disk_full: false,
             state: PeerState::Standby,
             disk_free_mib: 1,
+            last_job: None,
         }
     }
 

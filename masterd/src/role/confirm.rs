@@ -17,6 +17,7 @@ use queue_format::{Epoch, Position};
 use serde::{Deserialize, Serialize};
 
 use super::amnesia::{Expected, Found};
+use super::job_ids::LastJob;
 use super::taking::Cut;
 
 mod decide;
@@ -143,6 +144,8 @@ pub struct StoreSays {
     pub leads: bool,
     /// Whether its disk takes nothing more.
     pub disk_full: bool,
+    /// The last job id that was given, by its files, where they tell.
+    pub last_job: Option<LastJob>,
 }
 
 /// A configured node, and what it answered.

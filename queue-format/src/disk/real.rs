@@ -5,7 +5,7 @@ mod whole;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -336,7 +336,12 @@ struct Segment(File);
 impl SegmentFile for Segment {
     fn write_durably(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all_at(bytes, offset)?;
-        self.0.sync_data()
+        self.0.sync_data()?;
+        // A file without a name takes everything, and holds it for nobody.
+        if self.0.metadata()?.nlink() == 0 {
+            return Err(io::Error::other("the file was removed while it was in use"));
+        }
+        Ok(())
     }
 }
 
@@ -434,6 +439,9 @@ mod tests {
         segment.write_durably(512, b"x").unwrap();
         let content = disk.read(&path).unwrap();
         assert_eq!((bytes, content.len(), content[512]), (4096, 4096, b'x'));
+        std::fs::remove_file(&path).unwrap();
+        let lost = segment.write_durably(1024, b"x").unwrap_err();
+        assert!(lost.to_string().contains("removed while it was in use"), "{lost}");
     }
 
     #[test]

@@ -100,6 +100,7 @@ impl ControlService for Shared {
             disk_full: false,
             state: PeerState::Standby,
             disk_free_mib: 1_000,
+            last_job: None,
         })
     }
 

@@ -6,12 +6,14 @@
 //! [`overridden`] about one that goes on without the others; [`two`] about two nodes, [`witness`] about
 //! a third one that only votes; [`renewed`] about certificates, [`removed`] about nodes that go;
 //! [`pool`] about who is a candidate, and who is not, [`callers`] about agents that know others;
+//! [`damaged`] about stores that cannot be believed, [`edited`] about those that somebody changed;
 //! [`rivals`] about two who want the role at once, [`drain`] about opcodes that end before.
 
 mod automatic;
 mod callers;
 mod damaged;
 mod drain;
+mod edited;
 mod follow;
 mod killed;
 mod overridden;

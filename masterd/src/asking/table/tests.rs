@@ -36,6 +36,7 @@ fn question(attempt: Attempt, taker: u64) -> Question {
             role: Some(RoleEntry { master: name(1), epoch }),
             leads: false,
             disk_full: false,
+            last_job: None,
         };
         Asked {
             name: name(number),

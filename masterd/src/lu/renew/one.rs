@@ -1,9 +1,11 @@
 //! One node on its way from one certificate to the next.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use model::enrol::Fingerprint;
-use model::node::Node;
+use model::node::{Node, NodeRole};
 use model::{Exception, NodeName};
 use rpc::peer::PeerError;
 use rpc::peer::control::AskPosition;
@@ -13,9 +15,15 @@ use tokio::time::Instant;
 use crate::config::ConfigChange;
 use crate::lu::node::{is_caller, tell_callers};
 use crate::lu::{Context, Failure};
+use crate::peers::Place;
 
 /// How long a node's `masterd` gets to show the new certificate: it looks every 2 s.
 const MASTERD_PATIENCE: Duration = Duration::from_secs(15);
+/// How long other members get to know of a certificate before it is shown: far more than the
+/// heartbeat that tells them what is committed.
+const MEMBERS_PATIENCE: Duration = Duration::from_secs(3);
+/// Between two questions to them.
+const MEMBERS_AGAIN: Duration = Duration::from_millis(20);
 /// Between two questions to it.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// Time for one.
@@ -61,6 +69,7 @@ pub(super) async fn renew(context: &mut Context, name: &NodeName) -> Result<Fing
             return Err(Stop::Left(format!("{first} could not be told of its new certificate")));
         }
     }
+    wait_for_members(context).await?;
     let node = found(context, name)?;
     let handed = agents.renew_finish(&node, certificate, behalf).await;
     if let Err(error) = handed {
@@ -78,6 +87,29 @@ pub(super) async fn renew(context: &mut Context, name: &NodeName) -> Result<Fing
     }
     settle(context, &node, fingerprint).await?;
     Ok(fingerprint)
+}
+
+/// Waits until the `masterd` of every other member knows what is committed by now, for it lets nobody
+/// in by a certificate that is news to it, not even who would bring the news. One that is away hears
+/// of it by its agent.
+async fn wait_for_members(context: &Context) -> Result<(), Failure> {
+    let Some(engine) = context.world().commits.engine() else { return Ok(()) };
+    let (known, config) = (engine.position().index, context.config());
+    let is_asked = |node: &&Arc<Node>| {
+        node.member.is_some() && node.role != NodeRole::Offline && !config.is_master(node)
+    };
+    let told = config.nodes.values().filter(is_asked).map(async |node| {
+        let Ok(mut link) = context.world().peers.ask(Place::of(node)) else { return };
+        while let Ok(position) = link.call_within(&AskPosition {}, ASK_LIMIT).await
+            && position.committed.index < known
+        {
+            tokio::time::sleep(MEMBERS_AGAIN).await;
+        }
+    });
+    let told = tokio::time::timeout(MEMBERS_PATIENCE, join_all(told));
+    // Who is that far behind has no part in a majority that is needed at once.
+    let _late = context.until_canceled(told).await?;
+    Ok(())
 }
 
 /// Sees that the node shows the new certificate, and makes that the only one.

@@ -46,6 +46,7 @@ fn node(number: u64, seat: Option<Seat>) -> Asked {
         role: Some(role_entry(1, 2)),
         leads: false,
         disk_full: false,
+        last_job: None,
     };
     Asked {
         name: name(number),

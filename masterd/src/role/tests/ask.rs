@@ -148,5 +148,6 @@ fn store(node: usize, world: &World) -> StoreSays {
         role: role.map(role_entry),
         leads: member.leading,
         disk_full: false,
+        last_job: None,
     }
 }

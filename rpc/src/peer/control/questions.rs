@@ -56,6 +56,20 @@ pub struct PeerPosition {
     pub state: PeerState,
     /// What is free of the file system with its store, in MiB.
     pub disk_free_mib: u64,
+    /// The last job id that was given, by its files; null where they do not tell.
+    #[serde(default)]
+    pub last_job: Option<PeerLastJob>,
+}
+
+/// The last job id that was given, by the files of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerLastJob {
+    /// The id.
+    pub id: u64,
+    /// The files know of all entries of the log up to this number.
+    pub from: u64,
+    /// And of none behind this one.
+    pub upto: u64,
 }
 
 /// The entry with which a reign begins.
@@ -191,6 +205,7 @@ mod tests {
             "epoch":{"term":4,"node":1},"leader":null,"state":{"is":"standby"},"disk_free_mib":7}"#;
         let read: PeerPosition = serde_json::from_str(text).unwrap();
         assert_eq!((read.role, read.leads, read.disk_full), (None, false, false));
+        assert_eq!(read.last_job, None);
     }
 
     #[test]

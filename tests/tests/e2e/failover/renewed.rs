@@ -139,6 +139,27 @@ fn certificates_are_renewed_under_load_and_the_old_ones_open_nothing() {
 }
 
 #[test]
+fn a_new_certificate_is_shown_when_all_members_know_it() {
+    let (cluster, n2, n3) = three();
+    let n1 = &cluster.master;
+    for round in 0..10 {
+        let done = cluster.gnt("cluster renew-crypto --node n1.example");
+        assert!(done.ok().contains("n1.example has a new certificate"), "{round}: {done:?}");
+        let new = held(n1).to_string();
+        for host in [&n2, &n3] {
+            let log = host.masterd_log();
+            let refused =
+                |line: &&str| line.contains("is not on the allow-list") && line.contains(&new);
+            let refused = log.lines().filter(refused).count();
+            // One may come while the word is carried from the store to the door.
+            assert!(refused <= 2, "{round}: {} refused it {refused} times", host.name);
+        }
+        // What was committed last is old news, as in a cluster where nothing happens.
+        pass(std::time::Duration::from_millis(300));
+    }
+}
+
+#[test]
 fn a_renewal_that_is_cut_short_is_ended_by_the_next_one() {
     let (cluster, n2, n3) = three();
     let mut seed = Seed::new();

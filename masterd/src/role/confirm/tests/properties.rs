@@ -20,7 +20,7 @@ prop_compose! {
             _ => found(member, last),
         };
         let role = role.map(|(term, master)| role_entry(master, term));
-        StoreSays { found, committed, vote: epoch(3, if leads { member } else { 1 }), role, leads, disk_full }
+        StoreSays { found, committed, vote: epoch(3, if leads { member } else { 1 }), role, leads, disk_full, last_job: None }
     }
 }
 
