@@ -93,6 +93,15 @@ impl Session {
         }
     }
 
+    /// Connects to whatever this machine's `masterd` is, which is awaited only where the operator said for
+    /// how long: that it does not run is what is to be known.
+    pub(crate) fn connect_at_once(&self) -> Result<Client, CliError> {
+        match self.words.master_wait {
+            Some(_) => self.connect(),
+            None => Ok(self.reach()?),
+        }
+    }
+
     /// Whether a master that could not be reached may come soon.
     fn awaits(&self, error: &ClientError) -> bool {
         let away = matches!(error, ClientError::NoSocket { .. } | ClientError::Refused { .. });

@@ -32,6 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::commits::Commits;
+use crate::daemon::load;
 use crate::peers::PeerBook;
 
 /// Errands that wait: each comes from an operator or a master that waits for its end.
@@ -340,11 +341,9 @@ fn newest_role(seat: &Seat) -> Result<Option<PeerRole>, String> {
 }
 
 /// The last job id that was given, by the files of a member; none where they do not tell.
-pub(crate) fn last_job(engine: &Engine) -> Option<PeerLastJob> {
-    let key = Key::parse(model::document::QUEUE_SERIAL).expect("the name of a document is a key");
+fn last_job(engine: &Engine) -> Option<PeerLastJob> {
     let from = engine.position().index;
-    let content = engine.reader().read(&key).ok().flatten()?;
-    let id = std::str::from_utf8(&content).ok()?.trim().parse().ok()?;
+    let id = load::serial(&engine.reader()).ok()?;
     Some(PeerLastJob { id, from, upto: engine.last().index })
 }
 

@@ -15,7 +15,7 @@ use model::cluster::{Cluster, Role};
 use model::cluster_status::{
     AgentUnreached, AgentsStatus, CertificateOwner, CertificateStatus, ClusterStatus,
     HEARD_WITHIN_MS, MasterStatus, OldestJob, ProcessSeat, QueueStatus, StandbyStatus, StoreHealth,
-    StoreStatus,
+    StoreMissing, StoreStatus,
 };
 use model::node::{Node, NodeRole};
 use model::role_check::RoleTaken;
@@ -39,6 +39,8 @@ pub(crate) enum Part {
         /// What came of its last attempt to start.
         attempt: Option<Arc<RoleTaken>>,
     },
+    /// Nothing, for want of a store.
+    Outside(Option<StoreMissing>),
 }
 
 /// How the cluster stands, as far as this process knows.
@@ -65,6 +67,10 @@ pub(crate) async fn collect(house: &House, part: Part, clock: &Clock) -> Cluster
             seen.seat = ProcessSeat::Starting;
             Arc::default()
         }
+        (Part::Outside(missing), _) => {
+            seen.store_missing = missing;
+            Arc::default()
+        }
         (Part::Other { .. }, Seat::Outside) => Arc::default(),
     };
     if let (Some(store), Some(space)) = (&mut seen.store, space) {
@@ -86,6 +92,7 @@ fn nothing(house: &House, now: Timestamp) -> ClusterStatus {
         auto_failover: None,
         candidates: Vec::new(),
         standby: None,
+        store_missing: None,
         queue: None,
         store: None,
         agents: None,

@@ -134,6 +134,7 @@ fn look(world: &World, at: Duration, live: BTreeSet<Task>, awaited: &mut Awaited
         agents: agents.collect(),
         master: config.role.master.clone(),
         address_missing: world.contacts.address.missing(),
+        auto_failover: config.cluster.auto_failover,
         copies: world.copies.differ(),
         ended: ended.map(|(_, number)| number).sum(),
         live,

@@ -36,6 +36,9 @@ pub struct ClusterStatus {
     pub candidates: Vec<CandidateStatus>,
     /// Where this process follows, or is to start: what it knows.
     pub standby: Option<StandbyStatus>,
+    /// The store that should be here; where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_missing: Option<StoreMissing>,
     /// The jobs; of a master.
     pub queue: Option<QueueStatus>,
     /// The store of the node that answers.
@@ -178,6 +181,17 @@ pub struct StandbyStatus {
     pub forgot: Option<String>,
     /// What came of its last attempt to start as the master.
     pub attempt: Option<RoleTaken>,
+}
+
+/// That a node has no store, or none that can be opened, and should have one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreMissing {
+    /// Whether it was the master, as its agent knows; otherwise it is a candidate.
+    pub was_master: bool,
+    /// What is there all the same: a data directory without its `store.json`.
+    pub headless: Option<String>,
+    /// The other candidates, as its agent knows them.
+    pub others: Option<String>,
 }
 
 /// The jobs that are not archived.

@@ -65,7 +65,7 @@ pub use files::frozen::FROZEN_MAX;
 pub use files::{FileError, LAG_BYTES_HARD, LAG_BYTES_SOFT};
 pub use frozen::aside::ASIDE_BYTES_MAX;
 pub use frozen::{Frozen, FrozenError};
-pub use header::{AtRest, FORMAT, FORMAT_OLDEST, HeaderError};
+pub use header::{AtRest, FORMAT, FORMAT_OLDEST, HeaderError, is_headless};
 pub use incoming::spool::SpoolError;
 pub use incoming::{Incoming, InstallError};
 pub use open::OpenError;

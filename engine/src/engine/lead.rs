@@ -67,16 +67,17 @@ impl Engine {
             Err(error) => return Err(stopped(error.to_string())),
         };
         let began = Instant::now();
-        let another = |standing: &Standing| {
-            let is_heard = standing.heard_ms.is_some_and(|ms| ms <= super::LEASE_MS);
-            let is_other = standing.elected && standing.vote.node != self.member;
-            (is_heard && is_other && standing.vote > known).then_some(standing.vote)
-        };
-        let back = |standing: &Standing| {
-            let since = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let is_heard = standing.heard_ms.is_some_and(|ms| ms < since);
+        let other = |standing: &Standing, within: u64| {
+            let is_heard = standing.heard_ms.is_some_and(|ms| ms <= within);
             let is_other = standing.elected && standing.vote.node != self.member;
             (is_heard && is_other).then_some(standing.vote)
+        };
+        let another =
+            |standing: &Standing| other(standing, super::LEASE_MS).filter(|epoch| *epoch > known);
+        // Heard since this call began.
+        let back = |standing: &Standing| {
+            let began = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            other(standing, began.saturating_sub(1))
         };
         if let Some(epoch) = another(&self.standing()) {
             return Err(TakeOverError::Another { epoch });

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use model::NodeName;
 use queue_format::Epoch;
 use rpc::RpcError;
 use rpc::calls::MasterViewed;
@@ -117,17 +116,7 @@ pub fn says(position: &PeerPosition) -> StoreSays {
     }
 }
 
-/// The last job ids that were given by the files of others than the taker.
-#[must_use]
-pub fn given_jobs(question: &Question) -> Vec<(NodeName, LastJob)> {
-    let others = question.nodes.iter().filter(|node| node.name != question.taker);
-    let told = others.filter_map(|node| Some((node, node.store.as_ref()?.as_ref().ok()?)));
-    told.filter_map(|(node, says)| Some((node.name.clone(), says.last_job?))).collect()
-}
-
-/// By the files of a member.
-#[must_use]
-pub fn last_job(PeerLastJob { id, from, upto }: PeerLastJob) -> LastJob {
+fn last_job(PeerLastJob { id, from, upto }: PeerLastJob) -> LastJob {
     LastJob { id, from, upto }
 }
 

@@ -155,14 +155,19 @@ impl Door {
 
     /// How the cluster stands, as far as it is known here.
     async fn status(&self) -> ClusterStatus {
-        let part = match &*self.voice.read() {
+        let mut part = match &*self.voice.read() {
             Voice::Master { world, .. } => Part::Master(Arc::clone(world)),
             Voice::Elsewhere(there) => Part::Other {
                 starting: there.master.as_ref() == Some(&self.me),
                 attempt: self.attempt.read().clone(),
             },
-            Voice::Outside => Part::Other { starting: false, attempt: None },
+            Voice::Outside => Part::Outside(None),
         };
+        if let Part::Outside(missing) = &mut part {
+            let (me, layout) = (self.me.clone(), self.layout.clone());
+            let look = stdx::apart(move || whereabouts::store_missing(&me, &layout));
+            *missing = look.await.ok().flatten();
+        }
         status::collect(&self.house, part, &self.clock).await
     }
 

@@ -25,11 +25,12 @@ use super::{DaemonError, elected, load, replicate};
 use crate::asking::{self, Asker, answers, table};
 use crate::commits::Commits;
 use crate::config::Config;
-use crate::house::{self, newest};
+use crate::house::newest;
 use crate::role::confirm::{
-    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, still_able, still_designated,
+    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, given_jobs, still_able,
+    still_counts, still_designated,
 };
-use crate::role::job_ids::{self, LastJob};
+use crate::role::job_ids::LastJob;
 
 /// How long all are waited for where enough have answered: longer than who lives takes, mostly.
 pub(super) const PATIENCE: Duration = Duration::from_millis(1_500);
@@ -129,13 +130,7 @@ impl Life {
         if request.dry_run {
             return Ok(Take::Left(told(false, self.looked(&verdict))));
         }
-        let given = answers::given_jobs(&question);
-        let is_override = matches!(verdict.decision, Decision::Override { .. });
-        if let Some(own) = house::last_job(engine).filter(|_| !is_override)
-            && let Some(forgotten) = job_ids::forgotten(answers::last_job(own), &given)
-        {
-            return Ok(Take::Left(told(false, self.unread(&forgotten.to_string()))));
-        }
+        let given = given_jobs(&question);
         let asked = (question, verdict);
         match self.lead(engine, asked, request.drain_seconds, ahead.as_mut()).await {
             Ok(Lead::Leads(epoch)) => {
@@ -181,8 +176,9 @@ impl Life {
         };
         let at = engine.position().index;
         let own = LastJob { id: found.serial, from: at, upto: at };
-        if let Some(forgotten) = job_ids::forgotten(own, given) {
-            return Ok(Take::Stuck(told(false, self.unread(&forgotten.to_string()))));
+        if let Err(reason) = still_counts(self.me(), own, given) {
+            let why = format!("{reason}; {}", reason.remedy());
+            return Ok(Take::Stuck(told(false, why)));
         }
         let (node, by_itself) =
             (found.config.nodes.get(self.me()), found.config.cluster.auto_failover);

@@ -6,10 +6,12 @@ use std::net::IpAddr;
 
 use luxi::Answer;
 use luxi::response::{NotMaster, Outcome};
+use model::cluster_status::StoreMissing;
 use model::error::{ErrorCode, ExceptionKind};
 use model::layout::Layout;
 use model::ssconf::{self, Told};
 use model::{Exception, NodeName};
+use queue_format::store::is_headless;
 use tokio_util::sync::CancellationToken;
 
 use super::passing::NotPassed;
@@ -129,8 +131,7 @@ pub(super) fn ceasing(me: &NodeName) -> Answer {
 
 /// What clients are told on a node without a store. Reads files.
 pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
-    let allowed = rpc::identity::load_membership(layout).map(|membership| membership.allow);
-    let invited = allowed.is_ok_and(|list| list.callers.iter().any(|caller| caller.name == *me));
+    let invited = is_candidate(me, layout);
     let known = by_agent(layout);
     let (master, address) =
         known.as_ref().map(|known| (known.master.clone(), known.address)).unzip();
@@ -145,8 +146,8 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
     // Its agent was told by a reign of its own, which ended without it.
     let (outcome, text) = if master.as_ref() == Some(me) {
         let text = format!(
-            "{me} was the master, as its agent knows, and has no store any more: another one went on. Look \
-             there; `noded enroll --again` here and `gnt node add --readd {me}` there take it back{others}"
+            "{me} was the master, as its agent knows, and has no store any more: `gnt cluster status` here says \
+             what to do{others}"
         );
         (Outcome::Elsewhere, text)
     } else if invited {
@@ -163,14 +164,37 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
     Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
 }
 
+/// Whether this machine's agent takes the calls of `me`. Reads a file.
+fn is_candidate(me: &NodeName, layout: &Layout) -> bool {
+    let allowed = rpc::identity::load_membership(layout).map(|membership| membership.allow);
+    allowed.is_ok_and(|list| list.callers.iter().any(|caller| caller.name == *me))
+}
+
+/// The store that `me` should have; none where it is as it should be, or the master sees to it: who was
+/// the master is invited by nobody, and a store without a header is in the way of a new one. Reads files.
+pub(super) fn store_missing(me: &NodeName, layout: &Layout) -> Option<StoreMissing> {
+    let known = by_agent(layout);
+    let was_master = known.as_ref().is_some_and(|known| known.master == *me);
+    let headless = is_headless(&layout.data());
+    let is_missing = was_master || headless && is_candidate(me, layout);
+    let headless = headless.then(|| layout.data().display().to_string());
+    is_missing.then(|| StoreMissing {
+        was_master,
+        headless,
+        others: known.as_ref().and_then(|k| others(k, me)),
+    })
+}
+
+/// The candidates besides `me`, for a message.
+fn others(known: &Told, me: &NodeName) -> Option<String> {
+    ssconf::listed(known.candidates.iter().filter(|candidate| candidate.name != *me))
+}
+
 /// Why a failover that is asked for on `me`, a node without a store, is none: where to ask for one.
 /// Reads files.
 pub(super) fn no_taker(me: &NodeName, layout: &Layout) -> String {
     let known = by_agent(layout);
-    let others = |known: &Told| {
-        ssconf::listed(known.candidates.iter().filter(|candidate| candidate.name != *me))
-    };
-    let candidates = known.as_ref().and_then(others);
+    let candidates = known.as_ref().and_then(|known| others(known, me));
     let place = candidates.map_or_else(
         || "a candidate; which nodes those are is not known here".to_owned(),
         |candidates| format!("a candidate: {candidates}"),
@@ -224,7 +248,7 @@ mod tests {
         assert_eq!(about.address, Some("10.0.0.1".parse().unwrap()));
         let print = "0".repeat(64);
         let (text, about) = read(&outside(&"n1.example".parse().unwrap(), &layout));
-        assert!(text.contains("gnt node add --readd n1.example"), "{text}");
+        assert!(text.contains("n1.example was the master"), "{text}");
         assert_eq!(about, NotMaster { outcome: Outcome::Elsewhere, master: None, address: None });
         let line = |at: u8| format!("n{at}.example 10.0.0.{at}:1817 {print}\n");
         tell(ssconf::PEERS, &(line(1) + &line(2)));
@@ -237,6 +261,34 @@ mod tests {
         // Who is invited is among the candidates, and is not sent to itself.
         let told = no_taker(&"n2.example".parse().unwrap(), &layout);
         assert!(told.ends_with("run this on a candidate: n1.example (10.0.0.1)"), "{told}");
+    }
+
+    #[test]
+    fn who_should_have_a_store_and_has_none_is_told() {
+        let root = tempfile::tempdir().unwrap();
+        let layout = Layout::new(root.path());
+        let names = ["n1.example", "n2.example", "n3.example"];
+        let [n1, n2, n3] = names.map(|name| name.parse::<NodeName>().unwrap());
+        assert_eq!(store_missing(&n1, &layout), None, "its agent knows nothing");
+        fs::create_dir_all(layout.ssconf()).unwrap();
+        let print = "0".repeat(64);
+        let line = |at: u8| format!("n{at}.example 10.0.0.{at}:1817 {print}\n");
+        let write = |path: std::path::PathBuf, text: &str| {
+            stdx::atomic::write(&path, text.as_bytes(), 0o644).unwrap();
+        };
+        write(layout.ssconf().join(ssconf::MASTER_NODE), "n1.example\n");
+        write(layout.ssconf().join(ssconf::PEERS), &(line(1) + &line(2)));
+        let missing = store_missing(&n1, &layout).unwrap();
+        assert_eq!((missing.was_master, missing.headless), (true, None));
+        assert_eq!(missing.others.unwrap(), "n2.example (10.0.0.2)");
+        // Who is to be invited needs nobody, nor does who is no candidate.
+        assert_eq!(store_missing(&n2, &layout), None);
+        fs::create_dir_all(layout.data().join("journal")).unwrap();
+        assert_eq!(store_missing(&n3, &layout), None);
+        let data = layout.data().display().to_string();
+        assert_eq!(store_missing(&n1, &layout).unwrap().headless, Some(data));
+        write(layout.data().join("store.json"), "{}");
+        assert_eq!(store_missing(&n1, &layout).unwrap().headless, None);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::exchange::told;
 use crate::members::heard_lately;
 use crate::role::loss;
-use crate::role::pool::{Pool, PoolNode};
+use crate::role::pool::{Pool, PoolNode, VOTERS_MIN, votes_at_rest};
 
 /// How long voters may take to answer that are needed when another one goes: a few heartbeats.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -106,6 +106,29 @@ pub(super) async fn goes_on_if_silent(
             Err(_) => context.until_canceled(tokio::time::sleep(LOOK_AGAIN)).await?,
         }
     }
+}
+
+/// How many are to vote, by their roles.
+pub(super) fn votes(config: &Config) -> usize {
+    votes_at_rest(&pool(config, &BTreeSet::new()))
+}
+
+/// Tells the operator where the loss of one voter is borne no longer, as it was when `before` voted.
+pub(super) async fn tell_if_alone(context: &mut Context, before: usize) {
+    let config = context.config();
+    if before < VOTERS_MIN || votes(&config) >= VOTERS_MIN {
+        return;
+    }
+    let by_itself = match config.cluster.auto_failover {
+        true => ", and auto_failover does nothing",
+        false => "",
+    };
+    let text = format!(
+        "Only the master votes from here on: if it is lost, the role moves by an override alone \
+         (--no-voting), which may lose what was acknowledged{by_itself}. Three candidates, or two and a witness, \
+         bear the loss of one"
+    );
+    context.say(text).await;
 }
 
 /// Tells every node that is not offline who may call it, unless it is known to know; not `knows`,

@@ -17,7 +17,7 @@ use queue_format::{Epoch, Position};
 use serde::{Deserialize, Serialize};
 
 use super::amnesia::{Expected, Found};
-use super::job_ids::LastJob;
+use super::job_ids::{self, Forgotten, LastJob};
 use super::taking::Cut;
 
 mod decide;
@@ -367,6 +367,33 @@ pub fn later_reign(question: &Question) -> Option<Later> {
     let told = stores().map(|(node, store)| (store.says.committed.epoch, node));
     let (epoch, node) = told.filter(|(epoch, _)| *epoch > known).max()?;
     Some(Later { node: node.clone(), epoch })
+}
+
+/// The last job ids that were given, by the files of others than the taker whose answers are believed.
+#[must_use]
+pub fn given_jobs(question: &Question) -> Vec<(NodeName, LastJob)> {
+    given(question, &weigh::hear(question))
+}
+
+fn given(question: &Question, heard: &[weigh::Heard<'_>]) -> Vec<(NodeName, LastJob)> {
+    let others = heard.iter().filter(|heard| heard.node.name != question.taker);
+    let told = others.filter_map(|heard| Some((heard.node.name.clone(), heard.holds()?)));
+    told.filter_map(|(node, store)| Some((node, store.says.last_job?))).collect()
+}
+
+/// Looks once more whether the files of the taker, of which `own` is read behind the election, know of all
+/// job ids that were `given`.
+///
+/// # Errors
+/// They do not.
+pub fn still_counts(
+    taker: &NodeName,
+    own: LastJob,
+    given: &[(NodeName, LastJob)],
+) -> Result<(), Reason> {
+    let forgotten =
+        |forgotten: Forgotten| Reason::JobsForgotten { taker: taker.clone(), forgotten };
+    job_ids::forgotten(own, given).map(forgotten).map_or(Ok(()), Err)
 }
 
 /// Looks once more at what the log says of the taker, which won the election with it: it may hold what

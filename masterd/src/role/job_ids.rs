@@ -25,14 +25,17 @@ pub struct Forgotten {
     by: NodeName,
 }
 
+/// What an operator does about it.
+pub const REMEDY: &str = "let another candidate take the role, and give this node a new store: \"A \
+                          candidate gets a new store\" in the runbook";
+
 impl fmt::Display for Forgotten {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { has, given, by } = self;
         write!(
             f,
             "the last job id is {has} by the files here and {given} by those of {by}, and the log here has \
-             the entry: files were changed by hand, or the disk is bad. Let another candidate take \
-             the role, and give this node a new store (runbook: A candidate gets a new store)"
+             the entry: files were changed by hand, or the disk is bad"
         )
     }
 }

@@ -71,12 +71,12 @@ impl PoolNode {
         self.role == NodeRole::Regular && self.master_capable && !self.witness && self.reachable
     }
 
-    fn votes(&self) -> bool {
+    pub(crate) fn votes(&self) -> bool {
         self.seat == Some(Seat::Voter)
     }
 
     /// Whether it has a copy of the store, or is getting one.
-    fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.seat.is_some()
     }
 
@@ -197,6 +197,12 @@ pub fn next_seat(pool: &Pool) -> Option<Step> {
         })
     };
     admitted.or_else(raised).or_else(lowered).or_else(dismissed)
+}
+
+/// How many vote once all have the seats that they are to have: the master alone, or three and more.
+#[must_use]
+pub fn votes_at_rest(pool: &Pool) -> usize {
+    voters(pool, |_| true).len()
 }
 
 /// Who is to vote of those who can.

@@ -6,7 +6,7 @@ use model::cluster::Overridden;
 use model::cluster_status::{
     AlarmStatus, CandidateSeat, CandidateStatus, CertificateOwner, CertificateStatus,
     ClusterStatus, HEARD_WITHIN_MS, ProcessSeat, QuorumStatus, StandbyStatus, StoreHealth,
-    StoreStatus,
+    StoreMissing, StoreStatus,
 };
 
 use queue_format::store::ASIDE;
@@ -36,6 +36,8 @@ pub enum Kind {
     MajorityLost,
     /// The master of before is not confirmed.
     NotConfirmed,
+    /// A node lacks the store that it should have.
+    StoreMissing,
     /// A standby hears no leader.
     LeaderSilent,
     /// A store commits nothing any more.
@@ -46,6 +48,8 @@ pub enum Kind {
     OverrideCut,
     /// One voter more that goes ends commits.
     MajorityThin,
+    /// Fewer copies or voters than there could be.
+    Redundancy,
     /// A candidate has an older copy than it had.
     CandidateForgot,
     /// What candidates hold differs.
@@ -84,14 +88,16 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::MajorityLost,
         Self::NotConfirmed,
+        Self::StoreMissing,
         Self::LeaderSilent,
         Self::StoreFailed,
         Self::DiskFull,
         Self::OverrideCut,
         Self::MajorityThin,
+        Self::Redundancy,
         Self::CandidateForgot,
         Self::Copies,
         Self::CandidateUnreachable,
@@ -117,11 +123,13 @@ impl Kind {
         match self {
             Self::MajorityLost => "majority-lost",
             Self::NotConfirmed => "not-confirmed",
+            Self::StoreMissing => "store-missing",
             Self::LeaderSilent => "leader-silent",
             Self::StoreFailed => "store-failed",
             Self::DiskFull => "disk-full",
             Self::OverrideCut => "override-cut",
             Self::MajorityThin => "majority-thin",
+            Self::Redundancy => "redundancy",
             Self::CandidateForgot => "candidate-forgot",
             Self::Copies => "copies",
             Self::CandidateUnreachable => "candidate-unreachable",
@@ -167,6 +175,7 @@ pub fn alarms(seen: &ClusterStatus, watched: &[Alarm]) -> Vec<AlarmStatus> {
         seen.quorum.iter().filter(|_| is_master).flat_map(|quorum| of_quorum(quorum, seen)),
     );
     found.extend(seen.standby.iter().filter_map(|standby| of_standby(standby, seen)));
+    found.extend(seen.store_missing.iter().map(|missing| of_missing(missing, seen)));
     found.extend(seen.store.iter().flat_map(|store| of_store(store, seen)));
     found.extend(seen.overridden.iter().map(of_override));
     let candidates = seen.candidates.iter().filter(|_| is_master);
@@ -248,6 +257,40 @@ fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
     Some(alarm(Kind::LeaderSilent, "master", since, text, todo))
 }
 
+fn of_missing(missing: &StoreMissing, seen: &ClusterStatus) -> Found {
+    let StoreMissing { was_master, headless, others } = missing;
+    let me = &seen.node;
+    let what = match headless {
+        None => "has no store".to_owned(),
+        Some(path) => {
+            format!("has a store without its `store.json` (in {path}), which is not opened")
+        }
+    };
+    let mounted = match headless {
+        None => "if a disk is only not mounted, mount it; else ",
+        Some(_) => "",
+    };
+    let others = others.as_deref().unwrap_or("the others, which are not known here");
+    let (text, todo) = match was_master {
+        true => (
+            format!("{me} was the master, as its agent knows, and {what}"),
+            format!(
+                "{mounted}see who is master by `gnt cluster status` on the other candidates ({others}); where \
+                 nobody is, `gnt cluster master-failover` there asks everyone. That master then gives this node \
+                 a new store by itself, once what is left of this one is put aside: \"A candidate gets a new \
+                 store\" in the runbook. If this node was removed: `noded enroll --again` here and `gnt node \
+                 add --readd {me}` there"
+            ),
+        ),
+        false => (
+            format!("{me} is a candidate, and {what}"),
+            "put it aside, and it gets a new one: \"A candidate gets a new store\" in the runbook"
+                .to_owned(),
+        ),
+    };
+    alarm(Kind::StoreMissing, format!("store of {me}"), None, text, todo)
+}
+
 fn of_store(store: &StoreStatus, seen: &ClusterStatus) -> Vec<Found> {
     let (what, mut found) = (format!("store of {}", seen.node), Vec::new());
     match &store.health {
@@ -322,7 +365,8 @@ fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Fou
             ),
             false => format!(
                 "if a disk of {node} is only not mounted, mount it; else wait: within a minute the \
-                 master makes it another member, which fetches everything"
+                 master makes it another member, which fetches everything; if not, `gnt cluster status` on \
+                 {node} says why"
             ),
         };
         return Some(alarm(Kind::CandidateForgot, what, *since, forgot, todo));
@@ -359,6 +403,7 @@ fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Fou
 fn of_watcher(raised: &Alarm) -> Found {
     let kind = match raised.what {
         Subject::Pool => Kind::Pool,
+        Subject::Redundancy => Kind::Redundancy,
         Subject::Agent(_) => Kind::Agent,
         Subject::Document(_) => Kind::Document,
         Subject::Callers(_) => Kind::Callers,

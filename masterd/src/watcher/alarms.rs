@@ -10,10 +10,12 @@ use model::{NodeName, Timestamp};
 
 use super::rules::{Agent, BEHIND_DEADLINE, Seen};
 use crate::copies::Differ;
-use crate::role::pool::{Step, next_step};
+use crate::role::pool::{Pool, PoolNode, Step, VOTERS_MIN, next_step};
 
 /// Seconds for which a pool may lack a candidate that nobody can become.
 pub const POOL_DEADLINE: u64 = 60;
+/// Seconds for which there may be fewer copies and voters than the nodes allow: time to get some.
+pub const REDUNDANCY_DEADLINE: u64 = 60;
 /// Seconds for which an agent may be silent: a restart of noded takes less, that of a machine is
 /// worth a look.
 pub const UNREACHED_DEADLINE: u64 = 60;
@@ -30,6 +32,8 @@ pub const ADDRESS_DEADLINE: u64 = 30;
 pub enum Subject {
     /// The pool of candidates.
     Pool,
+    /// Voters and copies beside the master.
+    Redundancy,
     /// The agent of a node, which does not answer.
     Agent(NodeName),
     /// The rack document of a node's agent.
@@ -44,14 +48,15 @@ pub enum Subject {
 
 impl Subject {
     /// Every [`Subject::word`].
-    pub const WORDS: [&str; 6] =
-        ["agent", "callers", "copies", "document", "master-address", "pool"];
+    pub const WORDS: [&str; 7] =
+        ["agent", "callers", "copies", "document", "master-address", "pool", "redundancy"];
 
     /// The word in the metrics.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Pool => "pool",
+            Self::Redundancy => "redundancy",
             Self::Agent(_) => "agent",
             Self::Document(_) => "document",
             Self::Callers(_) => "callers",
@@ -65,6 +70,7 @@ impl Subject {
     const fn deadline(&self) -> u64 {
         match self {
             Self::Pool => POOL_DEADLINE,
+            Self::Redundancy => REDUNDANCY_DEADLINE,
             Self::Agent(_) => UNREACHED_DEADLINE,
             Self::Document(_) => BEHIND_DEADLINE + UNREACHED_DEADLINE,
             Self::Callers(_) => CALLERS_DEADLINE,
@@ -78,6 +84,7 @@ impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pool => write!(f, "master candidates"),
+            Self::Redundancy => write!(f, "redundancy"),
             Self::Agent(node) => write!(f, "agent of {node}"),
             Self::Document(node) => write!(f, "rack document of {node}"),
             Self::Callers(node) => write!(f, "callers of {node}"),
@@ -162,7 +169,7 @@ fn found(seen: &Seen) -> Vec<Alarm> {
         ),
     });
     let callers = called().filter_map(|agent| callers(seen, agent));
-    let whole = [pool(seen), address(seen), copies(seen)].into_iter().flatten();
+    let whole = [pool(seen), redundancy(seen), address(seen), copies(seen)].into_iter().flatten();
     silent.chain(behind).chain(callers).chain(whole).collect()
 }
 
@@ -256,4 +263,40 @@ fn pool(seen: &Seen) -> Option<Alarm> {
                yes`), or add nodes"
             .to_owned(),
     })
+}
+
+/// Fewer copies and voters than there could be, so that too much depends on the master's disk; or than are
+/// needed for what was asked for.
+fn redundancy(seen: &Seen) -> Option<Alarm> {
+    let (Pool { nodes, master: own, size }, master) = (&seen.pool, &seen.master);
+    let others = || nodes.iter().filter(|node| node.id != *own);
+    let votes = 1 + others().filter(|node| node.votes()).count();
+    let has_copy = others().any(PoolNode::holds);
+    // Whoever is offline or drained now could be one again.
+    let able = 1 + others().filter(|node| node.master_capable && !node.witness).count();
+    let (able, witness) = (able.min(*size), others().any(|node| node.witness));
+    let bears_loss = able >= VOTERS_MIN || able == 2 && witness;
+    let text = if !has_copy && (able > 1 || witness) {
+        format!(
+            "no other node has a copy of the store: what is on the disk of {master} is all there is"
+        )
+    } else if votes < VOTERS_MIN && seen.auto_failover {
+        format!("auto_failover is on and cannot be: {votes} vote, and it takes {VOTERS_MIN}")
+    } else if votes == 1 && bears_loss {
+        format!(
+            "only {master} votes: if it is lost, the role moves by an override alone, which may lose what \
+             was acknowledged"
+        )
+    } else {
+        return None;
+    };
+    let unwanted = match seen.auto_failover {
+        true => "; or `gnt cluster modify --auto-failover no`",
+        false => "",
+    };
+    let todo = format!(
+        "have three candidates, or two and a witness: bring back who is offline or drained, promote \
+         (`gnt node modify -C yes NODE`), add a node, or `gnt node modify --witness yes NODE`{unwanted}"
+    );
+    Some(Alarm { what: Subject::Redundancy, since: seen.now, text, todo })
 }

@@ -137,6 +137,8 @@ pub struct Seen {
     pub master: NodeName,
     /// Since when that has not had the master's address, and why not.
     pub address_missing: Option<(Timestamp, String)>,
+    /// Whether a candidate is to take the role by itself.
+    pub auto_failover: bool,
     /// Candidates that hold something else than the master.
     pub copies: Option<Differ>,
     /// Jobs that have ended and are not archived.

@@ -6,7 +6,8 @@
 //! [`overridden`] about one that goes on without the others; [`two`] about two nodes, [`witness`] about
 //! a third one that only votes; [`renewed`] about certificates, [`removed`] about nodes that go;
 //! [`pool`] about who is a candidate, and who is not, [`callers`] about agents that know others;
-//! [`damaged`] about stores that cannot be believed, [`edited`] about those that somebody changed;
+//! [`damaged`] about stores that cannot be believed, [`edited`] about those that somebody changed, [`emptied`]
+//! about those that are gone;
 //! [`rivals`] about two who want the role at once, [`drain`] about opcodes that end before.
 
 mod automatic;
@@ -14,6 +15,7 @@ mod callers;
 mod damaged;
 mod drain;
 mod edited;
+mod emptied;
 mod follow;
 mod killed;
 mod overridden;

@@ -10,7 +10,7 @@ use model::opcode::NodeSetParams;
 use parking_lot::Mutex;
 
 use super::change::{Change, Changes, decide};
-use super::{goes_on_if_silent, tell_callers};
+use super::{goes_on_if_silent, tell_callers, tell_if_alone, votes};
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
@@ -64,7 +64,10 @@ impl LogicalUnit for NodeSetParams {
     }
 
     async fn exec(self, (): (), context: &mut Context) -> Result<Changes, Failure> {
-        let old = context.config().node(&self.node_name)?.as_ref().clone();
+        let (old, voted) = {
+            let config = context.config();
+            (config.node(&self.node_name)?.as_ref().clone(), votes(&config))
+        };
         let now = context.now();
         let reached = context.world().contacts.reached();
         let decided = Arc::new(Mutex::new(None));
@@ -88,6 +91,7 @@ impl LogicalUnit for NodeSetParams {
         for note in notes {
             context.say(note).await;
         }
+        tell_if_alone(context, voted).await;
         let was_caller = old.role == NodeRole::Candidate;
         if was_caller != (node.role == NodeRole::Candidate) || old.role == NodeRole::Offline {
             tell_callers(context, None).await?;

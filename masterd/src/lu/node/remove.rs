@@ -11,7 +11,7 @@ use model::opcode::NodeRemove;
 use model::{Exception, NodeName};
 use stdx::daemon::chain;
 
-use super::{farewell, goes_on_if_silent, primary_instances};
+use super::{farewell, goes_on_if_silent, primary_instances, tell_if_alone, votes};
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
@@ -66,7 +66,7 @@ impl LogicalUnit for NodeRemove {
     }
 
     async fn exec(self, node: Node, context: &mut Context) -> Result<(), Failure> {
-        let name = node.name.clone();
+        let (name, voted) = (node.name.clone(), votes(&context.config()));
         let store = match takes_part(&node) {
             true => farewell::dismiss(context, &node).await?,
             false => None,
@@ -105,6 +105,7 @@ impl LogicalUnit for NodeRemove {
             );
             context.say(text).await;
         }
+        tell_if_alone(context, voted).await;
         rack::tell_if_unserved(context, node.rack).await;
         Ok(())
     }

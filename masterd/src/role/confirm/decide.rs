@@ -8,7 +8,8 @@ use queue_format::{Epoch, Position};
 
 use super::weigh::{Heard, Store};
 use super::{
-    Answer, Attempt, Count, Decision, Question, Reason, RoleEntry, Row, Verdict, still_designated,
+    Answer, Attempt, Count, Decision, Question, Reason, RoleEntry, Row, Verdict, given,
+    still_counts, still_designated,
 };
 use crate::role::amnesia::Memory;
 use crate::role::taking::Cut;
@@ -101,6 +102,9 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
     });
     reasons.extend(heard.iter().filter_map(|heard| facts.obstacle(heard)));
     reasons.extend(missing(question, &facts));
+    let own = facts.taker.and_then(|taker| taker.holds()?.says.last_job);
+    let counts = own.map(|own| still_counts(&question.taker, own, &given(question, heard)));
+    reasons.extend(counts.and_then(Result::err));
     let decision = match reasons.is_empty() {
         true => go(question, &facts, heard),
         false => against(question, &facts, heard, (voters, reasons)),

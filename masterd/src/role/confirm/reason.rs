@@ -5,6 +5,7 @@ use queue_format::{Epoch, Position};
 
 use super::{Count, RoleEntry};
 use crate::role::amnesia::Memory;
+use crate::role::job_ids::{self, Forgotten};
 
 /// A claim that cannot be true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -131,6 +132,14 @@ pub enum Reason {
         last: Position,
         /// What the voters have.
         reach: Position,
+    },
+    /// The files of the taker are not those that its log tells of.
+    #[error("{taker} cannot be the master with the queue that it has: {forgotten}")]
+    JobsForgotten {
+        /// The taker.
+        taker: NodeName,
+        /// What they do not know of.
+        forgotten: Forgotten,
     },
     /// Its agent obeys an epoch of which no store that answers knows.
     #[error("{node} obeys epoch {obeys}; the newest that any store here knows is {known}")]
@@ -300,12 +309,21 @@ fn not_designated(taker: &NodeName, entry: Option<&RoleEntry>) -> String {
     }
 }
 
+/// What an operator does about a node that answers nothing that can be used.
+const READ_ITS_LOG: &str = "read its log: it must run the same version or the one before. If it does not accept \
+                            this node's certificate, this node was removed, or made offline or regular, meanwhile \
+                            (`gnt node list` on the master), or became a candidate while its agent was away, which is told \
+                            when the master reaches it; if this node was offline while others were renewed, `noded enroll \
+                            --again` here and `gnt node add --readd` on the master; else fail over to a candidate that it \
+                            lists";
+
 impl Reason {
     /// What an operator does about it; empty where there is nothing to do.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
             Self::Forgetful { memory, .. } => return memory.remedy().to_owned(),
+            Self::JobsForgotten { .. } => return job_ids::REMEDY.to_owned(),
             Self::Unreachable { node, .. } => {
                 return format!(
                     "start it or mend its network; if it is gone for good, --ignore-node {node}"
@@ -350,12 +368,7 @@ impl Reason {
 
     fn fixed_remedy(&self) -> &'static str {
         match self {
-            Self::NoAnswer { .. } => {
-                "read its log: it must run the same version or the one before. If it does not accept \
-                 this node's certificate, this node was removed, or made offline or regular, meanwhile \
-                 (`gnt node list` on the master), or became a candidate while its agent was away, which is told \
-                 when the master reaches it; else fail over to a candidate that it lists"
-            }
+            Self::NoAnswer { .. } => READ_ITS_LOG,
             Self::AnotherCluster { .. } => {
                 "another machine has its address: remove it, or add it again under the address that it has. \
                  If all others say so, it is this machine that has another cluster's certificates"
@@ -414,6 +427,7 @@ impl Reason {
             | Self::Ignored { .. }
             | Self::Unreachable { .. }
             | Self::Forgetful { .. }
+            | Self::JobsForgotten { .. }
             | Self::Newer { .. }
             | Self::LaterReign { .. }
             | Self::LeadsApart { .. }
@@ -449,6 +463,7 @@ impl Reason {
             | Self::NoVote { .. }
             | Self::Newer { .. }
             | Self::VotersForgot { .. }
+            | Self::JobsForgotten { .. }
             | Self::ObeysHigher { .. }
             | Self::LaterReign { .. }
             | Self::LeadsApart { .. }

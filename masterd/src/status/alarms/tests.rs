@@ -48,6 +48,7 @@ fn well() -> ClusterStatus {
         }),
         candidates: voters.map(|node| candidate(node, CandidateSeat::Voter)).to_vec(),
         standby: None,
+        store_missing: None,
         queue: Some(QueueStatus {
             running: 1,
             waiting: 1,
@@ -110,6 +111,36 @@ fn nothing_is_said_where_all_is_well() {
         (quorum.voters, quorum.needed, quorum.heard) = (vec!["n1.example".to_owned()], 1, Some(1));
     };
     assert_eq!(after(lone), [""; 0]);
+}
+
+#[test]
+fn a_node_without_the_store_that_it_should_have() {
+    let missing = |was_master, headless: Option<&str>| {
+        let (headless, others) = (headless.map(str::to_owned), Some("n2.example".to_owned()));
+        let missing = StoreMissing { was_master, headless, others };
+        let (seat, standby, store) = (ProcessSeat::Outside, None, None);
+        let seen = ClusterStatus { seat, standby, store, store_missing: Some(missing), ..well() };
+        let [alarm] = &alarms(&seen, &[])[..] else { panic!("one alarm") };
+        assert_eq!((&*alarm.kind, &*alarm.what), ("store-missing", "store of n1.example"));
+        format!("{}: {}", alarm.text, alarm.todo)
+    };
+    let master = missing(true, None);
+    assert!(
+        master.starts_with(
+            "n1.example was the master, as its agent knows, and has no store: if a disk"
+        )
+    );
+    assert!(
+        master.contains("master-failover` there") && master.contains("(n2.example)"),
+        "{master}"
+    );
+    let headless = missing(true, Some("/data"));
+    assert!(
+        headless.contains("`store.json` (in /data)") && !headless.contains("mount"),
+        "{headless}"
+    );
+    let candidate = missing(false, Some("/data"));
+    assert!(candidate.contains("is a candidate") && !candidate.contains("failover"), "{candidate}");
 }
 
 #[test]

@@ -4,10 +4,11 @@ use model::node::NodeRole;
 use proptest::prelude::*;
 
 use super::super::alarms::{
-    ADDRESS_DEADLINE, Alarm, CALLERS_DEADLINE, POOL_DEADLINE, Subject, UNREACHED_DEADLINE,
+    ADDRESS_DEADLINE, Alarm, CALLERS_DEADLINE, POOL_DEADLINE, REDUNDANCY_DEADLINE, Subject,
+    UNREACHED_DEADLINE,
 };
 use super::*;
-use crate::role::pool::PoolNode;
+use crate::role::pool::{PoolNode, Seat};
 use crate::testing::NOW;
 
 fn name(id: u64) -> NodeName {
@@ -25,7 +26,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         rack: None,
         reachable: true,
         late: false,
-        seat: None,
+        seat: (*role == NodeRole::Candidate).then_some(Seat::Voter),
     };
     let agent = |(id, role): (u64, &NodeRole)| Agent {
         node: name(id),
@@ -46,6 +47,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         agents: ids().map(agent).collect(),
         master: name(1),
         address_missing: None,
+        auto_failover: false,
         copies: None,
         ended: 0,
         live: BTreeSet::new(),
@@ -118,7 +120,8 @@ fn nothing_is_submitted_while_it_is_paused_or_the_queue_is_drained() {
     look.ended = 3;
     look.paused_until = Some(NOW.plus_seconds(1_000));
     assert_eq!(watch.round(&look), Round::default());
-    assert_eq!(watch.round(&later(&look, 900)), Round::default());
+    let Round { jobs, archive_before, .. } = watch.round(&later(&look, 900));
+    assert_eq!((jobs, archive_before), (vec![], None));
     look.drained = true;
     assert_eq!(watch.round(&later(&look, 1_000)).jobs, []);
     look.drained = false;
@@ -191,12 +194,64 @@ fn a_pool_that_nobody_can_refill_is_an_alarm() {
     assert_eq!(watch.round(&look), Round::default());
     let round = watch.round(&later(&look, POOL_DEADLINE));
     let told: Vec<&Subject> = round.raised.iter().map(|alarm| &alarm.what).collect();
-    assert_eq!(told, [&Subject::Agent(name(2)), &Subject::Pool]);
+    assert_eq!(told, [&Subject::Agent(name(2)), &Subject::Pool, &Subject::Redundancy]);
     assert!(round.raised[1].text.contains("1 master candidates where 2 are wanted"));
     // There is no place for a node that is away.
     look.agents[1].called = false;
     look.pool.nodes[1].role = Offline;
     assert_eq!(watch.round(&later(&look, POOL_DEADLINE + 5)).cleared.len(), 2);
+}
+
+#[test]
+fn what_too_much_depends_on_is_an_alarm() {
+    let learner = Some(Seat::Learner { current: true });
+    let told = |look: &Seen| {
+        let mut watch = Watch::default();
+        assert!(watch.round(look).raised.is_empty(), "there is time to get some");
+        let raised = watch.round(&later(look, REDUNDANCY_DEADLINE)).raised;
+        let of = raised.into_iter().filter(|alarm| alarm.what == Subject::Redundancy);
+        of.map(|alarm| format!("{} {}", alarm.text, alarm.todo)).collect::<String>()
+    };
+    let (copy, alone, auto) = (
+        "no other node has a copy",
+        "only n1.example votes",
+        "auto_failover is on and cannot be: 1 vote",
+    );
+    for (roles, size, by_itself, wanted) in [
+        (&[Candidate][..], 10, false, ""),
+        (&[Candidate], 10, true, auto),
+        (&[Candidate, Candidate, Candidate], 10, true, ""),
+        (&[Candidate, Regular], 10, false, copy),
+        (&[Candidate, Regular], 1, false, ""),
+        // The second one of two does not vote.
+        (&[Candidate, Candidate], 10, false, ""),
+        (&[Candidate, Candidate], 10, true, auto),
+        (&[Candidate, Candidate, Offline], 10, false, alone),
+        (&[Candidate, Candidate, Regular], 10, false, alone),
+        (&[Candidate, Candidate, Regular], 2, false, ""),
+        (&[Candidate, Offline, Offline], 10, true, copy),
+    ] {
+        let mut look = seen(roles, size);
+        look.auto_failover = by_itself;
+        if roles.iter().filter(|role| **role == Candidate).count() == 2 {
+            look.pool.nodes[1].seat = learner;
+        }
+        let found = told(&look);
+        assert_eq!(found.is_empty(), wanted.is_empty(), "{roles:?}: {found}");
+        assert!(found.starts_with(wanted), "{roles:?}: {found}");
+        assert_eq!(
+            found.contains("--auto-failover no"),
+            by_itself && !wanted.is_empty(),
+            "{found}"
+        );
+    }
+    // Two and a witness are three that vote, and it is missed once it is offline.
+    let mut look = seen(&[Candidate, Candidate, Regular], 10);
+    (look.pool.nodes[2].witness, look.pool.nodes[2].seat) = (true, Some(Seat::Voter));
+    assert_eq!(told(&look), "");
+    look.pool.nodes[2].role = Offline;
+    (look.pool.nodes[1].seat, look.pool.nodes[2].seat) = (learner, None);
+    assert!(told(&look).starts_with(alone));
 }
 
 #[test]

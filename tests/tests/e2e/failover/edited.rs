@@ -99,11 +99,13 @@ fn who_reads_a_lower_job_id_than_was_given_is_not_the_master() {
         let refused = cluster.gnt_on(&n2, "cluster master-failover");
         assert_eq!(refused.code(), 1, "{refused:?}");
         for word in words {
-            assert!(refused.stderr.contains(word), "{word}: {refused:#?}");
+            assert!(refused.stdout.contains(word), "{word}: {refused:#?}");
         }
     };
+    let dry = cluster.gnt_on(&n2, "cluster master-failover --dry-run").stdout;
+    assert!(dry.contains("cannot be the master with the queue that it has"), "{dry}");
     let last = format!("the last job id is {old} by the files here and {known} by those of n");
-    let store = "(runbook: A candidate gets a new store)";
+    let store = "\"A candidate gets a new store\" in the runbook";
     refused(&["n2.example cannot be the master with the queue that it has", &last, store]);
     cluster.kill_masterd(&n1);
     refused(&["n2.example cannot be the master with the queue that it has", &last, store]);

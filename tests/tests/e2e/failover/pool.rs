@@ -69,7 +69,11 @@ fn who_is_offline_for_a_while_is_the_same_member_again() {
     );
     cluster.start_masterd(&n2);
     cluster.wait_for_votes(&n2, 3);
-    let _offline = cluster.gnt(&offline).ok();
+    let taken = cluster.gnt(&offline);
+    assert!(
+        format!("{}{}", taken.ok(), taken.stderr).contains("Only the master votes"),
+        "{taken:?}"
+    );
     let done = cluster.submit("debug delay 0");
     cluster.wait_for_status(done, "success");
     wait_for("who is online to agree", LONG, || {

@@ -36,6 +36,44 @@ fn the_taker_must_be_able_to() {
 }
 
 #[test]
+fn whose_files_lack_a_job_id_is_not_the_master() {
+    let reads = |node: &mut Asked, id, upto| {
+        says(node).last_job = Some(LastJob { id, from: 9, upto });
+    };
+    let with = |others: u64, upto: u64| {
+        move |q: &mut Question| {
+            reads(&mut q.nodes[1], 5, 9);
+            reads(&mut q.nodes[2], others, upto);
+        }
+    };
+    let forgotten = "n2 cannot be the master with the queue that it has: the last job id is 5 by the files \
+                     here and 7 by those of n3";
+    for attempt in [Attempt::Failover, Attempt::Automatic] {
+        assert_eq!(decide(attempt, 2, with(5, 9)), "go");
+        assert_eq!(decide(attempt, 2, with(7, 12)), "go", "n3 has a later entry, or may have it");
+        let told = decide(attempt, 2, with(7, 9));
+        assert!(told.starts_with(&format!("refuse: {forgotten}")), "{told}");
+    }
+    // It is not the other one that lacks something.
+    assert_eq!(decide(Attempt::Failover, 3, with(7, 9)), "go");
+    // A store that counts for nothing tells nothing.
+    let other_history = |q: &mut Question| {
+        with(7, 9)(q);
+        q.nodes[2].member.as_mut().unwrap().expected.incarnation = uuid::Uuid::from_u128(99);
+    };
+    assert_eq!(failover(other_history), "go");
+    // Who is the last one goes on with what there is.
+    let last = |q: &mut Question| {
+        with(7, 9)(q);
+        kill_all(q, &[0, 3, 4]);
+        says(&mut q.nodes[2]).disk_full = true;
+        (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true);
+    };
+    let told = failover(last);
+    assert!(told.starts_with("override [") && told.contains(forgotten), "{told}");
+}
+
+#[test]
 fn what_the_log_says_of_the_taker_counts() {
     let able = |attempt, change: fn(&mut Node), by_itself| {
         let mut node = testing::node("n2", NodeRole::Candidate);
