@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use luxi::method::{Query, QueryConfigValues, QueryJobs, What};
 use luxi::query::CellStatus;
@@ -17,6 +18,11 @@ use super::{Agent, Found, Queue};
 
 /// How the names of jobs' files begin, and where they are.
 const JOBS: (&str, &str) = ("queue", "job-");
+
+/// How long a master is awaited: other nodes know a moment later that the role has moved.
+const AWAY_MAX: Duration = Duration::from_secs(5);
+/// Between two questions.
+const AWAY_PAUSE: Duration = Duration::from_millis(200);
 
 /// It cannot be found out.
 #[derive(Debug, thiserror::Error)]
@@ -66,8 +72,31 @@ pub fn look(layout: &Layout) -> Result<Found, LookError> {
     match std::os::unix::net::UnixStream::connect(&socket) {
         Err(error) if nobody_listens(&error) => at_rest(&layout.data()),
         // Another failure is told by the client.
-        Err(_) | Ok(_) => ask(&socket),
+        Err(_) | Ok(_) => ask_patiently(&socket),
     }
+}
+
+/// Asks; again for a while where there is no master to ask.
+fn ask_patiently(socket: &Path) -> Result<Found, LookError> {
+    let begun = Instant::now();
+    loop {
+        match ask(socket) {
+            Err(LookError::Silent { error, .. })
+                if error.is_away() && error.certainly_not_done() && begun.elapsed() < AWAY_MAX =>
+            {
+                pause();
+            }
+            asked => return asked,
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this part of the program has no runtime to sleep on"
+)]
+fn pause() {
+    std::thread::sleep(AWAY_PAUSE);
 }
 
 fn nobody_listens(error: &io::Error) -> bool {
