@@ -33,7 +33,7 @@ pub(crate) fn follow(
     let line = (std::io::stderr().is_terminal() && can_draw()).then(|| live_line(id));
     let _announced = interrupt::announce(held, id, line.clone())?;
     // The live line shows the status all the time.
-    let watch = Watch::new(id, line.is_none());
+    let watch = Watch::new(id, line.is_none(), session.lost_max());
     let mut screen = Screen { line, output: Ok(()) };
     let outcome = see(session, client, watch, &mut |news| screen.show(news));
     if let Some(line) = &screen.line {
@@ -50,7 +50,9 @@ pub(crate) fn listen(
     id: JobId,
 ) -> Result<JobOutcome, CliError> {
     let mut screen = Screen { line: None, output: Ok(()) };
-    let outcome = see(session, client, Watch::new(id, true), &mut |news| screen.show(news));
+    let outcome = see(session, client, Watch::new(id, true, session.lost_max()), &mut |news| {
+        screen.show(news);
+    });
     screen.output?;
     outcome
 }
@@ -62,10 +64,11 @@ pub(crate) fn wait(
     id: JobId,
 ) -> Result<JobOutcome, CliError> {
     let mut screen = Screen { line: None, output: Ok(()) };
-    let outcome = see(session, client, Watch::new(id, false), &mut |mut news| {
-        news.log.clear();
-        screen.show(news);
-    });
+    let outcome =
+        see(session, client, Watch::new(id, false, session.lost_max()), &mut |mut news| {
+            news.log.clear();
+            screen.show(news);
+        });
     screen.output?;
     outcome
 }

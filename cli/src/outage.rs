@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use luxi::ClientError;
 
-/// How long the master may be away before it is given up: a restart with a long queue takes some
+/// How long the master may be away, unless more is asked for, before it is given up: a restart with a long queue takes some
 /// seconds, and an operator wants to know when it takes longer.
 pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(60);
 /// How long a command waits for a master that is away when it begins, if nothing else is said: a
@@ -37,13 +37,13 @@ pub(crate) enum Loss {
 }
 
 impl Outage {
-    /// Takes a failure at the time `now` since any fixed moment.
-    pub(crate) fn failed(&mut self, error: &ClientError, now: Duration) -> Loss {
-        self.failed_within(error, now, OUTAGE_MAX)
-    }
-
-    /// The same for a master that may be away for `limit`.
-    fn failed_within(&mut self, error: &ClientError, now: Duration, limit: Duration) -> Loss {
+    /// Takes a failure at the time `now` since any fixed moment; the master may be away for `limit`.
+    pub(crate) fn failed_within(
+        &mut self,
+        error: &ClientError,
+        now: Duration,
+        limit: Duration,
+    ) -> Loss {
         let first = self.lost_at.is_none();
         let lost_at = *self.lost_at.get_or_insert(now);
         if !error.is_away() || now.saturating_sub(lost_at) >= limit {

@@ -12,7 +12,7 @@ use model::opcode::ReasonEntry;
 use stdx::Clock;
 
 use crate::error::CliError;
-use crate::outage::{AWAY_MAX, OUTAGE_PAUSE};
+use crate::outage::{AWAY_MAX, OUTAGE_MAX, OUTAGE_PAUSE};
 
 /// Longest file or standard input that is read: what the master would take, and no more.
 const INPUT_BYTES_MAX: u64 = luxi::limits::MESSAGE_BYTES_MAX as u64;
@@ -158,6 +158,11 @@ impl Session {
     pub(crate) fn away_left(&self) -> Duration {
         let waited = self.away_since.get().map_or(Duration::ZERO, |since| since.elapsed());
         self.away_max().saturating_sub(waited)
+    }
+
+    /// How long one is awaited that has a job, or may have it: what becomes of that is worth a longer wait.
+    pub(crate) fn lost_max(&self) -> Duration {
+        self.away_max().max(OUTAGE_MAX)
     }
 
     /// Notes that no master is there; true as long as it is awaited.

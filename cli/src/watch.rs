@@ -10,7 +10,7 @@ use luxi::method::{Fields, JobChange, WaitForJobChange};
 use model::job::LogEntry;
 use model::{JobId, JobStatus};
 
-use crate::outage::{Loss, OUTAGE_MAX, Outage, reason};
+use crate::outage::{Loss, Outage, reason};
 
 /// What is observed: all that the end of a job tells, so that no further question is needed.
 const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
@@ -27,6 +27,8 @@ pub(crate) struct Watch {
     status: Option<JobStatus>,
     told: Vec<JobStatus>,
     outage: Outage,
+    /// How long the master may be away.
+    away_max: Duration,
 }
 
 /// What becomes of a wait whose question was not answered.
@@ -52,8 +54,9 @@ pub(crate) struct News {
 }
 
 impl Watch {
-    /// Begins to watch the job `id`; `tells` is whether a word is wanted on a status that lasts.
-    pub(crate) fn new(id: JobId, tells: bool) -> Self {
+    /// Begins to watch the job `id`; `tells` is whether a word is wanted on a status that lasts. A master that
+    /// is lost is awaited for `away_max`.
+    pub(crate) fn new(id: JobId, tells: bool, away_max: Duration) -> Self {
         let question = WaitForJobChange {
             job_id: id,
             fields: Fields::from(OBSERVED),
@@ -61,7 +64,8 @@ impl Watch {
             previous_log: None,
             timeout: WAIT_SECONDS_MAX,
         };
-        Self { question, tells, status: None, told: Vec::new(), outage: Outage::default() }
+        let (told, outage) = (Vec::new(), Outage::default());
+        Self { question, tells, status: None, told, outage, away_max }
     }
 
     /// Which job it is.
@@ -99,13 +103,13 @@ impl Watch {
 
     /// Takes a failure to get an answer, at the time `now` since any fixed moment.
     pub(crate) fn unanswered(&mut self, error: &ClientError, now: Duration) -> Unanswered {
-        match self.outage.failed(error, now) {
+        match self.outage.failed_within(error, now, self.away_max) {
             Loss::First => Unanswered::Again(Some(format!(
                 "The connection to the master is lost while waiting for job {}{}; trying again for \
                  {} s",
                 self.job(),
                 reason(error),
-                OUTAGE_MAX.as_secs()
+                self.away_max.as_secs()
             ))),
             Loss::Still => Unanswered::Again(None),
             Loss::Over => Unanswered::Over,
@@ -144,6 +148,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::outage::OUTAGE_MAX;
 
     fn changed(status: &str, serials: &[u64]) -> JobChange {
         let entry = |serial: &u64| {
@@ -155,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_status_that_lasts_is_told_once() {
-        let mut watch = Watch::new(JobId(5), true);
+        let mut watch = Watch::new(JobId(5), true, OUTAGE_MAX);
         let mut told = Vec::new();
         for status in ["queued", "waiting", "running", "canceling"] {
             assert_eq!(watch.answered(changed(status, &[])).unwrap().notice, None, "{status}");
@@ -173,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_wait_is_short_only_while_there_is_something_to_tell() {
-        let mut watch = Watch::new(JobId(5), true);
+        let mut watch = Watch::new(JobId(5), true, OUTAGE_MAX);
         let mut timeouts = vec![watch.question().timeout];
         for answer in [changed("queued", &[]), JobChange::Unchanged, changed("running", &[])] {
             watch.answered(answer).unwrap();
@@ -181,7 +186,7 @@ mod tests {
         }
         let long = WAIT_SECONDS_MAX;
         assert_eq!(timeouts, [long, SILENCE_SECONDS, long, SILENCE_SECONDS]);
-        let mut watch = Watch::new(JobId(5), false);
+        let mut watch = Watch::new(JobId(5), false, OUTAGE_MAX);
         watch.answered(changed("queued", &[])).unwrap();
         assert_eq!(watch.question().timeout, long);
         assert_eq!(watch.answered(JobChange::Unchanged).unwrap().notice, None);
@@ -191,17 +196,20 @@ mod tests {
     fn a_lost_master_is_awaited_for_a_while() {
         let closed = ClientError::Closed { method: "WaitForJobChange" };
         let at = Duration::from_secs;
-        let mut watch = Watch::new(JobId(5), false);
-        watch.answered(changed("running", &[1, 2])).unwrap();
-        for begin in [10, 1_000] {
-            let Unanswered::Again(Some(told)) = watch.unanswered(&closed, at(begin)) else {
-                panic!("the first failure is told")
-            };
-            assert!(told.contains("job 5") && told.contains("60 s"), "{told}");
-            assert_eq!(watch.unanswered(&closed, at(begin + 59)), Unanswered::Again(None));
-            assert_eq!(watch.question().previous_log, Some(2));
-            assert_eq!(watch.unanswered(&closed, at(begin + 60)), Unanswered::Over);
-            watch.answered(JobChange::Unchanged).unwrap();
+        for (limit, begin) in [(60, 10), (60, 1_000), (300, 10)] {
+            let mut watch = Watch::new(JobId(5), false, at(limit));
+            watch.answered(changed("running", &[1, 2])).unwrap();
+            for begin in [begin, begin + 2_000] {
+                let Unanswered::Again(Some(told)) = watch.unanswered(&closed, at(begin)) else {
+                    panic!("the first failure is told")
+                };
+                assert!(told.contains("job 5") && told.contains(&format!("{limit} s")), "{told}");
+                let still = watch.unanswered(&closed, at(begin + limit - 1));
+                assert_eq!(still, Unanswered::Again(None));
+                assert_eq!(watch.question().previous_log, Some(2));
+                assert_eq!(watch.unanswered(&closed, at(begin + limit)), Unanswered::Over);
+                watch.answered(JobChange::Unchanged).unwrap();
+            }
         }
     }
 
@@ -211,15 +219,18 @@ mod tests {
             ClientError::Failure(luxi::response::Failure::Exception(Exception::new(kind, text)))
         };
         let lost = refusal(ExceptionKind::JobLost, "Job 5 is not in the queue");
-        assert_eq!(Watch::new(JobId(5), false).unanswered(&lost, Duration::ZERO), Unanswered::Over);
+        assert_eq!(
+            Watch::new(JobId(5), false, OUTAGE_MAX).unanswered(&lost, Duration::ZERO),
+            Unanswered::Over
+        );
         let ending = refusal(ExceptionKind::GenericError, "The master daemon is ending; try again");
-        let told = Watch::new(JobId(5), false).unanswered(&ending, Duration::ZERO);
+        let told = Watch::new(JobId(5), false, OUTAGE_MAX).unanswered(&ending, Duration::ZERO);
         assert!(matches!(told, Unanswered::Again(Some(_))));
     }
 
     #[test]
     fn what_is_known_is_not_asked_again() {
-        let mut watch = Watch::new(JobId(5), true);
+        let mut watch = Watch::new(JobId(5), true, OUTAGE_MAX);
         assert_eq!(watch.question().previous, None);
         watch.answered(changed("running", &[1, 2])).unwrap();
         watch.answered(changed("running", &[])).unwrap();

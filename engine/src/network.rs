@@ -21,7 +21,7 @@ use queue_format::Epoch;
 use crate::message::{self, Kind, MessageError, SnapshotHead};
 use crate::peers::{Link, PeerError, Peers};
 use crate::state::Image;
-use crate::types::{TypeConfig, Vote, fitting, members_to_text, position};
+use crate::types::{LogId, TypeConfig, Vote, fitting, members_to_text, position};
 
 mod gathered;
 
@@ -50,6 +50,8 @@ pub(crate) struct Wire(Box<dyn Link>);
 
 type Refused = RPCError<TypeConfig>;
 
+type Appended = AppendEntriesResponse<TypeConfig>;
+
 /// What came of each request of a stream.
 type Answers<'a> = BoxStream<'a, Result<StreamAppendResult<TypeConfig>, Refused>>;
 
@@ -59,6 +61,17 @@ fn refused(error: &PeerError) -> Refused {
 
 fn not_understood(error: &MessageError) -> Refused {
     Unreachable::from_string(format!("the answer of the other member: {error}")).into()
+}
+
+/// Refuses an answer that acknowledges anything but entries of a request, which begins behind `prev` and
+/// ends at `last`: it would count for a commit.
+fn only_sent(answer: &Appended, prev: Option<LogId>, last: Option<LogId>) -> Result<(), Refused> {
+    match answer {
+        Appended::PartialSuccess(upto) if !(prev <= *upto && *upto <= last) => {
+            Err(not_understood(&MessageError::Content { what: "position" }))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Wire {
@@ -134,7 +147,7 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         &mut self,
         request: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
-    ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+    ) -> Result<Appended, Refused> {
         let leader = request.vote.leader_id();
         let reign = Epoch { term: leader.term, node: leader.node_id };
         let committed = request.leader_commit.as_ref().map(position).unwrap_or_default();
@@ -143,6 +156,7 @@ impl RaftNetworkV2<TypeConfig> for Wire {
             let limit = option.hard_ttl();
             let read = (message::read_appended, &request.vote);
             let answer = self.ask(Kind::Append, body, limit, read).await?;
+            only_sent(&answer, request.prev_log_id, request.prev_log_id)?;
             if answer.is_success() {
                 self.0.heard(reign, None, committed);
             }
@@ -156,19 +170,13 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         let answer = self.ask(Kind::Append, body, APPEND_LIMIT, read).await?;
         let sent = request.entries.last().map(|entry| entry.log_id);
         let answer = match answer {
-            AppendEntriesResponse::Success if request.entries.len() < all => {
-                AppendEntriesResponse::PartialSuccess(sent)
-            }
+            Appended::Success if request.entries.len() < all => Appended::PartialSuccess(sent),
             answer => answer,
         };
-        if let AppendEntriesResponse::PartialSuccess(upto) = &answer
-            && !(request.prev_log_id <= *upto && *upto <= sent)
-        {
-            return Err(not_understood(&MessageError::Content { what: "position" }));
-        }
+        only_sent(&answer, request.prev_log_id, sent)?;
         let matched = match &answer {
-            AppendEntriesResponse::Success => sent.as_ref().map(position),
-            AppendEntriesResponse::PartialSuccess(upto) => upto.as_ref().map(position),
+            Appended::Success => sent.as_ref().map(position),
+            Appended::PartialSuccess(upto) => upto.as_ref().map(position),
             _ => None,
         };
         if matched.is_some() {
@@ -220,5 +228,62 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         let body = message::transfer(&request);
         let read = (message::read_transferred, request.from_leader());
         self.ask(Kind::Transfer, body, option.hard_ttl(), read).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use queue_format::Position;
+
+    use super::*;
+    use crate::types::log_id;
+
+    fn id(term: u64, index: u64) -> Option<LogId> {
+        log_id(Position { epoch: Epoch { term, node: 1 }, index })
+    }
+
+    #[test]
+    fn nobody_acknowledges_what_it_was_not_sent() {
+        for (prev, last) in
+            [(id(2, 6), id(3, 9)), (id(2, 6), id(2, 6)), (None, id(2, 3)), (None, None)]
+        {
+            for upto in
+                [None, id(2, 1), id(2, 5), id(2, 6), id(3, 7), id(3, 9), id(3, 10), id(9, 1)]
+            {
+                let is_sent = prev <= upto && upto <= last;
+                let answer = Appended::PartialSuccess(upto);
+                assert_eq!(
+                    only_sent(&answer, prev, last).is_ok(),
+                    is_sent,
+                    "{prev:?} {upto:?} {last:?}"
+                );
+            }
+            for answer in [Appended::Success, Appended::Conflict] {
+                assert!(only_sent(&answer, prev, last).is_ok());
+            }
+        }
+    }
+
+    /// Answers a commit notice as if it had been sent a million entries.
+    struct Boaster;
+
+    impl Link for Boaster {
+        fn ask(&mut self, _kind: u8, _body: Bytes, _limit: Duration) -> crate::peers::Answer<'_> {
+            let answer = Appended::PartialSuccess(id(2, 1_000_000));
+            Box::pin(async move { Ok(message::appended(&answer)) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_commit_notice_acknowledges_nothing() {
+        let mut wire = Wire(Box::new(Boaster));
+        let request = AppendEntriesRequest {
+            vote: Vote::new_committed(2, 1),
+            prev_log_id: id(2, 6),
+            entries: Vec::new(),
+            leader_commit: id(2, 6),
+        };
+        let option = RPCOption::new(APPEND_LIMIT);
+        assert!(wire.append_entries(request, option).await.is_err());
     }
 }

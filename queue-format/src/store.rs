@@ -65,10 +65,10 @@ pub use files::frozen::FROZEN_MAX;
 pub use files::{FileError, LAG_BYTES_HARD, LAG_BYTES_SOFT};
 pub use frozen::aside::ASIDE_BYTES_MAX;
 pub use frozen::{Frozen, FrozenError};
-pub use header::{AtRest, FORMAT, FORMAT_OLDEST, HeaderError, is_headless};
+pub use header::{AtRest, FORMAT, FORMAT_OLDEST, HeaderError};
 pub use incoming::spool::SpoolError;
 pub use incoming::{Incoming, InstallError};
-pub use open::OpenError;
+pub use open::{OpenError, is_headless};
 pub use queue::{
     BACKLOG_BYTES_HARD, BACKLOG_BYTES_SOFT, BACKLOG_CHANGES_HARD, BACKLOG_CHANGES_SOFT,
 };

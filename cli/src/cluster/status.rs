@@ -48,7 +48,10 @@ pub(crate) struct StatusArguments {
 
 /// Shows how the cluster stands; fails where there are alarms.
 pub(super) fn run(arguments: &StatusArguments, session: &Session) -> Result<(), CliError> {
-    let mut client = session.connect_at_once()?;
+    let mut client = match arguments.watch {
+        true => session.connect()?,
+        false => session.connect_at_once()?,
+    };
     let status = client.call(&GantryClusterStatus {})?;
     if arguments.watch {
         return watch(arguments, (client, status), session);

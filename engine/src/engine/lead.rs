@@ -76,8 +76,8 @@ impl Engine {
             |standing: &Standing| other(standing, super::LEASE_MS).filter(|epoch| *epoch > known);
         // Heard since this call began.
         let back = |standing: &Standing| {
-            let began = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            other(standing, began.saturating_sub(1))
+            let since = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            other(standing, since.saturating_sub(1))
         };
         if let Some(epoch) = another(&self.standing()) {
             return Err(TakeOverError::Another { epoch });

@@ -116,7 +116,9 @@ pub fn says(position: &PeerPosition) -> StoreSays {
     }
 }
 
-fn last_job(PeerLastJob { id, from, upto }: PeerLastJob) -> LastJob {
+/// The last job id by the files of a member.
+#[must_use]
+pub fn last_job(PeerLastJob { id, from, upto }: PeerLastJob) -> LastJob {
     LastJob { id, from, upto }
 }
 

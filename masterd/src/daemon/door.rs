@@ -8,7 +8,7 @@ use bytes::Bytes;
 use luxi::method::{Class, GantryClusterStatus, GantryMasterFailover, JobChange};
 use luxi::response::{CUT_OFF, Outcome};
 use luxi::{Answer, Caller, Request, Service, answer};
-use model::cluster_status::ClusterStatus;
+use model::cluster_status::{ClusterStatus, StoreMissing};
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
 use model::layout::Layout;
@@ -20,6 +20,7 @@ use rpc::peer::{Passed, PeerError};
 use stdx::Clock;
 use stdx::daemon::chain;
 use stdx::metrics::Page;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::passing::{NotPassed, Passer};
@@ -51,8 +52,8 @@ enum Voice {
     },
     /// No master, but a standby, or about to be something: this one is, as far as is known here.
     Elsewhere(Elsewhere),
-    /// Neither: this node has no store.
-    Outside,
+    /// Neither: this node has no store, since then.
+    Outside(Instant),
 }
 
 impl Voice {
@@ -112,7 +113,7 @@ impl Door {
 
     /// From here on everybody is told that this node is no candidate.
     pub(crate) fn point_outside(&self) {
-        self.speak(Voice::Outside);
+        self.speak(Voice::Outside(Instant::now()));
     }
 
     /// Whether a request is answered by whoever is asked, master or not.
@@ -125,7 +126,7 @@ impl Door {
         match &*self.voice.read() {
             Voice::Master { .. } => format!("{} is the master", self.me),
             Voice::Elsewhere(there) => there.words(&self.me),
-            Voice::Outside => format!("{} is no master candidate", self.me),
+            Voice::Outside(_) => format!("{} is no master candidate", self.me),
         }
     }
 
@@ -144,7 +145,7 @@ impl Door {
     pub(crate) fn world(&self) -> Option<Arc<World>> {
         match &*self.voice.read() {
             Voice::Master { world, .. } => Some(Arc::clone(world)),
-            Voice::Elsewhere(_) | Voice::Outside => None,
+            Voice::Elsewhere(_) | Voice::Outside(_) => None,
         }
     }
 
@@ -161,21 +162,30 @@ impl Door {
                 starting: there.master.as_ref() == Some(&self.me),
                 attempt: self.attempt.read().clone(),
             },
-            Voice::Outside => Part::Outside(None),
+            Voice::Outside(_) => Part::Outside(None),
         };
         if let Part::Outside(missing) = &mut part {
-            let (me, layout) = (self.me.clone(), self.layout.clone());
-            let look = stdx::apart(move || whereabouts::store_missing(&me, &layout));
-            *missing = look.await.ok().flatten();
+            *missing = self.store_missing().await;
         }
         status::collect(&self.house, part, &self.clock).await
+    }
+
+    /// The store that should be here.
+    async fn store_missing(&self) -> Option<StoreMissing> {
+        let since = match &*self.voice.read() {
+            Voice::Outside(since) => since.elapsed(),
+            Voice::Master { .. } | Voice::Elsewhere(_) => return None,
+        };
+        let (me, layout) = (self.me.clone(), self.layout.clone());
+        let look = stdx::apart(move || whereabouts::store_missing(&me, &layout, since));
+        look.await.ok().flatten()
     }
 
     /// Has a node take the role: this one, or one that is asked to.
     async fn fail_over(&self, call: GantryMasterFailover) -> Result<RoleTaken, Exception> {
         let GantryMasterFailover { to, request } = call;
         tracing::info!(?to, ?request, "failover asked for");
-        if matches!(*self.voice.read(), Voice::Outside) {
+        if matches!(*self.voice.read(), Voice::Outside(_)) {
             let (me, layout) = (self.me.clone(), self.layout.clone());
             let told = stdx::apart(move || whereabouts::no_taker(&me, &layout)).await;
             return Ok(RoleTaken::refused(
@@ -296,7 +306,7 @@ impl Service for Door {
                 let answered = answer(call, status).await;
                 return match &*self.voice.read() {
                     Voice::Master { world, .. } => marked(answered, &world.commits.majority()),
-                    Voice::Elsewhere(_) | Voice::Outside => answered,
+                    Voice::Elsewhere(_) | Voice::Outside(_) => answered,
                 };
             }
             other => other,
@@ -320,7 +330,7 @@ impl Service for Door {
             Voice::Elsewhere(there) => {
                 there.answer(&self.me, None, Outcome::Again, there.words(&self.me))
             }
-            Voice::Outside => {
+            Voice::Outside(_) => {
                 let (me, layout) = (self.me.clone(), self.layout.clone());
                 let told = stdx::apart(move || whereabouts::outside(&me, &layout)).await;
                 told.unwrap_or_else(|_ended| Answer::internal_error())

@@ -318,24 +318,27 @@ impl Life {
         let (identity, membership) = (Arc::clone(&self.identity), self.membership.clone());
         let keys = Keys { identity, membership, authority };
         let reign = Reign::begin(master, layout, keys, &self.clock);
-        let over = CancellationToken::new();
+        let (over, broken) = (CancellationToken::new(), &self.ending.broken);
         if self.stage == Stage::Machine {
-            reign.talk_with_agents(&self.ending.broken);
+            reign.talk_with_agents(broken);
             let room =
                 members::room::run(self.house.book.clone(), Arc::clone(&reign.world), over.clone());
-            reign.accompany("room of members", room);
+            reign.accompany(("room of members", broken), room);
             let comparing = copies::run(Arc::clone(&reign.world), over.clone());
-            reign.accompany("copies", comparing);
+            reign.accompany(("copies", broken), comparing);
         }
         let keeper = members::Keeper {
             world: Arc::clone(&reign.world),
             house: self.house.clone(),
             alone: alone.map(Arc::new),
         };
-        reign.accompany("members", members::run(keeper, over.clone()));
+        reign.accompany(("members", broken), members::run(keeper, over.clone()));
         if let Some(directory) = self.options.ganeti_ssconf.clone() {
             let published = Arc::clone(&reign.world.published);
-            reign.accompany("ssconf", crate::ssconf::run(directory, published, over.clone()));
+            reign.accompany(
+                ("ssconf", broken),
+                crate::ssconf::run(directory, published, over.clone()),
+            );
         }
         self.door.open(Arc::clone(&reign.world), over.clone());
         tracing::info!(node = %self.me(), term = epoch.term, member = epoch.node, "master serves");

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use model::cluster::Role;
 use model::layout::Layout;
 use model::{Job, JobId, JobStatus, NodeName, Secret, Timestamp, document};
@@ -321,12 +323,22 @@ impl Reign {
         });
     }
 
-    /// Has something go on beside it until it ends.
-    pub(crate) fn accompany<F>(&self, name: &'static str, companion: F)
-    where
+    /// Has something go on beside it until it ends. A panic in it is a bug, and tells `broken`: a master
+    /// whose members nobody keeps would seem to be well.
+    pub(crate) fn accompany<F>(
+        &self,
+        (name, broken): (&'static str, &CancellationToken),
+        companion: F,
+    ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.companions.spawn(name, companion);
+        let broken = broken.clone();
+        self.companions.spawn(name, async move {
+            if AssertUnwindSafe(companion).catch_unwind().await.is_err() {
+                tracing::error!(part = name, "a part of the master panicked");
+                broken.cancel();
+            }
+        });
     }
 
     /// Has no opcode begin to run until [`Self::resume`], and waits until none runs; whether that came

@@ -27,8 +27,8 @@ use crate::commits::Commits;
 use crate::config::Config;
 use crate::house::newest;
 use crate::role::confirm::{
-    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, given_jobs, still_able,
-    still_counts, still_designated,
+    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, given_jobs, knows_all_jobs,
+    still_able, still_designated,
 };
 use crate::role::job_ids::LastJob;
 
@@ -176,7 +176,7 @@ impl Life {
         };
         let at = engine.position().index;
         let own = LastJob { id: found.serial, from: at, upto: at };
-        if let Err(reason) = still_counts(self.me(), own, given) {
+        if let Err(reason) = knows_all_jobs(self.me(), own, given) {
             let why = format!("{reason}; {}", reason.remedy());
             return Ok(Take::Stuck(told(false, why)));
         }
@@ -282,6 +282,8 @@ impl Life {
             }
         };
         let question = asking::ask(&asker, config, attempt, waivers(request), own).await;
+        let last_job = self.house.stand().await.last_job.map(answers::last_job);
+        let question = question.with_own_jobs(last_job);
         let verdict = confirm(&question);
         if !matches!(verdict.decision, Decision::Override { .. }) || !verdict.voters.is_majority() {
             return Ok((question, verdict));
@@ -289,7 +291,7 @@ impl Life {
         // A majority is overridden only if it has forgotten something, and did not merely answer first.
         let own = PeerPosition { leads: own.leads, ..self.house.stand().await };
         let again = asking::ask(&asker, config, attempt, waivers(request), &own).await;
-        let question = again.knowing_what_it_knew(&question);
+        let question = again.knowing_what_it_knew(&question).with_own_jobs(last_job);
         let verdict = confirm(&question);
         Ok((question, verdict))
     }

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use luxi::Answer;
 use luxi::response::{NotMaster, Outcome};
@@ -15,6 +16,12 @@ use queue_format::store::is_headless;
 use tokio_util::sync::CancellationToken;
 
 use super::passing::NotPassed;
+
+/// How long a store takes at most to give way to another one, mostly.
+const GOING_MAX: Duration = Duration::from_secs(10);
+/// How long a candidate without a store waits for its master, mostly: that invites it within a second, and
+/// tries again every five.
+const INVITED_MAX: Duration = Duration::from_secs(60);
 
 /// What clients are told whose node passes nothing on.
 const NO_CANDIDATE: &str = "This node is no candidate";
@@ -131,7 +138,7 @@ pub(super) fn ceasing(me: &NodeName) -> Answer {
 
 /// What clients are told on a node without a store. Reads files.
 pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
-    let invited = is_candidate(me, layout);
+    let invited = was_candidate(me, layout);
     let known = by_agent(layout);
     let (master, address) =
         known.as_ref().map(|known| (known.master.clone(), known.address)).unzip();
@@ -164,24 +171,37 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
     Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
 }
 
-/// Whether this machine's agent takes the calls of `me`. Reads a file.
-fn is_candidate(me: &NodeName, layout: &Layout) -> bool {
+/// Whether `me` was a candidate when this machine was enrolled. Reads a file.
+fn was_candidate(me: &NodeName, layout: &Layout) -> bool {
     let allowed = rpc::identity::load_membership(layout).map(|membership| membership.allow);
     allowed.is_ok_and(|list| list.callers.iter().any(|caller| caller.name == *me))
 }
 
-/// The store that `me` should have; none where it is as it should be, or the master sees to it: who was
-/// the master is invited by nobody, and a store without a header is in the way of a new one. Reads files.
-pub(super) fn store_missing(me: &NodeName, layout: &Layout) -> Option<StoreMissing> {
+/// The store that `me` should have, and has not had for so long; none where there is to be none, or it may be
+/// about to come. Reads files.
+pub(super) fn store_missing(
+    me: &NodeName,
+    layout: &Layout,
+    since: Duration,
+) -> Option<StoreMissing> {
+    if since < GOING_MAX {
+        return None;
+    }
     let known = by_agent(layout);
     let was_master = known.as_ref().is_some_and(|known| known.master == *me);
     let headless = is_headless(&layout.data());
-    let is_missing = was_master || headless && is_candidate(me, layout);
-    let headless = headless.then(|| layout.data().display().to_string());
+    // Who was the master is invited by nobody, and a store without a header is in the way of a new one.
+    let is_stuck = was_master || headless || since >= INVITED_MAX;
+    // Where the agent's files are gone as well, what it was at first is all there is.
+    let is_candidate = || match &known {
+        Some(known) => known.candidates.iter().any(|candidate| candidate.name == *me),
+        None => was_candidate(me, layout),
+    };
+    let is_missing = was_master || is_stuck && is_candidate();
     is_missing.then(|| StoreMissing {
         was_master,
-        headless,
-        others: known.as_ref().and_then(|k| others(k, me)),
+        headless: headless.then(|| layout.data().display().to_string()),
+        others: known.as_ref().and_then(|known| others(known, me)),
     })
 }
 
@@ -215,6 +235,8 @@ mod tests {
 
     use luxi::method::QueryClusterInfo;
     use luxi::response::{self, Failure};
+    use queue_format::Epoch;
+    use rpc::calls::{self, AllowList, Membership};
     use rpc::peer::{PeerError, PeerFailure, PeerFailureKind};
 
     use super::*;
@@ -265,30 +287,60 @@ mod tests {
 
     #[test]
     fn who_should_have_a_store_and_has_none_is_told() {
+        const EPOCH: Epoch = Epoch { term: 1, node: 1 };
         let root = tempfile::tempdir().unwrap();
         let layout = Layout::new(root.path());
-        let names = ["n1.example", "n2.example", "n3.example"];
-        let [n1, n2, n3] = names.map(|name| name.parse::<NodeName>().unwrap());
-        assert_eq!(store_missing(&n1, &layout), None, "its agent knows nothing");
-        fs::create_dir_all(layout.ssconf()).unwrap();
-        let print = "0".repeat(64);
-        let line = |at: u8| format!("n{at}.example 10.0.0.{at}:1817 {print}\n");
+        let [n1, n2, n3] = ["n1.example", "n2.example", "n3.example"]
+            .map(|name| name.parse::<NodeName>().unwrap());
+        let missing = |me: &NodeName, since| {
+            let missing = store_missing(me, &layout, since)?;
+            Some((missing.was_master, missing.headless.is_some()))
+        };
         let write = |path: std::path::PathBuf, text: &str| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
             stdx::atomic::write(&path, text.as_bytes(), 0o644).unwrap();
         };
+        let at_all = |wanted: [Option<(bool, bool)>; 3], since, why: &str| {
+            assert_eq!([&n1, &n2, &n3].map(|me| missing(me, since)), wanted, "{why}");
+        };
+        at_all([None, None, None], INVITED_MAX, "nobody is a candidate");
+
+        // n1 and n2 are candidates. The disk with the agent's files is not there.
+        let print = "0".repeat(64);
+        let callers = [&n1, &n2]
+            .map(|name| calls::Caller { name: name.clone(), fingerprint: print.parse().unwrap() });
+        let membership = Membership {
+            cluster_uuid: uuid::Uuid::nil(),
+            cluster_name: "c.example".parse().unwrap(),
+            node: n1.clone(),
+            node_id: 1,
+            allow: AllowList { epoch: EPOCH, callers: callers.to_vec() },
+            epoch: EPOCH,
+            enrolled: Default::default(),
+        };
+        write(layout.membership(), &serde_json::to_string(&membership).unwrap());
+        at_all([None, None, None], GOING_MAX, "it may be invited");
+        let lacks = Some((false, false));
+        at_all([lacks, lacks, None], INVITED_MAX, "nobody invited it");
+
+        // n2 is none any more, and n3 is one.
+        let line = |at: u8| format!("n{at}.example 10.0.0.{at}:1817 {print}\n");
         write(layout.ssconf().join(ssconf::MASTER_NODE), "n1.example\n");
-        write(layout.ssconf().join(ssconf::PEERS), &(line(1) + &line(2)));
-        let missing = store_missing(&n1, &layout).unwrap();
-        assert_eq!((missing.was_master, missing.headless), (true, None));
-        assert_eq!(missing.others.unwrap(), "n2.example (10.0.0.2)");
-        // Who is to be invited needs nobody, nor does who is no candidate.
-        assert_eq!(store_missing(&n2, &layout), None);
+        write(layout.ssconf().join(ssconf::PEERS), &(line(1) + &line(3)));
+        let told = store_missing(&n1, &layout, GOING_MAX).unwrap();
+        assert_eq!((told.was_master, told.headless), (true, None));
+        assert_eq!(told.others.unwrap(), "n3.example (10.0.0.3)");
+        at_all([None, None, None], Duration::ZERO, "another one may come");
+        at_all([Some((true, false)), None, None], GOING_MAX, "nobody invites the master");
+        at_all([Some((true, false)), None, lacks], INVITED_MAX, "nobody invited it");
+
+        // A directory is not a journal.
         fs::create_dir_all(layout.data().join("journal")).unwrap();
-        assert_eq!(store_missing(&n3, &layout), None);
-        let data = layout.data().display().to_string();
-        assert_eq!(store_missing(&n1, &layout).unwrap().headless, Some(data));
-        write(layout.data().join("store.json"), "{}");
-        assert_eq!(store_missing(&n1, &layout).unwrap().headless, None);
+        at_all([Some((true, false)), None, None], GOING_MAX, "there is no store");
+        write(layout.data().join("journal/segment-0"), "x");
+        at_all([Some((true, true)), None, Some((false, true))], GOING_MAX, "nothing says whose");
+        write(layout.data().join(".wiped-store.json"), "{}");
+        at_all([Some((true, false)), None, None], GOING_MAX, "it is being wiped");
     }
 
     #[test]

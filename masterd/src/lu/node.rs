@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::exchange::told;
 use crate::members::heard_lately;
 use crate::role::loss;
-use crate::role::pool::{Pool, PoolNode, VOTERS_MIN, votes_at_rest};
+use crate::role::pool::{Pool, PoolNode, VOTERS_MIN, refill, votes_at_rest};
 
 /// How long voters may take to answer that are needed when another one goes: a few heartbeats.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -108,15 +108,18 @@ pub(super) async fn goes_on_if_silent(
     }
 }
 
-/// How many are to vote, by their roles.
-pub(super) fn votes(config: &Config) -> usize {
-    votes_at_rest(&pool(config, &BTreeSet::new()))
+/// How many are to vote, by their roles, once who is `reached` fills up the pool.
+pub(super) fn votes(config: &Config, reached: &BTreeSet<NodeName>) -> usize {
+    let mut pool = pool(config, reached);
+    refill(&mut pool);
+    votes_at_rest(&pool)
 }
 
 /// Tells the operator where the loss of one voter is borne no longer, as it was when `before` voted.
 pub(super) async fn tell_if_alone(context: &mut Context, before: usize) {
     let config = context.config();
-    if before < VOTERS_MIN || votes(&config) >= VOTERS_MIN {
+    let reached = context.world().contacts.reached();
+    if before < VOTERS_MIN || votes(&config, &reached) >= VOTERS_MIN {
         return;
     }
     let by_itself = match config.cluster.auto_failover {

@@ -184,6 +184,17 @@ pub struct Question {
 }
 
 impl Question {
+    /// The same, where the taker's files were read once more since the others answered: these may speak of
+    /// entries that came meanwhile.
+    #[must_use]
+    pub fn with_own_jobs(mut self, last_job: Option<LastJob>) -> Self {
+        let own = self.nodes.iter_mut().find(|node| node.name == self.taker);
+        if let Some(Ok(says)) = own.and_then(|own| own.store.as_mut()) {
+            says.last_job = last_job;
+        }
+        self
+    }
+
     /// The same, asked once more behind `before`: what each knew to be committed then, and all else as it
     /// is now. Answers are not of one moment, so who answers late may know of more than a majority had
     /// when it answered; what was committed before anybody was asked again, some voter has by then.
@@ -381,12 +392,11 @@ fn given(question: &Question, heard: &[weigh::Heard<'_>]) -> Vec<(NodeName, Last
     told.filter_map(|(node, store)| Some((node, store.says.last_job?))).collect()
 }
 
-/// Looks once more whether the files of the taker, of which `own` is read behind the election, know of all
-/// job ids that were `given`.
+/// Whether the files of the taker, of which `own` is read, know of all job ids that were `given`.
 ///
 /// # Errors
 /// They do not.
-pub fn still_counts(
+pub fn knows_all_jobs(
     taker: &NodeName,
     own: LastJob,
     given: &[(NodeName, LastJob)],

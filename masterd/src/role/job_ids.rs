@@ -25,9 +25,19 @@ pub struct Forgotten {
     by: NodeName,
 }
 
-/// What an operator does about it.
-pub const REMEDY: &str = "let another candidate take the role, and give this node a new store: \"A \
-                          candidate gets a new store\" in the runbook";
+impl Forgotten {
+    /// What an operator does about it.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        format!(
+            "let another candidate take the role, and give this node a new store: \"A candidate gets a new \
+             store\" in the runbook; if {0} is the one that is wrong, the same for {0}, with its masterd \
+             stopped first; if there is no other candidate: --no-voting --yes-do-it, which goes on with what \
+             this node has",
+            self.by
+        )
+    }
+}
 
 impl fmt::Display for Forgotten {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,7 +45,7 @@ impl fmt::Display for Forgotten {
         write!(
             f,
             "the last job id is {has} by the files here and {given} by those of {by}, and the log here has \
-             the entry: files were changed by hand, or the disk is bad"
+             the entry: files were changed by hand, or a disk is bad, here or there"
         )
     }
 }

@@ -199,6 +199,18 @@ pub fn next_seat(pool: &Pool) -> Option<Step> {
     admitted.or_else(raised).or_else(lowered).or_else(dismissed)
 }
 
+/// Makes candidates of regular nodes, as far as there is room; gives their ids.
+pub fn refill(pool: &mut Pool) -> Vec<u64> {
+    let mut promoted = Vec::new();
+    while let Some(Step::Promote(id)) = next_step(pool) {
+        for node in pool.nodes.iter_mut().filter(|node| node.id == id) {
+            node.role = NodeRole::Candidate;
+        }
+        promoted.push(id);
+    }
+    promoted
+}
+
 /// How many vote once all have the seats that they are to have: the master alone, or three and more.
 #[must_use]
 pub fn votes_at_rest(pool: &Pool) -> usize {

@@ -260,32 +260,34 @@ fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
 fn of_missing(missing: &StoreMissing, seen: &ClusterStatus) -> Found {
     let StoreMissing { was_master, headless, others } = missing;
     let me = &seen.node;
-    let what = match headless {
-        None => "has no store".to_owned(),
-        Some(path) => {
-            format!("has a store without its `store.json` (in {path}), which is not opened")
-        }
+    let is = match was_master {
+        true => format!("{me} was the master, as its agent knows"),
+        false => format!("{me} is a candidate"),
     };
-    let mounted = match headless {
-        None => "if a disk is only not mounted, mount it; else ",
-        Some(_) => "",
-    };
-    let others = others.as_deref().unwrap_or("the others, which are not known here");
-    let (text, todo) = match was_master {
-        true => (
-            format!("{me} was the master, as its agent knows, and {what}"),
-            format!(
-                "{mounted}see who is master by `gnt cluster status` on the other candidates ({others}); where \
-                 nobody is, `gnt cluster master-failover` there asks everyone. That master then gives this node \
-                 a new store by itself, once what is left of this one is put aside: \"A candidate gets a new \
-                 store\" in the runbook. If this node was removed: `noded enroll --again` here and `gnt node \
-                 add --readd {me}` there"
-            ),
+    let text = match headless {
+        Some(path) => format!(
+            "{is}, and has a store without its `store.json` (in {path}), which is not opened"
         ),
-        false => (
-            format!("{me} is a candidate, and {what}"),
-            "put it aside, and it gets a new one: \"A candidate gets a new store\" in the runbook"
-                .to_owned(),
+        None if *was_master => format!("{is}, and has no store"),
+        None => format!("{is}, and has no store, and no master invites it"),
+    };
+    let back = match headless {
+        Some(_) => "put `store.json` back if it is somewhere else on this machine; else ",
+        None => "if a disk is only not mounted, mount it; else ",
+    };
+    let todo = match others {
+        // What is here may be all there is.
+        None if *was_master => format!(
+            "{back}no other candidate is known here: restore a backup of the whole data directory, or \
+             the cluster from an export (docs/install.md, \"Export, and restore from one\")"
+        ),
+        None => format!("{back}see who is master by `gnt cluster status` on another candidate"),
+        Some(others) => format!(
+            "{back}see who is master by `gnt cluster status` on the other candidates ({others}); where nobody is, \
+             `gnt cluster master-failover` there asks everyone. A master gives this node a new store by itself, \
+             once what is left of this one is put aside (\"A candidate gets a new store\" in the runbook), and \
+             says why where it cannot; if this node was removed: `noded enroll --again` here and `gnt node add \
+             --readd {me}` there"
         ),
     };
     alarm(Kind::StoreMissing, format!("store of {me}"), None, text, todo)
@@ -351,7 +353,7 @@ fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Fou
         let late = since.is_none_or(|since| since <= patience);
         let todo = format!(
             "start masterd on {node} with `--peers` if it does not run; if it does, the log of the master \
-             says why it could not be invited: for a damaged store, \"A candidate gets a new store\" in \
+             says why it could not be invited, and `gnt cluster status` there what it lacks: for a damaged store, \"A candidate gets a new store\" in \
              the runbook; or `gnt node modify -C no --auto-promote {node}`"
         );
         let text = "it has no copy of the store, and could not be the master";
@@ -365,8 +367,7 @@ fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Fou
             ),
             false => format!(
                 "if a disk of {node} is only not mounted, mount it; else wait: within a minute the \
-                 master makes it another member, which fetches everything; if not, `gnt cluster status` on \
-                 {node} says why"
+                 master makes it another member, which fetches everything"
             ),
         };
         return Some(alarm(Kind::CandidateForgot, what, *since, forgot, todo));

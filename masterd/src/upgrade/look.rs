@@ -68,26 +68,27 @@ pub enum LookError {
 /// # Errors
 /// See [`LookError`].
 pub fn look(layout: &Layout) -> Result<Found, LookError> {
+    let begun = Instant::now();
+    loop {
+        match look_once(layout) {
+            Err(LookError::Silent { error, .. })
+                if error.not_master().is_some()
+                    && error.certainly_not_done()
+                    && begun.elapsed() < AWAY_MAX =>
+            {
+                pause();
+            }
+            found => return found,
+        }
+    }
+}
+
+fn look_once(layout: &Layout) -> Result<Found, LookError> {
     let socket = layout.luxi_socket();
     match std::os::unix::net::UnixStream::connect(&socket) {
         Err(error) if nobody_listens(&error) => at_rest(&layout.data()),
         // Another failure is told by the client.
-        Err(_) | Ok(_) => ask_patiently(&socket),
-    }
-}
-
-/// Asks; again for a while where there is no master to ask.
-fn ask_patiently(socket: &Path) -> Result<Found, LookError> {
-    let begun = Instant::now();
-    loop {
-        match ask(socket) {
-            Err(LookError::Silent { error, .. })
-                if error.is_away() && error.certainly_not_done() && begun.elapsed() < AWAY_MAX =>
-            {
-                pause();
-            }
-            asked => return asked,
-        }
+        Err(_) | Ok(_) => ask(&socket),
     }
 }
 

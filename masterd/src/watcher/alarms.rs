@@ -295,8 +295,10 @@ fn redundancy(seen: &Seen) -> Option<Alarm> {
         false => "",
     };
     let todo = format!(
-        "have three candidates, or two and a witness: bring back who is offline or drained, promote \
-         (`gnt node modify -C yes NODE`), add a node, or `gnt node modify --witness yes NODE`{unwanted}"
+        "have three candidates, or two and a witness: start masterd on candidates that have no copy, or \
+         wait for it; bring back who is offline or drained, promote (`gnt node modify -C yes NODE`), add a node, \
+         or `gnt node modify --witness yes NODE`. Where fewer are meant to be: `gnt node remove`, or `gnt \
+         cluster modify -C N`{unwanted}"
     );
     Some(Alarm { what: Subject::Redundancy, since: seen.now, text, todo })
 }

@@ -160,6 +160,12 @@ pub(super) fn finish(root: &Path) -> Result<(), WipeError> {
     Ok(())
 }
 
+/// Whether a store below `root` is being moved aside.
+pub(super) fn is_moving(root: &Path) -> bool {
+    let names = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.into_iter().any(|name| name.to_str().is_some_and(|name| name.starts_with(MOVING)))
+}
+
 /// Moves everything that is the store's, and at the end its header, which makes it a store again.
 fn move_all(root: &Path, moving: &Path, kept: &Path) -> Result<(), WipeError> {
     let disk = disk(root);

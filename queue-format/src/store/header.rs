@@ -10,7 +10,6 @@ use uuid::Uuid;
 use super::incoming::Installing;
 use crate::disk::Disk;
 use crate::disk::real::RealDisk;
-use crate::journal;
 use crate::position::Position;
 
 /// Name of the file in the data directory.
@@ -102,13 +101,6 @@ impl AtRest {
             Self { format, clean, incarnation, member }
         }))
     }
-}
-
-/// Whether there is a journal below `root` and nothing that says whose: such a store is not opened, and no
-/// other one is made in its place.
-#[must_use]
-pub fn is_headless(root: &Path) -> bool {
-    !root.join(NAME).exists() && root.join(journal::DIRECTORY).exists()
 }
 
 /// A header that cannot be used.

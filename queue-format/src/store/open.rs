@@ -17,6 +17,7 @@ use super::incoming::replace::{ReplaceError, replace_all};
 use super::incoming::spool::SpoolError;
 use super::incoming::{Installing, Place};
 use super::scan::Reader;
+use super::wipe::is_going;
 use super::{Durability, Recovered, StoreOptions};
 use crate::change::Batch;
 use crate::change::codec::DecodeError;
@@ -344,6 +345,19 @@ fn find_header(disk: &dyn Disk, root: &Path) -> Result<(Header, bool), OpenError
         None if has_segments => Err(OpenError::Missing { path: root.join(super::header::NAME) }),
         None => Ok((Header::new(), true)),
     }
+}
+
+/// Whether there is a journal below `root` and nothing that says whose: such a store is not opened, and no
+/// other one is made in its place. One that is being wiped or kept aside goes by itself.
+#[must_use]
+pub fn is_headless(root: &Path) -> bool {
+    let disk = RealDisk::new(root.to_owned(), 0, 0);
+    let header = root.join(super::header::NAME);
+    let is_missing = match find_header(&disk, root) {
+        Err(OpenError::Missing { path }) => path == header,
+        _ => false,
+    };
+    is_missing && !is_going(root)
 }
 
 /// The member whose store it is from here on; refuses who must not write it.

@@ -63,6 +63,11 @@ pub fn finish_wipe(root: &Path) -> Result<(), WipeError> {
     remove_marked(root)
 }
 
+/// Whether a store below `root` is on its way out.
+pub(super) fn is_going(root: &Path) -> bool {
+    root.join(MARKER).exists() || aside::is_moving(root)
+}
+
 fn remove_marked(root: &Path) -> Result<(), WipeError> {
     let failed = WipeError::of;
     let (disk, marker) = (RealDisk::new(root.to_owned(), 0, 0), root.join(MARKER));

@@ -46,6 +46,24 @@ fn power_cuts_of_masters_lose_nothing() {
     });
 }
 
+#[test]
+fn a_power_cut_of_all_nodes_loses_nothing() {
+    sealed::test("power::a_power_cut_of_all_nodes_loses_nothing", || {
+        let mut scene = begin();
+        for nodes in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            pass(LOAD);
+            for node in nodes {
+                Trouble::Power.begin(&scene.yard, node);
+            }
+            for node in nodes {
+                Trouble::Power.end(&scene.yard, node);
+            }
+            well_again(&mut scene);
+            assert_eq!(scene.master, 0, "it goes on by itself");
+        }
+    });
+}
+
 /// Where the log of a standby ends.
 fn last(yard: &Yard, node: usize) -> Option<String> {
     Some(status(&yard.sites[node].host)?.standby?.last)

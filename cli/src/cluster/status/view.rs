@@ -298,7 +298,11 @@ fn words(text: &str, most: usize) -> Vec<String> {
 
 /// Who tells, where it is not the master.
 fn told_by(seen: &ClusterStatus) -> Option<Line> {
-    let text = || format!("{}, {}", seen.node, seat(seen.seat));
+    let seat = match seen.store_missing {
+        Some(_) => "without its store",
+        None => seat(seen.seat),
+    };
+    let text = || format!("{}, {seat}", seen.node);
     (seen.seat != ProcessSeat::Master).then(|| plain("Told by", text()))
 }
 

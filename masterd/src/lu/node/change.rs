@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use model::error::ErrorCode;
 use model::node::role::{Around, Event, Flags, Gap, Illegal, SeveralAtOnce, Standing};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{candidates, pool, pool_has_room, pool_size, primary_instances};
 use crate::config::Config;
-use crate::role::pool::{Step, next_step};
+use crate::role::pool::refill;
 
 /// What changed: names of parameters and their new values, where flags and addresses are texts, as
 /// Ganeti has them.
@@ -239,18 +240,13 @@ fn followers(
         // Not even as a regular node: it would take its own place.
         (other.role, other.master_capable) = (node.role, false);
     }
-    let mut followers = Vec::new();
-    while let Some(Step::Promote(id)) = next_step(&pool) {
-        for other in pool.nodes.iter_mut().filter(|other| other.id == id) {
-            other.role = NodeRole::Candidate;
-        }
-        let Some(chosen) = config.nodes.values().find(|other| other.id == id) else { break };
-        let mut chosen = chosen.as_ref().clone();
-        chosen.role = NodeRole::Candidate;
-        chosen.serial_no += 1;
-        followers.push(chosen);
-    }
-    followers
+    let chosen = refill(&mut pool).into_iter();
+    let chosen = chosen.filter_map(|id| config.nodes.values().find(|other| other.id == id));
+    let follower = |chosen: &Arc<Node>| {
+        let (role, serial_no) = (NodeRole::Candidate, chosen.serial_no + 1);
+        Node { role, serial_no, ..chosen.as_ref().clone() }
+    };
+    chosen.map(follower).collect()
 }
 
 fn demoted(old: &Node, node: &Node) -> bool {

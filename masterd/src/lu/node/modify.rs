@@ -64,12 +64,11 @@ impl LogicalUnit for NodeSetParams {
     }
 
     async fn exec(self, (): (), context: &mut Context) -> Result<Changes, Failure> {
-        let (old, voted) = {
-            let config = context.config();
-            (config.node(&self.node_name)?.as_ref().clone(), votes(&config))
-        };
+        let config = context.config();
+        let old = config.node(&self.node_name)?.as_ref().clone();
         let now = context.now();
         let reached = context.world().contacts.reached();
+        let voted = votes(&config, &reached);
         let decided = Arc::new(Mutex::new(None));
         let tell = Arc::clone(&decided);
         context

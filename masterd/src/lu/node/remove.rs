@@ -66,7 +66,8 @@ impl LogicalUnit for NodeRemove {
     }
 
     async fn exec(self, node: Node, context: &mut Context) -> Result<(), Failure> {
-        let (name, voted) = (node.name.clone(), votes(&context.config()));
+        let reached = context.world().contacts.reached();
+        let (name, voted) = (node.name.clone(), votes(&context.config(), &reached));
         let store = match takes_part(&node) {
             true => farewell::dismiss(context, &node).await?,
             false => None,

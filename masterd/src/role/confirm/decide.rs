@@ -9,7 +9,7 @@ use queue_format::{Epoch, Position};
 use super::weigh::{Heard, Store};
 use super::{
     Answer, Attempt, Count, Decision, Question, Reason, RoleEntry, Row, Verdict, given,
-    still_counts, still_designated,
+    knows_all_jobs, still_designated,
 };
 use crate::role::amnesia::Memory;
 use crate::role::taking::Cut;
@@ -103,7 +103,7 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
     reasons.extend(heard.iter().filter_map(|heard| facts.obstacle(heard)));
     reasons.extend(missing(question, &facts));
     let own = facts.taker.and_then(|taker| taker.holds()?.says.last_job);
-    let counts = own.map(|own| still_counts(&question.taker, own, &given(question, heard)));
+    let counts = own.map(|own| knows_all_jobs(&question.taker, own, &given(question, heard)));
     reasons.extend(counts.and_then(Result::err));
     let decision = match reasons.is_empty() {
         true => go(question, &facts, heard),
@@ -308,8 +308,9 @@ fn against(
         return Decision::Refuse { reasons };
     }
     let forgot = |reason: &Reason| {
-        use Reason::{LaterReign, Newer, VotersForgot};
-        matches!(reason, Newer { .. } | VotersForgot { .. } | LaterReign { .. })
+        use Reason::{JobsForgotten, LaterReign, Newer, VotersForgot};
+        let of_log = matches!(reason, Newer { .. } | VotersForgot { .. } | LaterReign { .. });
+        of_log || matches!(reason, JobsForgotten { .. })
     };
     let leads = |heard: &Heard<'_>| heard.holds().is_some_and(|store| store.says.leads);
     let have_forgotten = reasons.iter().any(forgot) && !heard.iter().any(leads);

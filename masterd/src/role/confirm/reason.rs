@@ -5,7 +5,7 @@ use queue_format::{Epoch, Position};
 
 use super::{Count, RoleEntry};
 use crate::role::amnesia::Memory;
-use crate::role::job_ids::{self, Forgotten};
+use crate::role::job_ids::Forgotten;
 
 /// A claim that cannot be true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -323,7 +323,7 @@ impl Reason {
     pub fn remedy(&self) -> String {
         match self {
             Self::Forgetful { memory, .. } => return memory.remedy().to_owned(),
-            Self::JobsForgotten { .. } => return job_ids::REMEDY.to_owned(),
+            Self::JobsForgotten { forgotten, .. } => return forgotten.remedy(),
             Self::Unreachable { node, .. } => {
                 return format!(
                     "start it or mend its network; if it is gone for good, --ignore-node {node}"

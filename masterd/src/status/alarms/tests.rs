@@ -115,8 +115,8 @@ fn nothing_is_said_where_all_is_well() {
 
 #[test]
 fn a_node_without_the_store_that_it_should_have() {
-    let missing = |was_master, headless: Option<&str>| {
-        let (headless, others) = (headless.map(str::to_owned), Some("n2.example".to_owned()));
+    let missing = |was_master, headless: Option<&str>, others: Option<&str>| {
+        let (headless, others) = (headless.map(str::to_owned), others.map(str::to_owned));
         let missing = StoreMissing { was_master, headless, others };
         let (seat, standby, store) = (ProcessSeat::Outside, None, None);
         let seen = ClusterStatus { seat, standby, store, store_missing: Some(missing), ..well() };
@@ -124,23 +124,30 @@ fn a_node_without_the_store_that_it_should_have() {
         assert_eq!((&*alarm.kind, &*alarm.what), ("store-missing", "store of n1.example"));
         format!("{}: {}", alarm.text, alarm.todo)
     };
-    let master = missing(true, None);
-    assert!(
-        master.starts_with(
-            "n1.example was the master, as its agent knows, and has no store: if a disk"
-        )
-    );
+    let n2 = Some("n2.example");
+    let master = missing(true, None, n2);
+    let lost = "n1.example was the master, as its agent knows, and has no store: if a disk is only";
+    assert!(master.starts_with(lost), "{master}");
     assert!(
         master.contains("master-failover` there") && master.contains("(n2.example)"),
         "{master}"
     );
-    let headless = missing(true, Some("/data"));
+    let headless = missing(true, Some("/data"), n2);
+    assert!(headless.contains("`store.json` (in /data)"), "{headless}");
     assert!(
-        headless.contains("`store.json` (in /data)") && !headless.contains("mount"),
+        headless.contains("put `store.json` back") && !headless.contains("mount"),
         "{headless}"
     );
-    let candidate = missing(false, Some("/data"));
-    assert!(candidate.contains("is a candidate") && !candidate.contains("failover"), "{candidate}");
+    let candidate = missing(false, Some("/data"), n2);
+    assert!(
+        candidate.starts_with("n1.example is a candidate, and has a store without"),
+        "{candidate}"
+    );
+    let waiting = missing(false, None, None);
+    assert!(waiting.contains("no master invites it: if a disk"), "{waiting}");
+    // There may be no other copy.
+    let lone = missing(true, Some("/data"), None);
+    assert!(lone.contains("restore a backup") && !lone.contains("aside"), "{lone}");
 }
 
 #[test]

@@ -62,6 +62,26 @@ fn the_other_one_is_master_without_an_override() {
 }
 
 #[test]
+fn the_other_one_takes_the_role_by_itself() {
+    let (mut cluster, n2, n3) = with_witness();
+    let n1 = cluster.master.clone();
+    let _set = cluster.gnt("cluster modify --auto-failover yes").ok();
+    let last = cluster.submit("debug delay 0");
+    cluster.wait_for_status(last, "success");
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+    cluster.kill_host(&n1);
+    cluster.wait_for_master(&n2);
+    cluster.master = n2.clone();
+    assert_eq!(cluster.status(last), "success");
+    assert_eq!(cluster.submit("debug delay 0 --no-locks"), last + 1);
+    assert!(!is_master(&n3));
+    cluster.start_agent(&n1);
+    cluster.start_masterd(&n1);
+    cluster.wait_for_standby(&n1, &n2.name);
+    cluster.wait_for_same_files(&[&n1, &n2, &n3]);
+}
+
+#[test]
 fn who_is_no_witness_any_more_votes_no_more_and_holds_nothing() {
     let (cluster, n2, n3) = with_witness();
     for (words, why) in [
