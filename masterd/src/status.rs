@@ -244,8 +244,11 @@ async fn of_standby(
 ) {
     let standing = engine.standing();
     let (reading, members) = (Arc::clone(engine), standing.members.nodes.clone());
+    let me = document::node(&seen.node);
     let read = move || {
         // What does not read is told by others.
+        let own = house::newest::<Node>(&reading, &me).ok().flatten();
+        let offline = own.is_some_and(|node| node.role == NodeRole::Offline);
         let role = house::newest::<Role>(&reading, document::ROLE);
         let cluster = house::newest::<Cluster>(&reading, document::CLUSTER);
         let never_master = members.into_values().filter(|name| {
@@ -253,9 +256,10 @@ async fn of_standby(
             let node = node.and_then(|key| house::newest::<Node>(&reading, &key).ok().flatten());
             node.is_some_and(|node| !node.may_be_master())
         });
-        (role.ok().flatten(), cluster.ok().flatten(), never_master.collect::<BTreeSet<_>>())
+        let never_master: BTreeSet<_> = never_master.collect();
+        (role.ok().flatten(), cluster.ok().flatten(), never_master, offline)
     };
-    let (role, cluster, never_master) = stdx::apart(read).await.unwrap_or_default();
+    let (role, cluster, never_master, offline) = stdx::apart(read).await.unwrap_or_default();
     seen.auto_failover = cluster.as_ref().map(|cluster| cluster.auto_failover);
     seen.cluster = cluster.map(|cluster| cluster.cluster_name);
     seen.master = role.as_ref().map(master);
@@ -268,7 +272,7 @@ async fn of_standby(
     let known = members::standby(&standing, seen.node.as_str(), master, starting);
     let is_heard = standing.heard_ms.is_some_and(|ms| ms <= HEARD_WITHIN_MS);
     let attempt = attempt.filter(|_| !is_heard).map(|taken| RoleTaken::clone(&taken));
-    seen.standby = Some(StandbyStatus { attempt, ..known });
+    seen.standby = Some(StandbyStatus { attempt, offline, ..known });
     let (backlog, fill) = (engine.backlog(), engine.journal_fill());
     let health = match standing.stopped {
         Some(reason) => Health::Failed { reason },

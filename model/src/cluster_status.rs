@@ -179,6 +179,9 @@ pub struct StandbyStatus {
     /// did.
     #[serde(default)]
     pub forgot: Option<String>,
+    /// Whether the last entry of its log about this node marks it offline: it is told nothing any more.
+    #[serde(default)]
+    pub offline: bool,
     /// What came of its last attempt to start as the master.
     pub attempt: Option<RoleTaken>,
 }

@@ -27,8 +27,8 @@ use crate::commits::Commits;
 use crate::config::Config;
 use crate::house::newest;
 use crate::role::confirm::{
-    Attempt, Decision, Question, RoleEntry, Verdict, Waivers, confirm, given_jobs, knows_all_jobs,
-    still_able, still_designated,
+    Attempt, Decision, Question, Reason, RoleEntry, Verdict, Waivers, confirm, given_jobs,
+    knows_all_jobs, still_able, still_designated,
 };
 use crate::role::job_ids::LastJob;
 
@@ -256,10 +256,8 @@ impl Life {
     /// What is said of a look that was all that was asked for.
     pub(super) fn looked(&self, verdict: &Verdict) -> String {
         let asked = "everyone was asked, and nothing was done";
-        match verdict.decision {
-            Decision::Refuse { .. } => {
-                format!("{} cannot be the master now: {asked}", self.me())
-            }
+        match &verdict.decision {
+            Decision::Refuse { reasons } => format!("{}; {asked}", self.may_not(reasons)),
             _ => asked.to_owned(),
         }
     }
@@ -318,8 +316,14 @@ impl Life {
                 self.be_handed(engine, from, epoch, drain_seconds).await.map(Lead::Leads)
             }
             Decision::Override { .. } => Ok(Lead::Overrides(Box::new((question, verdict)))),
-            Decision::Refuse { .. } => Err(format!("{} cannot be the master now", self.me())),
+            Decision::Refuse { reasons } => Err(self.may_not(&reasons)),
         }
+    }
+
+    /// What is said where something stands against it: the first reason is about this node, where one is.
+    fn may_not(&self, reasons: &[Reason]) -> String {
+        let why = reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();
+        format!("{} cannot be the master now{why}", self.me())
     }
 
     /// What is said where the jobs here, or what belongs to them, do not read.

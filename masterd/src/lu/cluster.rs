@@ -9,10 +9,12 @@ use model::opcode::{ClusterPostInit, ClusterQuery, ClusterRedistConf, ClusterSet
 use model::{Exception, NodeName};
 use serde_json::Value;
 
+use super::node::{tell_if_alone, votes};
 use super::{Context, Failure, LogicalUnit, Wanted, master_ip};
 use crate::config::{Config, ConfigChange};
 use crate::locks::{Level, LockName, Mode};
 use crate::query::cluster_info;
+use crate::role::pool::VOTERS_MIN;
 use crate::ssconf;
 
 /// Most jobs that may call agents at once: each holds a connection's share of every agent.
@@ -94,7 +96,8 @@ impl LogicalUnit for ClusterSetParams {
 
     async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
         let now = context.now();
-        let moves = self.moves_the_address();
+        let (moves, voted) = (self.moves_the_address(), votes(context));
+        let by_itself = self.auto_failover == Some(true);
         let before = context.committed().config.cluster.master_address();
         context
             .transact(move |config| {
@@ -120,6 +123,12 @@ impl LogicalUnit for ClusterSetParams {
                 })])
             })
             .await?;
+        tell_if_alone(context, voted).await;
+        if by_itself && votes(context) < VOTERS_MIN {
+            let text = "auto_failover does nothing as long as fewer than three vote: have three candidates, \
+                        or two and a witness";
+            context.say(text).await;
+        }
         if moves {
             master_ip::move_from(context, before).await;
         }

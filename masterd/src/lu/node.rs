@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::exchange::told;
 use crate::members::heard_lately;
 use crate::role::loss;
-use crate::role::pool::{Pool, PoolNode, VOTERS_MIN, refill, votes_at_rest};
+use crate::role::pool::{Pool, PoolNode, VOTERS_MIN, if_lost, settle, votes_at_rest};
 
 /// How long voters may take to answer that are needed when another one goes: a few heartbeats.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -108,18 +108,23 @@ pub(super) async fn goes_on_if_silent(
     }
 }
 
-/// How many are to vote, by their roles, once who is `reached` fills up the pool.
-pub(super) fn votes(config: &Config, reached: &BTreeSet<NodeName>) -> usize {
+/// The nodes as they are to be, by their roles alone, once who is `reached` fills up the pool.
+fn at_rest(config: &Config, reached: &BTreeSet<NodeName>) -> Pool {
     let mut pool = pool(config, reached);
-    refill(&mut pool);
-    votes_at_rest(&pool)
+    settle(&mut pool);
+    pool
+}
+
+/// How many are to vote then.
+pub(crate) fn votes(context: &Context) -> usize {
+    votes_at_rest(&at_rest(&context.config(), &context.world().contacts.reached()))
 }
 
 /// Tells the operator where the loss of one voter is borne no longer, as it was when `before` voted.
-pub(super) async fn tell_if_alone(context: &mut Context, before: usize) {
+pub(crate) async fn tell_if_alone(context: &mut Context, before: usize) {
     let config = context.config();
-    let reached = context.world().contacts.reached();
-    if before < VOTERS_MIN || votes(&config, &reached) >= VOTERS_MIN {
+    let pool = at_rest(&config, &context.world().contacts.reached());
+    if before < VOTERS_MIN || votes_at_rest(&pool) >= VOTERS_MIN {
         return;
     }
     let by_itself = match config.cluster.auto_failover {
@@ -127,9 +132,9 @@ pub(super) async fn tell_if_alone(context: &mut Context, before: usize) {
         false => "",
     };
     let text = format!(
-        "Only the master votes from here on: if it is lost, the role moves by an override alone \
-         (--no-voting), which may lose what was acknowledged{by_itself}. Three candidates, or two and a witness, \
-         bear the loss of one"
+        "Only the master votes from here on: if it is lost, {}{by_itself}. Three candidates, or two and a \
+         witness, bear the loss of one",
+        if_lost(&pool)
     );
     context.say(text).await;
 }

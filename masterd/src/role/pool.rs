@@ -211,10 +211,31 @@ pub fn refill(pool: &mut Pool) -> Vec<u64> {
     promoted
 }
 
+/// Makes the pool as large as it is to be; seats are not looked at.
+pub fn settle(pool: &mut Pool) {
+    refill(pool);
+    while let Some(Step::Demote(id)) = next_step(pool) {
+        for node in pool.nodes.iter_mut().filter(|node| node.id == id) {
+            node.role = NodeRole::Regular;
+        }
+    }
+}
+
 /// How many vote once all have the seats that they are to have: the master alone, or three and more.
 #[must_use]
 pub fn votes_at_rest(pool: &Pool) -> usize {
     voters(pool, |_| true).len()
+}
+
+/// What can be done where a master is lost that voted alone.
+#[must_use]
+pub fn if_lost(pool: &Pool) -> &'static str {
+    match pool.nodes.iter().any(|node| node.id != pool.master && node.is_candidate()) {
+        true => {
+            "the role moves by an override alone (--no-voting), which may lose what was acknowledged"
+        }
+        false => "no other node can take the role",
+    }
 }
 
 /// Who is to vote of those who can.

@@ -247,13 +247,32 @@ fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
     if standby.heard_ms.is_some_and(|ms| ms <= HEARD_WITHIN_MS) {
         return None;
     }
+    let me = &seen.node;
+    if standby.offline {
+        let text = format!(
+            "{me} is marked offline, as the last that its log says of it, and hears no master"
+        );
+        let todo = format!(
+            "on the master, `gnt node modify -O no {me}` takes it back; where certificates were renewed \
+             meanwhile, `noded enroll --again` here and `gnt node add --readd {me} --secret -` there. If there is \
+             no master any more, `gnt cluster master-failover` on another candidate"
+        );
+        return Some(alarm(Kind::LeaderSilent, "master", since, text, todo));
+    }
     let text = match &seen.master {
         Some(master) => format!("the master, {}, is not heard here", master.node),
         None => "no master is heard here".to_owned(),
     };
-    let todo = "look at its node, and start masterd there or mend the network; if it is gone, `gnt \
-                cluster master-failover` here asks everyone, and makes this node the master or says \
-                what stands against it";
+    let is_own = |one: &&CandidateStatus| one.node == me.as_str();
+    let own = seen.candidates.iter().find(is_own).map(|one| one.seat);
+    let taker = match own {
+        Some(CandidateSeat::Witness) => "on a candidate asks everyone, and makes that one",
+        _ => "here asks everyone, and makes this node",
+    };
+    let todo = format!(
+        "look at its node, and start masterd there or mend the network; if it is gone, or has no store any \
+         more, `gnt cluster master-failover` {taker} the master or says what stands against it"
+    );
     Some(alarm(Kind::LeaderSilent, "master", since, text, todo))
 }
 

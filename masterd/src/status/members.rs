@@ -263,6 +263,7 @@ pub fn standby(
         applied: standing.applied.to_string(),
         why,
         forgot: None,
+        offline: false,
         attempt: None,
     }
 }

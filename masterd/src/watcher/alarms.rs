@@ -10,7 +10,7 @@ use model::{NodeName, Timestamp};
 
 use super::rules::{Agent, BEHIND_DEADLINE, Seen};
 use crate::copies::Differ;
-use crate::role::pool::{Pool, PoolNode, Step, VOTERS_MIN, next_step};
+use crate::role::pool::{Pool, PoolNode, Step, VOTERS_MIN, if_lost, next_step};
 
 /// Seconds for which a pool may lack a candidate that nobody can become.
 pub const POOL_DEADLINE: u64 = 60;
@@ -283,10 +283,7 @@ fn redundancy(seen: &Seen) -> Option<Alarm> {
     } else if votes < VOTERS_MIN && seen.auto_failover {
         format!("auto_failover is on and cannot be: {votes} vote, and it takes {VOTERS_MIN}")
     } else if votes == 1 && bears_loss {
-        format!(
-            "only {master} votes: if it is lost, the role moves by an override alone, which may lose what \
-             was acknowledged"
-        )
+        format!("only {master} votes: if it is lost, {}", if_lost(&seen.pool))
     } else {
         return None;
     };

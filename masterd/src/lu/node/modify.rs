@@ -68,7 +68,7 @@ impl LogicalUnit for NodeSetParams {
         let old = config.node(&self.node_name)?.as_ref().clone();
         let now = context.now();
         let reached = context.world().contacts.reached();
-        let voted = votes(&config, &reached);
+        let voted = votes(context);
         let decided = Arc::new(Mutex::new(None));
         let tell = Arc::clone(&decided);
         context

@@ -66,8 +66,7 @@ impl LogicalUnit for NodeRemove {
     }
 
     async fn exec(self, node: Node, context: &mut Context) -> Result<(), Failure> {
-        let reached = context.world().contacts.reached();
-        let (name, voted) = (node.name.clone(), votes(&context.config(), &reached));
+        let (name, voted) = (node.name.clone(), votes(context));
         let store = match takes_part(&node) {
             true => farewell::dismiss(context, &node).await?,
             false => None,

@@ -86,6 +86,7 @@ fn following(seat: ProcessSeat, heard_ms: Option<u64>) -> ClusterStatus {
         applied: "2.1/9".to_owned(),
         why: "the master is n1.example".to_owned(),
         forgot: None,
+        offline: false,
         attempt: None,
     };
     ClusterStatus { seat, standby: Some(standby), queue: None, ..well() }
