@@ -1,7 +1,9 @@
 //! Whether the number of nodes matters to a job: ten candidates among ever more agents.
 
+use std::time::{Duration, Instant};
+
 use super::{Measured, TURNS};
-use crate::bench::cluster::{Cluster, Nodes};
+use crate::bench::cluster::{Cluster, ClusterError, Nodes, pause};
 use crate::bench::queue::{Load, Until};
 use crate::bench::report::{Report, Target};
 use crate::bench::{BenchError, Setting};
@@ -14,6 +16,31 @@ const AGENTS: &[u32] = &[10, 100, 1_000];
 const AGENTS_QUICK: &[u32] = &[10, 100];
 /// Clients, and jobs of a submission.
 const LOAD: Load = Load { clients: 16, jobs: 1 };
+
+/// How long the master is looked at in each turn until it rests.
+const REST_TURN: Duration = Duration::from_secs(3);
+/// Turns after which it is taken as it is.
+const REST_TURNS_MAX: u32 = 40;
+/// What it may take less in a turn than in the one before, as a part of a processor, and rest.
+const REST_WITHIN: f64 = 0.01;
+
+/// What the master takes of a processor while nobody wants anything of it, once it has told all agents what
+/// is new since the last of them came.
+fn at_rest(master: &Cluster) -> Result<f64, ClusterError> {
+    let mut last = f64::INFINITY;
+    for _ in 0..REST_TURNS_MAX {
+        let (begun, before) = (Instant::now(), master.cpu_seconds()?);
+        while begun.elapsed() < REST_TURN {
+            pause();
+        }
+        let taken = (master.cpu_seconds()? - before) / begun.elapsed().as_secs_f64();
+        if last - taken < REST_WITHIN {
+            return Ok(taken);
+        }
+        last = taken;
+    }
+    Ok(last)
+}
 
 /// The rate of jobs at each size. A master that is alone has its turns beside: what it lost or won
 /// since the first size is the machine's doing.
@@ -30,6 +57,7 @@ pub(super) fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchE
             report.add(format!("{name}.add_node"), each * 1e3, "ms");
             there = agents;
         }
+        report.add(format!("{name}.at_rest"), at_rest(nodes.node(0))? * 100.0, "%");
         let [mut one, mut ten] = [Measured::default(), Measured::default()];
         for _ in 0..TURNS {
             let until = Until::Time(setting.time / TURNS);
