@@ -21,7 +21,7 @@ use queue_format::Epoch;
 use crate::message::{self, Kind, MessageError, SnapshotHead};
 use crate::peers::{Link, PeerError, Peers};
 use crate::state::Image;
-use crate::types::{LogId, TypeConfig, Vote, fitting, members_to_text, position};
+use crate::types::{LogEntry, LogId, TypeConfig, Vote, fitting, members_to_text, position};
 
 mod gathered;
 
@@ -63,15 +63,17 @@ fn not_understood(error: &MessageError) -> Refused {
     Unreachable::from_string(format!("the answer of the other member: {error}")).into()
 }
 
-/// Refuses an answer that acknowledges anything but entries of a request, which begins behind `prev` and
-/// ends at `last`: it would count for a commit.
-fn only_sent(answer: &Appended, prev: Option<LogId>, last: Option<LogId>) -> Result<(), Refused> {
-    match answer {
-        Appended::PartialSuccess(upto) if !(prev <= *upto && *upto <= last) => {
-            Err(not_understood(&MessageError::Content { what: "position" }))
-        }
-        _ => Ok(()),
-    }
+/// Refuses an answer that acknowledges anything but what a request carried, these `entries` behind `prev`: it
+/// would count for a commit. And one that contradicts a request with nothing before it.
+fn only_sent(answer: &Appended, prev: Option<LogId>, entries: &[LogEntry]) -> Result<(), Refused> {
+    let is_sent = |upto| upto == prev || entries.iter().any(|entry| Some(entry.log_id) == upto);
+    let makes_sense = match answer {
+        Appended::PartialSuccess(upto) => is_sent(*upto),
+        Appended::Conflict => prev.is_some(),
+        Appended::Success | Appended::HigherVote(_) => true,
+    };
+    let wrong = MessageError::Content { what: "position" };
+    if makes_sense { Ok(()) } else { Err(not_understood(&wrong)) }
 }
 
 impl Wire {
@@ -156,7 +158,7 @@ impl RaftNetworkV2<TypeConfig> for Wire {
             let limit = option.hard_ttl();
             let read = (message::read_appended, &request.vote);
             let answer = self.ask(Kind::Append, body, limit, read).await?;
-            only_sent(&answer, request.prev_log_id, request.prev_log_id)?;
+            only_sent(&answer, request.prev_log_id, &request.entries)?;
             if answer.is_success() {
                 self.0.heard(reign, None, committed);
             }
@@ -173,7 +175,7 @@ impl RaftNetworkV2<TypeConfig> for Wire {
             Appended::Success if request.entries.len() < all => Appended::PartialSuccess(sent),
             answer => answer,
         };
-        only_sent(&answer, request.prev_log_id, sent)?;
+        only_sent(&answer, request.prev_log_id, &request.entries)?;
         let matched = match &answer {
             Appended::Success => sent.as_ref().map(position),
             Appended::PartialSuccess(upto) => upto.as_ref().map(position),
@@ -236,7 +238,7 @@ mod tests {
     use queue_format::Position;
 
     use super::*;
-    use crate::types::log_id;
+    use crate::types::{Payload, log_id};
 
     fn id(term: u64, index: u64) -> Option<LogId> {
         log_id(Position { epoch: Epoch { term, node: 1 }, index })
@@ -244,24 +246,35 @@ mod tests {
 
     #[test]
     fn nobody_acknowledges_what_it_was_not_sent() {
-        for (prev, last) in
-            [(id(2, 6), id(3, 9)), (id(2, 6), id(2, 6)), (None, id(2, 3)), (None, None)]
-        {
-            for upto in
-                [None, id(2, 1), id(2, 5), id(2, 6), id(3, 7), id(3, 9), id(3, 10), id(9, 1)]
-            {
-                let is_sent = prev <= upto && upto <= last;
-                let answer = Appended::PartialSuccess(upto);
-                assert_eq!(
-                    only_sent(&answer, prev, last).is_ok(),
-                    is_sent,
-                    "{prev:?} {upto:?} {last:?}"
-                );
-            }
-            for answer in [Appended::Success, Appended::Conflict] {
-                assert!(only_sent(&answer, prev, last).is_ok());
-            }
+        let entry =
+            |(term, index)| LogEntry { log_id: id(term, index).unwrap(), payload: Payload::Blank };
+        // The last one of a reign, and two of the next.
+        let entries = [(2, 7), (3, 8), (3, 9)].map(entry);
+        for (prev, entries, upto, is_sent) in [
+            (id(2, 6), &entries[..], id(2, 6), true),
+            (id(2, 6), &entries, id(2, 7), true),
+            (id(2, 6), &entries, id(3, 9), true),
+            (id(2, 6), &entries, id(2, 5), false),
+            (id(2, 6), &entries, None, false),
+            (id(2, 6), &entries, id(3, 10), false),
+            (id(2, 6), &entries, id(9, 1), false),
+            // Between the two by their order, and in no log.
+            (id(2, 6), &entries, id(2, 1_000_000), false),
+            (id(2, 6), &entries, id(3, 2), false),
+            (id(2, 6), &[], id(2, 6), true),
+            (id(2, 6), &[], id(2, 7), false),
+            (None, &[], None, true),
+            (None, &[], id(2, 1), false),
+        ] {
+            let told = only_sent(&Appended::PartialSuccess(upto), prev, entries);
+            assert_eq!(told.is_ok(), is_sent, "{prev:?} {upto:?}");
         }
+        assert!(only_sent(&Appended::Success, None, &entries).is_ok());
+        assert!(only_sent(&Appended::Conflict, id(2, 6), &entries).is_ok());
+        assert!(
+            only_sent(&Appended::Conflict, None, &entries).is_err(),
+            "there is nothing to contradict"
+        );
     }
 
     /// Answers a commit notice as if it had been sent a million entries.

@@ -280,8 +280,8 @@ impl Life {
             }
         };
         let question = asking::ask(&asker, config, attempt, waivers(request), own).await;
-        let last_job = self.house.stand().await.last_job.map(answers::last_job);
-        let question = question.with_own_jobs(last_job);
+        let own_jobs = async || self.house.stand().await.last_job.map(answers::last_job);
+        let question = question.with_own_jobs(own_jobs().await);
         let verdict = confirm(&question);
         if !matches!(verdict.decision, Decision::Override { .. }) || !verdict.voters.is_majority() {
             return Ok((question, verdict));
@@ -289,7 +289,7 @@ impl Life {
         // A majority is overridden only if it has forgotten something, and did not merely answer first.
         let own = PeerPosition { leads: own.leads, ..self.house.stand().await };
         let again = asking::ask(&asker, config, attempt, waivers(request), &own).await;
-        let question = again.knowing_what_it_knew(&question).with_own_jobs(last_job);
+        let question = again.knowing_what_it_knew(&question).with_own_jobs(own_jobs().await);
         let verdict = confirm(&question);
         Ok((question, verdict))
     }
@@ -320,10 +320,13 @@ impl Life {
         }
     }
 
-    /// What is said where something stands against it: the first reason is about this node, where one is.
+    /// What is said where these `reasons` stand against it: first what is wrong with this node.
     fn may_not(&self, reasons: &[Reason]) -> String {
-        let why = reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();
-        format!("{} cannot be the master now{why}", self.me())
+        match reasons.first() {
+            Some(already @ Reason::AlreadyMaster { .. }) => already.to_string(),
+            Some(reason) => format!("{} cannot be the master now: {reason}", self.me()),
+            None => format!("{} cannot be the master now", self.me()),
+        }
     }
 
     /// What is said where the jobs here, or what belongs to them, do not read.

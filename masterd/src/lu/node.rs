@@ -134,7 +134,7 @@ pub(crate) async fn tell_if_alone(context: &mut Context, before: usize) {
     let text = format!(
         "Only the master votes from here on: if it is lost, {}{by_itself}. Three candidates, or two and a \
          witness, bear the loss of one",
-        if_lost(&pool)
+        if_lost(&pool, |_| true)
     );
     context.say(text).await;
 }

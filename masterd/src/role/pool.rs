@@ -227,10 +227,12 @@ pub fn votes_at_rest(pool: &Pool) -> usize {
     voters(pool, |_| true).len()
 }
 
-/// What can be done where a master is lost that voted alone.
+/// What can be done where a master is lost that voted alone; of candidates, those count that `could` take the
+/// role.
 #[must_use]
-pub fn if_lost(pool: &Pool) -> &'static str {
-    match pool.nodes.iter().any(|node| node.id != pool.master && node.is_candidate()) {
+pub fn if_lost(pool: &Pool, could: fn(&PoolNode) -> bool) -> &'static str {
+    let is_heir = |node: &PoolNode| node.id != pool.master && node.is_candidate() && could(node);
+    match pool.nodes.iter().any(is_heir) {
         true => {
             "the role moves by an override alone (--no-voting), which may lose what was acknowledged"
         }

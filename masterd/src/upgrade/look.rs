@@ -72,8 +72,9 @@ pub fn look(layout: &Layout) -> Result<Found, LookError> {
     loop {
         match look_once(layout) {
             Err(LookError::Silent { error, .. })
-                if error.not_master().is_some()
+                if error.is_away()
                     && error.certainly_not_done()
+                    && !matches!(error, ClientError::Permission { .. })
                     && begun.elapsed() < AWAY_MAX =>
             {
                 pause();

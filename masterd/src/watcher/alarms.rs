@@ -283,7 +283,7 @@ fn redundancy(seen: &Seen) -> Option<Alarm> {
     } else if votes < VOTERS_MIN && seen.auto_failover {
         format!("auto_failover is on and cannot be: {votes} vote, and it takes {VOTERS_MIN}")
     } else if votes == 1 && bears_loss {
-        format!("only {master} votes: if it is lost, {}", if_lost(&seen.pool))
+        format!("only {master} votes: if it is lost, {}", if_lost(&seen.pool, PoolNode::holds))
     } else {
         return None;
     };

@@ -94,6 +94,9 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
         row.vote_is_missed = has_vote(&heard) && !row.counts_as_voter;
     }
     let mut reasons = about_taker(question, &facts, voters);
+    let own = facts.taker.and_then(|taker| taker.holds()?.says.last_job);
+    let counts = own.map(|own| knows_all_jobs(&question.taker, own, &given(question, heard)));
+    reasons.extend(counts.and_then(Result::err));
     reasons.extend(majorities(question, heard, nodes, voters));
     reasons.extend(match question.attempt {
         Attempt::Start => about_start(question, &facts, heard, nodes.of),
@@ -102,9 +105,6 @@ pub(super) fn decide(question: &Question, heard: &[Heard<'_>]) -> Verdict {
     });
     reasons.extend(heard.iter().filter_map(|heard| facts.obstacle(heard)));
     reasons.extend(missing(question, &facts));
-    let own = facts.taker.and_then(|taker| taker.holds()?.says.last_job);
-    let counts = own.map(|own| knows_all_jobs(&question.taker, own, &given(question, heard)));
-    reasons.extend(counts.and_then(Result::err));
     let decision = match reasons.is_empty() {
         true => go(question, &facts, heard),
         false => against(question, &facts, heard, (voters, reasons)),

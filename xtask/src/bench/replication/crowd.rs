@@ -21,7 +21,7 @@ const LOAD: Load = Load { clients: 16, jobs: 1 };
 const REST_TURN: Duration = Duration::from_secs(3);
 /// Turns after which it is taken as it is.
 const REST_TURNS_MAX: u32 = 40;
-/// What it may take less in a turn than in the one before, as a part of a processor, and rest.
+/// What two turns may differ by, as a part of a processor, where it rests.
 const REST_WITHIN: f64 = 0.01;
 
 /// What the master takes of a processor while nobody wants anything of it, once it has told all agents what
@@ -34,7 +34,7 @@ fn at_rest(master: &Cluster) -> Result<f64, ClusterError> {
             pause();
         }
         let taken = (master.cpu_seconds()? - before) / begun.elapsed().as_secs_f64();
-        if last - taken < REST_WITHIN {
+        if (last - taken).abs() < REST_WITHIN {
             return Ok(taken);
         }
         last = taken;

@@ -54,6 +54,30 @@ fn whose_files_lack_a_job_id_is_not_the_master() {
         let told = decide(attempt, 2, with(7, 9));
         assert!(told.starts_with(&format!("refuse: {forgotten}")), "{told}");
     }
+    // What others were asked for came since its own files were read, which are read again.
+    let mut late = super::question(Attempt::Failover, 2);
+    with(7, 12)(&mut late);
+    let told_of = |from| {
+        super::told(&confirm(&late.clone().with_own_jobs(Some(LastJob {
+            id: 5,
+            from,
+            upto: from,
+        }))))
+    };
+    assert_eq!(told_of(11), "go");
+    assert!(told_of(12).starts_with(&format!("refuse: {forgotten}")));
+    // Where nobody else may be the master, it goes on by an override, though a majority answers.
+    let only = |q: &mut Question| {
+        with(7, 9)(q);
+        (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true);
+    };
+    let told = failover(only);
+    assert!(told.starts_with(&format!("override [{forgotten}")), "{told}");
+    let led = failover(|q| {
+        only(q);
+        lead(&mut q.nodes[0]);
+    });
+    assert!(led.starts_with("refuse: ") && led.contains("nothing to override"), "{led}");
     // It is not the other one that lacks something.
     assert_eq!(decide(Attempt::Failover, 3, with(7, 9)), "go");
     // A store that counts for nothing tells nothing.
