@@ -145,7 +145,11 @@ fn wait_for_two_of_three(asker: &Host) {
 }
 
 /// Something in the place of an agent, which shows its certificate and answers everything with text.
-struct Babbler(std::process::Child);
+struct Babbler {
+    child: std::process::Child,
+    /// Says it again and again: whoever asks takes some.
+    mouth: Option<std::thread::JoinHandle<()>>,
+}
 
 impl Babbler {
     /// None where this machine lacks the program.
@@ -167,17 +171,18 @@ impl Babbler {
             .ok()?;
         let nonsense = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nnonsense\n".repeat(1000);
         let mut stdin = child.stdin.take().expect("it is piped");
-        stdin.write_all(nonsense.as_bytes()).unwrap();
-        // Open for as long as it runs: the end would end it.
-        child.stdin = Some(stdin);
-        Some(Self(child))
+        let babble = move || while stdin.write_all(nonsense.as_bytes()).is_ok() {};
+        Some(Self { child, mouth: Some(std::thread::spawn(babble)) })
     }
 }
 
 impl Drop for Babbler {
     fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        if let Some(mouth) = self.mouth.take() {
+            mouth.join().unwrap();
+        }
     }
 }
 
