@@ -28,7 +28,7 @@ mod two;
 mod witness;
 
 use serde_json::json;
-use tests::candidates::{LONG, refusal};
+use tests::candidates::{LONG, refusal, status};
 use tests::cluster::{Cluster, Host, MASTER};
 use tests::inspect::documents;
 use tests::run::wait_for;
@@ -45,6 +45,13 @@ fn member(cluster: &Cluster, node: &str) -> Option<u64> {
     let path = cluster.master.layout().data().join("config/nodes").join(node);
     let node: serde_json::Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     node["member"]["id"].as_u64()
+}
+
+/// The alarm of a kind, as a machine's status has it: what is wrong, and what to do.
+fn alarm(host: &Host, kind: &str) -> Option<String> {
+    let alarms = status(host)?.alarms;
+    let found = alarms.into_iter().find(|alarm| alarm.kind == kind)?;
+    Some(format!("{}; {}", found.text, found.todo))
 }
 
 /// Waits until a master was asked for the role.

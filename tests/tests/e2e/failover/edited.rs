@@ -8,7 +8,7 @@ use tests::candidates::{LONG, status};
 use tests::cluster::{Host, MASTER};
 use tests::run::wait_for;
 
-use super::three;
+use super::{alarm, three};
 
 #[test]
 fn what_an_edited_replica_says_of_another_member_holds_no_longer_than_it_leads() {
@@ -35,9 +35,7 @@ fn what_an_edited_replica_says_of_another_member_holds_no_longer_than_it_leads()
 
 /// The alarm about copies that differ, as a machine's status has it.
 fn differing_copies(host: &Host) -> Option<String> {
-    let alarms = status(host)?.alarms;
-    let found = alarms.into_iter().find(|alarm| alarm.kind == "copies")?;
-    Some(format!("{}; {}", found.text, found.todo))
+    alarm(host, "copies")
 }
 
 #[test]

@@ -7,13 +7,11 @@ use tests::candidates::{LONG, refusal, status};
 use tests::cluster::{Host, MASTER};
 use tests::run::wait_for;
 
-use super::{put_aside, three};
+use super::{alarm, put_aside, three};
 
 /// The alarm about a store that is missing, as a machine's status has it.
 fn missing_store(host: &Host) -> Option<String> {
-    let alarms = status(host)?.alarms;
-    let found = alarms.into_iter().find(|alarm| alarm.kind == "store-missing")?;
-    Some(format!("{}; {}", found.text, found.todo))
+    alarm(host, "store-missing")
 }
 
 #[test]
