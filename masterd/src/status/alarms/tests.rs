@@ -115,6 +115,28 @@ fn nothing_is_said_where_all_is_well() {
 }
 
 #[test]
+fn who_hears_no_master_is_told_what_helps_there() {
+    let told = |offline, seat| {
+        let mut seen = following(ProcessSeat::Standby, Some(HEARD_WITHIN_MS + 1));
+        seen.candidates = vec![candidate(seen.node.as_str(), seat)];
+        seen.standby.as_mut().unwrap().offline = offline;
+        let [alarm] = &alarms(&seen, &[])[..] else { panic!("one alarm") };
+        assert_eq!(alarm.kind, "leader-silent");
+        format!("{}: {}", alarm.text, alarm.todo)
+    };
+    let candidate = told(false, CandidateSeat::Voter);
+    assert!(candidate.contains("makes this node the master"), "{candidate}");
+    let witness = told(false, CandidateSeat::Witness);
+    assert!(witness.contains("master-failover` on a candidate"), "{witness}");
+    let offline = told(true, CandidateSeat::Voter);
+    assert!(offline.contains("n1.example is marked offline"), "{offline}");
+    assert!(
+        offline.contains("-O no n1.example") && !offline.contains("start masterd"),
+        "{offline}"
+    );
+}
+
+#[test]
 fn a_node_without_the_store_that_it_should_have() {
     let missing = |was_master, headless: Option<&str>, others: Option<&str>| {
         let (headless, others) = (headless.map(str::to_owned), others.map(str::to_owned));
