@@ -107,9 +107,10 @@ proptest! {
             node.and_then(|node| node.store.as_ref()?.as_ref().ok()).is_some_and(|says| says.leads)
         };
         if !source.is_some_and(leads) {
-            let ignored = |row: &Row| question.waivers.ignored.contains(&row.node);
-            prop_assert!(verdict.rows.iter().all(|row| ignored(row) || row.position <= reach));
-            // Nobody knows of more that is committed, ignored or not.
+            // Nobody who has a vote that counts holds more, and a majority has.
+            let mut voters = verdict.rows.iter().filter(|row| row.counts_as_voter);
+            prop_assert!(voters.all(|row| row.position <= reach));
+            // Nobody knows of more that is committed, whether it counts or not.
             for (row, node) in verdict.rows.iter().zip(&question.nodes) {
                 let says = node.store.as_ref().and_then(|store| store.as_ref().ok());
                 let committed = says.filter(|_| row.position.is_some()).map(|says| says.committed);
@@ -119,15 +120,18 @@ proptest! {
         if let Some(row) = source.and_then(row) {
             prop_assert!(row.node != question.taker);
         }
-        // Who leads keeps anybody else from being elected.
+        // Who leads keeps anybody else from being elected, so it is asked, unless it is to be ignored.
         prop_assert!(source.is_none_or(|source| leads(source) || row(source).is_some_and(|r| r.counts_as_voter)));
-        let is_other = |row: &&Row| row.node != question.taker && row.position.is_some();
-        let mut others = verdict.rows.iter().filter(is_other);
+        let counts = |row: &Row| {
+            row.position.is_some() && !question.waivers.ignored.contains(&row.node)
+        };
+        let mut others =
+            verdict.rows.iter().filter(|row| row.node != question.taker && counts(row));
         let led = others.any(|row| (1..6).any(|member| row.node == name(member) && leads(member)));
         prop_assert_eq!(led, source.is_some_and(leads));
         if question.attempt == Attempt::Start {
             let stores = question.nodes.iter().filter(|node| {
-                row_of(&verdict, &node.name).is_some_and(|row| row.position.is_some())
+                row_of(&verdict, &node.name).is_some_and(counts)
             });
             let roles = stores.filter_map(|n| n.store.as_ref()?.as_ref().ok()?.role.as_ref());
             let newest = roles.map(|entry| entry.epoch).max();
