@@ -12,7 +12,7 @@ use model::cluster_status::ProcessSeat;
 mod crowd;
 mod nodes;
 
-pub use nodes::{Alone, Nodes};
+pub use nodes::{Alone, Nodes, Which};
 
 use super::Setting;
 use super::client::{self, ClientFailure};

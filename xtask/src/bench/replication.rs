@@ -7,7 +7,7 @@ mod moves;
 
 use std::time::Duration;
 
-use super::cluster::{Cluster, ClusterError, Nodes};
+use super::cluster::{Cluster, ClusterError, Nodes, Which};
 use super::queue::{Found, Load, Until, measure, percentiles};
 use super::report::{Report, Target};
 use super::{BenchError, Setting, disk};
@@ -25,7 +25,7 @@ const TURNS: u32 = 4;
 pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     disk::bench(setting, report)?;
     let (alone, counts) = Cluster::start_measured(setting)?;
-    let nodes = Nodes::start(setting, VOTERS)?;
+    let nodes = Nodes::start(setting, Which::One, VOTERS)?;
     let mut live = 0;
     for load in [(1, 1), (16, 1), (16, 50)] {
         let load = Load { clients: load.0, jobs: load.1 };

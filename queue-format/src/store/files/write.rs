@@ -29,14 +29,18 @@ enum Next {
 }
 
 impl State {
+    /// Whether somebody waits for the files of entry `index`, or is about to.
+    fn is_wanted(&self, index: u64) -> bool {
+        index <= self.flush_upto || self.pending.bytes() > LAG_BYTES_SOFT / 2
+    }
+
     fn next_due(&self, now_ms: u64, write_behind_ms: u64) -> Next {
         if self.held {
             return Next::Nothing;
         }
         let Some((index, since_ms)) = self.pending.oldest() else { return Next::Nothing };
         let waited = now_ms.saturating_sub(since_ms);
-        let wanted = index <= self.flush_upto || self.pending.bytes() > LAG_BYTES_SOFT / 2;
-        if waited < write_behind_ms && !wanted {
+        if waited < write_behind_ms && !self.is_wanted(index) {
             Next::In(write_behind_ms - waited)
         } else if self.gate.is_some_and(|gate| index > gate) {
             Next::Gated
@@ -88,6 +92,7 @@ impl Files {
     pub(crate) fn write_chunk(&self, behind_ms: u64, patient: bool) -> Result<(), FileError> {
         let mut state = self.state.lock();
         let (now, behind) = (self.now_ms(), behind_ms);
+        let hurries = state.pending.oldest().is_some_and(|(index, _)| state.is_wanted(index));
         let mut due = Vec::new();
         while due.len() < CHUNK_FILES && matches!(state.next_due(now, behind), Next::Now) {
             due.extend(state.pending.take());
@@ -101,6 +106,10 @@ impl Files {
 
         let mut dirty = Dirty::default();
         for (due, exists) in due.iter().zip(existing) {
+            if !hurries {
+                // Commits go first: on a busy machine they would wait for a whole slice of time.
+                std::thread::yield_now();
+            }
             while let Err(error) = self.write_one(due, exists, &mut dirty) {
                 let path = self.path(&due.key);
                 if !patient || !disk::is_full(&error) {

@@ -45,9 +45,19 @@ impl Node {
     }
 }
 
+/// Which of two clusters that may be there at the same time: each has addresses of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// The first, or the only one.
+    One,
+    /// The one beside it.
+    Other,
+}
+
 /// An address that no other run of the bench has.
-fn address(number: u8) -> Ipv4Addr {
+fn address(which: Which, number: u8) -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
+    let high = if which == Which::One { high } else { high ^ 0x80 };
     Ipv4Addr::new(127, NETWORK + number, high, low)
 }
 
@@ -57,12 +67,12 @@ impl Nodes {
     ///
     /// # Errors
     /// Any of it failed.
-    pub fn start(setting: &Setting, count: u8) -> Result<Self, ClusterError> {
+    pub fn start(setting: &Setting, which: Which, count: u8) -> Result<Self, ClusterError> {
         let programs = Programs::build(Profile::Release, programs::NODE)?;
         let client = client_program()?;
         let stage = Stage::new(&setting.dir)?;
         let node = |number: u8| {
-            let (name, address) = (format!("n{number}.example"), address(number));
+            let (name, address) = (format!("n{number}.example"), address(which, number));
             let at = |port| SocketAddr::from((address, port)).to_string();
             let options = ["--peers", &at(PEER_PORT), "--metrics", &at(METRICS_PORT)];
             let cluster = Cluster {
@@ -212,7 +222,7 @@ impl Cluster {
     /// Any of it failed.
     pub fn start_measured(setting: &Setting) -> Result<(Self, Alone), ClusterError> {
         let mut cluster = Self::start(setting)?;
-        let address = address(0);
+        let address = address(Which::One, 0);
         let at = SocketAddr::from((address, METRICS_PORT)).to_string();
         cluster.options = vec!["--metrics".to_owned(), at];
         cluster.restart()?;
