@@ -46,10 +46,14 @@ pub(super) fn bench(
     nodes.wait_for_files()?;
     each_way(nodes, SHORT_QUEUE, setting, report)?;
     for queue in [LONG_QUEUE, SHORT_QUEUE] {
-        for (way, limit_ms) in [("planned", 1_000.0), ("killed", 2_000.0), ("automatic", 3_000.0)] {
+        // The last safe point comes behind the command: the master works on while the other one reads jobs.
+        for (way, limit_ms) in
+            [("planned.gap", 1_000.0), ("killed", 2_000.0), ("automatic", 3_000.0)]
+        {
             report.aim(&format!("{queue}.failover_{way}"), Target::ValueBelow(limit_ms));
         }
     }
+    report.aim(&format!("{SHORT_QUEUE}.failover_planned"), Target::ValueBelow(1_000.0));
     Ok(())
 }
 
@@ -68,9 +72,9 @@ fn each_way(
     Ok(())
 }
 
-/// The role to and fro between two nodes while no opcode runs, so that the moment of the command is
-/// the last safe point; each time until the first submission that the new master takes. And the
-/// longest times of a client without a submission that is taken.
+/// The role to and fro between two nodes while no opcode runs: from the command until the first submission
+/// that the new master takes. And the longest times of a client without a submission that is taken: from
+/// the last safe point on.
 fn planned(
     nodes: &Nodes,
     setting: &Setting,
