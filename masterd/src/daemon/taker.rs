@@ -78,14 +78,14 @@ enum Lead {
 }
 
 impl Life {
-    /// Takes the role, or says why not.
+    /// Takes the role, or says why not. Jobs that are being read `ahead` are not read again.
     ///
     /// # Errors
     /// What ends the process: a store that cannot be gone on with.
     pub(super) async fn take(
         &self,
         engine: &Arc<Engine>,
-        attempt: Attempt,
+        (attempt, ahead): (Attempt, Option<Ahead>),
         request: &RoleRequest,
     ) -> Result<Take, DaemonError> {
         let is_empty = |standing: &Standing| standing.applied == Position::default();
@@ -113,7 +113,7 @@ impl Life {
         };
         // A mere start is tried again and again, and nobody is at work meanwhile.
         let reads = attempt != Attempt::Start && !request.dry_run;
-        let mut ahead = reads.then(|| Ahead::begin(engine));
+        let mut ahead = reads.then(|| ahead.unwrap_or_else(|| Ahead::begin(engine)));
         // To lead without a reign is to be master of nothing: it is elected anew.
         let own = PeerPosition { leads: false, ..self.house.stand().await };
         let asked = self.ask_everyone((&config, &own), attempt, request).await;

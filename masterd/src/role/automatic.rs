@@ -17,6 +17,10 @@ pub const SILENCE_FROM_START_MS: u64 = 15_000;
 /// How much later the next one tries: longer than asking those who answer, and an election.
 pub const TURN_MS: u64 = 500;
 
+/// How long before its turn whoever is first begins to read the jobs, which takes longer than all else
+/// where there are many.
+pub const AHEAD_MS: u64 = 600;
+
 /// A standby that hears no leader.
 #[derive(Debug, Clone, Copy)]
 pub struct Standby<'a> {
@@ -41,11 +45,22 @@ impl Standby<'_> {
             Some(heard_ms) => (heard_ms, SILENCE_MS),
             None => (self.follows_ms, SILENCE_FROM_START_MS),
         };
+        let due_ms = self.turn().saturating_mul(TURN_MS).saturating_add(least_ms);
+        self.voters.contains(&self.member) && silence_ms > due_ms
+    }
+
+    /// Whether it is to prepare for that: it is the first to try, soon, and a leader that was heard
+    /// went silent.
+    #[must_use]
+    pub fn prepares(&self) -> bool {
+        let is_first = self.turn() == 0 && self.voters.contains(&self.member);
+        is_first && self.heard_ms.is_some_and(|silence_ms| silence_ms > SILENCE_MS - AHEAD_MS)
+    }
+
+    fn turn(&self) -> u64 {
         let others = self.voters.iter().filter(|id| **id != self.led);
         let turn = others.take_while(|id| **id != self.member).count();
-        let turn = u64::try_from(turn).unwrap_or(u64::MAX);
-        let due_ms = turn.saturating_mul(TURN_MS).saturating_add(least_ms);
-        self.voters.contains(&self.member) && silence_ms > due_ms
+        u64::try_from(turn).unwrap_or(u64::MAX)
     }
 }
 
@@ -53,9 +68,14 @@ impl Standby<'_> {
 mod tests {
     use super::*;
 
-    fn tries(member: u64, led: u64, heard_ms: Option<u64>, follows_ms: u64) -> bool {
+    fn standby(member: u64, led: u64, heard_ms: Option<u64>, follows_ms: u64) -> (bool, bool) {
         let voters = &BTreeSet::from([1, 2, 3]);
-        Standby { member, voters, led, heard_ms, follows_ms }.tries()
+        let standby = Standby { member, voters, led, heard_ms, follows_ms };
+        (standby.tries(), standby.prepares())
+    }
+
+    fn tries(member: u64, led: u64, heard_ms: Option<u64>, follows_ms: u64) -> bool {
+        standby(member, led, heard_ms, follows_ms).0
     }
 
     #[test]
@@ -77,6 +97,23 @@ mod tests {
         ] {
             let found = tries(member, led, Some(silent_ms), day);
             assert_eq!(found, expected, "{member} after {led} and {silent_ms} ms");
+        }
+    }
+
+    #[test]
+    fn only_the_first_prepares_and_soon_before_it_tries() {
+        let day = 86_400_000;
+        let least = SILENCE_MS - AHEAD_MS;
+        for (member, led, heard_ms, expected) in [
+            (2, 1, Some(least), false),
+            (2, 1, Some(least + 1), true),
+            (1, 2, Some(least + 1), true),
+            (3, 1, Some(day), false),
+            (4, 1, Some(day), false),
+            (2, 1, None, false),
+        ] {
+            let found = standby(member, led, heard_ms, day).1;
+            assert_eq!(found, expected, "{member} after {led} and {heard_ms:?} ms");
         }
     }
 

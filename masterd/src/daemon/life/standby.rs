@@ -12,6 +12,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::reigning::hand_over;
 use super::{Life, Next, STEP_MAX, State};
+use crate::daemon::ahead::Ahead;
 use crate::daemon::elected;
 use crate::daemon::taker::{Take, newest_config};
 use crate::house::{self, Errand, Outcome, Seat};
@@ -35,11 +36,19 @@ const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 /// Pause after the parameter said that a silent leader is not this node's business.
 const ASK_PARAMETER_AGAIN: Duration = Duration::from_secs(1);
 
+/// Pause after jobs were read for a try by itself, or would have been: a leader that is often silent for
+/// a moment must not keep its standby reading.
+const READ_AHEAD_AGAIN: Duration = Duration::from_secs(30);
+
 /// How a standby follows.
 struct Following {
     began: Instant,
     /// No try by itself before.
     pause_until: Instant,
+    /// No reading for one before.
+    read_again: Instant,
+    /// The jobs, read while it is not sure yet that the leader is gone.
+    ahead: Option<Ahead>,
 }
 
 impl Life {
@@ -47,7 +56,8 @@ impl Life {
     pub(super) async fn standby(&mut self, engine: Arc<Engine>) -> Next {
         self.sit(Seat::Standby(Arc::clone(&engine)));
         let now = Instant::now();
-        let mut following = Following { began: now, pause_until: now };
+        let mut following =
+            Following { began: now, pause_until: now, read_again: now, ahead: None };
         let [mut look, mut again, mut listen] = [LOOK_AGAIN, START_AGAIN, LISTEN_AGAIN].map(every);
         let mut mine = false;
         loop {
@@ -62,7 +72,7 @@ impl Life {
                 asked = self.ending.asked() => return self.close(&engine, asked).await,
                 errand = self.errands.next() => match errand {
                     None => return self.close(&engine, Ok(())).await,
-                    Some(errand) => match self.run_errand(&engine, errand).await {
+                    Some(errand) => match self.run_errand(&engine, errand, &mut following.ahead).await {
                         Some(next) => return next,
                         None => continue,
                     },
@@ -81,13 +91,13 @@ impl Life {
                     }
                     continue;
                 }
-                _ = again.tick(), if mine => Attempt::Start,
+                _ = again.tick(), if mine => (Attempt::Start, None),
                 _ = listen.tick() => {
                     let standing = engine.standing();
                     if !self.is_due(&engine, &standing, &mut following) {
                         continue;
                     }
-                    Attempt::Automatic
+                    (Attempt::Automatic, following.ahead.take())
                 }
             };
             let request = RoleRequest::default();
@@ -98,8 +108,9 @@ impl Life {
     }
 
     /// Whether this standby is to try by itself: the leader is silent, and the cluster's parameter
-    /// says so.
+    /// says so. Begins to read the jobs soon before.
     fn is_due(&self, engine: &Engine, standing: &Standing, following: &mut Following) -> bool {
+        let now = Instant::now();
         let ms = following.began.elapsed().as_millis();
         let standby = automatic::Standby {
             member: engine.member(),
@@ -108,25 +119,36 @@ impl Life {
             heard_ms: standing.heard_ms,
             follows_ms: u64::try_from(ms).unwrap_or(u64::MAX),
         };
-        if !standby.tries() || Instant::now() < following.pause_until {
+        if !standby.prepares() {
+            following.ahead = None;
+        } else if following.read_again <= now {
+            following.read_again = now + READ_AHEAD_AGAIN;
+            following.ahead = self.may_by_itself(engine).then(|| Ahead::begin(engine));
+        }
+        if !standby.tries() || now < following.pause_until {
             return false;
         }
-        let config = stdx::aside(|| newest_config(engine, self.me()));
-        let is_wanted = config.is_ok_and(|config| {
-            let may_be = config.nodes.get(self.me()).is_some_and(|node| node.may_be_master());
-            config.cluster.auto_failover && may_be
-        });
+        let is_wanted = self.may_by_itself(engine);
         let pause = if is_wanted { START_AGAIN } else { ASK_PARAMETER_AGAIN };
-        following.pause_until = Instant::now() + pause;
+        following.pause_until = now + pause;
         is_wanted
     }
 
-    /// Tries to take the role. By an operator's will, who is told what came of it; as who was master
+    /// Whether the cluster's parameter lets the role move by itself, and this node may have it.
+    fn may_by_itself(&self, engine: &Engine) -> bool {
+        let config = stdx::aside(|| newest_config(engine, self.me()));
+        config.is_ok_and(|config| {
+            let may_be = config.nodes.get(self.me()).is_some_and(|node| node.may_be_master());
+            config.cluster.auto_failover && may_be
+        })
+    }
+
+    /// Tries to take the role, with the jobs that were read `ahead`. By an operator's will, who is told what came of it; as who was master
     /// last; or since the master is silent.
     async fn try_to_take(
         &self,
         engine: &Arc<Engine>,
-        attempt: Attempt,
+        (attempt, ahead): (Attempt, Option<Ahead>),
         request: RoleRequest,
         outcome: Option<Outcome<RoleTaken>>,
     ) -> Option<Next> {
@@ -136,7 +158,8 @@ impl Life {
                 outcome.send(taken).unwrap_or(());
             }
         };
-        match self.looking(engine, Box::pin(self.take(engine, attempt, &request))).await {
+        let taking = Box::pin(self.take(engine, (attempt, ahead), &request));
+        match self.looking(engine, taking).await {
             Ok(Take::Taken(reigning, taken)) => {
                 tell(Ok(taken));
                 Some(Next::Be(State::Master(reigning)))
@@ -172,7 +195,12 @@ impl Life {
     }
 
     /// Does an errand; what comes next, if it is something else.
-    async fn run_errand(&mut self, engine: &Arc<Engine>, errand: Errand) -> Option<Next> {
+    async fn run_errand(
+        &mut self,
+        engine: &Arc<Engine>,
+        errand: Errand,
+        ahead: &mut Option<Ahead>,
+    ) -> Option<Next> {
         let here = engine.member();
         match errand {
             Errand::Join { member, outcome, .. } if member == here => {
@@ -203,7 +231,8 @@ impl Life {
             }
             Errand::TakeOver { outcome, .. } if outcome.is_closed() => {}
             Errand::TakeOver { request, outcome } => {
-                return self.try_to_take(engine, Attempt::Failover, request, Some(outcome)).await;
+                let attempt = (Attempt::Failover, ahead.take());
+                return self.try_to_take(engine, attempt, request, Some(outcome)).await;
             }
         }
         None
