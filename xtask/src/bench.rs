@@ -131,6 +131,9 @@ pub enum BenchError {
     /// The least that a job costs could not be measured.
     #[error("cannot measure what a job costs at least")]
     Floor(#[source] std::io::Error),
+    /// The least that a commit costs could not be measured.
+    #[error("cannot measure what a commit costs at least")]
+    Bare(#[from] replication::BareError),
     /// A cluster could not be measured.
     #[error("cannot measure a cluster")]
     Cluster(#[from] cluster::ClusterError),

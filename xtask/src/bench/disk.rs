@@ -121,16 +121,22 @@ impl Appender {
     /// # Errors
     /// The disk cannot be written.
     pub fn measure(&mut self, time: Duration) -> Result<Sample, DiskError> {
-        let record = [0x5a; RECORD_BYTES];
+        Sample::take(time, || self.append())
+    }
+
+    /// Appends a record, which is durable then.
+    ///
+    /// # Errors
+    /// The disk cannot be written.
+    pub fn append(&mut self) -> Result<(), DiskError> {
         let Self { path, file, next } = self;
-        Sample::take(time, || {
-            if *next + RECORD_BYTES > FILE_BYTES {
-                *next = 0;
-            }
-            let written = file.write_all_at(&record, offset(*next)).and_then(|()| file.sync_data());
-            *next += RECORD_BYTES;
-            written.map_err(|error| DiskError::Write { path: path.clone(), error })
-        })
+        if *next + RECORD_BYTES > FILE_BYTES {
+            *next = 0;
+        }
+        let written =
+            file.write_all_at(&[0x5a; RECORD_BYTES], offset(*next)).and_then(|()| file.sync_data());
+        *next += RECORD_BYTES;
+        written.map_err(|error| DiskError::Write { path: path.clone(), error })
     }
 }
 

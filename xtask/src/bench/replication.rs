@@ -2,8 +2,11 @@
 //! on loopback addresses beside a master that is alone, in one run and on the same disk; and whether
 //! further nodes matter to a job.
 
+mod bare;
 mod crowd;
 mod moves;
+
+pub use bare::BareError;
 
 use std::time::Duration;
 
@@ -18,12 +21,13 @@ const VOTERS: u8 = 3;
 /// time.
 const TURNS: u32 = 4;
 
-/// The bench `replication`: the disk, commits, failover, and a candidate that catches up.
+/// The bench `replication`: the disk, what this machine needs for a commit at least, commits, failover, and a candidate that catches up.
 ///
 /// # Errors
 /// The programs do not build, or something did not serve.
 pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     disk::bench(setting, report)?;
+    bare::bench(setting, report)?;
     let (alone, counts) = Cluster::start_measured(setting)?;
     let nodes = Nodes::start(setting, Which::One, VOTERS)?;
     let mut live = 0;
