@@ -141,6 +141,8 @@ impl StateMachine {
                 let batch = Batch::decode(bytes.clone()).map_err(io::Error::other)?;
                 self.noted.lock().note(&batch);
                 apply(&batch, None)?;
+                // Who began to read in between may have read what was before.
+                self.noted.lock().note(&batch);
                 // An owner who does not listen any more has ended.
                 if self.committed.send(Committed { position, batch }).await.is_err() {
                     tracing::debug!("nobody listens to what is committed");
@@ -214,7 +216,10 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         };
         self.noted.lock().note_everything();
         let recorder = self.recorder.clone();
-        apart(move || recorder.install(incoming)).await?.map_err(io::Error::other)?;
+        let installed = apart(move || recorder.install(incoming)).await;
+        // Who began to read meanwhile read neither the old content nor the new one.
+        self.noted.lock().note_everything();
+        installed?.map_err(io::Error::other)?;
         self.applied = meta.last_log_id;
         self.members = meta.last_membership.clone();
         self.has_snapshot = true;

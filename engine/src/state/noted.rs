@@ -23,7 +23,7 @@ pub(crate) enum Noted {
 }
 
 impl Noted {
-    /// Notes what a batch that is about to be applied changes.
+    /// Notes what a batch changes that is about to be applied, and again once it is.
     pub(crate) fn note(&mut self, batch: &Batch) {
         let Self::Keys(keys) = self else { return };
         for change in &batch.0 {
@@ -37,7 +37,8 @@ impl Noted {
         }
     }
 
-    /// Notes that another store's content is about to take the place of this one's.
+    /// Notes that another store's content is about to take the place of this one's, and again once it
+    /// has.
     pub(crate) fn note_everything(&mut self) {
         if matches!(self, Self::Keys(_)) {
             *self = Self::Everything;

@@ -73,7 +73,10 @@ impl Scene {
         self.reckoning.compare(&self.yard, self.master, &self.words)?;
         self.finds_nothing("cluster verify")?;
         // What verify sees no more, the watcher takes an alarm off for at its next look.
-        self.master = self.yard.settle(SETTLED_WITHIN)?;
+        let master = self.yard.settle(SETTLED_WITHIN)?;
+        if master != self.master {
+            return Err(format!("the role went to {} at rest", self.yard.name(master)));
+        }
         self.finds_nothing("cluster status")?;
         Ok(Rested { settled, outage })
     }

@@ -121,7 +121,7 @@ impl Life {
         };
         if !standby.prepares() {
             following.ahead = None;
-        } else if following.read_again <= now {
+        } else if following.ahead.is_none() && following.read_again <= now {
             following.read_again = now + READ_AHEAD_AGAIN;
             following.ahead = self.may_by_itself(engine).then(|| Ahead::begin(engine));
         }
