@@ -31,7 +31,7 @@ use crate::log::{Kept, Log, Memory, Tag, kept, report_durable};
 use crate::network::Network;
 use crate::peers::Peers;
 use crate::state::StateMachine;
-use crate::state::noted::{Noted, Noting};
+use crate::state::noted::{Notes, Noting};
 use crate::types::{
     LeaderId, Membership, Proposal, StoredMembership, TypeConfig, Vote, log_id, members_from_text,
     vote_from_text, vote_to_text,
@@ -115,7 +115,7 @@ pub struct Engine {
     /// it was started anew.
     obeys_until: Option<Instant>,
     /// What changes, where somebody asked for that.
-    noted: Arc<Mutex<Noted>>,
+    notes: Notes,
     /// Bytes that may be in the log and not applied.
     tail_bytes_max: usize,
     /// Write what this member appends as a leader, and keep its log short.
@@ -183,7 +183,7 @@ impl Engine {
         let (tell_committed, committed) = mpsc::channel(COMMITTED_PENDING_MAX);
         let at = (found.applied, members);
         let state = StateMachine::new(recorder.clone(), log.clone(), at, tell_committed);
-        let noted = state.noted();
+        let notes = state.notes();
         let settings = Arc::new(config(goes_on.is_some(), kept));
         let raft = Raft::new(member, settings, Network(peers), log.clone(), state)
             .await
@@ -201,7 +201,7 @@ impl Engine {
             receiving: Mutex::default(),
             heard: Mutex::default(),
             obeys_until: vote.filter(|vote| obeys(vote, member)).map(|_| Instant::now() + LEASE),
-            noted,
+            notes,
             tasks,
         };
         Ok((engine, committed))
@@ -278,7 +278,7 @@ impl Engine {
     /// Notes which keys change from now on.
     #[must_use]
     pub fn note_changes(&self) -> Noting {
-        Noting::begin(&self.noted)
+        self.notes.begin()
     }
 
     /// A view of the store right behind entry `index`, of everything or of one group, to be read

@@ -8,7 +8,6 @@ use futures_util::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::type_config::alias::{SnapshotMetaOf, SnapshotOf};
 use openraft::{OptionalSend, RaftSnapshotBuilder};
-use parking_lot::Mutex;
 use queue_format::{Batch, Frozen, FrozenError, Incoming, Key, Position, Recorder};
 use tokio::sync::mpsc;
 
@@ -22,7 +21,7 @@ use crate::types::{
 
 pub(crate) mod noted;
 
-use noted::Noted;
+use noted::Notes;
 
 type Meta = SnapshotMetaOf<TypeConfig>;
 type Snapshot = SnapshotOf<TypeConfig, Image>;
@@ -104,7 +103,7 @@ pub(crate) struct StateMachine {
     /// The engine was told of a snapshot.
     has_snapshot: bool,
     committed: mpsc::Sender<Committed>,
-    noted: Arc<Mutex<Noted>>,
+    notes: Notes,
 }
 
 impl StateMachine {
@@ -114,13 +113,13 @@ impl StateMachine {
         (applied, members): (Position, StoredMembership),
         committed: mpsc::Sender<Committed>,
     ) -> Self {
-        let (applied, noted) = (log_id(applied), Arc::default());
-        Self { recorder, log, applied, members, has_snapshot: false, committed, noted }
+        let (applied, notes) = (log_id(applied), Notes::default());
+        Self { recorder, log, applied, members, has_snapshot: false, committed, notes }
     }
 
     /// Where it notes what changes, if somebody asks for that.
-    pub(crate) fn noted(&self) -> Arc<Mutex<Noted>> {
-        Arc::clone(&self.noted)
+    pub(crate) fn notes(&self) -> Notes {
+        self.notes.clone()
     }
 
     async fn apply_one(&mut self, entry: &LogEntry) -> io::Result<Position> {
@@ -139,10 +138,7 @@ impl StateMachine {
             }
             Payload::Normal(Proposal(bytes)) => {
                 let batch = Batch::decode(bytes.clone()).map_err(io::Error::other)?;
-                self.noted.lock().note(&batch);
-                apply(&batch, None)?;
-                // Who began to read in between may have read what was before.
-                self.noted.lock().note(&batch);
+                self.notes.applying(&batch, || apply(&batch, None))?;
                 // An owner who does not listen any more has ended.
                 if self.committed.send(Committed { position, batch }).await.is_err() {
                     tracing::debug!("nobody listens to what is committed");
@@ -153,9 +149,8 @@ impl StateMachine {
         Ok(position)
     }
 
-    /// Takes an image that comes straight from another store of this process, as upstream's suite
-    /// has it, the way that one from the wire takes.
-    async fn carry(&self, meta: &Meta, mut leaving: Image) -> io::Result<Image> {
+    /// One of another store of this process that is about to arrive.
+    pub(crate) async fn arriving(&self, meta: &Meta) -> io::Result<Image> {
         let members = &meta.last_membership;
         let head = SnapshotHead {
             vote: Vote::new_committed(0, 0),
@@ -163,7 +158,13 @@ impl StateMachine {
             members_at: members.log_id().as_ref().map(position).unwrap_or_default(),
             members: members_to_text(members.membership()),
         };
-        let mut arriving = Image::arriving(&self.recorder, &head).await?;
+        Image::arriving(&self.recorder, &head).await
+    }
+
+    /// Takes an image that comes straight from another store of this process, as upstream's suite
+    /// has it, the way that one from the wire takes.
+    async fn carry(&self, meta: &Meta, mut leaving: Image) -> io::Result<Image> {
+        let mut arriving = self.arriving(meta).await?;
         loop {
             let (rest, part) = leaving.part(CARRIED_BYTES).await?;
             leaving = rest;
@@ -214,11 +215,10 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         let Image::Arriving(incoming) = image else {
             return Err(io::Error::other("this snapshot did not arrive"));
         };
-        self.noted.lock().note_everything();
         let recorder = self.recorder.clone();
+        let replacing = self.notes.replacing();
         let installed = apart(move || recorder.install(incoming)).await;
-        // Who began to read meanwhile read neither the old content nor the new one.
-        self.noted.lock().note_everything();
+        drop(replacing);
         installed?.map_err(io::Error::other)?;
         self.applied = meta.last_log_id;
         self.members = meta.last_membership.clone();

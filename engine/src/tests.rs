@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::StorageError;
+use openraft::storage::RaftStateMachine as _;
 use openraft::testing::log::{StoreBuilder, Suite};
+use openraft::type_config::alias::SnapshotMetaOf;
 use queue_format::{
     Batch, Callbacks, Change, Epoch, Key, Position, ReplicatedStore, Store, StoreOptions,
 };
@@ -21,7 +23,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::log::{Log, Memory, report_durable};
 use crate::state::StateMachine;
-use crate::types::{StoredMembership, TypeConfig};
+use crate::types::{StoredMembership, TypeConfig, log_id};
 use crate::{Committed, Engine, EngineOptions, Link, OpenError, Peers, ProposeError};
 
 /// Far more than a lone voter needs to elect itself.
@@ -93,6 +95,36 @@ impl StoreBuilder<TypeConfig, Log, StateMachine, (TempDir, mpsc::Receiver<Commit
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_storage_passes_upstreams_suite() {
     Suite::test_all(Build).await.unwrap();
+}
+
+/// As it is while a leader's copy takes the place of a store that somebody begins to read.
+#[test]
+fn who_begins_to_read_while_the_store_is_replaced_is_not_told_that_nothing_changed() {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // One at a time, so that the copy waits for as long as the test wants.
+    let runtime = runtime.worker_threads(1).max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let (guard, log, mut state) = Build.build().await.unwrap();
+        let meta = SnapshotMetaOf::<TypeConfig> {
+            last_log_id: log_id(Position { epoch: Epoch { term: 1, node: 1 }, index: 1 }),
+            last_membership: StoredMembership::default(),
+        };
+        let (end, busy) = std::sync::mpsc::channel::<()>();
+        let image = state.arriving(&meta).await.unwrap().finish().await.unwrap();
+        let waits = stdx::apart(move || busy.recv());
+        let notes = state.notes();
+        let noting = {
+            let mut install = std::pin::pin!(state.install_snapshot(&meta, image));
+            assert!(futures_util::poll!(&mut install).is_pending());
+            let noting = notes.begin();
+            drop(end);
+            install.await.unwrap();
+            noting
+        };
+        assert!(waits.await.unwrap().is_err());
+        assert_eq!(noting.changed(), None);
+        drop((log, state, guard));
+    });
 }
 
 async fn open(dir: &Path) -> (Engine, mpsc::Receiver<Committed>) {

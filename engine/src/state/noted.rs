@@ -12,7 +12,7 @@ const KEYS_MAX: usize = 100_000;
 
 /// What is noted of what is applied.
 #[derive(Debug, Default)]
-pub(crate) enum Noted {
+enum Noted {
     /// Nobody asked.
     #[default]
     Nothing,
@@ -23,8 +23,7 @@ pub(crate) enum Noted {
 }
 
 impl Noted {
-    /// Notes what a batch changes that is about to be applied, and again once it is.
-    pub(crate) fn note(&mut self, batch: &Batch) {
+    fn note(&mut self, batch: &Batch) {
         let Self::Keys(keys) = self else { return };
         for change in &batch.0 {
             match change {
@@ -37,40 +36,91 @@ impl Noted {
         }
     }
 
-    /// Notes that another store's content is about to take the place of this one's, and again once it
-    /// has.
-    pub(crate) fn note_everything(&mut self) {
+    fn note_everything(&mut self) {
         if matches!(self, Self::Keys(_)) {
             *self = Self::Everything;
         }
     }
 }
 
+/// Where it is noted, and for the how manieth who asked.
+#[derive(Debug, Default)]
+struct Asked {
+    times: u64,
+    noted: Noted,
+}
+
+/// Notes what changes in a member's store, if somebody asks for that.
+///
+/// All of it is noted before it shows and once more when it does: who asks in between may have read
+/// what was before.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Notes(Arc<Mutex<Asked>>);
+
+impl Notes {
+    /// Applies a batch.
+    pub(crate) fn applying<T>(&self, batch: &Batch, apply: impl FnOnce() -> T) -> T {
+        self.0.lock().noted.note(batch);
+        let applied = apply();
+        self.0.lock().noted.note(batch);
+        applied
+    }
+
+    /// Another store's content takes the place of this one's until what is returned goes.
+    pub(crate) fn replacing(&self) -> Replacing<'_> {
+        self.0.lock().noted.note_everything();
+        Replacing(self)
+    }
+
+    /// Begins for who asks; who asked before is told nothing any more.
+    pub(crate) fn begin(&self) -> Noting {
+        let mut asked = self.0.lock();
+        asked.times += 1;
+        asked.noted = Noted::Keys(BTreeSet::new());
+        Noting { asked: Arc::clone(&self.0), time: asked.times }
+    }
+}
+
+/// Lives for as long as the store's content is replaced.
+#[derive(Debug)]
+pub(crate) struct Replacing<'a>(&'a Notes);
+
+impl Drop for Replacing<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().noted.note_everything();
+    }
+}
+
 /// Notes which keys change in a member's store from a moment on, for as long as it lives. What is read
 /// behind that moment is as it was read, but for these.
 #[derive(Debug)]
-pub struct Noting(Arc<Mutex<Noted>>);
+pub struct Noting {
+    asked: Arc<Mutex<Asked>>,
+    /// As [`Asked::times`] when it began.
+    time: u64,
+}
 
 impl Noting {
-    /// Begins; what somebody else noted is forgotten.
-    pub(crate) fn begin(noted: &Arc<Mutex<Noted>>) -> Self {
-        *noted.lock() = Noted::Keys(BTreeSet::new());
-        Self(Arc::clone(noted))
-    }
-
     /// The keys that changed, of all that is applied by now; none where that cannot be told.
     #[must_use]
     pub fn changed(self) -> Option<BTreeSet<Key>> {
-        match std::mem::take(&mut *self.0.lock()) {
+        match self.end() {
             Noted::Keys(keys) => Some(keys),
             Noted::Nothing | Noted::Everything => None,
         }
+    }
+
+    /// Nothing where another has begun since.
+    fn end(&self) -> Noted {
+        let mut asked = self.asked.lock();
+        let mine = asked.times == self.time;
+        if mine { std::mem::take(&mut asked.noted) } else { Noted::Nothing }
     }
 }
 
 impl Drop for Noting {
     fn drop(&mut self) {
-        *self.0.lock() = Noted::Nothing;
+        self.end();
     }
 }
 
@@ -87,33 +137,62 @@ mod tests {
         Batch(numbers.map(put).collect())
     }
 
+    fn keys<const N: usize>(numbers: [usize; N]) -> Option<BTreeSet<Key>> {
+        Some(numbers.map(key).into())
+    }
+
     #[test]
     fn what_changes_is_told_once_and_only_behind_the_beginning() {
-        let noted = Arc::<Mutex<Noted>>::default();
-        let note = |batch| Noted::note(&mut noted.lock(), &batch);
-        note(put(1..3));
-        let noting = Noting::begin(&noted);
-        note(put(3..5));
-        note(Batch(vec![Change::Delete { key: key(4) }]));
-        note(Batch(vec![Change::Move { from: key(7), to: key(8) }]));
-        assert_eq!(noting.changed(), Some([3, 4, 7, 8].map(key).into()));
-        note(put(5..6));
-        assert!(matches!(*noted.lock(), Noted::Nothing), "nobody asks any more");
-        drop(Noting::begin(&noted));
-        assert!(matches!(*noted.lock(), Noted::Nothing));
+        let notes = Notes::default();
+        let apply = |batch| notes.applying(&batch, || ());
+        apply(put(1..3));
+        let noting = notes.begin();
+        apply(put(3..5));
+        apply(Batch(vec![Change::Delete { key: key(4) }]));
+        apply(Batch(vec![Change::Move { from: key(7), to: key(8) }]));
+        assert_eq!(noting.changed(), keys([3, 4, 7, 8]));
+        apply(put(5..6));
+        let nobody_asks = || matches!(notes.0.lock().noted, Noted::Nothing);
+        assert!(nobody_asks());
+        drop(notes.begin());
+        assert!(nobody_asks());
+    }
+
+    #[test]
+    fn who_begins_while_a_batch_is_applied_is_told_of_it() {
+        let notes = Notes::default();
+        let noting = notes.applying(&put(1..3), || notes.begin());
+        assert_eq!(noting.changed(), keys([1, 2]));
+    }
+
+    #[test]
+    fn who_was_overtaken_is_told_nothing_and_takes_nothing_from_who_overtook() {
+        let notes = Notes::default();
+        let (one, two) = (notes.begin(), notes.begin());
+        notes.applying(&put(1..2), || ());
+        drop(one);
+        notes.applying(&put(2..3), || ());
+        assert_eq!(two.changed(), keys([1, 2]));
+        let (one, two) = (notes.begin(), notes.begin());
+        notes.applying(&put(1..2), || ());
+        assert_eq!((one.changed(), two.changed()), (None, keys([1])));
     }
 
     #[test]
     fn too_much_and_a_new_store_are_everything() {
-        let noted = Arc::<Mutex<Noted>>::default();
-        let noting = Noting::begin(&noted);
-        Noted::note(&mut noted.lock(), &put(0..KEYS_MAX));
-        assert!(matches!(*noted.lock(), Noted::Keys(_)));
-        Noted::note(&mut noted.lock(), &put(KEYS_MAX..KEYS_MAX + 1));
+        let notes = Notes::default();
+        let noting = notes.begin();
+        notes.applying(&put(0..KEYS_MAX), || ());
+        assert!(matches!(notes.0.lock().noted, Noted::Keys(_)));
+        notes.applying(&put(KEYS_MAX..KEYS_MAX + 1), || ());
         assert_eq!(noting.changed(), None);
-        let noting = Noting::begin(&noted);
-        noted.lock().note_everything();
-        Noted::note(&mut noted.lock(), &put(0..1));
+        let noting = notes.begin();
+        drop(notes.replacing());
+        notes.applying(&put(0..1), || ());
         assert_eq!(noting.changed(), None);
+        let replacing = notes.replacing();
+        let noting = notes.begin();
+        drop(replacing);
+        assert_eq!(noting.changed(), None, "it read neither the old content nor the new one");
     }
 }
