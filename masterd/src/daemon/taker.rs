@@ -111,9 +111,9 @@ impl Life {
             }
             Err(error) => return Err(error.into()),
         };
-        // A mere start is tried again and again, and nobody is at work meanwhile.
-        let reads = attempt != Attempt::Start && !request.dry_run;
-        let mut ahead = reads.then(|| ahead.unwrap_or_else(|| Ahead::begin(engine)));
+        // What is tried again and again must not read each time, however many do not answer.
+        let reads = attempt == Attempt::Failover && !request.dry_run;
+        let mut ahead = ahead.or_else(|| reads.then(|| Ahead::begin(engine)));
         // To lead without a reign is to be master of nothing: it is elected anew.
         let own = PeerPosition { leads: false, ..self.house.stand().await };
         let asked = self.ask_everyone((&config, &own), attempt, request).await;
@@ -129,6 +129,9 @@ impl Life {
         let told = |done, message| RoleTaken { done, message, check: Some(check.clone()) };
         if request.dry_run {
             return Ok(Take::Left(told(false, self.looked(&verdict))));
+        }
+        if attempt == Attempt::Automatic && matches!(verdict.decision, Decision::Go) {
+            ahead.get_or_insert_with(|| Ahead::begin(engine));
         }
         let given = given_jobs(&question);
         let asked = (question, verdict);

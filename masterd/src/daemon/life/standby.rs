@@ -143,8 +143,8 @@ impl Life {
         })
     }
 
-    /// Tries to take the role, with the jobs that were read `ahead`. By an operator's will, who is told what came of it; as who was master
-    /// last; or since the master is silent.
+    /// Tries to take the role, with the jobs that were read `ahead`: by an operator's will, who is
+    /// told what came of it; as who was master last; or since the master is silent.
     async fn try_to_take(
         &self,
         engine: &Arc<Engine>,

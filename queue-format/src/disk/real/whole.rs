@@ -11,9 +11,11 @@ use rustix::fd::AsFd as _;
 
 /// Files from which a whole flush pays.
 const FILES_MIN: usize = 256;
-/// Most KiB that wait for being written, on the whole machine: a disk of 100 MiB/s writes them in
-/// five seconds, far less than the journal has room for.
-const DIRTY_KIB_MAX: u64 = 512 << 10;
+/// Most KiB of others that wait for being written, on the whole machine: a disk of 100 MiB/s writes
+/// them in five seconds, far less than the journal has room for.
+const OTHERS_KIB_MAX: u64 = 512 << 10;
+/// KiB that a small file is at least: a block of most file systems.
+const FILE_KIB: u64 = 4;
 /// First Linux whose `syncfs` tells every error: of written-back data since 5.8, of the file system
 /// itself since 5.17.
 const LINUX_MIN: (u32, u32) = (5, 17);
@@ -38,7 +40,7 @@ impl Whole {
     /// not known to be done: then each file has to be asked for.
     pub(super) fn flush(&self, files: usize) -> bool {
         let Some(root) = &self.root else { return false };
-        if files < FILES_MIN || dirty_kib().is_none_or(|kib| kib > DIRTY_KIB_MAX) {
+        if !dirty_kib().is_some_and(|dirty_kib| is_worth_it(files, dirty_kib)) {
             return false;
         }
         match rustix::fs::syncfs(root.as_fd()) {
@@ -50,6 +52,12 @@ impl Whole {
             }
         }
     }
+}
+
+/// Whether so many files are flushed with the whole file system, where so much waits for being written.
+fn is_worth_it(files: usize, dirty_kib: u64) -> bool {
+    let own_kib = u64::try_from(files).unwrap_or(u64::MAX).saturating_mul(FILE_KIB);
+    files >= FILES_MIN && dirty_kib.saturating_sub(own_kib) <= OTHERS_KIB_MAX
 }
 
 /// What waits for being written on this machine, or is being written.
@@ -88,6 +96,21 @@ mod tests {
         assert_eq!(dirty_of(meminfo), Some(123));
         assert_eq!(dirty_of("MemFree: 5 kB\n"), None);
         assert!(dirty_kib().is_some());
+    }
+
+    #[test]
+    fn much_of_others_is_left_and_much_of_ones_own_is_not() {
+        for (files, dirty_kib, expected) in [
+            (FILES_MIN - 1, 0, false),
+            (FILES_MIN, 0, true),
+            (FILES_MIN, OTHERS_KIB_MAX + 1_024, true),
+            (FILES_MIN, OTHERS_KIB_MAX + 1_025, false),
+            (100_000, OTHERS_KIB_MAX + 400_000, true),
+            (100_000, OTHERS_KIB_MAX + 400_001, false),
+            (usize::MAX, u64::MAX, true),
+        ] {
+            assert_eq!(is_worth_it(files, dirty_kib), expected, "{files} files of {dirty_kib} KiB");
+        }
     }
 
     #[test]
