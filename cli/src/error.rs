@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use luxi::ClientError;
 use luxi::client::JobOutcome;
@@ -47,6 +48,14 @@ pub(crate) enum CliError {
     /// The master could not be asked.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// `masterd` on this machine was asked how it is, and says nothing.
+    #[error("masterd on this machine is silent")]
+    Silent {
+        #[source]
+        error: ClientError,
+        /// How long it was waited for.
+        after: Duration,
+    },
     /// It is not known what became of a submission.
     #[error("it is not known whether the job was accepted")]
     Unsure(#[source] ClientError),
@@ -160,6 +169,7 @@ impl CliError {
                 Some(exception) if error.not_master().is_none() => exception_words(exception),
                 _ => hint::unreachable(error, session),
             },
+            Self::Silent { error, after } => hint::silent(error, *after, session),
             Self::Unsure(error) => hint::unsure(error),
             Self::Lost { id, error } => hint::lost(*id, error, session),
             Self::Job { id, exception, said } => {

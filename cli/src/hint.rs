@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use luxi::ClientError;
 use luxi::response::Failure;
@@ -53,6 +54,30 @@ pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Ex
             (format!("Failure: {what}"), Exit::FAILURE)
         }
     }
+}
+
+/// The message for a `masterd` that takes connections and answers nothing, and the exit status.
+pub(crate) fn silent(error: &ClientError, after: Duration, session: &Session) -> (String, Exit) {
+    let what = stdx::daemon::chain(error);
+    let next = match session.known().ok().flatten() {
+        Some(known) if !session.is_master(&known.master) => {
+            format!("The master is {known}. Run gnt there{}.", or_there(&known))
+        }
+        known => {
+            let others = known.and_then(|known| known.others);
+            let others = others.map(|others| format!(" ({others})")).unwrap_or_default();
+            format!(
+                "`gnt cluster status` on another candidate{others} tells who the master is by now; \
+                 where that is still this node, `gnt cluster master-failover` there takes the role."
+            )
+        }
+    };
+    let told = format!(
+        "Failure: {what}.\nmasterd on this machine takes connections and has said nothing for \
+         {after:?}: it hangs or is paused, or finds no processor or disk: `systemctl status \
+         gantry-masterd`.\n{next}"
+    );
+    (told, Exit::FAILURE)
 }
 
 /// The message for a submission that was not answered, and the exit status.

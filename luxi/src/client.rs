@@ -110,6 +110,7 @@ pub struct Client {
     request: Vec<u8>,
     chunk: Box<[u8]>,
     limits: Limits,
+    patience: Option<Duration>,
     when_stale: Option<fn(Duration)>,
 }
 
@@ -126,6 +127,7 @@ impl Client {
             request: Vec::new(),
             chunk: vec![0; READ_BYTES].into(),
             limits: Limits::default(),
+            patience: None,
             when_stale: None,
         })
     }
@@ -146,7 +148,8 @@ impl Client {
         }
         // A master that turns clients away answers and closes before it reads, so that there may
         // be an answer although the request could not be sent.
-        let answer = self.receive(method, M::CLASS.deadline(&self.limits) + CLIENT_GRACE)?;
+        let usual = M::CLASS.deadline(&self.limits) + CLIENT_GRACE;
+        let answer = self.receive(method, self.patience.unwrap_or(usual))?;
         let told = response::read::<M>(&answer).map_err(ClientError::Failure)?;
         if let Some(silence) = told.stale
             && let Some(tell) = self.when_stale.take()
@@ -154,6 +157,13 @@ impl Client {
             tell(silence);
         }
         Ok(told.reply)
+    }
+
+    /// Waits for answers no longer than `patience`, whatever the server's deadlines are: for who wants
+    /// to know whether it answers at all.
+    #[must_use]
+    pub fn answered_within(self, patience: Duration) -> Self {
+        Self { patience: Some(patience), ..self }
     }
 
     /// Has `tell` called once, with the first reply that may be old: with the time for which the

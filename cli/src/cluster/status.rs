@@ -6,8 +6,8 @@ use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use luxi::Client;
 use luxi::method::GantryClusterStatus;
+use luxi::{Client, ClientError};
 use model::Timestamp;
 use model::cluster_status::ClusterStatus;
 use serde_json::{Value, json};
@@ -19,6 +19,10 @@ use view::View;
 
 /// Width of what is shown where it is not known, and the most that a reader likes to follow.
 const COLUMNS: usize = 80;
+
+/// How long `masterd` may take to answer. It says what it knows and asks nobody for it, so one that is
+/// silent for longer hangs, and that is what is to be known.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 const MICROS_PER_SECOND: f64 = 1e6;
 
@@ -48,11 +52,15 @@ pub(crate) struct StatusArguments {
 
 /// Shows how the cluster stands; fails where there are alarms.
 pub(super) fn run(arguments: &StatusArguments, session: &Session) -> Result<(), CliError> {
-    let mut client = match arguments.watch {
+    let client = match arguments.watch {
         true => session.connect()?,
         false => session.connect_at_once()?,
     };
-    let status = client.call(&GantryClusterStatus {})?;
+    let mut client = client.answered_within(ANSWER_MAX);
+    let status = client.call(&GantryClusterStatus {}).map_err(|error| match error {
+        ClientError::TimedOut { .. } => CliError::Silent { error, after: ANSWER_MAX },
+        error => error.into(),
+    })?;
     if arguments.watch {
         return watch(arguments, (client, status), session);
     }
@@ -114,7 +122,7 @@ impl Line<'_> {
     fn ask(&mut self) -> Result<Option<ClusterStatus>, CliError> {
         let client = match self.client.take() {
             Some(client) => Ok(client),
-            None => self.session.reach(),
+            None => self.session.reach().map(|client| client.answered_within(ANSWER_MAX)),
         };
         let asked = client.and_then(|mut client| {
             let status = client.call(&GantryClusterStatus {})?;

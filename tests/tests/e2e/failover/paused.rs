@@ -29,6 +29,7 @@ fn a_master_that_slept_is_none_when_it_wakes() {
     watching.wait_until_following();
 
     cluster.signal_masterd(&n1, Signal::SIGSTOP);
+    let asked = cluster.gnt_start_on(&n1, "cluster status");
     cluster.fail_over(&n2);
     let running = |id| cluster.job(id, "status,opstatus");
     let (chain_failed, long_failed) = (running(chain), running(long));
@@ -39,6 +40,12 @@ fn a_master_that_slept_is_none_when_it_wakes() {
         late.call(&SubmitJob { ops: serde_json::from_str(&ops.to_string()).unwrap() })
     });
 
+    let silent = asked.end().failed(1).to_owned();
+    for word in
+        ["takes connections and has said nothing for 10s", n2.name.as_str(), n3.name.as_str()]
+    {
+        assert!(silent.contains(word), "{word}: {silent}");
+    }
     cluster.signal_masterd(&n1, Signal::SIGCONT);
     let answered = asleep.join().unwrap();
     assert!(answered.is_err(), "a job of a master that is none was acknowledged: {answered:?}");
