@@ -32,10 +32,12 @@ pub struct PeerLimits {
     /// Callers that have not said who they are yet, at the same time: all candidates that come
     /// back at once. More are closed at once, so strangers never take the places of members.
     pub handshakes: usize,
-    /// Connections at the same time: a pool of a dozen candidates, each with those of one peer.
+    /// Connections of the engine at the same time, and as many of control: a pool of a dozen
+    /// candidates, each with those of one peer. Apart from each other: an engine that waits for its
+    /// disk keeps its questions, and the node still says how it stands.
     pub connections: usize,
-    /// The same of one peer: the engine's handful and control's, and as many again that it lost
-    /// and this side has not missed yet.
+    /// The same of one peer: the engine's handful, or control's, and as many again and more that it
+    /// gave up and this side has not missed yet, or not answered.
     pub per_peer: usize,
     /// Connections for requests of clients at the same time: places of their own, so that clients
     /// never take those of the engine. Each holds one request and its answer.
@@ -71,6 +73,13 @@ impl Default for PeerLimits {
             idle: Duration::from_secs(120),
             grace: Duration::from_secs(5),
         }
+    }
+}
+
+impl PeerLimits {
+    /// Questions at the same time: one of each connection, whatever it is for.
+    fn questions(&self) -> usize {
+        2 * self.connections + self.clients
     }
 }
 
@@ -137,7 +146,8 @@ struct Shared<S> {
     allowed: AllowedCallers,
     acceptor: TlsAcceptor,
     limits: PeerLimits,
-    places: Places,
+    engine_places: Places,
+    control_places: Places,
     /// Answers requests of clients, where that is wanted.
     clients: Option<Arc<dyn ClientService>>,
     client_places: Places,
@@ -150,7 +160,8 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Shared<S> {
         f.debug_struct("Shared")
             .field("service", &self.service)
             .field("limits", &self.limits)
-            .field("places", &self.places)
+            .field("engine_places", &self.engine_places)
+            .field("control_places", &self.control_places)
             .field("client_places", &self.client_places)
             .finish_non_exhaustive()
     }
@@ -160,7 +171,8 @@ impl<S> Shared<S> {
     /// The places of connections for `purpose`.
     fn places(&self, purpose: Purpose) -> &Places {
         match purpose {
-            Purpose::Engine | Purpose::Control => &self.places,
+            Purpose::Engine => &self.engine_places,
+            Purpose::Control => &self.control_places,
             Purpose::Luxi => &self.client_places,
         }
     }
@@ -201,10 +213,11 @@ impl<S: PeerService> PeerServer<S> {
             allowed,
             acceptor: TlsAcceptor::from(Arc::new(config)),
             limits,
-            places: Places::new(limits.connections, limits.per_peer),
+            engine_places: Places::new(limits.connections, limits.per_peer),
+            control_places: Places::new(limits.connections, limits.per_peer),
             clients,
             client_places: Places::new(limits.clients, limits.clients_per_peer),
-            answering: Semaphore::new(limits.connections + limits.clients),
+            answering: Semaphore::new(limits.questions()),
         });
         let (stop, stopped) = watch::channel(false);
         let (accepting, connections) = (Tasks::new(), Tasks::new());
@@ -238,8 +251,7 @@ impl<S: PeerService> PeerServer<S> {
         self.stop.send_replace(true);
         self.accepting.join().await;
         let grace = self.shared.limits.grace;
-        let all = u32::try_from(self.shared.limits.connections + self.shared.limits.clients)
-            .unwrap_or(u32::MAX);
+        let all = u32::try_from(self.shared.limits.questions()).unwrap_or(u32::MAX);
         let answered = tokio::time::timeout(grace, self.shared.answering.acquire_many(all)).await;
         if answered.is_err() {
             tracing::warn!(?grace, "questions of other members were dropped at the end");

@@ -19,8 +19,10 @@ use super::client::{self, ClientFailure};
 use crate::programs::{self, BuildError, Profile, Programs, client_program};
 use crate::stage::{Stage, StageError};
 
-/// How long the daemon may take to serve, and its files to follow.
+/// How long the daemon may take to serve.
 const SOON: Duration = Duration::from_secs(60);
+/// Longest wait for files that follow: hundreds of thousands.
+const FILES_MAX: Duration = Duration::from_secs(600);
 /// How often a socket that is to answer is tried: a start that is measured takes milliseconds.
 const TRY_EVERY: Duration = Duration::from_millis(1);
 /// Kernel clock ticks of a second, as `/proc/PID/stat` counts them on Linux.
@@ -222,15 +224,23 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until there are `count` job files.
+    /// Waits until what it has committed is in files, and there are `count` files of jobs or more.
     ///
     /// # Errors
     /// They do not come.
     pub fn wait_for_files(&self, count: u64) -> Result<(), ClusterError> {
         let data = self.data();
-        Ok(self.stage.wait_until("every job's file", SOON, || {
-            count_jobs(&data).is_ok_and(|files| files >= count)
-        })?)
+        // Counted only when it says so: that keeps files from being made.
+        let written =
+            || self.files_lag() == Some(0) && count_jobs(&data).is_ok_and(|files| files >= count);
+        Ok(self.stage.wait_until("every job's file", FILES_MAX, written)?)
+    }
+
+    /// Committed documents whose file it has not written yet; none where it does not say.
+    fn files_lag(&self) -> Option<u64> {
+        let mut client = Client::connect(&self.socket()).ok()?;
+        let status = client.call(&GantryClusterStatus {}).ok()?;
+        Some(status.store?.files_lag_keys)
     }
 
     /// Runs `gnt`; gives the time from its start to its exit.

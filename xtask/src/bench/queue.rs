@@ -99,10 +99,10 @@ fn in_slices(
 ) -> Result<Compared, BenchError> {
     let time = setting.time / SLICES;
     let mut baseline = machine.look(time / 2)?;
-    let mut found = measure(cluster, load, Until::Time(time))?;
+    let mut found = measure(cluster, &[], load, Until::Time(time))?;
     for _ in 1..SLICES {
         baseline.extend(machine.look(time / 2)?);
-        found.extend(measure(cluster, load, Until::Time(time))?);
+        found.extend(measure(cluster, &[], load, Until::Time(time))?);
     }
     Ok(Compared { found, baseline })
 }
@@ -118,7 +118,7 @@ fn sustained(
     let jobs = if setting.quick { SUSTAINED_JOBS_QUICK } else { SUSTAINED_JOBS };
     let baseline = machine.look(setting.time / SLICES)?;
     let each = jobs / count(load.clients);
-    let found = measure(cluster, load, Until::Jobs(each))?;
+    let found = measure(cluster, &[], load, Until::Jobs(each))?;
     Compared { found, baseline }.report("queue.sustained", report);
     report.aim("queue.sustained.jobs_with_files", Target::ValueAbove(20_000.0));
     Ok(())
@@ -164,6 +164,12 @@ impl Found {
         count_as_number(self.jobs) / self.elapsed.as_secs_f64()
     }
 
+    /// The same, where a job counts when its file is written.
+    #[must_use]
+    pub fn per_second_with_files(&self) -> f64 {
+        count_as_number(self.jobs) / self.elapsed_with_files.as_secs_f64()
+    }
+
     /// Adds what was measured at another time.
     pub fn extend(&mut self, other: Self) {
         self.jobs += other.jobs;
@@ -185,10 +191,9 @@ impl Compared {
     fn report(&self, name: &str, report: &mut Report) {
         let Self { found, baseline: Baseline { disk, .. } } = self;
         let jobs = count_as_number(found.jobs);
-        let rate = |elapsed: Duration| jobs / elapsed.as_secs_f64();
         let baseline = disk.per_second();
-        report.add_compared(format!("{name}.jobs"), rate(found.elapsed), "1/s", baseline);
-        let with_files = rate(found.elapsed_with_files);
+        report.add_compared(format!("{name}.jobs"), found.per_second(), "1/s", baseline);
+        let with_files = found.per_second_with_files();
         report.add_compared(format!("{name}.jobs_with_files"), with_files, "1/s", baseline);
         let baseline = disk.percentile_us(50);
         for (what, latencies) in [("submit", &found.submit_us), ("finish", &found.finish_us)] {
@@ -202,11 +207,16 @@ impl Compared {
     }
 }
 
-/// Has clients work.
+/// Has clients work with a master; `standbys` are waited for, too, until they have every file.
 ///
 /// # Errors
 /// A job did not succeed, or a client not begin.
-pub fn measure(cluster: &Cluster, load: Load, until: Until) -> Result<Found, ClusterError> {
+pub fn measure(
+    cluster: &Cluster,
+    standbys: &[&Cluster],
+    load: Load,
+    until: Until,
+) -> Result<Found, ClusterError> {
     let files_before = count_jobs(&cluster.data())?;
     let mut clients = Vec::with_capacity(load.clients);
     for _ in 0..load.clients {
@@ -221,8 +231,9 @@ pub fn measure(cluster: &Cluster, load: Load, until: Until) -> Result<Found, Clu
     let elapsed = begun.elapsed();
     let jobs: u64 = tallies.iter().map(|tally| tally.jobs).sum();
     cluster.wait_for_files(files_before + jobs)?;
-    let elapsed_with_files = begun.elapsed();
     let cpu = cluster.cpu_seconds()? - cpu_before;
+    standbys.iter().try_for_each(|standby| standby.wait_for_files(files_before + jobs))?;
+    let elapsed_with_files = begun.elapsed();
     let submit_us = tallies.iter().flat_map(|tally| &tally.submit_us).copied().collect();
     let finish_us = tallies.iter().flat_map(|tally| &tally.finish_us).copied().collect();
     Ok(Found { jobs, elapsed, elapsed_with_files, submit_us, finish_us, cpu })

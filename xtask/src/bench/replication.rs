@@ -30,7 +30,6 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     bare::bench(setting, report)?;
     let (alone, counts) = Cluster::start_measured(setting)?;
     let nodes = Nodes::start(setting, Which::One, VOTERS)?;
-    let mut live = 0;
     for load in [(1, 1), (16, 1), (16, 50)] {
         let load = Load { clients: load.0, jobs: load.1 };
         let name = format!("replication.{}x{}", load.clients, load.jobs);
@@ -38,11 +37,11 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
         let mut three = Measured::default();
         for _ in 0..TURNS {
             let until = Until::Time(setting.time / TURNS);
-            one.turn(&alone, load, until, || counts.commits())?;
-            three.turn(nodes.node(0), load, until, || nodes.commits(0))?;
+            one.turn(|| counts.commits(), || measure(&alone, &[], load, until))?;
+            let standbys = nodes.standbys();
+            three.turn(|| nodes.commits(0), || measure(nodes.node(0), &standbys, load, until))?;
         }
         compare(&name, &one, &three, report);
-        live += three.found.map_or(0, |found| found.jobs);
     }
     report.aim("replication.1x1.commit", Target::RatioBelow(2.0));
     report.aim("replication.1x1.submit.p50", Target::RatioBelow(2.0));
@@ -50,7 +49,7 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     report.aim("replication.16x50.jobs", Target::RatioAtLeast(0.5));
     alone.abandon();
     drop(alone);
-    moves::bench(&nodes, live, setting, report)?;
+    moves::bench(&nodes, setting, report)?;
     moves::catch_up(&nodes, setting, report)?;
     drop(nodes);
     crowd::bench(setting, report)
@@ -67,13 +66,11 @@ struct Measured {
 impl Measured {
     fn turn(
         &mut self,
-        cluster: &Cluster,
-        load: Load,
-        until: Until,
         commits: impl Fn() -> Result<(f64, f64), ClusterError>,
+        turn: impl FnOnce() -> Result<Found, ClusterError>,
     ) -> Result<(), ClusterError> {
         let before = commits()?;
-        let found = measure(cluster, load, until)?;
+        let found = turn()?;
         let after = commits()?;
         self.commits.0 += after.0 - before.0;
         self.commits.1 += after.1 - before.1;
@@ -82,10 +79,6 @@ impl Measured {
             None => self.found = Some(found),
         }
         Ok(())
-    }
-
-    fn per_second(&self) -> f64 {
-        self.found.as_ref().map_or(0.0, Found::per_second)
     }
 
     /// Mean time of a commit, in microseconds.
@@ -102,7 +95,12 @@ fn compare(name: &str, one: &Measured, three: &Measured, report: &mut Report) {
     for (what, at) in [("p50", 0), ("p99", 1)] {
         report.add_compared(format!("{name}.submit.{what}"), found[at], "us", baseline[at]);
     }
-    report.add_compared(format!("{name}.jobs"), three.per_second(), "1/s", one.per_second());
+    for (what, rate) in [
+        ("jobs", Found::per_second as fn(&Found) -> f64),
+        ("jobs_with_files", Found::per_second_with_files),
+    ] {
+        report.add_compared(format!("{name}.{what}"), rate(voters), "1/s", rate(alone));
+    }
 }
 
 /// Milliseconds.

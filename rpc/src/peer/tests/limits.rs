@@ -82,6 +82,28 @@ async fn a_peer_has_a_number_of_places() {
 }
 
 #[tokio::test]
+async fn an_engine_that_does_not_answer_leaves_control_its_places() {
+    let two = Two::with(PeerLimits { per_peer: 1, ..PeerLimits::default() }).await;
+    // Given up, and not answered: it keeps its place.
+    let mut given_up = two.engine();
+    tokio::select! {
+        answer = given_up.ask(HOLD, &[], LONG) => panic!("{answer:?}"),
+        () = two.member.holding.notified() => {}
+    }
+    drop(given_up);
+    let error = two.engine().ask(ECHO, &[], LONG).await.unwrap_err();
+    let PeerError::Refused { refusal, .. } = error else { panic!("{error:?}") };
+    assert_eq!(refusal.reason, RefusalReason::Busy);
+    let position = two.control().call(&AskPosition {}).await.unwrap();
+    assert_eq!(position.member, Some(2));
+    two.member.release.notify_one();
+    let mut engine = two.engine();
+    while engine.ask(ECHO, &[], LONG).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
 async fn strangers_take_no_places_of_members() {
     let two = Two::with(PeerLimits { handshakes: 2, ..PeerLimits::default() }).await;
     let mut links = [two.engine(), two.engine(), two.engine()];

@@ -4,10 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use luxi::client::Client;
-use luxi::method::{GantryClusterStatus, GantryMasterFailover};
+use luxi::method::GantryMasterFailover;
 use model::layout::PEER_PORT;
 use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
 
@@ -34,15 +33,6 @@ struct Node {
     name: String,
     address: Ipv4Addr,
     cluster: Cluster,
-}
-
-impl Node {
-    /// Committed documents whose file it has not written yet; none where it does not say.
-    fn files_lag(&self) -> Option<u64> {
-        let mut client = Client::connect(&self.cluster.socket()).ok()?;
-        let status = client.call(&GantryClusterStatus {}).ok()?;
-        Some(status.store?.files_lag_keys)
-    }
 }
 
 /// Which of two clusters that may be there at the same time: each has addresses of its own.
@@ -128,6 +118,12 @@ impl Nodes {
         &self.nodes[at].cluster
     }
 
+    /// Those behind the first one.
+    #[must_use]
+    pub fn standbys(&self) -> Vec<&Cluster> {
+        self.nodes.iter().skip(1).map(|node| &node.cluster).collect()
+    }
+
     /// Asks a node to take the role; it answers when it has.
     ///
     /// # Errors
@@ -184,8 +180,7 @@ impl Nodes {
     /// # Errors
     /// That does not come to be.
     pub fn wait_for_files(&self) -> Result<(), ClusterError> {
-        let follow = || self.nodes.iter().all(|node| node.files_lag() == Some(0));
-        Ok(self.node(0).stage.wait_until("the files' end", FILES_MAX, follow)?)
+        self.nodes.iter().try_for_each(|node| node.cluster.wait_for_files(0))
     }
 
     /// Sum, in seconds, and number of the commits that a node made as master.
@@ -196,9 +191,6 @@ impl Nodes {
         commits(self.nodes[at].address)
     }
 }
-
-/// Longest wait for files that follow after everything was archived: hundreds of thousands.
-const FILES_MAX: Duration = Duration::from_secs(600);
 
 /// Sum, in seconds, and number of the commits of the daemon that serves metrics at an address.
 fn commits(address: Ipv4Addr) -> Result<(f64, f64), ClusterError> {

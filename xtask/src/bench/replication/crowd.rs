@@ -96,7 +96,7 @@ pub(super) fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchE
 /// Jobs a second in one turn.
 fn rate(nodes: &Nodes, setting: &Setting) -> Result<f64, ClusterError> {
     let until = Until::Time(setting.time / CROWD_PARTS);
-    Ok(measure(nodes.node(0), LOAD, until)?.per_second())
+    Ok(measure(nodes.node(0), &nodes.standbys(), LOAD, until)?.per_second())
 }
 
 /// Turns in which the machine writes back files say nothing of agents.

@@ -19,6 +19,8 @@ const MOVES_QUICK: usize = 4;
 const BEHIND: u64 = 100_000;
 /// The same with `--quick`.
 const BEHIND_QUICK: u64 = 10_000;
+/// Live jobs of the long queue: as many as a master is to bear.
+const LIVE: u64 = 100_000;
 /// Longest wait for what should take moments.
 const SOON: Duration = Duration::from_secs(120);
 
@@ -31,20 +33,20 @@ const LONG_QUEUE: &str = "replication.long_queue";
 /// The same with few.
 const SHORT_QUEUE: &str = "replication";
 
-/// The role moved in every way: with the `live` jobs that the load before left unarchived, and once they
-/// are archived.
+/// The role moved in every way: with few live jobs, and with many.
 pub(super) fn bench(
     nodes: &Nodes,
-    live: u64,
     setting: &Setting,
     report: &mut Report,
 ) -> Result<(), ClusterError> {
-    report.add(format!("{LONG_QUEUE}.live_jobs"), number(live), "jobs");
-    each_way(nodes, LONG_QUEUE, setting, report)?;
     nodes.node(0).gnt(&["job", "autoarchive", "all"])?;
     // Each archived job is a file that is written: new work waits for those, whoever is master.
     nodes.wait_for_files()?;
     each_way(nodes, SHORT_QUEUE, setting, report)?;
+    nodes.node(0).run_jobs(LIVE)?;
+    nodes.wait_for_files()?;
+    report.add(format!("{LONG_QUEUE}.live_jobs"), number(LIVE), "jobs");
+    each_way(nodes, LONG_QUEUE, setting, report)?;
     for queue in [LONG_QUEUE, SHORT_QUEUE] {
         // The last safe point comes behind the command: the master works on while the other one reads jobs.
         for (way, limit_ms) in
@@ -213,7 +215,7 @@ pub(super) fn catch_up(
     let before = position(nodes, standby, 0)?;
     let begun = Instant::now();
     // Each job of a lone client is a batch.
-    measure(master, Load { clients: 1, jobs: 1 }, Until::Jobs(behind))?;
+    measure(master, &[], Load { clients: 1, jobs: 1 }, Until::Jobs(behind))?;
     let made_in = begun.elapsed();
     let last = position(nodes, standby, 0)?;
     let made = last.saturating_sub(before);
