@@ -9,10 +9,13 @@ use model::Job;
 use queue_format::Reader;
 use stdx::daemon::chain;
 
-use super::load::{self, Found, FoundError};
+use super::load::{self, ArchivedRequests, Found, FoundError};
+
+/// Live jobs, and what archived ones say of their requests.
+type Jobs = (Vec<Job>, ArchivedRequests);
 
 /// Jobs that are being read, or why they do not read.
-type Reading = BoxFuture<'static, Result<Vec<Job>, String>>;
+type Reading = BoxFuture<'static, Result<Jobs, String>>;
 
 /// Jobs that are read while the store still changes, and what tells which of them did.
 pub(super) struct Ahead {
@@ -21,10 +24,14 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Begins to read the live jobs, beside all else.
+    /// Begins to read the live jobs, and the requests of archived ones, beside all else.
     pub(super) fn begin(engine: &Engine) -> Self {
         let (noting, reader) = (engine.note_changes(), engine.reader());
-        let reading = stdx::apart(move || load::jobs(&reader));
+        let reading = stdx::apart(move || {
+            let jobs = load::jobs(&reader)?;
+            let requests = ArchivedRequests::ahead(&reader, &jobs)?;
+            Ok::<Jobs, FoundError>((jobs, requests))
+        });
         let jobs = async {
             match reading.await {
                 Ok(read) => read.map_err(|error| chain(&error)),
@@ -67,7 +74,7 @@ mod tests {
 
     use bytes::Bytes;
     use engine::EngineOptions;
-    use model::job::OpStatus;
+    use model::job::{OpStatus, RequestDigest};
     use model::layout::Layout;
     use model::opcode::Input;
     use model::{JobId, OpInput, document};
@@ -85,6 +92,7 @@ mod tests {
     fn put(id: u64, ended: bool) -> Change {
         let input = OpInput::parse(r#"{"OP_ID":"OP_TEST_DELAY","duration":0}"#).unwrap();
         let mut job = Job::new(JobId(id), [Arc::new(Input::Known(Box::new(input)))], NOW);
+        job.request = Some(RequestDigest::of("SubmitJob", 0, b"[]").at(u32::try_from(id).unwrap()));
         if ended {
             job.ops[0].status = OpStatus::Success;
         }
@@ -100,11 +108,14 @@ mod tests {
         found.jobs.iter().map(|job| (job.id.0, job.status().is_final())).collect()
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_changed_since_it_was_read_is_read_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let layout = Layout::new(dir.path());
-        bootstrap::init(&layout, &first_node(), NOW).unwrap();
+    fn archive(id: u64) -> Change {
+        let [from, to] = [document::job(JobId(id)), document::archived_job(JobId(id))];
+        Change::Move { from: key(&from), to: key(&to) }
+    }
+
+    /// A store with the first nine of at most twenty jobs, and the epoch in which it is led.
+    async fn led(layout: &Layout) -> (Arc<Engine>, Epoch) {
+        bootstrap::init(layout, &first_node(), NOW).unwrap();
         let store = StoreOptions { segment_bytes: 1 << 20, ..StoreOptions::default() };
         let options = EngineOptions::new(1, "n1.example", store);
         let opened = Engine::open(&layout.data(), options, Arc::new(Nobody)).await;
@@ -113,11 +124,41 @@ mod tests {
         let epoch = engine.take_over(std::time::Duration::from_secs(60)).await.unwrap();
         let serial = Change::Put { key: key(document::QUEUE_SERIAL), content: "20\n".into() };
         change(&engine, epoch, (1..=9).map(|id| put(id, false)).chain([serial]).collect()).await;
+        (engine, epoch)
+    }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn requests_of_archived_jobs_are_read_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path());
+        let (engine, epoch) = led(&layout).await;
+        change(&engine, epoch, [1, 2, 3].map(archive).into()).await;
+        let reader = engine.reader();
+        // What is read of a job is what its file holds, or will.
+        let mut ahead = Ahead::begin(&engine);
+        ahead.done().await.unwrap();
+        let gone = Change::Delete { key: key(&document::archived_job(JobId(2))) };
+        change(&engine, epoch, vec![archive(5), gone, put(12, false)]).await;
+        let file = layout.data().join(document::archived_job(JobId(3)));
+        while !file.exists() {
+            tokio::task::yield_now().await;
+        }
+        std::fs::remove_file(file).unwrap();
+        let Found { jobs, serial, requests, .. } = ahead.load(&reader).await.unwrap();
+        let known = load::requests(&reader, &jobs, serial, requests).unwrap();
+        let mut known: Vec<u64> = known.iter().map(|remembered| remembered.job.0).collect();
+        known.sort_unstable();
+        assert_eq!(known, [1, 3, 4, 5, 6, 7, 8, 9, 12]);
+        engine.close().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_changed_since_it_was_read_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (engine, epoch) = led(&Layout::new(dir.path())).await;
         let mut ahead = Ahead::begin(&engine);
         ahead.done().await.unwrap();
         let archived = |id| key(&document::archived_job(JobId(id)));
-        let archive = |id| Change::Move { from: key(&document::job(JobId(id))), to: archived(id) };
         change(&engine, epoch, vec![put(3, true), archive(5), put(12, false)]).await;
         change(&engine, epoch, vec![Change::Delete { key: archived(5) }, archive(1)]).await;
         change(&engine, epoch, vec![put(11, true), put(3, false), put(4, true)]).await;

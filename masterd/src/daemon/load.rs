@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{Job, JobId, JobStatus, Secret, document};
+use model::{Job, JobId, JobStatus, Secret, Timestamp, document};
 use queue_format::{Key, OpenError, Reader};
 
 use crate::config::Config;
@@ -66,6 +66,8 @@ pub struct Found {
     pub drained: bool,
     /// How archived jobs ended that live ones depend on.
     pub archived: HashMap<JobId, JobStatus>,
+    /// What is known of the requests of archived jobs.
+    pub requests: ArchivedRequests,
 }
 
 /// Reads everything.
@@ -73,19 +75,22 @@ pub struct Found {
 /// # Errors
 /// Anything that does not read, or contradicts itself: a broken state is not gone on with.
 pub fn load(store: &Reader) -> Result<Found, FoundError> {
-    beside(store, jobs(store)?)
+    beside(store, jobs(store)?, ArchivedRequests::default())
 }
 
-/// Reads everything but the jobs that were read before and are not among the keys that `changed`
-/// since that began.
+/// Reads everything but the jobs that were read before, live ones and requests of archived ones, and are
+/// not among the keys that `changed` since that began.
 ///
 /// # Errors
 /// As [`load`].
 pub fn load_behind(
     store: &Reader,
-    mut jobs: Vec<Job>,
+    (mut jobs, mut requests): (Vec<Job>, ArchivedRequests),
     changed: &BTreeSet<Key>,
 ) -> Result<Found, FoundError> {
+    for id in changed.iter().filter_map(|key| stored::job_of(key.as_str())) {
+        requests.0.remove(&id);
+    }
     let live =
         |key: &Key| stored::job_of(key.as_str()).filter(|id| document::job(*id) == key.as_str());
     let changed: BTreeMap<JobId, &Key> =
@@ -96,7 +101,7 @@ pub fn load_behind(
         jobs.extend(now);
     }
     jobs.sort_by_key(|job| job.id);
-    beside(store, jobs)
+    beside(store, jobs, requests)
 }
 
 /// Reads the live jobs alone, in the order of their ids. Where the store changes meanwhile, each is as
@@ -124,7 +129,7 @@ fn job(id: JobId, key: &Key, content: &[u8]) -> Result<Job, FoundError> {
 }
 
 /// Reads all that there is beside the live jobs.
-fn beside(store: &Reader, jobs: Vec<Job>) -> Result<Found, FoundError> {
+fn beside(store: &Reader, jobs: Vec<Job>, requests: ArchivedRequests) -> Result<Found, FoundError> {
     let config = config(store)?;
     let archived = archived(store, &jobs)?;
     check_version(store)?;
@@ -138,7 +143,7 @@ fn beside(store: &Reader, jobs: Vec<Job>) -> Result<Found, FoundError> {
         });
     }
     let drained = store.read(&key(document::QUEUE_DRAIN))?.is_some();
-    Ok(Found { config, jobs, serial, drained, archived })
+    Ok(Found { config, jobs, serial, drained, archived, requests })
 }
 
 /// Reads the configuration alone.
@@ -206,44 +211,100 @@ const ARCHIVED_READ_MAX: usize = 10_000;
 /// an import leaves out so many that what was archived before it is not known again.
 const ABSENT_MAX: usize = 1_000;
 
+/// What archived jobs say of their requests, each read once: from before a member leads to its role entry.
+#[derive(Debug, Default)]
+pub struct ArchivedRequests(HashMap<JobId, Option<Sent>>);
+
+/// When a job was received, and of which request.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sent {
+    received: Option<Timestamp>,
+    request: Option<Remembered>,
+}
+
+impl ArchivedRequests {
+    /// Reads those that [`requests`] will want for the live `jobs`, as the store is at this moment.
+    ///
+    /// # Errors
+    /// As [`requests`].
+    pub fn ahead(reader: &Reader, jobs: &[Job]) -> Result<Self, FoundError> {
+        let mut archived = Self::default();
+        archived.look_back(reader, jobs, serial(reader)?)?;
+        Ok(archived)
+    }
+
+    fn get(&mut self, reader: &Reader, id: JobId) -> Result<Option<Sent>, FoundError> {
+        if let Some(known) = self.0.get(&id) {
+            return Ok(*known);
+        }
+        let sent = match archived_job(reader, id) {
+            Ok(job) => job.map(|job| Sent {
+                received: job.received_timestamp,
+                request: Remembered::of(&job),
+            }),
+            Err(FoundError::Job { key, error }) => {
+                tracing::warn!(key, %error, "archived job cannot be used");
+                Some(Sent::default())
+            }
+            Err(error) => return Err(error),
+        };
+        self.0.insert(id, sent);
+        Ok(sent)
+    }
+
+    /// Goes back from job `serial` to one that is old; and how many jobs were read and how many there were
+    /// not, if that ended it.
+    fn look_back(
+        &mut self,
+        reader: &Reader,
+        jobs: &[Job],
+        serial: u64,
+    ) -> Result<(Vec<Remembered>, Option<(usize, usize)>), FoundError> {
+        let mut back = repeat::Back::default();
+        let mut is_old = |at: Option<Timestamp>| at.is_some_and(|at| back.is_old(at));
+        let mut found = Vec::new();
+        let (mut reads, mut absent) = (0, 0);
+        // The newest first, up to one that is old: ids grow with time.
+        for id in (1..=serial).rev().map(JobId) {
+            if let Ok(place) = jobs.binary_search_by_key(&id, |job| job.id) {
+                if jobs.get(place).is_some_and(|job| is_old(job.received_timestamp)) {
+                    break;
+                }
+                continue;
+            }
+            if reads == ARCHIVED_READ_MAX || absent == ABSENT_MAX {
+                return Ok((found, Some((reads, absent))));
+            }
+            match self.get(reader, id)? {
+                None => absent += 1,
+                Some(sent) if is_old(sent.received) => break,
+                Some(sent) => {
+                    reads += 1;
+                    found.extend(sent.request);
+                }
+            }
+        }
+        Ok((found, None))
+    }
+}
+
 /// What jobs say of their requests: the live `jobs`, in the order of their ids, and the newest archived
 /// ones of up to `serial`, down to one that is an hour older than the newest. This machine's clock does
 /// not count: those of other ones said when they were received, of which none may have been right.
 ///
 /// # Errors
 /// The store cannot be read. An archived job that does not parse is told of in the log.
-pub fn requests(reader: &Reader, jobs: &[Job], serial: u64) -> Result<Vec<Remembered>, FoundError> {
-    let mut back = repeat::Back::default();
-    let mut is_old = |job: &Job| job.received_timestamp.is_some_and(|at| back.is_old(at));
-    let mut found: Vec<Remembered> = jobs.iter().filter_map(Remembered::of).collect();
-    let (mut reads, mut absent) = (0, 0);
-    // The newest first, up to one that is old: ids grow with time.
-    for id in (1..=serial).rev().map(JobId) {
-        if let Ok(place) = jobs.binary_search_by_key(&id, |job| job.id) {
-            if jobs.get(place).is_some_and(&mut is_old) {
-                break;
-            }
-            continue;
-        }
-        if reads == ARCHIVED_READ_MAX || absent == ABSENT_MAX {
-            tracing::info!(reads, absent, "requests of older archived jobs are not known again");
-            break;
-        }
-        match archived_job(reader, id) {
-            Ok(None) => absent += 1,
-            Ok(Some(job)) if is_old(&job) => break,
-            Ok(Some(job)) => {
-                reads += 1;
-                found.extend(Remembered::of(&job));
-            }
-            Err(FoundError::Job { key, error }) => {
-                reads += 1;
-                tracing::warn!(key, %error, "archived job cannot be used");
-            }
-            Err(error) => return Err(error),
-        }
+pub fn requests(
+    reader: &Reader,
+    jobs: &[Job],
+    serial: u64,
+    mut archived: ArchivedRequests,
+) -> Result<Vec<Remembered>, FoundError> {
+    let (found, cut) = archived.look_back(reader, jobs, serial)?;
+    if let Some((reads, absent)) = cut {
+        tracing::info!(reads, absent, "requests of older archived jobs are not known again");
     }
-    Ok(found)
+    Ok(jobs.iter().filter_map(Remembered::of).chain(found).collect())
 }
 
 fn check_version(store: &Reader) -> Result<(), FoundError> {

@@ -126,9 +126,9 @@ pub(crate) async fn take_role(
     start: impl FnOnce(Publisher) -> Result<Commits, StartError>,
 ) -> Result<Master, DaemonError> {
     let Begin { found, reader, position, me, epoch, metrics, adopt } = begin;
-    let Found { mut config, jobs, serial, drained, archived } = found;
+    let Found { mut config, jobs, serial, drained, archived, requests } = found;
     let now = Timestamp::from_micros(clock.now_micros());
-    let requests = stdx::aside(|| load::requests(&reader, &jobs, serial))?;
+    let requests = stdx::aside(|| load::requests(&reader, &jobs, serial, requests))?;
     let mut changed = Vec::new();
     let jobs: Vec<Arc<Job>> = jobs
         .into_iter()
