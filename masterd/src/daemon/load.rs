@@ -222,6 +222,17 @@ struct Sent {
     request: Option<Remembered>,
 }
 
+/// What a look back from the newest job found.
+#[derive(Debug, Default)]
+struct LookedBack {
+    requests: Vec<Remembered>,
+    /// Archived jobs that were read, and numbers without a job.
+    reads: usize,
+    absent: usize,
+    /// Whether one of these ended it.
+    is_cut: bool,
+}
+
 impl ArchivedRequests {
     /// Reads those that [`requests`] will want for the live `jobs`, as the store is at this moment.
     ///
@@ -252,18 +263,16 @@ impl ArchivedRequests {
         Ok(sent)
     }
 
-    /// Goes back from job `serial` to one that is old; and how many jobs were read and how many there were
-    /// not, if that ended it.
+    /// Goes back from job `serial` to one that is old, past the live `jobs`.
     fn look_back(
         &mut self,
         reader: &Reader,
         jobs: &[Job],
         serial: u64,
-    ) -> Result<(Vec<Remembered>, Option<(usize, usize)>), FoundError> {
+    ) -> Result<LookedBack, FoundError> {
         let mut back = repeat::Back::default();
         let mut is_old = |at: Option<Timestamp>| at.is_some_and(|at| back.is_old(at));
-        let mut found = Vec::new();
-        let (mut reads, mut absent) = (0, 0);
+        let mut found = LookedBack::default();
         // The newest first, up to one that is old: ids grow with time.
         for id in (1..=serial).rev().map(JobId) {
             if let Ok(place) = jobs.binary_search_by_key(&id, |job| job.id) {
@@ -272,19 +281,20 @@ impl ArchivedRequests {
                 }
                 continue;
             }
-            if reads == ARCHIVED_READ_MAX || absent == ABSENT_MAX {
-                return Ok((found, Some((reads, absent))));
+            if found.reads == ARCHIVED_READ_MAX || found.absent == ABSENT_MAX {
+                found.is_cut = true;
+                break;
             }
             match self.get(reader, id)? {
-                None => absent += 1,
+                None => found.absent += 1,
                 Some(sent) if is_old(sent.received) => break,
                 Some(sent) => {
-                    reads += 1;
-                    found.extend(sent.request);
+                    found.reads += 1;
+                    found.requests.extend(sent.request);
                 }
             }
         }
-        Ok((found, None))
+        Ok(found)
     }
 }
 
@@ -300,11 +310,12 @@ pub fn requests(
     serial: u64,
     mut archived: ArchivedRequests,
 ) -> Result<Vec<Remembered>, FoundError> {
-    let (found, cut) = archived.look_back(reader, jobs, serial)?;
-    if let Some((reads, absent)) = cut {
+    let LookedBack { requests, reads, absent, is_cut } =
+        archived.look_back(reader, jobs, serial)?;
+    if is_cut {
         tracing::info!(reads, absent, "requests of older archived jobs are not known again");
     }
-    Ok(jobs.iter().filter_map(Remembered::of).chain(found).collect())
+    Ok(jobs.iter().filter_map(Remembered::of).chain(requests).collect())
 }
 
 fn check_version(store: &Reader) -> Result<(), FoundError> {
