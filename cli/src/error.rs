@@ -49,7 +49,7 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// `masterd` on this machine was asked how it is, and says nothing.
-    #[error("masterd on this machine is silent")]
+    #[error("masterd on this machine takes connections and has said nothing for {after:?}")]
     Silent {
         #[source]
         error: ClientError,
@@ -169,7 +169,7 @@ impl CliError {
                 Some(exception) if error.not_master().is_none() => exception_words(exception),
                 _ => hint::unreachable(error, session),
             },
-            Self::Silent { error, after } => hint::silent(error, *after, session),
+            Self::Silent { error, after: _ } => hint::silent(&self.to_string(), error, session),
             Self::Unsure(error) => hint::unsure(error),
             Self::Lost { id, error } => hint::lost(*id, error, session),
             Self::Job { id, exception, said } => {

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use luxi::ClientError;
 use luxi::response::Failure;
@@ -57,7 +56,7 @@ pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Ex
 }
 
 /// The message for a `masterd` that takes connections and answers nothing, and the exit status.
-pub(crate) fn silent(error: &ClientError, after: Duration, session: &Session) -> (String, Exit) {
+pub(crate) fn silent(told: &str, error: &ClientError, session: &Session) -> (String, Exit) {
     let what = stdx::daemon::chain(error);
     let next = match session.known().ok().flatten() {
         Some(known) if !session.is_master(&known.master) => {
@@ -73,9 +72,8 @@ pub(crate) fn silent(error: &ClientError, after: Duration, session: &Session) ->
         }
     };
     let told = format!(
-        "Failure: {what}.\nmasterd on this machine takes connections and has said nothing for \
-         {after:?}: it hangs or is paused, or finds no processor or disk: `systemctl status \
-         gantry-masterd`.\n{next}"
+        "Failure: {what}.\n{told}: it hangs or is paused, or finds no processor or disk: `systemctl \
+         status gantry-masterd`.\n{next}"
     );
     (told, Exit::FAILURE)
 }
