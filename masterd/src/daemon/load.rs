@@ -212,7 +212,7 @@ const ARCHIVED_READ_MAX: usize = 10_000;
 const ABSENT_MAX: usize = 1_000;
 
 /// What archived jobs say of their requests, each read once: from before a member leads to its role entry.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ArchivedRequests(HashMap<JobId, Option<Sent>>);
 
 /// When a job was received, and of which request.

@@ -7,9 +7,9 @@ use super::frame::{self, Header};
 use super::record::Record;
 use crate::disk::SegmentFile;
 
-/// Room that is kept at the end of the last free segment for frames that move the checkpoint:
-/// without it a full ring could never become free again. Two such frames at most are written
-/// before segments come free, each one sector, and a vote may ride along.
+/// Room that is kept at the end of the last free segment for a frame that moves the checkpoint:
+/// without it a full ring could never become free again. Only one that makes a segment free takes
+/// of it; it has one sector, and a vote may ride along.
 pub(crate) const CHECKPOINT_RESERVE_BYTES: u64 = 4096;
 
 /// The journal, open for appending. One thread owns it.
@@ -149,7 +149,8 @@ impl Journal {
     }
 
     /// Writes a frame which says that all frames up to `checkpoint` are durable in the files, with
-    /// `records` that must outlive the segments which thereby come free.
+    /// `records` that must outlive the segments which thereby come free. One that makes none free
+    /// is refused where an ordinary frame is: a later one needs the room that is left.
     ///
     /// # Errors
     /// See [`AppendError`].
@@ -159,6 +160,9 @@ impl Journal {
         checkpoint: u64,
     ) -> Result<u64, AppendError> {
         assert!(checkpoint <= self.last_lsn, "a checkpoint covers frames that exist");
+        if !self.frees(checkpoint) {
+            self.make_room(records)?;
+        }
         let bytes = frame_bytes(records);
         let fits = self.offset + bytes <= self.segments[self.active].bytes;
         if !fits {
@@ -182,6 +186,15 @@ impl Journal {
             (index != self.active && segment.last_lsn <= self.checkpoint).then_some(index)
         };
         self.segments.iter().enumerate().filter_map(unused)
+    }
+
+    /// Whether a segment comes free once all frames up to `checkpoint` are durable in the files.
+    fn frees(&self, checkpoint: u64) -> bool {
+        let held = |(index, segment): (usize, &Segment)| {
+            index != self.active && segment.last_lsn > self.checkpoint
+        };
+        let mut held = self.segments.iter().enumerate().filter(|one| held(*one));
+        held.any(|(_index, segment)| segment.last_lsn <= checkpoint)
     }
 
     /// Sees to it that an ordinary frame fits, and that the checkpoint frame after it will.
@@ -335,8 +348,13 @@ mod tests {
         let mut journal = journal(&disk, 3);
         journal.append(&vote(100), 0).unwrap();
         while journal.append(&vote(3000), 0).is_ok() {}
-        // It covers only the first frame, so nothing comes free; the next one frees the ring.
-        journal.append_checkpoint(&[], 1).unwrap();
+        while journal.append(&[], 0).is_ok() {}
+        // They cover some of the first segment, so nothing comes free; the next one frees the ring.
+        for covered in [1, 2, 3] {
+            let refused = journal.append_checkpoint(&[], covered);
+            assert!(matches!(refused, Err(AppendError::Full)), "{refused:?}");
+        }
+        assert_eq!(journal.segments(), (3, 0));
         assert!(matches!(journal.append(&vote(3000), 0), Err(AppendError::Full)));
         let covered = journal.last_lsn();
         journal.append_checkpoint(&[], covered).unwrap();

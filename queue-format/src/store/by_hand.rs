@@ -15,8 +15,8 @@ pub(in crate::store) struct Hands<T, S: LogSteps<T>> {
     pub(in crate::store) shared: Arc<Shared<T>>,
     pub(in crate::store) log: LogWriter<T, S>,
     pub(in crate::store) checkpoint: Checkpoint,
-    /// How far the files are written that are to be made durable.
-    written: Option<Reach>,
+    /// How far the checkpoint that is under way is to reach.
+    begun: Option<Reach>,
 }
 
 impl<T, S: LogSteps<T>> Hands<T, S> {
@@ -25,7 +25,7 @@ impl<T, S: LogSteps<T>> Hands<T, S> {
         log: LogWriter<T, S>,
         checkpoint: Checkpoint,
     ) -> Self {
-        Self { shared, log, checkpoint, written: None }
+        Self { shared, log, checkpoint, begun: None }
     }
 
     /// A whole checkpoint, behind one that may be under way.
@@ -37,7 +37,7 @@ impl<T, S: LogSteps<T>> Hands<T, S> {
 
     /// Completes a checkpoint that is under way.
     pub(in crate::store) fn end_checkpoint(&mut self) -> Result<(), FatalError> {
-        if self.written.is_some() { self.go_on_with_checkpoint() } else { Ok(()) }
+        if self.begun.is_some() { self.go_on_with_checkpoint() } else { Ok(()) }
     }
 
     pub(in crate::store) fn write_files(&mut self) -> Result<(), FatalError> {
@@ -45,21 +45,16 @@ impl<T, S: LogSteps<T>> Hands<T, S> {
     }
 
     pub(in crate::store) fn go_on_with_checkpoint(&mut self) -> Result<(), FatalError> {
-        match self.written.take() {
+        match self.begun.take() {
             Some(reach) => {
+                while !self.shared.files.is_written(reach.position.index) {
+                    self.write_files()?;
+                }
                 if self.checkpoint.sync_upto(reach, false)? {
                     self.shared.queue.push_checkpoint(reach);
                 }
             }
-            None => {
-                if !self.checkpoint.open_gate(false)? {
-                    return Ok(());
-                }
-                while self.shared.files.lag().0 > 0 {
-                    self.write_files()?;
-                }
-                self.written = self.shared.files.flush(false);
-            }
+            None => self.begun = self.checkpoint.begin(false)?,
         }
         Ok(())
     }

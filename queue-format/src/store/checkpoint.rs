@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::commit::FatalError;
+use super::files::sync::Aim;
 use super::files::{Files, Reach};
 use super::header::{self, Header, HeaderError};
 use super::install::Request;
@@ -28,24 +29,26 @@ impl Checkpoint {
     ///
     /// None when the writer stopped, or when the disk takes nothing and `patient` is false.
     pub(crate) fn make_durable(&mut self, patient: bool) -> Result<Option<Reach>, FatalError> {
-        if !self.open_gate(patient)? {
+        let Some(reach) = self.begin(patient)? else { return Ok(None) };
+        if !self.files.flush(reach.position.index, patient) {
             return Ok(None);
         }
-        let Some(reach) = self.files.flush(patient) else { return Ok(None) };
         Ok(self.sync_upto(reach, patient)?.then_some(reach))
     }
 
-    /// Lets everything that is applied show in the files, by saying in the header that it is
-    /// committed: the journal may have no room to say so.
-    pub(crate) fn open_gate(&mut self, patient: bool) -> Result<bool, FatalError> {
-        if let Some(index) = self.files.closed_gate() {
-            self.header.committed = index;
+    /// Lets everything that is applied so far show in the files, by saying in the header that it is
+    /// committed: the journal may have no room to say so. Tells how far that is, and not further may
+    /// the checkpoint wait for the files: what is applied meanwhile may need that room.
+    pub(crate) fn begin(&mut self, patient: bool) -> Result<Option<Reach>, FatalError> {
+        let Aim { reach, gated } = self.files.aim();
+        if gated {
+            self.header.committed = reach.position.index;
             if !self.write_header(patient)? {
-                return Ok(false);
+                return Ok(None);
             }
-            self.files.open_gate(index);
+            self.files.open_gate(reach.position.index);
         }
-        Ok(true)
+        Ok(Some(reach))
     }
 
     /// Makes the files durable, which hold everything up to `reach`, and says so in the header.
@@ -54,6 +57,9 @@ impl Checkpoint {
         self.header.lsn = reach.lsn;
         self.header.position = reach.position;
         self.header.note = self.files.captured_note();
+        // A file that changed again meanwhile shows that, too, and the journal repeats it from now on
+        // only if it is known to be committed.
+        self.header.committed = self.header.committed.max(self.files.shown().unwrap_or(0));
         self.write_header(patient)
     }
 
@@ -121,6 +127,15 @@ impl Bell {
     pub(crate) fn request(&self) {
         self.state.lock().requested = true;
         self.rung.notify_all();
+    }
+
+    /// Asks for a checkpoint if the last one does not cover the frame `lsn`.
+    pub(crate) fn request_beyond(&self, lsn: u64) {
+        let mut state = self.state.lock();
+        if state.noted.lsn < lsn {
+            state.requested = true;
+            self.rung.notify_all();
+        }
     }
 
     /// Asks for the last one.

@@ -2,6 +2,7 @@
 
 use crate::sync::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 #[cfg(any(test, feature = "simulation"))]
@@ -110,6 +111,7 @@ impl Store {
             files: files.clone(),
             bell: Bell::default(),
             status: Mutex::new(Status { position, fill, ..Status::default() }),
+            lacks_room: AtomicBool::new(false),
             on_fatal: callbacks.on_fatal,
         });
         let has_journal = journal.is_some();
@@ -362,9 +364,9 @@ impl<T: Send> LogSteps<T> for CommitSteps<T> {
         self.shared.files.nudge_writer();
     }
 
-    fn write_frame(&mut self) -> Result<(), FatalError> {
+    fn write_frame(&mut self) -> Result<bool, FatalError> {
         // Only a gate asks for frames, and a single master has none.
-        Ok(())
+        Ok(true)
     }
 
     fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError> {

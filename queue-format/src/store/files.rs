@@ -116,11 +116,12 @@ struct State {
     handed: Reach,
     /// Changes up to this entry are wanted in the files at once.
     flush_upto: u64,
-    /// Changes behind this entry must not show in a file yet; without a gate, all may.
+    /// No file may show its first change behind this entry yet, for a start could not undo it; without
+    /// a gate, all may.
     gate: Option<u64>,
     /// What a replication engine wants remembered.
     note: Note,
-    /// The note as it was at the last flush.
+    /// The note as it was when the last checkpoint began.
     captured_note: Note,
     /// Moments that are being read.
     views: Views,
@@ -210,11 +211,16 @@ impl Files {
         }
     }
 
-    /// The last entry that was handed over, if the gate keeps it from the files.
-    pub(crate) fn closed_gate(&self) -> Option<u64> {
-        let state = self.state.lock();
-        let last = state.handed.position.index;
-        state.gate.is_some_and(|gate| gate < last).then_some(last)
+    /// Whether the gate keeps anything from the files.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn is_gated(&self) -> bool {
+        self.state.lock().is_gated()
+    }
+
+    /// Whether everything up to entry `index` is in the files.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn is_written(&self, index: u64) -> bool {
+        self.state.lock().is_written(index)
     }
 
     /// Lets changes up to entry `index` show in the files.
@@ -360,6 +366,10 @@ impl State {
     fn on_the_way(&self, key: &Key) -> Option<&Target> {
         let written = || self.writing.iter().find(|due| due.key == *key).map(|due| &due.target);
         self.pending.target(key).or_else(written)
+    }
+
+    fn is_gated(&self) -> bool {
+        self.gate.is_some_and(|gate| gate < self.handed.position.index)
     }
 
     fn is_written(&self, index: u64) -> bool {

@@ -2,6 +2,7 @@
 //! submitter who finds nobody writing and would only wait for the thread.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::commit::FatalError;
@@ -32,8 +33,9 @@ pub(super) trait LogSteps<T>: Send {
     ) -> Result<bool, FatalError>;
     /// Tells those who wait for the group, which is durable.
     fn finish(&mut self, group: Self::Group);
-    /// Writes a frame without a group.
-    fn write_frame(&mut self) -> Result<(), FatalError>;
+    /// Writes a frame without a group, if there is anything to say; false when there is no room
+    /// before the next checkpoint.
+    fn write_frame(&mut self) -> Result<bool, FatalError>;
     /// Lets the journal say that the files cover `reach`.
     fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError>;
     /// Adds a segment to the ring.
@@ -183,8 +185,12 @@ impl<T, S: LogSteps<T>> Log<T, S> {
                 self.shared.bell.note(reach);
             }
             Work::Segment(segment) => self.steps.add_segment(segment),
-            // A checkpoint may be waiting for it.
-            Work::Frame => self.steps.write_frame()?,
+            // Files wait for it, which a checkpoint lets through, too.
+            Work::Frame => {
+                if !self.steps.write_frame()? {
+                    self.request_checkpoint();
+                }
+            }
             Work::Group(_) | Work::End => return Ok(false),
         }
         Ok(true)
@@ -192,19 +198,31 @@ impl<T, S: LogSteps<T>> Log<T, S> {
 
     /// Writes a group, waiting for room; false at the end. One that is not `new` has been tried.
     fn write_patiently(&mut self, mut group: S::Group, new: bool) -> Result<bool, FatalError> {
-        let mut after_checkpoint = false;
+        let mut covered = None;
         let mut tried = !new;
-        while tried || !self.attempt(&mut group, after_checkpoint)? {
+        while tried || !self.attempt(&mut group, covered.is_some())? {
             tried = false;
-            self.request_checkpoint();
+            self.ask_for_room(covered);
             let work = self.shared.queue.next_room();
-            after_checkpoint |= matches!(work, Work::Checkpoint(_));
+            if let Work::Checkpoint(reach) = work {
+                covered = Some(reach.lsn);
+            }
             if !self.make_room(work)? {
                 return Ok(false);
             }
         }
+        self.shared.lacks_room.store(false, Ordering::SeqCst);
         self.finish(group);
         Ok(true)
+    }
+
+    /// Asks for a checkpoint; behind one that covers these frames only if another could cover more,
+    /// else whoever applies the next entry asks.
+    fn ask_for_room(&mut self, covered: Option<u64>) {
+        self.shared.lacks_room.store(true, Ordering::SeqCst);
+        if covered.is_none_or(|lsn| self.shared.files.handed().lsn > lsn) {
+            self.request_checkpoint();
+        }
     }
 
     /// Writes a group if one waits, the disk is quick, and nothing has to be waited for.

@@ -1,9 +1,11 @@
-//! The threads of a committer and those who submit to it, in thousands of orders of their steps: a
+//! The threads of a store and those who use it, in thousands of orders of their steps: a
 //! scheduler decides at every lock and every wait who goes on, and tells of a deadlock. Time never
 //! passes here, so nobody may need a timeout to be woken.
 //!
 //! `cargo xtask test orders` runs it. An order that fails is printed, and can be repeated by
 //! `shuttle::replay`.
+
+mod recorder;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

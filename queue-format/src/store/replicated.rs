@@ -127,6 +127,7 @@ impl ReplicatedStore {
             files: files.clone(),
             bell: Bell::default(),
             status: Mutex::new(Status { position, ..Status::default() }),
+            lacks_room: AtomicBool::new(false),
             on_fatal: callbacks.on_fatal,
         });
         let asking = Arc::downgrade(&shared);
@@ -305,6 +306,9 @@ impl<T: Send + 'static> Recorder<T> {
         let reach = Reach { lsn, position };
         self.shared.files.hand_over_with_members(batch, reach, members)?;
         self.shared.status.lock().position = position;
+        if self.shared.lacks_room.load(Ordering::SeqCst) {
+            self.shared.bell.request_beyond(lsn);
+        }
         self.log_goes_on(position.index);
         self.shared.files.nudge_writer();
         Ok(())

@@ -1,6 +1,7 @@
 //! The threads of a committer: thin loops over the steps of `commit`, `files` and `checkpoint`.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::admission::{Backlog, CloseError, Health, Refusal};
@@ -36,6 +37,8 @@ pub(super) struct Shared<T> {
     pub(super) files: Arc<Files>,
     pub(super) bell: Bell,
     pub(super) status: Mutex<Status>,
+    /// A group waits for room in the journal.
+    pub(super) lacks_room: AtomicBool,
     pub(super) on_fatal: OnFatal,
 }
 

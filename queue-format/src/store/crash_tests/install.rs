@@ -175,7 +175,7 @@ impl World {
             0..=2 => self.append_any(chance, None).map(drop),
             3 => self.vote(chance),
             4 => self.apply_some(chance),
-            5 => self.engine.steps.write_frame().map_err(|_error| Ended),
+            5 => self.engine.steps.write_frame().map(drop).map_err(|_error| Ended),
             6 => self.engine.write(),
             _ => self.engine.checkpoint(),
         }

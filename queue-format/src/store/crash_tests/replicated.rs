@@ -136,17 +136,47 @@ impl Engine {
     }
 
     pub(super) fn checkpoint(&mut self) -> Result<(), Ended> {
-        if !self.checkpoint.open_gate(false).map_err(|_error| Ended)? {
-            return Err(Ended);
-        }
-        while self.steps.files.lag().0 > 0 {
+        self.checkpoint_around(&mut |_engine| Ok(()))
+    }
+
+    /// A checkpoint, and what the other threads do in each of its pauses.
+    fn checkpoint_around(
+        &mut self,
+        pause: &mut dyn FnMut(&mut Self) -> Result<(), Ended>,
+    ) -> Result<(), Ended> {
+        let Ok(Some(reach)) = self.checkpoint.begin(false) else { return Err(Ended) };
+        pause(self)?;
+        while !self.steps.files.is_written(reach.position.index) {
             self.write()?;
         }
-        let reach = self.steps.files.flush(false).expect("nothing waits");
+        pause(self)?;
         if !self.checkpoint.sync_upto(reach, false).map_err(|_error| Ended)? {
             return Err(Ended);
         }
+        pause(self)?;
         self.steps.note_checkpoint(reach).map_err(|_error| Ended)
+    }
+
+    /// What goes on while a checkpoint is made: appending where there is room, applying, writing.
+    fn go_on(&mut self, chance: &mut Chance, truth: &mut Truth) -> Result<(), Ended> {
+        for _ in 0..chance.below(5) {
+            match chance.below(3) {
+                0 if self.steps.journal.segments().1 > 0 => {
+                    self.write_entries(None, vec![any_writes(chance)], truth)?;
+                }
+                0 | 1 => self.commit_some(chance, truth)?,
+                _ => self.write()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn commit_some(&mut self, chance: &mut Chance, truth: &mut Truth) -> Result<(), Ended> {
+        let uncommitted = truth.durable.log.len() - truth.committed;
+        truth.committed += chance.below(uncommitted + 1);
+        let committed = u64::try_from(truth.committed).unwrap();
+        self.steps.progress.committed.fetch_max(committed, Ordering::Relaxed);
+        self.apply(truth)
     }
 
     fn step(&mut self, chance: &mut Chance, truth: &mut Truth) -> Result<(), Ended> {
@@ -163,16 +193,10 @@ impl Engine {
                 self.write_entries(Some(kept), entries, truth)
             }
             6 => self.vote(format!("vote {}", chance.below(1000)), truth),
-            7 | 8 => {
-                let uncommitted = truth.durable.log.len() - truth.committed;
-                truth.committed += chance.below(uncommitted + 1);
-                let committed = u64::try_from(truth.committed).unwrap();
-                self.steps.progress.committed.fetch_max(committed, Ordering::Relaxed);
-                self.apply(truth)
-            }
-            9 => self.steps.write_frame().map_err(|_error| Ended),
+            7 | 8 => self.commit_some(chance, truth),
+            9 => self.steps.write_frame().map(drop).map_err(|_error| Ended),
             10 => self.write(),
-            _ => self.checkpoint(),
+            _ => self.checkpoint_around(&mut |engine| engine.go_on(chance, truth)),
         }
     }
 }

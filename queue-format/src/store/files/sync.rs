@@ -5,26 +5,41 @@ use std::io;
 use super::{FileError, Files, Reach};
 use crate::store::header::Note;
 
+/// What a checkpoint is to cover.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Aim {
+    pub(crate) reach: Reach,
+    /// Whether the gate keeps some of it from the files.
+    pub(crate) gated: bool,
+}
+
 impl Files {
-    /// Waits until everything handed over so far is in the files, and tells how far that is.
-    /// None when the writer stopped, or when the disk takes nothing and `patient` is false.
-    pub(crate) fn flush(&self, patient: bool) -> Option<Reach> {
+    /// What a checkpoint that begins now is to cover: everything handed over so far. The note as it
+    /// is at this moment goes with it.
+    pub(crate) fn aim(&self) -> Aim {
         let mut state = self.state.lock();
-        let reach = state.handed;
-        state.flush_upto = state.flush_upto.max(reach.position.index);
         state.captured_note = state.note.clone();
+        Aim { reach: state.handed, gated: state.is_gated() }
+    }
+
+    /// Waits until what was handed over up to entry `index` is in the files, which the gate lets
+    /// through. False when the writer stopped, or when the disk takes nothing and `patient` is
+    /// false.
+    pub(crate) fn flush(&self, index: u64, patient: bool) -> bool {
+        let mut state = self.state.lock();
+        state.flush_upto = state.flush_upto.max(index);
         if !patient {
             // Not to give up because of what was: the writer tries again at once.
             state.full = None;
         }
         self.wake_writer.notify_one();
-        while !state.is_written(reach.position.index) {
+        while !state.is_written(index) {
             if state.stopping || (!patient && state.full.is_some()) {
-                return None;
+                return false;
             }
             self.progress.wait(&mut state);
         }
-        Some(reach)
+        true
     }
 
     /// Makes everything durable that is in the files and was not.
@@ -57,7 +72,14 @@ impl Files {
         state.dirty.merge(rest);
     }
 
-    /// The note as it was at the last flush.
+    /// The last entry that a file may show a change of, where there is a gate: a file that is written
+    /// has all that was handed over for it, also what is behind the gate.
+    pub(crate) fn shown(&self) -> Option<u64> {
+        let state = self.state.lock();
+        state.gate.map(|_gate| state.handed.position.index)
+    }
+
+    /// The note as it was when the last checkpoint began.
     pub(crate) fn captured_note(&self) -> Note {
         self.state.lock().captured_note.clone()
     }

@@ -150,7 +150,7 @@ impl<T: Send + 'static> Steps<T> {
             Step::Log => self.commit(),
             Step::Files | Step::Checkpoint if self.is_full() => Ok(()),
             Step::Files => {
-                if self.hands.shared.files.closed_gate().is_some() {
+                if self.hands.shared.files.is_gated() {
                     self.hands.shared.queue.ask_for_frame();
                 }
                 self.hands.write_files()

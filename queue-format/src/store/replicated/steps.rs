@@ -126,18 +126,18 @@ impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
         (self.on_durable)(group.tags);
     }
 
-    fn write_frame(&mut self) -> Result<(), FatalError> {
+    fn write_frame(&mut self) -> Result<bool, FatalError> {
         let committed = self.progress.committed.load(Ordering::Acquire);
         if committed > self.journal.committed() {
             match self.journal.append_committed(committed) {
                 Ok(lsn) => self.progress.frames.lock().written(lsn, &[]),
                 // The next checkpoint says it in the header.
-                Err(AppendError::Full) => return Ok(()),
+                Err(AppendError::Full) => return Ok(false),
                 Err(error) => return Err(FatalError::Journal(error)),
             }
             self.files.open_gate(committed);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError> {
