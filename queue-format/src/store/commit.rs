@@ -119,7 +119,10 @@ impl Commit {
 
     /// Lets the journal say that the files cover `reach`, so that segments come free.
     pub(crate) fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError> {
-        if let Log::Journal(journal) = &mut self.log {
+        // One that covers no more frames frees nothing, and takes room.
+        if let Log::Journal(journal) = &mut self.log
+            && reach.lsn > journal.checkpoint()
+        {
             match journal.append_checkpoint(&[], reach.lsn) {
                 // Room is reserved for it; should that not do, the next checkpoint reaches further.
                 Ok(_) | Err(AppendError::Full) => {}

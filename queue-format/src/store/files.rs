@@ -171,7 +171,7 @@ impl Files {
         let now = self.now_ms();
         let mut state = self.state.lock();
         state.pending.apply(batch, reach.position.index, now)?;
-        state.handed = reach;
+        state.handed = Reach { lsn: reach.lsn.max(state.handed.lsn), ..reach };
         if let Some(members) = members {
             state.note.members = Some((reach.position, members));
         }
@@ -180,6 +180,12 @@ impl Files {
         }
         self.lag_bytes.store(state.pending.bytes(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Frames up to `lsn` are not needed for more than what was handed over.
+    pub(crate) fn raise_lsn(&self, lsn: u64) {
+        let mut state = self.state.lock();
+        state.handed.lsn = state.handed.lsn.max(lsn);
     }
 
     /// Wakes the writer if it waits for what was handed over. Apart from
@@ -239,10 +245,10 @@ impl Files {
         change(&mut self.state.lock().note);
     }
 
-    /// Waits until the writer is near enough to take more.
+    /// Waits until the writer is near enough to take more, or waits itself for the next frame.
     pub(crate) fn wait_for_room(&self) {
         let mut state = self.state.lock();
-        while state.pending.bytes() > LAG_BYTES_HARD && !state.stopping {
+        while !state.has_room() && !state.stopping {
             self.progress.wait(&mut state);
         }
     }
@@ -368,6 +374,12 @@ impl State {
         self.pending.target(key).or_else(written)
     }
 
+    /// Whether commits may go on. What the gate keeps from the files waits for the frame of a commit.
+    fn has_room(&self) -> bool {
+        let kept = |(index, _since): (u64, u64)| self.gate.is_some_and(|gate| index > gate);
+        self.pending.bytes() <= LAG_BYTES_HARD || self.pending.oldest().is_some_and(kept)
+    }
+
     fn is_gated(&self) -> bool {
         self.gate.is_some_and(|gate| gate < self.handed.position.index)
     }
@@ -381,5 +393,33 @@ impl State {
 impl std::fmt::Debug for Files {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Files").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::Change;
+
+    #[test]
+    fn commits_go_on_where_only_their_frames_let_the_writer_go_on() {
+        let content = Bytes::from(vec![0; 1 << 20]);
+        let put = |number: usize| Change::Put {
+            key: Key::parse(&format!("k/{number}")).unwrap(),
+            content: content.clone(),
+        };
+        let much = |from: usize| Batch((from..=from + (LAG_BYTES_HARD >> 20)).map(put).collect());
+        let mut state = State { gate: Some(1), ..State::default() };
+        assert!(state.has_room());
+        state.pending.apply(&much(0), 1, 0).unwrap();
+        assert!(!state.has_room(), "the writer is behind, and may go on");
+        state.pending.apply(&much(1_000), 2, 0).unwrap();
+        while state.pending.oldest() == Some((1, 0)) {
+            assert!(!state.has_room());
+            state.pending.take();
+        }
+        assert!(state.pending.bytes() > LAG_BYTES_HARD && state.has_room());
+        state.gate = Some(2);
+        assert!(!state.has_room(), "it may go on again");
     }
 }

@@ -38,6 +38,9 @@ pub(super) trait LogSteps<T>: Send {
     fn write_frame(&mut self) -> Result<bool, FatalError>;
     /// Lets the journal say that the files cover `reach`.
     fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError>;
+    /// Tells the files of frames that nobody needs any more though no entry was applied since: a
+    /// checkpoint may cover them, too.
+    fn tell_needless(&mut self);
     /// Adds a segment to the ring.
     fn add_segment(&mut self, segment: NewSegment);
     /// Bytes written to the journal since it was opened.
@@ -138,6 +141,8 @@ impl<T, S: LogSteps<T>> LogWriter<T, S> {
                 None => match self.shared.queue.next() {
                     Some(Work::Group(group)) => log.steps.prepare(group),
                     Some(Work::End) | None => return Ok(true),
+                    Some(Work::Frame) if !log.steps.write_frame()? => return Ok(false),
+                    Some(Work::Frame) => continue,
                     Some(work) => {
                         log.make_room(work)?;
                         continue;
@@ -200,7 +205,7 @@ impl<T, S: LogSteps<T>> Log<T, S> {
     fn write_patiently(&mut self, mut group: S::Group, new: bool) -> Result<bool, FatalError> {
         let mut covered = None;
         let mut tried = !new;
-        while tried || !self.attempt(&mut group, covered.is_some())? {
+        while tried || !self.attempt(&mut group, self.covers_all(covered))? {
             tried = false;
             self.ask_for_room(covered);
             let work = self.shared.queue.next_room();
@@ -220,9 +225,15 @@ impl<T, S: LogSteps<T>> Log<T, S> {
     /// else whoever applies the next entry asks.
     fn ask_for_room(&mut self, covered: Option<u64>) {
         self.shared.lacks_room.store(true, Ordering::SeqCst);
-        if covered.is_none_or(|lsn| self.shared.files.handed().lsn > lsn) {
+        self.steps.tell_needless();
+        if !self.covers_all(covered) {
             self.request_checkpoint();
         }
+    }
+
+    /// Whether a checkpoint up to frame `covered` covers all that any could by now.
+    fn covers_all(&self, covered: Option<u64>) -> bool {
+        covered.is_some_and(|lsn| self.shared.files.handed().lsn <= lsn)
     }
 
     /// Writes a group if one waits, the disk is quick, and nothing has to be waited for.

@@ -320,8 +320,13 @@ impl<T> Queue<T> {
         self.wake.notify_all();
         while !state.ended && (!state.submissions.is_empty() || state.committing) {
             let late = self.drained.wait_for(&mut state, DRAIN_PATIENCE).timed_out();
-            if late && hopeless() {
-                return false;
+            if late {
+                // The files are looked at, whose owner may look at this.
+                drop(state);
+                if hopeless() {
+                    return false;
+                }
+                state = self.state.lock();
             }
         }
         true

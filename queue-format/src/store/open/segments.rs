@@ -97,7 +97,9 @@ fn behind_last(segments: &[Found]) -> Option<(usize, u64)> {
     let frame = last.frames.iter().max_by_key(|frame| frame.header.lsn)?;
     let offset = u64::try_from(frame.end().next_multiple_of(frame::ALIGN)).ok()?;
     let bytes = u64::try_from(last.content.len()).ok()?;
-    (offset + CHECKPOINT_RESERVE_BYTES < bytes).then_some((last.number, offset))
+    // The start writes one frame, which makes nothing free.
+    let taken = u64::try_from(frame::ALIGN).ok()? + CHECKPOINT_RESERVE_BYTES;
+    (offset + taken <= bytes).then_some((last.number, offset))
 }
 
 /// Goes on behind the last frame, which [`write_last_again`] has made durable; in another segment

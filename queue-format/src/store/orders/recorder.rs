@@ -1,5 +1,5 @@
 //! A recorder: an engine appends more than the journal holds, applies what is durable, and others
-//! want checkpoints and views meanwhile.
+//! want checkpoints and views meanwhile; it cuts what it appended; it only votes.
 
 use std::sync::Arc;
 
@@ -74,6 +74,49 @@ fn append_apply_and_close() {
         let found = store.reader().read(&key(index)).unwrap().unwrap();
         assert_eq!(u32::from(found[0]), index);
     }
+}
+
+/// Entries that are cut, more of them than are applied before the journal is full.
+fn cut_and_go_on() {
+    let (disk, told) = (SimDisk::empty(), Arc::new(Told::default()));
+    let recorder = start(&disk, &told);
+    let blank = |index| Entry { position: position(index), payload: Payload::Blank };
+    let never = (1..=2 * ENTRIES).map(|index| Record::Entry(blank(index))).collect();
+    recorder.append(never, 0).unwrap();
+    told.wait_for(0);
+    for index in 1..=ENTRIES {
+        let payload = Payload::Batch(batch(index).encode());
+        let entry = Record::Entry(Entry { position: position(index), payload });
+        let cut = (index == 1).then_some(Record::Truncate { after_index: 0 });
+        recorder.append(cut.into_iter().chain([entry]).collect(), index).unwrap();
+        told.wait_for(index);
+        recorder.apply(position(index), &batch(index), None).unwrap();
+    }
+    recorder.close().unwrap();
+    let store = ReplicatedStore::open_simulated(&disk, options(), 1).unwrap();
+    assert_eq!(store.log().applied, position(ENTRIES));
+}
+
+/// Votes, and nothing else: more than the journal holds.
+fn vote_and_vote() {
+    let (disk, told) = (SimDisk::empty(), Arc::new(Told::default()));
+    let recorder = start(&disk, &told);
+    let votes = 2 * u32::try_from(options().segment_bytes).unwrap() / 512 + 10;
+    for vote in 1..=votes {
+        recorder.append(vec![Record::Vote(vote.to_string().into())], vote).unwrap();
+        told.wait_for(vote);
+    }
+    recorder.close().unwrap();
+    let store = ReplicatedStore::open_simulated(&disk, options(), 1).unwrap();
+    assert_eq!(store.log().vote, Some(votes.to_string()));
+}
+
+#[test]
+fn orders_of_cuts_and_votes_end_well() {
+    shuttle::check_random(cut_and_go_on, ORDERS / 10);
+    shuttle::check_pct(cut_and_go_on, ORDERS / 10, 3);
+    shuttle::check_random(vote_and_vote, ORDERS / 10);
+    shuttle::check_pct(vote_and_vote, ORDERS / 10, 3);
 }
 
 #[test]

@@ -52,11 +52,19 @@ pub(in crate::store) struct Frames {
 
 impl Frames {
     fn written(&mut self, lsn: u64, records: &[Record]) {
-        let indexes = records.iter().filter_map(|record| match record {
-            Record::Entry(entry) => Some(entry.position.index),
-            Record::Vote(_) | Record::Truncate { .. } | Record::Purge { .. } => None,
-        });
-        self.unapplied.extend(indexes.max().map(|last| (last, lsn)));
+        let mut last = None;
+        for record in records {
+            match record {
+                Record::Entry(entry) => last = Some(entry.position.index),
+                // Entries that are cut are never applied: no frame is needed for them.
+                Record::Truncate { after_index } => {
+                    let kept = self.unapplied.iter_mut().map(|(last, _lsn)| last).chain(&mut last);
+                    kept.for_each(|last| *last = (*last).min(*after_index));
+                }
+                Record::Vote(_) | Record::Purge { .. } => {}
+            }
+        }
+        self.unapplied.extend(last.map(|last| (last, lsn)));
         self.last_lsn = lsn;
     }
 
@@ -154,6 +162,12 @@ impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
         Ok(())
     }
 
+    fn tell_needless(&mut self) {
+        let index = self.files.handed().position.index;
+        let lsn = self.progress.frames.lock().applied(index);
+        self.files.raise_lsn(lsn);
+    }
+
     fn add_segment(&mut self, segment: NewSegment) {
         self.journal.add_segment(segment);
         *self.progress.fill.lock() = self.journal.fill();
@@ -161,5 +175,44 @@ impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
 
     fn written_bytes(&self) -> u64 {
         self.journal.written_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Payload;
+    use crate::position::Position;
+
+    fn frames(written: &[&[Record]]) -> Frames {
+        let mut frames = Frames { unapplied: VecDeque::new(), last_lsn: 0 };
+        (1..).zip(written).for_each(|(lsn, records)| frames.written(lsn, records));
+        frames
+    }
+
+    fn entry(index: u64) -> Record {
+        let position = Position { index, ..Position::default() };
+        Record::Entry(Entry { position, payload: Payload::Blank })
+    }
+
+    fn cut(after_index: u64) -> Record {
+        Record::Truncate { after_index }
+    }
+
+    fn vote() -> Record {
+        Record::Vote("v".into())
+    }
+
+    #[test]
+    fn frames_are_needed_until_their_entries_are_applied_or_cut() {
+        let many: Vec<Record> = (3..100).map(entry).collect();
+        let mut cut_later = frames(&[&[entry(1), entry(2)], &many, &[cut(2), entry(3)], &[vote()]]);
+        assert_eq!([1, 2, 3].map(|index| cut_later.applied(index)), [0, 2, 4]);
+        let mut cut_at_once = frames(&[&[entry(1), entry(2), cut(1), entry(2)], &[entry(3)]]);
+        assert_eq!([1, 2, 3].map(|index| cut_at_once.applied(index)), [0, 1, 2]);
+        let mut partly = frames(&[&many, &[cut(50)], &[entry(51)]]);
+        assert_eq!([49, 50, 51].map(|index| partly.applied(index)), [0, 2, 3]);
+        let mut all = frames(&[&[entry(1)], &[cut(0)], &[vote()]]);
+        assert_eq!(all.applied(0), 3);
     }
 }
