@@ -375,10 +375,6 @@ impl<T: Send> LogSteps<T> for CommitSteps<T> {
         Ok(())
     }
 
-    fn tell_needless(&mut self) {
-        // Whoever commits applies, too.
-    }
-
     fn add_segment(&mut self, segment: NewSegment) {
         self.commit.add_segment(segment);
         self.tell_fill();

@@ -171,7 +171,7 @@ impl Files {
         let now = self.now_ms();
         let mut state = self.state.lock();
         state.pending.apply(batch, reach.position.index, now)?;
-        state.handed = Reach { lsn: reach.lsn.max(state.handed.lsn), ..reach };
+        state.handed = reach;
         if let Some(members) = members {
             state.note.members = Some((reach.position, members));
         }
@@ -180,12 +180,6 @@ impl Files {
         }
         self.lag_bytes.store(state.pending.bytes(), Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Frames up to `lsn` are not needed for more than what was handed over.
-    pub(crate) fn raise_lsn(&self, lsn: u64) {
-        let mut state = self.state.lock();
-        state.handed.lsn = state.handed.lsn.max(lsn);
     }
 
     /// Wakes the writer if it waits for what was handed over. Apart from
@@ -234,7 +228,8 @@ impl Files {
         let mut state = self.state.lock();
         if state.gate.is_some_and(|gate| gate < index) {
             state.gate = Some(index);
-            if state.flush_upto > 0 && !state.is_written(state.flush_upto) {
+            let flushes = state.flush_upto > 0 && !state.is_written(state.flush_upto);
+            if flushes || state.pending.bytes() > LAG_BYTES_HARD {
                 self.wake_writer.notify_one();
             }
         }

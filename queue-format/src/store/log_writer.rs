@@ -38,9 +38,6 @@ pub(super) trait LogSteps<T>: Send {
     fn write_frame(&mut self) -> Result<bool, FatalError>;
     /// Lets the journal say that the files cover `reach`.
     fn note_checkpoint(&mut self, reach: Reach) -> Result<(), FatalError>;
-    /// Tells the files of frames that nobody needs any more though no entry was applied since: a
-    /// checkpoint may cover them, too.
-    fn tell_needless(&mut self);
     /// Adds a segment to the ring.
     fn add_segment(&mut self, segment: NewSegment);
     /// Bytes written to the journal since it was opened.
@@ -225,7 +222,6 @@ impl<T, S: LogSteps<T>> Log<T, S> {
     /// else whoever applies the next entry asks.
     fn ask_for_room(&mut self, covered: Option<u64>) {
         self.shared.lacks_room.store(true, Ordering::SeqCst);
-        self.steps.tell_needless();
         if !self.covers_all(covered) {
             self.request_checkpoint();
         }

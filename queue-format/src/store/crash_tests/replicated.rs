@@ -144,7 +144,6 @@ impl Engine {
         &mut self,
         pause: &mut dyn FnMut(&mut Self) -> Result<(), Ended>,
     ) -> Result<(), Ended> {
-        self.steps.tell_needless();
         let Ok(Some(reach)) = self.checkpoint.begin(false) else { return Err(Ended) };
         pause(self)?;
         while !self.steps.files.is_written(reach.position.index) {

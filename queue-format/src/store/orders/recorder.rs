@@ -1,5 +1,5 @@
 //! A recorder: an engine appends more than the journal holds, applies what is durable, and others
-//! want checkpoints and views meanwhile; it cuts what it appended; it only votes.
+//! want checkpoints and views meanwhile; it cuts what it appended.
 
 use std::sync::Arc;
 
@@ -97,26 +97,10 @@ fn cut_and_go_on() {
     assert_eq!(store.log().applied, position(ENTRIES));
 }
 
-/// Votes, and nothing else: more than the journal holds.
-fn vote_and_vote() {
-    let (disk, told) = (SimDisk::empty(), Arc::new(Told::default()));
-    let recorder = start(&disk, &told);
-    let votes = 2 * u32::try_from(options().segment_bytes).unwrap() / 512 + 10;
-    for vote in 1..=votes {
-        recorder.append(vec![Record::Vote(vote.to_string().into())], vote).unwrap();
-        told.wait_for(vote);
-    }
-    recorder.close().unwrap();
-    let store = ReplicatedStore::open_simulated(&disk, options(), 1).unwrap();
-    assert_eq!(store.log().vote, Some(votes.to_string()));
-}
-
 #[test]
-fn orders_of_cuts_and_votes_end_well() {
+fn orders_of_cuts_end_well() {
     shuttle::check_random(cut_and_go_on, ORDERS / 10);
     shuttle::check_pct(cut_and_go_on, ORDERS / 10, 3);
-    shuttle::check_random(vote_and_vote, ORDERS / 10);
-    shuttle::check_pct(vote_and_vote, ORDERS / 10, 3);
 }
 
 #[test]

@@ -162,12 +162,6 @@ impl<T: Send> LogSteps<Recorded<T>> for RecordSteps<T> {
         Ok(())
     }
 
-    fn tell_needless(&mut self) {
-        let index = self.files.handed().position.index;
-        let lsn = self.progress.frames.lock().applied(index);
-        self.files.raise_lsn(lsn);
-    }
-
     fn add_segment(&mut self, segment: NewSegment) {
         self.journal.add_segment(segment);
         *self.progress.fill.lock() = self.journal.fill();
