@@ -22,6 +22,8 @@ use clap::Args;
 use disk::DiskError;
 use report::{Report, ReportError};
 
+use crate::programs::{BuildError, OwnDisk};
+
 /// How long one figure is measured.
 const MEASURED_FOR: Duration = Duration::from_secs(10);
 /// The same with `--quick`: all benches together stay below half a minute.
@@ -58,6 +60,8 @@ pub struct Setting {
     pub quick: bool,
     /// Whether instructions that are counted become those that are accepted.
     pub accept: bool,
+    /// The disk that each daemon has for itself; else they share that of `dir`.
+    pub own_disk: Option<OwnDisk>,
 }
 
 /// One bench.
@@ -134,6 +138,9 @@ pub enum BenchError {
     /// The least that a commit costs could not be measured.
     #[error("cannot measure what a commit costs at least")]
     Bare(#[from] replication::BareError),
+    /// What the bench needs does not build.
+    #[error("cannot build what the bench needs")]
+    Build(#[from] BuildError),
     /// A cluster could not be measured.
     #[error("cannot measure a cluster")]
     Cluster(#[from] cluster::ClusterError),
@@ -167,6 +174,7 @@ pub fn run(arguments: &Arguments) -> Result<(), BenchError> {
         time,
         quick: arguments.quick,
         accept: arguments.accept,
+        own_disk: None,
     };
     let mut report = Report::default();
     let done = chosen.into_iter().try_for_each(|bench| {

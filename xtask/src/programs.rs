@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use crate::{cargo, target_dir};
 
@@ -19,6 +20,28 @@ pub enum Profile {
 #[derive(Debug, Clone)]
 pub struct Programs {
     dir: PathBuf,
+    own_disk: Option<OwnDisk>,
+}
+
+/// A disk that a process has for itself, as far as flushes go: the example `own_disk`.
+#[derive(Debug, Clone)]
+pub struct OwnDisk {
+    library: PathBuf,
+    flush: Duration,
+}
+
+/// The variable by which the example is told the time of a flush, in microseconds.
+const FLUSH_US: &str = "GANTRY_BENCH_FLUSH_US";
+
+impl OwnDisk {
+    /// One whose flush takes this long.
+    ///
+    /// # Errors
+    /// The example does not build.
+    pub fn of(flush: Duration) -> Result<Self, BuildError> {
+        let name = example("stdx", "own_disk")?;
+        Ok(Self { library: name.with_file_name("libown_disk.so"), flush })
+    }
 }
 
 /// Programs that could not be built.
@@ -89,7 +112,7 @@ impl Programs {
             Profile::Debug => "debug",
             Profile::Release => "release",
         };
-        Self { dir: target_dir().join(name) }
+        Self { dir: target_dir().join(name), own_disk: None }
     }
 
     /// Where the programs lie.
@@ -101,6 +124,17 @@ impl Programs {
     /// A command that runs the program `name`.
     #[must_use]
     pub fn command(&self, name: &str) -> Command {
-        Command::new(self.dir.join(name))
+        let mut command = Command::new(self.dir.join(name));
+        if let Some(disk) = &self.own_disk {
+            command.env("LD_PRELOAD", &disk.library);
+            command.env(FLUSH_US, disk.flush.as_micros().to_string());
+        }
+        command
+    }
+
+    /// The same programs, each process of which has a disk for itself, if one is given.
+    #[must_use]
+    pub fn with_disk(self, own_disk: Option<OwnDisk>) -> Self {
+        Self { own_disk, ..self }
     }
 }

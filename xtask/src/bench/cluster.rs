@@ -95,7 +95,8 @@ impl Cluster {
     /// # Errors
     /// Any of it failed.
     pub fn start(setting: &Setting) -> Result<Self, ClusterError> {
-        let programs = Programs::build(Profile::Release, programs::NODE)?;
+        let programs =
+            Programs::build(Profile::Release, programs::NODE)?.with_disk(setting.own_disk.clone());
         let client = client_program()?;
         let stage = Stage::new(&setting.dir)?;
         let init = programs

@@ -235,6 +235,7 @@ mod tests {
             time: Duration::ZERO,
             quick: true,
             accept: false,
+            own_disk: None,
         };
         let mut report = Report::default();
         bench(&setting, &mut report).unwrap();

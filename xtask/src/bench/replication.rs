@@ -5,12 +5,13 @@
 mod bare;
 mod crowd;
 mod moves;
+mod own_disk;
 
 pub use bare::BareError;
 
 use std::time::Duration;
 
-use super::cluster::{Cluster, ClusterError, Nodes, Which};
+use super::cluster::{Alone, Cluster, ClusterError, Nodes, Which};
 use super::queue::{Found, Load, Until, measure, percentiles};
 use super::report::{Report, Target};
 use super::{BenchError, Setting, disk};
@@ -21,26 +22,20 @@ const VOTERS: u8 = 3;
 /// time.
 const TURNS: u32 = 4;
 
-/// The bench `replication`: the disk, what this machine needs for a commit at least, commits, failover, and a candidate that catches up.
+/// The bench `replication`: the disk, what this machine needs for a commit at least, commits, also with a disk for each member, failover, and a candidate that catches up.
 ///
 /// # Errors
 /// The programs do not build, or something did not serve.
 pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     disk::bench(setting, report)?;
     bare::bench(setting, report)?;
+    own_disk::bench(setting, report)?;
     let (alone, counts) = Cluster::start_measured(setting)?;
     let nodes = Nodes::start(setting, Which::One, VOTERS)?;
     for load in [(1, 1), (16, 1), (16, 50)] {
         let load = Load { clients: load.0, jobs: load.1 };
         let name = format!("replication.{}x{}", load.clients, load.jobs);
-        let mut one = Measured::default();
-        let mut three = Measured::default();
-        for _ in 0..TURNS {
-            let until = Until::Time(setting.time / TURNS);
-            one.turn(|| counts.commits(), || measure(&alone, &[], load, until))?;
-            let standbys = nodes.standbys();
-            three.turn(|| nodes.commits(0), || measure(nodes.node(0), &standbys, load, until))?;
-        }
+        let (one, three) = turns((&alone, counts), &nodes, load, setting.time)?;
         compare(&name, &one, &three, report);
     }
     report.aim("replication.1x1.commit", Target::RatioBelow(2.0));
@@ -53,6 +48,23 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     moves::catch_up(&nodes, setting, report)?;
     drop(nodes);
     crowd::bench(setting, report)
+}
+
+/// A load on a master that is alone and on several nodes, in turns.
+fn turns(
+    (alone, counts): (&Cluster, Alone),
+    nodes: &Nodes,
+    load: Load,
+    time: Duration,
+) -> Result<(Measured, Measured), ClusterError> {
+    let (mut one, mut several) = (Measured::default(), Measured::default());
+    let standbys = nodes.standbys();
+    for _ in 0..TURNS {
+        let until = Until::Time(time / TURNS);
+        one.turn(|| counts.commits(), || measure(alone, &[], load, until))?;
+        several.turn(|| nodes.commits(0), || measure(nodes.node(0), &standbys, load, until))?;
+    }
+    Ok((one, several))
 }
 
 /// What the turns of one cluster came to.

@@ -58,7 +58,8 @@ impl Nodes {
     /// # Errors
     /// Any of it failed.
     pub fn start(setting: &Setting, which: Which, count: u8) -> Result<Self, ClusterError> {
-        let programs = Programs::build(Profile::Release, programs::NODE)?;
+        let programs =
+            Programs::build(Profile::Release, programs::NODE)?.with_disk(setting.own_disk.clone());
         let client = client_program()?;
         let stage = Stage::new(&setting.dir)?;
         let node = |number: u8| {
