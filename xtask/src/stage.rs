@@ -179,6 +179,11 @@ impl Stage {
         }
     }
 
+    /// Ends every daemon, last started first; the files stay for as long as the stage.
+    pub fn end_daemons(&self) {
+        self.0.lock().end_daemons();
+    }
+
     /// Ends every daemon, last started first, and removes the root. The end of the last clone does
     /// the same.
     pub fn clear(&self) {
@@ -204,9 +209,13 @@ impl Stage {
 }
 
 impl Inner {
-    fn clear(&mut self) {
+    fn end_daemons(&mut self) {
         let daemons = std::mem::take(&mut self.daemons);
         end(daemons.into_iter().rev().map(|(_, child)| child).collect());
+    }
+
+    fn clear(&mut self) {
+        self.end_daemons();
         if let Some(root) = self.root.take() {
             let path = root.path().to_owned();
             if let Err(error) = root.close() {

@@ -158,6 +158,12 @@ pub struct Found {
 }
 
 impl Found {
+    /// How many jobs.
+    #[must_use]
+    pub fn count(&self) -> f64 {
+        count_as_number(self.jobs)
+    }
+
     /// Jobs in a second.
     #[must_use]
     pub fn per_second(&self) -> f64 {

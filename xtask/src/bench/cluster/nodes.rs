@@ -104,6 +104,11 @@ impl Nodes {
         self.wait_for_voters(1)
     }
 
+    /// Ends all of them; their files stay until they are dropped.
+    pub fn end(&self) {
+        self.node(0).stage.end_daemons();
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -123,6 +128,14 @@ impl Nodes {
     #[must_use]
     pub fn standbys(&self) -> Vec<&Cluster> {
         self.nodes.iter().skip(1).map(|node| &node.cluster).collect()
+    }
+
+    /// Processor time that all their `masterd`s have used.
+    ///
+    /// # Errors
+    /// One of them does not run.
+    pub fn cpu_seconds(&self) -> std::io::Result<f64> {
+        self.nodes.iter().map(|node| node.cluster.cpu_seconds()).sum()
     }
 
     /// Asks a node to take the role; it answers when it has.

@@ -18,7 +18,9 @@ const LOAD: Load = Load { clients: 16, jobs: 1 };
 
 /// Turns of each cluster, shorter than usual: what is to be seen is small beside what the machine's moods
 /// make of two turns that are further from each other.
-const CROWD_TURNS: u32 = 32;
+const CROWD_TURNS: usize = 32;
+/// Turns before those that count: a cluster that was just begun is slower.
+const WARM_UP_TURNS: usize = 8;
 /// What the time of a load is parted by for one of them.
 const CROWD_PARTS: u32 = 16;
 
@@ -50,13 +52,14 @@ fn at_rest(master: &Cluster) -> Result<f64, ClusterError> {
     }
 }
 
-/// The rate of jobs at each size. Another ten candidates that stay among ten agents have their turns
+/// What a job costs at each size. Another ten candidates that stay among ten agents have their turns
 /// beside: they tell the machine's moods, which move the rate by more than any number of agents.
 pub(super) fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     let few = Nodes::start(setting, Which::Other, CANDIDATES)?;
     let many = Nodes::start(setting, Which::One, CANDIDATES)?;
+    turns([&few, &many], setting, WARM_UP_TURNS)?;
     let mut there = u32::from(CANDIDATES);
-    let mut like_beside_like = None;
+    let mut like_beside_like = Vec::new();
     for &agents in if setting.quick { AGENTS_QUICK } else { AGENTS } {
         let name = format!("replication.agents_{agents}");
         if agents > there {
@@ -66,41 +69,78 @@ pub(super) fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchE
             there = agents;
         }
         report.add(format!("{name}.at_rest"), at_rest(many.node(0))? * 100.0, "%");
-        let [mut beside, mut found] = [Vec::new(), Vec::new()];
-        for turn in 0..CROWD_TURNS {
-            let mut one = || rate(&few, setting).map(|rate| beside.push(rate));
-            let mut other = || rate(&many, setting).map(|rate| found.push(rate));
-            // Neither always has the other's files written back in its turn.
-            if turn % 2 == 0 {
-                one()?;
-                other()?;
-            } else {
-                other()?;
-                one()?;
-            }
+        let [beside, found] = turns([&few, &many], setting, CROWD_TURNS)?;
+        let mut ratios = Vec::new();
+        for (what, unit, of) in FIGURES {
+            let [found, beside] = [&found, &beside].map(|turns| median(turns.iter().map(of)));
+            report.add_compared(format!("{name}.{what}"), found, unit, beside);
+            ratios.push(found / beside);
         }
-        let name = format!("{name}.jobs");
-        let (found, beside) = (median(found), median(beside));
-        report.add_compared(name.clone(), found, "1/s", beside);
+        if agents == u32::from(CANDIDATES) {
+            like_beside_like = ratios;
+            continue;
+        }
         // Two clusters with ten agents each differ, too: that is none of the agents' doing.
-        let with_few = *like_beside_like.get_or_insert(found / beside);
-        if agents > u32::from(CANDIDATES) {
-            let name = format!("{name}.as_with_few");
-            report.add_compared(name.clone(), found / beside, "times", with_few);
-            report.aim(&name, Target::RatioAtLeast(0.9));
+        for (((what, ..), ratio), like) in FIGURES.iter().zip(ratios).zip(&like_beside_like) {
+            report.add_compared(format!("{name}.{what}.as_with_few"), ratio, "times", *like);
         }
+        report.aim(&format!("{name}.jobs.as_with_few"), Target::RatioAtLeast(0.9));
+        report.aim(&format!("{name}.cpu_per_job.as_with_few"), Target::RatioBelow(1.1));
     }
     Ok(())
 }
 
-/// Jobs a second in one turn.
-fn rate(nodes: &Nodes, setting: &Setting) -> Result<f64, ClusterError> {
-    let until = Until::Time(setting.time / CROWD_PARTS);
-    Ok(measure(nodes.node(0), &nodes.standbys(), LOAD, until)?.per_second())
+/// What one turn came to.
+struct Turn {
+    /// Jobs that succeeded in a second.
+    jobs: f64,
+    /// The same, until every candidate had written their files.
+    jobs_with_files: f64,
+    /// Microseconds of processor time that all candidates together took for a job.
+    cpu_per_job: f64,
+}
+
+/// What is told of turns: name, unit, and where it is.
+type Told = (&'static str, &'static str, fn(&Turn) -> f64);
+
+const FIGURES: [Told; 3] = [
+    ("jobs", "1/s", |turn| turn.jobs),
+    ("jobs_with_files", "1/s", |turn| turn.jobs_with_files),
+    ("cpu_per_job", "us", |turn| turn.cpu_per_job),
+];
+
+/// Turns of two clusters. Neither always has the other's files written back in its own.
+fn turns(
+    nodes: [&Nodes; 2],
+    setting: &Setting,
+    count: usize,
+) -> Result<[Vec<Turn>; 2], ClusterError> {
+    let mut turns = [Vec::new(), Vec::new()];
+    for turn in 0..count {
+        for which in [turn % 2, (turn + 1) % 2] {
+            turns[which].push(Turn::take(nodes[which], setting)?);
+        }
+    }
+    Ok(turns)
+}
+
+impl Turn {
+    fn take(nodes: &Nodes, setting: &Setting) -> Result<Self, ClusterError> {
+        let until = Until::Time(setting.time / CROWD_PARTS);
+        let before = nodes.cpu_seconds()?;
+        let found = measure(nodes.node(0), &nodes.standbys(), LOAD, until)?;
+        let cpu = nodes.cpu_seconds()? - before;
+        Ok(Self {
+            jobs: found.per_second(),
+            jobs_with_files: found.per_second_with_files(),
+            cpu_per_job: cpu * 1e6 / found.count(),
+        })
+    }
 }
 
 /// Turns in which the machine writes back files say nothing of agents.
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates.get(rates.len() / 2).copied().unwrap_or_default()
+fn median(figures: impl Iterator<Item = f64>) -> f64 {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or_default()
 }

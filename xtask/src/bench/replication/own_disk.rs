@@ -17,7 +17,12 @@ const FLUSHES: [(&str, Duration); 2] =
 const LOAD: Load = Load { clients: 1, jobs: 1 };
 
 /// A commit with two further voters beside one of a master that is alone, for each time of a flush.
-pub(super) fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
+/// Gives the clusters, which have ended, for their files to stay.
+pub(super) fn bench(
+    setting: &Setting,
+    report: &mut Report,
+) -> Result<Vec<(Cluster, Nodes)>, BenchError> {
+    let mut ended = Vec::new();
     for (named, flush) in FLUSHES {
         let disk = OwnDisk::of(flush)?;
         let setting = Setting { own_disk: Some(disk), ..setting.clone() };
@@ -33,6 +38,8 @@ pub(super) fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchE
         report.add_compared(commit.as_str(), three.commit_us(), "us", one.commit_us());
         report.aim(&commit, Target::RatioBelow(2.0));
         alone.abandon();
+        nodes.end();
+        ended.push((alone, nodes));
     }
-    Ok(())
+    Ok(ended)
 }
