@@ -70,7 +70,7 @@ pub const NODE: &[&str] = &["masterd", "noded", "cli"];
 /// It does not build.
 pub fn client_program() -> Result<PathBuf, BuildError> {
     let mut command = cargo();
-    command.args(["build", "--quiet", "--release", "--package", "xtask"]);
+    command.args(["build", "--release", "--package", "xtask"]);
     finish(&mut command)?;
     Ok(target_dir().join("release/xtask"))
 }
@@ -81,7 +81,7 @@ pub fn client_program() -> Result<PathBuf, BuildError> {
 /// It does not build.
 pub fn example(package: &str, name: &str) -> Result<PathBuf, BuildError> {
     let mut command = cargo();
-    command.args(["build", "--quiet", "--release", "--package", package, "--example", name]);
+    command.args(["build", "--release", "--package", package, "--example", name]);
     finish(&mut command)?;
     Ok(target_dir().join("release/examples").join(name))
 }
@@ -98,7 +98,7 @@ impl Programs {
     /// They do not build.
     pub fn build(profile: Profile, packages: &[&str]) -> Result<Self, BuildError> {
         let mut command = cargo();
-        command.args(["build", "--quiet", "--bins"]);
+        command.args(["build", "--bins"]);
         command.args(packages.iter().flat_map(|package| ["--package", package]));
         command.args((profile == Profile::Release).then_some("--release"));
         finish(&mut command)?;

@@ -134,7 +134,7 @@ fn has_version(runner: &Path) -> bool {
 fn count(runner: &Path) -> Result<Counts, InstructionsError> {
     let mut build = cargo();
     // The whole workspace, since its crates were built with the features that it asks for together.
-    build.args(["build", "--quiet", "--config", CONFIG, "--workspace", "--example", PROGRAM]);
+    build.args(["build", "--config", CONFIG, "--workspace", "--example", PROGRAM]);
     let status = build.status().map_err(InstructionsError::Start)?;
     if !status.success() {
         return Err(InstructionsError::Failed(status));
