@@ -41,9 +41,8 @@ use crate::writer::{self, Tools};
 use client::Excuse;
 use oracle::Oracle;
 
-/// Simulated histories in a usual run, and in a quick one.
-const HISTORIES: u64 = 1_600;
-const HISTORIES_QUICK: u64 = 100;
+/// Simulated histories in a usual run, and in a long one.
+const HISTORIES: (u64, u64) = (300, 6_400);
 /// Lives of a master in one history, besides the last one, which no crash ends.
 const LIVES_MAX: usize = 4;
 /// Clients at the same time.
@@ -404,5 +403,5 @@ fn simulation_repeats_with_its_seed() {
 
 #[test]
 fn simulation_of_lives_and_power_cuts() {
-    seeds::many("lives of a master", (HISTORIES, HISTORIES_QUICK), |seed| drop(run_one(seed)));
+    seeds::many("lives of a master", HISTORIES, |seed| drop(run_one(seed)));
 }

@@ -40,11 +40,11 @@ pub fn skip(what: &str, why: &str) {
     eprintln!("skipped: {what}: {why}");
 }
 
-/// The environment variable by which `cargo xtask test --quick` asks for less.
-const QUICK: &str = "GANTRY_TEST_QUICK";
+/// The environment variable by which `cargo xtask test --long` asks for more.
+const LONG: &str = "GANTRY_TEST_LONG";
 
-/// How often something random is tried: `all` times, or `few` where a quick answer is asked for.
+/// How often something random is tried: `usual` times, or `many` where there is time for it.
 #[must_use]
-pub fn many(all: u64, few: u64) -> u64 {
-    if std::env::var_os(QUICK).is_some() { few } else { all }
+pub fn tries(usual: u64, many: u64) -> u64 {
+    if std::env::var_os(LONG).is_some() { many } else { usual }
 }

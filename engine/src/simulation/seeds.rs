@@ -40,19 +40,20 @@ pub fn one<R>(seed: u64, run: impl FnOnce(u64) -> R) -> R {
     done
 }
 
-/// Runs `usual` seeds, other ones each time, or `quick` ones in a quick run, on all processors. The
-/// environment may ask for one `SEED`, or for another number of `HISTORIES`.
+/// Runs `usual` seeds, other ones each time, or `long` ones where `cargo xtask test --long` asks for
+/// them, on all processors. The environment may ask for one `SEED`, or for another number of
+/// `HISTORIES`.
 ///
 /// # Panics
 /// `HISTORIES` is no number, or a seed fails.
 #[expect(clippy::disallowed_methods, reason = "only to begin with other seeds each time")]
-pub fn many(what: &str, (usual, quick): (u64, u64), run: impl Fn(u64) + Sync) {
+pub fn many(what: &str, (usual, long): (u64, u64), run: impl Fn(u64) + Sync) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     if let Some(seed) = number("SEED") {
         return one(seed, run);
     }
-    let is_quick = std::env::var_os("GANTRY_TEST_QUICK").is_some();
-    let count = number("HISTORIES").unwrap_or(if is_quick { quick } else { usual });
+    let is_long = std::env::var_os("GANTRY_TEST_LONG").is_some();
+    let count = number("HISTORIES").unwrap_or(if is_long { long } else { usual });
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let begin = since.map_or(0, |since| u64::from(since.subsec_nanos()) / 10);
     eprintln!("{what}: {count} histories, seeds {begin} to {}", begin + count - 1);

@@ -10,10 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::seeds;
 
-/// Simulated histories in a usual run.
-const HISTORIES: u64 = 600;
-/// The same in a quick one.
-const HISTORIES_QUICK: u64 = 20;
+/// Simulated histories in a usual run, and in a long one.
+const HISTORIES: (u64, u64) = (400, 2_400);
 /// Seeds that are played twice, to see that nothing but the seed decides.
 const REPEATED: u64 = 5;
 
@@ -32,7 +30,7 @@ fn simulation_of_engines_repeats_with_its_seed() {
 #[test]
 fn simulation_of_engines_and_all_that_befalls_them() {
     let acknowledged = AtomicUsize::new(0);
-    seeds::many("engines", (HISTORIES, HISTORIES_QUICK), |seed| {
+    seeds::many("engines", HISTORIES, |seed| {
         acknowledged.fetch_add(run_one(seed).1, Ordering::Relaxed);
     });
     eprintln!("engines: {} batches acknowledged", acknowledged.into_inner());

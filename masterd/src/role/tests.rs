@@ -191,6 +191,11 @@ const CALLS: Bounds = Bounds { batches: 0, calls: 2, ..REIGNS };
 /// An override.
 const OVERRIDE: Bounds = Bounds { elections: 1, crashes: 0, overrides: 1, ..REIGNS };
 
+/// The bounds of a long run, which take minutes, or those of a usual one.
+fn by_effort(usual: Bounds, long: Bounds) -> Bounds {
+    if std::env::var_os("GANTRY_TEST_LONG").is_some() { long } else { usual }
+}
+
 fn holds(name: &str, bounds: Bounds) {
     let begun = std::time::Instant::now();
     let explored = explore(&Reign::new(bounds), STATES_MAX);
@@ -218,12 +223,13 @@ fn batches_outlive_their_reign() {
 
 #[test]
 fn batches_outlive_two_reigns_and_a_change_of_the_voters() {
-    holds("together", TOGETHER);
+    holds("together", by_effort(Bounds { batches: 2, ..TOGETHER }, TOGETHER));
 }
 
 #[test]
 fn batches_outlive_a_crash_among_all_that() {
-    holds("together, with a crash", Bounds { crashes: 1, ..TOGETHER });
+    let long = Bounds { crashes: 1, ..TOGETHER };
+    holds("together, with a crash", by_effort(Bounds { batches: 1, ..long }, long));
 }
 
 #[test]
@@ -253,12 +259,14 @@ fn calls_of_two_masters_are_on_their_way() {
 
 #[test]
 fn calls_are_on_their_way_among_all_that() {
-    holds("calls, together", Bounds { batches: 3, calls: 2, changes: 1, crashes: 0, ..REIGNS });
+    let long = Bounds { batches: 3, calls: 2, changes: 1, crashes: 0, ..REIGNS };
+    holds("calls, together", by_effort(Bounds { batches: 1, ..long }, long));
 }
 
 #[test]
 fn calls_and_a_crash_among_all_that() {
-    holds("calls, with a crash", Bounds { changes: 1, roles: true, ..CALLS });
+    let long = Bounds { changes: 1, roles: true, ..CALLS };
+    holds("calls, with a crash", by_effort(Bounds { calls: 1, ..long }, long));
 }
 
 #[test]

@@ -30,9 +30,8 @@ use super::BEGIN;
 use super::oracle::Oracle;
 use crate::daemon::load;
 
-/// Simulated histories in a usual run, and in a quick one.
-const HISTORIES: u64 = 2_000;
-const HISTORIES_QUICK: u64 = 5;
+/// Simulated histories in a usual run, and in a long one.
+const HISTORIES: (u64, u64) = (60, 2_400);
 /// Seeds of which one shows that there are no fences; a few suffice.
 const UNFENCED_MAX: u64 = 60;
 /// Seeds of each history that is told what befalls it: of clusters of all sizes.
@@ -472,7 +471,7 @@ fn simulation_of_the_end_of_a_master() {
 #[test]
 fn simulation_of_a_cluster_and_its_clients() {
     let tally = [const { AtomicU64::new(0) }; 5];
-    seeds::many("clusters", (HISTORIES, HISTORIES_QUICK), |seed| {
+    seeds::many("clusters", HISTORIES, |seed| {
         for (sum, more) in tally.iter().zip(run_one(seed).0) {
             sum.fetch_add(more, Ordering::Relaxed);
         }

@@ -40,6 +40,11 @@ fn options() -> StoreOptions {
     StoreOptions { segment_bytes: 16 << 10, segments: 2, ..StoreOptions::default() }
 }
 
+/// Histories that a test tries: ten times the usual where `cargo xtask test --long` asks for it.
+fn histories(usual: u64) -> u64 {
+    if std::env::var_os("GANTRY_TEST_LONG").is_some() { 10 * usual } else { usual }
+}
+
 fn open_on(disk: &SimDisk) -> Result<Store, OpenError> {
     let opened = open(Arc::new(disk.clone()), Path::new(ROOT), options(), Writer::Single)?;
     Ok(Store { parts: opened.parts, recovered: opened.recovered })

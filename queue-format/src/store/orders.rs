@@ -20,10 +20,14 @@ use crate::position::Epoch;
 use crate::simulation::SimDisk;
 use crate::sync::{Condvar, Mutex, thread};
 
-const ORDERS: usize = 1_500;
 const EPOCH: Epoch = Epoch { term: 1, node: 1 };
 /// Bytes of a document: a few of them fill a segment, so that groups wait for checkpoints.
 const DOCUMENT_BYTES: usize = 2_500;
+
+/// Orders of each kind: more of them where `cargo xtask test --long` asks for it.
+fn orders() -> usize {
+    if std::env::var_os("GANTRY_TEST_LONG").is_some() { 6_000 } else { 400 }
+}
 
 fn options() -> StoreOptions {
     let (segment_bytes, write_behind) = (16 << 10, Duration::ZERO);
@@ -98,10 +102,10 @@ fn submitters_and_close() {
 
 #[test]
 fn orders_of_submitters_and_threads_end_well() {
-    shuttle::check_random(submitters_and_close, ORDERS);
+    shuttle::check_random(submitters_and_close, orders());
 }
 
 #[test]
 fn unlikely_orders_of_submitters_and_threads_end_well() {
-    shuttle::check_pct(submitters_and_close, ORDERS, 3);
+    shuttle::check_pct(submitters_and_close, orders(), 3);
 }

@@ -77,13 +77,13 @@ fn cuts(kind: Kind, count: u64) {
 #[test]
 fn ext4_below_the_master_keeps_every_acknowledged_job() {
     sealed::test("master::ext4_below_the_master_keeps_every_acknowledged_job", || {
-        cuts(Kind::Ext4, tests::many(20, 2));
+        cuts(Kind::Ext4, tests::tries(5, 40));
     });
 }
 
 #[test]
 fn xfs_below_the_master_keeps_every_acknowledged_job() {
     sealed::test("master::xfs_below_the_master_keeps_every_acknowledged_job", || {
-        cuts(Kind::Xfs, tests::many(20, 2));
+        cuts(Kind::Xfs, tests::tries(5, 40));
     });
 }

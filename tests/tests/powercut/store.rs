@@ -252,27 +252,27 @@ fn assert_same<'s>(
 #[test]
 fn ext4_keeps_every_acknowledged_step() {
     sealed::test("store::ext4_keeps_every_acknowledged_step", || {
-        cuts(Kind::Ext4, Durability::Journal, tests::many(100, 3));
+        cuts(Kind::Ext4, Durability::Journal, tests::tries(20, 200));
     });
 }
 
 #[test]
 fn xfs_keeps_every_acknowledged_step() {
     sealed::test("store::xfs_keeps_every_acknowledged_step", || {
-        cuts(Kind::Xfs, Durability::Journal, tests::many(100, 3));
+        cuts(Kind::Xfs, Durability::Journal, tests::tries(20, 200));
     });
 }
 
 #[test]
 fn ext4_keeps_every_file_of_the_slow_setting() {
     sealed::test("store::ext4_keeps_every_file_of_the_slow_setting", || {
-        cuts(Kind::Ext4, Durability::File, tests::many(25, 2));
+        cuts(Kind::Ext4, Durability::File, tests::tries(6, 50));
     });
 }
 
 #[test]
 fn xfs_keeps_every_file_of_the_slow_setting() {
     sealed::test("store::xfs_keeps_every_file_of_the_slow_setting", || {
-        cuts(Kind::Xfs, Durability::File, tests::many(25, 2));
+        cuts(Kind::Xfs, Durability::File, tests::tries(6, 50));
     });
 }

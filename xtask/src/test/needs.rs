@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told() {
-        let mut round = Round { quick: false, tests: Vec::new(), skips: Vec::new() };
+        let mut round = Round::default();
         let outcome = left_out(&mut round, &[&NEEDS[0], &NEEDS[1]], "not root");
         assert_eq!(outcome, Outcome::Skipped("udhcpc, dhclient missing".to_owned()));
         assert_eq!(round.skips.len(), 2);

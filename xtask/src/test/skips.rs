@@ -18,38 +18,10 @@ pub struct Skip {
 
 /// What a line says, if it is a test's word that it was skipped. The line may begin with the
 /// name that the test's harness printed before it.
-fn reason(line: &str) -> Option<&str> {
+pub(super) fn reason(line: &str) -> Option<&str> {
     let at = line.find(MARK)?;
     let before = line[..at].trim();
     (before.is_empty() || before.ends_with("...")).then(|| line[at + MARK.len()..].trim())
-}
-
-/// Finds the skips in a JUnit report.
-#[must_use]
-pub fn in_junit(report: &str) -> Vec<Skip> {
-    let mut found = Vec::new();
-    for case in report.split("<testcase ").skip(1) {
-        let (head, body) = case.split_once('>').unwrap_or((case, ""));
-        let body = body.split("</testcase>").next().unwrap_or_default();
-        let name = |key| attribute(head, key).unwrap_or_default();
-        let test = format!("{} {}", name("classname"), name("name"));
-        let spaced = body.replace('>', ">\n").replace('<', "\n<");
-        let whys = spaced.lines().filter_map(reason).map(unescape);
-        found.extend(whys.map(|why| Skip { test: test.clone(), why }));
-    }
-    found.dedup();
-    found
-}
-
-fn attribute(head: &str, key: &str) -> Option<String> {
-    let padded = format!(" {head}");
-    let (_, rest) = padded.split_once(&format!(" {key}=\""))?;
-    rest.split('"').next().map(unescape)
-}
-
-fn unescape(text: &str) -> String {
-    let plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
-    plain.replace("&apos;", "'").replace("&amp;", "&")
 }
 
 /// Finds the skips in the output of `cargo test -- --show-output`, line by line.
@@ -117,26 +89,6 @@ mod tests {
 
     fn skip(test: &str, why: &str) -> Skip {
         Skip { test: test.to_owned(), why: why.to_owned() }
-    }
-
-    #[test]
-    fn reports_are_searched() {
-        let report = r#"<?xml version="1.0"?>
-<testsuites><testsuite name="noded::dhcp">
-  <testcase name="lease" classname="noded::dhcp" time="0.1"><system-out>
-running 1 test
-test lease ... skipped: needs root &amp; &quot;udhcpc&quot;
-test result: ok. 1 passed; 0 failed; 0 skipped</system-out></testcase>
-  <testcase name="quiet" classname="noded::dhcp" time="0.1"/>
-  <testcase name="loud" classname="noded::dhcp"><system-out>nothing was skipped: here</system-out>
-    <system-err>skipped: no namespaces</system-err></testcase>
-</testsuite></testsuites>"#;
-        let expected = [
-            skip("noded::dhcp lease", "needs root & \"udhcpc\""),
-            skip("noded::dhcp loud", "no namespaces"),
-        ];
-        assert_eq!(in_junit(report), expected);
-        assert_eq!(in_junit(""), []);
     }
 
     #[test]

@@ -4,8 +4,7 @@ use std::fs;
 use std::io;
 use std::process::Command;
 
-use super::skips;
-use super::{Outcome, Round, needs, package, units};
+use super::{Outcome, Round, junit, needs, package, skips, units};
 use crate::bench::instructions::{self, Verdict};
 use crate::bench::report::Report;
 use crate::programs::{self, Profile, Programs};
@@ -13,6 +12,10 @@ use crate::{cargo, root};
 
 /// Cases of each property test with `--quick`, where the test does not set its own number.
 const QUICK_CASES: &str = "16";
+/// The same with `--long`: four times the usual.
+const LONG_CASES: &str = "1024";
+/// Tells tests that there is time for more.
+const LONG: &str = "GANTRY_TEST_LONG";
 
 /// The tests of package `tests` that have a step of their own.
 const FAILURES: &str = "failures";
@@ -26,45 +29,100 @@ pub struct Step {
     pub about: &'static str,
     /// Whether `--quick` has it too.
     pub quick: bool,
+    /// What it covers, where that can be told: it is left out while nothing of that changes.
+    pub inputs: &'static [&'static str],
     /// Checks.
     pub run: fn(&mut Round) -> Outcome,
 }
 
+impl Step {
+    const fn new(name: &'static str, about: &'static str, run: fn(&mut Round) -> Outcome) -> Self {
+        Self { name, about, quick: true, inputs: &[], run }
+    }
+
+    /// The same step, which `--quick` leaves out.
+    const fn slow(self) -> Self {
+        Self { quick: false, ..self }
+    }
+
+    /// The same step, which covers these files only.
+    const fn covering(self, inputs: &'static [&'static str]) -> Self {
+        Self { inputs, ..self }
+    }
+}
+
 /// All steps.
 pub const STEPS: &[Step] = &[
-    Step { name: "install", about: "programs that tests need", quick: false, run: needs::install },
-    Step { name: "fmt", about: "the format of the source", quick: true, run: fmt },
-    Step { name: "clippy", about: "lints, warnings are errors", quick: true, run: clippy },
-    Step { name: "build", about: "the programs, for tests that run them", quick: true, run: build },
-    Step { name: "test", about: "every test", quick: true, run: test },
-    Step {
-        name: "failures",
-        about: "nodes in real trouble: links, disks, power, processes",
-        quick: false,
-        run: failures,
-    },
-    Step { name: "orders", about: "many orders of the store's steps", quick: false, run: orders },
-    Step { name: "doctest", about: "examples in the documentation", quick: false, run: doctest },
-    Step { name: "doc", about: "the documentation builds", quick: false, run: doc },
-    Step {
-        name: "units",
-        about: "service files, by systemd's own word",
-        quick: true,
-        run: units::verify,
-    },
-    Step {
-        name: "instructions",
-        about: "the steps of a job take no more instructions than is accepted",
-        quick: false,
-        run: instructions,
-    },
-    Step {
-        name: "package",
-        about: "the packages: installed, used, upgraded and removed on a fresh Debian",
-        quick: false,
-        run: package::install,
-    },
+    Step::new("install", "programs that tests need", needs::install).slow(),
+    Step::new("fmt", "the format of the source", fmt),
+    Step::new("clippy", "lints, warnings are errors", clippy),
+    Step::new("build", "the programs, for tests that run them", build),
+    Step::new("test", "every test", test),
+    Step::new("failures", "nodes in real trouble: links, disks, power, processes", failures).slow(),
+    Step::new("orders", "many orders of the store's steps", orders).slow().covering(STORE),
+    Step::new("doctest", "examples in the documentation", doctest).slow(),
+    Step::new("doc", "the documentation builds", doc).slow(),
+    Step::new("units", "service files, by systemd's own word", units::verify),
+    Step::new(
+        "instructions",
+        "the steps of a job take no more instructions than is accepted",
+        instructions,
+    )
+    .slow()
+    .covering(JOBS),
+    Step::new(
+        "package",
+        "the packages: installed, used, upgraded and removed on a fresh Debian",
+        package::install,
+    )
+    .slow()
+    .covering(PACKAGES),
 ];
+
+/// What the store is made of.
+const STORE: &[&str] = &["Cargo.toml", "Cargo.lock", "stdx", "model", "queue-format"];
+/// What the steps of a job are made of, and how their instructions are counted.
+const JOBS: &[&str] = &[
+    "Cargo.toml",
+    "Cargo.lock",
+    "stdx",
+    "model",
+    "queue-format",
+    "engine",
+    "luxi",
+    "rpc",
+    "masterd",
+    "xtask/src/bench/instructions.rs",
+];
+/// What the packages are made of, and what is done with them.
+const PACKAGES: &[&str] = &[
+    "Cargo.toml",
+    "Cargo.lock",
+    "CHANGELOG.md",
+    "README.md",
+    "docs",
+    "packaging",
+    "stdx",
+    "model",
+    "queue-format",
+    "engine",
+    "luxi",
+    "rpc",
+    "masterd",
+    "noded",
+    "cli",
+    "tests/golden",
+    "xtask/src/dist",
+    "xtask/src/dist.rs",
+    "xtask/src/test/package.rs",
+    "xtask/src/test/package.sh",
+];
+
+/// The step of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Step> {
+    STEPS.iter().find(|step| step.name == name)
+}
 
 /// The steps as help of the command line.
 #[must_use]
@@ -107,9 +165,10 @@ fn instructions(_round: &mut Round) -> Outcome {
 }
 
 /// Under a scheduler in place of the system's, which only these tests can live with.
-fn orders(_round: &mut Round) -> Outcome {
-    let package = ["test", "--package", "queue-format", "--features", "shuttle", "--lib"];
-    finish(cargo().args(package).arg("store::orders::"))
+fn orders(round: &mut Round) -> Outcome {
+    let mut command = cargo();
+    command.args(["test", "--package", "queue-format", "--features", "shuttle", "--lib"]);
+    finish(with_effort(command.arg("store::orders::"), round))
 }
 
 fn doctest(_round: &mut Round) -> Outcome {
@@ -123,47 +182,45 @@ fn doc(_round: &mut Round) -> Outcome {
 }
 
 fn test(round: &mut Round) -> Outcome {
-    let has_nextest = cargo().args(["nextest", "--version"]).output();
-    if has_nextest.is_ok_and(|output| output.status.success()) {
-        with_nextest(round)
-    } else {
-        println!("cargo nextest is not installed; cargo test does the same, slower");
-        with_cargo(round)
+    let tests = round.tests.clone();
+    if has_nextest() {
+        return with_nextest(&format!("not binary(={FAILURES})"), &tests, round);
     }
-}
-
-/// One at a time: each has three nodes that are to hear of each other within a second. Of the whole
-/// workspace, as all tests are: for one package, cargo would build all that it needs anew.
-fn failures(round: &mut Round) -> Outcome {
+    println!("cargo nextest is not installed; cargo test does the same, slower");
     let mut command = cargo();
-    command.args(["test", "--workspace", "--test", FAILURES]);
-    command.args(["--", "--show-output", "--test-threads", "1"]);
+    command.args(["test", "--workspace", "--lib", "--bins", "--tests", "--examples"]);
+    command.args(["--no-fail-fast", "--", "--show-output"]).args(&tests);
     watched(&mut command, round)
 }
 
-fn with_nextest(round: &mut Round) -> Outcome {
+/// Of the whole workspace, as all tests are: for one package, cargo would build all that it needs anew.
+fn failures(round: &mut Round) -> Outcome {
+    if has_nextest() {
+        return with_nextest(&format!("binary(={FAILURES})"), &[], round);
+    }
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--test", FAILURES, "--", "--show-output"]);
+    watched(&mut command, round)
+}
+
+fn has_nextest() -> bool {
+    let told = cargo().args(["nextest", "--version"]).output();
+    told.is_ok_and(|output| output.status.success())
+}
+
+fn with_nextest(binaries: &str, tests: &[String], round: &mut Round) -> Outcome {
     // A report of an earlier run must not pass for this one's. It lies below the workspace, wherever
     // what is built does.
     let report = root().join("target/nextest/default/junit.xml");
     drop(fs::remove_file(&report));
     let config = format!("xtask:{}", root().join("xtask/nextest.toml").display());
     let mut command = cargo();
-    command.args([
-        "nextest",
-        "run",
-        "--workspace",
-        "--no-fail-fast",
-        "--tool-config-file",
-        &config,
-        "--filterset",
-        &format!("not binary(={FAILURES})"),
-        "--test-threads",
-        &places().to_string(),
-    ]);
-    command.args(&round.tests);
-    let outcome = finish(quicken(&mut command, round));
+    command.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
+    command.args(["--tool-config-file", &config, "--filterset", binaries]);
+    command.args(["--test-threads", &places().to_string()]).args(tests);
+    let outcome = finish(with_effort(&mut command, round));
     match fs::read_to_string(&report) {
-        Ok(text) => round.skips.extend(skips::in_junit(&text)),
+        Ok(text) => round.take_in(junit::cases(&text)),
         Err(error) if outcome == Outcome::Passed => {
             return Outcome::Failed(format!("cannot read `{}`: {error}", report.display()));
         }
@@ -178,17 +235,15 @@ fn places() -> usize {
     2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn with_cargo(round: &mut Round) -> Outcome {
-    let mut command = cargo();
-    command.args(["test", "--workspace", "--lib", "--bins", "--tests", "--examples"]);
-    command.args(["--no-fail-fast", "--", "--show-output"]).args(&round.tests);
-    watched(quicken(&mut command, round), round)
-}
-
 /// Runs `cargo test`, and takes in what it skips.
 fn watched(command: &mut Command, round: &mut Round) -> Outcome {
     let mut found = skips::InOutput::default();
-    let outcome = match skips::run_watched(command, io::stdout(), io::stderr(), &mut found) {
+    let outcome = match skips::run_watched(
+        with_effort(command, round),
+        io::stdout(),
+        io::stderr(),
+        &mut found,
+    ) {
         Ok(status) if status.success() => Outcome::Passed,
         Ok(status) => Outcome::Failed(status.to_string()),
         Err(error) => Outcome::Failed(format!("cargo does not start: {error}")),
@@ -197,9 +252,13 @@ fn watched(command: &mut Command, round: &mut Round) -> Outcome {
     outcome
 }
 
-fn quicken<'c>(command: &'c mut Command, round: &Round) -> &'c mut Command {
+/// Tells tests how much is asked of them.
+fn with_effort<'c>(command: &'c mut Command, round: &Round) -> &'c mut Command {
     if round.quick {
-        command.env("PROPTEST_CASES", QUICK_CASES).env("GANTRY_TEST_QUICK", "1");
+        command.env("PROPTEST_CASES", QUICK_CASES);
+    }
+    if round.long {
+        command.env("PROPTEST_CASES", LONG_CASES).env(LONG, "1");
     }
     command
 }

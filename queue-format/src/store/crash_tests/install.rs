@@ -314,9 +314,8 @@ fn boot(disk: SimDisk, chance: &mut Chance, what: &str) -> (SimDisk, Opened) {
 
 #[test]
 fn every_stop_of_an_installation_leaves_the_old_state_or_the_new_one() {
-    let seeds = std::env::var("QUEUE_FORMAT_HISTORIES").map_or(12, |text| text.parse().unwrap());
     let mut outcomes = [0; 2];
-    for seed in 0..seeds {
+    for seed in 0..histories(12) {
         let story = Story::new(seed);
         let (_possible, count) = story.live(&SimDisk::with_root(Path::new(ROOT)), None);
         for at in 0..count {

@@ -283,8 +283,7 @@ fn life(seed: u64) {
 
 #[test]
 fn logs_votes_and_files_agree_after_every_crash() {
-    let seeds = std::env::var("QUEUE_FORMAT_HISTORIES").map_or(150, |text| text.parse().unwrap());
-    (0..seeds).for_each(life);
+    (0..histories(150)).for_each(life);
 }
 
 /// How many segments there are.

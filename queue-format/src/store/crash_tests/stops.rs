@@ -92,14 +92,9 @@ fn every_stop_of_any_history_is_recovered() {
     }
 }
 
-/// `QUEUE_FORMAT_HISTORIES` asks for more, for a long run by hand.
-fn random_histories() -> u64 {
-    std::env::var("QUEUE_FORMAT_HISTORIES").map_or(200, |text| text.parse().unwrap())
-}
-
 #[test]
 fn random_histories_stopped_at_random_are_recovered() {
-    for seed in 100..100 + random_histories() {
+    for seed in 100..100 + histories(200) {
         let mut chance = Chance::new(seed);
         let count = 20 + chance.below(120);
         let steps = any_steps(&mut chance, count, true);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{EPOCH, ORDERS, Told, options};
+use super::{EPOCH, Told, options, orders};
 use crate::change::{Batch, Change};
 use crate::journal::{Entry, Payload, Record};
 use crate::key::Key;
@@ -99,16 +99,16 @@ fn cut_and_go_on() {
 
 #[test]
 fn orders_of_cuts_end_well() {
-    shuttle::check_random(cut_and_go_on, ORDERS / 10);
-    shuttle::check_pct(cut_and_go_on, ORDERS / 10, 3);
+    shuttle::check_random(cut_and_go_on, orders() / 10);
+    shuttle::check_pct(cut_and_go_on, orders() / 10, 3);
 }
 
 #[test]
 fn orders_of_an_engine_and_the_threads_end_well() {
-    shuttle::check_random(append_apply_and_close, ORDERS);
+    shuttle::check_random(append_apply_and_close, orders());
 }
 
 #[test]
 fn unlikely_orders_of_an_engine_and_the_threads_end_well() {
-    shuttle::check_pct(append_apply_and_close, ORDERS, 3);
+    shuttle::check_pct(append_apply_and_close, orders(), 3);
 }
