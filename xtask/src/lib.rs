@@ -1,6 +1,7 @@
 //! The commands of this repository.
 //!
-//! In reading order: [`mod@test`] runs everything that must hold; [`demo`] shows a cluster at work on
+//! In reading order: [`mod@test`] runs everything that must hold, [`flaky`] the tests again and again
+//! on a busy machine; [`demo`] shows a cluster at work on
 //! this machine; [`mod@bench`] measures it, most against the disk under it; [`dist`] packs it; [`fuzz`]
 //! looks for bytes that break a rule, [`soak`] for trouble that loses or doubles a job. [`programs`] and [`stage`] are
 //! what demo and bench stand on: the built programs, and a temporary root with daemons that ends
@@ -10,6 +11,7 @@
 pub mod bench;
 pub mod demo;
 pub mod dist;
+pub mod flaky;
 pub mod fuzz;
 pub mod soak;
 pub mod test;
@@ -34,6 +36,8 @@ pub struct Arguments {
 enum Command {
     /// Check format, lints, tests, documents and units; install what the tests miss, where allowed
     Test(test::Arguments),
+    /// Run all tests N times while every processor is kept busy, and name those that fail by chance
+    Flaky(flaky::Arguments),
     /// Run a cluster on this machine, below a temporary root, and show jobs at work
     Demo(demo::Arguments),
     /// Measure the disk, the queue on it, and what needs no disk
@@ -55,6 +59,7 @@ enum Command {
 pub fn run(arguments: Arguments) -> ExitCode {
     let ended = match arguments.command {
         Command::Test(arguments) => return test::run(&arguments),
+        Command::Flaky(arguments) => flaky::run(&arguments).map_err(|error| chain(&error)),
         Command::Demo(arguments) => demo::run(&arguments).map_err(|error| chain(&error)),
         Command::Fuzz(arguments) => fuzz::run(&arguments).map_err(|error| chain(&error)),
         Command::Soak(arguments) => soak::run(&arguments).map_err(|error| chain(&error)),
