@@ -241,6 +241,6 @@ fn say(text: &str) {
 
 #[expect(clippy::print_stderr, reason = "the operator or the journal must see why it ended")]
 fn fail(who: &str, why: &str, status: u8) -> ExitCode {
-    eprintln!("{who}: {why}");
+    eprintln!("{who}: {}", stdx::text::lines(why));
     ExitCode::from(status)
 }

@@ -15,7 +15,7 @@ async fn main() -> ExitCode {
         Err(error) => {
             let reason = stdx::daemon::chain(&error);
             tracing::error!(reason, "noded ends");
-            eprintln!("noded: {reason}");
+            eprintln!("noded: {}", stdx::text::lines(&reason));
             ExitCode::FAILURE
         }
     }

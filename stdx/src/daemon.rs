@@ -1,5 +1,7 @@
 //! What every daemon does at its start and end: its log, its signals, its word to systemd.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,10 +12,16 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::text;
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,9 +88,10 @@ impl Log {
     /// # Errors
     /// A file that cannot be opened, a filter that does not parse, or a log set up before.
     pub fn install(&self) -> Result<(), LogError> {
-        let text = if self.filter.is_empty() { "info" } else { &self.filter };
-        let filter: Targets =
-            text.parse().map_err(|error| LogError::Filter { filter: text.to_owned(), error })?;
+        let wanted = if self.filter.is_empty() { "info" } else { &self.filter };
+        let filter: Targets = wanted
+            .parse()
+            .map_err(|error| LogError::Filter { filter: wanted.to_owned(), error })?;
         let writer = match &self.file {
             Some(path) => {
                 let file = Arc::new(LogFile::open(path)?);
@@ -91,15 +100,51 @@ impl Log {
             }
             None => BoxMakeWriter::new(io::stderr),
         };
-        let builder = tracing_subscriber::fmt()
-            .with_max_level(LevelFilter::TRACE)
-            .with_writer(writer)
-            .with_ansi(false);
-        match self.format {
-            LogFormat::Text => builder.finish().with(filter).try_init(),
-            LogFormat::Json => builder.json().finish().with(filter).try_init(),
+        let subscriber = subscriber(self.format, writer).with(filter);
+        subscriber.try_init().map_err(|_already| LogError::Twice)
+    }
+}
+
+/// What writes events in this form.
+fn subscriber(format: LogFormat, writer: BoxMakeWriter) -> Box<dyn Subscriber + Send + Sync> {
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::TRACE)
+        .with_writer(writer)
+        .with_ansi(false);
+    match format {
+        LogFormat::Text => {
+            let one_line = |form| OneLine { form, escape: text::line };
+            Box::new(builder.map_event_format(one_line).finish())
         }
-        .map_err(|_already| LogError::Twice)
+        LogFormat::Json => {
+            let one_line = |form| OneLine { form, escape: text::json };
+            Box::new(builder.json().map_event_format(one_line).finish())
+        }
+    }
+}
+
+/// One event, one line: whoever chooses a value that is logged cannot add a line to the log.
+#[derive(Debug)]
+struct OneLine<F> {
+    form: F,
+    escape: fn(&str) -> Cow<'_, str>,
+}
+
+impl<S, N, F> FormatEvent<S, N> for OneLine<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut told = String::new();
+        self.form.format_event(context, Writer::new(&mut told), event)?;
+        writeln!(writer, "{}", (self.escape)(told.trim_end_matches('\n')))
     }
 }
 
@@ -221,4 +266,40 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_value_cannot_forge_a_line_of_the_log() {
+        const FORGED: &str = "x\n2026-11-20T13:05:09Z  INFO masterd: all is well \u{1b}[2J\u{9b}2J";
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let written = Written::default();
+            let writer = written.clone();
+            let subscriber = subscriber(format, BoxMakeWriter::new(move || writer.clone()));
+            tracing::subscriber::with_default(subscriber, || {
+                let _span = tracing::info_span!("job", of = %FORGED).entered();
+                tracing::info!(shown = %FORGED, debugged = FORGED, "{FORGED}");
+            });
+            let log = String::from_utf8(written.0.lock().clone()).unwrap();
+            let lines: Vec<&str> = log.split_inclusive('\n').collect();
+            assert!(lines.len() == 1 && log.contains("of"), "{log:?}");
+            assert!(!log.trim_end_matches('\n').contains(char::is_control), "{log:?}");
+        }
+    }
 }

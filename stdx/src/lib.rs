@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins
 //! what runs in the background, [`atomic`] replaces files whole, [`mod@local_time`] is the wall clock
-//! here, [`daemon`] is what every daemon does at its start and end, `metrics` (a feature) counts for
+//! here, [`text`] makes what comes from outside fit for a terminal or a log, [`daemon`] is what every daemon does at its start and end, `metrics` (a feature) counts for
 //! Prometheus, [`net`] holds the sockets that know their interface, [`terminal`] reads
 //! what must not be seen; [`file_system`] ends one, for
 //! tests.
@@ -19,6 +19,7 @@ pub mod net;
 pub mod owner;
 pub mod tasks;
 pub mod terminal;
+pub mod text;
 
 pub use clock::Clock;
 pub use local_time::local_time;

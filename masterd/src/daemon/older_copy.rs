@@ -46,7 +46,7 @@ pub(super) async fn has_newest_store(
     for row in check.rows.iter_mut().filter(|row| row.answer != "no") {
         (row.reason, row.remedy) = (None, None);
     }
-    tracing::error!("{}", check.lines().join("\n"));
+    check.lines().iter().for_each(|line| tracing::error!("{line}"));
     Err(older)
 }
 

@@ -140,7 +140,7 @@ impl Life {
                 self.be_master((engine, ahead), (attempt, &given), epoch, told).await
             }
             Ok(Lead::Overrides(asked)) => {
-                tracing::error!("override: {}", check.lines().join("\n"));
+                check.lines().iter().for_each(|line| tracing::error!("override: {line}"));
                 let engine = self.override_others(engine, &asked.0, &asked.1).await?;
                 let known = engine.standing().vote;
                 let taken = match self.be_elected(&engine, known).await {

@@ -178,9 +178,9 @@ impl Life {
                 Some(self.reopen(engine).await)
             }
             Ok(Take::Left(taken)) => {
+                tracing::warn!("{}", taken.message);
                 let check = taken.check.iter().flat_map(RoleCheck::lines);
-                let lines: Vec<_> = std::iter::once(taken.message.clone()).chain(check).collect();
-                tracing::warn!("{}", lines.join("\n"));
+                check.for_each(|line| tracing::warn!("{line}"));
                 if attempt != Attempt::Failover {
                     self.door.tell_attempt(&taken);
                 }
