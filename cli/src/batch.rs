@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::error::{CliError, exception_words};
 use crate::follow::listen;
-use crate::session::{Session, say, warn};
+use crate::output::{say, warn, warn_lines};
+use crate::session::Session;
 
 /// How many jobs are asked about to find one that goes on, as in Ganeti: those behind them can
 /// wait for their turn.
@@ -54,6 +55,16 @@ impl Batch {
         }
     }
 
+    /// The jobs.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = JobId> {
+        self.jobs.iter().map(|job| job.id)
+    }
+
+    /// Why there are no further ones.
+    pub(crate) fn refused(&self) -> Vec<&str> {
+        self.refused.iter().map(|(_name, why)| why.as_str()).collect()
+    }
+
     /// Waits for all jobs, one after the other, showing what each says.
     pub(crate) fn wait(
         mut self,
@@ -77,12 +88,12 @@ impl Batch {
                 Ok(Ok(results)) => outcome.results.push((place, results)),
                 Ok(Err(exception)) => {
                     outcome.failed += 1;
-                    tell_failure(id, &purpose, &exception)?;
+                    tell_failure(id, &purpose, &exception, session)?;
                 }
                 Err(CliError::Client(error)) if error.exception().is_some() => {
                     outcome.failed += 1;
                     if let Some(exception) = error.exception() {
-                        tell_failure(id, &purpose, exception)?;
+                        tell_failure(id, &purpose, exception, session)?;
                     }
                 }
                 Err(error) => return Err(error),
@@ -112,11 +123,16 @@ fn purpose(name: &Option<String>) -> String {
     name.as_ref().map_or_else(String::new, |name| format!(" for {name}"))
 }
 
-fn tell_failure(id: JobId, purpose: &str, exception: &Exception) -> Result<(), CliError> {
+fn tell_failure(
+    id: JobId,
+    purpose: &str,
+    exception: &Exception,
+    session: &Session,
+) -> Result<(), CliError> {
     if exception.kind == ExceptionKind::JobLost {
         let told = "has been archived, cannot check its result";
         return warn(format_args!("Job {id}{purpose} {told}"));
     }
-    let (words, _exit) = exception_words(exception);
-    warn(format_args!("Job {id}{purpose} has failed: {words}"))
+    let (words, _exit) = exception_words(exception, session);
+    warn_lines(&format!("Job {id}{purpose} has failed: {words}"))
 }

@@ -6,7 +6,8 @@ use luxi::method::What;
 use luxi::query::{Cell, CellStatus, FieldDefinition, FieldKind};
 use serde_json::Value;
 
-use crate::{moment, python};
+use crate::moment::{self, TimeForm};
+use crate::python;
 
 /// What stands for a moment that is none.
 const NO_TIME: &str = "N/A";
@@ -33,6 +34,11 @@ pub(crate) struct Look {
     pub(crate) units: Units,
     /// Whether missing values are shown in words.
     pub(crate) verbose: bool,
+    /// How times are shown.
+    pub(crate) times: TimeForm,
+    /// Whether the columns are ours, even of Ganeti's objects: then words stand for its letters, and
+    /// values look as in other tables of ours.
+    pub(crate) own: bool,
 }
 
 /// The text of a cell.
@@ -40,15 +46,17 @@ pub(crate) fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
     let Some(value) = cell.value() else {
         return missing(cell.status(), look.verbose).to_owned();
     };
-    if let Some(text) = special(value, &field.name, look.what) {
+    if let Some(text) = special(value, &field.name, look) {
         return text;
     }
-    let is_ours = look.what == What::Machine;
+    let is_ours = look.own || look.what == What::Machine;
     let other = |value: &Value| if is_ours { plain(value) } else { python::text(value) };
     match field.kind {
         FieldKind::Bool => if python::is_true(value) { "Y" } else { "N" }.to_owned(),
         FieldKind::Unit => value.as_f64().map_or_else(|| other(value), |mib| size(mib, look.units)),
-        FieldKind::Timestamp => moment::date(value)
+        FieldKind::Timestamp => look
+            .times
+            .date(value)
             .unwrap_or_else(|| if is_ours { other(value) } else { NO_TIME.to_owned() }),
         FieldKind::Text
         | FieldKind::Number
@@ -59,15 +67,16 @@ pub(crate) fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
 }
 
 /// Fields that Ganeti's clients show in a form of their own.
-fn special(value: &Value, field: &str, what: What) -> Option<String> {
-    Some(match (what, field) {
+fn special(value: &Value, field: &str, look: Look) -> Option<String> {
+    Some(match (look.what, field) {
         (What::Job, "summary")
         | (What::Node, "pinst_list" | "sinst_list" | "tags")
         | (What::Group, "node_list" | "pinst_list") => joined(value.as_array()?, ","),
         (What::Job, field) if is_times(field) => {
-            let time = |time: &Value| moment::precise(time).unwrap_or_else(|| "?".to_owned());
+            let time = |time: &Value| look.times.precise(time).unwrap_or_else(|| "?".to_owned());
             python::repr(&value.as_array()?.iter().map(time).collect())
         }
+        (What::Node, "role") if look.own => role(value.as_str()?).to_owned(),
         (What::Job, "waits_for") if *value == Value::Array(Vec::new()) => "-".to_owned(),
         (What::Lock, "mode" | "owner" | "pending") if !python::is_true(value) => "-".to_owned(),
         (What::Lock, "owner") => joined(value.as_array()?, ","),
@@ -98,6 +107,18 @@ pub(crate) fn has_own_form(what: What, field: &str) -> bool {
         What::Group => matches!(field, "node_list" | "pinst_list" | "ndparams"),
         What::Lock => matches!(field, "mode" | "owner" | "pending"),
         What::Instance | What::Network | What::Export | What::Filter | What::Machine => false,
+    }
+}
+
+/// The word for the letter of a node's role.
+pub(crate) fn role(letter: &str) -> &str {
+    match letter {
+        "M" => "master",
+        "C" => "candidate",
+        "R" => "regular",
+        "D" => "drained",
+        "O" => "offline",
+        other => other,
     }
 }
 
@@ -199,7 +220,8 @@ mod tests {
     use super::*;
 
     fn shown(what: What, name: &'static str, kind: FieldKind, value: Value) -> String {
-        let look = Look { what, units: Units::H, verbose: false };
+        let look =
+            Look { what, units: Units::H, verbose: false, times: TimeForm::Ganeti, own: false };
         text(&Cell::normal(value), &FieldDefinition::new(name, "A", kind, ""), look)
     }
 
@@ -223,7 +245,13 @@ mod tests {
         assert_eq!(size(100_045.0, Units::M), "100045");
         assert_eq!(size(100_045.0, Units::G), "97.7");
         let offline = Cell::without(CellStatus::Offline);
-        let look = Look { what: What::Node, units: Units::H, verbose: false };
+        let look = Look {
+            what: What::Node,
+            units: Units::H,
+            verbose: false,
+            times: TimeForm::Ganeti,
+            own: false,
+        };
         let field = FieldDefinition::new("a", "A", FieldKind::Text, "");
         assert_eq!(text(&offline, &field, look), "*");
         assert_eq!(text(&offline, &field, Look { verbose: true, ..look }), "(offline)");

@@ -18,7 +18,7 @@ const HOST_NAME: &str = "name";
 const EXPRESSION_MARKS: &str = "\t\n\u{b}\u{c}\r !\"'()/<=>\\~";
 
 /// The objects that are meant; none named means all there are.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Chosen {
     key: &'static str,
     operands: Vec<Operand>,
@@ -81,6 +81,14 @@ impl Chosen {
     pub(crate) fn limited(mut self, others: Vec<Filter>) -> Self {
         self.others.extend(others);
         self
+    }
+
+    /// Only those whose field has one of these values, where some are given.
+    pub(crate) fn with(self, field: &str, values: Vec<Operand>) -> Self {
+        if values.is_empty() {
+            return self;
+        }
+        self.limited(vec![Filter::any_of(field, values)])
     }
 
     /// The further conditions.

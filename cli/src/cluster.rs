@@ -20,10 +20,13 @@ use serde_json::{Value, json};
 use crate::error::CliError;
 use crate::node::{YesNo, truth};
 use crate::offered::Offered;
-use crate::session::{Session, confirm, say, warn};
+use crate::output::{say, warn};
+use crate::session::{Session, confirm};
 use crate::submit::{JobArguments, Priority, opcode};
 use crate::tags::{self, ClusterTagsArguments, Tagged};
 use crate::{params, python};
+
+pub(crate) use status::{StatusArguments, run as status};
 
 /// The variable that tells `masterd` under which name to speak of itself; its verb follows.
 const CALLED_AS: &str = "GANTRY_CALLED_AS";
@@ -51,7 +54,7 @@ pub(crate) enum Cluster {
     /// Master, quorum, candidates with what they lack, queue, disk and journal, agents, certificates
     /// and alarms, as the masterd of this machine knows them; a standby knows its own part, and where
     /// the master is. Exit status 0 if all is well, 1 if there are alarms.
-    Status(status::StatusArguments),
+    Status(StatusArguments),
     /// Write queue, configuration and everything else to one file, as they are at one moment.
     ///
     /// The master goes on meanwhile. Where it is stopped, root exports the store of this machine.
@@ -61,9 +64,14 @@ pub(crate) enum Cluster {
     /// Runs `masterd import`, which takes all further options.
     #[command(disable_help_flag = true)]
     Import(export::ImportArguments),
-    /// Show the parameters of the cluster.
+    /// Show what is set of the parameters of the cluster, and used.
+    ///
+    /// Called as gnt-cluster, it shows all of them, as Ganeti's.
     #[command(visible_alias = "show")]
     Info {
+        /// Show all of them, also those that are kept for Ganeti's clients alone.
+        #[arg(long)]
+        all: bool,
         /// Print them all as JSON.
         #[arg(long, conflicts_with = "roman")]
         json: bool,
@@ -215,8 +223,9 @@ pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
         Cluster::Export(arguments) => export::export(arguments, session),
         Cluster::Import(arguments) => Err(export::import(arguments, session)),
         Cluster::CheckUpgrade => Err(become_masterd("check-upgrade", Vec::new(), session)),
-        Cluster::Status(arguments) => status::run(&arguments, session),
-        Cluster::Info { json, roman } => info::run(json, roman, session),
+        Cluster::Status(arguments) => status(&arguments, session),
+        Cluster::Info { json: true, .. } => info::print_json(session),
+        Cluster::Info { all, roman, .. } => info::run(all, roman, session),
         Cluster::Getmaster => getmaster(session),
         Cluster::Version => version(session),
         Cluster::Modify(arguments) => modify(arguments, session),

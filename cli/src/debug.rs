@@ -11,7 +11,8 @@ use model::opcode::TestDelay;
 use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::list::ListArguments;
-use crate::session::{Session, pause, say};
+use crate::output::say;
+use crate::session::{Session, pause};
 use crate::submit::{JobArguments, Priority};
 
 /// What `locks` shows unless told otherwise.

@@ -2,6 +2,8 @@
 //! `info` commands.
 
 use serde_json::Value;
+use stdx::text::line;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::python;
 
@@ -88,10 +90,10 @@ fn write(text: &mut String, detail: &Detail, depth: usize, behind_key: bool) {
     };
     match detail {
         Detail::Text(value) => {
-            text.push_str(value);
+            text.push_str(&line(value));
             text.push('\n');
         }
-        Detail::Inline(values) => text.push_str(&format!("[{}]\n", values.join(", "))),
+        Detail::Inline(values) => text.push_str(&format!("[{}]\n", line(&values.join(", ")))),
         Detail::List(list) if list.is_empty() => text.push('\n'),
         Detail::Map(entries) if entries.is_empty() => text.push('\n'),
         Detail::List(list) => {
@@ -103,11 +105,11 @@ fn write(text: &mut String, detail: &Detail, depth: usize, behind_key: bool) {
         }
         Detail::Map(entries) => {
             let aligned = entries.iter().filter(|entry| entry.aligned);
-            let width = aligned.map(|entry| entry.key.chars().count()).max().unwrap_or_default();
+            let width = aligned.map(|entry| entry.key.width()).max().unwrap_or_default();
             for (at, Entry { key, aligned, detail }) in entries.iter().enumerate() {
                 begin(text, at == 0);
-                let pad = if *aligned { width - key.chars().count() } else { 0 };
-                text.push_str(&format!("{key}: {}", " ".repeat(pad)));
+                let pad = if *aligned { width - key.width() } else { 0 };
+                text.push_str(&format!("{}: {}", line(key), " ".repeat(pad)));
                 write(text, detail, depth + 1, true);
             }
         }

@@ -1,5 +1,7 @@
 //! `gnt filter`: rules that hold jobs back, refuse them or let them pass.
 
+use std::collections::BTreeMap;
+
 use clap::builder::TypedValueParser as _;
 use clap::{Args, Subcommand};
 use luxi::method::{DeleteFilter, QueryFilters, ReplaceFilter, What};
@@ -8,8 +10,9 @@ use serde_json::{Value, json};
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
 use crate::offered::Offered;
+use crate::output::{say, say_json};
 use crate::python;
-use crate::session::{Session, say};
+use crate::session::Session;
 
 /// What `list` and `info` show unless told otherwise.
 const USUAL: [&str; 6] = ["uuid", "watermark", "priority", "predicates", "action", "reason_trail"];
@@ -53,6 +56,9 @@ pub(crate) enum Filter {
     Info {
         /// Only those with these ids.
         uuids: Vec<String>,
+        /// Print a JSON list with an object for each; times are seconds since the epoch.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -106,7 +112,7 @@ pub(crate) fn run(verb: Filter, session: &Session) -> Result<(), CliError> {
             list.print(What::Filter, list.fields(&USUAL), &chosen, session)
         }
         Filter::ListFields(arguments) => arguments.print(What::Filter, session),
-        Filter::Info { uuids } => info(uuids, session),
+        Filter::Info { uuids, json } => info(uuids, json, session),
     }
 }
 
@@ -129,8 +135,12 @@ fn replace(uuid: Option<String>, rule: RuleArguments, session: &Session) -> Resu
     })?)
 }
 
-fn info(uuids: Vec<String>, session: &Session) -> Result<(), CliError> {
+fn info(uuids: Vec<String>, json: bool, session: &Session) -> Result<(), CliError> {
     let rows = session.ask(&QueryFilters { uuids: Some(uuids), fields: USUAL.into() })?;
+    if json {
+        let object = |row: Vec<Value>| USUAL.into_iter().zip(row).collect();
+        return say_json(&rows.into_iter().map(object).collect::<Vec<BTreeMap<_, _>>>());
+    }
     for row in rows {
         for (at, (title, value)) in TITLES.iter().zip(&row).enumerate() {
             let indent = if at == 0 { "" } else { "  " };

@@ -9,14 +9,14 @@ use luxi::response::Failure;
 use luxi::{Client, ClientError};
 use model::JobId;
 use model::job::LogEntry;
-use serde_json::Value;
 
 use crate::error::CliError;
 use crate::interrupt;
-use crate::moment;
+use crate::moment::TimeForm;
 use crate::outage::OUTAGE_PAUSE;
+use crate::output::{say, warn};
 use crate::python;
-use crate::session::{Session, can_draw, pause, say, warn};
+use crate::session::{Session, can_draw, pause};
 use crate::watch::{News, Unanswered, Watch};
 
 /// How often the live line moves.
@@ -34,7 +34,7 @@ pub(crate) fn follow(
     let _announced = interrupt::announce(held, id, line.clone())?;
     // The live line shows the status all the time.
     let watch = Watch::new(id, line.is_none(), session.lost_max());
-    let mut screen = Screen { line, output: Ok(()) };
+    let mut screen = Screen { line, times: session.times(), output: Ok(()) };
     let outcome = see(session, client, watch, &mut |news| screen.show(news));
     if let Some(line) = &screen.line {
         line.finish_and_clear();
@@ -49,7 +49,7 @@ pub(crate) fn listen(
     client: &mut Client,
     id: JobId,
 ) -> Result<JobOutcome, CliError> {
-    let mut screen = Screen { line: None, output: Ok(()) };
+    let mut screen = Screen { line: None, times: session.times(), output: Ok(()) };
     let outcome = see(session, client, Watch::new(id, true, session.lost_max()), &mut |news| {
         screen.show(news);
     });
@@ -63,7 +63,7 @@ pub(crate) fn wait(
     client: &mut Client,
     id: JobId,
 ) -> Result<JobOutcome, CliError> {
-    let mut screen = Screen { line: None, output: Ok(()) };
+    let mut screen = Screen { line: None, times: session.times(), output: Ok(()) };
     let outcome =
         see(session, client, Watch::new(id, false, session.lost_max()), &mut |mut news| {
             news.log.clear();
@@ -121,14 +121,16 @@ fn live_line(id: JobId) -> ProgressBar {
 
 struct Screen {
     line: Option<ProgressBar>,
+    times: TimeForm,
     /// The first failure to write; the rest is dropped then.
     output: Result<(), CliError>,
 }
 
 impl Screen {
     fn show(&mut self, news: News) {
+        let times = self.times;
         for entry in news.log {
-            self.write(|| say(told(&entry)));
+            self.write(|| say(told(&entry, times)));
         }
         if let Some(notice) = &news.notice {
             self.write(|| warn(notice));
@@ -148,24 +150,8 @@ impl Screen {
     }
 }
 
-/// What a job said, with its time, as Ganeti's clients print it.
-pub(crate) fn told(entry: &LogEntry) -> String {
-    let time = moment::spoken(entry.1.seconds()).unwrap_or_default();
-    format!("{time} {}", message(&entry.3))
-}
-
-/// A log message as one line of text that does nothing to a terminal.
-pub(crate) fn message(message: &Value) -> String {
-    let text = python::text(message);
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => safe.push_str("\\n"),
-            '\t' => safe.push_str("\\t"),
-            '\r' => safe.push_str("\\r"),
-            c if c.is_control() => safe.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c => safe.push(c),
-        }
-    }
-    safe
+/// What a job said, with its time.
+pub(crate) fn told(entry: &LogEntry, times: TimeForm) -> String {
+    let time = times.spoken(entry.1.seconds()).unwrap_or_default();
+    format!("{time} {}", python::text(&entry.3))
 }

@@ -1,5 +1,7 @@
 //! `gnt group`.
 
+use std::collections::BTreeMap;
+
 use clap::Subcommand;
 use luxi::method::{QueryGroups, What};
 use serde_json::Value;
@@ -7,7 +9,8 @@ use serde_json::Value;
 use crate::details::{self, Entry};
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
-use crate::session::{Session, say};
+use crate::output::{say, say_json, say_lines};
+use crate::session::Session;
 use crate::tags::{self, Tagged, TagsArguments};
 use crate::{params, python};
 
@@ -41,6 +44,9 @@ pub(crate) enum Group {
     Info {
         /// Only these.
         names: Vec<String>,
+        /// Print a JSON list with an object for each; times are seconds since the epoch.
+        #[arg(long)]
+        json: bool,
     },
     /// Print the commands that would make the limits of instances of node groups.
     ShowIspecsCmd {
@@ -69,7 +75,7 @@ pub(crate) fn run(verb: Group, session: &Session) -> Result<(), CliError> {
             list.print(What::Group, list.fields(&USUAL), &chosen, session)
         }
         Group::ListFields(arguments) => arguments.print(What::Group, session),
-        Group::Info { names } => info(names, session),
+        Group::Info { names, json } => info(names, json, session),
         Group::ShowIspecsCmd { include_defaults, names } => {
             let field = if include_defaults { "ipolicy" } else { "custom_ipolicy" };
             let fields = ["name", field].into();
@@ -86,9 +92,13 @@ pub(crate) fn run(verb: Group, session: &Session) -> Result<(), CliError> {
     }
 }
 
-fn info(names: Vec<String>, session: &Session) -> Result<(), CliError> {
+fn info(names: Vec<String>, json: bool, session: &Session) -> Result<(), CliError> {
     let call = QueryGroups { names, fields: DETAILS.into(), use_locking: false };
     let rows = session.ask(&call)?;
+    if json {
+        let object = |row: Vec<Value>| DETAILS.into_iter().zip(row).collect();
+        return say_json(&rows.into_iter().map(object).collect::<Vec<BTreeMap<_, _>>>());
+    }
     let groups = rows.iter().map(|row| {
         let get = |field: &str| {
             let at = DETAILS.iter().position(|name| *name == field);
@@ -104,5 +114,5 @@ fn info(names: Vec<String>, session: &Session) -> Result<(), CliError> {
             Entry::new("Instance policy", params::policy(get("custom_ipolicy"), get("ipolicy"))),
         ]
     });
-    say(details::lines(groups.collect()))
+    say_lines(&details::lines(groups.collect()))
 }

@@ -13,14 +13,25 @@ use model::node::Node;
 use model::{JobId, NodeName};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use stdx::text;
 
 use crate::error::Exit;
 use crate::known::{self, Known};
 use crate::session::Session;
 
+/// How a machine comes to a cluster.
+const BOTH_WAYS: &str = "\
+To begin a cluster with this machine as its master: `gnt cluster init NAME`
+To make this machine a node of one: `noded enroll` here, then `gnt node add` on its master";
+
+/// What went wrong, as one line.
+fn chain(error: &ClientError) -> String {
+    text::line(&stdx::daemon::chain(error)).into_owned()
+}
+
 /// The message for a master that could not be asked, and the exit status.
 pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Exit) {
-    let what = stdx::daemon::chain(error);
+    let what = chain(error);
     match error {
         ClientError::NoSocket { .. } | ClientError::Refused { .. } if session.has_own_socket() => (
             format!(
@@ -47,7 +58,7 @@ pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Ex
         ),
         ClientError::Failure(Failure::NotMaster { exception, .. }) => {
             let exit = if error.certainly_not_done() { Exit::NOT_MASTER } else { Exit::FAILURE };
-            (format!("Failure: {}", exception.message()), exit)
+            (format!("Failure: {}", text::line(exception.message())), exit)
         }
         ClientError::Connect { .. } | ClientError::Frame { .. } | ClientError::Failure(_) => {
             (format!("Failure: {what}"), Exit::FAILURE)
@@ -57,7 +68,7 @@ pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Ex
 
 /// The message for a `masterd` that takes connections and answers nothing, and the exit status.
 pub(crate) fn silent(told: &str, error: &ClientError, session: &Session) -> (String, Exit) {
-    let what = stdx::daemon::chain(error);
+    let what = chain(error);
     let next = match session.known().ok().flatten() {
         Some(known) if !session.is_master(&known.master) => {
             format!("The master is {known}. Run gnt there{}.", or_there(&known))
@@ -80,7 +91,7 @@ pub(crate) fn silent(told: &str, error: &ClientError, session: &Session) -> (Str
 
 /// The message for a submission that was not answered, and the exit status.
 pub(crate) fn unsure(error: &ClientError) -> (String, Exit) {
-    let what = stdx::daemon::chain(error);
+    let what = chain(error);
     let told = format!(
         "Failure: {what}.\nIt is not known whether the job was accepted; look with `gnt job list` \
          before trying again."
@@ -96,7 +107,7 @@ pub(crate) fn lost(id: JobId, error: &ClientError, session: &Session) -> (String
         | ClientError::Refused { .. }
         | ClientError::Permission { .. }
         | ClientError::Failure(Failure::NotMaster { .. }) => unreachable(error, session),
-        _ => (format!("Failure: {}.", stdx::daemon::chain(error)), Exit::FAILURE),
+        _ => (format!("Failure: {}.", chain(error)), Exit::FAILURE),
     };
     let there = if error.not_master().is_some() { "there, " } else { "" };
     let more = format!(
@@ -130,7 +141,7 @@ fn no_master(what: &str, session: &Session) -> (String, Exit) {
             Ok(None) => (
                 format!(
                     "Failure: {what}.\nThere is no cluster on this machine, or it holds no copy \
-                     of it.\n`gnt cluster init NAME` begins one."
+                     of it.\n{BOTH_WAYS}"
                 ),
                 Exit::NO_CLUSTER,
             ),
@@ -248,6 +259,12 @@ impl Session {
             Err(error) if files.is_none() => Err(error),
             Err(_unreadable) => Ok(files),
         }
+    }
+
+    /// What to do on a machine that has nothing of a cluster; `None` where there is one.
+    pub(crate) fn ways_in(&self) -> Option<&'static str> {
+        let is_nowhere = matches!((self.known(), self.membership()), (Ok(None), Ok(None)));
+        (is_nowhere && !self.layout().luxi_socket().exists()).then_some(BOTH_WAYS)
     }
 
     /// Whether the master runs on this machine, if it runs.

@@ -9,7 +9,8 @@ use model::ipam::IpamConfig;
 use model::opcode::IpamSet;
 
 use crate::error::CliError;
-use crate::session::{Session, read_input, say};
+use crate::output::say_json;
+use crate::session::{Session, read_input};
 use crate::submit::JobArguments;
 
 /// What can be done with the rules of addresses.
@@ -40,8 +41,7 @@ pub(crate) fn run(verb: Ipam, session: &Session) -> Result<(), CliError> {
             job.run(OpCode::IpamSet(IpamSet { config }), session).map(drop)
         }
         Ipam::Get => match session.ask(&GantryIpam {})? {
-            Some(config) => say(serde_json::to_string_pretty(&config)
-                .expect("rules are numbers, addresses and networks, which JSON can hold")),
+            Some(config) => say_json(&config),
             None => Err(CliError::Failed(
                 "no address rules are set; `gnt ipam set -f FILE` sets them".to_owned(),
             )),

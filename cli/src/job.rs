@@ -14,7 +14,8 @@ use crate::error::{CliError, exception_words};
 use crate::follow::{follow, wait};
 use crate::interrupt;
 use crate::list::ListFieldsArguments;
-use crate::session::{Session, say, warn};
+use crate::output::{say, warn_lines};
+use crate::session::Session;
 
 /// Statuses of jobs that have not begun, or were asked to end.
 const PENDING: &[&str] = &["queued", "waiting", "canceling"];
@@ -37,6 +38,9 @@ pub(crate) enum Job {
         /// Their numbers.
         #[arg(required = true)]
         ids: Vec<String>,
+        /// Print a JSON list with an object for each; times are seconds since the epoch.
+        #[arg(long)]
+        json: bool,
     },
     /// Show what a job says until it ends.
     Watch {
@@ -70,7 +74,7 @@ pub(crate) fn run(verb: Job, session: &Session) -> Result<(), CliError> {
     match verb {
         Job::List(arguments) => list::run(&arguments, session),
         Job::ListFields(arguments) => arguments.print(What::Job, session),
-        Job::Info { ids } => info::run(&ids, session),
+        Job::Info { ids, json } => info::run(&ids, json, session),
         Job::Watch { id } => watch(&id, session),
         Job::Wait { id } => silently(&id, session),
         Job::Cancel(arguments) => change::cancel(&arguments, session),
@@ -86,7 +90,7 @@ fn watch(text: &str, session: &Session) -> Result<(), CliError> {
     say("-".repeat(header.len()))?;
     let id = job_id(text)?;
     let outcome = follow(session, &mut session.connect()?, id);
-    told(id, outcome.map(luxi::client::JobOutcome::into_result))
+    told(id, outcome.map(luxi::client::JobOutcome::into_result), session)
 }
 
 fn silently(text: &str, session: &Session) -> Result<(), CliError> {
@@ -94,13 +98,14 @@ fn silently(text: &str, session: &Session) -> Result<(), CliError> {
     let mut client = session.connect()?;
     let _announced = interrupt::announce(interrupt::hold()?, id, None)?;
     let outcome = wait(session, &mut client, id);
-    told(id, outcome.map(luxi::client::JobOutcome::into_result))
+    told(id, outcome.map(luxi::client::JobOutcome::into_result), session)
 }
 
 /// Tells of a job that failed, or is not there, and gives its exit status.
 fn told<T>(
     id: JobId,
     outcome: Result<Result<T, model::Exception>, CliError>,
+    session: &Session,
 ) -> Result<(), CliError> {
     let exception = match outcome {
         Ok(Ok(_results)) => return Ok(()),
@@ -110,7 +115,7 @@ fn told<T>(
         )))) => exception,
         Err(error) => return Err(error),
     };
-    let (words, exit) = exception_words(&exception);
-    warn(format_args!("Job {id} failed: {words}"))?;
+    let (words, exit) = exception_words(&exception, session);
+    warn_lines(&format!("Job {id} failed: {words}"))?;
     Err(CliError::Ended(exit))
 }

@@ -4,19 +4,22 @@
 //! It reaches the master only by LUXI, and starts no runtime: it is to be gone in milliseconds.
 //!
 //! In reading order: `session` is what every command needs to know and to reach the master,
+//! `output` writes text from outside as a terminal may show it,
 //! `error`, `hint`, `refusal` and `absent` say what went wrong and what to do next, `known` where the
 //! master is; `submit`,
 //! `batch`, `watch`, `follow`, `outage` and `interrupt` make jobs and see them to their ends, also
 //! by a master that is restarted meanwhile; `list`, `chosen`, `table`, `cells`, `expression`,
 //! `board`, `screen` and `keys` show lists, `details` and `params` what
 //! there is to know about one object, by `python`, `moment`, `span` and `natural`; then one module
-//! for each kind of object, and `tags`, which several have. `generate` makes manual pages and
-//! completions of the definition, `offered` gives the latter words.
+//! for each kind of object, and `tags`, which several have. `completion` gives shells the
+//! words that they ask for, `offered` has those of fixed sets, `generate` makes manual pages of the
+//! definition, `everywhere` has the options of every command.
 
 mod absent;
 mod error;
 mod hint;
 mod known;
+mod output;
 mod refusal;
 mod session;
 
@@ -54,6 +57,8 @@ mod machine;
 mod node;
 mod tags;
 
+mod completion;
+mod everywhere;
 mod generate;
 mod offered;
 
@@ -63,19 +68,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{
-    ArgMatches, Args, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
-    ValueEnum,
+    ArgMatches, Args as _, ColorChoice, CommandFactory as _, FromArgMatches as _, Parser,
+    Subcommand,
 };
-use clap_complete::Shell;
 
+use completion::Shell;
+pub use completion::{completions, completions_of};
 use error::{CliError, Exit};
-pub use generate::{completions, completions_of, man_page_of, man_pages};
+use everywhere::Everywhere;
+pub use generate::{man_page_of, man_pages};
+use output::{say_lines, warn_lines};
 use refusal::refuse;
 use session::{Session, Words};
-
-/// Where options stand that every command has.
-const GLOBAL: &str = "Everywhere";
+use stdx::text;
 
 /// Operate a Gantry cluster.
 ///
@@ -100,55 +107,13 @@ struct Arguments {
     object: Object,
 }
 
-/// Options that every command has.
-#[derive(Debug, Args)]
-struct Everywhere {
-    /// Directory below which all paths lie; the variable GANTRY_ROOT sets it too.
-    #[arg(long, value_name = "DIR", global = true, help_heading = GLOBAL, display_order = 900)]
-    root: Option<PathBuf>,
-    /// The master's socket, if it is not where it should be below the root.
-    #[arg(long, value_name = "PATH", global = true, help_heading = GLOBAL, display_order = 901)]
-    socket: Option<PathBuf>,
-    /// How long to wait for a master that is away: while it restarts, or moves to another node. 30
-    /// without it. A submission that a master may have got is sent again for 60 at least.
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        global = true,
-        help_heading = GLOBAL,
-        display_order = 901
-    )]
-    master_wait: Option<u16>,
-    /// Whether to use colours.
-    #[arg(
-        long,
-        value_name = "WHEN",
-        default_value = "auto",
-        global = true,
-        help_heading = GLOBAL,
-        display_order = 902
-    )]
-    color: ColorChoice,
-    /// Why it is done; kept with the jobs and filter rules that it makes.
-    #[arg(long, value_name = "TEXT", global = true, help_heading = GLOBAL, display_order = 903)]
-    reason: Option<String>,
-    /// Taken for Ganeti's scripts; kept with the jobs, and of no effect.
-    #[arg(
-        short,
-        long,
-        action = clap::ArgAction::Count,
-        global = true,
-        help_heading = GLOBAL,
-        display_order = 904
-    )]
-    debug: u8,
-}
-
 #[derive(Debug, Subcommand)]
 enum Object {
     /// The cluster as a whole: begin it, see it, change it.
     #[command(subcommand)]
     Cluster(cluster::Cluster),
+    /// Tell on one screen how the cluster stands; the same as `gnt cluster status`.
+    Status(cluster::StatusArguments),
     /// Nodes, the hosts of the cluster.
     #[command(subcommand)]
     Node(node::Node),
@@ -173,22 +138,19 @@ enum Object {
     /// Print completions of gnt for a shell: `source <(gnt completion bash)`.
     Completion {
         /// The shell.
-        shell: Completed,
+        shell: Shell,
     },
+    /// Show the options that every command takes.
+    Options,
 }
 
-/// Shells that completions are made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Completed {
-    Bash,
-    Zsh,
-    Fish,
-}
-
-/// The definition of the whole command line, for man pages and completions.
+/// The definition of the whole command line. Each help page has one line on the options that every
+/// command takes.
 #[must_use]
 pub fn command() -> clap::Command {
-    Arguments::command()
+    let options = |command: clap::Command| command.override_help(everywhere::described());
+    everywhere::pointing(everywhere::hidden(Arguments::command()))
+        .mut_subcommand("options", options)
 }
 
 /// The definition of `gnt-job` and its like: the object `object` alone. `None` if there is none, or
@@ -199,6 +161,7 @@ fn command_of(object: &str) -> Option<clap::Command> {
     let program = format!("gnt-{object}");
     let about = only.get_about().cloned().unwrap_or_default();
     let only = Everywhere::augment_args(only.version(env!("CARGO_PKG_VERSION"))).about(about);
+    let only = everywhere::hidden(only);
     // As Ganeti's tools read options.
     let only = only.infer_long_args(true).args_override_self(true);
     Some(only.display_name(program.clone()).bin_name(program))
@@ -207,10 +170,25 @@ fn command_of(object: &str) -> Option<clap::Command> {
 /// Runs one command line and gives its exit status.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    match completion::answer(&arguments) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => return refuse(error, &arguments).into(),
+    }
     let color = color_choice(&arguments);
     let parsed = match read(&arguments, color) {
         Ok(parsed) => parsed,
-        Err(error) => return refuse(error, &arguments).into(),
+        Err(error) => {
+            let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+            let exit = refuse(error, &arguments);
+            let nowhere = || Session::new(&root(None), None, Words::default()).ways_in();
+            if let Some(ways) = nowhere().filter(|_ways| is_help && arguments.len() == 1)
+                && warn_lines(&format!("\nThere is no cluster on this machine.\n{ways}")).is_err()
+            {
+                return Exit::CLOSED_PIPE.0.into();
+            }
+            return exit.into();
+        }
     };
     let Parsed { everywhere, object, words } = parsed;
     let (object_name, verb) = words;
@@ -221,10 +199,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         debug_level: everywhere.debug,
         color: everywhere.color,
         master_wait: everywhere.master_wait.map(|seconds| Duration::from_secs(seconds.into())),
+        as_ganeti: object_in_name(&arguments).is_some(),
     };
     let session = Session::new(&root(everywhere.root), everywhere.socket, words);
     let done = match object {
         Object::Cluster(verb) => cluster::run(verb, &session),
+        Object::Status(arguments) => cluster::status(&arguments, &session),
         Object::Node(verb) => node::run(verb, &session),
         Object::Job(verb) => job::run(verb, &session),
         Object::Filter(verb) => filter::run(verb, &session),
@@ -232,21 +212,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Ipam(verb) => ipam::run(verb, &session),
         Object::Machine(verb) => machine::run(verb, &session),
         Object::Debug(verb) => debug::run(verb, &session),
-        Object::Completion { shell } => completion(shell),
+        Object::Completion { shell } => completion::print(shell).map_err(CliError::from),
+        Object::Options => say_lines(&everywhere::described()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error, &session),
     }
-}
-
-fn completion(shell: Completed) -> Result<(), CliError> {
-    let text = generate::completion(match shell {
-        Completed::Bash => Shell::Bash,
-        Completed::Zsh => Shell::Zsh,
-        Completed::Fish => Shell::Fish,
-    });
-    Ok(std::io::stdout().lock().write_all(&text)?)
 }
 
 /// A command line that was read.
@@ -309,9 +281,9 @@ fn report(error: &CliError, session: &Session) -> ExitCode {
         let mut stderr = std::io::stderr().lock();
         let on_terminal = stderr.is_terminal();
         let written = if session.is_colored(on_terminal) {
-            writeln!(stderr, "\x1b[31m{message}\x1b[0m")
+            writeln!(stderr, "\x1b[31m{}\x1b[0m", text::lines(&message))
         } else {
-            writeln!(stderr, "{message}")
+            writeln!(stderr, "{}", text::lines(&message))
         };
         if written.is_err() {
             return Exit::CLOSED_PIPE.0.into();

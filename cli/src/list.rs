@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 
 use clap::Args;
+use luxi::Client;
 use luxi::method::{Fields, Query, QueryFields, What};
 use luxi::query::{Cell, FieldDefinition, FieldKind, Filter, Table};
 use serde_json::{Map, Value};
@@ -12,7 +13,9 @@ use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::error::Exit;
 use crate::expression;
-use crate::session::{Session, say, warn};
+use crate::moment::TimeForm;
+use crate::output::{print, say_json, warn, warn_lines};
+use crate::session::Session;
 use crate::table::{self, Column};
 
 /// The filter language, as the long help tells it.
@@ -139,14 +142,24 @@ impl ListArguments {
         chosen: &Chosen,
         session: &Session,
     ) -> Result<(), CliError> {
-        let mut client = session.connect()?;
+        self.print_by(&mut session.connect()?, what, fields, (chosen, session))
+    }
+
+    /// The same by a connection that is there.
+    pub(crate) fn print_by(
+        &self,
+        client: &mut Client,
+        what: What,
+        fields: Vec<String>,
+        (chosen, session): (&Chosen, &Session),
+    ) -> Result<(), CliError> {
         let is_limited = !chosen.others().is_empty() || self.filter.is_some();
         let filter = self.condition(chosen)?;
         let columns = fields.len();
         // One more column, which is not shown, tells which of the chosen objects these are.
         let key = chosen.filter().map(|_some| chosen.key().to_owned());
         let asked: Fields = fields.iter().cloned().chain(key).collect();
-        let mut table = session.call(&mut client, &Query { what, fields: asked, filter })?;
+        let mut table = session.call(client, &Query { what, fields: asked, filter })?;
         let mut there = chosen.all_in(what, &table);
         if there.is_err() && is_limited {
             // They may exist, and not meet the other conditions.
@@ -164,9 +177,9 @@ impl ListArguments {
         table.data.iter_mut().for_each(|row| row.truncate(columns));
         let known = warn_of_unknown(&table.fields)?;
         if self.json {
-            say(as_json(&table))?;
+            say_json(&as_json(&table))?;
         } else {
-            say_all(&self.lines(what, &table))?;
+            say_all(&self.lines(what, &table, session))?;
         }
         // Ganeti's clients take a job that is not there for no failure.
         if let (What::Job, Err(missing)) = (what, &there) {
@@ -177,7 +190,7 @@ impl ListArguments {
             there if known => there,
             Ok(()) => Err(CliError::Ended(Exit::UNKNOWN_FIELD)),
             Err(missing) => {
-                warn(missing.explain(session).0)?;
+                warn_lines(&missing.explain(session).0)?;
                 Err(CliError::Ended(Exit::UNKNOWN_FIELD))
             }
         }
@@ -185,7 +198,12 @@ impl ListArguments {
 
     /// Whether the list is for a program, or asks for fields of its own: then nothing is added.
     pub(crate) fn is_plain(&self) -> bool {
-        self.json || self.output.is_some() || self.format.separator.is_some()
+        self.is_for_programs() || self.output.is_some()
+    }
+
+    /// Whether the list is in a form for programs, even on a terminal.
+    pub(crate) fn is_for_programs(&self) -> bool {
+        self.json || self.format.separator.is_some()
     }
 
     /// Whether titles are printed.
@@ -193,16 +211,28 @@ impl ListArguments {
         !self.format.no_headers
     }
 
-    fn lines(&self, what: What, table: &Table) -> Vec<String> {
+    fn lines(&self, what: What, table: &Table, session: &Session) -> Vec<String> {
+        let chooses = self.output.as_ref().is_some_and(|fields| !fields.starts_with('+'));
+        let own = !session.is_as_ganeti() && !self.is_for_programs() && !chooses;
         let usual = if self.format.separator.is_some() { Units::M } else { Units::H };
-        let look = Look { what, units: self.units.unwrap_or(usual), verbose: self.verbose };
+        let look = Look {
+            what,
+            units: self.units.unwrap_or(usual),
+            verbose: self.verbose,
+            times: session.times(),
+            own,
+        };
         lines(table, look, &self.format)
     }
 }
 
 /// The table as lines, in the usual look.
 pub(crate) fn table_lines(what: What, table: &Table, format: &Format) -> Vec<String> {
-    lines(table, Look { what, units: Units::H, verbose: false }, format)
+    lines(
+        table,
+        Look { what, units: Units::H, verbose: false, times: TimeForm::Zoned, own: true },
+        format,
+    )
 }
 
 fn lines(table: &Table, look: Look, format: &Format) -> Vec<String> {
@@ -217,7 +247,7 @@ fn lines(table: &Table, look: Look, format: &Format) -> Vec<String> {
 
 /// Writes a table at once: one write is cheaper than one for each row.
 fn say_all(lines: &[String]) -> Result<(), CliError> {
-    if lines.is_empty() { Ok(()) } else { say(lines.join("\n")) }
+    if lines.is_empty() { Ok(()) } else { print(&lines.join("\n")) }
 }
 
 fn column(what: What, field: &FieldDefinition) -> Column {
@@ -226,7 +256,8 @@ fn column(what: What, field: &FieldDefinition) -> Column {
     Column { title: field.title.clone().into_owned(), right }
 }
 
-fn as_json(table: &Table) -> String {
+/// An object for each row.
+pub(crate) fn as_json(table: &Table) -> Vec<Value> {
     let object = |row: &Vec<Cell>| {
         let names = table.fields.iter().map(|field| field.name.clone().into_owned());
         let cells = row.iter().zip(&table.fields);
@@ -234,8 +265,7 @@ fn as_json(table: &Table) -> String {
         let values = cells.map(|cell| value(cell).unwrap_or_default());
         Value::Object(names.zip(values).collect::<Map<_, _>>())
     };
-    let rows: Vec<Value> = table.data.iter().map(object).collect();
-    format!("{:#}", Value::Array(rows))
+    table.data.iter().map(object).collect()
 }
 
 /// What every `list-fields` takes.

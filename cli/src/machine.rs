@@ -12,8 +12,9 @@ use crate::cells::{self, Look, Units};
 use crate::chosen::Chosen;
 use crate::details::{self, Entry};
 use crate::error::CliError;
-use crate::list::{ListArguments, ListFieldsArguments, Named};
-use crate::session::{Session, confirm, read_input, say};
+use crate::list::{ListArguments, ListFieldsArguments, Named, as_json};
+use crate::output::{say_json, say_lines};
+use crate::session::{Session, confirm, read_input};
 use crate::submit::JobArguments;
 
 /// What `list` shows unless told otherwise.
@@ -29,6 +30,12 @@ pub(crate) enum Machine {
     List {
         /// Only those with these serial numbers.
         serials: Vec<String>,
+        /// Only those in this rack; may be given several times.
+        #[arg(long = "rack", value_name = "NUMBER")]
+        racks: Vec<u32>,
+        /// Only those of this role; may be given several times.
+        #[arg(long = "role", value_name = "WORD")]
+        roles: Vec<String>,
         #[command(flatten)]
         list: ListArguments,
     },
@@ -40,6 +47,9 @@ pub(crate) enum Machine {
         /// Serial numbers.
         #[arg(required = true)]
         serials: Vec<String>,
+        /// Print a JSON list with an object for each; times are seconds since the epoch.
+        #[arg(long)]
+        json: bool,
     },
     /// Remove a machine from the inventory.
     Remove {
@@ -91,12 +101,15 @@ pub(crate) struct AddArguments {
 pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
     match verb {
         Machine::Add(arguments) => add(arguments, session),
-        Machine::List { serials, list } => {
+        Machine::List { serials, racks, roles, list } => {
+            let racks = racks.into_iter().map(|rack| u64::from(rack).into());
+            let roles = roles.iter().map(|role| role.as_str().into());
             let chosen = list.chosen(&serials, Named::By("serial"))?;
+            let chosen = chosen.with("rack", racks.collect()).with("role", roles.collect());
             list.print(What::Machine, list.fields(&USUAL), &chosen, session)
         }
         Machine::ListFields(arguments) => arguments.print(What::Machine, session),
-        Machine::Info { serials } => info(&serials, session),
+        Machine::Info { serials, json } => info(&serials, json, session),
         Machine::Remove { serial, yes, job } => {
             confirm(&format!("Remove machine {serial} from the inventory?"), yes || job.dry_run)?;
             let op = MachineRemove { serial: serial.to_string() };
@@ -134,7 +147,7 @@ fn from_file(file: PathBuf) -> Result<Vec<MachineSpec>, CliError> {
     serde_json::from_str(&list).map_err(|error| CliError::Content { path: file, wanted, error })
 }
 
-fn info(serials: &[String], session: &Session) -> Result<(), CliError> {
+fn info(serials: &[String], json: bool, session: &Session) -> Result<(), CliError> {
     let mut client = session.connect()?;
     let known = session.call(&mut client, &QueryFields { what: What::Machine, fields: None })?;
     let others =
@@ -142,7 +155,17 @@ fn info(serials: &[String], session: &Session) -> Result<(), CliError> {
     let fields = std::iter::once("serial").chain(others).collect();
     let chosen = Chosen::named("serial", serials);
     let table = client.call(&Query { what: What::Machine, fields, filter: chosen.filter() })?;
-    let look = Look { what: What::Machine, units: Units::H, verbose: true };
+    if json {
+        say_json(&as_json(&table))?;
+        return chosen.all_in(What::Machine, &table);
+    }
+    let look = Look {
+        what: What::Machine,
+        units: Units::H,
+        verbose: true,
+        times: session.times(),
+        own: true,
+    };
     let machines = table.data.iter().map(|row| {
         let titles = std::iter::once("Serial")
             .chain(table.fields.iter().skip(1).map(|field| field.title.as_ref()));
@@ -151,7 +174,7 @@ fn info(serials: &[String], session: &Session) -> Result<(), CliError> {
         titles.zip(cells).map(|(title, text)| Entry::new(title, text)).collect()
     });
     if !table.data.is_empty() {
-        say(details::lines(machines.collect()))?;
+        say_lines(&details::lines(machines.collect()))?;
     }
     chosen.all_in(What::Machine, &table)
 }

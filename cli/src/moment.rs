@@ -1,7 +1,11 @@
-//! Times as they are shown: local ones, in the forms of Ganeti's clients.
+//! Times as they are shown: local ones, with their zone, or in the forms of Ganeti's clients.
+
+use std::sync::Once;
 
 use serde_json::Value;
-use stdx::local_time::{LocalTime, local_time};
+use stdx::local_time::{LocalTime, broken_zone, local_time};
+
+use crate::output::warn;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
@@ -22,24 +26,65 @@ pub(crate) fn micros(pair: &Value) -> Option<i64> {
     seconds.checked_mul(MICROS_PER_SECOND)?.checked_add(micros)
 }
 
-/// `2026-11-20 13:05:09`.
-pub(crate) fn date(value: &Value) -> Option<String> {
-    let LocalTime { year, month, day, hour, minute, second, .. } = local_time(seconds(value)?)?;
-    Some(format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"))
+/// The form in which times are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeForm {
+    /// That of Ganeti's clients, which leave out the zone.
+    Ganeti,
+    /// Ours: by it, whoever reads a line elsewhere knows the moment.
+    Zoned,
 }
 
-/// The same with microseconds, of a pair.
-pub(crate) fn precise(pair: &Value) -> Option<String> {
-    let micros = pair.get(1)?.as_i64()?;
-    Some(format!("{}.{micros:06}", date(pair)?))
+impl TimeForm {
+    /// `2026-11-20 13:05:09`, or `2026-11-20 13:05:09+01:00`.
+    pub(crate) fn date(self, value: &Value) -> Option<String> {
+        self.text(seconds(value)?, "")
+    }
+
+    /// The same with microseconds, of a pair.
+    pub(crate) fn precise(self, pair: &Value) -> Option<String> {
+        let micros = pair.get(1)?.as_i64()?;
+        self.text(seconds(pair)?, &format!(".{micros:06}"))
+    }
+
+    /// `Fri Nov 20 13:05:09 2026`, or as [`Self::date`], of seconds since the epoch.
+    pub(crate) fn spoken(self, seconds: i64) -> Option<String> {
+        if self == Self::Zoned {
+            return self.text(seconds, "");
+        }
+        let LocalTime { year, month, day, hour, minute, second, weekday, .. } = here(seconds)?;
+        let month = MONTHS.get(usize::from(month).checked_sub(1)?)?;
+        let weekday = WEEKDAYS.get(usize::from(weekday))?;
+        Some(format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}"))
+    }
+
+    fn text(self, seconds: i64, fraction: &str) -> Option<String> {
+        let LocalTime { year, month, day, hour, minute, second, ahead_minutes, .. } =
+            here(seconds)?;
+        let zone = match self {
+            Self::Ganeti => String::new(),
+            Self::Zoned => {
+                let sign = if ahead_minutes < 0 { '-' } else { '+' };
+                let ahead = ahead_minutes.abs();
+                format!("{sign}{:02}:{:02}", ahead / 60, ahead % 60)
+            }
+        };
+        Some(format!(
+            "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}{fraction}{zone}"
+        ))
+    }
 }
 
-/// `Fri Nov 20 13:05:09 2026`, of seconds since the epoch.
-pub(crate) fn spoken(seconds: i64) -> Option<String> {
-    let LocalTime { year, month, day, hour, minute, second, weekday } = local_time(seconds)?;
-    let month = MONTHS.get(usize::from(month).checked_sub(1)?)?;
-    let weekday = WEEKDAYS.get(usize::from(weekday))?;
-    Some(format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}"))
+/// The local time. That the zone of this machine is not what it seems is told once.
+fn here(seconds: i64) -> Option<LocalTime> {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        if let Some(why) = broken_zone() {
+            // Whoever does not see standard error sees the zone in most times.
+            drop(warn(format_args!("gnt: {why}")));
+        }
+    });
+    local_time(seconds)
 }
 
 /// A span in one or two units: `3 s`, `5 min`, `2 h 5 min`, `4 d 3 h`.
@@ -67,7 +112,9 @@ mod tests {
     #[test]
     fn what_is_no_time() {
         for value in [json!(null), json!("x"), json!([]), json!({"a": 1})] {
-            assert_eq!((date(&value), precise(&value), micros(&value)), (None, None, None));
+            let form = TimeForm::Zoned;
+            assert_eq!((form.date(&value), form.precise(&value)), (None, None));
+            assert_eq!(micros(&value), None);
         }
         assert_eq!(seconds(&json!(1_700_000_000.75)), Some(1_700_000_000));
         assert_eq!(micros(&json!([1, 5])), Some(1_000_005));

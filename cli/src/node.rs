@@ -13,13 +13,17 @@ use serde_json::Value;
 
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
+use crate::output::{say, warn};
 use crate::python;
-use crate::session::{Session, confirm, say, warn};
+use crate::session::{Session, confirm};
 use crate::submit::JobArguments;
 use crate::tags::{self, Tagged, TagsArguments};
 
-/// What `list` shows unless told otherwise.
-const USUAL: [&str; 8] =
+/// What `list` shows unless told otherwise: where nodes are and how they fare.
+const USUAL: [&str; 9] =
+    ["name", "role", "rack", "pip", "mtotal", "mfree", "dtotal", "dfree", "agent"];
+/// What Ganeti's shows.
+const GANETIS: [&str; 8] =
     ["name", "dtotal", "dfree", "mtotal", "mnode", "mfree", "pinst_cnt", "sinst_cnt"];
 /// What takes a node's rack away, in the opcode.
 const NO_RACK: i64 = -1;
@@ -31,8 +35,8 @@ pub(crate) enum Node {
     Add(add::AddArguments),
     /// List nodes.
     ///
-    /// What only a node's agent knows is `?` where the agent is not reached; `-o
-    /// +agent,agent_since` shows which are, since when, and why not.
+    /// What only a node's agent knows is `?` where the agent is not reached; `-o +agent_since` shows
+    /// since when. Called as gnt-node, it has the columns of Ganeti's.
     List {
         /// Only these; a name may be given without its domain.
         names: Vec<String>,
@@ -46,6 +50,9 @@ pub(crate) enum Node {
     Info {
         /// Only these.
         names: Vec<String>,
+        /// Print a JSON list with an object for each; times are seconds since the epoch.
+        #[arg(long)]
+        json: bool,
     },
     /// Change the role or the rack of a node; what is not given stays as it is.
     Modify(ModifyArguments),
@@ -157,10 +164,11 @@ pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
         Node::Add(arguments) => add::run(arguments, session),
         Node::List { names, list } => {
             let chosen = list.chosen(&names, Named::By("name"))?;
-            list.print(What::Node, list.fields(&USUAL), &chosen, session)
+            let usual: &[&str] = if session.is_as_ganeti() { &GANETIS } else { &USUAL };
+            list.print(What::Node, list.fields(usual), &chosen, session)
         }
         Node::ListFields(arguments) => arguments.print(What::Node, session),
-        Node::Info { names } => info::run(&names, session),
+        Node::Info { names, json } => info::run(&names, json, session),
         Node::ListTags { name } => tags::list(Tagged::Node, &name, session),
         Node::AddTags(arguments) => tags::add(Tagged::Node, arguments, session),
         Node::RemoveTags(arguments) => tags::remove(Tagged::Node, arguments, session),

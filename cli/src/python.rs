@@ -2,6 +2,7 @@
 //! `None`, `True` and `['a', 1]`.
 
 use serde_json::{Number, Value};
+use stdx::text;
 
 /// The value as text: text as it is, everything else as [`repr`] has it.
 pub(crate) fn text(value: &Value) -> String {
@@ -62,15 +63,11 @@ fn quoted(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
             c if c == mark => {
                 quoted.push('\\');
                 quoted.push(c);
             }
-            c if c.is_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c => quoted.push(c),
+            c => text::push(&mut quoted, c),
         }
     }
     quoted.push(mark);

@@ -9,10 +9,12 @@ use clap::ColorChoice;
 use luxi::{Client, ClientError, Method};
 use model::layout::Layout;
 use model::opcode::ReasonEntry;
-use stdx::Clock;
+use stdx::{Clock, text};
 
 use crate::error::CliError;
+use crate::moment::TimeForm;
 use crate::outage::{AWAY_MAX, OUTAGE_MAX, OUTAGE_PAUSE};
+use crate::output::warn;
 
 /// Longest file or standard input that is read: what the master would take, and no more.
 const INPUT_BYTES_MAX: u64 = luxi::limits::MESSAGE_BYTES_MAX as u64;
@@ -46,6 +48,8 @@ pub(crate) struct Words {
     pub(crate) color: ColorChoice,
     /// How long to wait for a master that is away, if that was said.
     pub(crate) master_wait: Option<Duration>,
+    /// Whether the program was called by the name of one of Ganeti's, as `gnt-job`.
+    pub(crate) as_ganeti: bool,
 }
 
 impl Session {
@@ -186,6 +190,16 @@ impl Session {
         warn(format_args!("gnt: {what}; trying again for {seconds} s"))
     }
 
+    /// Whether output is as Ganeti's scripts read it, as far as that differs.
+    pub(crate) fn is_as_ganeti(&self) -> bool {
+        self.words.as_ganeti
+    }
+
+    /// How times are shown.
+    pub(crate) fn times(&self) -> TimeForm {
+        if self.is_as_ganeti() { TimeForm::Ganeti } else { TimeForm::Zoned }
+    }
+
     /// Microseconds since the epoch.
     pub(crate) fn now_micros(&self) -> i64 {
         self.clock.now_micros()
@@ -282,18 +296,6 @@ pub(crate) fn read_input(path: &Path) -> Result<String, CliError> {
     }
 }
 
-/// Writes lines to standard output, by one write where they fit into it.
-pub(crate) fn say(text: impl std::fmt::Display) -> Result<(), CliError> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(format!("{text}\n").as_bytes())?;
-    Ok(stdout.flush()?)
-}
-
-/// Writes lines to standard error.
-pub(crate) fn warn(text: impl std::fmt::Display) -> Result<(), CliError> {
-    Ok(writeln!(io::stderr().lock(), "{text}")?)
-}
-
 /// Says that what a master tells may be old.
 fn warn_of_age(silence: Duration) {
     let seconds = silence.as_secs_f64();
@@ -320,7 +322,7 @@ pub(crate) fn confirm(question: &str, yes: bool) -> Result<(), CliError> {
         return Err(CliError::NotConfirmed(told));
     }
     let mut stderr = io::stderr().lock();
-    write!(stderr, "{question}\ny/[n]: ")?;
+    write!(stderr, "{}\ny/[n]: ", text::line(question))?;
     stderr.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use crate::error::CliError;
 use crate::follow::follow;
 use crate::outage::{Loss, Sending, reason};
-use crate::session::{Session, pause, say, warn};
+use crate::output::{say, warn};
+use crate::session::{Session, pause};
 
 /// `SubmitJob` with opcodes as they come.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -239,10 +240,20 @@ impl JobArguments {
 
     /// The same of an opcode as it is on the wire.
     pub(crate) fn run_raw(&self, op: Value, session: &Session) -> Result<Option<Value>, CliError> {
-        let op = self.completed(op, session);
         let mut client = session.connect()?;
-        let id = submit(session, &mut client, &RawJob((vec![op],)))?;
+        let id = self.begin(op, &mut client, session)?;
         self.end(id, &mut client, session)
+    }
+
+    /// Submits one opcode, as it is on the wire, as a job.
+    pub(crate) fn begin(
+        &self,
+        op: Value,
+        client: &mut Client,
+        session: &Session,
+    ) -> Result<JobId, CliError> {
+        let op = self.completed(op, session);
+        submit(session, client, &RawJob((vec![op],)))
     }
 
     /// The same, even if the queue is drained.

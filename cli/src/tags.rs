@@ -7,7 +7,8 @@ use luxi::method::QueryTags;
 use serde_json::json;
 
 use crate::error::CliError;
-use crate::session::{Session, read_input, say};
+use crate::output::say;
+use crate::session::{Session, read_input};
 use crate::submit::{JobArguments, opcode};
 
 /// What has tags, in the master's words.

@@ -18,6 +18,8 @@ use crate::export::desk;
 use crate::jobs::desk::Sender;
 use crate::lu::World;
 
+const MICROS_PER_SECOND: f64 = 1e6;
+
 /// Answers LUXI requests.
 #[derive(Debug, Clone)]
 pub struct LuxiService {
@@ -143,6 +145,7 @@ impl LuxiService {
             "cluster_name" => json!(config.cluster.cluster_name),
             "master_node" => json!(config.role.master),
             "watcher_pause" => self.watcher_pause(),
+            "master_time" => json!(self.world.clock.now_micros() as f64 / MICROS_PER_SECOND),
             "drain_flag" => json!(self.world.published.is_drained()),
             "modify_ssh_setup" => json!(false),
             "ssh_key_type" => json!("ecdsa"),

@@ -1,6 +1,9 @@
 //! The wall clock of this machine's time zone.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
 
 use nix::libc;
 
@@ -21,6 +24,8 @@ pub struct LocalTime {
     pub second: u8,
     /// 0 is Sunday.
     pub weekday: u8,
+    /// Minutes by which the clocks here are ahead of UTC at this moment.
+    pub ahead_minutes: i64,
 }
 
 /// The local time at `seconds` since the epoch, by `TZ` or `/etc/localtime`; `None` for a year
@@ -43,7 +48,47 @@ pub fn local_time(seconds: i64) -> Option<LocalTime> {
         minute: small(fields.tm_min)?,
         second: small(fields.tm_sec)?,
         weekday: small(fields.tm_wday)?,
+        ahead_minutes: fields.tm_gmtoff / 60,
     })
+}
+
+/// What is wrong with the variable `TZ`, by which the C library then shows UTC and says nothing.
+#[must_use]
+pub fn broken_zone() -> Option<String> {
+    let zone = std::env::var_os("TZ")?;
+    let directory = std::env::var_os("TZDIR").filter(|directory| !directory.is_empty());
+    let directory = directory.map_or_else(|| PathBuf::from(ZONES), PathBuf::from);
+    let name = zone.to_string_lossy();
+    let name = name.strip_prefix(':').unwrap_or(&name);
+    // An absolute path replaces the directory.
+    if is_rule(name) || begins_as_zone(&directory.join(name)) {
+        return None;
+    }
+    let directory = directory.display();
+    Some(format!("TZ={name} is no rule, and no time zone in {directory}: times are in UTC"))
+}
+
+/// Where the C library looks for time zones.
+const ZONES: &str = "/usr/share/zoneinfo";
+/// How a file of a time zone begins.
+const ZONE_MARK: [u8; 4] = *b"TZif";
+
+fn begins_as_zone(path: &Path) -> bool {
+    let mut mark = [0; ZONE_MARK.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut mark));
+    read.is_ok() && mark == ZONE_MARK
+}
+
+/// Whether the C library needs no file for it: `UTC`, or a rule of POSIX as `CET-1CEST,M3.5.0,M10.5.0/3`.
+fn is_rule(zone: &str) -> bool {
+    if matches!(zone, "" | "UTC" | "UTC0" | "GMT") {
+        return true;
+    }
+    let quoted = zone.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+    let name_ends = zone.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(zone.len());
+    let (name, rest) = quoted.unwrap_or_else(|| zone.split_at(name_ends));
+    let offset = rest.strip_prefix(['+', '-']).unwrap_or(rest);
+    name.len() >= 3 && offset.starts_with(|c: char| c.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -55,12 +100,26 @@ mod tests {
         assert_eq!(local_time(i64::MAX), None);
     }
 
+    #[test]
+    fn zones_that_need_no_file() {
+        for zone in ["", "UTC", "EST5", "CET-1CEST,M3.5.0,M10.5.0/3", "<+0330>-3:30", "NST3:30NDT"]
+        {
+            assert!(is_rule(zone), "{zone}");
+        }
+        for zone in ["Europe/Berlin", "Nowhere", "E5", "<+03>", "5", "CET", "../x"] {
+            assert!(!is_rule(zone), "{zone}");
+        }
+        let directory = std::env::temp_dir();
+        assert!(!begins_as_zone(&directory) && !begins_as_zone(&directory.join("no/such/zone")));
+    }
+
     /// Whatever the zone is, it is less than a day and a half from UTC.
     #[test]
     fn dates() {
         let at = local_time(1_700_000_000).unwrap();
         assert_eq!((at.year, at.month), (2023, 11));
         assert!((13..=16).contains(&at.day) && at.minute < 60 && at.weekday < 7, "{at:?}");
+        assert!(at.ahead_minutes.abs() <= 26 * 60, "{at:?}");
         let next = local_time(1_700_000_000 + 86_400).unwrap();
         assert_eq!(next.weekday, (at.weekday + 1) % 7);
     }

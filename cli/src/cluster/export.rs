@@ -15,7 +15,8 @@ use stdx::atomic::NewFile;
 use super::become_masterd;
 use crate::error::{CliError, Exit};
 use crate::keys;
-use crate::session::{Session, read_input, say};
+use crate::output::say;
+use crate::session::{Session, read_input};
 
 /// Mode bits of an export: it tells everything of a cluster.
 const MODE: u32 = 0o600;

@@ -8,7 +8,8 @@ use model::NodeName;
 use model::role_check::{DRAIN_SECONDS, DRAIN_SECONDS_MAX, RoleCheck, RoleRequest};
 
 use crate::error::CliError;
-use crate::session::{Session, confirm, say, warn};
+use crate::output::say;
+use crate::session::{Session, confirm};
 
 /// What somebody is told who can neither be asked nor has said yes.
 const NOT_CONFIRMED: &str = "Not done: with --no-voting the node goes on alone with what it has. What \
@@ -72,10 +73,7 @@ pub(super) fn run(arguments: FailoverArguments, session: &Session) -> Result<(),
     let may_proceed = taken.check.as_ref().is_some_and(RoleCheck::goes_on);
     match (taken.done, dry_run && may_proceed) {
         (true, _) | (_, true) => say(taken.message),
-        (false, false) => {
-            warn(format_args!("Failure: {}", taken.message))?;
-            Err(CliError::Told)
-        }
+        (false, false) => Err(CliError::Failed(taken.message)),
     }
 }
 

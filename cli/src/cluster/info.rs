@@ -5,8 +5,10 @@ use serde_json::Value;
 
 use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
-use crate::session::{Session, say};
-use crate::{moment, natural, params, python};
+use crate::moment::TimeForm;
+use crate::output::{say_json, say_lines};
+use crate::session::Session;
+use crate::{natural, params, python};
 
 /// The value that tells whether the queue is drained.
 const DRAIN_FLAG: &str = "drain_flag";
@@ -14,23 +16,34 @@ const DRAIN_FLAG: &str = "drain_flag";
 /// Place of the master's address among the parameters.
 const BEFORE_NETDEV: usize = 4;
 
-/// Prints the cluster's parameters.
-pub(super) fn run(json: bool, roman: bool, session: &Session) -> Result<(), CliError> {
+/// Prints the cluster's parameters: all of them, or those that are set and used.
+pub(super) fn run(all: bool, roman: bool, session: &Session) -> Result<(), CliError> {
+    let mut client = session.connect()?;
+    let described = session.call(&mut client, &QueryClusterInfo {})?;
+    let info = Info { info: &described, roman, times: session.times() };
+    if all || session.is_as_ganeti() {
+        return say_lines(&details::render(&Detail::Map(info.entries())));
+    }
+    let values = client.call(&QueryConfigValues { names: [DRAIN_FLAG].into() })?;
+    let drained = values.first().and_then(Value::as_bool) == Some(true);
+    say_lines(&details::render(&Detail::Map(info.used(drained))))
+}
+
+/// Prints all of the cluster's parameters as JSON.
+pub(super) fn print_json(session: &Session) -> Result<(), CliError> {
     let mut client = session.connect()?;
     let mut info = session.call(&mut client, &QueryClusterInfo {})?;
-    if json {
-        let values = client.call(&QueryConfigValues { names: [DRAIN_FLAG].into() })?;
-        if let Value::Object(map) = &mut info {
-            map.insert(DRAIN_FLAG.to_owned(), values.first().cloned().unwrap_or_default());
-        }
-        return say(format_args!("{info:#}"));
+    let values = client.call(&QueryConfigValues { names: [DRAIN_FLAG].into() })?;
+    if let Value::Object(map) = &mut info {
+        map.insert(DRAIN_FLAG.to_owned(), values.first().cloned().unwrap_or_default());
     }
-    say(details::render(&Detail::Map(Info { info: &info, roman }.entries())))
+    say_json(&info)
 }
 
 struct Info<'a> {
     info: &'a Value,
     roman: bool,
+    times: TimeForm,
 }
 
 impl Info<'_> {
@@ -50,7 +63,7 @@ impl Info<'_> {
     }
 
     fn time(&self, key: &str) -> String {
-        moment::date(self.get(key)).unwrap_or_else(|| "N/A".to_owned())
+        self.times.date(self.get(key)).unwrap_or_else(|| "N/A".to_owned())
     }
 
     fn number(&self, key: &str) -> String {
@@ -59,11 +72,42 @@ impl Info<'_> {
         roman.unwrap_or_else(|| python::text(value))
     }
 
-    fn entries(&self) -> Vec<Entry> {
+    fn tags(&self) -> String {
         let mut tags: Vec<String> =
             self.get("tags").as_array().into_iter().flatten().map(python::text).collect();
         natural::sort(&mut tags);
-        let tags = if tags.is_empty() { "(none)".to_owned() } else { tags.join(", ") };
+        if tags.is_empty() { "(none)".to_owned() } else { tags.join(", ") }
+    }
+
+    /// What is set, and used by this version.
+    fn used(&self, drained: bool) -> Vec<Entry> {
+        let yes = |truth: bool| if truth { "yes" } else { "no" };
+        let mut entries = vec![
+            Entry::new("Cluster name", self.get("name")),
+            Entry::new("Cluster UUID", self.get("uuid")),
+            Entry::new("Creation time", self.time("ctime")),
+            Entry::new("Modification time", self.time("mtime")),
+            Entry::new("Software version", self.get("software_version")),
+            Entry::new("Master node", self.get("master")),
+        ];
+        if !self.get("master_ip").is_null() {
+            let [address, netdev, bits] = ["master_ip", "master_netdev", "master_netmask"]
+                .map(|key| python::text(self.get(key)));
+            let netdev = if netdev.is_empty() { String::new() } else { format!(" on {netdev}") };
+            entries.push(Entry::new("Master address", format!("{address}/{bits}{netdev}")));
+        }
+        let automatic = self.get("auto_failover").as_bool() == Some(true);
+        entries.extend([
+            Entry::new("Automatic failover", yes(automatic)),
+            Entry::new("Candidate pool size", self.number("candidate_pool_size")),
+            Entry::new("Jobs running at most", self.number("max_running_jobs")),
+            Entry::new("Queue drained", yes(drained)),
+            Entry::new("Tags", self.tags()),
+        ]);
+        entries
+    }
+
+    fn entries(&self) -> Vec<Entry> {
         let bits = self.get("architecture");
         let bit = |at: usize| bits.get(at).map(python::text).unwrap_or_default();
         let enabled = self.get("enabled_hypervisors");
@@ -85,7 +129,7 @@ impl Info<'_> {
             Entry::new("Modification time", self.time("mtime")),
             Entry::new("Master node", self.get("master")),
             Entry::new("Architecture (this node)", format!("{} ({})", bit(0), bit(1))),
-            Entry::new("Tags", tags),
+            Entry::new("Tags", self.tags()),
             Entry::new("Default hypervisor", self.get("default_hypervisor")),
             Entry::new("Enabled hypervisors", self.list("enabled_hypervisors")),
             Entry::new("Hypervisor parameters", params::grouped(&hypervisors.into())),

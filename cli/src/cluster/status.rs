@@ -13,8 +13,10 @@ use model::cluster_status::ClusterStatus;
 use serde_json::{Value, json};
 
 use crate::error::CliError;
-use crate::session::{Session, can_draw, pause, say, warn};
-use crate::{moment, screen};
+use crate::moment::{self, TimeForm};
+use crate::output::{print, say, say_json, warn};
+use crate::screen;
+use crate::session::{Session, can_draw, pause};
 use view::View;
 
 /// Width of what is shown where it is not known, and the most that a reader likes to follow.
@@ -51,7 +53,7 @@ pub(crate) struct StatusArguments {
 }
 
 /// Shows how the cluster stands; fails where there are alarms.
-pub(super) fn run(arguments: &StatusArguments, session: &Session) -> Result<(), CliError> {
+pub(crate) fn run(arguments: &StatusArguments, session: &Session) -> Result<(), CliError> {
     let client = match arguments.watch {
         true => session.connect()?,
         false => session.connect_at_once()?,
@@ -65,8 +67,8 @@ pub(super) fn run(arguments: &StatusArguments, session: &Session) -> Result<(), 
         return watch(arguments, (client, status), session);
     }
     match arguments.json {
-        true => say(format_args!("{:#}", as_json(&status)?))?,
-        false => say(lines(&status, std::io::stdout().is_terminal(), session).join("\n"))?,
+        true => say_json(&as_json(&status)?)?,
+        false => print(&lines(&status, std::io::stdout().is_terminal(), session).join("\n"))?,
     }
     if status.alarms.is_empty() { Ok(()) } else { Err(CliError::Told) }
 }
@@ -85,7 +87,7 @@ fn watch(
     loop {
         match line.ask()? {
             Some(status) if arguments.json => say(as_json(&status)?)?,
-            Some(status) => say(lines(&status, false, session).join("\n") + "\n")?,
+            Some(status) => print(&(lines(&status, false, session).join("\n") + "\n"))?,
             None if line.told => {}
             None => {
                 line.told = true;
@@ -104,7 +106,7 @@ fn lines(status: &ClusterStatus, on_terminal: bool, session: &Session) -> Vec<St
 }
 
 fn date(at: Timestamp) -> String {
-    moment::date(&json!(at.seconds())).unwrap_or_else(|| at.to_string())
+    TimeForm::Zoned.date(&json!(at.seconds())).unwrap_or_else(|| at.to_string())
 }
 
 /// The way to the `masterd` of this machine, over its restarts.

@@ -2,14 +2,18 @@
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use luxi::method::Submission;
+use luxi::method::{Query, Submission, What};
+use luxi::query::Filter;
+use model::JobId;
 use serde_json::{Value, json};
 
 use crate::batch::Batch;
 use crate::error::CliError;
-use crate::python;
-use crate::session::{Session, say};
+use crate::follow::wait;
+use crate::output::{say, say_json};
+use crate::session::Session;
 use crate::submit::{JobArguments, Priority, opcode};
+use crate::{list, python};
 
 /// The codes that Ganeti's tools take; one that no check here gives is ignored in vain.
 const CODES: [&str; 41] = [
@@ -90,8 +94,11 @@ pub(crate) struct VerifyArguments {
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<Priority>,
     /// Check everything, change nothing.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     dry_run: bool,
+    /// Print what was found as JSON: whether all is well, and each job with its log and result.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Submits the check, which makes further jobs, and waits for all of them.
@@ -111,15 +118,47 @@ pub(super) fn run(arguments: VerifyArguments, session: &Session) -> Result<(), C
     );
     let (priority, dry_run) = (arguments.priority, arguments.dry_run);
     let job = JobArguments { priority, dry_run, ..JobArguments::default() };
+    if arguments.json {
+        return as_json(op, &job, is_good, session);
+    }
     let Some(result) = job.run_raw(op, session)? else { return Ok(()) };
     let outcome = made_by(&result).wait(session, &mut session.connect()?, true)?;
-    let is_good = |results: &Vec<Value>| results.first().is_some_and(python::is_true);
     let all_good = outcome.results.iter().all(|(_place, results)| is_good(results));
     if outcome.failed > 0 {
         let count = outcome.failed;
         say(format_args!("{count} job(s) failed while verifying the cluster."))?;
     }
     if all_good && outcome.failed == 0 { Ok(()) } else { Err(CliError::Told) }
+}
+
+/// Whether a check found nothing.
+fn is_good(results: &[Value]) -> bool {
+    results.first().is_some_and(python::is_true)
+}
+
+/// Submits a check, waits in silence for the jobs that it makes, and prints what they found.
+fn as_json(
+    op: Value,
+    job: &JobArguments,
+    is_good: fn(&[Value]) -> bool,
+    session: &Session,
+) -> Result<(), CliError> {
+    let mut client = session.connect()?;
+    let id = job.begin(op, &mut client, session)?;
+    let result = CliError::of_end(id, wait(session, &mut client, id)?)?;
+    let made = result.first().map(made_by).unwrap_or_default();
+    let mut all_good = made.refused().is_empty();
+    let ids: Vec<JobId> = made.ids().collect();
+    for id in &ids {
+        let outcome = wait(session, &mut client, *id)?;
+        all_good &= outcome.into_result().is_ok_and(|results| is_good(&results));
+    }
+    let fields = ["id", "status", "summary", "opresult", "oplog"].into();
+    let filter = Some(Filter::any_of("id", ids.iter().map(|id| id.0)));
+    let table = client.call(&Query { what: What::Job, fields, filter })?;
+    let jobs = list::as_json(&table);
+    say_json(&json!({"good": all_good, "jobs": jobs, "refused": made.refused()}))?;
+    if all_good { Ok(()) } else { Err(CliError::Told) }
 }
 
 /// Arguments of `verify-disks`.
@@ -131,12 +170,18 @@ pub(crate) struct VerifyDisksArguments {
     /// How urgent the job is; as usual without it.
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<Priority>,
+    /// Print what was found as JSON: whether all is well, and each job with its log and result.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Submits the check of disks, which makes a job for each node group, and waits for all of them.
 pub(super) fn disks(arguments: VerifyDisksArguments, session: &Session) -> Result<(), CliError> {
     let op = opcode("OP_CLUSTER_VERIFY_DISKS", json!({ "group_name": arguments.node_group }));
     let job = JobArguments { priority: arguments.priority, ..JobArguments::default() };
+    if arguments.json {
+        return as_json(op, &job, |results| unasked(results).is_empty(), session);
+    }
     let Some(result) = job.run_raw(op, session)? else { return Ok(()) };
     let outcome = made_by(&result).wait(session, &mut session.connect()?, true)?;
     let mut all_asked = true;

@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::error::CliError;
 use crate::moment;
 use crate::offered::Offered;
-use crate::session::{Session, say};
+use crate::output::say;
+use crate::session::Session;
 use crate::span::seconds;
 
 const MICROS_PER_SECOND: f64 = 1e6;
@@ -36,9 +37,10 @@ pub(super) fn run(arguments: &WatcherArguments, session: &Session) -> Result<(),
         }
         ("pause", None) => Err(CliError::wrong_input("Missing pause duration")),
         ("pause", Some(span)) => {
-            let until = now(session) + seconds(span)? as f64;
+            let span = seconds(span)?;
+            let until = master_time(session)? + span as f64;
             let set = session.ask(&SetWatcherPause { until: Some(until) })?;
-            tell(set, session)
+            tell(set.filter(|_until| span > 0), session)
         }
         ("info", _) => {
             let values = session.ask(&QueryConfigValues { names: ["watcher_pause"].into() })?;
@@ -48,14 +50,18 @@ pub(super) fn run(arguments: &WatcherArguments, session: &Session) -> Result<(),
     }
 }
 
-fn now(session: &Session) -> f64 {
-    session.now_micros() as f64 / MICROS_PER_SECOND
+/// Seconds since the epoch by the clock of the master, which ends the pause.
+fn master_time(session: &Session) -> Result<f64, CliError> {
+    let values = session.ask(&QueryConfigValues { names: ["master_time"].into() })?;
+    // An older master does not tell.
+    let own = || session.now_micros() as f64 / MICROS_PER_SECOND;
+    Ok(values.first().and_then(Value::as_f64).unwrap_or_else(own))
 }
 
+/// Tells of the pause; the master gives none that has ended.
 fn tell(until: Option<f64>, session: &Session) -> Result<(), CliError> {
-    let paused = until.filter(|until| *until >= now(session));
-    let until = paused.and_then(|until| moment::seconds(&Value::from(until)));
-    match until.and_then(moment::spoken) {
+    let until = until.and_then(|until| moment::seconds(&Value::from(until)));
+    match until.and_then(|until| session.times().spoken(until)) {
         Some(time) => say(format_args!("The watcher is paused until {time}.")),
         None => say("The watcher is not paused."),
     }

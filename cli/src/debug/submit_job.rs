@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::batch::Batch;
 use crate::error::CliError;
-use crate::session::{Session, read_input, say, warn};
+use crate::output::{say, warn};
+use crate::session::{Session, read_input};
 use crate::submit::{Common, Priority, RawJob, RawJobs, submit};
 
 /// Opcodes in one request: their text stays below what the master takes.

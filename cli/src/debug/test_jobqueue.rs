@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::batch::Batch;
 use crate::error::CliError;
-use crate::session::{Session, say};
+use crate::output::say;
+use crate::session::Session;
 use crate::submit::{Common, Priority, RawJob, RawJobs, opcode};
 use talk::Talk;
 

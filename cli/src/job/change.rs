@@ -15,7 +15,8 @@ use super::{FINISHED, PENDING};
 use crate::chosen::job_ids;
 use crate::error::{CliError, Exit};
 use crate::list::{Format, table_lines};
-use crate::session::{Session, confirm, say, warn};
+use crate::output::{print, say, warn, warn_lines};
+use crate::session::{Session, confirm};
 use crate::span::seconds;
 
 /// Which jobs are meant.
@@ -63,7 +64,7 @@ impl Chosen {
         }
         if !self.force {
             let lines = table_lines(What::Job, &table, &Format::default());
-            say(lines.join("\n"))?;
+            print(&lines.join("\n"))?;
             confirm(question, false)?;
         }
         Ok(ids(&table))
@@ -153,7 +154,7 @@ pub(super) fn archive(ids: &[String], session: &Session) -> Result<(), CliError>
     for job_id in ids {
         if !session.call(&mut client, &ArchiveJob { job_id })? {
             let why = unarchived(&mut client, job_id)?;
-            warn(format_args!("Failed to archive job with ID '{job_id}'\n{why}"))?;
+            warn_lines(&format!("Failed to archive job with ID '{job_id}'\n{why}"))?;
             all_well = false;
         }
     }

@@ -1,16 +1,18 @@
 //! `gnt job info`, in the form of Ganeti's; what a job waits for and whose it is are ours.
 
 use luxi::method::{Query, What};
-use luxi::query::{Cell, FieldKind};
+use luxi::query::{Cell, FieldKind, Table};
 use model::job::Wait;
 use serde_json::Value;
 
 use crate::chosen::{Chosen, job_ids};
 use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
-use crate::follow::message;
-use crate::session::{Session, say, warn};
-use crate::{moment, python};
+use crate::list::as_json;
+use crate::moment::{self, TimeForm};
+use crate::output::{say_json, say_lines, warn};
+use crate::python;
+use crate::session::Session;
 
 /// What is asked, in this order; a master that does not know the last two says so of each.
 const FIELDS: [&str; 14] = [
@@ -31,11 +33,15 @@ const FIELDS: [&str; 14] = [
 ];
 
 /// Prints all about the jobs.
-pub(super) fn run(ids: &[String], session: &Session) -> Result<(), CliError> {
+pub(super) fn run(ids: &[String], json: bool, session: &Session) -> Result<(), CliError> {
     let ids = job_ids(ids)?;
     let chosen = Chosen::jobs(&ids);
     let question = Query { what: What::Job, fields: FIELDS.into(), filter: chosen.filter() };
     let table = session.ask(&question)?;
+    if json {
+        say_json(&as_json(&with_some(&table)))?;
+        return chosen.all_in(What::Job, &table).or_else(warn);
+    }
     let fields = &table.fields;
     let known = |at: usize| fields.get(at).is_some_and(|field| field.kind != FieldKind::Unknown);
     let mut shown = Vec::new();
@@ -44,23 +50,33 @@ pub(super) fn run(ids: &[String], session: &Session) -> Result<(), CliError> {
         for (at, cell) in row.iter().enumerate() {
             values.push(cell.value().filter(|_| known(at)).cloned().unwrap_or_default());
         }
-        let job = Job(values);
+        let job = Job { values, times: session.times() };
         shown.push(match row.get(1).and_then(Cell::value) {
             Some(_status) => Detail::Map(job.details()),
             None => format!("Job ID {} not found", python::text(job.get("id"))).into(),
         });
     }
-    say(details::render(&Detail::List(shown)))?;
+    say_lines(&details::render(&Detail::List(shown)))?;
     chosen.all_in(What::Job, &table).or_else(warn)
 }
 
+/// The table without the rows of jobs that do not exist.
+fn with_some(table: &Table) -> Table {
+    let exists = |row: &&Vec<Cell>| row.get(1).is_some_and(|status| status.value().is_some());
+    let data = table.data.iter().filter(exists).cloned().collect();
+    Table { fields: table.fields.clone(), data }
+}
+
 /// A row of [`FIELDS`].
-struct Job(Vec<Value>);
+struct Job {
+    values: Vec<Value>,
+    times: TimeForm,
+}
 
 impl Job {
     fn get(&self, field: &str) -> &Value {
         let at = FIELDS.iter().position(|name| *name == field);
-        at.and_then(|at| self.0.get(at)).unwrap_or(&Value::Null)
+        at.and_then(|at| self.values.get(at)).unwrap_or(&Value::Null)
     }
 
     /// The part of a list that belongs to the opcode `at`.
@@ -101,7 +117,7 @@ impl Job {
     }
 
     fn moment(&self, title: &str, field: &str, since: Option<&str>) -> Entry {
-        let told = match moment::precise(self.get(field)) {
+        let told = match self.times.precise(self.get(field)) {
             None => "unknown (None)".to_owned(),
             Some(time) => {
                 let before = since.and_then(|since| self.micros(since));
@@ -117,7 +133,7 @@ impl Job {
     fn opcode(&self, at: usize) -> Vec<Entry> {
         let op = self.of_op("ops", at);
         let time = |title: &str, field: &str| {
-            let time = moment::precise(self.of_op(field, at));
+            let time = self.times.precise(self.of_op(field, at));
             Entry::aligned(title, time.unwrap_or_else(|| "N/A".to_owned()))
         };
         let log = self.of_op("oplog", at).as_array().map(Vec::as_slice).unwrap_or_default();
@@ -129,16 +145,19 @@ impl Job {
             time("Processing end", "opend"),
             Entry::new("Input fields", op),
             Entry::new("Result", self.of_op("opresult", at)),
-            Entry::new("Execution log", Detail::List(log.iter().map(log_entry).collect())),
+            Entry::new(
+                "Execution log",
+                Detail::List(log.iter().map(|entry| self.log_entry(entry)).collect()),
+            ),
         ]
     }
-}
 
-fn log_entry(entry: &Value) -> Detail {
-    let get = |at: usize| entry.get(at).unwrap_or(&Value::Null);
-    let time = moment::precise(get(1)).unwrap_or_else(|| "?".to_owned());
-    let content = vec![python::text(get(0)), python::text(get(2)), message(get(3))];
-    Detail::Map(vec![Entry::new("Time", time), Entry::new("Content", Detail::Inline(content))])
+    fn log_entry(&self, entry: &Value) -> Detail {
+        let get = |at: usize| entry.get(at).unwrap_or(&Value::Null);
+        let time = self.times.precise(get(1)).unwrap_or_else(|| "?".to_owned());
+        let content = vec![python::text(get(0)), python::text(get(2)), python::text(get(3))];
+        Detail::Map(vec![Entry::new("Time", time), Entry::new("Content", Detail::Inline(content))])
+    }
 }
 
 /// Microseconds as seconds with all their digits.

@@ -3,20 +3,25 @@
 use std::io::IsTerminal as _;
 
 use clap::Args;
-use luxi::Client;
 use luxi::method::{Query, What};
-use luxi::query::{Filter, Table};
+use luxi::query::filter::Comparison;
+use luxi::query::{Cell, Filter, Table};
 
 use super::{FINISHED, PENDING};
 use crate::board::{self, Board};
 use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::list::{ListArguments, Named};
+use crate::output::{print, warn};
 use crate::screen;
-use crate::session::{Session, can_draw, say, warn};
+use crate::session::{Session, can_draw};
 
 /// What is shown unless told otherwise.
 const USUAL: [&str; 3] = ["id", "status", "summary"];
+
+/// Jobs that a reader gets unless all are asked for: more than a screen holds, and few enough for
+/// a master that has hundreds of thousands.
+const NEWEST: usize = 50;
 
 /// Arguments of `list`.
 #[derive(Debug, Args)]
@@ -38,6 +43,9 @@ pub(crate) struct JobListArguments {
     /// Archived jobs too.
     #[arg(long)]
     archived: bool,
+    /// All jobs, also on a terminal, which otherwise gets the newest 50.
+    #[arg(long)]
+    all: bool,
     /// Show the list all the time, as it changes, until `q` or Ctrl-C; on a terminal only.
     #[arg(long)]
     watch: bool,
@@ -61,6 +69,33 @@ impl JobListArguments {
         }
         Ok(chosen.limited(vec![Filter::any_of("status", wanted)]))
     }
+
+    /// Only the newest of the jobs, where a reader would get more of them than can be looked at; and
+    /// what to say about that.
+    fn newest(
+        &self,
+        chosen: Chosen,
+        session: &Session,
+        ask: &mut dyn FnMut(&Query) -> Result<Table, CliError>,
+    ) -> Result<(Chosen, Option<String>), CliError> {
+        let is_read = std::io::stdout().is_terminal() && !self.list.is_for_programs();
+        if self.all || !is_read || session.is_as_ganeti() || chosen.filter().is_some() {
+            return Ok((chosen, None));
+        }
+        let archived = self.archived.then_some("archived");
+        let fields = std::iter::once("id").chain(archived).collect();
+        let filter = self.list.condition(&chosen)?;
+        let table = ask(&Query { what: What::Job, fields, filter })?;
+        let id = |row: &Vec<Cell>| row.first()?.value()?.as_u64();
+        let mut ids: Vec<u64> = table.data.iter().filter_map(id).collect();
+        ids.sort_unstable();
+        let Some(&first) = ids.iter().rev().nth(NEWEST - 1).filter(|_| ids.len() > NEWEST) else {
+            return Ok((chosen, None));
+        };
+        let newest = Filter::Compare(Comparison::AtLeast, "id".to_owned(), first.into());
+        let told = format!("The newest {NEWEST} of {} jobs; --all shows all.", ids.len());
+        Ok((chosen.limited(vec![newest]), Some(told)))
+    }
 }
 
 /// Prints the list.
@@ -75,11 +110,15 @@ pub(super) fn run(arguments: &JobListArguments, session: &Session) -> Result<(),
         }
         return watch(arguments, &chosen, session);
     }
+    let mut client = session.connect()?;
+    let mut ask = |question: &Query| session.call(&mut client, question);
+    let (chosen, told) = arguments.newest(chosen, session, &mut ask)?;
     if (on_terminal || session.is_always_colored()) && !arguments.list.is_plain() {
-        let table = session.ask(&question(arguments, &chosen)?)?;
-        let lines = board(arguments, on_terminal, session).lines(&table, session.now_micros());
+        let table = ask(&question(arguments, &chosen)?)?;
+        let mut lines = board(arguments, on_terminal, session).lines(&table, session.now_micros());
+        lines.extend(told);
         if !lines.is_empty() {
-            say(lines.join("\n"))?;
+            print(&lines.join("\n"))?;
         }
         return match chosen.all_in(What::Job, &table) {
             Err(missing) if chosen.others().is_empty() => warn(missing),
@@ -91,7 +130,8 @@ pub(super) fn run(arguments: &JobListArguments, session: &Session) -> Result<(),
     if arguments.archived && !fields.iter().any(|field| field == "archived") {
         fields.push("archived".to_owned());
     }
-    arguments.list.print(What::Job, fields, &chosen, session)
+    arguments.list.print_by(&mut client, What::Job, fields, (&chosen, session))?;
+    told.map_or(Ok(()), warn)
 }
 
 fn question(arguments: &JobListArguments, chosen: &Chosen) -> Result<Query, CliError> {
@@ -105,29 +145,29 @@ fn board(arguments: &JobListArguments, on_terminal: bool, session: &Session) -> 
 }
 
 fn watch(arguments: &JobListArguments, chosen: &Chosen, session: &Session) -> Result<(), CliError> {
-    let question = question(arguments, chosen)?;
     let board = board(arguments, true, session);
     let mut client = Some(session.connect()?);
     screen::show(screen::INTERVAL, || {
-        let asked = match &mut client {
-            Some(client) => ask(client, &question),
-            None => session.reach().map_err(CliError::from).and_then(|mut fresh| {
-                let table = ask(&mut fresh, &question);
+        let mut ask = |question: &Query| {
+            let fresh = client.take().map_or_else(|| session.reach(), Ok);
+            let asked = fresh.and_then(|mut fresh| {
+                let table = fresh.call(question)?;
                 client = Some(fresh);
-                table
-            }),
+                Ok(table)
+            });
+            Ok(asked?)
         };
-        match asked {
-            Ok(table) => Ok(board.lines(&table, session.now_micros())),
+        let shown =
+            arguments.newest(chosen.clone(), session, &mut ask).and_then(|(chosen, told)| {
+                let table = ask(&question(arguments, &chosen)?)?;
+                let lines = board.lines(&table, session.now_micros());
+                Ok(lines.into_iter().chain(told).collect())
+            });
+        match shown {
             Err(CliError::Client(error)) if error.is_away() => {
-                client = None;
                 Ok(vec!["The connection to the master is lost; trying again".to_owned()])
             }
-            Err(error) => Err(error),
+            shown => shown,
         }
     })
-}
-
-fn ask(client: &mut Client, question: &Query) -> Result<Table, CliError> {
-    Ok(client.call(question)?)
 }

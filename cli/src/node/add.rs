@@ -13,7 +13,8 @@ use serde_json::Value;
 use crate::cluster::node_name;
 use crate::error::{CliError, Exit};
 use crate::keys;
-use crate::session::{Session, say};
+use crate::output::say;
+use crate::session::Session;
 use crate::submit::JobArguments;
 
 /// In what the master says of an agent that does not answer.

@@ -8,7 +8,9 @@ use crate::cells::{self, Look, Units};
 use crate::chosen::Chosen;
 use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
-use crate::session::{Session, say};
+use crate::list::as_json;
+use crate::output::{say_json, say_lines};
+use crate::session::Session;
 use crate::{natural, params, python};
 
 /// What Ganeti's shows.
@@ -50,17 +52,21 @@ const OURS: [&str; 18] = [
 ];
 
 /// Prints all about the nodes.
-pub(super) fn run(names: &[String], session: &Session) -> Result<(), CliError> {
+pub(super) fn run(names: &[String], json: bool, session: &Session) -> Result<(), CliError> {
     let what = What::Node;
     let chosen = Chosen::named("name", names);
     let fields = GANETIS.into_iter().chain(OURS).collect();
     let table = session.ask(&Query { what, fields, filter: chosen.filter() })?;
-    let look = Look { what, units: Units::H, verbose: true };
+    if json {
+        say_json(&as_json(&table))?;
+        return chosen.all_in(what, &table);
+    }
+    let look = Look { what, units: Units::H, verbose: true, times: session.times(), own: false };
     let nodes = table.data.iter().map(|row| {
         let mut entries = ganetis(row);
         for (cell, field) in row.iter().zip(&table.fields).skip(GANETIS.len()) {
             let text = match (cell.value(), field.name.as_ref()) {
-                (Some(Value::String(letter)), "role") => role(letter).to_owned(),
+                (Some(Value::String(letter)), "role") => cells::role(letter).to_owned(),
                 // Nothing at all would read as if something were missing.
                 (Some(Value::Null), _) => "-".to_owned(),
                 _ => cells::text(cell, field, look),
@@ -72,7 +78,7 @@ pub(super) fn run(names: &[String], session: &Session) -> Result<(), CliError> {
         entries
     });
     if !table.data.is_empty() {
-        say(details::lines(nodes.collect()))?;
+        say_lines(&details::lines(nodes.collect()))?;
     }
     chosen.all_in(what, &table)
 }
@@ -108,15 +114,4 @@ fn ganetis(row: &[Cell]) -> Vec<Entry> {
     let parameters = params::merged(get("custom_ndparams"), get("ndparams"));
     entries.push(Entry::new("node parameters", parameters));
     entries
-}
-
-fn role(letter: &str) -> &str {
-    match letter {
-        "M" => "master",
-        "C" => "master candidate",
-        "R" => "regular",
-        "D" => "drained",
-        "O" => "offline",
-        other => other,
-    }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod commands;
+mod completion;
 mod failures;
 mod help;
 mod script;

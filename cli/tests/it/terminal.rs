@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
 
 use nix::pty::{Winsize, openpty};
@@ -45,17 +45,23 @@ pub(crate) const JOBS: &str = concat!(
     r#""data":[[[0,7],[0,"success"],[0,[1,0]],[0,[1,0]],[0,[4,0]],[0,"root"],[0,["A(1)"]]]]}}"#,
 );
 
-/// Runs `gnt` on a terminal; gives the connection to it, with its first question answered.
-fn list(words: &[&str], term: &str) -> (std::process::Child, File, std::os::unix::net::UnixStream) {
-    answered(words, term, JOBS)
+/// The answer to the question for the numbers of jobs, of which there are so many.
+fn numbers(count: u64) -> String {
+    let rows: Vec<_> = (1..=count).map(|id| serde_json::json!([[0, id]])).collect();
+    let field = serde_json::json!({"name": "id", "title": "ID", "kind": "number", "doc": "d"});
+    serde_json::json!({"success": true, "result": {"fields": [field], "data": rows}}).to_string()
+}
+
+/// Runs `gnt` on a terminal; gives the connection to it, with its first questions answered: which
+/// jobs there are, and what they are like.
+fn list(words: &[&str], term: &str) -> (std::process::Child, File, UnixStream) {
+    let (child, terminal, mut stream) = answered(words, term, &numbers(1));
+    answer_once(&mut stream, JOBS);
+    (child, terminal, stream)
 }
 
 /// The same with another answer. There is no socket to connect to anew.
-fn answered(
-    words: &[&str],
-    term: &str,
-    answer: &str,
-) -> (std::process::Child, File, std::os::unix::net::UnixStream) {
+fn answered(words: &[&str], term: &str, answer: &str) -> (std::process::Child, File, UnixStream) {
     let root = tempfile::tempdir().unwrap();
     let socket = root.path().join("socket");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -69,10 +75,16 @@ fn answered(
     let child = command.spawn().unwrap();
     drop(command);
     let (mut stream, _) = listener.accept().unwrap();
+    answer_once(&mut stream, answer);
+    (child, File::from(pty.master), stream)
+}
+
+/// Answers the next question, and gives it.
+fn answer_once(stream: &mut UnixStream, answer: &str) -> String {
     let mut request = Vec::new();
     BufReader::new(stream.try_clone().unwrap()).read_until(3, &mut request).unwrap();
     stream.write_all(format!("{answer}\u{3}").as_bytes()).unwrap();
-    (child, File::from(pty.master), stream)
+    String::from_utf8(request).unwrap()
 }
 
 #[test]
@@ -84,6 +96,27 @@ fn a_list_on_a_terminal_is_for_a_reader() {
     assert!(lines[0].contains("ID Status ") && lines[0].contains("Duration Owner Summary"));
     assert!(lines[1].starts_with(" 7 \x1b[32msuccess\x1b[0m "), "{shown:?}");
     assert!(lines[1].ends_with("     3 s root  A(1)"), "{shown:?}");
+}
+
+#[test]
+fn a_reader_gets_the_newest_jobs_and_is_told_how_many_there_are() {
+    let told = "The newest 50 of 60 jobs; --all shows all.";
+    for words in [&["job", "list"] as &[&str], &["job", "list", "--running"]] {
+        let (mut child, mut terminal, mut stream) = answered(words, "xterm", &numbers(60));
+        let asked = answer_once(&mut stream, JOBS);
+        assert!(asked.contains(r#"[">=","id",11]"#), "{asked}");
+        let shown = rest(&mut terminal);
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{shown:?}");
+        assert!(shown.trim_end().ends_with(told), "{shown:?}");
+    }
+    // Named ones, all, and those for programs are one question.
+    for words in [&["7"] as &[&str], &["--all"]] {
+        let words = [&["job", "list"], words].concat();
+        let (mut child, mut terminal, _stream) = answered(&words, "xterm", JOBS);
+        let shown = rest(&mut terminal);
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{shown:?}");
+        assert!(!shown.contains("newest"), "{shown:?}");
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ static JOBS: [FieldDefinition; 6] = [
     FieldDefinition::new("opstart", "OpCode_start", Other, "When each opcode began"),
     FieldDefinition::new("archived", "Archived", FieldKind::Bool, "Whether it is archived"),
 ];
-static NODES: [FieldDefinition; 12] = [
+static NODES: [FieldDefinition; 13] = [
     FieldDefinition::new("name", "Node", Text, "Node name"),
     FieldDefinition::new("dtotal", "DTotal", Unit, "Disk"),
     FieldDefinition::new("dfree", "DFree", Unit, "Free disk"),
@@ -40,6 +40,7 @@ static NODES: [FieldDefinition; 12] = [
     FieldDefinition::new("pinst_cnt", "Pinst", Number, "Primary instances"),
     FieldDefinition::new("sinst_cnt", "Sinst", Number, "Secondary instances"),
     FieldDefinition::new("role", "Role", Text, "Role"),
+    FieldDefinition::new("rack", "Rack", Number, "Rack"),
     FieldDefinition::new("pip", "PrimaryIP", Text, "Address"),
     FieldDefinition::new("agent", "Agent", Text, "Whether its agent is reached"),
     FieldDefinition::new("ctotal", "CTotal", Number, "Processors"),
@@ -85,7 +86,7 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
             &NODES,
             vec![
                 json!({"name": "n1.example.com", "dtotal": 100_045, "dfree": 512, "mtotal": 3_145_728,
-                "mnode": 100, "mfree": 2_000, "pinst_cnt": 0, "sinst_cnt": 0, "role": "M",
+                "mnode": 100, "mfree": 2_000, "pinst_cnt": 0, "sinst_cnt": 0, "role": "M", "rack": 0,
                 "pip": "192.0.2.1", "agent": "not reached: it sleeps", "ctotal": 8}),
                 json!({"name": "n2.example.com", "pinst_cnt": 12, "sinst_cnt": 3, "role": "O",
                 "pip": "192.0.2.2"}),

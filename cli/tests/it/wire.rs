@@ -76,7 +76,7 @@ fn found_tags() {
 fn tags_that_are_wrong() {
     let wrong = r#"["TagError",["Tag contains invalid characters"]]"#;
     let (_asked, printed, status) = run(&["cluster", "add-tags", "a b"], &job("error", wrong));
-    assert!(printed.starts_with("Failure: invalid tag(s) given:\nTag contains"), "{printed}");
+    assert!(printed.starts_with("error: Tag contains"), "{printed}");
     assert_eq!(status, 1);
 }
 
@@ -120,13 +120,79 @@ fn the_watcher() {
     let (asked, printed, status) = told(&["continue"], "null");
     assert!(asked[0].contains(r#""SetWatcherPause""#) && asked[0].contains("[null]"));
     assert_eq!((printed.as_str(), status), ("The watcher is no longer paused.\n", 0));
-    let (asked, printed, _status) = told(&["pause", "4h"], "4000000000.25");
-    assert!(asked[0].contains(r#""SetWatcherPause""#) && !asked[0].contains("null"));
-    assert_eq!(printed, "The watcher is paused until Tue Oct  2 07:06:40 2096.\n");
-    for over in ["[null]", "[1000000000.5]"] {
-        let (asked, printed, _status) = told(&["info"], over);
-        assert!(asked[0].contains("watcher_pause"), "{}", asked[0]);
-        assert_eq!(printed, "The watcher is not paused.\n");
+    let (asked, printed, _status) = told(&["info"], "[null]");
+    assert!(asked[0].contains("watcher_pause"), "{}", asked[0]);
+    assert_eq!(printed, "The watcher is not paused.\n");
+}
+
+/// The master ends the pause, whatever the clock says on the machine where it was asked for.
+#[test]
+fn a_pause_counts_by_the_clock_of_the_master() {
+    let words = ["cluster", "watcher", "pause", "4h"];
+    let connections = [vec![success("[3999985600.25]")], vec![success("4000000000.25")]];
+    let (asked, printed, _status) = run(&words, &connections);
+    assert!(asked[0].contains(r#"["master_time"]"#), "{asked:?}");
+    assert!(asked[1].contains(r#""SetWatcherPause""#), "{asked:?}");
+    assert!(asked[1].contains("[4000000000.25]"), "{asked:?}");
+    assert_eq!(printed, "The watcher is paused until 2096-10-02 07:06:40+00:00.\n");
+}
+
+#[test]
+fn a_zone_that_is_none_is_told_once() {
+    let master = crate::toy::start();
+    let shown = |zone: &str| {
+        let mut gnt = std::process::Command::new(env!("CARGO_BIN_EXE_gnt"));
+        gnt.args(["job", "list", "-v", "-o", "received_ts,opstart", "--color", "always"]);
+        let output = gnt.env("GANTRY_ROOT", master.root.path()).env("TZ", zone).output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (printed, told) = shown("Middle/Earth");
+    assert!(printed.contains("2023-11-14 22:13:20.500000+00:00"), "{printed}");
+    assert_eq!(told.matches("TZ=Middle/Earth").count(), 1, "{told}");
+    let (printed, told) = shown("CET-1CEST");
+    assert!(printed.contains("2023-11-14 23:13:20.500000+01:00"), "{printed}");
+    assert_eq!(told, "");
+}
+
+/// What somebody gave as a tag, a pattern or a reason.
+const FORGED: &str = "x\u{1b}[2J\ny\u{202e}\u{9b}";
+/// What of it is shown.
+const SHOWN: &str = r"x\x1b[2J\ny\u202e\x9b";
+
+#[test]
+fn text_from_outside_is_shown_and_not_obeyed() {
+    let text = serde_json::json!(FORGED).to_string();
+    let field = r#"{"name":"summary","title":"S","kind":"other","doc":"d"}"#;
+    let table = success(&format!(r#"{{"fields":[{field}],"data":[[[0,[{text}]]]]}}"#));
+    let rows = success(&format!("[[{text},1,2,[],{text},[]]]"));
+    let failure = format!(r#"{{"success":false,"result":["OpExecError",[{text}]]}}"#);
+    let entry = format!(r#"[1,[1700000000,0],"message",{text}]"#);
+    let spoken = success(&format!(r#"[["success",["success"],[null]],[{entry}]]"#));
+    for (line, answers) in [
+        ("job list -o summary", vec![table.clone()]),
+        ("job list -o summary --separator :", vec![table.clone()]),
+        ("job list -o summary --json", vec![table]),
+        ("filter info", vec![rows]),
+        ("cluster queue info", vec![failure]),
+        ("cluster list-tags", vec![success(&format!("[{text}]"))]),
+        ("job watch 5", vec![spoken]),
+        ("cluster search-tags x", {
+            let found = ended("success", &format!(r#"[["/cluster",{text}]]"#));
+            vec![SUBMITTED.to_owned(), found]
+        }),
+        ("job cancel 5", vec![success(&format!("[true,{text}]"))]),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (_asked, printed, _status) = run(&words, &[answers]);
+        let (shown, lines) = match words.contains(&"--json") {
+            true => (r"x\u001b[2J\ny\u202e\u009b", printed.lines().count()),
+            false => (SHOWN, printed.lines().filter(|line| line.contains("y\\u202e")).count()),
+        };
+        assert!(printed.contains(shown) && lines > 0, "{line}: {printed:?}");
+        let acts = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+        assert!(!printed.contains(acts), "{line}: {printed:?}");
+        let begun = printed.lines().filter(|line| line.trim_start().starts_with('y')).count();
+        assert_eq!(begun, 0, "{line}: {printed:?}");
     }
 }
 
@@ -156,6 +222,45 @@ fn verification() {
 }
 
 #[test]
+fn what_a_verification_found_as_json() {
+    let field = |name: &str| format!(r#"{{"name":"{name}","title":"T","kind":"other","doc":"d"}}"#);
+    let fields = ["id", "status", "oplog"].map(field).join(",");
+    let log = r#"[[[1,[1700000000,0],"message","ERROR: node n2: away"]]]"#;
+    let row = format!(r#"[[0,6],[0,"success"],[0,{log}]]"#);
+    for (result, good, exit) in [("true", true, 0), ("false", false, 1)] {
+        let connection = vec![
+            SUBMITTED.to_owned(),
+            ended("success", r#"{"jobs":[[true,6]]}"#),
+            ended("success", result),
+            success(&format!(r#"{{"fields":[{fields}],"data":[{row}]}}"#)),
+        ];
+        let words = ["cluster", "verify", "--json"];
+        let (_asked, printed, status) = run(&words, &[connection]);
+        let found: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!((&found["good"], status), (&serde_json::json!(good), exit), "{printed}");
+        let told = &found["jobs"][0]["oplog"][0][0];
+        assert_eq!(
+            told,
+            &serde_json::json!([1, 1_700_000_000.0, "message", "ERROR: node n2: away"])
+        );
+    }
+}
+
+#[test]
+fn every_list_info_verify_and_status_has_json() {
+    fn check(command: &clap::Command) {
+        for verb in command.get_subcommands() {
+            let has = verb.get_arguments().any(|argument| argument.get_long() == Some("json"));
+            let name = verb.get_name();
+            let wants = ["list", "info", "verify", "verify-disks", "status"].contains(&name);
+            assert!(has || !wants, "{} {name} has no --json", command.get_name());
+            check(verb);
+        }
+    }
+    check(&cli::command());
+}
+
+#[test]
 fn an_action_that_does_not_exist_is_told_in_words_of_the_command_line() {
     for action in ["foo", "RATE_LIMIT", "RATE_LIMIT 0", "reject"] {
         let words = ["filter", "add", "--action", action];
@@ -171,12 +276,12 @@ fn an_action_that_does_not_exist_is_told_in_words_of_the_command_line() {
 fn a_job_that_a_rule_refuses_names_the_rule() {
     let (_asked, printed, status) =
         run(&["debug", "delay", "1"], &job("canceled", r#""Job rejected by filter rule 0d0b""#));
-    let expected = "Failure: Job was canceled\nJob rejected by filter rule 0d0b: ";
+    let expected = "error: Job was canceled\nJob rejected by filter rule 0d0b: ";
     assert!(printed.starts_with(expected), "{printed}");
     assert_eq!(status, 1);
     let (_asked, printed, _status) =
         run(&["debug", "delay", "1"], &job("canceled", r#""Job canceled by request""#));
-    assert!(printed.starts_with("Failure: Job was canceled\nThis was job 5"), "{printed}");
+    assert!(printed.starts_with("error: Job was canceled\nThis was job 5"), "{printed}");
 }
 
 #[test]
@@ -263,14 +368,14 @@ fn what_a_job_waits_for() {
     let wait = r#"[0,[{"reason":"lock","lock":"node/n1","mode":"exclusive","at":"node/n1",
         "owners":[[3,"shared"]],"ahead":[4]}]]"#;
     let head = "- Job ID: 5\n  Status: waiting\n  \
-                Received:         2023-11-14 22:13:20.000005\n  \
+                Received:         2023-11-14 22:13:20.000005+00:00\n  \
                 Processing start: unknown (None)\n  \
                 Processing end:   unknown (None)\n  \
                 Total processing time: N/A\n";
     let tail = "  Opcodes: \n    - Opcode: OP_X\n      Status: waiting\n      \
                 Processing start: N/A\n      Execution start:  N/A\n      Processing end:   N/A\n      \
                 Input fields: \n        OP_ID: OP_X\n      Result: None\n      Execution log: \n        \
-                - Time: 2023-11-14 22:13:21.000007\n          Content: [1, message, a\\nb]\n";
+                - Time: 2023-11-14 22:13:21.000007+00:00\n          Content: [1, message, a\\nb]\n";
     let known = answer(true, wait, r#"[0,"root"]"#);
     let (_asked, printed, status) = run(&["job", "info", "5"], &[vec![known]]);
     let ours = "  Owner: root\n  Waits for: \n    - Lock: node/n1 (exclusive)\n      \

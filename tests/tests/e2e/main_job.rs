@@ -110,7 +110,7 @@ fn the_rack_boots_without_its_master_and_the_master_learns_of_it() {
     let cluster = rack(&wire);
     cluster.stop_master();
     assert!(
-        cluster.gnt("machine list --master-wait 0").stderr.contains("Failure"),
+        cluster.gnt("machine list --master-wait 0").stderr.contains("error: "),
         "there is no master"
     );
     let first = boot(&wire, &cluster, LATE, "SN3");

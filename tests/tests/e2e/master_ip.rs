@@ -82,7 +82,7 @@ fn the_masters_address_is_taken_and_leftovers_go() {
     let given = "cluster modify --master-ip 10.69.0.50 --master-netdev rack0 --master-netmask 26";
     let _given = cluster.gnt(given).ok();
     assert_eq!(held(&wire.rack), [26]);
-    assert!(cluster.gnt("cluster info").ok().contains("master ip: 10.69.0.50"));
+    assert!(cluster.gnt("cluster info").ok().contains("Master address: 10.69.0.50/26 on rack0"));
     let _gone = cluster.gnt("cluster deactivate-master-ip --yes").ok();
     assert_eq!(held(&wire.rack), [0_u64; 0]);
 

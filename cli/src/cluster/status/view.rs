@@ -7,6 +7,8 @@ use model::cluster_status::{
     StoreStatus,
 };
 use model::role_check::RoleCheck;
+use stdx::text::line;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::known::Known;
 use crate::moment::span;
@@ -83,10 +85,10 @@ impl View {
 
     /// The line as it is printed: what others said must not move the cursor.
     fn painted(self, Line(text, color): Line) -> String {
-        let text = text.replace(char::is_control, " ");
+        let text = line(&text);
         match color.filter(|_| self.colored) {
             Some(color) => format!("\x1b[{color}m{text}\x1b[0m"),
-            None => text,
+            None => text.into_owned(),
         }
     }
 
@@ -238,9 +240,7 @@ impl View {
         for part in parts {
             match lines.last_mut() {
                 // Another semicolon may come behind it.
-                Some(line)
-                    if INDENT + line.chars().count() + part.chars().count() + 3 <= self.columns =>
-                {
+                Some(line) if INDENT + line.width() + part.width() + 3 <= self.columns => {
                     line.push_str("; ");
                     line.push_str(part);
                 }
@@ -260,7 +260,7 @@ impl View {
         for word in words(text, self.columns.saturating_sub(first.max(next))) {
             let taken = if lines.len() == 1 { first } else { next };
             let line = lines.last_mut().expect("there is always a last line");
-            let length = taken + line.chars().count() + 1 + word.chars().count();
+            let length = taken + line.width() + 1 + word.width();
             match line.is_empty() {
                 true => line.push_str(&word),
                 false if length <= self.columns => {
@@ -288,7 +288,7 @@ fn words(text: &str, most: usize) -> Vec<String> {
         }
         words.extend(parts.into_iter().map(str::to_owned));
     }
-    let fits = |word: &str| word.chars().count() <= most;
+    let fits = |word: &str| word.width() <= most;
     let parts = words.iter().flat_map(|word| match fits(word) {
         true => vec![word.as_str()],
         false => word.split_whitespace().collect(),

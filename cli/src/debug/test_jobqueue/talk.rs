@@ -9,7 +9,8 @@ use model::job::{LogEntry, LogType};
 use serde_json::Value;
 
 use crate::follow::told;
-use crate::session::{Session, say};
+use crate::output::say;
+use crate::session::Session;
 
 /// How messages begin that the job was told to say.
 const PREFIX: &str = "TESTMSG=";
@@ -92,7 +93,7 @@ impl Observer for Talk<'_> {
         let told = match (&entry.2, entry.3.as_str().and_then(|text| text.strip_prefix(PREFIX))) {
             (LogType::JqueueTest, _) => self.stop(&entry.3),
             (LogType::Message, Some(text)) => self.message(text),
-            _ => say(told(entry)).map_err(|error| error.to_string()),
+            _ => say(told(entry, self.session.times())).map_err(|error| error.to_string()),
         };
         if let (Err(fault), None) = (told, &self.fault) {
             self.fault = Some(fault);

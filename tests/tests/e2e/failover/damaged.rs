@@ -227,7 +227,7 @@ fn a_machine_of_another_cluster_at_a_nodes_address_is_named_and_told_nothing() {
     let _begun = cluster.gnt_on(&stranger, &init).ok();
     cluster.start_masterd(&stranger);
     let info = cluster.gnt_on(&stranger, "cluster info");
-    assert!(info.ok().contains("candidate pool size: 3"), "{info:?}");
+    assert!(info.ok().contains("Candidate pool size: 3"), "{info:?}");
     cluster.start_agent(&stranger);
     let told = wait_for("its name", LONG, || {
         let told = role_check(&n2)?.lines().join("\n");
