@@ -14,7 +14,7 @@ use crate::inspect::documents;
 use crate::run::{Ended, Running, run, start, wait_for};
 
 /// For what takes several looks of daemons that look every few seconds.
-pub const LONG: Duration = Duration::from_secs(60);
+pub const LONG: Duration = Duration::from_secs(180);
 
 impl Cluster {
     /// A master with further nodes, `n2` and so on, all of which are candidates that follow.

@@ -15,8 +15,9 @@ use crate::place;
 use crate::run::{Ended, Running, run, start, wait_for};
 use crate::wire::Wire;
 
-/// For anything that should happen at once; only a failing test waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// For anything that should happen at once; only a failing test waits for it. A disk that others write to
+/// takes half a minute for some thousand files.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// The name of the first node, the master.
 pub const MASTER: &str = "n1.example";
 /// A port for DHCP that needs no privilege.

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 /// Longest that a command may take: above what any of them waits for on purpose.
-pub const COMMAND_TIME: Duration = Duration::from_secs(60);
+pub const COMMAND_TIME: Duration = Duration::from_secs(180);
 /// How often a state that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 

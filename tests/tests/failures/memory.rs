@@ -212,6 +212,10 @@ fn a_replica_that_was_edited_is_named() {
             let done = yard.gnt(0, &line);
             assert_eq!(done.code(), 0, "{done:?}");
         }
+        // The alarm is over with the next comparison, which comes by itself after minutes.
+        wait_for("equal copies", LONG, || {
+            (yard.gnt(0, "cluster verify").code() == 0).then_some(())
+        });
         scene.clients.resume();
         well(&mut scene);
     });

@@ -6,30 +6,39 @@ use tests::yard::trouble::Trouble;
 
 use super::{LONG_ENOUGH, begin, submit, successor, well_again};
 
+fn masters_end(auto_failover: bool) {
+    let mut scene = begin();
+    scene.set_auto_failover(auto_failover);
+    for trouble in [Trouble::Kill, Trouble::KillBoth, Trouble::Pause, Trouble::PauseBoth] {
+        let master = scene.master;
+        trouble.begin(&scene.yard, master);
+        let next = if auto_failover {
+            successor(&scene.yard, master)
+        } else {
+            let next = (master + 1) % 3;
+            scene.fail_over(next).unwrap();
+            next
+        };
+        assert!(submit(&scene.yard, next).is_ok());
+        trouble.end(&scene.yard, master);
+        well_again(&mut scene);
+        assert_eq!(scene.master, next, "{trouble}");
+    }
+}
+
 #[test]
 fn masters_that_are_killed_or_stopped_are_standbys_of_the_next() {
     sealed::test("processes::masters_that_are_killed_or_stopped_are_standbys_of_the_next", || {
-        let mut scene = begin();
-        let kinds = [Trouble::Kill, Trouble::KillBoth, Trouble::Pause, Trouble::PauseBoth];
-        for auto_failover in [false, true] {
-            scene.set_auto_failover(auto_failover);
-            for trouble in kinds {
-                let master = scene.master;
-                trouble.begin(&scene.yard, master);
-                let next = if auto_failover {
-                    successor(&scene.yard, master)
-                } else {
-                    let next = (master + 1) % 3;
-                    scene.fail_over(next).unwrap();
-                    next
-                };
-                assert!(submit(&scene.yard, next).is_ok());
-                trouble.end(&scene.yard, master);
-                well_again(&mut scene);
-                assert_eq!(scene.master, next, "{trouble}");
-            }
-        }
+        masters_end(false);
     });
+}
+
+#[test]
+fn masters_that_are_killed_or_stopped_are_standbys_of_who_takes_over_by_itself() {
+    sealed::test(
+        "processes::masters_that_are_killed_or_stopped_are_standbys_of_who_takes_over_by_itself",
+        || masters_end(true),
+    );
 }
 
 #[test]
