@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Exception;
+use model::error::ErrorCode;
 use model::opcode::{OpCode, Verb};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -33,7 +34,7 @@ pub use gate::Gate;
 
 /// How long an opcode may hold its locks: nothing that it does may take longer than what waits for
 /// those locks has patience ([`context`]). An operator who knows earlier kills its job.
-pub(crate) const OP_DEADLINE: Duration = Duration::from_secs(24 * 3_600);
+const OP_DEADLINE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Locks that an opcode wants at one level.
 pub type Wanted = Vec<(LockName, Mode)>;
@@ -102,6 +103,9 @@ pub(crate) trait LogicalUnit: Verb + Sized {
 /// # Errors
 /// Its failure, or that it was canceled.
 pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Failure> {
+    // An earlier version may have queued it.
+    op.check_ranges()
+        .map_err(|wrong| Exception::prereq(wrong.to_string(), ErrorCode::WrongInput))?;
     match op {
         OpCode::ClusterPostInit(op) => boxed(op, context).await,
         OpCode::ClusterConfigQuery(op) => boxed(op, context).await,

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::NodeName;
 use model::cluster::CANDIDATE_POOL_SIZE;
 use model::layout::{PEER_PORT, RPC_PORT};
+use model::opcode::range::{CANDIDATE_POOL_MAX, PREFIX_MAX, RACK_MAX};
 use queue_format::Durability;
 use stdx::daemon::LogFormat;
 use stdx::metrics::Endpoint;
@@ -96,13 +97,16 @@ pub struct InitArguments {
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub primary_ip: IpAddr,
     /// Port of this node's agent.
-    #[arg(long, value_name = "PORT", default_value_t = RPC_PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = RPC_PORT,
+        value_parser = clap::value_parser!(u16).range(1..))]
     pub rpc_port: u16,
     /// Port where masterd of this node is asked by those of other candidates.
-    #[arg(long, value_name = "PORT", default_value_t = PEER_PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = PEER_PORT,
+        value_parser = clap::value_parser!(u16).range(1..))]
     pub peer_port: u16,
-    /// Rack that this node's agent serves.
-    #[arg(long, value_name = "NUMBER")]
+    /// Rack that this node's agent serves; 0 to 65,535.
+    #[arg(long, value_name = "NUMBER",
+        value_parser = clap::value_parser!(u32).range(..=i64::from(RACK_MAX)))]
     pub rack: Option<u32>,
     /// The master's address, which moves with the role.
     #[arg(long, value_name = "IP", requires = "master_netdev")]
@@ -111,11 +115,13 @@ pub struct InitArguments {
     #[arg(long, value_name = "NAME")]
     pub master_netdev: Option<String>,
     /// Prefix length of the master's address; all of its bits where it is not given.
-    #[arg(long, value_name = "BITS")]
+    #[arg(long, value_name = "BITS", requires = "master_ip",
+        value_parser = clap::value_parser!(u8).range(1..=i64::from(PREFIX_MAX)))]
     pub master_netmask: Option<u8>,
-    /// How many master candidates the cluster tries to have; `gnt cluster modify -C` changes it.
+    /// How many master candidates the cluster tries to have, 1 to 64; `gnt cluster modify -C` changes
+    /// it.
     #[arg(short = 'C', long, value_name = "NUMBER", default_value_t = CANDIDATE_POOL_SIZE,
-        value_parser = clap::value_parser!(u32).range(1..))]
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(CANDIDATE_POOL_MAX)))]
     pub candidate_pool_size: u32,
 }
 
@@ -176,5 +182,18 @@ mod tests {
         let read = Command::try_parse_from(line.split(' ')).unwrap();
         assert_eq!(read.root, PathBuf::from("/tmp/x"));
         assert!(matches!(read.action, Some(Action::Init(InitArguments { rack: Some(3), .. }))));
+        for wrong in [
+            "--rack 65536",
+            "--rpc-port 0",
+            "--peer-port 0",
+            "-C 0",
+            "-C 65",
+            "--master-ip 10.0.0.9 --master-netdev eth0 --master-netmask 0",
+            "--master-ip fd00::9 --master-netdev eth0 --master-netmask 129",
+            "--master-netmask 24",
+        ] {
+            let line = format!("masterd init c1.example.com {wrong}");
+            assert!(Command::try_parse_from(line.split(' ')).is_err(), "{wrong}");
+        }
     }
 }

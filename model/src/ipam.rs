@@ -8,27 +8,28 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::BOOT_ROLE;
+use crate::opcode::range::{OutOfRange, ranges};
 
 /// The document `ipam`: the rules by which machines get addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct IpamConfig {
-    /// Most machines of a rack, without its boot machine.
+    /// Most machines of a rack, without its boot machine; 1 to 65,531.
     pub max_nodes_in_rack: u32,
     /// Network of the machines' addresses.
     pub node_ipv4_pool: Ipv4Net,
     /// Added to the pool's first address; 0.0.0.0 where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_ipv4_offset: Option<Ipv4Addr>,
-    /// Size of one range, in bits.
+    /// Size of one range, in bits; 3 to 16.
     pub node_ipv4_range_size: u8,
-    /// Prefix length that machines use within a range.
+    /// Prefix length that machines use within a range; 8 to 29.
     pub node_ipv4_range_mask: u8,
-    /// Addresses of each machine; each lies in a range of its own.
+    /// Addresses of each machine, 1 to 64; each lies in a range of its own.
     pub node_ip_per_node: u32,
-    /// Index of the boot machine; the others follow it.
+    /// Index of the boot machine, 1 to 65,531; the others follow it.
     pub node_index_offset: u32,
-    /// Place of the gateway in a range; 1 where it is not given.
+    /// Place of the gateway in a range, 1 to 65,534; 1 where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_gateway_offset: Option<u32>,
     /// Network of the management controllers' addresses.
@@ -36,19 +37,37 @@ pub struct IpamConfig {
     /// Added to the pool's first address. The document's own examples need 0.0.1.0 here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bmc_ipv4_offset: Option<Ipv4Addr>,
-    /// Size of one range of controllers, in bits.
+    /// Size of one range of controllers, in bits; 2 to 16.
     pub bmc_ipv4_range_size: u8,
-    /// Prefix length that controllers use.
+    /// Prefix length that controllers use; 8 to 30.
     pub bmc_ipv4_range_mask: u8,
-    /// Place of the controllers' gateway; 1 where it is not given.
+    /// Place of the controllers' gateway, 1 to 65,534; 1 where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bmc_ipv4_gateway_offset: Option<u32>,
+}
+
+// A range of 16 bits has 65,536 addresses: its first, an index for each machine, one lease, its last.
+ranges! {
+    IpamConfig {
+        max_nodes_in_rack "max-nodes-in-rack": 1 to 65_531,
+        node_ipv4_range_size "node-ipv4-range-size": 3 to 16,
+        node_ipv4_range_mask "node-ipv4-range-mask": 8 to 29,
+        node_ip_per_node "node-ip-per-node": 1 to 64,
+        node_index_offset "node-index-offset": 1 to 65_531,
+        node_gateway_offset "node-gateway-offset": 1 to 65_534,
+        bmc_ipv4_range_size "bmc-ipv4-range-size": 2 to 16,
+        bmc_ipv4_range_mask "bmc-ipv4-range-mask": 8 to 30,
+        bmc_ipv4_gateway_offset "bmc-ipv4-gateway-offset": 1 to 65_534,
+    }
 }
 
 /// Rules that cannot work, or a question beyond them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IpamError {
     /// A number is outside its range.
+    #[error(transparent)]
+    Number(#[from] OutOfRange),
+    /// A number does not fit the other ones.
     #[error("{field} is {value}; it must be {wanted}")]
     OutOfRange {
         /// The field's name in the document.
@@ -76,8 +95,28 @@ pub enum IpamError {
         /// Pool of the controllers.
         bmc: Ipv4Net,
     },
+    /// A pool without room for any rack.
+    #[error(
+        "{field} {pool} is too small: it has {room} addresses behind its offset, and each rack takes \
+         {per_rack} ({formula}); make the pool larger or the ranges smaller"
+    )]
+    Pool {
+        /// The pool's field.
+        field: &'static str,
+        /// The pool.
+        pool: Ipv4Net,
+        /// Addresses that can be given out.
+        room: u64,
+        /// Addresses of each rack.
+        per_rack: u64,
+        /// The fields that make that number.
+        formula: &'static str,
+    },
     /// A rack beyond the pool.
-    #[error("rack {rack} is beyond {field} {pool}, which holds racks 0 to {last}")]
+    #[error(
+        "rack {rack} is beyond {field} {pool}, which has room for {racks}; use a lower rack \
+         number or a larger pool"
+    )]
     Rack {
         /// The rack.
         rack: u32,
@@ -85,8 +124,8 @@ pub enum IpamError {
         field: &'static str,
         /// The pool.
         pool: Ipv4Net,
-        /// The last rack that fits.
-        last: u64,
+        /// The racks that fit.
+        racks: String,
     },
     /// An index beyond the rack.
     #[error("index {index} is none of {first} to {last}")]
@@ -136,16 +175,8 @@ impl IpamConfig {
     /// # Errors
     /// The first rule that cannot work, with what would.
     pub fn validate(&self) -> Result<(), IpamError> {
+        self.check_ranges()?;
         self.validate_pools()?;
-        for (field, value) in [
-            ("max-nodes-in-rack", self.max_nodes_in_rack),
-            ("node-ip-per-node", self.node_ip_per_node),
-            ("node-index-offset", self.node_index_offset),
-            ("node-gateway-offset", self.node_gateway_offset.unwrap_or(1)),
-            ("bmc-ipv4-gateway-offset", self.bmc_ipv4_gateway_offset.unwrap_or(1)),
-        ] {
-            in_range(field, u64::from(value), 1, u64::from(u16::MAX))?;
-        }
         let last_index = u64::from(self.last_index());
         let needed = last_index + 2;
         if needed >= size(self.node_ipv4_range_size) {
@@ -189,7 +220,7 @@ impl IpamConfig {
         if node.contains(&bmc) || bmc.contains(&node) {
             return Err(IpamError::Overlap { node, bmc });
         }
-        for (size_field, bits, mask_field, mask) in [
+        for (size_field, bits, field, mask) in [
             (
                 "node-ipv4-range-size",
                 self.node_ipv4_range_size,
@@ -203,8 +234,11 @@ impl IpamConfig {
                 self.bmc_ipv4_range_mask,
             ),
         ] {
-            in_range(size_field, u64::from(bits), 2, 16)?;
-            in_range(mask_field, u64::from(mask), 8, u64::from(32 - bits))?;
+            let longest = 32_u8.saturating_sub(bits);
+            if mask > longest {
+                let wanted = format!("at most {longest}, as {size_field} is {bits}");
+                return Err(IpamError::OutOfRange { field, value: u64::from(mask), wanted });
+            }
         }
         Ok(())
     }
@@ -300,38 +334,55 @@ impl IpamConfig {
     }
 
     fn node_base(&self, rack: u32) -> Result<u64, IpamError> {
-        let per_rack = size(self.node_ipv4_range_size) * u64::from(self.node_ip_per_node);
-        base("node-ipv4-pool", self.node_ipv4_pool, self.node_ipv4_offset, per_rack, rack)
+        let share = Share {
+            field: "node-ipv4-pool",
+            pool: self.node_ipv4_pool,
+            offset: self.node_ipv4_offset,
+            per_rack: size(self.node_ipv4_range_size) * u64::from(self.node_ip_per_node),
+            formula: "node-ip-per-node times 2 to the power of node-ipv4-range-size",
+        };
+        share.base(rack)
     }
 
     fn bmc_base(&self, rack: u32) -> Result<u64, IpamError> {
-        let per_rack = size(self.bmc_ipv4_range_size);
-        base("bmc-ipv4-pool", self.bmc_ipv4_pool, self.bmc_ipv4_offset, per_rack, rack)
+        let share = Share {
+            field: "bmc-ipv4-pool",
+            pool: self.bmc_ipv4_pool,
+            offset: self.bmc_ipv4_offset,
+            per_rack: size(self.bmc_ipv4_range_size),
+            formula: "2 to the power of bmc-ipv4-range-size",
+        };
+        share.base(rack)
     }
 }
 
-/// First address of a rack's share of a pool.
-fn base(
+/// A pool as racks share it.
+struct Share {
     field: &'static str,
     pool: Ipv4Net,
     offset: Option<Ipv4Addr>,
     per_rack: u64,
-    rack: u32,
-) -> Result<u64, IpamError> {
-    let offset = offset.map_or(0, number);
-    let racks = size(32 - pool.prefix_len()).saturating_sub(offset) / per_rack;
-    if u64::from(rack) < racks {
-        Ok(number(pool.network()) + offset + per_rack * u64::from(rack))
-    } else {
-        Err(IpamError::Rack { rack, field, pool, last: racks.saturating_sub(1) })
-    }
+    formula: &'static str,
 }
 
-fn in_range(field: &'static str, value: u64, min: u64, max: u64) -> Result<(), IpamError> {
-    if (min..=max).contains(&value) {
-        Ok(())
-    } else {
-        Err(IpamError::OutOfRange { field, value, wanted: format!("{min} to {max}") })
+impl Share {
+    /// First address of a rack's share.
+    fn base(self, rack: u32) -> Result<u64, IpamError> {
+        let Self { field, pool, per_rack, formula, .. } = self;
+        let offset = self.offset.map_or(0, number);
+        let room = size(32 - pool.prefix_len()).saturating_sub(offset);
+        match (room / per_rack).checked_sub(1) {
+            None => Err(IpamError::Pool { field, pool, room, per_rack, formula }),
+            Some(last) if u64::from(rack) > last => {
+                let racks = if last == 0 {
+                    "rack 0 alone".to_owned()
+                } else {
+                    format!("racks 0 to {last}")
+                };
+                Err(IpamError::Rack { rack, field, pool, racks })
+            }
+            Some(_) => Ok(number(pool.network()) + offset + per_rack * u64::from(rack)),
+        }
     }
 }
 

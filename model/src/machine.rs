@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::name::{MacAddress, Serial};
+use crate::opcode::range::{RACK_MAX, ranges};
 use crate::time::Timestamp;
 
 /// The role whose machine gets the rack's first index.
@@ -25,7 +26,7 @@ pub struct MachineSpec {
     /// Where it stands.
     #[serde(default)]
     pub datacenter: String,
-    /// Its logical rack number.
+    /// Its logical rack number; 0 to 65,535.
     #[serde(default)]
     pub rack: u32,
     /// What it is for: `boot` (one a rack), or any word.
@@ -33,6 +34,12 @@ pub struct MachineSpec {
     /// Ethernet addresses that are known beforehand.
     #[serde(default)]
     pub mac: Vec<MacAddress>,
+}
+
+ranges! {
+    MachineSpec {
+        rack: 0 to RACK_MAX,
+    }
 }
 
 /// A machine description that cannot be taken.

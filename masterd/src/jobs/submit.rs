@@ -10,8 +10,8 @@ use super::{JOBS_PER_SUBMISSION_MAX, JobBytes, OPS_PER_JOB_MAX, Submission};
 /// Checks what must hold for the whole submission; one wrong opcode refuses all of it.
 ///
 /// # Errors
-/// No jobs, too many of them, a job without opcodes, with too many or too large ones, or a priority
-/// that a submission may not carry.
+/// No jobs, too many of them, a job without opcodes, with too many or too large ones, a priority
+/// that a submission may not carry, or a number outside its range.
 pub fn check(jobs: Vec<Vec<OpInput>>, limits: JobBytes) -> Result<Vec<Submission>, Exception> {
     if jobs.len() > JOBS_PER_SUBMISSION_MAX {
         return Err(refused(format!(
@@ -40,6 +40,7 @@ fn check_job(ops: Vec<OpInput>, limits: JobBytes) -> Result<Submission, Exceptio
                 op.op.id()
             )));
         }
+        op.check_ranges().map_err(|wrong| refused(format!("{}: {wrong}", op.op.id())))?;
     }
     let bytes = JOB_BYTES + ops.iter().map(|op| json_bytes(op) + OP_BYTES).sum::<usize>();
     if bytes > limits.accepted {
@@ -158,6 +159,24 @@ mod tests {
             assert!(check(jobs, LIMITS).is_err(), "{bad}");
         }
         assert!(check(vec![vec![]], LIMITS).is_err());
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_meant_is_refused_with_its_range() {
+        let op = |text: &str| OpInput::parse(text).unwrap();
+        let jobs = |text| vec![vec![self::op("")], vec![self::op(""), op(text)]];
+        for (text, why) in [
+            (
+                r#"{"OP_ID": "OP_CLUSTER_SET_PARAMS", "candidate_pool_size": 1000000}"#,
+                "OP_CLUSTER_SET_PARAMS: candidate_pool_size is 1000000; it must be 1 to 64",
+            ),
+            (
+                r#"{"OP_ID": "OP_TEST_DELAY", "duration": 1e308}"#,
+                "OP_TEST_DELAY: duration is 1e308; it must be 0 to 86,400",
+            ),
+        ] {
+            assert_eq!(check(jobs(text), LIMITS).unwrap_err().message(), why);
+        }
     }
 
     #[test]

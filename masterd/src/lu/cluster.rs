@@ -17,9 +17,6 @@ use crate::query::cluster_info;
 use crate::role::pool::VOTERS_MIN;
 use crate::ssconf;
 
-/// Most jobs that may call agents at once: each holds a connection's share of every agent.
-const MAX_RUNNING_JOBS_MAX: u32 = 1_000;
-
 impl LogicalUnit for ClusterPostInit {
     type Plan = ();
 
@@ -68,23 +65,10 @@ impl LogicalUnit for ClusterSetParams {
                 unsupported.join(", ")
             ));
         }
-        if let Some(jobs) = self.max_running_jobs
-            && !(1..=MAX_RUNNING_JOBS_MAX).contains(&jobs)
-        {
-            return wrong(format!("max_running_jobs {jobs} is not 1 to {MAX_RUNNING_JOBS_MAX}"));
-        }
-        if self.candidate_pool_size == Some(0) {
-            return wrong("candidate_pool_size must be at least 1".to_owned());
-        }
         if let Some(prefix) = &self.mac_prefix
             && format!("{prefix}:00:00:00").parse::<model::MacAddress>().is_err()
         {
             return wrong(format!("mac_prefix `{prefix}` is not three bytes, as aa:00:00"));
-        }
-        if let Some(bits) = self.master_netmask
-            && bits > 128
-        {
-            return wrong(format!("master_netmask {bits} is no prefix length"));
         }
         let config = context.config();
         if self.override_seen && config.cluster.overridden.is_some() {

@@ -73,8 +73,14 @@ pub(crate) fn register(
 ) -> Result<Vec<Machine>, Exception> {
     let ipam = config.ipam()?;
     let wrong = |text: String| Exception::prereq(text, ErrorCode::WrongInput);
-    if specs.is_empty() || specs.len() > MACHINES_MAX {
-        return Err(wrong(format!("{} machines; 1 to {MACHINES_MAX} are taken", specs.len())));
+    if specs.is_empty() {
+        return Err(wrong("the list of machines is empty; give at least one machine".to_owned()));
+    }
+    if specs.len() > MACHINES_MAX {
+        return Err(wrong(format!(
+            "one job registers at most {MACHINES_MAX} machines, and the list has {}; submit it in parts",
+            specs.len()
+        )));
     }
     let mut serials = BTreeSet::new();
     let mut macs: BTreeMap<MacAddress, Serial> = BTreeMap::new();
@@ -206,7 +212,7 @@ mod tests {
         let mut taken = spec("c", 0, "worker");
         taken.mac = first.mac.clone();
         for (told, specs) in [
-            ("1 to 10000", vec![]),
+            ("list of machines is empty", vec![]),
             ("'a' is already registered", vec![spec("b", 0, "worker"), spec("a", 0, "worker")]),
             ("'b' is given twice", vec![spec("b", 0, "worker"), spec("b", 0, "worker")]),
             ("boot machine of rack 0", vec![spec("b", 0, "boot")]),

@@ -121,7 +121,8 @@ pub(super) fn checked(op: &ClusterSetParams, config: &Config) -> Result<(), Exce
     let cluster = &config.cluster;
     let ip = wanted_ip(op, cluster).map_err(wrong)?;
     let netdev = op.master_netdev.as_deref().or(cluster.master_netdev.as_deref());
-    let prefix = op.master_netmask.or(cluster.master_netmask);
+    // One that an earlier address left behind is no mistake of this request.
+    let prefix = op.master_netmask.or(cluster.master_netmask.filter(|_| ip.is_some()));
     let made = master_address::of(ip, netdev, prefix).map_err(|error| wrong(error.to_string()))?;
     let Some(MasterAddress { address, .. }) = made else { return Ok(()) };
     let own =
@@ -193,7 +194,21 @@ mod tests {
         assert!(why("10.0.0.2", Some("eth0")).contains("own address of n2.example"));
         assert!(why("there", Some("eth0")).contains("`there` is no address"));
 
+        let netmask =
+            |bits| ClusterSetParams { master_netmask: Some(bits), ..ClusterSetParams::default() };
+        assert_eq!(told(&netmask(24), &config), Ok(()));
+        assert!(told(&netmask(99), &config).unwrap_err().contains("must be 1 to 32"));
+
         let mut cluster = config.cluster.as_ref().clone();
+        cluster.master_netmask = Some(64);
+        config.cluster = Arc::new(cluster.clone());
+        assert_eq!(told(&netmask(24), &config), Ok(()));
+        assert_eq!(told(&op(None, Some("eth1")), &config), Ok(()));
+        assert!(
+            told(&op(Some("10.0.0.99"), Some("eth0")), &config).unwrap_err().contains("32 bits")
+        );
+
+        cluster.master_netmask = None;
         cluster.master_ip = Some([10, 0, 0, 99].into());
         cluster.master_netdev = Some("eth0".to_owned());
         config.cluster = Arc::new(cluster);

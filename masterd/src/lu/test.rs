@@ -14,15 +14,11 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixListener;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Context, Failure, LogicalUnit, OP_DEADLINE, Wanted};
+use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::agents::Agents;
 use crate::config::Config;
 use crate::locks::{Level, LockName, Mode};
 
-/// Longest sleep of a test: what an opcode may take at all.
-const DURATION_MAX: f64 = OP_DEADLINE.as_secs_f64();
-/// Most repetitions of a test's sleep.
-const REPEAT_MAX: u32 = 100_000;
 /// How long a client may take to connect to a test's socket (Ganeti's).
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 /// How long it may then take to let the test go on (Ganeti's).
@@ -61,16 +57,6 @@ impl LogicalUnit for TestDelay {
     }
 
     async fn check(&self, context: &mut Context) -> Result<DelayPlan, Failure> {
-        let wrong = |text: String| Err(Exception::prereq(text, ErrorCode::WrongInput).into());
-        if !(0.0..=DURATION_MAX).contains(&self.duration) {
-            return wrong(format!(
-                "duration {:?} is not within 0 to {DURATION_MAX}",
-                self.duration
-            ));
-        }
-        if self.repeat > REPEAT_MAX {
-            return wrong(format!("repeat {} is above {REPEAT_MAX}", self.repeat));
-        }
         let mut nodes = self.nodes(&context.config())?;
         if self.opportunistic_locking && !self.no_locks {
             nodes.retain(|name| context.holds(&lock(name)));

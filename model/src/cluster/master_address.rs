@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use super::Cluster;
 
+/// Bits of an IPv4 address.
+const IPV4_BITS: u8 = 32;
 /// Longest name of an interface, in bytes (`IFNAMSIZ`, less the zero at its end).
 const NETDEV_BYTES_MAX: usize = 15;
 
@@ -38,6 +40,12 @@ pub enum MasterAddressError {
          and `:`"
     )]
     Interface(String),
+    /// There is no address, and only one of IPv6 has so many bits.
+    #[error(
+        "master_netmask {0} without an address must be 1 to {IPV4_BITS}; for a longer prefix of an \
+         IPv6 address give --master-ip too"
+    )]
+    PrefixAlone(u8),
     /// The address has fewer bits.
     #[error("master_netmask {prefix} is no prefix length of {address}, which has {most} bits")]
     Prefix {
@@ -71,8 +79,11 @@ pub fn of(
     if let Some(name) = netdev.filter(|name| !is_name(name)) {
         return Err(MasterAddressError::Interface(name.to_owned()));
     }
-    let Some(address) = address else { return Ok(None) };
-    let most = if address.is_ipv4() { 32 } else { 128 };
+    let Some(address) = address else {
+        let alone = prefix.filter(|prefix| *prefix > IPV4_BITS);
+        return alone.map_or(Ok(None), |prefix| Err(MasterAddressError::PrefixAlone(prefix)));
+    };
+    let most = if address.is_ipv4() { IPV4_BITS } else { 128 };
     let prefix = prefix.unwrap_or(most);
     if prefix > most {
         return Err(MasterAddressError::Prefix { address, prefix, most });
@@ -107,7 +118,8 @@ mod tests {
         assert_eq!(of("10.0.0.9", Some("eth0"), None), is("10.0.0.9/32 on eth0"));
         assert_eq!(of("10.0.0.9", Some("br0.7"), Some(24)), is("10.0.0.9/24 on br0.7"));
         assert_eq!(of("fd00::9", Some("eth0"), None), is("fd00::9/128 on eth0"));
-        assert_eq!(of("", Some("eth0"), Some(128)), Ok(None));
+        assert_eq!(of("", Some("eth0"), Some(32)), Ok(None));
+        assert!(of("", Some("eth0"), Some(99)).unwrap_err().contains("must be 1 to 32"));
         let why = |address, netdev, prefix| of(address, netdev, prefix).unwrap_err();
         assert!(why("10.0.0.9", None, None).contains("--master-netdev"));
         assert!(why("10.0.0.9", Some("eth0"), Some(33)).contains("32 bits"));

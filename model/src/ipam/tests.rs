@@ -72,7 +72,10 @@ fn indices() {
 fn the_pool_ends() {
     let config = sample();
     assert!(config.node_addresses(340, 4).is_ok());
-    assert!(matches!(config.node_addresses(341, 4), Err(IpamError::Rack { last: 340, .. })));
+    let told = config.node_addresses(341, 4).unwrap_err().to_string();
+    let wanted =
+        "rack 341 is beyond node-ipv4-pool 10.69.0.0/16, which has room for racks 0 to 340";
+    assert!(told.contains(wanted), "{told}");
     assert!(config.bmc_address(127, 4).is_ok());
     assert!(config.bmc_address(128, 4).is_err());
 }
@@ -85,7 +88,7 @@ fn rules_that_cannot_work_are_refused() {
         config.validate().unwrap_err().to_string()
     };
     type Change = fn(&mut IpamConfig);
-    let cases: [(&str, Change); 12] = [
+    let cases: [(&str, Change); 13] = [
         ("max-nodes-in-rack", |c| c.max_nodes_in_rack = 0),
         ("node-ipv4-range-size", |c| c.max_nodes_in_rack = 60),
         ("bmc-ipv4-range-size", |c| c.max_nodes_in_rack = 29),
@@ -97,7 +100,12 @@ fn rules_that_cannot_work_are_refused() {
         ("node-index-offset", |c| c.node_index_offset = 0),
         ("node-gateway-offset", |c| c.node_gateway_offset = Some(5)),
         ("node-gateway-offset", |c| c.node_gateway_offset = Some(0)),
-        ("rack 0 is beyond node-ipv4-pool", |c| c.node_ipv4_pool = "10.69.0.0/25".parse().unwrap()),
+        ("has 128 addresses behind its offset, and each rack takes 192", |c| {
+            c.node_ipv4_pool = "10.69.0.0/25".parse().unwrap();
+        }),
+        ("bmc-ipv4-pool 10.72.16.0/28 is too small", |c| {
+            c.bmc_ipv4_pool = "10.72.16.0/28".parse().unwrap();
+        }),
     ];
     for (told, change) in cases {
         let message = refused(&change);

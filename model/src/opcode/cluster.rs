@@ -108,9 +108,9 @@ cluster_set_params! {
     force: bool,
     /// Jobs that may call agents at the same time; 1 to 1,000.
     max_running_jobs: Option<u32>,
-    /// Accepted for Ganeti's clients; nothing here tracks jobs by polling.
+    /// Accepted for Ganeti's clients; nothing here tracks jobs by polling. 1 to 100,000.
     max_tracked_jobs: Option<u32>,
-    /// How many nodes hold copies of queue and configuration; at least 1.
+    /// How many nodes hold copies of queue and configuration; 1 to 64.
     candidate_pool_size: Option<u32>,
     /// First three bytes of instances' Ethernet addresses.
     mac_prefix: Option<String>,
@@ -120,7 +120,7 @@ cluster_set_params! {
     master_ip: Option<String>,
     /// Interface that carries the master's address.
     master_netdev: Option<String>,
-    /// Prefix length of the master's address.
+    /// Prefix length of the master's address; 1 to 128, and 1 to 32 without an IPv6 address.
     master_netmask: Option<u8>,
     /// Whether a candidate takes the role by itself when the master falls silent; not among
     /// Ganeti's parameters.

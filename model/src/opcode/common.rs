@@ -12,7 +12,7 @@ pub const SUBMIT_PRIORITIES: [i32; 3] = [-10, 0, 10];
 pub struct Common {
     /// Check only, change nothing.
     pub dry_run: bool,
-    /// Unused; clients send it.
+    /// Unused; clients send it; 0 to 1,000.
     pub debug_level: i64,
     /// −10, 0 or 10 at submission.
     pub priority: i32,

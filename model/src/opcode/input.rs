@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::common::{Common, Dependency, ReasonEntry};
-use super::{OpCode, Reach};
+use super::{OpCode, OutOfRange, Reach};
 
 /// Most parameters that one opcode may carry: three times the longest list that is known.
 const PARAMETERS_MAX: usize = 128;
@@ -39,6 +39,15 @@ impl OpInput {
     #[must_use]
     pub fn new(op: OpCode) -> Self {
         Self { op, common: Common::default() }
+    }
+
+    /// Refuses an opcode with a number that cannot be meant.
+    ///
+    /// # Errors
+    /// The first number outside its range.
+    pub fn check_ranges(&self) -> Result<(), OutOfRange> {
+        self.common.check_ranges()?;
+        self.op.check_ranges()
     }
 
     /// Reads an opcode that a client sent.

@@ -34,7 +34,7 @@ pub struct MachineRemove {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RackPush {
-    /// Which racks; empty means all that have an agent.
+    /// Which racks, each 0 to 65,535; empty means all that have an agent.
     #[serde(default)]
     pub racks: Vec<u32>,
 }

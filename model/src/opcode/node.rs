@@ -20,16 +20,17 @@ pub struct NodeAdd {
     /// Where its agent listens.
     #[serde(default)]
     pub primary_ip: Option<IpAddr>,
-    /// Port of its agent; null means the default.
+    /// Port of its agent, 1 to 65,535; null means the default.
     #[serde(default)]
     pub rpc_port: Option<u16>,
-    /// Port where its `masterd` is asked by those of other candidates; null means the default.
+    /// Port where its `masterd` is asked by those of other candidates, 1 to 65,535; null means the
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_port: Option<u16>,
     /// SHA-256 of the agent's enrolment certificate, in hex, as `noded enroll` shows it.
     #[serde(default)]
     pub fingerprint: Option<Fingerprint>,
-    /// Rack that its agent serves.
+    /// Rack that its agent serves; 0 to 65,535.
     #[serde(default)]
     pub rack: Option<u32>,
     /// Whether it may become the master.
@@ -128,10 +129,10 @@ pub struct NodeSetParams {
     /// Address for replication traffic; a text that is none fails the opcode, not the submission.
     #[serde(default)]
     pub secondary_ip: Option<String>,
-    /// Port where its `masterd` is asked by those of other candidates.
+    /// Port where its `masterd` is asked by those of other candidates; 1 to 65,535.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_port: Option<u16>,
-    /// Rack that its agent serves; −1 takes it away.
+    /// Rack that its agent serves, -1 to 65,535; −1 takes it away.
     #[serde(default)]
     pub rack: Option<i64>,
     /// Node parameters.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestDelay {
-    /// Seconds to sleep, each time.
+    /// Seconds to sleep, each time; 0 to 86,400.
     pub duration: f64,
     /// Sleep on the master.
     #[serde(default = "yes")]
@@ -17,7 +17,7 @@ pub struct TestDelay {
     /// Their UUIDs; names, if there are any, are what counts.
     #[serde(default)]
     pub on_node_uuids: Option<Vec<String>>,
-    /// How often to sleep again; zero means once.
+    /// How often to sleep again, 0 to 100,000; zero means once.
     #[serde(default)]
     pub repeat: u32,
     /// End early when a client connects to the socket that the job's log names.
