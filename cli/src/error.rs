@@ -9,6 +9,7 @@ use luxi::client::JobOutcome;
 use luxi::method::What;
 use model::enrol::TokenError;
 use model::error::{ErrorCode, ExceptionKind};
+use model::json::Malformed;
 use model::{Exception, JobId};
 use serde_json::Value;
 use stdx::text;
@@ -33,6 +34,10 @@ impl Exit {
     pub(crate) const CONFIGURATION: Self = Self(2);
     /// There is no cluster on this machine.
     pub(crate) const NO_CLUSTER: Self = Self(5);
+    /// The cluster does not do its work, as plugins of monitoring systems say it.
+    pub(crate) const CRITICAL: Self = Self(2);
+    /// How the cluster stands cannot be told, as plugins of monitoring systems say it.
+    pub(crate) const UNKNOWN: Self = Self(3);
     /// No master answers here, and nothing was done.
     pub(crate) const NOT_MASTER: Self = Self(11);
     /// The operator did not confirm.
@@ -101,7 +106,7 @@ pub(crate) enum CliError {
         path: PathBuf,
         wanted: &'static str,
         #[source]
-        error: serde_json::Error,
+        error: Malformed,
     },
     /// The token of `noded enroll` does not read.
     #[error(transparent)]
@@ -132,6 +137,9 @@ pub(crate) enum CliError {
     /// Objects that were named do not exist; those that do have been shown.
     #[error("there is no {what} {names}")]
     Missing { what: What, names: String },
+    /// How the cluster stands cannot be told.
+    #[error(transparent)]
+    Unknown(Box<Self>),
     /// What failed has been said already.
     #[error("")]
     Told,
@@ -175,6 +183,7 @@ impl CliError {
             Self::NotConfirmed(_) => (self.to_string(), Exit::NOT_CONFIRMED),
             Self::Ended(exit) => (String::new(), *exit),
             Self::Told => (String::new(), Exit::FAILURE),
+            Self::Unknown(error) => (error.explain(session).0, Exit::UNKNOWN),
             Self::Usage(_) => (format!("error: {self}"), Exit::CONFIGURATION),
             _ if session.is_as_ganeti() => self.words(session),
             _ => {

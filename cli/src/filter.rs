@@ -84,7 +84,7 @@ pub(crate) struct RuleArguments {
 }
 
 fn predicates(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("it must be a JSON list: {error}"))
+    model::json::read::<Vec<Value>>(text).map(Value::Array).map_err(|error| error.to_string())
 }
 
 /// An action as it was given.

@@ -10,7 +10,7 @@ use model::opcode::IpamSet;
 
 use crate::error::CliError;
 use crate::output::say_json;
-use crate::session::{Session, read_input};
+use crate::session::{Session, read_input, read_json};
 use crate::submit::JobArguments;
 
 /// What can be done with the rules of addresses.
@@ -34,9 +34,7 @@ pub(crate) fn run(verb: Ipam, session: &Session) -> Result<(), CliError> {
     match verb {
         Ipam::Set { file, job } => {
             let text = read_input(&file)?;
-            let config: IpamConfig = serde_json::from_str(&text).map_err(|error| {
-                CliError::Content { path: file, wanted: "a set of address rules", error }
-            })?;
+            let config: IpamConfig = read_json(&file, &text, "a set of address rules")?;
             config.validate().map_err(|error| CliError::Failed(error.to_string()))?;
             job.run(OpCode::IpamSet(IpamSet { config }), session).map(drop)
         }

@@ -14,7 +14,7 @@ use crate::details::{self, Entry};
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named, as_json};
 use crate::output::{say_json, say_lines};
-use crate::session::{Session, confirm, read_input};
+use crate::session::{Session, confirm, read_input, read_json};
 use crate::submit::JobArguments;
 
 /// What `list` shows unless told otherwise.
@@ -142,9 +142,11 @@ fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
 
 fn from_file(file: PathBuf) -> Result<Vec<MachineSpec>, CliError> {
     let text = read_input(&file)?;
-    let list = if text.trim_start().starts_with('{') { format!("[{text}]") } else { text };
     let wanted = "a machine or a list of machines";
-    serde_json::from_str(&list).map_err(|error| CliError::Content { path: file, wanted, error })
+    match text.trim_start().starts_with('{') {
+        true => Ok(vec![read_json(&file, &text, wanted)?]),
+        false => read_json(&file, &text, wanted),
+    }
 }
 
 fn info(serials: &[String], json: bool, session: &Session) -> Result<(), CliError> {

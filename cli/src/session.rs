@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use clap::ColorChoice;
 use luxi::{Client, ClientError, Method};
+use model::json::{self, Malformed};
 use model::layout::Layout;
 use model::opcode::ReasonEntry;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use stdx::{Clock, text};
 
 use crate::error::CliError;
@@ -294,6 +296,22 @@ pub(crate) fn read_input(path: &Path) -> Result<String, CliError> {
         Ok(_) => Err(failed(io::ErrorKind::FileTooLarge.into())),
         Err(error) => Err(failed(error)),
     }
+}
+
+/// Reads JSON that was found at `path`. What is no JSON at all is told with its line.
+pub(crate) fn read_json<T: DeserializeOwned>(
+    path: &Path,
+    text: &str,
+    wanted: &'static str,
+) -> Result<T, CliError> {
+    json::read(text).map_err(|error| {
+        let syntax = serde_json::from_str::<IgnoredAny>(text).err();
+        let error = match syntax {
+            Some(syntax) => Malformed { place: String::new(), why: syntax.to_string() },
+            None => error,
+        };
+        CliError::Content { path: path.to_owned(), wanted, error }
+    })
 }
 
 /// Says that what a master tells may be old.

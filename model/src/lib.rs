@@ -1,7 +1,7 @@
 //! The vocabulary of the cluster. Pure: no I/O, no clock, no tasks.
 //!
 //! In reading order: [`layout`] says where things live; [`name`], [`time`] and [`secret`] are the
-//! small words; [`error`] is how an operation fails; [`opcode`] is the table of everything that an
+//! small words; [`error`] is how an operation fails, [`json`] reads what people write; [`opcode`] is the table of everything that an
 //! operator can ask for, [`job`] what becomes of it; [`cluster`], [`group`], [`node`], [`tag`],
 //! [`machine`], [`ipam`] and [`rack`] are what jobs change, [`ssconf`] what of it every node keeps in
 //! files, [`filter`] the rules that hold jobs back; [`role_check`] tells whether a node may be
@@ -17,6 +17,7 @@ pub mod time;
 
 pub mod error;
 pub mod job;
+pub mod json;
 pub mod opcode;
 
 pub mod cluster;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use luxi::method::Submission;
 use luxi::{Client, ClientError};
-use model::OpInput;
+use model::{OpInput, json};
 use serde_json::Value;
 
 use crate::batch::Batch;
 use crate::error::CliError;
 use crate::output::{say, warn};
-use crate::session::{Session, read_input};
+use crate::session::{Session, read_input, read_json};
 use crate::submit::{Common, Priority, RawJob, RawJobs, submit};
 
 /// Opcodes in one request: their text stays below what the master takes.
@@ -131,10 +131,8 @@ fn submitted(
 
 fn loaded(path: &Path) -> Result<Loaded, CliError> {
     let (path, text) = (path.to_owned(), read_input(path)?);
-    match serde_json::from_str(&text) {
-        Ok(ops) => Ok(Loaded { path, ops }),
-        Err(error) => Err(CliError::Content { path, wanted: "a list of opcodes", error }),
-    }
+    let ops = read_json(&path, &text, "a list of opcodes")?;
+    Ok(Loaded { path, ops })
 }
 
 /// A refusal of what cannot be read, told of the file that it is in: the master knows the request
@@ -145,9 +143,7 @@ fn blame(error: CliError, files: &[Loaded]) -> CliError {
     }
     let wrong = |file: &Loaded| {
         file.ops.iter().enumerate().find_map(|(at, op)| {
-            let why = serde_json::from_str::<OpInput>(&op.to_string()).err()?.to_string();
-            // The place is one in a text that nobody has seen.
-            let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _place)| why);
+            let why = json::read::<OpInput>(&op.to_string()).err()?;
             let id = op.get("OP_ID").and_then(Value::as_str).unwrap_or("without an OP_ID");
             Some(format!("`{}`: opcode {}, {id}: {why}", file.path.display(), at + 1))
         })

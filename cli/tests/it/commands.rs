@@ -145,10 +145,16 @@ fn input() {
             master.run_with("ipam set -f -", RULES),
             master.run_with("ipam set -f -", &RULES.replace("28", "280")),
             master.run_with("ipam set -f -", "{}"),
+            master.run_with("ipam set -f -", "[]"),
+            master.run_with("ipam set -f -", &RULES.replace("28", "\"28\"")),
             master.run_with("ipam set -f ROOT/missing", ""),
             master.run_with("machine add -f - --submit", machines),
             master.run_with("machine add -f - --submit", r#"{"serial": "c", "role": "x"}"#),
             master.run_with("machine add -f -", "nonsense"),
+            master.run_with(
+                "machine add -f -",
+                r#"[{"serial": "c", "role": "x"}, {"serial": "d", "role": "x", "rack": "1"}]"#
+            ),
             master.run_with("debug submit-job - --op-repeat 2 --job-repeat 2 -v", op),
             master
                 .run_with("debug submit-job -", r#"[{"OP_ID": "OP_TEST_DELAY", "duration": 13}]"#),
