@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use model::cluster::MasterAddress;
 use model::enrol::{EnrolSecret, Fingerprint};
-use model::node::Node;
+use model::node::{Node, NodeRole};
 use model::rack::RackDocument;
 use model::ssconf::Ssconf;
 use model::{JobId, NodeName, Timestamp};
@@ -363,10 +363,19 @@ impl Agents {
         };
         // Before anything is written: a node that lives is not thrown out for another machine.
         let may_be = offer.was.as_ref().map_or(Ok(()), |was| was.may_be(&meant));
+        let may_be = may_be.and_then(|()| offer.may_be_called(node));
         may_be.map_err(EnrolError::OtherNode)?;
         let request = &offer.request;
         let certificate = self.0.authority.sign(request, node, &addresses, now)?;
         Ok(Signed { agents: self.clone(), fingerprint: pin(&certificate)?, enrolment, certificate })
+    }
+
+    /// Whether the agent at the address of `node` has the identity that was made for it, although
+    /// the node may be marked offline.
+    pub async fn has_its_identity(&self, node: &Node, behalf: Behalf) -> bool {
+        let reachable = Node { role: NodeRole::Regular, ..node.clone() };
+        let version = self.version(&reachable, behalf).await;
+        version.is_ok_and(|version| version.node_id == node.id)
     }
 
     /// Ends all connections.
@@ -392,6 +401,13 @@ pub struct Signed {
 }
 
 impl Signed {
+    /// The machine's own name, where that is not the name of `node`.
+    #[must_use]
+    pub fn other_name(&self, node: &NodeName) -> Option<&str> {
+        let offer = self.enrolment.offer();
+        (!offer.is_called(node)).then_some(offer.hostname.as_str())
+    }
+
     /// Gives the node its certificate and all that it must know.
     ///
     /// # Errors
@@ -420,8 +436,6 @@ impl Signed {
 
 #[cfg(test)]
 mod tests {
-    use model::node::NodeRole;
-
     use super::*;
     use crate::testing::{NOW, node};
 

@@ -39,6 +39,11 @@ const WAIT_MS: u32 = 15_000;
 const BEHIND_WAIT_MS: u32 = 1_000;
 /// Pause after an exchange that failed: the agent is down or cut off, and is asked again soon.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// The same for a node that has just been added.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// How long after its document changed a node may take to be reached: its agent begins to serve
+/// behind the answer with which it took its certificate.
+const STARTS_WITHIN_SECONDS: i64 = 5;
 
 /// Racks of one agent whose refused events are logged: a log that names more helps nobody.
 const REFUSED_RACKS_MAX: usize = 64;
@@ -60,6 +65,7 @@ struct Due {
 /// Runs exchanges with all agents until `stop`.
 pub async fn run(world: Arc<World>, stop: CancellationToken) {
     let mut changes = world.published.subscribe();
+    let mut enrolling = world.contacts.enrolling();
     let mut running: HashMap<NodeName, (Arc<Node>, CancellationToken)> = HashMap::new();
     let mut loops = JoinSet::new();
     let kept = AllKept { files: Wanted::new(&world), callers: Wanted::new(&world) };
@@ -67,6 +73,7 @@ pub async fn run(world: Arc<World>, stop: CancellationToken) {
     loops.spawn(kept.callers.clone().follow(Arc::clone(&world), stop.clone()));
     loop {
         let config = Arc::clone(&changes.borrow_and_update().config);
+        let without_certificate = enrolling.borrow_and_update().clone();
         running.retain(|name, (node, token)| {
             let same = config.nodes.get(name).is_some_and(|now| same_agent(now, node));
             if !same {
@@ -76,7 +83,8 @@ pub async fn run(world: Arc<World>, stop: CancellationToken) {
             same
         });
         for (name, node) in &config.nodes {
-            if node.role == NodeRole::Offline || running.contains_key(name) {
+            let is_called = node.role != NodeRole::Offline && !without_certificate.contains(name);
+            if !is_called || running.contains_key(name) {
                 continue;
             }
             let token = stop.child_token();
@@ -87,6 +95,7 @@ pub async fn run(world: Arc<World>, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => break,
             changed = changes.changed() => if changed.is_err() { break },
+            Ok(()) = enrolling.changed() => {}
             Some(_ended) = loops.join_next() => {}
         }
     }
@@ -177,7 +186,8 @@ async fn with_agent(
                 take(world, node, &mut talk, exchanged).await;
             }
             Err(error) => {
-                if let Some(why) = Unreached::by(&error) {
+                let is_new = talk.reached.is_none() && is_new(node, now(world));
+                if let Some(why) = Unreached::by(&error).filter(|_| !is_new) {
                     if talk.reached.replace(false) != Some(false) {
                         tracing::warn!(node = %node.name, why = why.why, "agent is not reached");
                     }
@@ -185,11 +195,16 @@ async fn with_agent(
                 }
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    () = tokio::time::sleep(RETRY_PAUSE) => {}
+                    () = tokio::time::sleep(if is_new { FIRST_PAUSE } else { RETRY_PAUSE }) => {}
                 }
             }
         }
     }
+}
+
+/// Whether a node that was not reached yet may still be starting its agent.
+fn is_new(node: &Node, now: Timestamp) -> bool {
+    (node.mtime..node.mtime.plus_seconds(STARTS_WITHIN_SECONDS)).contains(&now)
 }
 
 fn now(world: &World) -> Timestamp {

@@ -106,7 +106,8 @@ async fn main() -> ExitCode {
 async fn live(options: &Options) -> Result<(), String> {
     let settings = Settings { segment_bytes: SEGMENT_BYTES, ..options.agent.settings() };
     let Some(Command::Enroll(enrolling)) = &options.command else { return Ok(()) };
-    let mut show = Shown { name: enrolling.name.clone().unwrap_or_default(), text: Vec::new() };
+    let name = enrolling.name.as_ref().map(ToString::to_string).unwrap_or_default();
+    let mut show = Shown { name, text: Vec::new() };
     let enrolled =
         enroll(&settings.layout, settings.rpc, enrolling, &Clock::system(), &mut show).await;
     enrolled.map_err(|error| chain(&error))?;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use model::Timestamp;
 use model::enrol::Token;
 use model::layout::{DAEMON_GROUP, Layout, MASTER_USER};
+use model::{NodeName, Timestamp};
 use rpc::calls::{Membership, WasNode};
 use rpc::enrol::{Desk, Outcome};
 use rpc::identity::{IdentityError, is_enrolled, load_membership};
@@ -89,17 +89,7 @@ pub async fn enroll(
             None
         }
     };
-    let hostname = match &options.name {
-        Some(name) => name.clone(),
-        None => facts::hostname()?,
-    };
-    let now = Timestamp::from_micros(clock.now_micros());
-    let software = env!("CARGO_PKG_VERSION").to_owned();
-    let desk = Desk::new(layout.clone(), hostname, software, now)?;
-    let desk = Arc::new(match was {
-        Some(was) => desk.of_member(WasNode::of(&was)),
-        None => desk,
-    });
+    let desk = Arc::new(desk(layout, options, clock, was)?);
     let address = SocketAddr::new(rpc.ip(), options.port.unwrap_or(rpc.port()));
     let listen = |error| EnrollError::Listen { address, error };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
@@ -122,6 +112,29 @@ pub async fn enroll(
         Ok(Outcome::Void) => Err(EnrollError::Void),
         Err(signal) => Err(EnrollError::Ended { signal }),
     }
+}
+
+/// What waits for the master.
+fn desk(
+    layout: &Layout,
+    options: &EnrollOptions,
+    clock: &Clock,
+    was: Option<Membership>,
+) -> Result<Desk, EnrollError> {
+    let hostname = match &options.name {
+        Some(name) => name.to_string(),
+        None => facts::hostname()?,
+    };
+    let now = Timestamp::from_micros(clock.now_micros());
+    let software = env!("CARGO_PKG_VERSION").to_owned();
+    let mut desk = Desk::new(layout.clone(), hostname, software, now)?;
+    if let Some(name) = &options.name {
+        desk = desk.under(name);
+    }
+    Ok(match was {
+        Some(was) => desk.of_member(WasNode::of(&was)),
+        None => desk,
+    })
 }
 
 /// On an installed machine, root gives the identity to the users of the daemons.
@@ -163,7 +176,7 @@ fn present(
     options: &EnrollOptions,
     show: &mut (dyn Write + Send),
 ) -> io::Result<()> {
-    let name = options.name.as_deref().unwrap_or("NAME");
+    let name = options.name.as_ref().map_or("NAME", NodeName::as_str);
     let readd = if options.again { "--readd " } else { "" };
     writeln!(
         show,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 
+use model::NodeName;
 use model::layout::{
     BOOT_PORT, BOOT_PORT_ALIAS, DHCP_SERVER_PORT, Layout, NODE_METRICS_PORT, RPC_PORT,
 };
@@ -51,11 +52,11 @@ pub struct EnrollOptions {
     #[arg(long, value_name = "HOST")]
     pub address: Option<String>,
     /// Port to wait on, and to serve on afterwards [default: the rpc port]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// Host name to suggest to the master [default: the machine's]
+    /// Name of the node; `gnt node add` must give the same one [default: any]
     #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
+    pub name: Option<NodeName>,
     /// End after the enrolment instead of serving, where systemd starts the agent.
     #[arg(long)]
     pub exit: bool,

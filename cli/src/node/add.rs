@@ -122,7 +122,7 @@ fn doubted(error: CliError) -> CliError {
     {
         told.push_str(
             "\nDoes `noded enroll` still run there? Its token is good for one node, and only while \
-             it runs.",
+             it runs. If it ended with `enrolled`, start noded there and give this command again.",
         );
     }
     CliError::Job { id, exception, said }

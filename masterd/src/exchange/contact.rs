@@ -1,10 +1,12 @@
 //! Which agents are reached, since when, and why not; for the list of nodes.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use model::{NodeName, Timestamp};
 use parking_lot::RwLock;
 use rpc::RpcError;
+use tokio::sync::watch;
 
 use super::told::Told;
 use crate::master_address::Held;
@@ -53,9 +55,33 @@ pub struct Contacts {
     pub told: Told,
     /// The address that moves with the master.
     pub address: Held,
+    /// Nodes that are being given their certificate.
+    enrolling: Arc<watch::Sender<BTreeSet<NodeName>>>,
+}
+
+/// Keeps exchanges from a node until it is dropped.
+#[derive(Debug)]
+pub struct Enrolling(Arc<watch::Sender<BTreeSet<NodeName>>>, NodeName);
+
+impl Drop for Enrolling {
+    fn drop(&mut self) {
+        self.0.send_if_modified(|names| names.remove(&self.1));
+    }
 }
 
 impl Contacts {
+    /// Keeps exchanges from a node that is about to be given its certificate: it would refuse them.
+    #[must_use]
+    pub fn enrol(&self, node: NodeName) -> Enrolling {
+        self.enrolling.send_if_modified(|names| names.insert(node.clone()));
+        Enrolling(Arc::clone(&self.enrolling), node)
+    }
+
+    /// The nodes that are being given their certificate.
+    pub(super) fn enrolling(&self) -> watch::Receiver<BTreeSet<NodeName>> {
+        self.enrolling.subscribe()
+    }
+
     /// The last attempt's outcome, if there was one.
     #[must_use]
     pub fn get(&self, node: &NodeName) -> Option<Contact> {

@@ -16,7 +16,7 @@ use crate::testing::{SMALL, epoch, membership, name, now};
 const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 fn options(port: Option<u16>) -> EnrollOptions {
-    EnrollOptions { address: None, port, name: Some("n2".to_owned()), exit: false, again: false }
+    EnrollOptions { address: None, port, name: Some(name("n2")), exit: false, again: false }
 }
 
 /// What `enroll` shows, as it shows it.

@@ -50,8 +50,11 @@ pub struct EnrolBegin {
 /// What a new node offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnrolOffer {
-    /// The name that it would like to have; the operator's word counts.
+    /// The name that it would like to have.
     pub hostname: String,
+    /// Whether an operator gave it that name: then it takes no other one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub named: bool,
     /// Version of its software.
     pub software: String,
     /// Versions of the protocol that it understands.
@@ -61,6 +64,33 @@ pub struct EnrolOffer {
     /// What the machine is already, where it waits to be taken back as that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was: Option<WasNode>,
+}
+
+impl EnrolOffer {
+    /// Whether the machine may become `node`. A name and its first labels are the same.
+    ///
+    /// # Errors
+    /// An operator gave the machine another name.
+    pub fn may_be_called(&self, node: &NodeName) -> Result<(), String> {
+        if !self.named || self.is_called(node) {
+            return Ok(());
+        }
+        let name = &self.hostname;
+        Err(format!(
+            "the new machine waits as `{name}` (`noded enroll --name {name}`), not as `{node}`: give \
+             `gnt node add` that name, or run `noded enroll --name {node}` there"
+        ))
+    }
+
+    /// Whether `node` is the machine's own name, or one of the two begins the other.
+    #[must_use]
+    pub fn is_called(&self, node: &NodeName) -> bool {
+        let begins = |long: &str, short: &str| {
+            long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let (own, node) = (self.hostname.to_ascii_lowercase(), node.as_str());
+        begins(&own, node) || begins(node, &own)
+    }
 }
 
 /// A node of a cluster, as a machine says that it is one.

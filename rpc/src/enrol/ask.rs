@@ -45,7 +45,7 @@ pub enum EnrolError {
          shows now"
     )]
     OtherKey(#[source] RpcError),
-    /// The machine is a node already, and waits to be taken back as that one.
+    /// The machine waits to become another node.
     #[error("{0}")]
     OtherNode(String),
     /// What came or went is no certificate.

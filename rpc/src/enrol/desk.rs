@@ -9,9 +9,9 @@ use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use model::Timestamp;
 use model::enrol::{EnrolSecret, Fingerprint};
 use model::layout::Layout;
+use model::{NodeName, Timestamp};
 use stdx::daemon::chain;
 
 use crate::calls::{
@@ -46,6 +46,8 @@ pub struct Desk {
     certificate: CertificateDer<'static>,
     request: String,
     hostname: String,
+    /// Whether an operator chose that name.
+    named: bool,
     software: String,
     /// What this machine is, where it is to be taken back.
     was: Option<WasNode>,
@@ -81,6 +83,7 @@ impl Desk {
             layout,
             key,
             hostname,
+            named: false,
             software,
             was: None,
             state: Mutex::default(),
@@ -94,6 +97,12 @@ impl Desk {
     #[must_use]
     pub fn of_member(self, was: WasNode) -> Self {
         Self { was: Some(was), ..self }
+    }
+
+    /// For a machine whose operator gave it a name: it takes no other one.
+    #[must_use]
+    pub fn under(self, name: &NodeName) -> Self {
+        Self { hostname: name.to_string(), named: true, ..self }
     }
 
     /// For the token: the certificate that is served.
@@ -152,6 +161,7 @@ impl Desk {
         self.check(&call.secret)?;
         Ok(EnrolOffer {
             hostname: self.hostname.clone(),
+            named: self.named,
             software: self.software.clone(),
             protocol: Versions::OURS,
             request: self.request.clone(),

@@ -102,6 +102,32 @@ async fn a_node_gets_its_identity_and_a_repetition_does_no_harm() {
     assert_eq!(NodeIdentity::load(&scene.layout()).unwrap().0.fingerprint(), fingerprint);
 }
 
+#[test]
+fn a_machine_with_a_name_takes_no_other_one() {
+    let offer = |hostname: &str, named| crate::calls::EnrolOffer {
+        hostname: hostname.to_owned(),
+        named,
+        software: String::new(),
+        protocol: crate::wire::Versions::OURS,
+        request: String::new(),
+        was: None,
+    };
+    for (own, node, taken) in [
+        ("n3", "n3", true),
+        ("n3", "n3.example", true),
+        ("N3.example", "n3", true),
+        ("n3", "n33", false),
+        ("n33", "n3", false),
+        ("n3.example", "n3.example.com", true),
+        ("n3.example", "n3.other", false),
+    ] {
+        assert_eq!(offer(own, true).may_be_called(&name(node)).is_ok(), taken, "{own} as {node}");
+        assert_eq!(offer(own, false).may_be_called(&name(node)), Ok(()));
+    }
+    let why = offer("n3", true).may_be_called(&name("n33")).unwrap_err();
+    assert!(why.contains("waits as `n3`") && why.contains("not as `n33`"), "{why}");
+}
+
 #[tokio::test]
 async fn five_wrong_secrets_end_it() {
     let scene = Scene::new().await;

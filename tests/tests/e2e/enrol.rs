@@ -96,6 +96,36 @@ fn tokens_are_for_one_node_and_once() {
 }
 
 #[test]
+fn a_machine_with_a_name_is_added_under_no_other_one() {
+    let cluster = Cluster::begin_with_agent();
+    let host = cluster.host("n3");
+    let token = enroll(&cluster, &host);
+    let wrong = cluster.gnt(&format!("node add n33.example --secret {token}"));
+    assert!(wrong.failed(1).contains("waits as `n3.example`"), "{wrong:?}");
+    let rows = cluster.gnt("node list --json -o name").json();
+    assert_eq!(rows, json!([{"name": "n1.example"}]));
+    let _added = add(&cluster, &host, &token).ok();
+}
+
+/// What a normal enrolment looks like is no failure, neither here nor there.
+#[test]
+fn adding_a_node_tells_of_no_failure() {
+    let cluster = Cluster::begin_with_agent();
+    let host = cluster.host("n2");
+    let token = enroll(&cluster, &host);
+    let _added = add(&cluster, &host, &token).ok();
+    cluster.wait_for_facts(&host.name);
+    let own = std::fs::read_to_string(host.layout().node_log()).unwrap();
+    let logs = [cluster.master.masterd_log(), own];
+    assert!(logs[0].contains("agent is reached"), "{}", logs[0]);
+    for log in logs {
+        for failure in ["is not reached", "do not accept each other", "handshake failed"] {
+            assert!(!log.contains(failure), "{failure}: {log}");
+        }
+    }
+}
+
+#[test]
 fn a_token_of_an_earlier_enrolment_is_named_as_such() {
     let cluster = Cluster::begin_with_agent();
     let host = cluster.host("n2");
@@ -216,6 +246,12 @@ fn a_node_that_lost_its_disk_is_added_again() {
     assert!(told.contains("is a member again, as a regular node"), "{told}");
     cluster.wait_for_facts(&lost.name);
     assert_eq!(identity().json(), before);
+    // As a master leaves it that ended before it could say that the node is back.
+    let _offline = cluster.gnt(&format!("node modify --offline yes {}", lost.name)).ok();
+    let resumed = readd(&lost.name);
+    let told = resumed.ok();
+    assert!(told.contains("has the certificate that an earlier job made for it"), "{told}");
+    cluster.wait_for_facts(&lost.name);
     let _called = cluster.gnt(&format!("debug delay 0 --no-master -n {}", lost.name)).ok();
     // The pool has room, and the watcher sees to it.
     wait_for("the watcher's job", PATIENCE, || {

@@ -88,15 +88,20 @@ impl LogicalUnit for NodeAdd {
     }
 
     async fn exec(self, plan: AddPlan, context: &mut Context) -> Result<(), Failure> {
-        let signed = sign(&plan, context).await?;
+        let signed = sign(&plan, context).await;
         if self.readd {
-            return readd::run(self, plan, signed, context).await;
+            if signed.is_err() && readd::resumed(&plan, context).await? {
+                return Ok(());
+            }
+            return readd::run(self, plan, signed?, context).await;
         }
+        let signed = signed?;
         let AddPlan { name, primary_ip, rpc_port, .. } = plan;
         let address = std::net::SocketAddr::new(primary_ip, rpc_port);
         let fingerprint = signed.fingerprint;
         let now = context.now();
         let node_name = name.clone();
+        let enrolling = context.world().contacts.enrol(name.clone());
         let capable = self.master_capable != Some(false);
         let witness = self.witness == Some(true);
         context
@@ -142,6 +147,7 @@ impl LogicalUnit for NodeAdd {
                 Exception::exec(format!("{address} did not take its certificate: {why}")).into()
             );
         }
+        drop(enrolling);
         context.say(format!("{} is a member, as {:?}", node.name, node.role).to_lowercase()).await;
         if node.role == NodeRole::Candidate {
             tell_callers(context, Some(&node.name)).await?;
@@ -161,9 +167,13 @@ async fn sign(plan: &AddPlan, context: &mut Context) -> Result<Signed, Failure> 
     let address = std::net::SocketAddr::new(plan.primary_ip, plan.rpc_port);
     context.say(format!("asking {address} for its key")).await;
     let signed = agents.enrol(&plan.name, address, plan.fingerprint, secret).await;
-    Ok(signed.map_err(|error| {
+    let signed = signed.map_err(|error| {
         Exception::exec(format!("{address} did not enrol: {}", stdx::daemon::chain(&error)))
-    })?)
+    })?;
+    if let Some(own) = signed.other_name(&plan.name) {
+        context.say(format!("the host name of that machine is {own}")).await;
+    }
+    Ok(signed)
 }
 
 /// Whether neither name nor address belong to a node.

@@ -1,7 +1,7 @@
 //! Adds a node again that lost its disk: it keeps its name, id and rack, and gets another key.
 //!
 //! Until it has its certificate it is offline under its new key; where that fails it stays so, and
-//! can be added again. A candidate that lost its disk has nothing left of what made it one: it comes
+//! can be added again. Where it took its certificate, the same command completes the rest. A candidate that lost its disk has nothing left of what made it one: it comes
 //! back as a regular node, and the pool invites it anew. Which member it was stays on record until who
 //! sees to members has looked that nothing is left of its store.
 
@@ -118,10 +118,46 @@ pub(super) async fn run(
         let text = format!(
             "{name} did not take its certificate: {why}; it is offline now. Run `noded enroll --again` \
              there and `gnt node add --readd {name} --secret -` here again; where `noded enroll` ended with \
-             `enrolled`, start its daemons, and `gnt node modify --offline no {name}` is enough"
+             `enrolled`, start noded there, and give the same command with the same token again"
         );
         return Err(Exception::exec(text).into());
     }
+    is_back(&node, context).await?;
+    if matches!(was, NodeRole::Offline | NodeRole::Drained) {
+        context.say("Readding a node, the offline/drained flags were reset").await;
+    }
+    if was == NodeRole::Candidate {
+        let text = "It was a master candidate, and is none before the pool promotes it again";
+        context.say(text).await;
+        tell_callers(context, Some(&node.name)).await?;
+    }
+    rack::push(context, &node.rack.into_iter().collect()).await
+}
+
+/// Completes what an earlier job began that ended with its master: the node took its certificate,
+/// and is offline all the same. False where that is not so.
+pub(super) async fn resumed(plan: &AddPlan, context: &mut Context) -> Result<bool, Failure> {
+    let config = context.config();
+    let node = config.node(plan.name.as_str())?;
+    let is_there = (node.primary_ip, node.rpc_port) == (plan.primary_ip, plan.rpc_port);
+    if node.role != NodeRole::Offline || !is_there {
+        return Ok(false);
+    }
+    let behalf = (context.job(), context.op());
+    let agents = context.agents().await?.clone();
+    if !agents.has_its_identity(node, behalf).await {
+        return Ok(false);
+    }
+    context.say(format!("{} has the certificate that an earlier job made for it", node.name)).await;
+    is_back(node, context).await?;
+    // What it was before is not known any more.
+    tell_callers(context, Some(&node.name)).await?;
+    rack::push(context, &node.rack.into_iter().collect()).await?;
+    Ok(true)
+}
+
+/// Makes the node, which has its certificate, a regular one.
+async fn is_back(node: &Node, context: &mut Context) -> Result<(), Failure> {
     let (name, now) = (node.name.clone(), context.now());
     context
         .transact(move |config| {
@@ -132,16 +168,8 @@ pub(super) async fn run(
             Ok(vec![ConfigChange::Node(node)])
         })
         .await?;
-    if matches!(was, NodeRole::Offline | NodeRole::Drained) {
-        context.say("Readding a node, the offline/drained flags were reset").await;
-    }
     context.say(format!("{} is a member again, as a regular node", node.name)).await;
-    if was == NodeRole::Candidate {
-        let text = "It was a master candidate, and is none before the pool promotes it again";
-        context.say(text).await;
-        tell_callers(context, Some(&node.name)).await?;
-    }
-    rack::push(context, &node.rack.into_iter().collect()).await
+    Ok(())
 }
 
 #[cfg(test)]
