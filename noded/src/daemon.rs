@@ -3,9 +3,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use model::layout::Layout;
 use rpc::calls::Membership;
@@ -26,6 +28,9 @@ use crate::ledger::{Ledger, LedgerError, Restored};
 use crate::metrics::{self, BootAnswers, Calls, Sources};
 use crate::powercycle::Powercycle;
 use crate::rack::Racks;
+
+/// How long tasks may take to end: a lease that waits for room on the disk would take for ever.
+const TASKS_END_WITHIN: Duration = Duration::from_secs(5);
 
 /// What an agent is started with.
 #[derive(Debug, Clone)]
@@ -223,7 +228,9 @@ impl Daemon {
         self.stop.send_replace(true);
         self.rpc.stop().await;
         self.agent.end().await;
-        self.tasks.join().await;
+        if timeout(TASKS_END_WITHIN, self.tasks.join()).await.is_err() {
+            tracing::warn!(health = ?self.ledger.health(), "tasks were dropped at the end");
+        }
         let ledger = self.ledger;
         let closing = tokio::task::spawn_blocking(move || ledger.close()).await;
         closing.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))

@@ -129,6 +129,8 @@ struct State {
     held: bool,
     writer_idle: bool,
     full: Option<DiskFull>,
+    /// The store is closing: a disk that takes nothing is no longer waited for.
+    hurried: bool,
     stopping: bool,
 }
 
@@ -346,12 +348,21 @@ impl Files {
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut state = self.state.lock();
-        while !state.stopping {
+        while !state.stopping && !state.hurried {
             if self.progress.wait_until(&mut state, until).timed_out() {
                 return true;
             }
         }
         false
+    }
+
+    /// Ends all waiting for a disk that takes nothing, after one more try.
+    pub(crate) fn hurry(&self) {
+        let mut state = self.state.lock();
+        state.hurried = true;
+        state.full = None;
+        self.wake_writer.notify_all();
+        self.progress.notify_all();
     }
 
     /// Lets everyone who waits give up.

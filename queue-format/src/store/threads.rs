@@ -99,6 +99,8 @@ impl<T> Shared<T> {
             // the threads.
             self.end();
         }
+        // A checkpoint under way may wait for a disk that takes nothing.
+        self.files.hurry();
         self.bell.end();
         let mut threads = threads.into_iter();
         let log = threads.next();

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::stops::{boot, new_disk, operations, run};
 use super::*;
 use crate::disk::sim::{Fault, Loss};
-use crate::store::{Callbacks, Health, Refusal};
+use crate::store::{Callbacks, CloseError, Health, Refusal};
 
 /// Every fault of one place: not done or done, once or for good.
 fn faults() -> Vec<Fault> {
@@ -115,4 +115,26 @@ fn fill(store: Store, disk: &SimDisk) -> (Vec<usize>, bool) {
     }
     drop(committer);
     (committed.into_iter().flatten().collect(), failed)
+}
+
+/// A checkpoint that was asked for waits for the disk; the end does not wait for it.
+#[test]
+fn a_store_on_a_full_disk_ends_in_the_middle_of_a_checkpoint() {
+    let disk = new_disk();
+    let (send, committed) = sync_channel(10);
+    let callbacks = Callbacks::new(move |tags: Vec<usize>, _| send.send(tags).unwrap());
+    let committer = open_on(&disk).unwrap().start(EPOCH, callbacks).unwrap();
+    disk.set_full(true);
+    committer.submit(put(1), 1).unwrap();
+    assert_eq!(committed.recv().unwrap(), [1]);
+    while !matches!(committer.health(), Health::DiskFull { .. }) {
+        std::thread::yield_now();
+    }
+    committer.checkpoint();
+    assert!(matches!(committer.close(), Err(CloseError::DiskFull)));
+    drop(committer);
+
+    disk.set_full(false);
+    let files = files_of(&open_on(&disk).unwrap());
+    assert!(files.contains_key(&key("queue/job-1")));
 }

@@ -34,6 +34,7 @@ impl Files {
         }
         self.wake_writer.notify_one();
         while !state.is_written(index) {
+            let patient = patient && !state.hurried;
             if state.stopping || (!patient && state.full.is_some()) {
                 return false;
             }

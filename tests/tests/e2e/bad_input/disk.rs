@@ -10,7 +10,7 @@ use std::process::Command;
 use luxi::method::{ChangeJobPriority, SubmitJob};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tests::cluster::{Cluster, PATIENCE};
+use tests::cluster::{Cluster, IPAM, PATIENCE};
 use tests::run::{Ended, run, wait_for};
 
 /// A user without the rights of root.
@@ -22,9 +22,9 @@ const DISK: &str = "size=24m";
 struct Disk(PathBuf);
 
 impl Disk {
-    fn mount(at: &Path) -> Self {
+    fn mount(at: &Path, size: &str) -> Self {
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", DISK, "gantry-test"]).arg(at);
+        mount.args(["-t", "tmpfs", "-o", size, "gantry-test"]).arg(at);
         let _mounted = run(mount).ok();
         Self(at.to_owned())
     }
@@ -64,7 +64,7 @@ fn on_small_disk() -> (Cluster, Disk) {
     std::fs::remove_dir_all(data.join("journal")).unwrap();
     std::fs::create_dir(&aside).unwrap();
     copy(&data, &aside);
-    let disk = Disk::mount(&data);
+    let disk = Disk::mount(&data, DISK);
     copy(&aside, &data);
     cluster.start_master();
     let last = data.join("journal/segment-3");
@@ -256,6 +256,38 @@ fn a_machine_without_a_cluster_says_how_to_get_one() {
     assert!(told.failed(5).contains("gnt cluster init"), "{told:?}");
     let told = run(cluster.noded(&empty));
     assert!(told.failed(1).contains("noded enroll"), "{told:?}");
+}
+
+#[test]
+fn an_agent_with_a_full_disk_ends_when_asked() {
+    if !tests::is_root() {
+        return tests::skip("an agent with a full disk", "only root can mount a small one");
+    }
+    let cluster = Cluster::begin_with_agent();
+    let _rules =
+        cluster.gnt(&format!("ipam set -f {}", cluster.write("ipam.json", IPAM).display())).ok();
+    let host = cluster.host("n2");
+    let data = host.layout().node_data();
+    std::fs::create_dir_all(&data).unwrap();
+    let disk = Disk::mount(&data, "size=40m");
+    let token = cluster.token(&host, &[]);
+    let _added = cluster.gnt(&format!("node add {} --secret {token}", host.name)).ok();
+    cluster.wait_for_facts(&host.name);
+    let filler = fill(&disk);
+    // Its journal has room for the document; the file has none.
+    let _pushed = cluster.gnt(&format!("node modify --rack 1 {}", host.name)).ok();
+    let log = || std::fs::read_to_string(host.layout().node_log()).unwrap_or_default();
+    wait_for("a word on the disk", PATIENCE, || log().contains("takes no files").then_some(()));
+    let pid = cluster.pid(&host.name).unwrap();
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGTERM).unwrap();
+    wait_for("the end of the agent", PATIENCE * 2, || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        (stat.is_empty() || stat.contains(") Z")).then_some(())
+    });
+    cluster.kill_agent(&host);
+    std::fs::remove_file(&filler).unwrap();
+    cluster.start_agent(&host);
+    cluster.wait_for_facts(&host.name);
 }
 
 /// What nearly fills a job of a master with a small journal.
