@@ -52,8 +52,8 @@ pub(crate) enum Cluster {
     /// Tell on one screen how the cluster stands, and what to do about what is wrong.
     ///
     /// Master, quorum, candidates with what they lack, queue, disk and journal, agents, certificates
-    /// and alarms, as the masterd of this machine knows them; a standby knows its own part, and where
-    /// the master is. Exit status 0 if all is well, 1 if there are alarms.
+    /// and alarms, as the masterd of this machine knows them. A standby knows its own part, and asks
+    /// the master for its alarms. Exit status: 0 all is well, 1 warnings, 2 critical, 3 not known.
     Status(StatusArguments),
     /// Write queue, configuration and everything else to one file, as they are at one moment.
     ///
@@ -178,14 +178,14 @@ pub(crate) struct InitArguments {
 /// Arguments of `modify`.
 #[derive(Debug, Args)]
 pub(crate) struct ModifyArguments {
-    /// Jobs that may call agents at the same time; 1 to 1000.
+    /// Jobs that may call agents at the same time; 1 to 1,000.
     #[arg(long, value_name = "NUMBER")]
     max_running_jobs: Option<u32>,
-    /// Taken for Ganeti's scripts; has no effect.
+    /// Accepted for Ganeti's scripts, 1 to 100,000; has no effect.
     #[arg(long, value_name = "NUMBER")]
     max_tracked_jobs: Option<u32>,
-    /// How many nodes are master candidates, as far as there are so many: they hold copies of queue
-    /// and configuration.
+    /// How many nodes are master candidates, 1 to 64, as far as there are so many: they hold copies of
+    /// queue and configuration.
     #[arg(short = 'C', long, value_name = "NUMBER")]
     candidate_pool_size: Option<u32>,
     /// First three bytes of instances' Ethernet addresses, as aa:00:00.
@@ -197,7 +197,7 @@ pub(crate) struct ModifyArguments {
     /// Interface that carries the master's address.
     #[arg(long, value_name = "NAME")]
     master_netdev: Option<String>,
-    /// Prefix length of the master's address.
+    /// Prefix length of the master's address; 1 to 32, or 128 for IPv6.
     #[arg(long, value_name = "BITS")]
     master_netmask: Option<u8>,
     /// Whether a candidate takes the master role by itself when the master falls silent.

@@ -396,6 +396,9 @@ methods! {
     /// Tell how the cluster stands, as far as the one that is asked knows: also of a standby.
     Query GantryClusterStatus [] -> ClusterStatus;
 
+    /// Tell how the cluster stands, as far as the master knows.
+    Query GantryMasterStatus [] -> ClusterStatus;
+
     /// Begin an export of the whole store as it is now; gives its id. With a passphrase, which root
     /// may give, the secrets are sealed with it; without one they are left out.
     Change GantryExport [

@@ -98,6 +98,9 @@ impl Service for LuxiService {
             Request::GantryClusterStatus(call) => {
                 answer(call, async |_| Err(internal("GantryClusterStatus"))).await
             }
+            Request::GantryMasterStatus(call) => {
+                answer(call, async |_| Err(internal("GantryMasterStatus"))).await
+            }
             Request::GantryExport(call) => answer(call, |c| self.export(c, caller)).await,
             Request::GantryExportPiece(call) => {
                 answer(call, |c| async move { self.world.exports.read(&c.id, c.offset).await })
@@ -218,6 +221,7 @@ fn changed_by(request: &Request) -> Option<String> {
         | Request::QueryClusterInfo(_)
         | Request::QueryTags(_)
         | Request::GantryClusterStatus(_)
+        | Request::GantryMasterStatus(_)
         | Request::GantryExportPiece(_)
         | Request::GantryIpam(_) => return None,
     };

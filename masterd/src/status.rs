@@ -13,9 +13,9 @@ use std::sync::Arc;
 use engine::Engine;
 use model::cluster::{Cluster, Role};
 use model::cluster_status::{
-    AgentUnreached, AgentsStatus, CertificateOwner, CertificateStatus, ClusterStatus,
-    HEARD_WITHIN_MS, MasterStatus, OldestJob, ProcessSeat, QueueStatus, StandbyStatus, StoreHealth,
-    StoreMissing, StoreStatus,
+    AgentUnreached, AgentsStatus, CandidateStatus, CertificateOwner, CertificateStatus,
+    ClusterStatus, HEARD_WITHIN_MS, MasterStatus, OldestJob, ProcessSeat, QueueStatus,
+    StandbyStatus, StoreHealth, StoreMissing, StoreStatus,
 };
 use model::node::{Node, NodeRole};
 use model::role_check::RoleTaken;
@@ -136,17 +136,7 @@ fn of_master(seen: &mut ClusterStatus, world: &World, book: &PeerBook) {
         Some((own, standing)) => members::quorum(standing, *own, admitted),
         None => members::lone_quorum(seen.node.as_str(), admitted),
     });
-    let standing = standing.map(|(_, standing)| standing);
-    seen.candidates = members::candidates(&config, standing.as_ref(), &contacts, seen.now);
-    let (strays, full) = (book.strays(), book.full());
-    for candidate in &mut seen.candidates {
-        let node = config.nodes.values().find(|node| node.name.as_str() == candidate.node);
-        let Some(member) = node.and_then(|node| node.member.as_ref()) else { continue };
-        let stray = strays.get(&member.id);
-        candidate.forgot = stray.map(|stray| stray.why.clone());
-        candidate.older_copy = stray.is_some_and(|stray| stray.has == Instead::OlderCopy);
-        candidate.disk_full = full.contains(&member.id);
-    }
+    seen.candidates = candidates(world, book, seen.now);
     seen.queue = Some(queue(world));
     let fill = world.commits.journal_fill();
     let (health, backlog) = (world.commits.health(), world.commits.backlog());
@@ -175,6 +165,24 @@ fn of_master(seen: &mut ClusterStatus, world: &World, book: &PeerBook) {
     seen.agents = Some(agents);
     seen.overridden.clone_from(&config.cluster.overridden);
     seen.watcher_paused_until = config.cluster.watcher_pause.filter(|until| *until > seen.now);
+}
+
+/// Who holds the store of a master, or should.
+pub(crate) fn candidates(world: &World, book: &PeerBook, now: Timestamp) -> Vec<CandidateStatus> {
+    let config = world.published.snapshot().config;
+    let standing = world.commits.engine().map(|engine| engine.standing());
+    let mut candidates =
+        members::candidates(&config, standing.as_ref(), &world.contacts.all(), now);
+    let (strays, full) = (book.strays(), book.full());
+    for candidate in &mut candidates {
+        let node = config.nodes.values().find(|node| node.name.as_str() == candidate.node);
+        let Some(member) = node.and_then(|node| node.member.as_ref()) else { continue };
+        let stray = strays.get(&member.id);
+        candidate.forgot = stray.map(|stray| stray.why.clone());
+        candidate.older_copy = stray.is_some_and(|stray| stray.has == Instead::OlderCopy);
+        candidate.disk_full = full.contains(&member.id);
+    }
+    candidates
 }
 
 fn queue(world: &World) -> QueueStatus {

@@ -2,9 +2,10 @@
 //! `gnt-cluster verify`, which scripts read.
 //!
 //! [`configuration`] looks at the configuration alone, [`node`] at what an agent says of itself,
-//! [`replicas`] at what members hold.
+//! [`members`] at which candidates answer and have a copy, [`replicas`] at what members hold.
 
 pub mod configuration;
+pub mod members;
 pub mod node;
 pub mod replicas;
 

@@ -303,9 +303,24 @@ pub enum CertificateOwner {
     Node(NodeName),
 }
 
+/// How urgent an alarm is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AlarmSeverity {
+    /// The cluster, or the node that answers, does not do its work, or data may be lost.
+    Critical,
+    /// The cluster does its work, and has to be looked at; also what a newer version added.
+    #[default]
+    #[serde(other)]
+    Warning,
+}
+
 /// Something that somebody should do something about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlarmStatus {
+    /// How urgent it is.
+    #[serde(default)]
+    pub severity: AlarmSeverity,
     /// The kind, one word, such as `majority-lost`; docs/failover.md has them all.
     pub kind: String,
     /// What it is about, such as `candidate n2.example`.
@@ -328,6 +343,17 @@ mod tests {
         let seat = serde_json::from_str::<CandidateSeat>("\"observer\"").unwrap();
         assert_eq!(seat, CandidateSeat::Other);
         assert_eq!(serde_json::to_string(&CandidateSeat::NotYet).unwrap(), "\"not-yet\"");
+    }
+
+    #[test]
+    fn a_severity_that_is_not_known_warns() {
+        for (word, severity) in [
+            ("\"critical\"", AlarmSeverity::Critical),
+            ("\"warning\"", AlarmSeverity::Warning),
+            ("\"odd\"", AlarmSeverity::Warning),
+        ] {
+            assert_eq!(serde_json::from_str::<AlarmSeverity>(word).unwrap(), severity);
+        }
     }
 
     #[test]

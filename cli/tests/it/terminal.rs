@@ -159,8 +159,8 @@ fn a_status_on_a_terminal_has_colours_and_ends_with_its_alarms() {
     let (mut child, mut terminal, _stream) = answered(&["cluster", "status"], "xterm", &status());
     let shown = rest(&mut terminal);
     assert_eq!(child.wait().unwrap().code(), Some(1), "{shown:?}");
-    assert!(shown.starts_with("\x1b[31mtoy.example.com: 1 alarm"), "{shown:?}");
-    assert!(shown.contains("\x1b[31m! queue [drained]: it is drained"), "{shown:?}");
+    assert!(shown.starts_with("\x1b[33mtoy.example.com: 1 warning"), "{shown:?}");
+    assert!(shown.contains("\x1b[33m! queue [drained]: it is drained"), "{shown:?}");
 }
 
 #[test]

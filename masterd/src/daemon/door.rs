@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use luxi::method::{Class, GantryClusterStatus, GantryMasterFailover, JobChange};
+use luxi::method::{
+    Class, GantryClusterStatus, GantryMasterFailover, GantryMasterStatus, JobChange,
+};
 use luxi::response::{CUT_OFF, Outcome};
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::cluster_status::{ClusterStatus, StoreMissing};
@@ -316,6 +318,13 @@ impl Service for Door {
             Voice::Master { over, .. } if over.is_cancelled() => whereabouts::ceasing(&self.me),
             Voice::Master { service, over, world } => {
                 let majority = world.commits.majority();
+                let request = match request {
+                    Request::GantryMasterStatus(call) => {
+                        let status = async |_: GantryMasterStatus| Ok(self.status().await);
+                        return marked(answer(call, status).await, &majority);
+                    }
+                    other => other,
+                };
                 if !majority.contact().takes_changes() && changes(&request) {
                     let refusal = Exception::new(ExceptionKind::JobQueueError, CUT_OFF);
                     let about = whereabouts::of_master(&self.me, Outcome::Again);

@@ -19,7 +19,8 @@ use super::{Context, Failure, LogicalUnit, Wanted, node, rack};
 use crate::config::Config;
 use crate::locks::{Level, LockName, Mode};
 use crate::master_address::{self, Look};
-use crate::verify::{self, Code, Finding};
+use crate::status;
+use crate::verify::{self, Code, Finding, Severity};
 
 impl LogicalUnit for ClusterVerify {
     type Plan = ();
@@ -101,7 +102,13 @@ impl LogicalUnit for ClusterVerifyConfig {
             context.say(note).await;
         }
         context.world().copies.note(&config.role.master, &compared, now);
-        let found = verify::replicas::check(&config.role.master, &compared);
+        let world = context.world();
+        let missing = verify::members::check(&status::candidates(world, &world.peers, now));
+        // That its copy could not be compared says nothing more of a node.
+        let is_said = |found: &Finding| missing.iter().any(|known| known.item == found.item);
+        let mut found = verify::replicas::check(&config.role.master, &compared);
+        found.retain(|found| found.severity == Severity::Error || !is_said(found));
+        passed &= tell(context, &missing, &telling).await;
         passed &= tell(context, &found, &telling).await;
         Ok(passed)
     }

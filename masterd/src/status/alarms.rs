@@ -4,9 +4,9 @@
 use model::Timestamp;
 use model::cluster::Overridden;
 use model::cluster_status::{
-    AlarmStatus, CandidateSeat, CandidateStatus, CertificateOwner, CertificateStatus,
-    ClusterStatus, HEARD_WITHIN_MS, ProcessSeat, QuorumStatus, StandbyStatus, StoreHealth,
-    StoreMissing, StoreStatus,
+    AlarmSeverity, AlarmStatus, CandidateSeat, CandidateStatus, CertificateOwner,
+    CertificateStatus, ClusterStatus, HEARD_WITHIN_MS, ProcessSeat, QuorumStatus, StandbyStatus,
+    StoreHealth, StoreMissing, StoreStatus,
 };
 
 use queue_format::store::ASIDE;
@@ -117,6 +117,24 @@ impl Kind {
         Self::WatcherPaused,
     ];
 
+    /// How urgent it is: critical where changes are refused, a store commits nothing, or data may be
+    /// lost or wrong.
+    #[must_use]
+    pub const fn severity(self) -> AlarmSeverity {
+        let is_critical = matches!(
+            self,
+            Self::MajorityLost
+                | Self::NotConfirmed
+                | Self::StoreMissing
+                | Self::LeaderSilent
+                | Self::StoreFailed
+                | Self::DiskFull
+                | Self::OverrideCut
+                | Self::Copies
+        );
+        if is_critical { AlarmSeverity::Critical } else { AlarmSeverity::Warning }
+    }
+
     /// The word in answers and documents.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -163,7 +181,7 @@ fn alarm(
 ) -> Found {
     let kind_word = kind.word().to_owned();
     let (what, text, todo) = (what.into(), text.into(), todo.into());
-    (kind, AlarmStatus { kind: kind_word, what, since, text, todo })
+    (kind, AlarmStatus { severity: kind.severity(), kind: kind_word, what, since, text, todo })
 }
 
 /// All alarms, the worst first; `watched` are those that the watcher raised.
@@ -458,7 +476,11 @@ fn of_certificate(held: &CertificateStatus, now: Timestamp) -> Option<Found> {
             },
         ),
     };
-    (days < CERTIFICATE_DAYS.1).then(|| alarm(Kind::Certificate, what, None, text, todo))
+    let (kind, mut found) = alarm(Kind::Certificate, what, None, text, todo);
+    if left < 0 {
+        found.severity = AlarmSeverity::Critical;
+    }
+    (days < CERTIFICATE_DAYS.1).then_some((kind, found))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod edited;
 mod emptied;
 mod follow;
 mod killed;
+mod monitored;
 mod overridden;
 mod paused;
 mod pool;

@@ -2,7 +2,7 @@
 
 use model::Timestamp;
 use model::cluster_status::{
-    AgentUnreached, AlarmStatus, CandidateSeat, CandidateStatus, CertificateOwner,
+    AgentUnreached, AlarmSeverity, AlarmStatus, CandidateSeat, CandidateStatus, CertificateOwner,
     CertificateStatus, ClusterStatus, ProcessSeat, QuorumStatus, StandbyStatus, StoreHealth,
     StoreStatus,
 };
@@ -21,8 +21,6 @@ const LIST_MAX: usize = 5;
 /// Where the values begin.
 const INDENT: usize = 13;
 
-/// What a standby says that has nothing to tell: it does not know of others.
-const FOLLOWS_WELL: &str = "well here; for all else ask the master";
 /// Voters from which on the end of one leaves a majority.
 const VOTERS_MIN: usize = 3;
 
@@ -47,9 +45,18 @@ pub(super) struct View {
 struct Line(String, Option<u8>);
 
 impl View {
-    /// The screen. `elsewhere` is the master as far as this machine knows without its `masterd`.
-    pub(super) fn lines(self, seen: &ClusterStatus, elsewhere: Option<&Known>) -> Vec<String> {
-        let mut lines = vec![self.headline(seen)];
+    /// The screen. `elsewhere` is the master as far as this machine knows without its `masterd`;
+    /// `unknown` is why the alarms of the master are not among those that are seen.
+    pub(super) fn lines(
+        self,
+        seen: &ClusterStatus,
+        elsewhere: Option<&Known>,
+        unknown: Option<&str>,
+    ) -> Vec<String> {
+        let mut lines = vec![self.headline(seen, unknown.is_some())];
+        lines.extend(unknown.iter().flat_map(|why| {
+            labelled("Not known", self.wrapped(why, INDENT, INDENT), Some(YELLOW))
+        }));
         lines.extend(told_by(seen));
         lines.push(self.master(seen, elsewhere));
         let known = elsewhere.filter(|_| seen.master.is_none());
@@ -92,14 +99,17 @@ impl View {
         }
     }
 
-    fn headline(self, seen: &ClusterStatus) -> Line {
+    fn headline(self, seen: &ClusterStatus, unknown: bool) -> Line {
         let name = seen.cluster.as_ref().map_or("This cluster", |name| name.as_str());
-        let (verdict, color) = match (seen.alarms.len(), seen.seat) {
-            (0, ProcessSeat::Outside) => ("ask the master, or a candidate".to_owned(), None),
-            (0, ProcessSeat::Standby) => (FOLLOWS_WELL.to_owned(), Some(GREEN)),
+        let is_critical = |alarm: &&AlarmStatus| alarm.severity == AlarmSeverity::Critical;
+        let critical = seen.alarms.iter().filter(is_critical).count();
+        let (verdict, color) = match (seen.alarms.len(), critical) {
+            (0, _) if unknown => ("not known whether all is well".to_owned(), Some(YELLOW)),
             (0, _) => ("all is well".to_owned(), Some(GREEN)),
-            (1, _) => ("1 alarm".to_owned(), Some(RED)),
-            (count, _) => (format!("{count} alarms"), Some(RED)),
+            (1, 0) => ("1 warning".to_owned(), Some(YELLOW)),
+            (count, 0) => (format!("{count} warnings"), Some(YELLOW)),
+            (1, _) => ("1 critical alarm".to_owned(), Some(RED)),
+            (count, critical) => (format!("{count} alarms, {critical} critical"), Some(RED)),
         };
         Line(format!("{name}: {verdict} (at {})", (self.date)(seen.now)), color)
     }
@@ -219,8 +229,13 @@ impl View {
             let since = alarm.since.map(|since| span(seen.now.micros() - since.micros()));
             let since = since.map(|age| format!(" (for {age})")).unwrap_or_default();
             let AlarmStatus { kind, what, text, .. } = alarm;
-            let text = format!("! {what} [{kind}]{since}: {text}");
-            let told = self.wrapped(&text, 0, 2).into_iter().map(|line| (line, Some(RED)));
+            let mark = if alarm.severity == AlarmSeverity::Critical { "!!" } else { "!" };
+            let text = format!("{mark} {what} [{kind}]{since}: {text}");
+            let color = match alarm.severity {
+                AlarmSeverity::Critical => RED,
+                AlarmSeverity::Warning => YELLOW,
+            };
+            let told = self.wrapped(&text, 0, 2).into_iter().map(|line| (line, Some(color)));
             let todo = self.wrapped(&alarm.todo, 4, 4).into_iter();
             let todo = todo.map(|line| (format!("    {line}"), Some(YELLOW)));
             let told = told.enumerate().map(|(at, (line, color))| match at {

@@ -31,7 +31,7 @@ fn a_master_that_lost_its_store_claims_no_other_one_and_is_a_candidate_again() {
         assert!(told.contains(word), "{told}");
     }
     let shown = cluster.gnt("cluster status");
-    assert_eq!(shown.code(), 1, "{shown:?}");
+    assert_eq!(shown.code(), 2, "{shown:?}");
     assert!(shown.stdout.contains("[store-missing]"), "{shown:?}");
     let refused = refusal(&n1).expect("it is no master");
     assert!(refused.contains("`gnt cluster status` here says what to do"), "{refused}");

@@ -40,7 +40,7 @@ fn a_master_that_slept_is_none_when_it_wakes() {
         late.call(&SubmitJob { ops: serde_json::from_str(&ops.to_string()).unwrap() })
     });
 
-    let silent = asked.end().failed(1).to_owned();
+    let silent = asked.end().failed(3).to_owned();
     for word in
         ["takes connections and has said nothing for 10s", n2.name.as_str(), n3.name.as_str()]
     {

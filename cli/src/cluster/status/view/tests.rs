@@ -34,7 +34,9 @@ fn well() -> Value {
 
 fn alarm(kind: &str, what: &str, since: Option<i64>) -> Value {
     let since = since.map(|ago| json!([NOW - ago, 0]));
-    json!({"kind": kind, "what": what, "since": since,
+    let is_critical = ["majority-lost", "not-confirmed"].contains(&kind);
+    json!({"severity": if is_critical { "critical" } else { "warning" }, "kind": kind, "what": what,
+        "since": since,
         "text": "it is not as it should be, and this sentence is long enough to be broken",
         "todo": "do something about it, for which there are more than a few words here as well"})
 }
@@ -130,7 +132,12 @@ fn shown(seen: &Value) -> Vec<String> {
         others: Some("n2.example.com (192.0.2.2), n3.example.com (192.0.2.3)".to_owned()),
         ..Known::from(role)
     };
-    view(false).lines(&seen, Some(&known))
+    view(false).lines(&seen, Some(&known), unknown(&seen))
+}
+
+/// Nobody tells a node that is no candidate of alarms.
+fn unknown(seen: &ClusterStatus) -> Option<&'static str> {
+    (seen.seat == ProcessSeat::Outside).then_some("this node is no master candidate")
 }
 
 #[test]
@@ -179,7 +186,7 @@ fn colours_change_nothing_else() {
     let without = regex::Regex::new("\x1b\\[[0-9]+m").unwrap();
     for seen in [well(), in_trouble(), many()] {
         let seen_as = serde_json::from_value(seen.clone()).unwrap();
-        let colored = view(true).lines(&seen_as, None);
+        let colored = view(true).lines(&seen_as, None, None);
         let stripped: Vec<_> =
             colored.iter().map(|line| without.replace_all(line, "").into_owned()).collect();
         assert_ne!(colored, stripped);
