@@ -338,7 +338,13 @@ async fn serve_peers(
     life: &Life,
 ) -> Result<Option<PeerServer<House>>, DaemonError> {
     let Life { identity, callers, house, door, metrics, .. } = life;
-    let Some(address) = endpoint.address() else { return Ok(None) };
+    let Some(address) = endpoint.address() else {
+        tracing::warn!(
+            "masterd listens for no other candidate, so the cluster has this one node; start it with \
+             `--peers ADDRESS` for more candidates (the default where the root is `/`)"
+        );
+        return Ok(None);
+    };
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|error| DaemonError::Peers { address, error })?;
     let limits = PeerLimits::default();

@@ -109,6 +109,9 @@ pub async fn serve(
         // What failed before is tried again only with another configuration or by the next look.
         if last.as_ref() != Some(&wanted) || (running.is_none() && !wanted.places.is_empty()) {
             let anew = last.as_ref() != Some(&wanted);
+            if anew {
+                log_unserved(&wanted);
+            }
             let world = LedgerLeases {
                 ledger: Arc::clone(&ledger),
                 racks: Arc::clone(&racks),
@@ -125,6 +128,24 @@ pub async fn serve(
     }
     if let Some(running) = running {
         running.end().await;
+    }
+}
+
+/// Says which networks of the racks are not served, and what is missing for it.
+fn log_unserved(wanted: &Compiled) {
+    if wanted.unserved.is_empty() {
+        return;
+    }
+    let networks = wanted.unserved.join(", ");
+    if wanted.places.is_empty() {
+        tracing::warn!(
+            networks,
+            "dhcp is not served: no interface that is up has an address in a network of the rack; \
+             give one such an address, and it is served within {} s",
+            INTERFACES_EVERY.as_secs()
+        );
+    } else {
+        tracing::info!(networks, "dhcp is not served in networks where this node has no address");
     }
 }
 

@@ -105,6 +105,29 @@ impl DistError {
     }
 }
 
+/// Where manual pages and completions go.
+#[derive(Debug, Clone, Args)]
+pub struct PagesArguments {
+    /// The directory; `/usr/share` for a machine without packages
+    pub directory: PathBuf,
+}
+
+/// Writes manual pages and completions, as packages have them.
+///
+/// # Errors
+/// See [`DistError`].
+pub fn write_pages(arguments: &PagesArguments) -> Result<(), DistError> {
+    let mut tree = Tree::default();
+    for (file, content) in pages::man_pages().map_err(DistError::Pages)? {
+        let path = format!("man/man8/{file}");
+        tree.add(&path, tree::READABLE, tree::Content::Bytes(content));
+    }
+    for (path, content) in pages::completions() {
+        tree.add(&path, tree::READABLE, tree::Content::Bytes(content));
+    }
+    tree.write(&arguments.directory)
+}
+
 /// Makes all packages and gives their paths.
 ///
 /// # Errors

@@ -41,6 +41,8 @@ pub struct Compiled {
     pub places: BTreeSet<Place>,
     /// What is served.
     pub config: Config,
+    /// Networks of ranges that cannot be served here, since no place has an address in them.
+    pub unserved: Vec<String>,
 }
 
 /// Our addresses: those of the interfaces that are up, or those that the operator named, which
@@ -70,6 +72,7 @@ pub fn compile(documents: &[Arc<RackDocument>], places: &[Place], boot: SocketAd
     for document in documents {
         for range in &document.ranges {
             let Some(place) = places.iter().find(|p| range.subnet.contains(&p.address())) else {
+                compiled.unserved.push(range.subnet.to_string());
                 continue;
             };
             let served = served(range, document.lease_seconds, place.address(), boot);
@@ -166,6 +169,8 @@ mod tests {
     fn a_rack_without_an_interface_here_is_not_served() {
         let interfaces = [interface("eth0", [192, 0, 2, 1], true)];
         let compiled = compile(&[Arc::new(rack(0, 1))], &places(&interfaces, &[]), boot());
-        assert_eq!(compiled, Compiled::default());
+        let unserved = compiled.unserved.clone();
+        assert_eq!(compiled, Compiled { unserved, ..Compiled::default() });
+        assert_eq!(compiled.unserved.len(), rack(0, 1).ranges.len());
     }
 }
