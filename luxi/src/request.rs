@@ -5,6 +5,7 @@ use std::fmt;
 
 use model::OpInput;
 use model::job::RequestDigest;
+use model::json::{self, Malformed};
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -26,11 +27,10 @@ pub enum ParseError {
         at: usize,
     },
     /// Not JSON, or not an object with both keys.
-    #[error("the message is no JSON object with `method` and `args`: {error}")]
+    #[error("the message is no JSON object with `method` and `args`: {why}")]
     Envelope {
         /// Where and why not.
-        #[source]
-        error: serde_json::Error,
+        why: Malformed,
     },
     /// There is no such method.
     #[error("unknown method `{name}`")]
@@ -39,15 +39,14 @@ pub enum ParseError {
         name: String,
     },
     /// The arguments are not those of the method.
-    #[error("{method} takes {arguments}: {error}")]
+    #[error("{method} takes {arguments}: {why}")]
     Arguments {
         /// The method.
         method: String,
         /// What it takes.
         arguments: &'static str,
-        /// Where and why they do not fit; places are counted from the beginning of the list.
-        #[source]
-        error: serde_json::Error,
+        /// Where and why they do not fit.
+        why: Malformed,
     },
 }
 
@@ -60,12 +59,12 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    fn read(text: &'a str) -> Result<Self, serde_json::Error> {
+    fn read(text: &'a str) -> Result<Self, Malformed> {
         // The derived reader would take a list of the values, too.
         if text.trim_ascii_start().starts_with('[') {
-            return Err(serde_json::Error::custom("it is a list"));
+            return Err(Malformed { place: String::new(), why: "it is a list".to_owned() });
         }
-        serde_json::from_str(text)
+        json::read(text)
     }
 }
 
@@ -133,20 +132,18 @@ impl Request {
 
     /// As [`Request::parse`], whatever the order of the keys; an error is about the right part.
     fn parse_by_parts(text: &str) -> Result<Self, ParseError> {
-        let envelope = Envelope::read(text).map_err(|error| ParseError::Envelope { error })?;
-        let mut arguments = serde_json::Deserializer::from_str(envelope.args.get());
-        match Self::read(&envelope.method, &mut arguments) {
-            Some(Ok(request)) => Ok(request),
-            Some(Err(error)) => Err(ParseError::Arguments {
-                arguments: arguments_of(&envelope.method),
+        let envelope = Envelope::read(text).map_err(|why| ParseError::Envelope { why })?;
+        let Some(arguments) = arguments_of(&envelope.method) else {
+            let name = envelope.method.chars().take(QUOTED_MAX).collect();
+            return Err(ParseError::Method { name });
+        };
+        let mut reader = serde_json::Deserializer::from_str(envelope.args.get());
+        json::traced(&mut reader, |reader| ArgumentsOf(&envelope.method).deserialize(reader))
+            .map_err(|why| ParseError::Arguments {
+                why: Malformed { place: named(&why.place, arguments), ..why },
                 method: envelope.method.into_owned(),
-                error,
-            }),
-            None => {
-                let name = envelope.method.chars().take(QUOTED_MAX).collect();
-                Err(ParseError::Method { name })
-            }
-        }
+                arguments,
+            })
     }
 
     /// What this request of the user `uid` is known by when its arguments are sent again; `message`
@@ -175,8 +172,18 @@ fn utf8(message: &[u8]) -> Result<&str, ParseError> {
     std::str::from_utf8(message).map_err(|error| ParseError::Utf8 { at: error.valid_up_to() })
 }
 
-fn arguments_of(method: &str) -> &'static str {
-    Request::TABLE.iter().find(|entry| entry.0 == method).map_or("", |entry| entry.1)
+fn arguments_of(method: &str) -> Option<&'static str> {
+    Request::TABLE.iter().find(|entry| entry.0 == method).map(|entry| entry.1)
+}
+
+/// A place in a list of arguments, where the first number is the place of one of them, by its name.
+fn named(place: &str, arguments: &str) -> String {
+    let split = place.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let Some((number, rest)) = split else { return place.to_owned() };
+    let mut names = arguments.trim_matches(['[', ']']).split(", ");
+    let name = number.parse().ok().and_then(|number| names.nth(number)).unwrap_or_default();
+    let name = name.split_once(" = ").map_or(name, |(name, _default)| name);
+    format!("{name}{rest}")
 }
 
 /// Writes the request for `call` to `buffer`, ETX included; what `buffer` held is dropped.

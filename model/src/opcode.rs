@@ -56,6 +56,9 @@ pub enum Reach {
     Agents,
 }
 
+/// Characters of an unknown id that an error repeats.
+const ID_TOLD_MAX: usize = 64;
+
 macro_rules! opcodes {
     ($($(#[doc = $doc:literal])+ $id:literal $op:ident -> $output:ty, [$($summary:ident)?];)+) => {
         /// An opcode with its parameters.
@@ -86,7 +89,10 @@ macro_rules! opcodes {
             fn parse<'de, D: Deserializer<'de>>(id: &str, params: D) -> Result<Self, D::Error> {
                 match id {
                     $($id => $op::deserialize(params).map(Self::$op),)+
-                    other => Err(D::Error::custom(format_args!("unknown opcode `{other}`"))),
+                    other => {
+                        let other: String = other.chars().take(ID_TOLD_MAX).collect();
+                        Err(D::Error::custom(format_args!("unknown opcode `{other}`")))
+                    }
                 }
             }
         }
@@ -168,7 +174,7 @@ opcodes! {
 }
 
 impl OpCode {
-    /// `OP_ID` without `OP_`, with the telling parameter: `TEST_DELAY(10)`.
+    /// `OP_ID` without `OP_`, with the telling parameter: `TEST_DELAY(10.0)`.
     #[must_use]
     pub fn summary(&self) -> String {
         let verb = self.id().trim_start_matches("OP_");

@@ -96,8 +96,15 @@ pub(super) trait Summary {
     fn text(&self) -> String;
 }
 
+/// Characters of a parameter that a summary shows: one line of a list.
+const SUMMARY_CHARS_MAX: usize = 128;
+
 pub(super) fn summary(value: &impl Summary) -> String {
-    value.text()
+    let text = value.text();
+    match text.char_indices().nth(SUMMARY_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
 }
 
 impl Summary for String {
@@ -113,8 +120,9 @@ impl Summary for Option<String> {
 }
 
 impl Summary for f64 {
+    /// As Ganeti shows it: `1.0`, and `1e308` instead of 300 digits.
     fn text(&self) -> String {
-        self.to_string()
+        format!("{self:?}")
     }
 }
 

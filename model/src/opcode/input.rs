@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::common::{Common, Dependency, ReasonEntry};
 use super::{OpCode, OutOfRange, Reach};
+use crate::json::{self, Malformed};
 
 /// Most parameters that one opcode may carry: three times the longest list that is known.
 const PARAMETERS_MAX: usize = 128;
@@ -27,11 +28,10 @@ pub struct OpInput {
 
 /// An opcode that does not read.
 #[derive(Debug, thiserror::Error)]
-#[error("opcode {id} is malformed: {error}")]
+#[error("opcode {id} is malformed: {why}")]
 pub struct OpInputError {
     id: String,
-    #[source]
-    error: serde_json::Error,
+    why: Malformed,
 }
 
 impl OpInput {
@@ -55,7 +55,9 @@ impl OpInput {
     /// # Errors
     /// An unknown verb, an unknown or missing parameter, or one of the wrong type.
     pub fn parse(text: &str) -> Result<Self, OpInputError> {
-        serde_json::from_str(text).map_err(|error| OpInputError { id: op_id(text), error })
+        // Remembering the place takes time, which only what is wrong is worth.
+        serde_json::from_str(text)
+            .or_else(|_error| json::read(text).map_err(|why| OpInputError { id: op_id(text), why }))
     }
 }
 
@@ -132,11 +134,20 @@ impl<'de> Visitor<'de> for OpInputVisitor {
             }
         }
         let id = id.ok_or_else(|| A::Error::missing_field("OP_ID"))?;
-        let own = own.into_iter().map(|(Name(key), text)| (key, Parameter(text)));
-        let op = OpCode::parse(&id.0, MapDeserializer::<_, serde_json::Error>::new(own))
-            .map_err(A::Error::custom)?;
+        let op = OpCode::parse(&id.0, parameters(&own)).or_else(|_error| {
+            let read = |reader: Traced<'_, '_, _>| OpCode::parse(&id.0, reader);
+            json::traced(parameters(&own), read).map_err(A::Error::custom)
+        })?;
         Ok(OpInput { op, common })
     }
+}
+
+type Traced<'a, 'b, D> = serde_path_to_error::Deserializer<'a, 'b, D>;
+
+fn parameters<'a, 'de>(
+    own: &'a [(Name<'de>, &'de RawValue)],
+) -> MapDeserializer<'a, impl Iterator<Item = (&'a str, Parameter<'de>)>, serde_json::Error> {
+    MapDeserializer::new(own.iter().map(|(Name(key), text)| (&**key, Parameter(text))))
 }
 
 /// Text of a client, copied only where it is written with escapes.
@@ -277,7 +288,7 @@ mod tests {
             "dry_run": null, "debug_level": 0, "priority": -10, "depends": [[-1, ["success"]]],
             "comment": null, "reason": [["gnt:client:gnt-debug", "delay", 1700000000000000001]]}"#;
         let input = OpInput::parse(text).unwrap();
-        assert_eq!(input.op.summary(), "TEST_DELAY(10)");
+        assert_eq!(input.op.summary(), "TEST_DELAY(10.0)");
         assert_eq!(input.common.priority, -10);
         let again = OpInput::parse(&serde_json::to_string(&input).unwrap()).unwrap();
         assert_eq!(again, input);
@@ -291,7 +302,22 @@ mod tests {
                 "unknown field `durations`",
             ),
             (r#"{"OP_ID":"OP_TEST_DELAY"}"#, "missing field `duration`"),
-            (r#"{"OP_ID":"OP_TEST_DELAY","duration":"1"}"#, "invalid type"),
+            (
+                r#"{"OP_ID":"OP_TEST_DELAY","duration":"1"}"#,
+                "OP_TEST_DELAY is malformed: duration: expected a number, found a text",
+            ),
+            (
+                r#"{"OP_ID":"OP_TEST_DELAY","duration":1,"reason":[["a","b",1],["a"]]}"#,
+                "reason[1]: expected a list of 3 values, found 1 values",
+            ),
+            (
+                r#"{"OP_ID":"OP_TEST_DELAY","duration":1,"depends":[[5,"success"]]}"#,
+                "depends[0][1]: expected a list, found a text",
+            ),
+            (
+                r#"{"OP_ID":"OP_MACHINE_ADD","machines":[{"serial":"a","rack":-1,"role":"b"}]}"#,
+                "machines[0].rack: expected a whole number from 0 to 4294967295, found -1",
+            ),
             (r#"{"OP_ID":"OP_NONSENSE"}"#, "unknown opcode `OP_NONSENSE`"),
             (r#"{"duration":1}"#, "missing field `OP_ID`"),
             (r#"{"OP_ID":"OP_TEST_DELAY","duration":1,"depends":[[0,[]]]}"#, "job 0"),
