@@ -14,7 +14,7 @@ use super::*;
 use crate::bootstrap::Init;
 use crate::daemon::load;
 use crate::export::at_rest;
-use crate::role::taking::{JOB_ID_STEP, NODE_ID_STEP, TERM_STEP};
+use crate::role::taking::{JOB_IDS_UNSEEN, NODE_ID_STEP, TERM_STEP};
 use crate::writer::commit::job_file;
 use adapt::Steps;
 
@@ -127,7 +127,7 @@ fn a_cluster_without_secrets_gets_a_new_authority() {
     // Beyond whatever was elected, and given out, since the export.
     let steps = Steps::at(LATER);
     assert!(
-        steps.term > 9 * TERM_STEP && steps.node_id > NODE_ID_STEP && steps.job_id > JOB_ID_STEP
+        steps.term > 9 * TERM_STEP && steps.node_id > NODE_ID_STEP && steps.job_id > JOB_IDS_UNSEEN
     );
     assert_eq!(config.cluster.first_term, config.role.term);
     assert!(config.role.term > steps.term && membership.epoch.term == config.role.term);

@@ -11,9 +11,14 @@ use queue_format::{Epoch, Position};
 /// since: a million is one every 100 ms, the engine's shortest pause, for more than a day.
 pub const TERM_STEP: u64 = 1_000_000;
 
-/// Distance of the next job id from the highest that was seen: half a day of jobs at the highest rate
-/// that was ever measured (25,000/s). A million overrides later ids are still exact in JSON.
-pub const JOB_ID_STEP: u64 = 1_000_000_000;
+/// Job ids that another member may have given out of which nobody here knows: it did not answer, leads,
+/// or holds more than this node. At the highest measured rate (25,000/s) that is 40 s of jobs, at the
+/// usual rate of a large cluster (1/s) more than a week.
+pub const JOB_IDS_UNSEEN: u64 = 1_000_000;
+
+/// Job ids that the other members may have given out since they answered that they hold no more than
+/// this node, and that none of them leads: 4 s of jobs at that rate.
+pub const JOB_IDS_MEANWHILE: u64 = 100_000;
 
 /// Distance of the next node id, which members and nodes have: more than a cluster adds in the life of
 /// a master that it has lost sight of.
@@ -143,14 +148,24 @@ impl Override {
         let cut = members.filter_map(|other| {
             Cut::of(&other.node, taker.last, other.last.map(|last| (last, other.leads)))
         });
+        let given = others.iter().map(|other| job_ids_given(taker, other)).max();
         Self {
             epoch: Epoch { term: term.saturating_add(TERM_STEP), node: taker.member },
             voter: taker.member,
-            job_id: taker.job_id.saturating_add(JOB_ID_STEP),
+            job_id: taker.job_id.saturating_add(given.unwrap_or_default()),
             next_node_id,
             cut: cut.collect(),
             rejoin,
         }
+    }
+}
+
+/// How many job ids another node can have given out beyond those that the taker knows of.
+fn job_ids_given(taker: &Taker, other: &Other) -> u64 {
+    match (other.member, other.last) {
+        (None, _) => 0,
+        (Some(_), Some(last)) if last <= taker.last && !other.leads => JOB_IDS_MEANWHILE,
+        (Some(_), _) => JOB_IDS_UNSEEN,
     }
 }
 
@@ -195,7 +210,7 @@ mod tests {
         ];
         let taken = Override::of(&taker(at(3, 9)), &others);
         assert_eq!(taken.epoch, Epoch { term: 1_000_004, node: 3 });
-        assert_eq!((taken.voter, taken.job_id), (3, 1_000_000_041));
+        assert_eq!((taken.voter, taken.job_id), (3, 1_000_041));
         let ids: Vec<_> = taken.rejoin.iter().map(|again| (again.was, again.becomes)).collect();
         assert_eq!(ids, [(1, 10_005), (2, 10_006), (4, 10_007), (5, 10_008)]);
         assert_eq!(taken.next_node_id, 10_009);
@@ -209,6 +224,24 @@ mod tests {
                  heard of this, is cut",
             ]
         );
+    }
+
+    #[test]
+    fn job_ids_move_by_what_can_have_been_given_out() {
+        let known = other(1, Some(at(3, 9)), None);
+        let no_member = Other { member: None, ..other(2, None, None) };
+        let moved = |others: &[Other]| Override::of(&taker(at(3, 9)), others).job_id - 41;
+        assert_eq!(moved(&[]), 0);
+        assert_eq!(moved(std::slice::from_ref(&no_member)), 0);
+        assert_eq!(moved(&[known.clone(), no_member]), JOB_IDS_MEANWHILE);
+        for more in [
+            other(4, None, None),
+            other(4, Some(at(3, 10)), None),
+            other(4, Some(at(4, 1)), None),
+            Other { leads: true, ..known.clone() },
+        ] {
+            assert_eq!(moved(&[known.clone(), more.clone()]), JOB_IDS_UNSEEN, "{more:?}");
+        }
     }
 
     proptest! {
@@ -227,7 +260,9 @@ mod tests {
             let taken = Override::of(&taker, &others);
             let seen = stores.iter().flat_map(|(last, obeys)| [*last, *obeys]).flatten();
             prop_assert!(seen.chain([own]).all(|term| taken.epoch.term >= term + TERM_STEP));
-            prop_assert!(taken.job_id > taker.job_id);
+            let given = others.iter().map(|other| job_ids_given(&taker, other)).max();
+            prop_assert!(taken.job_id >= taker.job_id + given.unwrap_or(0));
+            prop_assert!(others.is_empty() || taken.job_id > taker.job_id);
             let ids: BTreeSet<_> = taken.rejoin.iter().map(|again| again.becomes).collect();
             prop_assert_eq!(ids.len(), others.len());
             prop_assert!(ids.iter().all(|id| (taker.next_node_id..taken.next_node_id).contains(id)));

@@ -89,7 +89,7 @@ mod tests {
     use queue_format::{Epoch, Position};
 
     use super::*;
-    use crate::role::taking::{Cut, JOB_ID_STEP, Rejoin, Taker};
+    use crate::role::taking::{Cut, JOB_IDS_UNSEEN, Rejoin, Taker};
     use crate::testing;
 
     const NOW: Timestamp = Timestamp::from_micros(7_000_000);
@@ -149,7 +149,7 @@ mod tests {
         let (next, me) = (before.cluster.next_node_id, "n3.example".parse().unwrap());
         let taken = overriding(&before);
         let batch = changes(before, &taken, &me, NOW);
-        assert_eq!(written(&batch, "queue/serial").unwrap(), 41 + JOB_ID_STEP);
+        assert_eq!(written(&batch, "queue/serial").unwrap(), 41 + JOB_IDS_UNSEEN);
         let cluster = written(&batch, "config/cluster").unwrap();
         assert!(cluster["next_node_id"].as_u64().unwrap() > next + 1);
         assert_eq!(cluster["overridden"]["node"], "n3.example");

@@ -15,7 +15,7 @@ use super::three;
 const OVERRIDE: &str = "cluster master-failover --no-voting --yes-do-it";
 
 /// Distance of ids that are given after an override from those before.
-const FAR: u64 = 1_000_000_000;
+const FAR: u64 = 1_000_000;
 
 /// A job that has ended, with all that comes of it.
 fn done(cluster: &Cluster) -> u64 {
