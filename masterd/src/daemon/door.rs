@@ -354,9 +354,14 @@ impl Service for Door {
         caller: Caller,
         digest: Option<RequestDigest>,
     ) -> Answer {
-        let there = match &*self.voice.read() {
-            Voice::Elsewhere(there) if !Self::answers_everywhere(&request) => Some(there.clone()),
-            _ => None,
+        let there = loop {
+            let there = match &*self.voice.read() {
+                Voice::Elsewhere(there) if !Self::answers_everywhere(&request) => there.clone(),
+                _ => break None,
+            };
+            if !there.changes_soon(&self.me).await {
+                break Some(there);
+            }
         };
         let Some(there) = there else {
             drop(message);
@@ -375,5 +380,69 @@ fn marked(answer: Answer, majority: &Majority) -> Answer {
         answer.stale(Duration::from_millis(majority.silence_ms()))
     } else {
         answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use luxi::method::QueryClusterInfo;
+    use luxi::request;
+    use luxi::response::{self, Failure};
+    use rpc::identity::Authority;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::peers::PeerBook;
+    use crate::testing::NOW;
+
+    fn door(dir: &std::path::Path) -> Door {
+        let authority = Authority::create(&"c1".parse().unwrap(), NOW).unwrap();
+        let me =
+            authority.issue(&"n1.example".parse().unwrap(), &[[127, 0, 0, 1].into()], NOW).unwrap();
+        let place = (me.name().clone(), Uuid::from_u128(7));
+        let book = PeerBook::new(Arc::new(me), Uuid::from_u128(7));
+        let (house, _errands) = House::new(place, book, dir.to_owned());
+        Door::new(house, Layout::new(dir), Clock::manual(NOW.micros()), Arc::default())
+    }
+
+    /// What a client is told, and after how long.
+    async fn told(door: Door) -> (String, Duration) {
+        let mut message = Vec::new();
+        request::write(&QueryClusterInfo {}, &mut message).unwrap();
+        let request = Request::parse(&message[..message.len() - 1]).unwrap();
+        let (begun, caller) = (Instant::now(), Caller { uid: 0, gid: 0, pid: None });
+        let answer = door.answer_client(message.into(), request, caller, None).await;
+        let bytes = answer.as_bytes();
+        match response::read::<QueryClusterInfo>(&bytes[..bytes.len() - 1]) {
+            Err(Failure::NotMaster { exception, .. }) => {
+                (exception.message().to_owned(), begun.elapsed())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_wait_for_a_start_and_not_for_ever() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let dir = tempfile::tempdir().unwrap();
+        let door = door(dir.path());
+        let mut held = tokio::task::JoinSet::new();
+        held.spawn(told(door.clone()));
+        tokio::time::sleep(SECOND).await;
+        assert!(held.try_join_next().is_none(), "nobody is known to be master");
+        door.point_to(Some(door.me.clone()), "a standby");
+        let (text, after) = held.join_next().await.unwrap().unwrap();
+        assert!(text.contains("not confirmed yet"), "{text}");
+        assert_eq!(after.as_secs(), 6, "as long as a start may take");
+        let (_, after) = told(door.clone()).await;
+        assert_eq!(after.as_secs(), 0, "it does not change soon");
+
+        door.point_to(None, "starting");
+        held.spawn(told(door.clone()));
+        tokio::time::sleep(SECOND).await;
+        door.point_outside();
+        let (text, after) = held.join_next().await.unwrap().unwrap();
+        assert!(text.contains("This node is no candidate"), "{text}");
+        assert_eq!(after.as_secs(), 1, "as soon as it is known");
     }
 }

@@ -13,6 +13,7 @@ use model::layout::Layout;
 use model::ssconf::{self, Told};
 use model::{Exception, NodeName};
 use queue_format::store::is_headless;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::passing::NotPassed;
@@ -22,6 +23,10 @@ const GOING_MAX: Duration = Duration::from_secs(10);
 /// How long a candidate without a store waits for its master, mostly: that invites it within a second, and
 /// tries again every five.
 const INVITED_MAX: Duration = Duration::from_secs(60);
+
+/// How long requests wait while it is not known yet who is master. A start takes a tenth of a second;
+/// Ganeti's tools repeat what could not connect, and nothing that was refused.
+const HELD_MAX: Duration = Duration::from_secs(5);
 
 /// What clients are told whose node passes nothing on.
 const NO_CANDIDATE: &str = "This node is no candidate";
@@ -35,11 +40,20 @@ pub(super) struct Elsewhere {
     pub(super) here: &'static str,
     /// Told when this is so no longer: what is under way there is given up.
     pub(super) moved: CancellationToken,
+    /// Since when this is so.
+    since: Instant,
 }
 
 impl Elsewhere {
     pub(super) fn new(master: Option<NodeName>, here: &'static str) -> Self {
-        Self { master, here, moved: CancellationToken::new() }
+        Self { master, here, moved: CancellationToken::new(), since: Instant::now() }
+    }
+
+    /// Waits until this is so no longer, if it may change soon: `me` is about to be master, or nobody is
+    /// known to be. False if that did not happen within a bounded time.
+    pub(super) async fn changes_soon(&self, me: &NodeName) -> bool {
+        let is_open = self.master.as_ref().is_none_or(|master| master == me);
+        is_open && timeout_at(self.since + HELD_MAX, self.moved.cancelled()).await.is_ok()
     }
 
     /// Why `me` does not answer, and passes nothing on.

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use luxi::Client;
 use luxi::method::QueryClusterInfo;
-use tests::cluster::Cluster;
+use tests::cluster::{Cluster, PATIENCE};
+use tests::run::wait_for;
 use tests::skip;
 
 /// Where Ganeti's Debian package puts its clients.
@@ -77,11 +78,24 @@ fn ganetis_tools_wait_for_a_master_that_restarts() {
     assert_eq!(text(&listed.stdout), LISTED, "{}", text(&listed.stderr));
 }
 
+/// Ganeti's tools repeat what found no socket, and nothing that was refused.
+#[test]
+fn whoever_finds_the_socket_of_a_start_is_answered() {
+    let cluster = Cluster::init();
+    let socket = cluster.master.layout().luxi_socket();
+    for _ in 0..3 {
+        cluster.start(&cluster.master.masterd(), cluster.masterd());
+        let mut client = wait_for("the socket", PATIENCE, || Client::connect(&socket).ok());
+        client.call(&QueryClusterInfo {}).unwrap();
+        cluster.stop_master();
+    }
+}
+
 /// What is asked of Ganeti's client for jobs.
 pub(crate) const LIST: &[&str] =
     &["list", "--no-headers", "--separator=|", "-o", "id,status,summary"];
 /// What it then prints.
-const LISTED: &str = "1|success|TEST_DELAY(0)\n";
+const LISTED: &str = "1|success|TEST_DELAY(0.0)\n";
 
 /// A root directory for Ganeti's clients below a directory.
 pub(crate) fn root_below(directory: &Path) -> PathBuf {
