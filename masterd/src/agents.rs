@@ -1,4 +1,7 @@
-//! The way to the agents: each call of the master under its epoch.
+//! The way to the agents: each call of the master under its epoch. [`made`] records which of them
+//! changed something.
+
+pub mod made;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -48,6 +51,7 @@ struct Inner {
     clock: Clock,
     metrics: Arc<Metrics>,
     majority: Majority,
+    made: made::Made,
 }
 
 /// As whom the master calls.
@@ -88,6 +92,7 @@ impl Agents {
             clock,
             metrics,
             majority,
+            made: made::Made::default(),
         }))
     }
 
@@ -98,7 +103,7 @@ impl Agents {
         behalf: Option<Behalf>,
     ) -> Result<C::Reply, RpcError> {
         self.may_call(&node.name)?;
-        Box::pin(self.call_anyway(node, call, behalf)).await
+        self.call_anyway(node, call, behalf).await
     }
 
     fn may_call(&self, node: &NodeName) -> Result<(), RpcError> {
@@ -117,9 +122,17 @@ impl Agents {
         let job = behalf.map(|(id, op)| JobRef { id, op: u32::try_from(op).unwrap_or(u32::MAX) });
         let meta = Meta { epoch: self.0.epoch, job };
         let begun = Instant::now();
-        let reply = self.0.client.call(&NodeTarget::from(node), call, meta).await;
+        let target = NodeTarget::from(node);
+        let reply = Box::pin(self.0.client.call(&target, call, meta));
+        let reply = self.0.made.during(behalf, (&node.name, C::TRAITS), reply).await;
         self.0.metrics.called(C::TRAITS.name, begun.elapsed(), reply.as_ref().err());
         reply
+    }
+
+    /// The changing calls that opcodes have made.
+    #[must_use]
+    pub fn made(&self) -> &made::Made {
+        &self.0.made
     }
 
     /// Version of the agent's software and protocol.

@@ -165,6 +165,13 @@ pub enum Event<R> {
         /// Told when "running" is durable.
         durable: Option<R>,
     },
+    /// An opcode is about to change something without a transaction.
+    NoReturn {
+        /// Its job.
+        job: JobId,
+        /// Gets [`Answer::Archived`]: whether it may, since nobody canceled it before.
+        reply: R,
+    },
     /// An opcode says something.
     Log {
         /// Its job.
@@ -202,7 +209,7 @@ pub enum Outcome {
     Success(Value),
     /// With a failure.
     Failure(Exception),
-    /// At a safe point after it was asked to end.
+    /// On request, before it had changed anything, or between two of its steps.
     Canceled,
 }
 
@@ -245,7 +252,7 @@ pub struct Effects<R> {
     /// Opcodes to start; they may begin before the commit, and call no agent before their own
     /// "running" is durable.
     pub start: Vec<Start>,
-    /// Jobs whose worker is to end at its next safe point.
+    /// Jobs whose worker is to end before it changes anything.
     pub interrupt: Vec<JobId>,
     /// Jobs whose worker is to end at once.
     pub kill: Vec<JobId>,

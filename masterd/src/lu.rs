@@ -44,7 +44,7 @@ pub type Wanted = Vec<(LockName, Mode)>;
 pub enum Failure {
     /// It failed.
     Exception(Exception),
-    /// It was asked to end, and did at a safe point.
+    /// It was asked to end, and did before it had changed anything, or between two of its steps.
     Canceled,
     /// The reign ended before it had begun to run: it does so under the next master.
     Withdrawn,
@@ -60,6 +60,11 @@ impl From<Exception> for Failure {
 pub(crate) trait LogicalUnit: Verb + Sized {
     /// What `check` established and `exec` relies on.
     type Plan: Send;
+
+    /// Whether it works through a list, and is canceled between two steps, whatever it changed. It looks
+    /// for that itself, and logs what is done and what is not. Other units are canceled wherever they
+    /// wait, as long as they have changed nothing.
+    const BY_STEPS: bool = false;
 
     /// How it takes the big lock, which who needs the whole cluster still takes exclusively.
     fn big_lock(&self) -> Option<Mode> {
@@ -151,14 +156,30 @@ fn boxed<U: LogicalUnit + Sync + 'static>(
 }
 
 async fn run_one<U: LogicalUnit + Sync>(unit: U, context: &mut Context) -> Result<Value, Failure> {
-    let world = Arc::clone(context.world());
+    let (world, cancel) = (Arc::clone(context.world()), context.cancel().clone());
     tokio::select! {
         biased;
         locked = lock(&unit, context) => locked?,
+        () = cancel.cancelled() => return Err(Failure::Canceled),
         () = world.gate.ended() => return Err(Failure::Withdrawn),
     }
     context.granted().await?;
-    let output = match timeout(OP_DEADLINE, check_and_exec(unit, context)).await {
+    let canceled = async {
+        if U::BY_STEPS {
+            std::future::pending::<()>().await;
+        }
+        cancel.cancelled().await;
+    };
+    let done = tokio::select! {
+        biased;
+        done = timeout(OP_DEADLINE, check_and_exec(unit, context)) => done,
+        () = canceled => Ok(Err(Failure::Canceled)),
+    };
+    let output = match done {
+        Ok(Err(Failure::Canceled)) if !U::BY_STEPS => {
+            context.say(context.told_of_cancel()).await;
+            return Err(Failure::Canceled);
+        }
         Ok(done) => done?,
         Err(_elapsed) => return Err(overdue(U::ID, context.has_called()).into()),
     };
@@ -183,7 +204,8 @@ async fn lock<U: LogicalUnit + Sync>(unit: &U, context: &mut Context) -> Result<
             None => context.acquire(wanted).await?,
         }
     }
-    context.pass_gate().await
+    context.pass_gate().await;
+    Ok(())
 }
 
 /// What the unit does with its locks; none if it was only to check.
@@ -191,11 +213,13 @@ async fn check_and_exec<U: LogicalUnit + Sync>(
     unit: U,
     context: &mut Context,
 ) -> Result<Option<U::Output>, Failure> {
+    if U::BY_STEPS {
+        context.go_by_steps();
+    }
     let plan = unit.check(context).await?;
     if context.dry_run() {
         return Ok(None);
     }
-    context.safe_point()?;
     unit.exec(plan, context).await.map(Some)
 }
 

@@ -4,9 +4,11 @@
 //!
 //! A seed decides everything: what the clients do, in which order all steps are taken, where the
 //! world ends and what the power cut leaves. `SEED=n cargo xtask test simulation` repeats one.
-//! [`client`] is what the clients do, [`oracle`] what they were told. [`endless`] needs no chance.
+//! [`client`] is what the clients do, [`oracle`] what they were told. [`endless`] and [`canceled`] need
+//! no chance.
 //! [`cluster`] is the same with several members, of which one is master.
 
+mod canceled;
 mod client;
 mod cluster;
 mod endless;
@@ -35,6 +37,7 @@ use crate::daemon::load::{self, Found};
 use crate::daemon::reign::{self, Begin, Keys, Master, Publisher};
 use crate::daemon::{self};
 use crate::jobs::worker::Workers;
+use crate::lu::World;
 use crate::luxi_service::LuxiService;
 use crate::writer::publish::After;
 use crate::writer::{self, Tools};
@@ -287,6 +290,7 @@ async fn take_role(
 
 /// A master that serves.
 struct Daemon {
+    world: Arc<World>,
     service: Arc<LuxiService>,
     published: Arc<crate::writer::publish::Published>,
     closing: CancellationToken,
@@ -310,8 +314,8 @@ impl Daemon {
         let job =
             writer::Run { archived: master.archived, closing: closing.clone(), stop: stop.clone() };
         background.spawn("writer", writer::run(master.state, tools, master.commands, job));
-        let service = Arc::new(LuxiService::new(world));
-        Self { service, published, closing, stop, background, opcodes }
+        let service = Arc::new(LuxiService::new(Arc::clone(&world)));
+        Self { world, service, published, closing, stop, background, opcodes }
     }
 
     async fn clients(&self, seeds: Vec<Chance>, told: &Told) {

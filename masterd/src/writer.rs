@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use model::error::ErrorCode;
+use model::error::{ErrorCode, ExceptionKind};
 use model::job::Wait;
 use model::{Exception, JobId, JobStatus, Timestamp};
 use stdx::Clock;
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::commits::{Commits, OpenEngine};
 use crate::config::{Config, ConfigChange};
-use crate::jobs::state::Queue;
+use crate::jobs::state::{CANCELED, Queue};
 use crate::jobs::worker::{Leash, Workers};
 use crate::jobs::{Answer, Event, Start};
 use commit::{Prepared, Round};
@@ -65,6 +65,9 @@ pub enum Command {
     Transact {
         /// Decides how, with the newest configuration before its eyes.
         decide: Decide,
+        /// The job of the opcode that changes it: from then on that is not canceled, and one that was
+        /// canceled before changes nothing.
+        by: Option<JobId>,
         /// Told when the change is durable, or why there is none.
         reply: oneshot::Sender<Result<(), Exception>>,
     },
@@ -239,11 +242,11 @@ impl Desk {
         for command in commands.drain(..) {
             match command {
                 Command::Queue(event) => self.handle(event),
-                Command::Transact { decide, reply } => self.transact(decide, reply).await,
+                Command::Transact { decide, by, reply } => self.transact(decide, by, reply).await,
                 Command::TransactAt { decide, reply } => {
                     let serial = self.state.queue.serial();
                     let decide = Box::new(move |config: &Config| decide(config, serial));
-                    self.transact(decide, reply).await;
+                    self.transact(decide, None, reply).await;
                 }
                 Command::GoOver { open, reply } => self.go_over(open, reply).await,
                 Command::Quiet { reply } => self.quiet = Some(reply),
@@ -271,9 +274,21 @@ impl Desk {
         reply.send(()).unwrap_or(());
     }
 
-    async fn transact(&mut self, decide: Decide, reply: oneshot::Sender<Result<(), Exception>>) {
+    async fn transact(
+        &mut self,
+        decide: Decide,
+        by: Option<JobId>,
+        reply: oneshot::Sender<Result<(), Exception>>,
+    ) {
+        if by.is_some_and(|job| !self.state.queue.may_change(job)) {
+            self.round.refusals.push((reply, canceled()));
+            return;
+        }
         match prepare(&self.state.config, decide, self.bytes_max) {
             Ok(prepared) => {
+                if let Some(job) = by.filter(|_| prepared.changes_something()) {
+                    self.state.queue.note_change(job);
+                }
                 if !self.round.has_room(&prepared, self.bytes_max) {
                     self.finish_round(false).await;
                 }
@@ -377,6 +392,11 @@ impl Desk {
             quiet.send(()).unwrap_or(());
         }
     }
+}
+
+/// The answer to an opcode that was canceled before it could change anything.
+fn canceled() -> Exception {
+    Exception::new(ExceptionKind::JobCanceled, CANCELED)
 }
 
 /// Decides on a transaction, which must fit one commit: it happens whole or not at all.

@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for JobId {
 pub struct Job {
     /// Its number.
     pub id: JobId,
-    /// Its opcodes, at least one.
+    /// Its opcodes. A job without any has ended well.
     pub ops: Vec<Op>,
     /// When it was accepted.
     pub received_timestamp: Option<Timestamp>,

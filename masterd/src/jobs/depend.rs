@@ -90,6 +90,9 @@ impl Dependencies {
             dependent += 1;
             for Dependency(on, good) in depends {
                 let DependsOn::Job(id) = on else { continue };
+                if *id >= job {
+                    continue;
+                }
                 match status(*id) {
                     Some(status) if status.is_final() => {
                         let ended = self.ended.entry(*id);
@@ -154,13 +157,24 @@ impl Dependencies {
         }
     }
 
-    /// Whether an opcode with these dependencies may begin.
+    /// Whether an opcode of `job` with these dependencies may begin. Only a job that was submitted
+    /// before can be waited for, so that no two wait for each other.
     #[must_use]
-    pub fn verdict(&self, depends: &[Dependency]) -> Verdict {
+    pub fn verdict(&self, job: JobId, depends: &[Dependency]) -> Verdict {
         let mut verdict = Verdict::Met;
+        let fail = |why: String| Verdict::Fail(format!("Dependency error: {why}"));
         for Dependency(on, good) in depends {
-            let DependsOn::Job(id) = on else {
-                return Verdict::Fail("Relative job id was not resolved".to_owned());
+            let id = match on {
+                DependsOn::Job(id) if *id < job => id,
+                DependsOn::Job(id) => {
+                    return fail(format!("job {id} did not exist when this one was submitted"));
+                }
+                DependsOn::Back(n) => {
+                    return fail(format!(
+                        "relative job id -{n} leaves the submission; only jobs submitted together \
+                         can be named so"
+                    ));
+                }
             };
             match self.ended.get(id) {
                 Some(ended) if good.is_empty() || good.contains(&ended.status) => {}
@@ -173,7 +187,7 @@ impl Dependencies {
                     ));
                 }
                 None if self.waiters.contains_key(id) => verdict = Verdict::Wait,
-                None => return Verdict::Fail(format!("Dependency job {id} is not in the queue")),
+                None => return fail(format!("job {id} is not in the queue")),
             }
         }
         verdict
@@ -205,23 +219,37 @@ mod tests {
     #[test]
     fn verdicts() {
         let mut d = Dependencies::default();
-        let all = [on(1, &[]), on(2, &[]), on(3, &[])].concat();
+        let all = [on(1, &[]), on(2, &[]), on(3, &[]), on(10, &[])].concat();
+        d.add(JobId(11), [on(10, &[]).as_slice()], |_id| Some(JobStatus::Running));
         d.add(JobId(9), [all.as_slice()], |id| match id.0 {
-            1 => Some(JobStatus::Running),
+            1 | 10 => Some(JobStatus::Running),
             2 => Some(JobStatus::Error),
             _ => None,
         });
-        assert_eq!(d.verdict(&on(1, &[])), Verdict::Wait);
-        assert_eq!(d.verdict(&on(2, &[])), Verdict::Met);
-        assert_eq!(d.verdict(&on(2, &[JobStatus::Error])), Verdict::Met);
-        assert!(matches!(d.verdict(&on(2, &[JobStatus::Success])), Verdict::Fail(_)));
-        assert!(matches!(d.verdict(&on(3, &[])), Verdict::Fail(_)));
+        assert_eq!(d.verdict(JobId(9), &on(1, &[])), Verdict::Wait);
+        assert_eq!(d.verdict(JobId(9), &on(2, &[])), Verdict::Met);
+        assert_eq!(d.verdict(JobId(9), &on(2, &[JobStatus::Error])), Verdict::Met);
+        assert!(matches!(d.verdict(JobId(9), &on(2, &[JobStatus::Success])), Verdict::Fail(_)));
+        let failed = |on: &[Dependency], told: &str| match d.verdict(JobId(9), on) {
+            Verdict::Fail(why) => assert_eq!(why, format!("Dependency error: {told}")),
+            verdict => panic!("{verdict:?}"),
+        };
+        failed(&on(3, &[]), "job 3 is not in the queue");
+        // Another one may wait for a job of that number by the time it is looked at.
+        failed(&on(10, &[]), "job 10 did not exist when this one was submitted");
+        failed(
+            &[Dependency(DependsOn::Back(2), Vec::new())],
+            "relative job id -2 leaves the submission; only jobs submitted together can be named so",
+        );
         assert_eq!(d.ended(JobId(1), JobStatus::Canceled), [JobId(9)]);
-        assert_eq!(d.verdict(&on(1, &[JobStatus::Success])), Verdict::Cancel);
-        assert_eq!(d.verdict(&on(1, &[JobStatus::Canceled])), Verdict::Met);
-        d.forget(JobId(9), [JobId(1), JobId(2), JobId(3)]);
+        assert_eq!(d.verdict(JobId(9), &on(1, &[JobStatus::Success])), Verdict::Cancel);
+        assert_eq!(d.verdict(JobId(9), &on(1, &[JobStatus::Canceled])), Verdict::Met);
+        d.forget(JobId(9), [JobId(1), JobId(2), JobId(3), JobId(10)]);
+        assert_eq!(d.ended(JobId(10), JobStatus::Success), [JobId(11)]);
+        d.forget(JobId(11), [JobId(10)]);
         assert!(d.is_empty());
     }
+
     #[test]
     fn who_waits_for_many_is_woken_by_the_last_or_by_a_wrong_end() {
         let running = |_| Some(JobStatus::Running);
@@ -232,13 +260,13 @@ mod tests {
         assert!(d.ended(JobId(2), JobStatus::Success).is_empty());
         assert!(d.ended(JobId(1), JobStatus::Success).is_empty());
         assert_eq!(d.ended(JobId(3), JobStatus::Success), [JobId(9)]);
-        assert_eq!(d.verdict(&three), Verdict::Met);
+        assert_eq!(d.verdict(JobId(9), &three), Verdict::Met);
         d.forget(JobId(9), [JobId(1), JobId(2), JobId(3)]);
         assert!(d.is_empty());
 
         d.add(JobId(9), [three.as_slice()], running);
         assert_eq!(d.ended(JobId(2), JobStatus::Error), [JobId(9)]);
-        assert!(matches!(d.verdict(&three), Verdict::Fail(_)));
+        assert!(matches!(d.verdict(JobId(9), &three), Verdict::Fail(_)));
         d.forget(JobId(9), [JobId(1), JobId(2), JobId(3)]);
         assert!(d.is_empty());
 
@@ -246,7 +274,10 @@ mod tests {
         let (one, two) = (on(1, &good), on(2, &[]));
         d.add(JobId(9), [one.as_slice(), two.as_slice()], running);
         assert_eq!(d.ended(JobId(1), JobStatus::Success), [JobId(9)]);
-        assert_eq!((d.verdict(&one), d.verdict(&two)), (Verdict::Met, Verdict::Wait));
+        assert_eq!(
+            (d.verdict(JobId(9), &one), d.verdict(JobId(9), &two)),
+            (Verdict::Met, Verdict::Wait)
+        );
         assert_eq!(d.ended(JobId(2), JobStatus::Canceled), [JobId(9)]);
     }
 }

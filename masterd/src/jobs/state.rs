@@ -69,7 +69,9 @@ struct Live<R> {
     log_ended: Option<usize>,
     /// Asked to end; carried out when its worker reports.
     canceling: bool,
-    /// Told when a job that was waiting for locks has left.
+    /// The opcode that runs has changed something: it is carried out, and not canceled.
+    irrevocable: bool,
+    /// Told when the job has ended.
     cancelers: Vec<R>,
     /// Told when a job that was killed has ended.
     killers: Vec<R>,
@@ -213,6 +215,13 @@ impl<R> Queue<R> {
                 self.granted(job, op, effects);
                 effects.replies.extend(durable.map(|r| (r, Answer::Visible)));
             }
+            Event::NoReturn { job, reply } => {
+                let may = self.may_change(job);
+                if may {
+                    self.note_change(job);
+                }
+                effects.replies.push((reply, Answer::Archived(may)));
+            }
             Event::Log { job, op, kind, message, visible } => {
                 self.log(job, op, (kind, message), effects);
                 effects.replies.extend(visible.map(|r| (r, Answer::Visible)));
@@ -242,7 +251,7 @@ impl<R> Queue<R> {
             return self.finish(id, OpEvent::Cancel, why, effects);
         }
         let Some(op) = live.job.current().and_then(|place| live.job.ops.get(place)) else { return };
-        match self.dependencies.verdict(op.input.depends()) {
+        match self.dependencies.verdict(id, op.input.depends()) {
             Verdict::Met if live.phase == Phase::Started => self.start(id, effects),
             Verdict::Met => {
                 live.phase = Phase::Ready;
@@ -290,6 +299,7 @@ impl<R> Queue<R> {
     fn start(&mut self, id: JobId, effects: &mut Effects<R>) {
         let Some(live) = self.jobs.get_mut(&id) else { return };
         let Some(place) = live.job.current() else { return };
+        live.irrevocable = false;
         if live.job.ops.get(place).is_some_and(|op| op.input.known().is_none()) {
             let failure =
                 Exception::new(ExceptionKind::OpCodeUnknown, "This version knows no such opcode");
@@ -317,6 +327,7 @@ impl<R> Live<R> {
             bytes,
             log_ended: None,
             canceling: false,
+            irrevocable: false,
             cancelers: Vec::new(),
             killers: Vec::new(),
             job,

@@ -10,8 +10,8 @@ use super::{JOBS_PER_SUBMISSION_MAX, JobBytes, OPS_PER_JOB_MAX, Submission};
 /// Checks what must hold for the whole submission; one wrong opcode refuses all of it.
 ///
 /// # Errors
-/// No jobs, too many of them, a job without opcodes, with too many or too large ones, a priority
-/// that a submission may not carry, or a number outside its range.
+/// Too many jobs, a job with too many or too large opcodes, a priority that a submission may not
+/// carry, a number outside its range, or a dependency on a status with which no job ends.
 pub fn check(jobs: Vec<Vec<OpInput>>, limits: JobBytes) -> Result<Vec<Submission>, Exception> {
     if jobs.len() > JOBS_PER_SUBMISSION_MAX {
         return Err(refused(format!(
@@ -23,9 +23,6 @@ pub fn check(jobs: Vec<Vec<OpInput>>, limits: JobBytes) -> Result<Vec<Submission
 }
 
 fn check_job(ops: Vec<OpInput>, limits: JobBytes) -> Result<Submission, Exception> {
-    if ops.is_empty() {
-        return Err(refused("a job needs at least one opcode".to_owned()));
-    }
     if ops.len() > OPS_PER_JOB_MAX {
         return Err(refused(format!(
             "{} opcodes in one job; at most {OPS_PER_JOB_MAX} are taken",
@@ -33,6 +30,12 @@ fn check_job(ops: Vec<OpInput>, limits: JobBytes) -> Result<Submission, Exceptio
         )));
     }
     for op in &ops {
+        let statuses = op.common.depends.iter().flatten().flat_map(|dependency| &dependency.1);
+        if let Some(status) = statuses.into_iter().find(|status| !status.is_final()) {
+            return Err(refused(format!(
+                "depends: no job ends as {status}; use success, error or canceled"
+            )));
+        }
         if !SUBMIT_PRIORITIES.contains(&op.common.priority) {
             return Err(refused(format!(
                 "priority {} of {}; a submission may carry -10, 0 or 10",
@@ -90,39 +93,22 @@ impl std::io::Write for Counter {
 }
 
 /// Turns relative dependencies into job ids. `batch` holds the id of each earlier job of the
-/// submission, or none where that one was refused.
+/// submission, or none where that one was refused. What leaves the submission stays as it is: the job
+/// fails when it would begin, as in Ganeti.
 ///
 /// # Errors
-/// A dependency that leaves the submission, or that names a job not submitted before this one.
-pub fn resolve_dependencies(
-    ops: &mut [OpInput],
-    batch: &[Option<JobId>],
-    last: u64,
-) -> Result<(), Exception> {
-    let refuse = |message: String| Err(Exception::new(ExceptionKind::JobQueueError, message));
-    for op in ops {
-        for dependency in op.common.depends.iter_mut().flatten() {
-            match dependency.0 {
-                DependsOn::Job(id) if id.0 > last => {
-                    return refuse(format!("cannot depend on job {id}: there is no such job yet"));
-                }
-                DependsOn::Job(_) => {}
-                DependsOn::Back(n) => {
-                    let place = usize::try_from(n).ok().and_then(|n| batch.len().checked_sub(n));
-                    match place.and_then(|place| batch.get(place)) {
-                        Some(Some(id)) => dependency.0 = DependsOn::Job(*id),
-                        Some(None) => {
-                            return refuse(format!("depends on job -{n}, which was refused"));
-                        }
-                        None => {
-                            return refuse(format!(
-                                "relative job id -{n} leaves the submission; only jobs submitted \
-                                 together can be named so"
-                            ));
-                        }
-                    }
-                }
+/// A dependency on a job that was refused.
+pub fn resolve_dependencies(ops: &mut [OpInput], batch: &[Option<JobId>]) -> Result<(), Exception> {
+    for dependency in ops.iter_mut().flat_map(|op| op.common.depends.iter_mut().flatten()) {
+        let DependsOn::Back(n) = dependency.0 else { continue };
+        let place = usize::try_from(n).ok().and_then(|n| batch.len().checked_sub(n));
+        match place.and_then(|place| batch.get(place)) {
+            Some(Some(id)) => dependency.0 = DependsOn::Job(*id),
+            Some(None) => {
+                let why = format!("depends on job -{n}, which was refused");
+                return Err(Exception::new(ExceptionKind::JobQueueError, why));
             }
+            None => {}
         }
     }
     Ok(())
@@ -158,7 +144,7 @@ mod tests {
             let jobs = vec![vec![op("")], vec![op(&format!(r#","priority":{bad}"#))]];
             assert!(check(jobs, LIMITS).is_err(), "{bad}");
         }
-        assert!(check(vec![vec![]], LIMITS).is_err());
+        assert!(check(vec![vec![]], LIMITS).is_ok());
     }
 
     #[test]
@@ -192,13 +178,23 @@ mod tests {
     fn relative_ids_stay_in_the_batch() {
         let batch = [Some(JobId(7)), None, Some(JobId(8))];
         let mut ops = [op(r#","depends":[[-1,["success"]],[-3,[]],[2,[]]]"#)];
-        resolve_dependencies(&mut ops, &batch, 8).unwrap();
+        resolve_dependencies(&mut ops, &batch).unwrap();
         let ids: Vec<_> = ops[0].common.depends.iter().flatten().map(|d| d.0).collect();
         assert_eq!(ids, [8, 7, 2].map(|id| DependsOn::Job(JobId(id))));
-        for bad in ["-2", "-4", "9", "-9000000000"] {
-            let mut ops = [op(&format!(r#","depends":[[{bad},[]]]"#))];
-            assert!(resolve_dependencies(&mut ops, &batch, 8).is_err(), "{bad}");
+        assert!(resolve_dependencies(&mut [op(r#","depends":[[-2,[]]]"#)], &batch).is_err());
+        for stays in ["-4", "9", "-9000000000"] {
+            let before = [op(&format!(r#","depends":[[{stays},[]]]"#))];
+            let mut ops = before.clone();
+            resolve_dependencies(&mut ops, &batch).unwrap();
+            assert_eq!(ops, before);
         }
-        assert!(resolve_dependencies(&mut [op(r#","depends":[[-1,[]]]"#)], &[], 8).is_err());
+    }
+
+    #[test]
+    fn a_status_with_which_no_job_ends_is_refused() {
+        for (status, taken) in [("success", true), ("running", false), ("canceling", false)] {
+            let jobs = vec![vec![op(&format!(r#","depends":[[1,["error","{status}"]]]"#))]];
+            assert_eq!(check(jobs, LIMITS).is_ok(), taken, "{status}");
+        }
     }
 }

@@ -25,7 +25,7 @@ const KILLED: &str = "Job killed by request";
 /// What ends an opcode before it has done its work.
 #[derive(Debug, Clone, Default)]
 pub struct Leash {
-    /// Asks it to end at its next safe point.
+    /// Asks it to end before it changes anything, or between two of its steps.
     pub cancel: CancellationToken,
     /// Ends it where it waits next, whatever it is at.
     pub kill: CancellationToken,
@@ -141,7 +141,7 @@ async fn outcome(start: Start, world: Arc<World>, leash: Leash) -> Option<Outcom
         Some(Err(Failure::Canceled)) => Outcome::Canceled,
         Some(Err(Failure::Exception(failure))) => Outcome::Failure(failure),
         Some(Err(Failure::Withdrawn)) => return None,
-        None => Outcome::Failure(killed(context.has_called())),
+        None => Outcome::Failure(killed(context.has_changed(), context.has_called())),
     })
 }
 
@@ -155,14 +155,16 @@ async fn unless_killed<T>(work: impl Future<Output = T>, kill: &CancellationToke
     }
 }
 
-fn killed(has_called: bool) -> Exception {
-    Exception::exec(if has_called {
-        format!(
-            "{KILLED}; what it had asked of agents by then may have been done, or still be done"
-        )
-    } else {
-        KILLED.to_owned()
-    })
+fn killed(has_changed: bool, has_called: bool) -> Exception {
+    let changed = match has_changed {
+        true => "; what it had changed in the configuration by then stands",
+        false => "",
+    };
+    let called = match has_called {
+        true => "; what it had asked of agents by then may have been done, or still be done",
+        false => "",
+    };
+    Exception::exec(format!("{KILLED}{changed}{called}"))
 }
 
 #[cfg(test)]
@@ -225,9 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn what_agents_were_told_is_said() {
-        assert_eq!(killed(false).message(), KILLED);
-        let told = killed(true).message().to_owned();
-        assert!(told.starts_with(KILLED) && told.contains("agents"), "{told}");
+    fn what_a_killed_opcode_did_is_said() {
+        assert_eq!(killed(false, false).message(), KILLED);
+        for (changed, called) in [(true, false), (false, true), (true, true)] {
+            let told = killed(changed, called).message().to_owned();
+            assert!(told.starts_with(KILLED), "{told}");
+            assert_eq!(told.contains("configuration"), changed, "{told}");
+            assert_eq!(told.contains("agents"), called, "{told}");
+        }
     }
 }

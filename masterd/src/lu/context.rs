@@ -1,6 +1,5 @@
 //! All that a logical unit may touch.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -96,6 +95,10 @@ pub struct Context {
     grant: Option<Grant>,
     /// Whether agents may have been called.
     called: bool,
+    /// Whether a change of the configuration was asked for.
+    changed: bool,
+    /// Whether it is canceled between two of its steps only, whatever it changed.
+    by_steps: bool,
     /// Told when "running" is durable; nothing is done to the outside before.
     running: Option<oneshot::Receiver<Answer>>,
 }
@@ -114,6 +117,8 @@ impl Context {
             passed: Arc::clone(&leash.passed),
             grant: None,
             called: false,
+            changed: false,
+            by_steps: false,
             running: None,
         }
     }
@@ -160,28 +165,21 @@ impl Context {
         Timestamp::from_micros(self.world.clock.now_micros())
     }
 
-    /// Takes further locks, all of them or none; leaves the waiting list when the job is canceled.
+    /// Takes further locks, all of them or none.
     ///
     /// # Errors
-    /// Canceled; or the lock manager's refusal.
+    /// The lock manager's refusal.
     pub async fn acquire(&mut self, wanted: Wanted) -> Result<(), Failure> {
         let deadline = tokio::time::Instant::now() + LOCK_DEADLINE;
         let owner = Owner(self.job.0);
         let begun = tokio::time::Instant::now();
-        let granted = tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => return Err(Failure::Canceled),
-            granted = async {
-                match &mut self.grant {
-                    Some(grant) => grant.add(wanted, self.priority, deadline).await,
-                    None => {
-                        let locks = &self.world.locks;
-                        let grant = locks.acquire(owner, wanted, self.priority, deadline).await?;
-                        self.grant = Some(grant);
-                        Ok(())
-                    }
-                }
-            } => granted,
+        let granted = match &mut self.grant {
+            Some(grant) => grant.add(wanted, self.priority, deadline).await,
+            None => {
+                let granted =
+                    self.world.locks.acquire(owner, wanted, self.priority, deadline).await;
+                granted.map(|grant| self.grant = Some(grant))
+            }
         };
         self.world.metrics.lock_wait_seconds.observe_time(begun.elapsed());
         granted.map_err(|refused| lock_failure(&refused))
@@ -191,7 +189,7 @@ impl Context {
     /// while.
     ///
     /// # Errors
-    /// Canceled; or the lock manager's refusal.
+    /// The lock manager's refusal.
     pub async fn acquire_some(&mut self, wanted: Wanted, count: usize) -> Result<(), Failure> {
         let deadline = tokio::time::Instant::now() + LOCK_DEADLINE;
         loop {
@@ -207,7 +205,7 @@ impl Context {
                 Err(LockError::Refused(Refused::TooFew { .. }))
                     if tokio::time::Instant::now() < deadline =>
                 {
-                    self.until_canceled(tokio::time::sleep(SOME_LOCKS_AGAIN)).await?;
+                    tokio::time::sleep(SOME_LOCKS_AGAIN).await;
                 }
                 taken => return taken.map_err(|refused| lock_failure(&refused)),
             }
@@ -230,19 +228,15 @@ impl Context {
     }
 
     /// Waits until opcodes may run.
-    ///
-    /// # Errors
-    /// Canceled.
-    pub(crate) async fn pass_gate(&self) -> Result<(), Failure> {
-        self.until_canceled(self.world.gate.pass(&self.passed)).await
+    pub(crate) async fn pass_gate(&self) {
+        self.world.gate.pass(&self.passed).await;
     }
 
     /// Tells the queue that the opcode has its locks and runs.
     ///
     /// # Errors
-    /// Canceled, or the master is ending.
+    /// The master is ending.
     pub(crate) async fn granted(&mut self) -> Result<(), Failure> {
-        self.safe_point()?;
         let durable = match self.reach {
             Reach::Master => None,
             Reach::Agents => {
@@ -262,23 +256,37 @@ impl Context {
         self.called
     }
 
-    /// Ends here if the job was canceled.
-    ///
-    /// # Errors
-    /// Canceled.
-    pub fn safe_point(&self) -> Result<(), Failure> {
-        if self.cancel.is_cancelled() { Err(Failure::Canceled) } else { Ok(()) }
+    /// Whether a change of the configuration was asked for; it stands, whatever becomes of the opcode.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.changed
     }
 
-    /// Awaits `work`, or ends it when the job is canceled.
+    /// Has the opcode canceled between two of its steps only.
+    pub(crate) fn go_by_steps(&mut self) {
+        self.by_steps = true;
+    }
+
+    /// Fires when the job is canceled.
+    pub(crate) fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    /// What the log of an opcode says that was canceled before it changed the configuration.
+    pub(crate) fn told_of_cancel(&self) -> String {
+        self.world.agents.made().told(self.job)
+    }
+
+    /// From here on the opcode cannot be canceled. Needed before what cannot be taken back and is no
+    /// transaction, which has the same effect.
     ///
     /// # Errors
-    /// Canceled.
-    pub async fn until_canceled<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
-        tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => Err(Failure::Canceled),
-            done = work => Ok(done),
+    /// It was canceled before, or the master is ending.
+    pub async fn point_of_no_return(&self) -> Result<(), Failure> {
+        let make = |reply| Event::NoReturn { job: self.job, reply };
+        match self.world.writer.ask(make).await? {
+            Answer::Archived(true) => Ok(()),
+            _ => Err(Failure::Canceled),
         }
     }
 
@@ -305,22 +313,32 @@ impl Context {
         Event::Log { job: self.job, op: self.op, kind, message, visible }
     }
 
-    /// Changes the configuration; returns when the change is durable.
+    /// Changes the configuration; returns when the change is durable. From then on the opcode cannot
+    /// be canceled, unless it works by steps.
     ///
     /// # Errors
-    /// What `decide` says, or that the master is ending.
+    /// What `decide` says; the opcode was canceled before; or the master is ending.
     pub async fn transact(
-        &self,
+        &mut self,
         decide: impl FnOnce(&Config) -> Result<Vec<ConfigChange>, Exception> + Send + 'static,
     ) -> Result<(), Failure> {
-        Ok(self.world.writer.transact(Box::new(decide)).await?)
+        self.changed = true;
+        let (writer, decide) = (&self.world.writer, Box::new(decide));
+        let done = match self.by_steps {
+            true => writer.transact(decide).await,
+            false => writer.transact_for(self.job, decide).await,
+        };
+        done.map_err(|why| match why.kind {
+            ExceptionKind::JobCanceled => Failure::Canceled,
+            _ => why.into(),
+        })
     }
 
     /// Submits jobs of this opcode's own, which go on when it has ended. They keep its priority and
     /// the reasons for it. A drained queue takes them: they are part of work that it took before.
     ///
     /// # Errors
-    /// None was accepted, or the master is ending.
+    /// Canceled before, none was accepted, or the master is ending.
     pub async fn submit(&self, mut jobs: Vec<Vec<OpInput>>) -> Result<SubmittedJobs, Failure> {
         if let Some(parent) = self.input.known() {
             for op in jobs.iter_mut().flatten() {
@@ -330,6 +348,7 @@ impl Context {
                 op.common.comment = Some(format!("Submitted by {}", parent.op.id()));
             }
         }
+        self.point_of_no_return().await?;
         let answers = desk::submit(&self.world, jobs, true).await?;
         Ok(answers.into_iter().map(|answer| answer.map_err(|why| why.to_string())).collect())
     }
@@ -340,13 +359,24 @@ impl Context {
     /// # Errors
     /// The master is ending.
     pub async fn agents(&mut self) -> Result<&Agents, Failure> {
+        if !self.called {
+            self.called = true;
+            self.world.agents.made().record(self.job);
+        }
         if let Some(running) = self.running.take() {
             running.await.map_err(|_dropped| {
                 Exception::exec("The master daemon ends before this job became durable")
             })?;
         }
-        self.called = true;
         Ok(&self.world.agents)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if self.called {
+            self.world.agents.made().forget(self.job);
+        }
     }
 }
 

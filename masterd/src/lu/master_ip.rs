@@ -35,10 +35,11 @@ impl LogicalUnit for ClusterActivateMasterIp {
 
     async fn check(&self, context: &mut Context) -> Result<(), Failure> {
         address(&context.config()).map(drop)?;
-        context.safe_point()
+        Ok(())
     }
 
     async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
+        context.point_of_no_return().await?;
         raise(context).await.map_err(|why| Exception::exec(why).into())
     }
 }
@@ -51,12 +52,11 @@ impl LogicalUnit for ClusterDeactivateMasterIp {
     }
 
     async fn check(&self, context: &mut Context) -> Result<MasterAddress, Failure> {
-        let address = address(&context.config())?;
-        context.safe_point()?;
-        Ok(address)
+        Ok(address(&context.config())?)
     }
 
     async fn exec(self, plan: MasterAddress, context: &mut Context) -> Result<(), Failure> {
+        context.point_of_no_return().await?;
         let world = Arc::clone(context.world());
         let held = &world.contacts.address;
         // Or it would be taken again at once.

@@ -30,6 +30,11 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// A line of a job's log as Ganeti writes what it does beside what was asked.
+fn info(text: &str) -> String {
+    format!(" - INFO: {text}")
+}
+
 /// Whether a node may call agents: it is a candidate.
 pub(super) fn is_caller(config: &Config, node: &Node) -> bool {
     node.role == NodeRole::Candidate || config.is_master(node)
@@ -103,7 +108,7 @@ pub(super) async fn goes_on_if_silent(
                 let text = format!("Node {} cannot {what} now: {stops}", node.name);
                 return Err(Exception::prereq(text, ErrorCode::WrongState).into());
             }
-            Err(_) => context.until_canceled(tokio::time::sleep(LOOK_AGAIN)).await?,
+            Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
         }
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn compile(snapshot: &Snapshot, rack: u32) -> Result<Option<RackDocum
 /// stands. So is a rack that nobody serves.
 ///
 /// # Errors
-/// Canceled, or the master is ending.
+/// The master is ending.
 pub(crate) async fn push(context: &mut Context, racks: &BTreeSet<u32>) -> Result<(), Failure> {
     push_racks(context, racks).await.map(drop)
 }
@@ -127,7 +127,6 @@ async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> 
     let mut pushed = Vec::with_capacity(nodes.len());
     for node in nodes {
         let name = node.name.clone();
-        context.safe_point()?;
         let agents = context.agents().await?;
         let result = match agents.rack_push(&node, &document, (job, op)).await {
             Ok(held) if held.digest == digest => Ok(held.version),

@@ -31,6 +31,8 @@ const ASKED_AT_ONCE: usize = 64;
 impl LogicalUnit for ClusterRenewCrypto {
     type Plan = Vec<Arc<Node>>;
 
+    const BY_STEPS: bool = true;
+
     /// All nodes, as in Ganeti: who may call whom is everybody's.
     fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
         let all = (level == Level::Node).then(|| (LockName::set(level), Mode::Exclusive));
@@ -52,8 +54,11 @@ impl LogicalUnit for ClusterRenewCrypto {
         let silent = silent(context).await?;
         let (number, mut renewed, mut left) = (nodes.len(), 0_usize, Vec::new());
         context.say(format!("Renewing the certificates of {number} node(s)")).await;
-        for node in nodes {
-            context.safe_point()?;
+        for (place, node) in nodes.iter().enumerate() {
+            if context.cancel().is_cancelled() {
+                context.say(canceled(renewed, nodes.get(place..).unwrap_or_default())).await;
+                return Err(Failure::Canceled);
+            }
             let name = &node.name;
             if node.role == NodeRole::Offline {
                 let text = format!(
@@ -64,7 +69,7 @@ impl LogicalUnit for ClusterRenewCrypto {
                 context.say(text).await;
                 continue;
             }
-            let stopped = match hindered(&context.config(), &node, &silent) {
+            let stopped = match hindered(&context.config(), node, &silent) {
                 Some(why) => Err(Stop::Left(why)),
                 None => one::renew(context, name).await,
             };
@@ -80,10 +85,26 @@ impl LogicalUnit for ClusterRenewCrypto {
                 Err(Stop::Job(failure)) => return Err(failure),
             }
         }
+        if context.cancel().is_cancelled() {
+            context.say(canceled(renewed, &[])).await;
+            return Err(Failure::Canceled);
+        }
         match rest(renewed, &left) {
             Some(text) => Err(Exception::exec(text).into()),
             None => Ok(()),
         }
+    }
+}
+
+/// What the log says where the job is canceled.
+fn canceled(renewed: usize, nodes: &[Arc<Node>]) -> String {
+    let options: String = nodes.iter().map(|node| format!(" --node {}", node.name)).collect();
+    match nodes {
+        [] => format!("Canceled after the last node: {renewed} certificate(s) were renewed"),
+        _ => format!(
+            "Canceled: {renewed} certificate(s) were renewed; `gnt cluster renew-crypto{options}` \
+             renews those that were not begun"
+        ),
     }
 }
 
@@ -148,7 +169,7 @@ async fn silent(context: &mut Context) -> Result<BTreeSet<NodeName>, Failure> {
         .collect();
     let mut answers = futures_util::stream::iter(asked).buffered(ASKED_AT_ONCE);
     let mut silent = BTreeSet::new();
-    while let Some(answer) = context.until_canceled(answers.next()).await? {
+    while let Some(answer) = answers.next().await {
         if let Some((name, why)) = answer {
             context.say(format!("{name} does not answer: {why}")).await;
             silent.insert(name);

@@ -77,7 +77,6 @@ impl LogicalUnit for TestDelay {
             if sleep(&self, &plan, context).await? == Slept::Interrupted {
                 break;
             }
-            context.safe_point()?;
         }
         Ok(())
     }
@@ -119,7 +118,7 @@ async fn sleep(op: &TestDelay, plan: &DelayPlan, context: &mut Context) -> Resul
         }
     };
     let everywhere = async { tokio::join!(here, there).1 };
-    context.until_canceled(everywhere).await??;
+    everywhere.await?;
     Ok(Slept::Through)
 }
 
@@ -165,7 +164,7 @@ async fn sleep_unless_interrupted(duration: Duration, context: &Context) -> Resu
         let _sent_or_gone = timeout_at(due, client.read(&mut byte)).await.ok()?;
         Some(())
     };
-    if context.until_canceled(interrupted).await?.is_none() {
+    if interrupted.await.is_none() {
         return Ok(Slept::Through);
     }
     let seconds = begun.elapsed().as_secs();
@@ -258,7 +257,7 @@ async fn notify(context: &Context, test: &str, argument: Value) -> Result<(), Fa
             .map_err(|error| Exception::exec(format!("the test's client was lost: {error}")))?;
         Ok::<(), Exception>(())
     };
-    Ok(context.until_canceled(confirmed).await??)
+    Ok(confirmed.await?)
 }
 
 /// A socket that exists as long as a test needs it.

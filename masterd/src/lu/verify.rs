@@ -97,7 +97,7 @@ impl LogicalUnit for ClusterVerifyConfig {
         passed &= tell(context, found.as_slice(), &telling).await;
         context.say("* Verifying all nodes belong to an existing group").await;
         context.say("* Comparing what master candidates hold").await;
-        let compared = replicas::compare(context).await?;
+        let compared = replicas::compare(context).await;
         if let Some(note) = verify::replicas::note(&compared) {
             context.say(note).await;
         }
@@ -163,7 +163,7 @@ impl LogicalUnit for ClusterVerifyGroup {
 /// before.
 async fn address(context: &mut Context) -> Result<Option<Finding>, Failure> {
     context.agents().await?;
-    let looked = context.until_canceled(master_address::look(context.world())).await?;
+    let looked = master_address::look(context.world()).await;
     let (address, is_released) = match looked {
         Look::Missing(address) => (address, false),
         Look::Released(address) => (address, true),
@@ -225,7 +225,7 @@ async fn gather(context: &mut Context, nodes: &[Arc<Node>]) -> Result<Vec<Looked
         });
     }
     let mut answers = futures_util::stream::iter(asked).buffered(ASKED_AT_ONCE);
-    while let Some(one) = context.until_canceled(answers.next()).await? {
+    while let Some(one) = answers.next().await {
         looked.push(one);
     }
     Ok(looked)

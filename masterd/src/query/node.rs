@@ -150,8 +150,9 @@ pub const FIELDS: &[Field<NodeRow>] = &[
         |_| { Cell::normal(Vec::<String>::new()) }
     ),
     field!("pip", "PrimaryIP", Text, "Primary IP address", |r| json(&r.node.primary_ip)),
-    field!("powered", "Powered", Bool, "Whether node is thought to be powered on", |r| {
-        Cell::normal(r.node.powered)
+    // As in Ganeti where no program for out-of-band control tells.
+    field!("powered", "Powered", Bool, "Whether node is thought to be powered on", |_| {
+        Cell::without(CellStatus::Unavailable)
     }),
     field!(
         "role",

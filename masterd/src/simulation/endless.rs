@@ -14,7 +14,7 @@ const ENDLESS: &str = r#"[{"OP_ID": "OP_TEST_DELAY", "duration": 86400, "repeat"
 const NEXT: &str = r#"[{"OP_ID": "OP_TEST_DELAY", "duration": 0, "no_locks": false}]"#;
 const HOUR: Duration = Duration::from_secs(3_600);
 /// How often the store takes its steps, and jobs are looked at.
-const STEP: Duration = Duration::from_secs(10);
+pub(super) const STEP: Duration = Duration::from_secs(10);
 /// How exact that lets a test tell the time.
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -22,8 +22,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 const LOOKS_MAX: u32 = 10_000;
 
 /// A client of a master.
-struct Scene {
-    client: client::Client,
+pub(super) struct Scene {
+    pub(super) client: client::Client,
+    /// What the master works on.
+    pub(super) world: Arc<World>,
 }
 
 impl Scene {
@@ -51,7 +53,7 @@ impl Scene {
 }
 
 /// Plays a scene with a master whose store takes its steps now and then.
-fn play(scene: impl AsyncFnOnce(&Scene)) {
+pub(super) fn play(scene: impl AsyncFnOnce(&Scene)) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.unwrap().block_on(async {
@@ -70,7 +72,8 @@ fn play(scene: impl AsyncFnOnce(&Scene)) {
             let told = (Arc::clone(&history.oracle), Excuse::Disk(history.disk.clone()));
             let service = Arc::clone(&daemon.service);
             let client = client::Client::new(0, service, Chance::new(0), told);
-            scene(&Scene { client }).await;
+            let world = Arc::clone(&daemon.world);
+            scene(&Scene { client, world }).await;
             daemon.stop().await;
             committer
         };

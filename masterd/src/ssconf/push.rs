@@ -53,14 +53,13 @@ async fn push_one(
 /// log, and gets them when it is back. Gives those.
 ///
 /// # Errors
-/// Canceled, or the master is ending.
+/// The master is ending.
 pub(crate) async fn push_all(context: &mut Context) -> Result<Vec<NodeName>, Failure> {
     let snapshot = context.committed();
     let ssconf = compile(&snapshot);
     let behalf = Some((context.job(), context.op()));
     let mut without = Vec::new();
     for node in snapshot.config.nodes.values().filter(|node| node.role != NodeRole::Offline) {
-        context.safe_point()?;
         // "Running" must be durable before the first call.
         context.agents().await?;
         if let Err(why) = push_one(context.world(), node, &ssconf, behalf).await {

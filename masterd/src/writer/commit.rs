@@ -85,6 +85,11 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
+    /// Whether any document is written.
+    pub(super) fn changes_something(&self) -> bool {
+        !self.documents.is_empty()
+    }
+
     /// Applies `changes` to a copy of `config`.
     pub(super) fn new(changes: Vec<ConfigChange>, config: &Arc<Config>) -> Self {
         let mut racks = BTreeSet::new();

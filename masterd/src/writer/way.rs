@@ -47,8 +47,20 @@ impl Writer {
     /// # Errors
     /// What `decide` says; or the master is ending, and nothing has happened or that is not known.
     pub async fn transact(&self, decide: Decide) -> Result<(), Exception> {
+        self.transact_by(None, decide).await
+    }
+
+    /// The same for the opcode of a job; [`ExceptionKind::JobCanceled`] if it was canceled before.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn transact_for(&self, job: JobId, decide: Decide) -> Result<(), Exception> {
+        self.transact_by(Some(job), decide).await
+    }
+
+    async fn transact_by(&self, by: Option<JobId>, decide: Decide) -> Result<(), Exception> {
         let (reply, answer) = oneshot::channel();
-        let command = Command::Transact { decide, reply };
+        let command = Command::Transact { decide, by, reply };
         self.commands.send(command).await.map_err(|_closed| refused())?;
         answer.await.map_err(|_dropped| unknown())?
     }

@@ -3,7 +3,7 @@
 //! Each module is one subject. [`main_job`] is what all of it is for, and [`rack`] the rest of it;
 //! [`failover`] is about masters that move; [`restart`], [`kill_loop`], [`upgrade`] and [`export`]
 //! are about ends and beginnings, [`resent`] about
-//! submissions across them, [`killed`] about jobs that are killed; [`locks`], [`filters`],
+//! submissions across them, [`killed`] and [`canceled`] about jobs that are ended; [`locks`], [`filters`],
 //! [`operator`], [`enrol`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`],
 //! [`master_ip`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
 //! Ganeti's clients; [`bad_input`] about what should never happen.
@@ -12,6 +12,7 @@
 mod main_job;
 mod rack;
 
+mod canceled;
 mod export;
 mod failover;
 mod kill_loop;

@@ -196,7 +196,9 @@ const NO_REFUSALS: &[(&str, &[&str])] = &[
     (
         "it tells what was done, or is being done",
         &[
-            "to master candidate",
+            "Promoted nodes to master candidate role",
+            "- WARNING",
+            "Canceled after the last node",
             "Demoting from master candidate",
             "Auto-promoting node to master candidate",
             "Ignoring request to unset flag",

@@ -84,7 +84,7 @@ impl<R> Queue<R> {
         if self.jobs.len() >= LIVE_JOBS_MAX || self.live_bytes + bytes > LIVE_BYTES_MAX {
             return Err(Exception { kind: ExceptionKind::JobQueueFull, args: Vec::new() });
         }
-        submit::resolve_dependencies(&mut ops, batch, self.serial)?;
+        submit::resolve_dependencies(&mut ops, batch)?;
         self.serial += 1;
         effects.serial = Some(self.serial);
         let id = JobId(self.serial);
@@ -92,6 +92,11 @@ impl<R> Queue<R> {
         let inputs = ops.into_iter().map(|op| Arc::new(Input::Known(Box::new(op))));
         let mut job = Job::new(id, inputs, effects.now);
         (job.submitter, job.request) = (submitter, request);
+        if job.ops.is_empty() {
+            // There is nothing that could end it later.
+            (job.start_timestamp, job.end_timestamp) =
+                (job.received_timestamp, job.received_timestamp);
+        }
         if let Some(remembered) = Remembered::of(&job) {
             self.requests.note(remembered);
         }
@@ -118,19 +123,38 @@ impl<R> Queue<R> {
                 self.finish(id, OpEvent::Cancel, canceled(), effects);
                 effects.replies.push((reply, told(true, format!("Dequeued job {id}"))));
             }
+            Phase::Started if live.irrevocable => {
+                let place = live.job.current().unwrap_or_default();
+                let behind = live.job.ops.len().saturating_sub(place + 1);
+                live.canceling |= behind > 0;
+                let text = match behind {
+                    0 => format!(
+                        "Job {id} has made its change and can no longer be canceled; it runs to its end"
+                    ),
+                    _ => format!(
+                        "Job {id}: opcode {place} has made its change and runs to its end; the \
+                         {behind} behind it will not begin"
+                    ),
+                };
+                effects.replies.push((reply, told(behind > 0, text)));
+            }
             Phase::Started => {
                 live.canceling = true;
                 effects.interrupt.push(id);
-                let place = live.job.current();
-                let op = place.and_then(|place| live.job.ops.get(place));
-                if op.is_some_and(|op| op.status == OpStatus::Waiting) {
-                    live.cancelers.push(reply);
-                } else {
-                    let text =
-                        format!("Job {id} is running; it will be canceled at its next safe point");
-                    effects.replies.push((reply, told(true, text)));
-                }
+                live.cancelers.push(reply);
             }
+        }
+    }
+
+    /// Whether the opcode of a job that runs may change something: nobody canceled it before.
+    pub fn may_change(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_some_and(|live| live.irrevocable || !live.canceling)
+    }
+
+    /// The opcode of a job that runs changes something, and is not canceled from here on.
+    pub fn note_change(&mut self, id: JobId) {
+        if let Some(live) = self.jobs.get_mut(&id) {
+            live.irrevocable = true;
         }
     }
 

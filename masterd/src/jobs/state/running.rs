@@ -20,10 +20,6 @@ const FAILURE_BEGIN: usize = 64;
 impl<R> Queue<R> {
     pub(super) fn granted(&mut self, id: JobId, place: usize, effects: &mut Effects<R>) {
         let Some(live) = self.jobs.get_mut(&id) else { return };
-        for reply in live.cancelers.drain(..) {
-            let text = format!("Job {id} is running; it will be canceled at its next safe point");
-            effects.replies.push((reply, Answer::Told(true, text)));
-        }
         let Some(op) = Arc::make_mut(&mut live.job).ops.get_mut(place) else { return };
         advance(op, OpEvent::Granted);
         op.exec_timestamp = Some(effects.now);
@@ -119,8 +115,12 @@ impl<R> Queue<R> {
         result: Value,
         effects: &mut Effects<R>,
     ) {
+        let Some(place) = self.jobs.get(&id).and_then(|live| live.job.current()) else { return };
+        if event == OpEvent::Cancel && place > 0 {
+            let text = format!("Canceled; the opcodes before number {place} were carried out");
+            self.log(id, place, (LogType::Message, Value::from(text)), effects);
+        }
         let Some(live) = self.jobs.get_mut(&id) else { return };
-        let Some(place) = live.job.current() else { return };
         let follows = match event {
             OpEvent::Cancel => result.clone(),
             _ => Exception::exec(PRECEDING_FAILED).to_value(),

@@ -6,6 +6,7 @@ use model::opcode::OpInput;
 use super::*;
 use crate::jobs::{ARCHIVED_PER_COMMIT_MAX, Outcome};
 
+mod canceled;
 mod killed;
 mod resent;
 mod ruled;
@@ -178,54 +179,6 @@ impl Bench {
 }
 
 #[test]
-fn canceling() {
-    let mut b = Bench::new(1);
-    let running = b.one(vec![far(""), far("")]);
-    let queued = b.one(vec![far("")]);
-    assert_eq!(b.cancel(queued), Some(Answer::Told(true, "Dequeued job 2".to_owned())));
-    assert_eq!(b.status(queued), JobStatus::Canceled);
-    assert_eq!(b.stored[&queued].ops[0].result, CANCELED);
-
-    let asked = b.cancel(running);
-    assert_eq!(asked, None, "a job that waits for locks is answered when it has left");
-    assert!(b.interrupted.contains(&running));
-    b.end(running, Outcome::Canceled);
-    assert_eq!(b.answers[&b.asked], Answer::Told(true, "Job 1 canceled".to_owned()));
-    assert_eq!(b.status(running), JobStatus::Canceled);
-
-    let job = b.one(vec![far(""), far("")]);
-    b.granted(job);
-    assert!(matches!(b.cancel(job), Some(Answer::Told(true, _))));
-    b.end(job, Outcome::Success(Value::Null));
-    let found: Vec<OpStatus> = b.stored[&job].ops.iter().map(|op| op.status).collect();
-    assert_eq!(found, [OpStatus::Success, OpStatus::Canceled]);
-    assert!(matches!(b.cancel(job), Some(Answer::Told(false, _))));
-    assert!(matches!(b.cancel(JobId(99)), Some(Answer::Told(false, _))));
-}
-
-#[test]
-fn a_waiting_job_that_had_its_locks_before_the_cancel_says_so() {
-    let mut b = Bench::new(1);
-    let job = b.one(vec![op("")]);
-    assert_eq!(b.cancel(job), None);
-    b.granted(job);
-    let text = "Job 1 is running; it will be canceled at its next safe point".to_owned();
-    assert_eq!(b.answers[&b.asked], Answer::Told(true, text));
-    b.end(job, Outcome::Success(Value::Null));
-    assert_eq!(b.status(job), JobStatus::Success);
-}
-
-#[test]
-fn a_waiting_job_that_fails_before_the_cancel_says_so() {
-    let mut b = Bench::new(1);
-    let job = b.one(vec![op("")]);
-    assert_eq!(b.cancel(job), None);
-    b.end(job, Outcome::Failure(Exception::exec("no such node")));
-    let text = "Job 1 ended as error before it could be canceled".to_owned();
-    assert_eq!(b.answers[&b.asked], Answer::Told(false, text));
-}
-
-#[test]
 fn agents_are_called_by_few_jobs_at_a_time() {
     let mut b = Bench::new(2);
     let jobs: Vec<JobId> = (0..3).map(|_| b.one(vec![far("")])).collect();
@@ -301,7 +254,54 @@ fn archived_jobs_still_count_as_dependencies() {
     let bad = b.one(vec![op(r#","depends":[[1,["error"]]]"#)]);
     assert_eq!(b.status(good), JobStatus::Waiting);
     assert_eq!(b.status(bad), JobStatus::Error);
-    assert!(b.submit(vec![vec![op(r#","depends":[[77,[]]]"#)]])[0].is_err());
+}
+
+#[test]
+fn a_dependency_that_cannot_be_is_an_error_of_the_job() {
+    let mut b = Bench::new(1);
+    for (depends, told) in [
+        ("[77,[]]", "job 77 did not exist when this one was submitted"),
+        ("[2,[]]", "job 2 did not exist when this one was submitted"),
+        ("[-1,[]]", "relative job id -1 leaves the submission"),
+    ] {
+        let job = b.one(vec![op(&format!(r#","depends":[{depends}]"#)), op("")]);
+        let failures: Vec<Exception> = b.stored[&job]
+            .ops
+            .iter()
+            .map(|op| Exception::from_value(&op.result).unwrap())
+            .collect();
+        let begin = format!("Dependency error: {told}");
+        assert!(failures[0].message().starts_with(&begin), "{depends}: {failures:?}");
+        assert_eq!(failures[1].message(), PRECEDING_FAILED);
+    }
+    // By then a job of that number may be there, which others wait for.
+    let early = b.one(vec![op(""), op(r#","depends":[[5,[]]]"#)]);
+    let later = b.one(vec![op("")]);
+    let waits = b.one(vec![op(r#","depends":[[5,[]]]"#)]);
+    assert_eq!((early, later), (JobId(4), JobId(5)));
+    b.succeed(early);
+    assert_eq!(b.status(early), JobStatus::Error);
+    b.succeed(later);
+    b.succeed(waits);
+    assert!(b.queue.dependencies.is_empty());
+}
+
+#[test]
+fn a_job_without_opcodes_ends_well_at_once() {
+    let mut b = Bench::new(1);
+    let ids: Vec<JobId> = b
+        .submit(vec![vec![], vec![op(r#","depends":[[-1,["success"]]]"#)]])
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(b.status(ids[0]), JobStatus::Success);
+    assert!(b.stored[&ids[0]].end_timestamp.is_some());
+    assert_eq!(b.cancel(ids[0]), Some(Answer::Told(false, "Job 1 is already success".to_owned())));
+    assert_eq!(b.status(ids[1]), JobStatus::Waiting);
+    b.succeed(ids[1]);
+    assert_eq!(b.queue.running(), (0, 0));
+    let archived = b.ask(|reply| Event::AutoArchive { before: None, reply });
+    assert_eq!(archived, Some(Answer::AutoArchived(2, 0)));
 }
 
 #[test]

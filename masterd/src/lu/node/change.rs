@@ -12,7 +12,7 @@ use model::opcode::NodeSetParams;
 use model::{Exception, NodeName};
 use serde_json::{Value, json};
 
-use super::{candidates, pool, pool_has_room, pool_size, primary_instances};
+use super::{candidates, info, pool, pool_has_room, pool_size, primary_instances};
 use crate::config::Config;
 use crate::role::pool::refill;
 
@@ -60,7 +60,6 @@ pub(super) fn decide(
         }
     }
     set(&mut node.witness, asked.witness, "witness", &mut changes);
-    set(&mut node.powered, asked.powered, "powered", &mut changes);
     if let Some(address) = secondary_ip(asked)?.filter(|&a| a != node.secondary_ip) {
         node.secondary_ip = address;
         changes.push(("secondary_ip".to_owned(), json!(address)));
@@ -84,7 +83,11 @@ pub(super) fn decide(
     {
         return Err(nobody_answers(&gap));
     }
-    notes.extend(followers.iter().map(|n| format!("Promoted node {} to master candidate", n.name)));
+    if !followers.is_empty() {
+        let names: Vec<&str> = followers.iter().map(|node| node.name.as_str()).collect();
+        let names = names.join(", ");
+        notes.push(info(&format!("Promoted nodes to master candidate role: {names}")));
+    }
     notes.extend(pool_notes(old, &node, followers.len(), config));
     Ok(Change { node, changes, followers, notes })
 }
@@ -110,6 +113,12 @@ fn acceptable(asked: &NodeSetParams, old: &Node, config: &Config) -> Result<(), 
         return refuse(text.to_owned(), ErrorCode::WrongInput);
     }
     let name = &old.name;
+    if asked.powered.is_some() {
+        let text = format!(
+            "Unable to change powered state for node {name} as it does not support out-of-band handling"
+        );
+        return refuse(text, ErrorCode::WrongState);
+    }
     if asked.expected_role.is_some_and(|role| role != old.role) {
         let text = format!("Node {name} has another role by now: nothing was changed");
         return refuse(text, ErrorCode::WrongState);
@@ -156,7 +165,7 @@ fn role(
         ("offline", flags.offline, old.role == NodeRole::Offline),
     ] {
         if flag == Some(false) && !is {
-            notes.push(format!("Ignoring request to unset flag {name}, already unset"));
+            notes.push(info(&format!("Ignoring request to unset flag {name}, already unset")));
         }
     }
     let around = around(asked, old, config);
@@ -164,7 +173,7 @@ fn role(
     let event = event.or_else(|| match standing {
         // Who may not become the master is no candidate.
         Standing::Candidate if !around.master_capable => {
-            notes.push("Demoting from master candidate".to_owned());
+            notes.push(info("Demoting from master candidate"));
             Some(Event::Demote)
         }
         Standing::Regular
@@ -178,14 +187,12 @@ fn role(
     let role = standing.next(event, &around).map_err(|illegal| forbidden(old, illegal))?.role();
     let self_promoted = role == NodeRole::Candidate && asked.master_candidate.is_none();
     if self_promoted && old.role != role {
-        notes.push("Auto-promoting node to master candidate".to_owned());
+        notes.push(info("Auto-promoting node to master candidate"));
     }
     if old.role == NodeRole::Offline && role != old.role {
-        notes.push(
-            "Transitioning node from offline to online state without using readd. Please make \
-             sure the node is healthy!"
-                .to_owned(),
-        );
+        let text = "Transitioning node from offline to online state without using readd. Please make \
+                    sure the node is healthy!";
+        notes.push(format!(" - WARNING: {text}"));
     }
     Ok(role)
 }

@@ -27,6 +27,7 @@ impl LogicalUnit for NodePowercycle {
     }
 
     async fn exec(self, node: Arc<Node>, context: &mut Context) -> Result<String, Failure> {
+        context.point_of_no_return().await?;
         let behalf = (context.job(), context.op());
         match context.agents().await?.powercycle(&node, behalf).await {
             Ok(seconds) => Ok(format!("Reboot scheduled in {seconds} seconds")),

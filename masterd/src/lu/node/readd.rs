@@ -14,7 +14,7 @@ use model::node::{Node, NodeRole};
 use model::opcode::NodeAdd;
 
 use super::add::{AddPlan, is_free};
-use super::{primary_instances, tell_callers};
+use super::{info, primary_instances, tell_callers};
 use crate::agents::Signed;
 use crate::config::{Config, ConfigChange};
 use crate::lu::{Context, Failure, rack};
@@ -124,7 +124,7 @@ pub(super) async fn run(
     }
     is_back(&node, context).await?;
     if matches!(was, NodeRole::Offline | NodeRole::Drained) {
-        context.say("Readding a node, the offline/drained flags were reset").await;
+        context.say(info("Readding a node, the offline/drained flags were reset")).await;
     }
     if was == NodeRole::Candidate {
         let text = "It was a master candidate, and is none before the pool promotes it again";

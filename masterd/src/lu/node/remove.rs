@@ -66,6 +66,7 @@ impl LogicalUnit for NodeRemove {
     }
 
     async fn exec(self, node: Node, context: &mut Context) -> Result<(), Failure> {
+        context.point_of_no_return().await?;
         let (name, voted) = (node.name.clone(), votes(context));
         let store = match takes_part(&node) {
             true => farewell::dismiss(context, &node).await?,

@@ -108,7 +108,7 @@ async fn wait_for_members(context: &Context) -> Result<(), Failure> {
     });
     let told = tokio::time::timeout(MEMBERS_PATIENCE, join_all(told));
     // Who is that far behind has no part in a majority that is needed at once.
-    let _late = context.until_canceled(told).await?;
+    let _late = told.await;
     Ok(())
 }
 
@@ -164,7 +164,7 @@ async fn wait_for_masterd(context: &Context, shows: &Node) -> Result<(), Stop> {
             context.say(text).await;
             return Ok(());
         }
-        context.until_canceled(tokio::time::sleep(ASK_AGAIN)).await?;
+        tokio::time::sleep(ASK_AGAIN).await;
     }
 }
 
@@ -179,7 +179,7 @@ fn found(context: &Context, name: &NodeName) -> Result<Node, Stop> {
 }
 
 async fn edit(
-    context: &Context,
+    context: &mut Context,
     name: &NodeName,
     change: impl FnOnce(&mut Node) + Send + 'static,
 ) -> Result<(), Failure> {

@@ -16,7 +16,7 @@ use stdx::daemon::chain;
 
 use crate::config::{Config, ConfigChange};
 use crate::house::digest::digest;
-use crate::lu::{Context, Failure, World};
+use crate::lu::{Context, World};
 use crate::peers::{PeerBook, Place};
 use crate::verify::replicas::{Compared, Differing, Page, page};
 
@@ -37,11 +37,8 @@ struct Asked {
 type Both = (Arc<PeerDigest>, PeerDigest);
 
 /// Compares the stores of all members with the master's; nothing where there is nobody else.
-///
-/// # Errors
-/// Canceled.
-pub(super) async fn compare(context: &Context) -> Result<Vec<Compared>, Failure> {
-    context.until_canceled(compare_by(context.world(), context)).await
+pub(super) async fn compare(context: &Context) -> Vec<Compared> {
+    compare_by(context.world(), context).await
 }
 
 /// The same without making an entry, which a cluster that is neither still nor busy may prevent.
@@ -75,7 +72,7 @@ impl Write for Context {
     async fn write(&self) -> bool {
         // What is there already.
         let same = |config: &Config| Ok(vec![ConfigChange::Cluster((*config.cluster).clone())]);
-        self.transact(same).await.is_ok()
+        self.world().writer.transact(Box::new(same)).await.is_ok()
     }
 }
 

@@ -45,7 +45,7 @@ fn a_candidate_that_lives_is_removed_and_holds_nothing() {
     let removed = cluster.gnt(&format!("node remove {}", n3.name));
     let said = removed.ok();
     assert!(!kept.exists() && !said.contains("kept a store aside"), "{removed:?}");
-    assert!(said.contains("Promoted node n4.example to master candidate"), "{removed:?}");
+    assert!(said.contains("Promoted nodes to master candidate role: n4.example"), "{removed:?}");
     assert!(!said.contains("on its disk"), "{removed:?}");
     assert_eq!(names(&cluster), ["n1.example M", "n2.example C", "n4.example C"]);
     assert!(inspect::documents(&n3).is_empty(), "its store");

@@ -9,6 +9,7 @@ use super::*;
 enum Step {
     Submit { agents: bool, ops: usize, priority: i32, back: Option<u64> },
     Grant(usize),
+    NoReturn(usize),
     Log(usize, usize),
     End(usize, u8, usize),
     Cancel(u64),
@@ -23,6 +24,7 @@ fn step() -> impl Strategy<Value = Step> {
               proptest::option::of(1u64..4))
             .prop_map(|(agents, ops, priority, back)| Step::Submit { agents, ops, priority, back }),
         4 => (0usize..8).prop_map(Step::Grant),
+        2 => (0usize..8).prop_map(Step::NoReturn),
         2 => (0usize..8, 0usize..4_000).prop_map(|(n, bytes)| Step::Log(n, bytes)),
         4 => (0usize..8, 0u8..3, prop_oneof![3 => Just(0), 1 => 0usize..9_000])
             .prop_map(|(n, how, bytes)| Step::End(n, how, bytes)),
@@ -75,6 +77,17 @@ proptest! {
         prop_assert_eq!(b.queue.running(), (0, 0));
         prop_assert!(b.queue.dependencies.is_empty());
         prop_assert_eq!(b.answers.len() as u64, b.asked);
+        for answer in b.answers.values() {
+            // What is said to be canceled is, and nothing else.
+            let Answer::Told(done, text) = answer else { continue };
+            let mut words = text.split_whitespace();
+            let id = words.nth(1).and_then(|id| id.parse().ok()).map(JobId);
+            let job = id.and_then(|id| b.stored.get(&id).or_else(|| b.archived.get(&id)));
+            let is_canceled = *done && text.ends_with(" canceled");
+            if let Some(job) = job.filter(|_| is_canceled || text.contains("before it could")) {
+                prop_assert_eq!(is_canceled, job.status() == JobStatus::Canceled, "{}", text);
+            }
+        }
         let ids = b.stored.len() + b.archived.len();
         prop_assert_eq!(ids as u64, b.queue.serial());
     }
@@ -114,6 +127,14 @@ fn take(b: &mut Bench, step: Step) {
             let waiting = |s: &&Start| b.stored[&s.job].ops[s.op].status == OpStatus::Waiting;
             if let Some(job) = b.running.iter().filter(waiting).nth(n).map(|s| s.job) {
                 b.granted(job);
+            }
+        }
+        Step::NoReturn(n) => {
+            let running = |s: &&Start| b.stored[&s.job].ops[s.op].status == OpStatus::Running;
+            if let Some(job) = b.running.iter().filter(running).nth(n).map(|s| s.job) {
+                let was_canceled = b.interrupted.contains(&job);
+                let may = b.ask(|reply| Event::NoReturn { job, reply });
+                assert_eq!(may, Some(Answer::Archived(!was_canceled)));
             }
         }
         Step::Log(n, bytes) => {

@@ -95,7 +95,7 @@ fn who_may_become_the_master_again_takes_a_free_place() {
     let request = asked("n2", r#", "master_capable": true"#);
     let change = decided(&request, &config).unwrap();
     assert_eq!(change.node.role, NodeRole::Candidate);
-    assert_eq!(change.notes, ["Auto-promoting node to master candidate"]);
+    assert_eq!(change.notes, [" - INFO: Auto-promoting node to master candidate"]);
     Arc::make_mut(&mut config.cluster).candidate_pool_size = 1;
     assert_eq!(decided(&request, &config).unwrap().node.role, NodeRole::Regular);
 }
@@ -148,7 +148,10 @@ fn a_gap_is_told_where_it_is_allowed() {
     let forced = told(r#", "offline": true, "force": true"#, everybody.clone());
     assert!(forced.contains("(desired 2, new value will be 1)"), "{forced}");
     let replaced = r#", "offline": true, "auto_promote": true"#;
-    assert_eq!(told(replaced, everybody), "Promoted node n3.example to master candidate");
+    assert_eq!(
+        told(replaced, everybody),
+        " - INFO: Promoted nodes to master candidate role: n3.example"
+    );
     let nobody = decide(&asked("n2", replaced), &config, &BTreeSet::new()).unwrap_err().to_string();
     assert!(nobody.contains("(desired 2, new value will be 1): none"), "{nobody}");
     let anyway = format!(r#"{replaced}, "force": true"#);
@@ -172,7 +175,7 @@ fn what_changes_is_told() {
         told.collect::<Vec<_>>(),
         [r#"master_capable "False""#, r#"drained "True""#, r#"secondary_ip "10.9.0.2""#, "rack 4"]
     );
-    assert_eq!(change.notes, ["Ignoring request to unset flag offline, already unset"]);
+    assert_eq!(change.notes, [" - INFO: Ignoring request to unset flag offline, already unset"]);
     let back = decided(
         &asked("n2", r#", "offline": false"#),
         &super::tests::config(&[node("n2.example", NodeRole::Offline)]),

@@ -1,0 +1,219 @@
+//! Every opcode, canceled at many moments: what is said of it is what becomes of it.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, TcpListener};
+
+use luxi::method::{CancelJob, QueryJobs, SubmitJob};
+use model::JobId;
+use model::node::NodeRole;
+use model::opcode::OpCode;
+use serde_json::Value;
+
+use super::endless::{STEP, Scene, play};
+use super::*;
+use crate::config::{Config, ConfigChange};
+use crate::locks::{Level, LockName};
+
+/// For each opcode parameters with which it does its work in the cluster of [`prepare`]; `#` stands for
+/// a number that no other submission has.
+const SAMPLES: &[(&str, &str)] = &[
+    ("OP_CLUSTER_POST_INIT", ""),
+    ("OP_CLUSTER_CONFIG_QUERY", r#""output_fields": ["cluster_name"]"#),
+    ("OP_CLUSTER_QUERY", ""),
+    ("OP_CLUSTER_SET_PARAMS", r#""max_running_jobs": 7"#),
+    ("OP_CLUSTER_ACTIVATE_MASTER_IP", ""),
+    ("OP_CLUSTER_DEACTIVATE_MASTER_IP", ""),
+    ("OP_CLUSTER_REDIST_CONF", ""),
+    ("OP_CLUSTER_RENEW_CRYPTO", r#""nodes": ["n2"]"#),
+    ("OP_CLUSTER_VERIFY", ""),
+    ("OP_CLUSTER_VERIFY_CONFIG", ""),
+    ("OP_CLUSTER_VERIFY_GROUP", r#""group_name": "default""#),
+    ("OP_CLUSTER_VERIFY_DISKS", ""),
+    ("OP_GROUP_VERIFY_DISKS", r#""group_name": "default""#),
+    ("OP_NODE_ADD", r#""node_name": "n3.example""#),
+    ("OP_NODE_REMOVE", r#""node_name": "n2""#),
+    ("OP_NODE_SET_PARAMS", r#""node_name": "n2", "rack": 1"#),
+    ("OP_NODE_POWERCYCLE", r#""node_name": "n2""#),
+    ("OP_IPAM_SET", ""),
+    ("OP_MACHINE_ADD", r#""machines": [{"serial": "M#", "rack": 0, "role": "worker"}]"#),
+    ("OP_MACHINE_REMOVE", r#""serial": "S1""#),
+    ("OP_RACK_PUSH", ""),
+    ("OP_INSTANCE_QUERY_DATA", ""),
+    ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
+    ("OP_EXT_STORAGE_DIAGNOSE", r#""output_fields": ["name"]"#),
+    ("OP_QUERY", r#""what": "cluster", "fields": ["name"]"#),
+    ("OP_QUERY_FIELDS", r#""what": "cluster""#),
+    ("OP_TAGS_GET", r#""kind": "cluster""#),
+    ("OP_TAGS_SEARCH", r#""pattern": ".""#),
+    ("OP_TAGS_SET", r#""kind": "cluster", "tags": ["t#"]"#),
+    ("OP_TAGS_DEL", r#""kind": "cluster", "tags": ["t"]"#),
+    ("OP_TEST_DELAY", r#""duration": 15, "on_nodes": ["n2"]"#),
+    ("OP_TEST_JQUEUE", r#""notify_exec": true"#),
+];
+
+/// Those that change something and then wait for an agent: at some moment they must be found past the
+/// point of no return. Others end as soon as their change is durable.
+const CHANGING: &[&str] = &[
+    "OP_CLUSTER_ACTIVATE_MASTER_IP",
+    "OP_CLUSTER_DEACTIVATE_MASTER_IP",
+    "OP_NODE_REMOVE",
+    "OP_NODE_POWERCYCLE",
+    "OP_IPAM_SET",
+    "OP_MACHINE_ADD",
+    "OP_MACHINE_REMOVE",
+];
+
+/// When a job is canceled, after it was sent.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// When others went on so often.
+    Turns(usize),
+    /// When the store took its steps so often, and the time of calls has gone on.
+    Steps(u32),
+}
+
+const MOMENTS: [Moment; 12] = [
+    Moment::Turns(0),
+    Moment::Turns(1),
+    Moment::Turns(2),
+    Moment::Turns(3),
+    Moment::Turns(4),
+    Moment::Turns(6),
+    Moment::Turns(9),
+    Moment::Turns(14),
+    Moment::Turns(20),
+    Moment::Steps(1),
+    Moment::Steps(2),
+    Moment::Steps(3),
+];
+
+/// Makes the cluster as it was: n2 serves rack 0, with an agent at `silent` that takes connections and
+/// never answers.
+async fn prepare(scene: &Scene, silent: u16) {
+    let decide = move |config: &Config| {
+        let mut node = crate::testing::node("n2.example", NodeRole::Regular);
+        (node.primary_ip, node.rpc_port) = (Ipv4Addr::LOCALHOST.into(), silent);
+        (node.rack, node.id) = (Some(0), 7);
+        let mut cluster = config.cluster.as_ref().clone();
+        cluster.tags = vec!["t".parse().unwrap()];
+        cluster.max_running_jobs = 20;
+        (cluster.master_ip, cluster.master_netdev) =
+            (Some([10, 9, 9, 9].into()), Some("eth9".to_owned()));
+        let mut with_ipam = config.clone();
+        let mut changes = vec![
+            ConfigChange::Ipam(crate::testing::ipam()),
+            ConfigChange::Node(node),
+            ConfigChange::Cluster(cluster),
+        ];
+        for change in changes.clone() {
+            change.apply(&mut with_ipam, &mut Vec::new());
+        }
+        if !config.machines.contains_key("S1") {
+            let spec = crate::testing::spec("S1", 0, "worker");
+            let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;
+            changes.extend(added.into_iter().map(ConfigChange::Machine));
+        }
+        Ok(changes)
+    };
+    // It was removed with its node, if that was.
+    let lock = LockName::member(Level::Node, "n2.example");
+    scene.world.locks.add(&lock);
+    scene.world.writer.transact(Box::new(decide)).await.unwrap();
+}
+
+/// What became of a job that was canceled.
+struct Seen {
+    status: String,
+    ran: bool,
+    log: String,
+    changed: bool,
+    answer: (bool, String),
+}
+
+async fn cancel_at(scene: &Scene, op: &str, id: JobId, moment: Moment) -> Seen {
+    let before = scene.world.published.latest();
+    let submitted =
+        scene.client.ask(SubmitJob { ops: serde_json::from_str(&format!("[{op}]")).unwrap() });
+    let canceled = async {
+        match moment {
+            Moment::Turns(turns) => {
+                for _ in 0..turns {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Moment::Steps(steps) => tokio::time::sleep(steps * STEP).await,
+        }
+        scene.client.ask(CancelJob { job_id: id, kill: false }).await.unwrap()
+    };
+    let (submitted, answer) = tokio::join!(submitted, canceled);
+    assert_eq!(submitted, Ok(id), "{op}");
+    loop {
+        let fields = ["status", "opexec", "oplog"].into();
+        let call = QueryJobs { job_ids: Some(vec![id]), fields };
+        let row = scene.client.ask(call).await.unwrap().remove(0).unwrap();
+        let status = row[0].as_str().unwrap().to_owned();
+        if ["success", "error", "canceled"].contains(&status.as_str()) {
+            let changed = !Arc::ptr_eq(&before, &scene.world.published.latest());
+            let (ran, log) = (row[1][0] != Value::Null, row[2][0].to_string());
+            return Seen { status, ran, log, changed, answer };
+        }
+        tokio::time::sleep(STEP).await;
+    }
+}
+
+#[test]
+fn whatever_is_canceled_is_told_the_truth() {
+    let sampled: Vec<&str> = SAMPLES.iter().map(|(id, _)| *id).collect();
+    let table: Vec<&str> = OpCode::TABLE.iter().map(|(id, _)| *id).collect();
+    assert_eq!(sampled, table, "every opcode has its sample");
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = silent.local_addr().unwrap().port();
+    play(async |scene| {
+        std::fs::create_dir_all(scene.world.layout.run()).unwrap();
+        let (mut refused, mut canceled) = (BTreeSet::new(), BTreeSet::new());
+        let mut number = 0;
+        for &(op_id, parameters) in SAMPLES {
+            for moment in MOMENTS {
+                number += 1;
+                prepare(scene, port).await;
+                let parameters = match op_id {
+                    "OP_IPAM_SET" => format!(
+                        r#""config": {}"#,
+                        serde_json::to_string(&crate::testing::ipam()).unwrap()
+                    ),
+                    _ => parameters.replace('#', &number.to_string()),
+                };
+                let comma = if parameters.is_empty() { "" } else { ", " };
+                let op = format!(r#"{{"OP_ID": "{op_id}"{comma}{parameters}}}"#);
+                let newest = scene.world.published.jobs.all().iter().map(|job| job.id.0).max();
+                let id = JobId(newest.unwrap_or_default() + 1);
+                let Seen { status, ran, log, changed, answer } =
+                    cancel_at(scene, &op, id, moment).await;
+                let (done, text) = answer;
+                let told = format!("{op_id} at {moment:?}: {status}, {done}, {text}, {log}");
+                if text.contains("not found") {
+                    continue;
+                }
+                assert_eq!(done, status == "canceled", "{told}");
+                if done && op_id != "OP_CLUSTER_RENEW_CRYPTO" {
+                    assert!(!changed, "{told}");
+                }
+                if done && ran {
+                    assert!(log.contains("Canceled"), "{told}");
+                    canceled.insert(op_id);
+                }
+                if text.contains("can no longer be canceled") {
+                    refused.insert(op_id);
+                }
+            }
+        }
+        let missing: Vec<_> = CHANGING.iter().filter(|id| !refused.contains(*id)).collect();
+        assert!(missing.is_empty(), "never refused: {missing:?}; {refused:?}");
+        for op_id in
+            ["OP_CLUSTER_REDIST_CONF", "OP_RACK_PUSH", "OP_CLUSTER_VERIFY_GROUP", "OP_TEST_DELAY"]
+        {
+            assert!(canceled.contains(op_id), "never canceled: {op_id}; {canceled:?}");
+        }
+    });
+    drop(silent);
+}
