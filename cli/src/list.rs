@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use clap::Args;
 use luxi::Client;
 use luxi::method::{Fields, Query, QueryFields, What};
-use luxi::query::{Cell, FieldDefinition, FieldKind, Filter, Table};
+use luxi::query::{Cell, FieldDefinition, FieldKind, Filter, LEFT_OUT, Table};
 use serde_json::{Map, Value};
 
 use crate::cells::{self, Look, Units};
@@ -74,6 +74,23 @@ pub(crate) struct ListArguments {
         long_help = FILTER_HELP
     )]
     filter: Option<String>,
+}
+
+/// The field that tells whether a job is archived.
+pub(crate) const ARCHIVED: &str = "archived";
+
+/// Whether a condition on jobs is about archived ones, too.
+pub(crate) fn is_about_archived(filter: Option<&Filter>) -> bool {
+    filter.is_some_and(|filter| filter.fields().contains(&ARCHIVED))
+}
+
+/// Warns of archived jobs that are too many for one list.
+pub(crate) fn tell_left_out(table: &Table) -> Result<(), CliError> {
+    let left_out = |field: &FieldDefinition| Some(field.doc.split_once(LEFT_OUT)?.1.to_owned());
+    match table.fields.iter().find_map(left_out) {
+        Some(left_out) => warn(format_args!("Not shown: {left_out}; their numbers show them")),
+        None => Ok(()),
+    }
 }
 
 /// How the lone arguments of a list are read.
@@ -156,10 +173,14 @@ impl ListArguments {
         let is_limited = !chosen.others().is_empty() || self.filter.is_some();
         let filter = self.condition(chosen)?;
         let columns = fields.len();
-        // One more column, which is not shown, tells which of the chosen objects these are.
+        // One more column, which is not shown, tells which of the chosen objects these are, and
+        // another one whether archived jobs are left out.
         let key = chosen.filter().map(|_some| chosen.key().to_owned());
-        let asked: Fields = fields.iter().cloned().chain(key).collect();
+        let archived = what == What::Job && is_about_archived(filter.as_ref());
+        let archived = archived.then(|| ARCHIVED.to_owned());
+        let asked: Fields = fields.iter().cloned().chain(key).chain(archived).collect();
         let mut table = session.call(client, &Query { what, fields: asked, filter })?;
+        tell_left_out(&table)?;
         let mut there = chosen.all_in(what, &table);
         if there.is_err() && is_limited {
             // They may exist, and not meet the other conditions.

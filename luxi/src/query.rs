@@ -10,6 +10,9 @@ use serde_json::Value;
 
 pub use filter::{Filter, FilterError, Pattern};
 
+/// What stands in the description of a field before what the list leaves out.
+pub const LEFT_OUT: &str = "Left out: ";
+
 /// What kind of values a field has, and thereby how they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -11,7 +11,7 @@ use super::{FINISHED, PENDING};
 use crate::board::{self, Board};
 use crate::chosen::Chosen;
 use crate::error::CliError;
-use crate::list::{ListArguments, Named};
+use crate::list::{ARCHIVED, ListArguments, Named, is_about_archived, tell_left_out};
 use crate::output::{print, warn};
 use crate::screen;
 use crate::session::{Session, can_draw};
@@ -114,7 +114,10 @@ pub(super) fn run(arguments: &JobListArguments, session: &Session) -> Result<(),
     let mut ask = |question: &Query| session.call(&mut client, question);
     let (chosen, told) = arguments.newest(chosen, session, &mut ask)?;
     if (on_terminal || session.is_always_colored()) && !arguments.list.is_plain() {
-        let table = ask(&question(arguments, &chosen)?)?;
+        let mut table = ask(&question(arguments, &chosen)?)?;
+        tell_left_out(&table)?;
+        // A job that does not exist has nothing but its number.
+        table.data.retain(|row| row.iter().filter(|cell| cell.value().is_some()).count() > 1);
         let mut lines = board(arguments, on_terminal, session).lines(&table, session.now_micros());
         lines.extend(told);
         if !lines.is_empty() {
@@ -127,17 +130,18 @@ pub(super) fn run(arguments: &JobListArguments, session: &Session) -> Result<(),
     }
     let mut fields = arguments.list.fields(&USUAL);
     // The master looks into the archive only for who asks whether jobs are archived.
-    if arguments.archived && !fields.iter().any(|field| field == "archived") {
-        fields.push("archived".to_owned());
+    if arguments.archived && !fields.iter().any(|field| field == ARCHIVED) {
+        fields.push(ARCHIVED.to_owned());
     }
     arguments.list.print_by(&mut client, What::Job, fields, (&chosen, session))?;
     told.map_or(Ok(()), warn)
 }
 
 fn question(arguments: &JobListArguments, chosen: &Chosen) -> Result<Query, CliError> {
-    let archived = arguments.archived.then_some("archived");
-    let fields = board::FIELDS.into_iter().chain(archived).collect();
-    Ok(Query { what: What::Job, fields, filter: arguments.list.condition(chosen)? })
+    let filter = arguments.list.condition(chosen)?;
+    let archived = arguments.archived || is_about_archived(filter.as_ref());
+    let fields = board::FIELDS.into_iter().chain(archived.then_some(ARCHIVED)).collect();
+    Ok(Query { what: What::Job, fields, filter })
 }
 
 fn board(arguments: &JobListArguments, on_terminal: bool, session: &Session) -> Board {

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{LuxiService, no_locking};
+use crate::archive::LeftOut;
 use crate::query::group::GroupRow;
 use crate::query::job::JobRow;
 use crate::query::machine::MachineRow;
@@ -55,11 +56,7 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
 impl LuxiService {
     pub(super) async fn query(&self, call: Query) -> Result<Table, Exception> {
         match call.what {
-            What::Job => {
-                let mut rows = self.job_rows(&call).await?;
-                self.add_waits(&mut rows, &call).await?;
-                self.table(query::job::FIELDS, rows, &call).await
-            }
+            What::Job => self.job_table(&call).await,
             What::Node => {
                 let rows =
                     self.node_rows(&call.fields, call.filter.as_ref(), &named(&call)).await?;
@@ -108,30 +105,47 @@ impl LuxiService {
         stdx::aside(make)
     }
 
-    /// Live jobs; archived ones too where they are asked for by id, or by the field `archived`.
-    async fn job_rows(&self, call: &Query) -> Result<Vec<JobRow>, Exception> {
-        if let Some(mut ids) = call.filter.as_ref().and_then(luxi::query::Filter::only_job_ids) {
+    /// The jobs that are asked for by id, archived ones too, each with a row; or all live jobs, and
+    /// archived ones where fields or filter name the field `archived`.
+    async fn job_table(&self, call: &Query) -> Result<Table, Exception> {
+        let filter = call.filter.as_ref();
+        if let Some(mut ids) = filter.and_then(Filter::only_job_ids) {
             ids.sort_unstable();
             ids.dedup();
-            return Ok(self.found(&ids).await?.into_iter().flatten().collect());
+            let mut rows: Vec<JobRow> = self.found(&ids).await?.into_iter().flatten().collect();
+            let there: Vec<JobId> = rows.iter().map(|row| row.job.id).collect();
+            self.add_waits(&mut rows, call).await?;
+            let table = self.table(query::job::FIELDS, rows, call).await?;
+            return Ok(query::job::with_missing(table, &ids, &there));
         }
-        self.every_job(&call.fields).await
+        let looked_at = filter.into_iter().flat_map(Filter::fields);
+        let archived = call.fields.iter().map(String::as_str).chain(looked_at);
+        let archived = archived.into_iter().any(|field| field == query::job::ARCHIVED);
+        let (mut rows, left_out) = self.every_job(archived).await?;
+        self.add_waits(&mut rows, call).await?;
+        let mut table = self.table(query::job::FIELDS, rows, call).await?;
+        if let Some(left_out) = left_out {
+            query::job::tell_left_out(&mut table, left_out);
+        }
+        Ok(table)
     }
 
-    /// All live jobs; archived ones too where the field `archived` is among the `wanted`.
-    async fn every_job(&self, wanted: &[String]) -> Result<Vec<JobRow>, Exception> {
+    /// All live jobs, with `archived` those in the archive too, and which of these are too many.
+    async fn every_job(&self, archived: bool) -> Result<(Vec<JobRow>, Option<LeftOut>), Exception> {
+        let mut left_out = None;
         let jobs = &self.world.published.jobs;
         let live = |job: Arc<Job>| JobRow::new(job, false, users::name);
         let mut rows: Vec<JobRow> = jobs.all().into_iter().map(live).collect();
-        if wanted.iter().any(|field| field == "archived") {
-            let archived = self.world.archive.all().await?;
-            rows.extend(archived.into_iter().map(|job| JobRow::new(job, true, users::name)));
+        if archived {
+            let listed = self.world.archive.all().await?;
+            left_out = listed.left_out;
+            rows.extend(listed.jobs.into_iter().map(|job| JobRow::new(job, true, users::name)));
             // A job that was archived in between is in both lists; the stable sort keeps it as it
             // was when it was still live.
             rows.sort_by_key(|row| row.job.id);
             rows.dedup_by_key(|row| row.job.id);
         }
-        Ok(rows)
+        Ok((rows, left_out))
     }
 
     /// Each of these jobs, live or archived.
@@ -159,8 +173,9 @@ impl LuxiService {
         };
         let Some(ids) = &call.job_ids else {
             let _turn = self.lists.acquire().await.expect("the semaphore is never closed");
-            let jobs = self.every_job(&call.fields).await?.into_iter();
-            return stdx::aside(|| jobs.map(row).collect());
+            let archived = call.fields.iter().any(|field| field == query::job::ARCHIVED);
+            let (jobs, _left_out) = self.every_job(archived).await?;
+            return stdx::aside(|| jobs.into_iter().map(row).collect());
         };
         bare(query::job::FIELDS, [], &call.fields)?;
         let found = self.found(ids).await?;

@@ -15,16 +15,16 @@ pub const FIELDS: &[Field<FilterRow>] = &[
     field!("predicates", "Predicates", Other, "Conditions on jobs, which must all hold", |r| {
         json(&r.0.document.predicates)
     }),
-    field!("priority", "Priority", Number, "Place in the order of rules, lowest first", |r| {
+    field!("priority", "Priority", Other, "Place in the order of rules, lowest first", |r| {
         Cell::normal(r.0.document.priority)
     }),
     field!("reason_trail", "ReasonTrail", Other, "Who asked for the rule and why", |r| {
         json(&r.0.document.reason_trail)
     }),
-    field!("uuid", "UUID", Text, "Identity of the rule", |r| {
+    field!("uuid", "UUID", Other, "Identity of the rule", |r| {
         Cell::normal(r.0.document.uuid.as_str())
     }),
-    field!("watermark", "Watermark", Number, "Last job id when the rule was made", |r| {
+    field!("watermark", "Watermark", Other, "Last job id when the rule was made", |r| {
         Cell::normal(r.0.document.watermark)
     }),
 ];

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use luxi::query::{FieldDefinition, FieldKind, LEFT_OUT, Table};
 use model::job::{Op, Wait};
-use model::{Job, Timestamp};
+use model::{Job, JobId, Timestamp};
 use serde::Serialize;
 
 use super::{Cell, CellStatus, Field, field, json};
+use crate::archive::LeftOut;
 
 /// A job with where it was found.
 #[derive(Debug, Clone)]
@@ -31,6 +33,41 @@ impl JobRow {
 
 /// The field that tells why a job waits: finding out asks the queue, so it is only done when asked.
 pub const WAITS_FOR: &str = "waits_for";
+
+/// The field that tells whether a job is archived: those that are, are read only when it is named.
+pub const ARCHIVED: &str = "archived";
+
+/// The table with a row for each of the `wanted` jobs, as Ganeti has it: one that does not exist has
+/// nothing but its id. `there` are those that have a row already; both are in order.
+#[must_use]
+pub fn with_missing(table: Table, wanted: &[JobId], there: &[JobId]) -> Table {
+    let Table { fields, data } = table;
+    let missing = |id: JobId| {
+        let cell = |field: &FieldDefinition| match field.kind {
+            FieldKind::Unknown => Cell::without(CellStatus::Unknown),
+            _ if field.name == "id" => Cell::normal(id.0),
+            _ => Cell::without(CellStatus::Unavailable),
+        };
+        fields.iter().map(cell).collect()
+    };
+    let mut found = data.into_iter();
+    let row = |id: &JobId| there.binary_search(id).ok().and_then(|_at| found.next());
+    let rows: Vec<_> = wanted.iter().map(row).collect();
+    let data = rows.into_iter().zip(wanted).map(|(row, id)| row.unwrap_or_else(|| missing(*id)));
+    let data = data.collect();
+    Table { fields, data }
+}
+
+/// Tells in the description of the field `archived`, which is all that an answer has room for, that
+/// archived jobs are left out.
+pub fn tell_left_out(table: &mut Table, LeftOut { count, newest }: LeftOut) {
+    for field in table.fields.iter_mut().filter(|field| field.name == ARCHIVED) {
+        let doc = &field.doc;
+        field.doc =
+            format!("{doc}. {LEFT_OUT}the {count} oldest archived jobs, up to number {newest}")
+                .into();
+    }
+}
 
 /// The table.
 pub const FIELDS: &[Field<JobRow>] = &[
@@ -92,4 +129,29 @@ fn time(moment: Option<Timestamp>) -> Cell {
 
 fn each<T: Serialize>(row: &JobRow, value: impl Fn(&Op) -> T) -> Cell {
     json(&row.job.ops.iter().map(value).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_named_has_a_row_and_what_is_left_out_is_told() {
+        let wanted = ["id", "status", "moon", "archived"].map(str::to_owned);
+        let job = Arc::new(Job::new(JobId(7), [], Timestamp::default()));
+        let rows = [JobRow::new(job, false, |_uid| "".into())];
+        let table = super::super::table(FIELDS, rows, &wanted, None, || true).unwrap();
+        let mut table = with_missing(table, &[JobId(5), JobId(7), JobId(9)], &[JobId(7)]);
+        let told = serde_json::to_string(&table.data).unwrap();
+        assert_eq!(
+            told,
+            r#"[[[0,5],[3,null],[1,null],[3,null]],[[0,7],[0,"success"],[1,null],[0,false]],[[0,9],[3,null],[1,null],[3,null]]]"#
+        );
+        tell_left_out(&mut table, LeftOut { count: 3, newest: JobId(4) });
+        let doc = &table.fields[3].doc;
+        assert_eq!(
+            doc.split_once(LEFT_OUT).unwrap().1,
+            "the 3 oldest archived jobs, up to number 4"
+        );
+    }
 }

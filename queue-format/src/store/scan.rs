@@ -39,8 +39,13 @@ impl Reader {
     /// # Errors
     /// A directory cannot be listed. That a file cannot be read is told by the iterator.
     pub fn scan(&self, prefix: &str) -> Result<Scan, FileError> {
-        let keys = self.keys(prefix)?;
-        Ok(Scan { reader: self.clone(), keys: keys.into_iter(), read: Vec::new().into_iter() })
+        Ok(self.contents(self.keys(prefix)?))
+    }
+
+    /// These keys in this order, with their committed contents; those that do not exist are left out.
+    #[must_use]
+    pub fn contents(&self, keys: Vec<Key>) -> Scan {
+        Scan { reader: self.clone(), keys: keys.into_iter(), read: Vec::new().into_iter() }
     }
 
     /// What `make` makes of each key with this prefix and its content, as [`Reader::scan`] gives them.
@@ -56,7 +61,11 @@ impl Reader {
         self.read_all(&self.keys(prefix)?, make).into_iter().collect()
     }
 
-    fn keys(&self, prefix: &str) -> Result<Vec<Key>, FileError> {
+    /// All keys that start with this text, in their order.
+    ///
+    /// # Errors
+    /// A directory cannot be listed.
+    pub fn keys(&self, prefix: &str) -> Result<Vec<Key>, FileError> {
         // What is on its way to a file now is a file later: asked for first, it is not missed.
         let mut keys = self.files.coming(prefix);
         let start = prefix.rsplit_once('/').map_or("", |(directory, _name)| directory);

@@ -227,6 +227,7 @@ fn jobs_are_shown_alike() {
         both.compare(line, Agree::Fully);
     }
     for line in [
+        "gnt-job list 99",
         "gnt-job list 1 99",
         "gnt-job list -F 'status =='",
         "gnt-job list -F 'nosuch == 1'",
