@@ -6,7 +6,6 @@
 mod connection;
 mod listen;
 mod panic;
-mod seats;
 mod socket;
 mod unread;
 
@@ -18,7 +17,8 @@ use bytes::Bytes;
 use model::Exception;
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
-use stdx::Tasks;
+use stdx::admission::{self, Admission, Full};
+use stdx::{Tasks, Throttle};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
@@ -31,7 +31,6 @@ use crate::response::Answer;
 use connection::Connection;
 pub use listen::{Doors, listen};
 use panic::caught;
-use seats::Seats;
 use socket::Socket;
 use unread::Unread;
 
@@ -93,8 +92,6 @@ where
     F: Future<Output = Result<M::Reply, Exception>>,
 {
     match handler(call).await {
-        // Lists may have a hundred megabytes.
-        Ok(reply) if M::CLASS == Class::Query => stdx::aside(|| Answer::success(&reply)),
         Ok(reply) => Answer::success(&reply),
         Err(exception) => Answer::failure(&exception),
     }
@@ -138,6 +135,8 @@ struct Shared<S> {
     limits: Limits,
     large_messages: Semaphore,
     unread: Unread,
+    /// Bounds the lines about clients that find no place.
+    turned_away: Throttle,
 }
 
 /// A connection that the service was told of.
@@ -166,11 +165,13 @@ pub async fn serve<S: Service>(
 ) {
     let mut doors = doors.into();
     let tasks = Tasks::new();
-    let seats = Seats::new(limits.connections, limits.connections_per_user);
+    let (total, of_peer) = (limits.connections, limits.connections_per_user);
+    let admission = Admission::new(admission::Limits { total, of_peer });
     let stop_time = limits.stop_time;
     let large_messages = Semaphore::new(LARGE_MESSAGES_MAX);
     let unread = Unread::new(limits.unread_bytes, limits.unread_time);
-    let shared = Arc::new(Shared { service, limits, large_messages, unread });
+    let turned_away = Throttle::new();
+    let shared = Arc::new(Shared { service, limits, large_messages, unread, turned_away });
     loop {
         let accepted = tokio::select! {
             biased;
@@ -178,7 +179,7 @@ pub async fn serve<S: Service>(
             accepted = doors.accept() => accepted,
         };
         match accepted {
-            Ok(stream) => welcome(stream, &seats, &shared, (&tasks, &stop)),
+            Ok(stream) => welcome(stream, &admission, &shared, (&tasks, &stop)),
             Err(error) => {
                 tracing::warn!(%error, "connection cannot be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -191,9 +192,19 @@ pub async fn serve<S: Service>(
     }
 }
 
+fn too_many(full: Full, uid: u32) -> Exception {
+    let (who, max) = match full {
+        Full::Total { max } => ("the master serves".to_owned(), max),
+        Full::Peer { max } => (format!("user {uid} has"), max),
+    };
+    let text =
+        format!("Too many connections: {who} {max} at a time, and all are busy; try again later");
+    Exception::new(ExceptionKind::GenericError, text)
+}
+
 fn welcome<S: Service>(
     stream: UnixStream,
-    seats: &Seats,
+    admission: &Admission<u32>,
     shared: &Arc<Shared<S>>,
     (tasks, stop): (&Tasks, &watch::Receiver<bool>),
 ) {
@@ -204,8 +215,8 @@ fn welcome<S: Service>(
             return;
         }
     };
-    match seats.take(caller.uid) {
-        Ok(seat) => {
+    match admission.admit(caller.uid) {
+        Ok(place) => {
             let socket = match Socket::new(stream) {
                 Ok(socket) => socket,
                 Err(error) => {
@@ -213,19 +224,22 @@ fn welcome<S: Service>(
                     return;
                 }
             };
-            let connection = Connection::new(socket, caller, Arc::clone(shared), stop.clone());
+            let connection =
+                Connection::new((socket, place), caller, Arc::clone(shared), stop.clone());
             let span = tracing::debug_span!("client", uid = caller.uid, pid = caller.pid);
             let told = Told::new(shared);
             let conversation = async move {
                 connection.run().await;
-                drop((seat, told));
+                drop(told);
             };
             tasks.spawn("luxi connection", conversation.instrument(span));
         }
         Err(full) => {
-            tracing::warn!(uid = caller.uid, reason = %full, "client is turned away");
+            if let Some(withheld) = shared.turned_away.pass() {
+                tracing::warn!(uid = caller.uid, reason = %full, withheld, "client is turned away");
+            }
             shared.service.turned_away();
-            let refusal = Answer::failure(&full.into());
+            let refusal = Answer::failure(&too_many(full, caller.uid));
             // The socket is new and its buffer empty: this does not block, or else it is lost.
             if let Err(error) = stream.try_write(refusal.as_bytes()) {
                 tracing::debug!(%error, "client was not told why");

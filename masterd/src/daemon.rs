@@ -37,7 +37,7 @@ use queue_format::{Durability, Epoch, Refusal, StartError, StoreOptions};
 use rpc::identity::{IdentityError, NodeIdentity};
 use rpc::peer::{ClientService, PeerLimits, PeerServer, PeerServerError};
 use stdx::metrics::Endpoint;
-use stdx::{Clock, Tasks};
+use stdx::{Clock, Executor, Tasks};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -57,9 +57,43 @@ use passed::FromMembers;
 /// everything else.
 const FILES_WANTED: u64 = 32_768;
 
+/// Threads of the engine's runtime: one that works, and one while that is on a processor that is busy.
+const ENGINE_THREADS: usize = 2;
+/// Threads there for what reads the disk: answers to other members, whose server bounds them.
+const ENGINE_BLOCKING_MAX: usize = 16;
+/// Threads for queries that read the disk, which is archived jobs: a disk has no more arms.
+const QUERIES_BLOCKING_MAX: usize = 4;
+
+/// Runtimes beside the main one, on which jobs run and clients are heard. Without any, all happens on
+/// the main one.
+#[derive(Debug, Clone, Default)]
+pub struct Executors {
+    /// The engine, its heartbeats, and what other members ask: no query, no file and no logical unit
+    /// delays these, or a healthy master would lose its majority.
+    pub engine: Executor,
+    /// Queries: they may take all of their threads, and delay each other only.
+    pub queries: Executor,
+}
+
+impl Executors {
+    /// Those of a daemon.
+    ///
+    /// # Errors
+    /// The system makes no threads.
+    pub fn start() -> std::io::Result<Self> {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Ok(Self {
+            engine: Executor::new("engine", ENGINE_THREADS, ENGINE_BLOCKING_MAX)?,
+            queries: Executor::new("queries", threads, QUERIES_BLOCKING_MAX)?,
+        })
+    }
+}
+
 /// How the daemon is to run.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// On what.
+    pub executors: Executors,
     /// Where things live.
     pub layout: Layout,
     /// What an answer rests on.
@@ -269,7 +303,12 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     around.spawn("certificate", renewed);
     around.spawn("allow-list", callers.clone().run(ends.clone()));
     let metrics = Arc::new(Metrics::default());
-    let door = Door::new(house.clone(), layout, clock.clone(), Arc::clone(&metrics));
+    let door = Door::new(
+        house.clone(),
+        (layout, options.executors.queries.clone()),
+        clock.clone(),
+        Arc::clone(&metrics),
+    );
     let life = Life {
         options: options.clone(),
         clock,
@@ -345,13 +384,17 @@ async fn serve_peers(
         );
         return Ok(None);
     };
-    let listener = TcpListener::bind(address).await;
-    let listener = listener.map_err(|error| DaemonError::Peers { address, error })?;
-    let limits = PeerLimits::default();
-    let clients = Arc::new(FromMembers::new(door.clone(), Arc::clone(metrics)));
-    let services = (house.clone(), Some(clients as Arc<dyn ClientService>));
-    let allowed = callers.allowed();
-    let server = PeerServer::start_with_clients(listener, identity, allowed, services, limits)?;
+    let clients = FromMembers::new(door.clone(), Arc::clone(metrics), Executor::current());
+    let services = (house.clone(), Some(Arc::new(clients) as Arc<dyn ClientService>));
+    let (identity, allowed) = (Arc::clone(identity), callers.allowed());
+    let serve = async move {
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.map_err(|error| DaemonError::Peers { address, error })?;
+        let limits = PeerLimits::default();
+        Ok(PeerServer::start_with_clients(listener, &identity, allowed, services, limits)?)
+    };
+    let server: Result<_, DaemonError> = life.options.executors.engine.run(serve).await;
+    let server = server?;
     tracing::info!(address = %server.address(), "other members may ask");
     Ok(Some(server))
 }

@@ -7,11 +7,13 @@ mod waits;
 
 use std::sync::Arc;
 
+use luxi::method::Class;
 use luxi::{Answer, Caller, Request, Service, answer};
 use model::Exception;
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
 use model::tag::TagKind;
+use stdx::Executor;
 use tokio::sync::Semaphore;
 
 use crate::export::desk;
@@ -26,13 +28,15 @@ pub struct LuxiService {
     world: Arc<World>,
     /// Turns of long lists.
     lists: Arc<Semaphore>,
+    /// Where queries run.
+    queries: Executor,
 }
 
 impl LuxiService {
-    /// A service on `world`.
+    /// A service on `world`, whose queries run on `queries`.
     #[must_use]
-    pub fn new(world: Arc<World>) -> Self {
-        Self { world, lists: Arc::new(Semaphore::new(queries::LISTS_MAX)) }
+    pub fn new(world: Arc<World>, queries: Executor) -> Self {
+        Self { world, lists: Arc::new(Semaphore::new(queries::LISTS_MAX)), queries }
     }
 }
 
@@ -44,6 +48,25 @@ impl Service for LuxiService {
         digest: Option<RequestDigest>,
     ) -> Answer {
         record(&request, caller);
+        if request.class() != Class::Query {
+            return self.answer(request, caller, digest).await;
+        }
+        let service = self.clone();
+        let work = async move {
+            let _turn = service.turn(&request).await;
+            service.answer(request, caller, digest).await
+        };
+        self.queries.run(work).await
+    }
+}
+
+impl LuxiService {
+    async fn answer(
+        &self,
+        request: Request,
+        caller: Caller,
+        digest: Option<RequestDigest>,
+    ) -> Answer {
         let sender = Sender { uid: caller.uid, digest };
         match request {
             Request::SubmitJob(call) => {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use masterd::bootstrap::{self, Init};
-use masterd::daemon::{self, Options};
+use masterd::daemon::{self, Executors, Options};
 use masterd::export::{self, passphrase};
 use masterd::import::{self, Import};
 use masterd::options::{
@@ -189,7 +189,12 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
     }
     let metrics = serve.metrics.unwrap_or_else(|| default_metrics(&layout));
     let peers = serve.peers.unwrap_or_else(|| default_peers(&layout));
+    let executors = match Executors::start() {
+        Ok(executors) => executors,
+        Err(error) => return fail(ME, &format!("cannot start the runtimes: {error}"), 1),
+    };
     let options = Options {
+        executors,
         layout,
         durability: serve.durability,
         segment_bytes,

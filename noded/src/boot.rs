@@ -15,11 +15,12 @@ use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tower::Service as _;
 
-use stdx::net::Places;
+use stdx::admission::Limits;
+use stdx::net::{Connection, Places};
 use stdx::{Clock, Tasks};
 
 use crate::ledger::Ledger;
@@ -29,8 +30,9 @@ use crate::rack::Racks;
 mod routes;
 pub mod script;
 
-/// Connections at the same time: every machine of some racks, twice.
-const CONNECTIONS_MAX: usize = 512;
+/// Connections at the same time: every machine of some racks, twice; and those of one machine, whose
+/// firmware has a few.
+const CONNECTIONS: Limits = Limits { total: 512, of_peer: 32 };
 /// Time for the head of a request, and between two requests.
 const HEAD: Duration = Duration::from_secs(10);
 /// Life of a connection: scripts are small, and nobody may hold a place for longer.
@@ -63,15 +65,20 @@ struct Ends {
 /// Serves on `listener` until `stopped`.
 pub async fn serve(listener: TcpListener, rack: Rack, mut stopped: watch::Receiver<bool>) {
     let router = routes::router(rack);
-    let places = Places::new(listener, "boot", CONNECTIONS_MAX);
+    let places = Places::new(listener, "boot", CONNECTIONS);
     let connections = Tasks::new();
-    while let Some((stream, place)) = places.accept(&mut stopped).await {
+    while let Some(stream) = places.accept(&mut stopped).await {
         let (router, stopped) = (router.clone(), stopped.clone());
         connections.spawn("boot connection", async move {
-            if let Err(error) = connection(stream, router, stopped).await {
-                tracing::debug!(%error, "connection ended");
+            let place = stream.place();
+            tokio::select! {
+                () = place.shed() => tracing::debug!("connection is shed"),
+                ended = connection(stream, router, stopped) => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "connection ended");
+                    }
+                }
             }
-            drop(place);
         });
     }
     if tokio::time::timeout(GRACE, connections.join()).await.is_err() {
@@ -81,11 +88,12 @@ pub async fn serve(listener: TcpListener, rack: Rack, mut stopped: watch::Receiv
 }
 
 async fn connection(
-    stream: TcpStream,
+    stream: Connection,
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let ends = Ends { ours: stream.local_addr()?, theirs: stream.peer_addr()? };
+    let tcp = stream.stream();
+    let ends = Ends { ours: tcp.local_addr()?, theirs: tcp.peer_addr()? };
     let service = tower::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(ends);
         let mut router = router.clone();

@@ -2,7 +2,7 @@
 //! one answers 500 and touches nothing else.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use stdx::Tasks;
+use stdx::admission::{self, Place};
 
 use crate::secured::{Arrived, Listener};
 use crate::service::Service;
@@ -24,8 +25,10 @@ pub(crate) use request::PATH_PREFIX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at the same time: all candidates, each with its shared connection and a few
-    /// for bulk. More are closed at once.
+    /// for bulk. Those that have asked for nothing yet make room for others.
     pub connections: usize,
+    /// The same from one address.
+    pub per_address: usize,
     /// Time for the TLS handshake.
     pub handshake: Duration,
     /// Time from the handshake to the first request, and for the head of each HTTP/1.1 request.
@@ -46,6 +49,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 256,
+            per_address: 64,
             handshake: Duration::from_secs(5),
             head: Duration::from_secs(10),
             // 64 MiB need 5 s on a gigabit link.
@@ -135,12 +139,16 @@ async fn accept<S: Service>(
     shared: Arc<Shared<S>>,
     stopped: watch::Receiver<bool>,
 ) {
-    let places = (shared.limits.connections, "connections");
-    let take = listener.take(places, stopped.clone(), |arrived, from, place| {
+    let Limits { connections: total, per_address: of_peer, .. } = shared.limits;
+    let limits = (admission::Limits { total, of_peer }, "connections");
+    let take = listener.take(limits, stopped.clone(), |arrived, from, place| {
         let (acceptor, stopped, shared) = (acceptor.clone(), stopped.clone(), Arc::clone(&shared));
         shared.connections.clone().spawn("rpc connection", async move {
-            serve(arrived, from, acceptor, shared, stopped).await;
-            drop(place);
+            let place = Arc::new(place);
+            tokio::select! {
+                () = place.shed() => tracing::debug!(%from, "connection is shed"),
+                () = serve(arrived, (from, &place), acceptor, shared, stopped) => {}
+            }
         });
     });
     take.await;
@@ -149,13 +157,13 @@ async fn accept<S: Service>(
 #[tracing::instrument(name = "connection", skip_all, fields(%from))]
 async fn serve<S: Service>(
     arrived: Arrived,
-    from: SocketAddr,
+    (from, place): (SocketAddr, &Arc<Place<IpAddr>>),
     acceptor: TlsAcceptor,
     shared: Arc<Shared<S>>,
     stopped: watch::Receiver<bool>,
 ) {
     if let Some(stream) = arrived.shake_hands(&acceptor, shared.limits.handshake).await {
-        connection::serve(stream, shared, stopped).await;
+        connection::serve((stream, Arc::clone(place)), shared, stopped).await;
     }
 }
 

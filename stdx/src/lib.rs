@@ -1,16 +1,20 @@
 //! What std lacks and several crates need. No word of the cluster is spoken here.
 //!
 //! In reading order: [`clock`] gives time to everything that asks for it, [`tasks`] names and joins
-//! what runs in the background, [`atomic`] replaces files whole, [`mod@local_time`] is the wall clock
-//! here, [`text`] makes what comes from outside fit for a terminal or a log, [`daemon`] is what every daemon does at its start and end, `metrics` (a feature) counts for
-//! Prometheus, [`net`] holds the sockets that know their interface, [`terminal`] reads
+//! what runs in the background, [`executor`] keeps kinds of work apart, [`atomic`] replaces files
+//! whole, [`mod@local_time`] is the wall clock here, [`text`] makes what comes from outside fit for a
+//! terminal or a log, [`daemon`] is what every daemon does at its start and end, `metrics` (a feature)
+//! counts for Prometheus, [`admission`] bounds the connections of a listener, [`throttle`] the lines of
+//! a log, [`net`] holds the sockets that know their interface, [`terminal`] reads
 //! what must not be seen; [`file_system`] ends one, for
 //! tests.
 #![warn(missing_docs)]
 
+pub mod admission;
 pub mod atomic;
 pub mod clock;
 pub mod daemon;
+pub mod executor;
 pub mod file_system;
 pub mod local_time;
 #[cfg(feature = "metrics")]
@@ -20,7 +24,10 @@ pub mod owner;
 pub mod tasks;
 pub mod terminal;
 pub mod text;
+pub mod throttle;
 
 pub use clock::Clock;
+pub use executor::Executor;
 pub use local_time::local_time;
 pub use tasks::{Tasks, apart, aside};
+pub use throttle::Throttle;

@@ -20,5 +20,5 @@ pub use addresses::Addresses;
 pub use interface::{Interface, InterfaceAddress, interfaces};
 pub use link::LinkSocket;
 pub use netlink::LinkAddress;
-pub use places::Places;
+pub use places::{Connection, Places};
 pub use udp::{Binding, Datagram, UdpSocket};

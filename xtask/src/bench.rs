@@ -11,6 +11,7 @@ pub mod instructions;
 pub mod live;
 pub mod locks;
 pub mod queue;
+mod readers;
 pub mod replication;
 pub mod report;
 

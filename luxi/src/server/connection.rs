@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::job::RequestDigest;
+use stdx::admission::Place;
 use tokio::sync::{SemaphorePermit, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -31,6 +32,8 @@ enum End {
     Truncated,
     #[error("client was idle for too long")]
     Idle,
+    #[error("client was idle, and its place was needed")]
+    Shed,
     #[error("client did not finish a request in time")]
     SlowRequest,
     #[error("client did not read its answer in time")]
@@ -48,6 +51,8 @@ enum End {
 /// A connection and its client.
 pub(super) struct Connection<S> {
     socket: Socket,
+    /// Its place; while it is idle it may be shed, where the server has no other for a new client.
+    place: Arc<Place<u32>>,
     splitter: Splitter,
     caller: Caller,
     shared: Arc<Shared<S>>,
@@ -56,13 +61,13 @@ pub(super) struct Connection<S> {
 
 impl<S: Service> Connection<S> {
     pub(super) fn new(
-        socket: Socket,
+        (socket, place): (Socket, Place<u32>),
         caller: Caller,
         shared: Arc<Shared<S>>,
         stop: watch::Receiver<bool>,
     ) -> Self {
         let splitter = Splitter::new(shared.limits.message_bytes);
-        Self { socket, splitter, caller, shared, stop }
+        Self { socket, place: Arc::new(place), splitter, caller, shared, stop }
     }
 
     /// Converses until the client closes, breaks a limit, or the server stops.
@@ -88,7 +93,9 @@ impl<S: Service> Connection<S> {
     /// One request and its answer.
     async fn exchange(&mut self) -> Result<(), End> {
         let shared = Arc::clone(&self.shared);
+        self.place.set_busy(false);
         let (message, permit) = self.receive(&shared).await?;
+        self.place.set_busy(true);
         let answer = match Request::parse(&message) {
             Ok(request) => {
                 let digest = request.digest(self.caller.uid, &message);
@@ -143,6 +150,7 @@ impl<S: Service> Connection<S> {
         let mut stop = self.stop.clone();
         let (buffer_time, idle) = (self.shared.limits.buffer_time, self.shared.limits.idle);
         let stopped = async { stop.wait_for(|stop| *stop).await.map_or((), |_stopped| ()) };
+        let place = Arc::clone(&self.place);
         let read = async {
             let soon = timeout(buffer_time.min(idle), self.socket.readable()).await;
             if soon.is_err() {
@@ -162,6 +170,7 @@ impl<S: Service> Connection<S> {
             biased;
             () = stopped => Err(End::Stopped),
             read = read => read,
+            () = place.shed() => Err(End::Shed),
         }
     }
 

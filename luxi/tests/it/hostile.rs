@@ -243,23 +243,37 @@ fn vanishing_clients_free_what_they_waited_for() {
 }
 
 #[test]
-fn a_flood_of_connections() {
+fn a_flood_of_connections_sheds_those_that_never_asked() {
     let server = start(Limits { connections: 20, connections_per_user: 10, ..Limits::default() });
     let mut known = server.raw();
     ask(&mut known, r#"{"method":"ArchiveJob","args":[1]}"#);
     let mut flood: Vec<_> = (0..40).map(|_| server.raw()).collect();
-    let turned_away = &mut flood[30];
-    let answer = receive(turned_away);
-    assert!(answer.contains("Too many connections: user"), "{answer}");
+    assert_eq!(flood[0].read(&mut [0]).unwrap(), 0, "the first of them is closed");
     assert!(ask(&mut known, r#"{"method":"ArchiveJob","args":[1]}"#).contains("true"));
+    for stream in &mut flood[31..] {
+        ask(stream, r#"{"method":"ArchiveJob","args":[1]}"#);
+    }
+    server.assert_others_are_served();
+}
+
+#[test]
+fn a_client_finds_no_place_where_all_are_busy() {
+    let mut server = start(Limits { connections: 3, connections_per_user: 2, ..Limits::default() });
+    let hangs =
+        format!("{{\"method\":\"WaitForJobChange\",\"args\":[{HANGS},[],null,null,60]}}\x03");
+    let busy = [(); 2].map(|()| {
+        let mut stream = server.raw();
+        stream.write_all(hangs.as_bytes()).unwrap();
+        assert_eq!(server.hanging.blocking_recv(), Some("hangs"));
+        stream
+    });
+    let answer = receive(&mut server.raw());
+    assert!(answer.contains("Too many connections: user"), "{answer}");
     let error = luxi::Client::connect(&server.path)
         .and_then(|mut client| client.call(&luxi::method::QueryClusterInfo {}))
         .unwrap_err();
     assert!(error.to_string().contains("Too many connections"), "{error}");
-    for stream in &mut flood[..9] {
-        ask(stream, r#"{"method":"ArchiveJob","args":[1]}"#);
-    }
-    drop(flood);
+    drop(busy);
     // The places are free again as soon as the server saw the ends.
     while ask_or_refused(&server).contains("Too many") {}
     server.assert_others_are_served();

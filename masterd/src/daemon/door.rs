@@ -19,9 +19,9 @@ use model::{Exception, NodeName, NotMeant};
 use parking_lot::RwLock;
 use rpc::peer::control::TakeOver;
 use rpc::peer::{Passed, PeerError};
-use stdx::Clock;
 use stdx::daemon::chain;
 use stdx::metrics::Page;
+use stdx::{Clock, Executor};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -73,6 +73,8 @@ pub(crate) struct Door {
     me: NodeName,
     house: House,
     layout: Layout,
+    /// Where queries run.
+    queries: Executor,
     clock: Clock,
     passer: Passer,
     voice: Arc<RwLock<Voice>>,
@@ -82,11 +84,16 @@ pub(crate) struct Door {
 
 impl Door {
     /// A door behind which is no master yet.
-    pub(crate) fn new(house: House, layout: Layout, clock: Clock, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(
+        house: House,
+        (layout, queries): (Layout, Executor),
+        clock: Clock,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let nobody = Voice::Elsewhere(Elsewhere::new(None, "about to start"));
         let (me, voice) = (house.node.clone(), Arc::new(RwLock::new(nobody)));
         let passer = Passer::new(house.book.clone(), metrics);
-        Self { me, house, layout, clock, passer, voice, attempt: Arc::default() }
+        Self { me, house, layout, queries, clock, passer, voice, attempt: Arc::default() }
     }
 
     fn speak(&self, voice: Voice) {
@@ -97,7 +104,7 @@ impl Door {
 
     /// From here on the master of `world` answers, until it is `over`.
     pub(crate) fn open(&self, world: Arc<World>, over: CancellationToken) {
-        let service = LuxiService::new(Arc::clone(&world));
+        let service = LuxiService::new(Arc::clone(&world), self.queries.clone());
         self.speak(Voice::Master { service, world, over });
         *self.attempt.write() = None;
     }

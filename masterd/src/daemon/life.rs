@@ -188,7 +188,9 @@ impl Life {
     pub(super) async fn open_engine(&self, member: u64) -> Result<Arc<Engine>, DaemonError> {
         let data = self.options.layout.data();
         let peers = Arc::new(self.house.book.clone());
-        let (engine, news) = Engine::open(&data, self.engine_options(member), peers).await?;
+        let options = self.engine_options(member);
+        let open = async move { Engine::open(&data, options, peers).await };
+        let (engine, news) = self.options.executors.engine.run(open).await?;
         let engine = Arc::new(engine);
         if let Err(error) = self.owns(&engine) {
             engine.close().await?;
@@ -262,6 +264,7 @@ impl Life {
         let (ended, end) = watch::channel(None);
         let alone = replicate::Alone {
             data: self.options.layout.data(),
+            executor: self.options.executors.engine.clone(),
             options: EngineOptions { goes_on: Some(epoch), ..self.engine_options(id) },
             peers: Arc::new(self.house.book.clone()),
             follower: self.follower(),
@@ -317,7 +320,8 @@ impl Life {
         }
         let (identity, membership) = (Arc::clone(&self.identity), self.membership.clone());
         let keys = Keys { identity, membership, authority };
-        let reign = Reign::begin(master, layout, keys, &self.clock);
+        let reign =
+            Reign::begin(master, layout, keys, (&self.clock, &self.options.executors.engine));
         let (over, broken) = (CancellationToken::new(), &self.ending.broken);
         if self.stage == Stage::Machine {
             reign.talk_with_agents(broken);

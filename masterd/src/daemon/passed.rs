@@ -7,22 +7,25 @@ use bytes::Bytes;
 use luxi::limits::MESSAGE_BYTES_MAX;
 use luxi::{Answer, Caller, Limits, Request, Service as _, within_deadline};
 use rpc::peer::{ClientService, Hello, Passed, Passing, PeerFailure, PeerFailureKind};
+use stdx::Executor;
 
 use super::door::Door;
 use crate::metrics::{Metered, Metrics};
 
 /// Answers what other candidates pass on, as on the socket. Never passes anything on itself.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct FromMembers {
     door: Door,
-    service: Metered<Door>,
+    service: Arc<Metered<Door>>,
     limits: Limits,
+    /// Where requests are worked on: not where the engine is.
+    executor: Executor,
 }
 
 impl FromMembers {
-    pub(super) fn new(door: Door, metrics: Arc<Metrics>) -> Self {
-        let service = Metered::new(door.clone(), metrics);
-        Self { door, service, limits: Limits::default() }
+    pub(super) fn new(door: Door, metrics: Arc<Metrics>, executor: Executor) -> Self {
+        let service = Arc::new(Metered::new(door.clone(), metrics));
+        Self { door, service, limits: Limits::default(), executor }
     }
 
     /// Whether `from` may pass requests on to the one that is here. Who holds the store may do
@@ -38,8 +41,7 @@ impl FromMembers {
         Err(PeerFailure::new(PeerFailureKind::NoCandidate, text))
     }
 
-    async fn take(&self, from: &Hello, passed: Passed) -> Result<Bytes, PeerFailure> {
-        self.admit(from)?;
+    async fn take(&self, passed: Passed) -> Result<Bytes, PeerFailure> {
         let Passed { uid, gid, message } = passed;
         let malformed = |text| Err(PeerFailure::new(PeerFailureKind::Malformed, text));
         if message.len() > MESSAGE_BYTES_MAX {
@@ -66,6 +68,10 @@ impl FromMembers {
 
 impl ClientService for FromMembers {
     fn answer<'a>(&'a self, from: &'a Hello, passed: Passed) -> Passing<'a> {
-        Box::pin(self.take(from, passed))
+        let this = self.clone();
+        Box::pin(async move {
+            self.admit(from)?;
+            self.executor.run(async move { this.take(passed).await }).await
+        })
     }
 }

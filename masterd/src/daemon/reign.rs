@@ -14,7 +14,7 @@ use queue_format::{Callbacks, Epoch, Position, Reader, StartError};
 use rpc::Client;
 use rpc::calls::Membership;
 use rpc::identity::{Authority, NodeIdentity};
-use stdx::{Clock, Tasks};
+use stdx::{Clock, Executor, Tasks};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -269,7 +269,12 @@ pub(crate) struct Reign {
 
 impl Reign {
     /// Sets a master to work.
-    pub(crate) fn begin(master: Master, layout: &Layout, keys: Keys, clock: &Clock) -> Self {
+    pub(crate) fn begin(
+        master: Master,
+        layout: &Layout,
+        keys: Keys,
+        (clock, engine): (&Clock, &Executor),
+    ) -> Self {
         let world = world(&master, layout, keys, clock);
         let reign = Self {
             world,
@@ -284,7 +289,8 @@ impl Reign {
         };
         let (lookout, over) = &reign.lookout;
         let looking = majority::look(Arc::clone(&master.commits), master.epoch, over.clone());
-        lookout.spawn("majority", looking);
+        let engine = engine.clone();
+        lookout.spawn("majority", async move { engine.run(looking).await });
         let following = majority::run(Arc::clone(&reign.world), over.clone());
         lookout.spawn("contact", following);
         let tools = Tools {

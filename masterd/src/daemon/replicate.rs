@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::{End, Engine, EngineOptions, Peers, Proposer};
 use queue_format::Epoch;
-use stdx::Tasks;
+use stdx::{Executor, Tasks};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -45,6 +45,8 @@ const LEADS_WITHIN: Duration = Duration::from_secs(5);
 pub struct Alone {
     /// Where its store is.
     pub data: PathBuf,
+    /// Where its engine runs.
+    pub executor: Executor,
     /// How it goes on: in its epoch.
     pub options: EngineOptions,
     /// The way to the others.
@@ -68,10 +70,14 @@ impl Alone {
         let alone = Arc::clone(self);
         Box::new(move || {
             Box::pin(async move {
-                let Self { data, options, peers, follower, followers, .. } = &*alone;
+                let Self { options, follower, followers, .. } = &*alone;
                 let epoch = options.goes_on.unwrap_or_default();
-                let opened = Engine::open(data, options.clone(), Arc::clone(peers)).await;
-                let (engine, news) = opened?;
+                let opening = Arc::clone(&alone);
+                let open = async move {
+                    let Self { data, options, peers, .. } = &*opening;
+                    Engine::open(data, options.clone(), Arc::clone(peers)).await
+                };
+                let (engine, news) = alone.executor.run(open).await?;
                 let engine = Arc::new(engine);
                 // Until it leads again it would look as if it had been deposed.
                 let leads = |standing: &engine::Standing| standing.leads == Some(epoch);
@@ -125,6 +131,7 @@ mod tests {
         engine.goes_on = Some(epoch);
         let (followers, (ended, mut end)) = (Tasks::new(), watch::channel(None));
         let alone = Arc::new(Alone {
+            executor: Executor::default(),
             data: dir.path().to_owned(),
             options: engine,
             peers: Arc::new(Nobody),

@@ -12,14 +12,14 @@ use rpc::identity::NodeIdentity;
 use rpc::peer::{PeerLimits, PeerServer};
 use rpc::simulation::Listener;
 use stdx::metrics::Endpoint;
-use stdx::{Clock, Tasks};
+use stdx::{Clock, Executor, Tasks};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::door::Door;
 use super::follow::Callers;
 use super::life::{Ending, Errands, Life, Stage, State};
-use super::{DaemonError, Options};
+use super::{DaemonError, Executors, Options};
 use crate::house::{House, Seat};
 use crate::lu::World;
 use crate::peers::PeerBook;
@@ -68,7 +68,12 @@ pub(crate) fn live(
     let place = (identity.name().clone(), membership.cluster_uuid);
     let (house, errands) = House::new(place, book, layout.data());
     let metrics = Arc::default();
-    let door = Door::new(house.clone(), layout.clone(), clock.clone(), Arc::clone(&metrics));
+    let door = Door::new(
+        house.clone(),
+        (layout.clone(), Executor::default()),
+        clock.clone(),
+        Arc::clone(&metrics),
+    );
     let seen = Seen { house: house.clone(), door: door.clone() };
     let ending = Ending {
         asked: CancellationToken::new(),
@@ -77,6 +82,7 @@ pub(crate) fn live(
     };
     let callers = Callers::new(layout.clone());
     let options = Options {
+        executors: Executors::default(),
         layout,
         durability: Durability::default(),
         segment_bytes: None,

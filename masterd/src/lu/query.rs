@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::locks::Level;
 use crate::query::cluster::{self, ClusterRow};
 use crate::query::without_rows::{self, EXT_STORAGE, OS};
-use crate::query::{bare, definitions, table};
+use crate::query::{Listing, bare, definitions};
 
 /// The kinds of objects that only opcodes list.
 #[derive(Debug, Clone, Copy)]
@@ -78,8 +78,9 @@ impl LogicalUnit for Query {
         let (kind, filter) = plan;
         written(&match kind {
             Kind::Cluster => {
-                let rows = [cluster_row(context)];
-                table(cluster::FIELDS, rows, &self.fields, filter.as_ref(), || true)?
+                let mut listing = Listing::new(cluster::FIELDS, &self.fields, filter.as_ref())?;
+                listing.add(&cluster_row(context));
+                listing.table()
             }
             Kind::WithoutRows(known) => without_rows::empty(known, &self.fields, filter.as_ref())?,
         })

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use luxi::Request;
 use luxi::method::{
     Query, QueryExports, QueryFields, QueryGroups, QueryInstances, QueryJobs, QueryNetworks,
     QueryNodes, Row, What,
@@ -11,9 +12,11 @@ use luxi::method::{
 use luxi::query::filter::Operand;
 use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
+use model::error::ExceptionKind;
 use model::node::{Node, NodeRole};
 use model::{Job, JobId, NodeName, Timestamp};
 use rpc::calls::NodeFacts;
+use tokio::sync::SemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -24,7 +27,7 @@ use crate::query::job::JobRow;
 use crate::query::machine::MachineRow;
 use crate::query::node::NodeRow;
 use crate::query::without_rows::{self, EXPORT, INSTANCE, NETWORK};
-use crate::query::{self, Field, bare, definitions, natural, table};
+use crate::query::{self, Field, Listing, bare, definitions, natural};
 use crate::users;
 
 /// How long a list of nodes waits for agents: they answer in milliseconds or are in trouble.
@@ -32,11 +35,43 @@ const FACTS_TIME: Duration = Duration::from_secs(5);
 /// How long a list may be in the making: a little less than a query's deadline, which cannot
 /// interrupt it.
 const LIST_TIME: Duration = Duration::from_secs(25);
-/// Values that a list looks at, rows times fields and conditions, before it counts as long: up to
-/// here it takes about a millisecond.
-const LONG_LIST: usize = 10_000;
-/// Long lists that are in the making at the same time; others wait for their turn.
+/// Rows of a list that waits for no turn: most of what people and scripts ask for.
+const SHORT_LIST: usize = 16;
+/// Longer lists that are made at the same time; others wait for their turn. An answer may have hundreds
+/// of megabytes ([`luxi::limits::ANSWER_BYTES_MAX`]), and its rows as many.
 pub(super) const LISTS_MAX: usize = 2;
+/// How long a list is made before other queries get the thread: what a short one is to wait at most.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// Lets other queries run where a list takes long, and gives it up when its time is over.
+struct Slices {
+    until: Instant,
+    next: Instant,
+}
+
+impl Slices {
+    fn begin() -> Self {
+        let now = Instant::now();
+        Self { until: now + LIST_TIME, next: now + SLICE }
+    }
+
+    /// To be called between two rows.
+    async fn next(&mut self) -> Result<(), Exception> {
+        let now = Instant::now();
+        if now >= self.until {
+            return Err(Exception::new(
+                ExceptionKind::GenericError,
+                "The list takes too long; ask for fewer objects, or with a simpler filter",
+            ));
+        }
+        if now >= self.next {
+            tokio::task::yield_now().await;
+            self.next = Instant::now() + SLICE;
+        }
+        Ok(())
+    }
+}
+
 /// The fields of one kind of object.
 pub(super) fn fields(call: &QueryFields) -> Definitions {
     let wanted = call.fields.as_deref();
@@ -54,23 +89,47 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
 }
 
 impl LuxiService {
+    /// The turn of a request for a long list, which it keeps until its answer is made.
+    pub(super) async fn turn(&self, request: &Request) -> Option<SemaphorePermit<'_>> {
+        let published = &self.world.published;
+        let all_jobs = || published.jobs.len();
+        let rows = match request {
+            Request::Query(Query { what: What::Job, filter, .. }) => {
+                let ids = filter.as_ref().and_then(Filter::only_job_ids);
+                ids.map_or_else(all_jobs, |ids| ids.len())
+            }
+            Request::Query(Query { what: What::Machine, .. }) => {
+                published.snapshot().config.machines.len()
+            }
+            Request::Query(Query { what: What::Lock, .. }) => self.world.locks.waiting(),
+            Request::QueryJobs(QueryJobs { job_ids, .. }) => {
+                job_ids.as_ref().map_or_else(all_jobs, Vec::len)
+            }
+            _ => 0,
+        };
+        if rows <= SHORT_LIST {
+            return None;
+        }
+        Some(self.lists.acquire().await.expect("the semaphore is never closed"))
+    }
+
     pub(super) async fn query(&self, call: Query) -> Result<Table, Exception> {
         match call.what {
             What::Job => self.job_table(&call).await,
             What::Node => {
                 let rows =
                     self.node_rows(&call.fields, call.filter.as_ref(), &named(&call)).await?;
-                self.table(query::node::FIELDS, rows, &call).await
+                table(query::node::FIELDS, rows, &call).await
             }
-            What::Lock => self.table(query::lock::FIELDS, self.world.locks.snapshot(), &call).await,
+            What::Lock => table(query::lock::FIELDS, self.world.locks.snapshot(), &call).await,
             What::Group => {
                 let rows = self.group_rows(&named(&call))?;
-                self.table(query::group::FIELDS, rows, &call).await
+                table(query::group::FIELDS, rows, &call).await
             }
-            What::Machine => self.table(query::machine::FIELDS, self.machine_rows(), &call).await,
+            What::Machine => table(query::machine::FIELDS, self.machine_rows(), &call).await,
             What::Filter => {
                 let rows = self.filter_rows(call.filter.as_ref())?;
-                self.table(query::filter::FIELDS, rows, &call).await
+                table(query::filter::FIELDS, rows, &call).await
             }
             What::Instance => {
                 without_rows::none_named("Instance", &named(&call))?;
@@ -84,27 +143,6 @@ impl LuxiService {
         }
     }
 
-    /// Makes a list. A long one is made aside and in its turn, and is given up when its time is
-    /// over: nobody else waits for it.
-    async fn table<T>(
-        &self,
-        fields: &[Field<T>],
-        rows: Vec<T>,
-        call: &Query,
-    ) -> Result<Table, Exception> {
-        let until = Instant::now() + LIST_TIME;
-        let goes_on = || Instant::now() < until;
-        let filter = call.filter.as_ref();
-        let conditions = filter.map_or(0, |filter| filter.fields().len());
-        let looks = rows.len().saturating_mul(conditions + call.fields.len());
-        let make = || table(fields, rows, &call.fields, filter, goes_on);
-        if looks < LONG_LIST {
-            return make();
-        }
-        let _turn = self.lists.acquire().await.expect("the semaphore is never closed");
-        stdx::aside(make)
-    }
-
     /// The jobs that are asked for by id, archived ones too, each with a row; or all live jobs, and
     /// archived ones where fields or filter name the field `archived`.
     async fn job_table(&self, call: &Query) -> Result<Table, Exception> {
@@ -115,7 +153,7 @@ impl LuxiService {
             let mut rows: Vec<JobRow> = self.found(&ids).await?.into_iter().flatten().collect();
             let there: Vec<JobId> = rows.iter().map(|row| row.job.id).collect();
             self.add_waits(&mut rows, call).await?;
-            let table = self.table(query::job::FIELDS, rows, call).await?;
+            let table = table(query::job::FIELDS, rows, call).await?;
             return Ok(query::job::with_missing(table, &ids, &there));
         }
         let looked_at = filter.into_iter().flat_map(Filter::fields);
@@ -123,7 +161,7 @@ impl LuxiService {
         let archived = archived.into_iter().any(|field| field == query::job::ARCHIVED);
         let (mut rows, left_out) = self.every_job(archived).await?;
         self.add_waits(&mut rows, call).await?;
-        let mut table = self.table(query::job::FIELDS, rows, call).await?;
+        let mut table = table(query::job::FIELDS, rows, call).await?;
         if let Some(left_out) = left_out {
             query::job::tell_left_out(&mut table, left_out);
         }
@@ -167,19 +205,22 @@ impl LuxiService {
     }
 
     pub(super) async fn query_jobs(&self, call: QueryJobs) -> Result<Vec<Option<Row>>, Exception> {
-        let row = |row: JobRow| {
-            let rows = bare(query::job::FIELDS, [row], &call.fields)?;
-            Ok(rows.into_iter().next())
-        };
-        let Some(ids) = &call.job_ids else {
-            let _turn = self.lists.acquire().await.expect("the semaphore is never closed");
-            let archived = call.fields.iter().any(|field| field == query::job::ARCHIVED);
-            let (jobs, _left_out) = self.every_job(archived).await?;
-            return stdx::aside(|| jobs.into_iter().map(row).collect());
-        };
         bare(query::job::FIELDS, [], &call.fields)?;
-        let found = self.found(ids).await?;
-        found.into_iter().map(|found| found.map_or(Ok(None), row)).collect()
+        let found = match &call.job_ids {
+            Some(ids) => self.found(ids).await?,
+            None => {
+                let archived = call.fields.iter().any(|field| field == query::job::ARCHIVED);
+                let (jobs, _left_out) = self.every_job(archived).await?;
+                jobs.into_iter().map(Some).collect()
+            }
+        };
+        let (mut rows, mut slices) = (Vec::new(), Slices::begin());
+        for found in found {
+            let row = found.map(|row| bare(query::job::FIELDS, [row], &call.fields)).transpose()?;
+            rows.push(row.and_then(|row| row.into_iter().next()));
+            slices.next().await?;
+        }
+        Ok(rows)
     }
 
     pub(super) async fn query_nodes(&self, call: QueryNodes) -> Result<Vec<Row>, Exception> {
@@ -274,6 +315,17 @@ impl LuxiService {
         }
         facts
     }
+}
+
+/// Makes a list.
+async fn table<T>(fields: &[Field<T>], rows: Vec<T>, call: &Query) -> Result<Table, Exception> {
+    let mut listing = Listing::new(fields, &call.fields, call.filter.as_ref())?;
+    let mut slices = Slices::begin();
+    for row in rows {
+        listing.add(&row);
+        slices.next().await?;
+    }
+    Ok(listing.table())
 }
 
 /// Names by which a query asks for objects, if it does nothing else.

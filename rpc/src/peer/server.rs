@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
-use stdx::Tasks;
+use stdx::{Tasks, admission};
 
 use super::control::ControlService;
 use super::failure::PeerFailure;
@@ -30,8 +30,11 @@ use places::Places;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerLimits {
     /// Callers that have not said who they are yet, at the same time: all candidates that come
-    /// back at once. More are closed at once, so strangers never take the places of members.
+    /// back at once. Those that have been silent longest make room for others, so strangers never take
+    /// the places of members.
     pub handshakes: usize,
+    /// The same from one address.
+    pub handshakes_per_address: usize,
     /// Connections of the engine at the same time, and as many of control: a pool of a dozen
     /// candidates, each with those of one peer. Apart from each other: an engine that waits for its
     /// disk keeps its questions, and the node still says how it stands.
@@ -60,7 +63,8 @@ pub struct PeerLimits {
 impl Default for PeerLimits {
     fn default() -> Self {
         Self {
-            handshakes: 32,
+            handshakes: 256,
+            handshakes_per_address: 64,
             connections: 128,
             per_peer: 16,
             clients: 512,
@@ -223,11 +227,12 @@ impl<S: PeerService> PeerServer<S> {
         let (accepting, connections) = (Tasks::new(), Tasks::new());
         let (serving, to) = (Arc::clone(&shared), connections.clone());
         accepting.spawn("peer accept", async move {
-            let take =
-                listener.take((limits.handshakes, "handshakes"), stopped, |come, from, place| {
-                    let shared = Arc::clone(&serving);
-                    to.spawn("peer connection", connection::serve(come, from, shared, place));
-                });
+            let (total, of_peer) = (limits.handshakes, limits.handshakes_per_address);
+            let limits = (admission::Limits { total, of_peer }, "handshakes");
+            let take = listener.take(limits, stopped, |come, from, place| {
+                let shared = Arc::clone(&serving);
+                to.spawn("peer connection", connection::serve(come, from, shared, place));
+            });
             take.await;
         });
         Ok(Self { address, stop, shared, accepting, connections })

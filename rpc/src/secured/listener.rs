@@ -1,13 +1,14 @@
 //! Where connections arrive.
 
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use stdx::Throttle;
+use stdx::admission::{Admission, Limits, Place, network};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use super::{Answered, Secured};
@@ -19,6 +20,9 @@ const LINGER_BYTES_MAX: u64 = 128 * 1024;
 
 /// Pause after a failed accept, which as a rule means that file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Bounds the lines about callers whose handshake did not succeed, whatever they want here.
+static HANDSHAKES: Throttle = Throttle::new();
 
 /// What a server listens on: a TCP socket, or in a simulation a port of its network.
 #[derive(Debug)]
@@ -65,16 +69,16 @@ impl Listener {
         }
     }
 
-    /// Takes callers until stopped, as many at the same time as there are `places`, which are of
-    /// the kind `what`; more are closed at once. `begin` must not wait, and keeps the place for as
-    /// long as it is taken.
+    /// Takes callers until stopped, as many at the same time as `limits` allow, counted by their
+    /// addresses before any handshake; `what` they are is a word for the log. `begin` must not wait. It
+    /// keeps the place for as long as it is taken, and ends where the place is shed.
     pub(crate) async fn take(
         self,
-        (places, what): (usize, &'static str),
+        (limits, what): (Limits, &'static str),
         mut stopped: watch::Receiver<bool>,
-        begin: impl Fn(Arrived, SocketAddr, OwnedSemaphorePermit),
+        begin: impl Fn(Arrived, SocketAddr, Place<IpAddr>),
     ) {
-        let free = Arc::new(Semaphore::new(places));
+        let (admission, refused) = (Admission::new(limits), Throttle::new());
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -89,9 +93,13 @@ impl Listener {
                     continue;
                 }
             };
-            match Arc::clone(&free).try_acquire_owned() {
+            match admission.admit(network(from.ip())) {
                 Ok(place) => begin(arrived, from, place),
-                Err(_none) => tracing::warn!(%from, limit = places, "too many {what}"),
+                Err(full) => {
+                    if let Some(withheld) = refused.pass() {
+                        tracing::warn!(%from, %full, withheld, "too many {what}");
+                    }
+                }
             }
         }
     }
@@ -132,12 +140,16 @@ impl Arrived {
         match tokio::time::timeout(limit, accepting).await {
             Ok(Ok(stream)) => Some(Secured::Tls(stream)),
             Ok(Err((error, stream))) => {
-                tracing::info!(%error, "handshake failed");
+                if let Some(withheld) = HANDSHAKES.pass() {
+                    tracing::info!(%error, withheld, "handshake failed");
+                }
                 linger(stream, limit).await;
                 None
             }
             Err(_elapsed) => {
-                tracing::info!("handshake took too long");
+                if let Some(withheld) = HANDSHAKES.pass() {
+                    tracing::info!(withheld, "handshake took too long");
+                }
                 None
             }
         }

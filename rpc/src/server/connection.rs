@@ -1,6 +1,7 @@
 //! One connection after its handshake.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use stdx::admission::Place;
 use tokio::sync::watch;
 
 use crate::secured::Answered;
@@ -24,7 +26,7 @@ const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
 const WINDOW_BYTES: u32 = 1024 * 1024;
 
 pub(super) async fn serve<S: Service>(
-    stream: Answered,
+    (stream, place): (Answered, Arc<Place<IpAddr>>),
     shared: Arc<Shared<S>>,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -35,7 +37,9 @@ pub(super) async fn serve<S: Service>(
     let service = {
         let (shared, asked) = (Arc::clone(&shared), Arc::clone(&asked));
         service_fn(move |http| {
-            asked.store(true, Ordering::Relaxed);
+            if !asked.swap(true, Ordering::Relaxed) {
+                place.set_busy(true);
+            }
             let shared = Arc::clone(&shared);
             async move { Ok::<_, Infallible>(request::respond(shared, peer, http).await) }
         })

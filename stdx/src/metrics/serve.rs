@@ -11,17 +11,18 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::Tasks;
-use crate::net::Places;
+use crate::admission::Limits;
+use crate::net::{Connection, Places};
 
 /// What the answer is, in the words of HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Connections at the same time: a few servers that ask, and an operator.
-const CONNECTIONS_MAX: usize = 16;
+const CONNECTIONS: Limits = Limits { total: 64, of_peer: 16 };
 /// Time for the head of a request, and between two requests: who asks every minute connects anew.
 const HEAD: Duration = Duration::from_secs(10);
 /// Life of a connection, so that nobody holds a place for ever.
@@ -38,19 +39,22 @@ pub async fn serve(
     mut stopped: watch::Receiver<bool>,
 ) {
     let page: MakePage = Arc::new(page);
-    let places = Places::new(listener, "metrics", CONNECTIONS_MAX);
+    let places = Places::new(listener, "metrics", CONNECTIONS);
     let connections = Tasks::new();
-    while let Some((stream, place)) = places.accept(&mut stopped).await {
+    while let Some(connection) = places.accept(&mut stopped).await {
         let page = Arc::clone(&page);
         connections.spawn("metrics connection", async move {
-            connection(stream, page).await;
-            drop(place);
+            let place = connection.place();
+            tokio::select! {
+                () = place.shed() => tracing::debug!("connection for metrics is shed"),
+                () = serve_one(connection, page) => {}
+            }
         });
     }
     connections.shutdown().await;
 }
 
-async fn connection(stream: TcpStream, page: MakePage) {
+async fn serve_one(stream: Connection, page: MakePage) {
     let service = service_fn(move |request: Request<Incoming>| {
         let response = answer(request.method(), request.uri().path(), &page);
         std::future::ready(Ok::<_, Infallible>(response))
@@ -81,6 +85,7 @@ fn answer(method: &Method, path: &str, page: &MakePage) -> Response<Full<Bytes>>
 mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
 
     async fn ask(address: std::net::SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();

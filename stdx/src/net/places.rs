@@ -1,37 +1,48 @@
-//! A TCP listener with a bounded number of places.
+//! A TCP listener that keeps a bounded number of connections, in all and of each address.
 
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
+
+use crate::Throttle;
+use crate::admission::{Admission, Limits, Place, network};
 
 /// Pause after a failed accept, which as a rule means that file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes connections while there are places; whoever finds none is closed.
+/// Takes connections within limits ([`Admission`]).
 #[derive(Debug)]
 pub struct Places {
     listener: TcpListener,
     /// What is served, for the log.
     what: &'static str,
-    most: usize,
-    free: Arc<Semaphore>,
+    admission: Admission<IpAddr>,
+    refused: Throttle,
+}
+
+/// A connection with its place. Whatever it reads or writes is a sign of life.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    place: Arc<Place<IpAddr>>,
 }
 
 impl Places {
-    /// `most` places on `listener` for `what`, a word for the log.
+    /// Takes connections on `listener` within `limits`; `what` is served, a word for the log.
     #[must_use]
-    pub fn new(listener: TcpListener, what: &'static str, most: usize) -> Self {
-        Self { listener, what, most, free: Arc::new(Semaphore::new(most)) }
+    pub fn new(listener: TcpListener, what: &'static str, limits: Limits) -> Self {
+        Self { listener, what, admission: Admission::new(limits), refused: Throttle::new() }
     }
 
-    /// The next connection with its place, which is free again when the permit is dropped. `None`
-    /// once `stopped` is true, or its sender gone.
-    pub async fn accept(
-        &self,
-        stopped: &mut watch::Receiver<bool>,
-    ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    /// The next connection. `None` once `stopped` is true, or its sender gone.
+    pub async fn accept(&self, stopped: &mut watch::Receiver<bool>) -> Option<Connection> {
         let what = self.what;
         loop {
             let accepted = tokio::select! {
@@ -39,9 +50,13 @@ impl Places {
                 _ = stopped.wait_for(|stop| *stop) => return None,
             };
             match accepted {
-                Ok((stream, _from)) => match Arc::clone(&self.free).try_acquire_owned() {
-                    Ok(place) => return Some((stream, place)),
-                    Err(_full) => tracing::warn!(what, limit = self.most, "too many connections"),
+                Ok((stream, from)) => match self.admission.admit(network(from.ip())) {
+                    Ok(place) => return Some(Connection { stream, place: Arc::new(place) }),
+                    Err(full) => {
+                        if let Some(withheld) = self.refused.pass() {
+                            tracing::warn!(what, %from, %full, withheld, "connection is refused");
+                        }
+                    }
                 },
                 Err(error) => {
                     tracing::warn!(what, %error, "connection was not accepted");
@@ -52,30 +67,73 @@ impl Places {
     }
 }
 
+impl Connection {
+    /// The connection below.
+    #[must_use]
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Its place, which tells when the connection is shed.
+    #[must_use]
+    pub fn place(&self) -> Arc<Place<IpAddr>> {
+        Arc::clone(&self.place)
+    }
+
+    /// Notes a sign of life where something was read or written.
+    fn note<T>(&self, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            self.place.touch();
+        }
+        polled
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.note(polled)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note(polled)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt as _;
-
     use super::*;
 
     #[tokio::test]
-    async fn who_finds_no_place_is_closed_and_a_place_is_used_again() {
+    async fn a_crowd_from_one_address_sheds_its_own_connections() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, mut stopped) = watch::channel(false);
-        let places = Places::new(listener, "test", 1);
-        let _first = TcpStream::connect(address).await.unwrap();
-        let (_stream, place) = places.accept(&mut stopped).await.unwrap();
-        let mut second = TcpStream::connect(address).await.unwrap();
-        let closed = async { second.read(&mut [0]).await.unwrap() };
-        let read = tokio::select! {
-            read = closed => read,
-            _ = places.accept(&mut stopped) => panic!("there was no place"),
-        };
-        assert_eq!(read, 0);
-        drop(place);
-        let _third = TcpStream::connect(address).await.unwrap();
-        assert!(places.accept(&mut stopped).await.is_some());
+        let places = Places::new(listener, "test", Limits { total: 2, of_peer: 1 });
+        let _client = TcpStream::connect(address).await.unwrap();
+        let first = places.accept(&mut stopped).await.unwrap();
+        let _client = TcpStream::connect(address).await.unwrap();
+        let _second = places.accept(&mut stopped).await.unwrap();
+        first.place().shed().await;
         stop.send_replace(true);
         assert!(places.accept(&mut stopped).await.is_none());
     }

@@ -8,7 +8,8 @@
 //! [`pool`] about who is a candidate, and who is not, [`callers`] about agents that know others;
 //! [`damaged`] about stores that cannot be believed, [`edited`] about those that somebody changed, [`emptied`]
 //! about those that are gone;
-//! [`rivals`] about two who want the role at once, [`drain`] about opcodes that end before.
+//! [`rivals`] about two who want the role at once, [`drain`] about opcodes that end before;
+//! [`readers`] about clients that read much.
 
 mod automatic;
 mod callers;
@@ -22,6 +23,7 @@ mod monitored;
 mod overridden;
 mod paused;
 mod pool;
+mod readers;
 mod removed;
 mod renewed;
 mod rivals;

@@ -1,13 +1,16 @@
-//! A client of the queue's bench: a process of its own with one connection, which submits a trivial
-//! job, waits for its success, and begins again.
+//! Clients of the queue's bench, in a process of their own: one connection, which submits a trivial
+//! job, waits for its success, and begins again; or many, which read all jobs again and again.
 
 use std::io::{self, BufRead, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use luxi::client::{Client, ClientError};
-use luxi::method::{Fields, JobChange, Submission, SubmitJob, SubmitManyJobs, WaitForJobChange};
+use luxi::method::{
+    Fields, JobChange, Query, Submission, SubmitJob, SubmitManyJobs, WaitForJobChange, What,
+};
 use model::opcode::{OpCode, TestDelay};
 use model::{JobId, OpInput};
 use serde::{Deserialize, Serialize};
@@ -33,12 +36,15 @@ pub struct Arguments {
     /// Jobs of one submission
     #[arg(long, default_value_t = 1)]
     pub jobs: usize,
+    /// Read all jobs over so many connections until standard input ends, and submit none
+    #[arg(long)]
+    pub readers: Option<usize>,
 }
 
 /// What a client found, as a line of JSON on its standard output.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
-    /// Jobs that it saw succeed.
+    /// Jobs that it saw succeed; or answers, if it read.
     pub jobs: u64,
     /// How long each submission took until its answer, in microseconds.
     pub submit_us: Vec<u32>,
@@ -81,6 +87,11 @@ pub fn run(arguments: &Arguments) -> Result<(), ClientFailure> {
     writeln!(output, "ready")?;
     output.flush()?;
     io::stdin().lock().read_line(&mut String::new())?;
+    if let Some(readers) = arguments.readers {
+        let tally = Tally { jobs: read(&arguments.socket, readers)?, ..Tally::default() };
+        serde_json::to_writer(&mut output, &tally)?;
+        return Ok(writeln!(output)?);
+    }
     let mut tally = Tally::default();
     let begun = Instant::now();
     let time = Duration::from_millis(arguments.time_ms);
@@ -97,6 +108,31 @@ pub fn run(arguments: &Arguments) -> Result<(), ClientFailure> {
     serde_json::to_writer(&mut output, &tally)?;
     writeln!(output)?;
     Ok(output.flush()?)
+}
+
+/// Reads all jobs over `readers` connections until standard input ends; how many answers there were.
+fn read(socket: &Path, readers: usize) -> Result<u64, ClientFailure> {
+    let (ended, answers) = (AtomicBool::new(false), AtomicU64::new(0));
+    let read = || {
+        let mut client = Client::connect(socket)?;
+        let fields = ["id", "ops"].map(str::to_owned).to_vec();
+        while !ended.load(Ordering::Relaxed) {
+            client.call(&Query { what: What::Job, fields: fields.clone(), filter: None })?;
+            answers.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    let read: &(dyn Fn() -> Result<(), ClientFailure> + Sync) = &read;
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..readers).map(|_| scope.spawn(read)).collect();
+        let word = io::stdin().lock().read_line(&mut String::new());
+        ended.store(true, Ordering::Relaxed);
+        for reader in readers {
+            reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        }
+        word?;
+        Ok(answers.load(Ordering::Relaxed))
+    })
 }
 
 fn keep(latencies: &mut Vec<u32>, elapsed: Duration) {

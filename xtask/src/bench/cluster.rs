@@ -197,6 +197,15 @@ impl Cluster {
         command
     }
 
+    /// The epoch in which it is master; empty where it is not.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn epoch(&self) -> Result<String, ClusterError> {
+        let status = self.connect()?.call(&GantryClusterStatus {})?;
+        Ok(status.master.map(|master| master.epoch).unwrap_or_default())
+    }
+
     /// Submits `count` trivial jobs and sees them succeed.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use super::cluster::{Cluster, ClusterError, count_jobs};
 use super::disk::Sample;
 use super::floor::Floor;
 use super::report::{Report, Target};
-use super::{BenchError, Setting, disk};
+use super::{BenchError, Setting, disk, readers};
 
 /// Parts of a measurement, before each of which the disk is measured again: on a shared machine a
 /// ratio means something only between neighbours in time.
@@ -46,7 +46,7 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     beside.report("queue.1x1_beside_1000", report);
     report.aim("queue.1x1_beside_1000.finish.p99", Target::ValueBelow(10_000.0));
     cluster.abandon();
-    Ok(())
+    readers::bench(setting, report)
 }
 
 /// What loads are compared with.
@@ -245,7 +245,8 @@ pub fn measure(
     Ok(Found { jobs, elapsed, elapsed_with_files, submit_us, finish_us, cpu })
 }
 
-struct BenchClient {
+/// A process that is a client, or many.
+pub struct BenchClient {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -258,10 +259,22 @@ impl BenchClient {
             Until::Time(time) => ["--time-ms".to_owned(), time.as_millis().to_string()],
             Until::Jobs(jobs) => ["--total".to_owned(), jobs.to_string()],
         };
+        let arguments = [&until[..], &["--jobs".to_owned(), jobs.to_string()]].concat();
+        Self::spawn(cluster, &arguments)
+    }
+
+    /// Starts `connections` that read all jobs, once they are told to go.
+    ///
+    /// # Errors
+    /// They do not start.
+    pub fn read(cluster: &Cluster, connections: usize) -> Result<Self, ClusterError> {
+        Self::spawn(cluster, &["--readers".to_owned(), connections.to_string()])
+    }
+
+    fn spawn(cluster: &Cluster, arguments: &[String]) -> Result<Self, ClusterError> {
         let mut child = cluster
             .client_command()
-            .args(until)
-            .args(["--jobs", &jobs.to_string()])
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -275,12 +288,20 @@ impl BenchClient {
         }
     }
 
-    fn go(&mut self) -> io::Result<()> {
+    /// Has it begin; or end, if it reads.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn go(&mut self) -> io::Result<()> {
         self.input.write_all(b"go\n")?;
         self.input.flush()
     }
 
-    fn tally(mut self) -> Result<Tally, ClusterError> {
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// Something did not go well.
+    pub fn tally(mut self) -> Result<Tally, ClusterError> {
         let line = self.line()?;
         let status = self.child.wait()?;
         if !status.success() {
@@ -312,7 +333,9 @@ fn count(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
+/// As a number to reckon with.
+#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a bench runs far fewer than 2^52 jobs")]
-fn count_as_number(count: u64) -> f64 {
+pub fn count_as_number(count: u64) -> f64 {
     count as f64
 }

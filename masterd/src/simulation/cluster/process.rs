@@ -163,7 +163,7 @@ fn be_clients(
     done: Arc<AtomicBool>,
 ) -> impl Future<Output = ()> + use<> {
     let served = || Served {
-        service: Arc::new(LuxiService::new(Arc::clone(world))),
+        service: Arc::new(LuxiService::new(Arc::clone(world), stdx::Executor::default())),
         world: Arc::clone(world),
         oracle: Arc::clone(&begin.oracle),
         epoch,

@@ -1,13 +1,13 @@
 //! One connection: its handshake, its hello, then its questions.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncBufReadExt;
-use tokio::sync::OwnedSemaphorePermit;
 
 use model::enrol::Fingerprint;
+use stdx::admission;
 
 use super::places::Place;
 use super::{PeerService, Shared};
@@ -42,10 +42,19 @@ pub(super) async fn serve<S: PeerService>(
     arrived: Arrived,
     from: SocketAddr,
     shared: Arc<Shared<S>>,
-    greeting: OwnedSemaphorePermit,
+    greeting: admission::Place<IpAddr>,
 ) {
-    let Some((mut stream, peer)) = shake_hands(arrived, &shared).await else { return };
-    let end = match greet(&mut stream, peer, &shared).await {
+    let begin = async {
+        let (mut stream, peer) = shake_hands(arrived, &shared).await?;
+        let greeted = greet(&mut stream, peer, &shared).await;
+        Some((stream, peer, greeted))
+    };
+    let begun = tokio::select! {
+        begun = begin => begun,
+        () = greeting.shed() => return tracing::debug!("caller is shed"),
+    };
+    let Some((mut stream, peer, greeted)) = begun else { return };
+    let end = match greeted {
         Ok((hello, place)) => {
             drop(greeting);
             tracing::Span::current().record("node", hello.from.node.as_str());

@@ -105,18 +105,22 @@ async fn an_engine_that_does_not_answer_leaves_control_its_places() {
 
 #[tokio::test]
 async fn strangers_take_no_places_of_members() {
-    let two = Two::with(PeerLimits { handshakes: 2, ..PeerLimits::default() }).await;
-    let mut links = [two.engine(), two.engine(), two.engine()];
+    let two =
+        Two::with(PeerLimits { handshakes: 2, handshakes_per_address: 2, ..PeerLimits::default() })
+            .await;
+    let mut links = vec![two.engine(), two.engine(), two.engine()];
     for link in &mut links {
         echoes(link).await;
     }
-    let _mute = TcpStream::connect(two.target.address).await.unwrap();
-    let _mute_too = TcpStream::connect(two.target.address).await.unwrap();
-    // More are closed at once.
-    let mut third = TcpStream::connect(two.target.address).await.unwrap();
+    // A crowd that says nothing, of which those that came first make room.
+    let mut crowd = Vec::new();
+    for _ in 0..50 {
+        crowd.push(TcpStream::connect(two.target.address).await.unwrap());
+    }
     let mut nothing = Vec::new();
-    drop(third.read_to_end(&mut nothing).await);
+    drop(crowd[0].read_to_end(&mut nothing).await);
     assert!(nothing.is_empty());
+    links.push(two.engine());
     for link in &mut links {
         echoes(link).await;
     }

@@ -10,7 +10,7 @@ use tests::seed::Seed;
 use super::killed::LEAST;
 use super::three;
 
-fn automatic() -> (Cluster, Host, Host) {
+pub(super) fn automatic() -> (Cluster, Host, Host) {
     let (cluster, n2, n3) = three();
     let _set = cluster.gnt("cluster modify --auto-failover yes").ok();
     let status = cluster.gnt("cluster status");
