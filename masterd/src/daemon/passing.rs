@@ -15,12 +15,16 @@ use crate::metrics::Metrics;
 use crate::peers::{PeerBook, Place};
 
 /// Requests that wait on purpose and are passed on at the same time: each `gnt job watch` is one.
-/// With [`OTHERS_MAX`] fewer than the master takes of one peer.
+/// With [`QUERIES_MAX`] and [`CHANGES_MAX`] fewer than the master takes of one peer.
 const WAITS_MAX: usize = 48;
-/// Other requests at the same time: waits never take their places.
-const OTHERS_MAX: usize = 16;
+/// Queries at the same time. Long lists wait for each other at the master.
+const QUERIES_MAX: usize = 16;
+/// Changes at the same time: waits and queries never take their places.
+const CHANGES_MAX: usize = 16;
 /// How long a request waits for its turn, before its client is told to try again.
 const TURN_TIME: Duration = Duration::from_secs(5);
+/// The same for a query, which may be behind lists: less than its deadline.
+const QUERY_TURN_TIME: Duration = Duration::from_secs(25);
 /// Connections that are made at the same time: half of what the other side shakes hands with at once.
 const CONNECTING_MAX: usize = 16;
 /// Connections that are kept without a request on them.
@@ -99,7 +103,8 @@ struct Inner {
     book: PeerBook,
     metrics: Arc<Metrics>,
     waits: Semaphore,
-    others: Semaphore,
+    queries: Semaphore,
+    changes: Semaphore,
     connecting: Semaphore,
     /// Connections on which nothing is under way.
     kept: Mutex<Vec<(Place, PassLink)>>,
@@ -107,10 +112,10 @@ struct Inner {
 
 impl Passer {
     pub(super) fn new(book: PeerBook, metrics: Arc<Metrics>) -> Self {
-        let [waits, others, connecting] =
-            [WAITS_MAX, OTHERS_MAX, CONNECTING_MAX].map(Semaphore::new);
+        let [waits, queries, changes, connecting] =
+            [WAITS_MAX, QUERIES_MAX, CHANGES_MAX, CONNECTING_MAX].map(Semaphore::new);
         let kept = Mutex::default();
-        Self(Arc::new(Inner { book, metrics, waits, others, connecting, kept }))
+        Self(Arc::new(Inner { book, metrics, waits, queries, changes, connecting, kept }))
     }
 
     /// Passes a request of `class` on to the master at `place`, once. Dropping the future ends it
@@ -121,8 +126,12 @@ impl Passer {
         class: Class,
         passed: &Passed,
     ) -> Result<Answer, NotPassed> {
-        let turns = if class == Class::Wait { &self.0.waits } else { &self.0.others };
-        let turn = tokio::time::timeout(TURN_TIME, turns.acquire()).await;
+        let (turns, patience) = match class {
+            Class::Wait => (&self.0.waits, TURN_TIME),
+            Class::Query => (&self.0.queries, QUERY_TURN_TIME),
+            Class::Change => (&self.0.changes, TURN_TIME),
+        };
+        let turn = tokio::time::timeout(patience, turns.acquire()).await;
         let answer = match turn {
             Ok(_turn) => self.ask(place, class, passed).await,
             Err(_elapsed) => Err(NotPassed::Busy),

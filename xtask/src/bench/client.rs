@@ -115,7 +115,7 @@ fn read(socket: &Path, readers: usize) -> Result<u64, ClientFailure> {
     let (ended, answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let read = || {
         let mut client = Client::connect(socket)?;
-        let fields = ["id", "ops"].map(str::to_owned).to_vec();
+        let fields = Fields::from(["id", "ops"]);
         while !ended.load(Ordering::Relaxed) {
             client.call(&Query { what: What::Job, fields: fields.clone(), filter: None })?;
             answers.fetch_add(1, Ordering::Relaxed);

@@ -246,6 +246,7 @@ pub fn measure(
 }
 
 /// A process that is a client, or many.
+#[derive(Debug)]
 pub struct BenchClient {
     child: Child,
     input: ChildStdin,

@@ -19,7 +19,7 @@ const VOTERS: u8 = 3;
 ///
 /// # Errors
 /// The programs do not build, or something did not serve.
-pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
+pub(super) fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     let nodes = Nodes::start(setting, Which::One, VOTERS)?;
     let master = nodes.node(0);
     master.run_jobs(JOBS)?;

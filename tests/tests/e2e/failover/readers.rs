@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use luxi::Client;
-use luxi::method::{Query, QueryConfigValues, SubmitJob, SubmitManyJobs, What};
+use luxi::method::{Fields, Query, QueryConfigValues, SubmitJob, SubmitManyJobs, What};
 use model::OpInput;
 use model::opcode::{OpCode, TestDelay};
 use tests::candidates::{refusal, status};
@@ -36,7 +36,7 @@ fn epoch(host: &Host) -> Option<String> {
 }
 
 fn read_all_jobs(client: &mut Client) -> usize {
-    let fields = ["id", "ops"].map(str::to_owned).to_vec();
+    let fields = Fields::from(["id", "ops"]);
     client.call(&Query { what: What::Job, fields, filter: None }).unwrap().data.len()
 }
 
@@ -46,7 +46,7 @@ fn work(cluster: &Cluster, readers: &AtomicUsize) -> usize {
     let mut submitted = 0;
     while readers.load(Ordering::Relaxed) > 0 {
         client.call(&SubmitJob { ops: vec![delay()] }).unwrap();
-        client.call(&QueryConfigValues { names: vec!["master_node".to_owned()] }).unwrap();
+        client.call(&QueryConfigValues { names: Fields::from(["master_node"]) }).unwrap();
         submitted += 1;
     }
     submitted
