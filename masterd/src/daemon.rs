@@ -303,12 +303,8 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     around.spawn("certificate", renewed);
     around.spawn("allow-list", callers.clone().run(ends.clone()));
     let metrics = Arc::new(Metrics::default());
-    let door = Door::new(
-        house.clone(),
-        (layout, options.executors.queries.clone()),
-        clock.clone(),
-        Arc::clone(&metrics),
-    );
+    let queries = options.executors.queries.clone();
+    let door = Door::new(house.clone(), (layout, queries), clock.clone(), Arc::clone(&metrics));
     let life = Life {
         options: options.clone(),
         clock,
@@ -336,9 +332,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
             return Err(error);
         }
     };
-    let paths: Vec<_> = sockets.iter().map(socket::Published::path).collect();
-    let version = env!("CARGO_PKG_VERSION");
-    tracing::info!(node = %life.membership.node, version, ?paths, "clients are let in");
+    tell_open(&life, &sockets);
     let numbers = (door.clone(), Arc::clone(&metrics));
     around.spawn(
         "metrics",
@@ -358,6 +352,12 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     sockets.iter().for_each(socket::Published::remove);
     tracing::info!("ended");
     ended
+}
+
+fn tell_open(life: &Life, sockets: &[socket::Published]) {
+    let paths: Vec<_> = sockets.iter().map(socket::Published::path).collect();
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(node = %life.membership.node, version, ?paths, "clients are let in");
 }
 
 /// The door for other members, and those for clients.

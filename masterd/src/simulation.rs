@@ -314,8 +314,7 @@ impl Daemon {
         let job =
             writer::Run { archived: master.archived, closing: closing.clone(), stop: stop.clone() };
         background.spawn("writer", writer::run(master.state, tools, master.commands, job));
-        let service =
-            Arc::new(LuxiService::new(Arc::clone(&world), stdx::Executor::default()));
+        let service = Arc::new(LuxiService::new(Arc::clone(&world), stdx::Executor::default()));
         Self { world, service, published, closing, stop, background, opcodes }
     }
 

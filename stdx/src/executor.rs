@@ -63,20 +63,24 @@ impl Executor {
 
     /// Runs `future` there and waits for it. Dropped, it ends the future at its next await. A panic in
     /// it is one of the caller.
-    pub async fn run<F>(&self, future: F) -> F::Output
+    pub fn run<F>(&self, future: F) -> impl Future<Output = F::Output> + Send + use<'_, F>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let Some(owned) = &self.0 else { return future.await };
-        let mut task = AbortOnDrop(owned.handle.spawn(future));
-        match (&mut task.0).await {
-            Ok(output) => output,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime ends, and with it the process: nobody is to be told.
-                Err(_cancelled) => std::future::pending().await,
-            },
+        // Whoever awaits it would have room for all of it.
+        let future = Box::pin(future);
+        async move {
+            let Some(owned) = &self.0 else { return future.await };
+            let mut task = AbortOnDrop(owned.handle.spawn(future));
+            match (&mut task.0).await {
+                Ok(output) => output,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The runtime ends, and with it the process: nobody is to be told.
+                    Err(_cancelled) => std::future::pending().await,
+                },
+            }
         }
     }
 }

@@ -409,7 +409,8 @@ mod tests {
         let place = (me.name().clone(), Uuid::from_u128(7));
         let book = PeerBook::new(Arc::new(me), Uuid::from_u128(7));
         let (house, _errands) = House::new(place, book, dir.to_owned());
-        Door::new(house, Layout::new(dir), Clock::manual(NOW.micros()), Arc::default())
+        let place = (Layout::new(dir), Executor::default());
+        Door::new(house, place, Clock::manual(NOW.micros()), Arc::default())
     }
 
     /// What a client is told, and after how long.

@@ -140,7 +140,9 @@ mod tests {
         let wanted = ["id", "status", "moon", "archived"].map(str::to_owned);
         let job = Arc::new(Job::new(JobId(7), [], Timestamp::default()));
         let rows = [JobRow::new(job, false, |_uid| "".into())];
-        let table = super::super::table(FIELDS, rows, &wanted, None, || true).unwrap();
+        let mut listing = super::super::Listing::new(FIELDS, &wanted, None).unwrap();
+        rows.iter().for_each(|row| listing.add(row));
+        let table = listing.table();
         let mut table = with_missing(table, &[JobId(5), JobId(7), JobId(9)], &[JobId(7)]);
         let told = serde_json::to_string(&table.data).unwrap();
         assert_eq!(

@@ -16,7 +16,7 @@ fn masters_end(auto_failover: bool) {
             successor(&scene.yard, master)
         } else {
             let next = (master + 1) % 3;
-            scene.fail_over(next).unwrap();
+            scene.fail_over(next).expect("the next one takes the role");
             next
         };
         assert!(submit(&scene.yard, next).is_ok());
