@@ -132,9 +132,9 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_one_of_the_caller() {
         let executor = Executor::new("own", 1, 1).unwrap();
-        let caller =
-            tokio::spawn(async move { executor.run(async { panic!("of the work") }).await });
-        let error = caller.await.unwrap_err();
+        let mut callers = tokio::task::JoinSet::new();
+        callers.spawn(async move { executor.run(async { panic!("of the work") }).await });
+        let error = callers.join_next().await.unwrap().unwrap_err();
         assert_eq!(error.into_panic().downcast_ref(), Some(&"of the work"));
     }
 }
