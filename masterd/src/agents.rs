@@ -1,7 +1,8 @@
 //! The way to the agents: each call of the master under its epoch. [`made`] records which of them
-//! changed something.
+//! changed something; [`Signed`] is a node that waits for its certificate.
 
 pub mod made;
+mod signed;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,12 +17,12 @@ use model::{JobId, NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{
     AddressChanged, AddressHere, AllowList, Exchange, Exchanged, Facts, Leave, MasterAddressDown,
-    MasterAddressHere, MasterAddressUp, Membership, NodeFacts, NodeHeld, NodeVersion, Powercycle,
-    RackHeld, RackPush, RackWithdraw, RenewBegin, RenewFinish, RenewOffer, SetAllowList,
-    SsconfHeld, SsconfPush, TestDelay, Verify, Version, WasNode,
+    MasterAddressHere, MasterAddressUp, NodeFacts, NodeHeld, NodeVersion, Powercycle, RackHeld,
+    RackPush, RackWithdraw, RenewBegin, RenewFinish, RenewOffer, SetAllowList, SsconfHeld,
+    SsconfPush, TestDelay, Verify, Version, WasNode,
 };
 use rpc::client::Refusal;
-use rpc::enrol::{EnrolError, Enrolment, Invitation};
+use rpc::enrol::{EnrolError, Invitation};
 use rpc::identity::{Authority, IdentityError, fingerprint};
 use rpc::{Call, Client, JobRef, Meta, NodeTarget, RpcError};
 use rustls_pki_types::CertificateDer;
@@ -31,6 +32,8 @@ use uuid::Uuid;
 
 use crate::majority::Majority;
 use crate::metrics::Metrics;
+
+pub use signed::Signed;
 
 /// A job and the place of the opcode in it, on whose behalf a call is made.
 pub type Behalf = (JobId, usize);
@@ -401,50 +404,6 @@ fn pin(certificate: &str) -> Result<Fingerprint, IdentityError> {
     let der = CertificateDer::from_pem_slice(certificate.as_bytes());
     der.map(|der| fingerprint(&der))
         .map_err(|error| IdentityError::Pem { what: "the node's certificate", error })
-}
-
-/// A node whose key is signed, and that waits for its certificate.
-#[derive(Debug)]
-pub struct Signed {
-    agents: Agents,
-    enrolment: Enrolment,
-    certificate: String,
-    /// The certificate's fingerprint.
-    pub fingerprint: Fingerprint,
-}
-
-impl Signed {
-    /// The machine's own name, where that is not the name of `node`.
-    #[must_use]
-    pub fn other_name(&self, node: &NodeName) -> Option<&str> {
-        let offer = self.enrolment.offer();
-        (!offer.is_called(node)).then_some(offer.hostname.as_str())
-    }
-
-    /// Gives the node its certificate and all that it must know.
-    ///
-    /// # Errors
-    /// The node did not take it.
-    pub async fn deliver(
-        self,
-        node: &Node,
-        callers: Vec<rpc::calls::Caller>,
-    ) -> Result<(), EnrolError> {
-        self.agents.may_call(&node.name)?;
-        let inner = &self.agents.0;
-        let membership = Membership {
-            cluster_uuid: inner.cluster_uuid,
-            cluster_name: inner.cluster_name.clone(),
-            node: node.name.clone(),
-            node_id: node.id,
-            allow: AllowList { epoch: inner.epoch, callers },
-            epoch: inner.epoch,
-            enrolled: Timestamp::from_micros(inner.clock.now_micros()),
-        };
-        let authority = inner.authority.certificate();
-        self.enrolment.finish(&self.certificate, authority, &membership, &inner.client).await?;
-        Ok(())
-    }
 }
 
 #[cfg(test)]

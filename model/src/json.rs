@@ -46,15 +46,21 @@ pub fn traced<'de, T, D: Deserializer<'de, Error = serde_json::Error>>(
 ) -> Result<T, Malformed> {
     let mut track = Track::new();
     let value = read(serde_path_to_error::Deserializer::new(reader, &mut track));
-    value.map_err(|error| Malformed { place: place(&track.path()), why: told(&error) })
+    value.map_err(|error| {
+        let (path, why) = (track.path(), told(&error));
+        // The reader is at a field that there is not, and its name is told anyway.
+        let is_unknown = why.starts_with("unknown field ");
+        let steps = path.iter().count().saturating_sub(usize::from(is_unknown));
+        Malformed { place: place(&path, steps), why }
+    })
 }
 
 /// Steps of a place that are told: deeper ones are counted by nobody.
 const STEPS_TOLD_MAX: usize = 8;
 
-fn place(path: &Path) -> String {
+fn place(path: &Path, steps: usize) -> String {
     let mut place = String::new();
-    for segment in path.iter().take(STEPS_TOLD_MAX) {
+    for segment in path.iter().take(steps.min(STEPS_TOLD_MAX)) {
         match segment {
             Segment::Seq { index } => place.push_str(&format!("[{index}]")),
             Segment::Map { key } | Segment::Enum { variant: key } => {

@@ -1,4 +1,4 @@
-//! Core: which connections a listener keeps, in all and of each peer, and which one is shed where
+//! Which connections a listener keeps, in all and of each peer, and which one is shed where
 //! another has no room.
 
 use std::collections::HashMap;

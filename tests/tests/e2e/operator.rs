@@ -111,7 +111,10 @@ fn jobs_depend_on_one_another() {
 fn files_that_are_no_jobs_are_refused_with_the_reason() {
     let cluster = Cluster::begin();
     for (text, reason) in [
-        (r#"[{"OP_ID": "OP_TEST_DELAY", "duration": "x"}]"#, "invalid type"),
+        (
+            r#"[{"OP_ID": "OP_TEST_DELAY", "duration": "x"}]"#,
+            "duration: expected a number, found a text",
+        ),
         (r#"[{"OP_ID": "OP_NO_SUCH_THING"}]"#, "OP_NO_SUCH_THING"),
         (r#"[{"OP_ID": "OP_TEST_DELAY", "duration": 0, "colour": 1}]"#, "colour"),
         (r#"[{"duration": 0}]"#, "OP_ID"),

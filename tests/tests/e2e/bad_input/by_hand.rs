@@ -64,7 +64,6 @@ fn a_job_that_cannot_be_stops_the_start_with_its_name_and_the_reason() {
         (with("/ops/0/status", json!("sucess")), "`sucess`"),
         (with("/ops/1/status", json!("queued")), "opcode 2 is `queued`"),
         (with("/ops/0/status", json!("running")), "opcode 1 is `running`"),
-        (with("/ops", json!([])), "no opcodes"),
         (with("/id", json!(2)), "it holds job 2"),
         (with("/ops/0/priority", json!("high")), "invalid type"),
     ] {

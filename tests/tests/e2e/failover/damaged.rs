@@ -372,7 +372,8 @@ fn a_store_of_before_there_were_candidates_is_not_started() {
     let log = n1.masterd_log();
     let refused = log.rsplit_once(&format!("start as master of {}: refused", n1.name));
     let (_before, table) = refused.unwrap_or_else(|| panic!("{log}"));
-    let row = |line: &str| line.starts_with(&n1.name) && line.contains("yes");
+    let begins = format!(": {} ", n1.name);
+    let row = |line: &str| line.contains(&begins) && line.contains(" yes ");
     assert!(table.lines().any(row) && !table.contains("makes no sense"), "{log}");
     // As it says.
     put_aside(n1);

@@ -12,11 +12,11 @@ use tests::cluster::{Cluster, Host};
 use super::automatic::automatic;
 
 /// Jobs that there are to read.
-const JOBS: usize = 1_000;
+const JOBS: usize = 300;
 /// Clients that read all of them at once; some of them ask the master, some a standby.
 const READERS: usize = 100;
 /// How often each of them asks.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 2;
 
 fn delay() -> OpInput {
     OpInput::new(OpCode::TestDelay(TestDelay::on_master(0.0)))
