@@ -1,7 +1,7 @@
 //! A model of who is master: every order of events within bounds, and every rule shown to be needed.
 //!
 //! `world` is what a state holds, `steps` what can happen, `ask` how the model asks the real cores,
-//! `explore` visits every state. Bounds and results are told in `docs/failover.md`.
+//! `explore` visits every state. Bounds and results are told in `docs/replication.md`.
 
 use super::confirm::Attempt;
 
@@ -158,7 +158,7 @@ fn moved_by_a_start(node: usize, world: &World) -> bool {
     })
 }
 
-/// The most states of one scenario; see `docs/failover.md`.
+/// The most states of one scenario; see `docs/replication.md`.
 const STATES_MAX: usize = 8_000_000;
 
 /// What most scenarios begin with.
