@@ -74,7 +74,7 @@ paths! {
     pki = "etc/gantry/pki", MASTER_USER, "0770";
     /// Certificate of the cluster's authority.
     ca_certificate = "etc/gantry/pki/ca.pem", MASTER_USER, "0644";
-    /// Where versions before replication kept the authority's key; it is in the store now.
+    /// The authority's key of versions before replication; it is in the store now.
     ca_key = "etc/gantry/pki/ca.key", MASTER_USER, "0600";
     /// This node's certificate.
     node_certificate = "etc/gantry/pki/node.pem", MASTER_USER, "0644";
@@ -84,11 +84,11 @@ paths! {
     renewed_key = "etc/gantry/pki/renewed.key", NODE_USER, "0640";
     /// Certificate of that key: from when it is there, both count.
     renewed_certificate = "etc/gantry/pki/renewed.pem", NODE_USER, "0644";
-    /// What this machine is: its node, its cluster, and who may call it.
+    /// Identity of this machine: its node, its cluster and its allow-list.
     membership = "etc/gantry/pki/membership.json", MASTER_USER, "0644";
     /// The store: queue, configuration, machines (keys are paths below it).
     data = "var/lib/gantry", MASTER_USER, "0751";
-    /// What the agent remembers: leases, rack documents, events for the master.
+    /// State of the agent: leases, rack documents, events for the master.
     node_data = "var/lib/gantry/node", NODE_USER, "0751";
     /// Link to the newest files of who is master, for this machine's tools.
     ssconf = "var/lib/gantry/node/ssconf", NODE_USER, "0755";
