@@ -69,7 +69,7 @@ pub const FAMILIES: &[Family] = &[
         &[],
         "Messages over which the server panicked, and went on",
     ),
-    Family::new("gantry_dhcp_events", Counter, &["event"], "What became of clients' messages"),
+    Family::new("gantry_dhcp_events", Counter, &["event"], "Outcomes of clients' messages"),
     Family::new(
         "gantry_dhcp_leases",
         Gauge,
