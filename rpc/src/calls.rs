@@ -199,21 +199,21 @@ macro_rules! calls {
 calls! {
     /// What an agent answers.
     Request {
-        /// Which software and protocol the node runs, and as whom.
+        /// Version and protocol of the node's software, and the node's name.
         "version" Version -> NodeVersion, Urgent, Reads, Asks, Shared;
-        /// Whom the node obeys; asked by who may become the master.
+        /// Epoch and master that the node obeys; part of the failover precheck.
         "master_view" MasterView -> MasterViewed, Urgent, Reads, Asks, Shared;
-        /// What the machine is made of.
+        /// Hardware of the machine.
         "facts" Facts -> NodeFacts, Fast, Reads, Fails, Shared;
-        /// What the node holds, to be compared with what it should.
+        /// State of the node, for `gnt cluster verify`.
         "verify" Verify -> NodeHeld, Fast, Reads, Fails, Shared;
         /// Install a rack document, if it is newer than the one held.
         "rack_push" RackPush -> RackHeld, Fast, Changes, Fails, Bulk;
-        /// Serve a rack no longer.
+        /// Stop serving a rack.
         "rack_withdraw" RackWithdraw -> (), Fast, Changes, Fails, Shared;
         /// Acknowledge events, and wait for more.
         "exchange" Exchange -> Exchanged, Fast, Changes, Fails, Shared;
-        /// Replace the list of those who may call.
+        /// Replace the allow-list.
         "allow_list" SetAllowList -> (), Fast, Changes, Fails, Shared;
         /// Take the master's address, and tell the link.
         "master_address_up" MasterAddressUp -> AddressChanged, Fast, Changes, Fails, Shared;
@@ -221,13 +221,13 @@ calls! {
         "master_address_here" MasterAddressHere -> AddressHere, Fast, Reads, Fails, Shared;
         /// Give the master's address up, if it is here.
         "master_address_down" MasterAddressDown -> AddressChanged, Fast, Changes, Fails, Shared;
-        /// Install the files of what this node's tools must know without a master, if they are newer.
+        /// Install the files for this node's tools, if they are newer.
         "ssconf_push" SsconfPush -> SsconfHeld, Fast, Changes, Fails, Bulk;
         /// Do nothing for a while; for tests.
         "test_delay" TestDelay -> (), Slow, Changes, Fails, Shared;
-        /// Make another key, and ask for its certificate; the one in use stays.
+        /// Make another key and request its certificate; the current one stays in use.
         "renew_begin" RenewBegin -> RenewOffer, Fast, Changes, Fails, Shared;
-        /// Take the certificate of that key, and show it from the next connection on; may be repeated.
+        /// Take the certificate of that key and show it from the next connection on; may be repeated.
         "renew_finish" RenewFinish -> (), Fast, Changes, Fails, Shared;
         /// Forget the cluster: keys, certificates, rack documents and leases.
         "leave" Leave -> (), Fast, Changes, Fails, Shared;
@@ -239,7 +239,7 @@ calls! {
 calls! {
     /// What a node answers that waits to be enrolled; it answers nothing else.
     EnrolRequest {
-        /// Ask for the request that the cluster's authority is to sign.
+        /// Ask for the certificate request.
         "enrol_begin" EnrolBegin -> EnrolOffer, Fast, Reads, Asks, Shared;
         /// Hand over the identity; may be repeated.
         "enrol_finish" EnrolFinish -> (), Fast, Changes, Asks, Shared;

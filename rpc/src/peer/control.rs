@@ -94,17 +94,17 @@ macro_rules! controls {
 }
 
 controls! {
-    /// Where the member stands in the log, how it voted, and how it is.
+    /// Position in the log, vote and state of the member.
     1 position: AskPosition -> PeerPosition, Urgent;
-    /// Make the store of a new member, where there is none; tells its incarnation.
+    /// Create the store of a new member if there is none; returns its incarnation.
     2 join: Join -> Joined, Fast;
-    /// Wipe the store of a member, or keep it aside, if it is the one that is here.
+    /// Wipe the store of a member or keep it aside, if it is the local one.
     3 purge: Purge -> (), Normal;
-    /// Be elected, commit what is held, and hand the lead over at once.
+    /// Be elected, commit the log, and hand the lead over at once.
     4 lead_and_hand_over: LeadAndHandOver -> (), Normal;
-    /// Digests of what the store holds at a position, to be compared.
+    /// Digests of the store's content at a position, for a replica audit.
     5 digest: AskDigest -> PeerDigest, Normal;
-    /// Take the master role, as an operator wants who asked elsewhere.
+    /// Take the master role, for an operator at another node.
     6 take_over: TakeOver -> RoleTaken, Normal;
 }
 

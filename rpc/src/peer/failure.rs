@@ -40,15 +40,15 @@ macro_rules! failure_kinds {
 }
 
 failure_kinds! {
-    /// The service that was asked has no question of this kind; nothing was done.
+    /// The service has no question of this kind; nothing was done.
     UnknownQuestion = "unknown-question";
-    /// The body is not the question's; nothing was done.
+    /// The body does not fit the question; nothing was done.
     Malformed = "malformed";
-    /// The member is in a state in which it does not do that; nothing was done.
+    /// The member's state does not allow this; nothing was done.
     NotNow = "not-now";
-    /// The one that asks is no candidate, and may never ask that; nothing was done.
+    /// The caller is not a candidate and may not ask this; nothing was done.
     NoCandidate = "no-candidate";
-    /// The one that asks is of an epoch that is over; nothing was done.
+    /// The caller's epoch is over; nothing was done.
     Epoch = "epoch";
     /// It was begun and failed; the message says how.
     Failed = "failed";
