@@ -67,6 +67,7 @@ const NAMES_LIE: &[(&str, &str)] = &[("usr/sbin", "../bin/gnt"), ("usr/bin", "gn
 
 /// Documents for operators.
 const DOCUMENTS: &[&str] = &[
+    "failover.md",
     "gnt.md",
     "grafana/gantry.json",
     "install.md",
@@ -77,6 +78,8 @@ const DOCUMENTS: &[&str] = &[
     "nodes.md",
     "performance.md",
     "queue-format.md",
+    "replication.md",
+    "runbook.md",
     "upgrade.md",
 ];
 
