@@ -90,7 +90,7 @@ paths! {
     data = "var/lib/gantry", MASTER_USER, "0751";
     /// State of the agent: leases, rack documents, events for the master.
     node_data = "var/lib/gantry/node", NODE_USER, "0751";
-    /// Link to the newest files of who is master, for this machine's tools.
+    /// Link to the newest files about the master, for this machine's tools.
     ssconf = "var/lib/gantry/node/ssconf", NODE_USER, "0755";
     /// Sockets and PID files.
     run = "run/gantry", MASTER_USER, "0755";

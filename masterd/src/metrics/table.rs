@@ -7,7 +7,7 @@ use stdx::metrics::Kind::{Counter, Gauge, Histogram};
 pub const FAMILIES: &[Family] = &[
     Family::new("gantry_master_info", Gauge, &["version"], "Always 1; which version runs"),
     Family::new("gantry_master_reigns", Gauge, &[], "1 where the master is, 0 on a standby"),
-    Family::new("gantry_master_term", Gauge, &[], "Term of this master's reign"),
+    Family::new("gantry_master_term", Gauge, &[], "Term of this master's epoch"),
     Family::new("gantry_jobs", Gauge, &["status"], "Jobs that are not archived"),
     Family::new(
         "gantry_jobs_submitted",
@@ -36,7 +36,7 @@ pub const FAMILIES: &[Family] = &[
         "gantry_journal_used_bytes",
         Gauge,
         &[],
-        "Bytes of the journal that cannot be written anew yet",
+        "Bytes of the journal that cannot be reused yet",
     ),
     Family::new("gantry_journal_bytes", Gauge, &[], "Bytes of the whole journal"),
     Family::new(

@@ -23,7 +23,7 @@ pub const FAMILIES: &[Family] = &[
         "gantry_node_journal_used_bytes",
         Gauge,
         &[],
-        "Bytes of the journal that cannot be written anew yet",
+        "Bytes of the journal that cannot be reused yet",
     ),
     Family::new("gantry_node_journal_bytes", Gauge, &[], "Bytes of the whole journal"),
     Family::new("gantry_node_store_disk_full", Gauge, &[], "1 while the disk takes no files"),
