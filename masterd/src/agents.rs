@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jobs::majority::Majority;
 use model::cluster::MasterAddress;
 use model::enrol::{EnrolSecret, Fingerprint};
 use model::node::{Node, NodeRole};
@@ -30,7 +31,6 @@ use rustls_pki_types::pem::PemObject;
 use stdx::{Clock, Tasks};
 use uuid::Uuid;
 
-use crate::majority::Majority;
 use crate::metrics::Metrics;
 
 pub use signed::Signed;

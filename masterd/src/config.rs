@@ -2,6 +2,7 @@
 //!
 //! [`change`] is the table of what can change; [`load`] reads it from the store.
 
+mod candidates;
 pub mod change;
 pub mod load;
 
@@ -20,7 +21,7 @@ use model::{MacAddress, NodeName, Serial};
 
 pub use change::ConfigChange;
 
-use crate::jobs::filter::RuleMap;
+use jobs::filter::RuleMap;
 
 /// All objects. Cheap to clone: the maps hold references, and a snapshot is shared until the next
 /// change.

@@ -2,18 +2,22 @@
 //! `gnt cluster verify` asks: soon after the role was taken, since a master reads its own files, and
 //! then a few times a day. What is found is an alarm of the [`watcher`](crate::watcher).
 
+mod compare;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::{NodeName, Timestamp};
 use parking_lot::Mutex;
+use stdx::Clock;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::lu::World;
-use crate::lu::verify::replicas;
+use crate::peers::PeerBook;
+use crate::queue::{Commits, Published, Writer};
 use crate::verify::replicas::{Compared, check};
 use crate::verify::{Finding, Severity};
+use compare::{Onlooker, compare};
 
 /// How long after the role was taken: what the first moments are busy with is over.
 const FIRST: Duration = Duration::from_secs(10);
@@ -26,7 +30,7 @@ const DIFFER: Duration = Duration::from_secs(300);
 
 /// What the last comparison of this master found, whoever asked for it.
 #[derive(Debug, Default)]
-pub struct Copies {
+pub struct Audited {
     found: Mutex<Found>,
     /// Wakes whoever waits for the next comparison.
     noted: Notify,
@@ -48,7 +52,7 @@ pub struct Differ {
     pub text: String,
 }
 
-impl Copies {
+impl Audited {
     /// What is not alike, if anything is.
     #[must_use]
     pub fn differ(&self) -> Option<Differ> {
@@ -97,16 +101,59 @@ fn told(wrong: &[&Finding]) -> String {
     first.unwrap_or_default() + &more.unwrap_or_default()
 }
 
-/// Compares until `over`.
-pub(crate) async fn run(world: Arc<World>, over: CancellationToken) {
-    let mut is_due = over.run_until_cancelled(tokio::time::sleep(FIRST)).await;
-    while is_due.is_some() {
-        let comparing = replicas::compare_silently(&world);
-        let Some(compared) = over.run_until_cancelled(comparing).await else { return };
-        let config = world.published.snapshot().config;
-        let now = Timestamp::from_micros(world.clock.now_micros());
-        world.copies.note(&config.role.master, &compared, now);
-        is_due = over.run_until_cancelled(world.copies.due()).await;
+/// Compares the stores of all members with the master's.
+#[derive(Debug)]
+pub struct ReplicaAudit {
+    commits: Arc<Commits>,
+    published: Arc<Published>,
+    peers: PeerBook,
+    clock: Clock,
+    audited: Audited,
+}
+
+impl ReplicaAudit {
+    /// Compares what is committed by `commits`; other members are asked by `peers`.
+    #[must_use]
+    pub fn new(
+        commits: Arc<Commits>,
+        published: Arc<Published>,
+        peers: PeerBook,
+        clock: Clock,
+    ) -> Self {
+        Self { commits, published, peers, clock, audited: Audited::default() }
+    }
+
+    /// What is not alike, if anything is.
+    #[must_use]
+    pub fn differ(&self) -> Option<Differ> {
+        self.audited.differ()
+    }
+
+    /// Compares now; where the cluster is still, entries that change nothing are made by `writer`.
+    pub async fn compare(&self, writer: &Writer) -> Vec<Compared> {
+        self.compare_by(writer).await
+    }
+
+    async fn compare_by(&self, write: &impl compare::Write) -> Vec<Compared> {
+        let Some(engine) = self.commits.engine() else { return Vec::new() };
+        let config = self.published.snapshot().config;
+        let compared = compare(engine, &config, &self.peers, write).await;
+        let now = Timestamp::from_micros(self.clock.now_micros());
+        self.audited.note(&config.role.master, &compared, now);
+        compared
+    }
+
+    /// Compares until `over`, without making an entry, which a cluster that is neither still nor busy
+    /// may prevent.
+    pub(crate) async fn run(self: Arc<Self>, over: CancellationToken) {
+        let mut is_due = over.run_until_cancelled(tokio::time::sleep(FIRST)).await;
+        while is_due.is_some() {
+            let comparing = self.compare_by(&Onlooker);
+            if over.run_until_cancelled(comparing).await.is_none() {
+                return;
+            }
+            is_due = over.run_until_cancelled(self.audited.due()).await;
+        }
     }
 }
 
@@ -131,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_differs_is_known_until_all_are_alike() {
-        let (copies, master) = (Copies::default(), "n1".parse().unwrap());
+        let (copies, master) = (Audited::default(), "n1".parse().unwrap());
         let well = || Ok(Differing::default());
         let away = || Err("it is away".to_owned());
         let note = |outcomes: [Result<Differing, String>; 2], seconds| {
@@ -153,7 +200,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_next_comparison_is_sooner_where_something_is_wrong() {
-        let (copies, master) = (Copies::default(), "n1".parse().unwrap());
+        let (copies, master) = (Audited::default(), "n1".parse().unwrap());
         let due = async |compared: &[Compared], sooner: &[Compared]| {
             copies.note(&master, compared, NOW);
             let begun = tokio::time::Instant::now();

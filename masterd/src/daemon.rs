@@ -6,6 +6,7 @@
 //! it followed by others, `follow` keeps up with what is committed, `taker` takes the role.
 
 mod ahead;
+pub(crate) mod assembly;
 mod door;
 mod elected;
 mod follow;
@@ -13,6 +14,7 @@ mod later;
 mod life;
 pub mod load;
 pub(crate) mod lock;
+mod metrics_page;
 mod older_copy;
 mod overriding;
 mod passed;

@@ -31,9 +31,8 @@ use stdx::file_system::Space;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use crate::commits::Commits;
-use crate::daemon::load;
 use crate::peers::PeerBook;
+use crate::queue::Commits;
 
 /// Errands that wait: each comes from an operator or a master that waits for its end.
 const ERRANDS_PENDING_MAX: usize = 16;
@@ -343,7 +342,7 @@ fn newest_role(seat: &Seat) -> Result<Option<PeerRole>, String> {
 /// The last job id that was given, by the files of a member; none where they do not tell.
 fn last_job(engine: &Engine) -> Option<PeerLastJob> {
     let from = engine.position().index;
-    let id = load::serial(&engine.reader()).ok()?;
+    let id = jobs::load::serial(&engine.reader()).ok()?;
     Some(PeerLastJob { id, from, upto: engine.last().index })
 }
 

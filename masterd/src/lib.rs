@@ -17,16 +17,14 @@
 
 pub mod luxi_service;
 
-pub mod commits;
 pub mod config;
-pub mod jobs;
-pub mod writer;
+pub mod contacts;
+pub mod queue;
 
 pub mod agents;
 pub mod asking;
 pub mod copies;
 pub mod house;
-pub mod locks;
 pub mod lu;
 pub mod majority;
 pub mod master_address;
@@ -35,16 +33,16 @@ pub mod peers;
 pub mod role;
 pub mod verify;
 
-pub mod exchange;
+pub mod agent_sync;
 pub mod metrics;
 pub mod query;
+pub mod rack_document;
 pub mod secrets;
 pub mod ssconf;
 pub mod status;
 pub mod users;
 pub mod watcher;
 
-pub mod archive;
 pub mod bootstrap;
 pub mod daemon;
 pub mod export;

@@ -3,7 +3,6 @@
 
 pub mod cluster;
 pub mod context;
-mod gate;
 pub mod ipam;
 pub mod machine;
 pub mod master_ip;
@@ -11,15 +10,16 @@ pub mod node;
 pub mod query;
 pub mod rack;
 pub mod renew;
+mod run;
 pub mod tags;
 pub mod test;
 pub mod verify;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
+use jobs::locks::{Level, LockName, Mode};
 use model::Exception;
 use model::error::ErrorCode;
 use model::opcode::{OpCode, Verb};
@@ -27,10 +27,9 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::config::Config;
-use crate::locks::{Level, LockName, Mode};
 
-pub use context::{Context, World};
-pub use gate::Gate;
+pub use context::{Context, Resources};
+pub use run::LogicalUnits;
 
 /// How long an opcode may hold its locks: nothing that it does may take longer than what waits for
 /// those locks has patience ([`context`]). An operator who knows earlier kills its job.
@@ -156,12 +155,12 @@ fn boxed<U: LogicalUnit + Sync + 'static>(
 }
 
 async fn run_one<U: LogicalUnit + Sync>(unit: U, context: &mut Context) -> Result<Value, Failure> {
-    let (world, cancel) = (Arc::clone(context.world()), context.cancel().clone());
+    let (ended, cancel) = (context.ended(), context.cancel().clone());
     tokio::select! {
         biased;
         locked = lock(&unit, context) => locked?,
         () = cancel.cancelled() => return Err(Failure::Canceled),
-        () = world.gate.ended() => return Err(Failure::Withdrawn),
+        () = ended => return Err(Failure::Withdrawn),
     }
     context.granted().await?;
     let canceled = async {

@@ -7,25 +7,57 @@ mod waits;
 
 use std::sync::Arc;
 
+use ::jobs::locks::Locks;
+use ::jobs::submitter::Sender;
 use luxi::method::Class;
 use luxi::{Answer, Caller, Request, Service, answer};
-use model::Exception;
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
 use model::tag::TagKind;
+use model::{Exception, Timestamp};
+use stdx::Clock;
 use stdx::Executor;
 use tokio::sync::Semaphore;
 
-use crate::export::desk;
-use crate::jobs::desk::Sender;
-use crate::lu::World;
+use crate::agents::Agents;
+use crate::contacts::Contacts;
+use crate::export::desk::Exports;
+use crate::queue::{Archive, Commits, Published, Submitter, Writer};
+use crate::secrets::StagedSecrets;
 
 const MICROS_PER_SECOND: f64 = 1e6;
+
+/// What requests are answered with.
+#[derive(Debug)]
+pub struct Backend {
+    /// What is committed.
+    pub(crate) published: Arc<Published>,
+    /// Archived jobs.
+    pub(crate) archive: Archive,
+    /// Changes queue and configuration.
+    pub(crate) writer: Writer,
+    /// Takes jobs.
+    pub(crate) submitter: Submitter,
+    /// Tells whether the majority is heard, and freezes the store.
+    pub(crate) commits: Arc<Commits>,
+    /// Who holds what.
+    pub(crate) locks: Locks,
+    /// Which agents are reached.
+    pub(crate) contacts: Arc<Contacts>,
+    /// The way to the agents, for live values.
+    pub(crate) agents: Agents,
+    /// One-time secrets of nodes that are about to be added.
+    pub(crate) secrets: Arc<StagedSecrets>,
+    /// Exports that clients fetch.
+    pub(crate) exports: Exports,
+    /// Gives the time.
+    pub(crate) clock: Clock,
+}
 
 /// Answers LUXI requests.
 #[derive(Debug, Clone)]
 pub struct LuxiService {
-    world: Arc<World>,
+    backend: Arc<Backend>,
     /// Turns of long lists.
     lists: Arc<Semaphore>,
     /// Where queries run.
@@ -33,10 +65,10 @@ pub struct LuxiService {
 }
 
 impl LuxiService {
-    /// A service on `world`, whose queries run on `queries`.
+    /// A service on `backend`, whose queries run on `queries`.
     #[must_use]
-    pub fn new(world: Arc<World>, queries: Executor) -> Self {
-        Self { world, lists: Arc::new(Semaphore::new(queries::LISTS_MAX)), queries }
+    pub fn new(backend: Arc<Backend>, queries: Executor) -> Self {
+        Self { backend, lists: Arc::new(Semaphore::new(queries::LISTS_MAX)), queries }
     }
 }
 
@@ -126,7 +158,7 @@ impl LuxiService {
             }
             Request::GantryExport(call) => answer(call, |c| self.export(c, caller)).await,
             Request::GantryExportPiece(call) => {
-                answer(call, |c| async move { self.world.exports.read(&c.id, c.offset).await })
+                answer(call, |c| async move { self.backend.exports.read(&c.id, c.offset).await })
                     .await
             }
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
@@ -139,7 +171,10 @@ impl LuxiService {
         let refuse = |text: String| Exception::new(ExceptionKind::ParameterError, text);
         let secret = model::enrol::parse_secret(call.secret.0.expose());
         let secret = secret.map_err(|error| refuse(error.to_string()))?;
-        self.world.secrets.stage(call.node_name, secret).map_err(|error| refuse(error.to_string()))
+        self.backend
+            .secrets
+            .stage(call.node_name, secret)
+            .map_err(|error| refuse(error.to_string()))
     }
 
     async fn export(
@@ -157,22 +192,30 @@ impl LuxiService {
             ));
         }
         let passphrase = call.passphrase.map(|passphrase| passphrase.0);
-        Ok(desk::begin(&self.world, passphrase).await?.to_string())
+        let Backend { commits, published, agents, exports, .. } = self.backend.as_ref();
+        let (authority, now) = (agents.authority_certificate().to_owned(), self.now());
+        let begun = exports.begin((commits, published), authority, now, passphrase).await?;
+        Ok(begun.to_string())
+    }
+
+    /// The time of day.
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.backend.clock.now_micros())
     }
 
     fn ipam(&self) -> Option<model::ipam::IpamConfig> {
-        self.world.published.snapshot().config.ipam.as_deref().cloned()
+        self.backend.published.snapshot().config.ipam.as_deref().cloned()
     }
 
     fn config_values(&self, names: &[String]) -> Vec<serde_json::Value> {
         use serde_json::{Value, json};
-        let config = self.world.published.snapshot().config;
+        let config = self.backend.published.snapshot().config;
         let value = |name: &String| match name.as_str() {
             "cluster_name" => json!(config.cluster.cluster_name),
             "master_node" => json!(config.role.master),
             "watcher_pause" => self.watcher_pause(),
-            "master_time" => json!(self.world.clock.now_micros() as f64 / MICROS_PER_SECOND),
-            "drain_flag" => json!(self.world.published.is_drained()),
+            "master_time" => json!(self.backend.clock.now_micros() as f64 / MICROS_PER_SECOND),
+            "drain_flag" => json!(self.backend.published.is_drained()),
             "modify_ssh_setup" => json!(false),
             "ssh_key_type" => json!("ecdsa"),
             "ssh_key_bits" => json!(256),
@@ -182,11 +225,11 @@ impl LuxiService {
     }
 
     fn cluster_info(&self) -> serde_json::Value {
-        crate::query::cluster_info::describe(&self.world.published.snapshot().config)
+        crate::query::cluster_info::describe(&self.backend.published.snapshot().config)
     }
 
     fn tags(&self, call: &luxi::method::QueryTags) -> Result<Vec<String>, Exception> {
-        let config = self.world.published.snapshot().config;
+        let config = self.backend.published.snapshot().config;
         let kind = TagKind::ALL.into_iter().find(|kind| kind.as_str() == call.kind);
         let kind = kind.ok_or_else(|| {
             let text = format!("objects of kind `{}` have no tags", call.kind);

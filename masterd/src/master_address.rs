@@ -25,12 +25,13 @@ use rpc::wire::FailureKind;
 use stdx::daemon::chain;
 use tokio::time::timeout;
 
-pub use hold::{Held, hold};
-pub(crate) use hold::{Look, look};
+use hold::Held;
+pub(crate) use hold::Look;
 
-use crate::agents::Behalf;
+use crate::agents::{Agents, Behalf};
 use crate::config::Config;
-use crate::lu::World;
+use crate::queue::Published;
+use stdx::Clock;
 
 /// How long other nodes are waited for before the address is taken all the same: a failover takes a
 /// second, and its neighbours go to where it was announced last.
@@ -83,113 +84,123 @@ pub struct Raised {
     pub not_asked: Vec<(NodeName, String)>,
 }
 
-/// Takes the master's address to this node: other candidates that answer soon give it up, and then
-/// this node's agent takes it and tells the link. May be repeated.
-///
-/// # Errors
-/// This node's agent did not take it.
-pub async fn raise(world: &World) -> Result<Raised, AddressError> {
-    raise_for(world, None).await
+/// Moves the address that moves with the master.
+#[derive(Debug)]
+pub struct MoveAddress {
+    published: Arc<Published>,
+    agents: Agents,
+    clock: Clock,
+    pub(crate) held: Held,
 }
 
-pub(crate) async fn raise_for(
-    world: &World,
-    behalf: Option<Behalf>,
-) -> Result<Raised, AddressError> {
-    let config = world.published.snapshot().config;
-    let mut raised = Raised { here: None, had_it: Vec::new(), not_asked: Vec::new() };
-    let Some(address) = config.cluster.master_address() else { return Ok(raised) };
-    let me = master(&config)?;
-    let others = config
-        .nodes
-        .values()
-        .filter(|node| node.name != me.name && node.role == NodeRole::Candidate);
-    let asked = others.map(async |node| {
-        let call = world.agents.master_address_down(node, &address, behalf);
-        let answer = timeout(OTHERS_WAIT, call)
-            .await
-            .map_err(|_elapsed| format!("no answer within {} ms", OTHERS_WAIT.as_millis()));
-        (&node.name, answer.and_then(|answer| answer.map_err(|error| chain(&error))))
-    });
-    for (node, answer) in join_all(asked).await {
-        match answer {
+impl MoveAddress {
+    /// Moves the address of the `published` cluster by its `agents`.
+    #[must_use]
+    pub fn new(published: Arc<Published>, agents: Agents, clock: Clock) -> Self {
+        Self { published, agents, clock, held: Held::default() }
+    }
+
+    /// Takes the master's address to this node: other candidates that answer soon give it up, and
+    /// then this node's agent takes it and tells the link. May be repeated.
+    ///
+    /// # Errors
+    /// This node's agent did not take it.
+    pub async fn raise(&self, behalf: Option<Behalf>) -> Result<Raised, AddressError> {
+        let config = self.published.snapshot().config;
+        let mut raised = Raised { here: None, had_it: Vec::new(), not_asked: Vec::new() };
+        let Some(address) = config.cluster.master_address() else { return Ok(raised) };
+        let me = master(&config)?;
+        let others = config
+            .nodes
+            .values()
+            .filter(|node| node.name != me.name && node.role == NodeRole::Candidate);
+        let asked = others.map(async |node| {
+            let call = self.agents.master_address_down(node, &address, behalf);
+            let answer = timeout(OTHERS_WAIT, call)
+                .await
+                .map_err(|_elapsed| format!("no answer within {} ms", OTHERS_WAIT.as_millis()));
+            (&node.name, answer.and_then(|answer| answer.map_err(|error| chain(&error))))
+        });
+        for (node, answer) in join_all(asked).await {
+            match answer {
+                Ok(there) if there.changed => {
+                    tracing::info!(%node, "gave the master's address up");
+                    raised.had_it.push(node.clone());
+                }
+                Ok(_) => {}
+                Err(why) => {
+                    tracing::warn!(
+                        %node, why,
+                        "was not asked to give the master's address up; it is asked when it is reached"
+                    );
+                    raised.not_asked.push((node.clone(), why));
+                }
+            }
+        }
+        match self.agents.master_address_up(me, &address, behalf).await {
+            Ok(there) => {
+                tracing::info!(%address, changed = there.changed, "the master's address is here");
+                raised.here = Some((address, there.changed));
+                Ok(raised)
+            }
+            Err(error) => {
+                let (node, error) = (me.name.clone(), Box::new(error));
+                Err(AddressError::Raise { address, node, error })
+            }
+        }
+    }
+
+    /// Has this node's agent give the address up; whether it had it. An agent that obeys a newer master
+    /// is left to that one.
+    ///
+    /// # Errors
+    /// The agent did not do it.
+    pub async fn drop_here(&self) -> Result<bool, AddressError> {
+        let config = self.published.snapshot().config;
+        let Some(address) = config.cluster.master_address() else { return Ok(false) };
+        self.drop_for(master(&config)?, address, None).await
+    }
+
+    pub(crate) async fn drop_for(
+        &self,
+        me: &Node,
+        address: MasterAddress,
+        behalf: Option<Behalf>,
+    ) -> Result<bool, AddressError> {
+        let node = &me.name;
+        match self.agents.master_address_down(me, &address, behalf).await {
+            Ok(there) => {
+                tracing::info!(%address, changed = there.changed, "the master's address is dropped");
+                Ok(there.changed)
+            }
+            Err(RpcError::Failed { kind: FailureKind::Epoch, .. }) => {
+                tracing::info!(%address, "the agent obeys a newer master, which moves the address");
+                Ok(false)
+            }
+            Err(error) => {
+                let (node, error) = (node.clone(), Box::new(error));
+                Err(AddressError::Drop { address, node, error })
+            }
+        }
+    }
+
+    /// Has the agent of another node give the address up, which it may have kept from the time when it
+    /// was the master; for an agent that is reached again.
+    pub(crate) async fn drop_at(&self, node: &Node) {
+        let config = self.published.snapshot().config;
+        let Some(address) = config.cluster.master_address() else { return };
+        if node.name == config.role.master {
+            return;
+        }
+        match self.agents.master_address_down(node, &address, None).await {
             Ok(there) if there.changed => {
-                tracing::info!(%node, "gave the master's address up");
-                raised.had_it.push(node.clone());
+                tracing::warn!(node = %node.name, %address, "still had the master's address");
             }
             Ok(_) => {}
-            Err(why) => {
-                tracing::warn!(
-                    %node, why,
-                    "was not asked to give the master's address up; it is asked when it is reached"
-                );
-                raised.not_asked.push((node.clone(), why));
+            Err(error) => {
+                let why = chain(&error);
+                tracing::warn!(node = %node.name, %address, why, "may have the master's address");
             }
-        }
-    }
-    match world.agents.master_address_up(me, &address, behalf).await {
-        Ok(there) => {
-            tracing::info!(%address, changed = there.changed, "the master's address is here");
-            raised.here = Some((address, there.changed));
-            Ok(raised)
-        }
-        Err(error) => {
-            let (node, error) = (me.name.clone(), Box::new(error));
-            Err(AddressError::Raise { address, node, error })
-        }
-    }
-}
-
-/// Has this node's agent give the address up; whether it had it. An agent that obeys a newer master
-/// is left to that one.
-///
-/// # Errors
-/// The agent did not do it.
-pub async fn drop_here(world: &World) -> Result<bool, AddressError> {
-    let config = world.published.snapshot().config;
-    let Some(address) = config.cluster.master_address() else { return Ok(false) };
-    drop_for(world, master(&config)?, address, None).await
-}
-
-pub(crate) async fn drop_for(
-    world: &World,
-    me: &Node,
-    address: MasterAddress,
-    behalf: Option<Behalf>,
-) -> Result<bool, AddressError> {
-    let node = &me.name;
-    match world.agents.master_address_down(me, &address, behalf).await {
-        Ok(there) => {
-            tracing::info!(%address, changed = there.changed, "the master's address is dropped");
-            Ok(there.changed)
-        }
-        Err(RpcError::Failed { kind: FailureKind::Epoch, .. }) => {
-            tracing::info!(%address, "the agent obeys a newer master, which moves the address");
-            Ok(false)
-        }
-        Err(error) => {
-            let (node, error) = (node.clone(), Box::new(error));
-            Err(AddressError::Drop { address, node, error })
-        }
-    }
-}
-
-/// Has the agent of another node give the address up, which it may have kept from the time when it
-/// was the master; for an agent that is reached again.
-pub(crate) async fn drop_at(world: &World, node: &Node) {
-    let config = world.published.snapshot().config;
-    let Some(address) = config.cluster.master_address() else { return };
-    if node.name == config.role.master {
-        return;
-    }
-    match world.agents.master_address_down(node, &address, None).await {
-        Ok(there) if there.changed => {
-            tracing::warn!(node = %node.name, %address, "still had the master's address");
-        }
-        Ok(_) => {}
-        Err(error) => {
-            let why = chain(&error);
-            tracing::warn!(node = %node.name, %address, why, "may have the master's address");
         }
     }
 }

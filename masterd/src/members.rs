@@ -5,6 +5,7 @@
 //! whoever is master next goes on from there.
 
 mod aside;
+mod documents;
 pub(crate) mod room;
 mod seat;
 
@@ -15,10 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{MembersChange, MembersError};
-use model::error::ErrorCode;
+use engine::{Engine, MembersChange, MembersError};
+use model::Exception;
 use model::node::{Member, Node};
-use model::{Exception, NodeName};
 use queue_format::{Epoch, Health, Position};
 use rpc::peer::PeerError;
 use rpc::peer::control::{AskPosition, Join, Purge};
@@ -26,11 +26,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::config::{Config, ConfigChange};
-use crate::daemon::replicate::Alone;
+use crate::config::Config;
+use crate::contacts::Contacts;
 use crate::house::House;
-use crate::lu::World;
 use crate::peers::Instead;
+use crate::queue::{Commits, OpenEngine, Published, Writer};
 use crate::role::loss::Stops;
 use crate::role::pool::{Pool, Step, next_seat};
 
@@ -47,10 +47,23 @@ const LOST_AFTER: Duration = Duration::from_secs(10);
 
 /// What a master needs to change who is a member.
 pub(crate) struct Keeper {
-    pub(crate) world: Arc<World>,
+    pub(crate) published: Arc<Published>,
+    pub(crate) commits: Arc<Commits>,
+    pub(crate) writer: Writer,
+    pub(crate) contacts: Arc<Contacts>,
     pub(crate) house: House,
-    /// Where nobody follows yet.
-    pub(crate) alone: Option<Arc<Alone>>,
+    /// How replication begins, where nobody follows yet.
+    pub(crate) founding: Option<Founding>,
+}
+
+/// How the replication of a single-node cluster begins.
+pub(crate) struct Founding {
+    /// The member that this node becomes.
+    pub(crate) member: u64,
+    /// Identity of its store.
+    pub(crate) incarnation: Uuid,
+    /// Opens the engine on it.
+    pub(crate) open: Box<dyn Fn() -> OpenEngine + Send + Sync>,
 }
 
 /// A step that was not made.
@@ -81,7 +94,7 @@ const FILES_LOOK: Duration = Duration::from_millis(20);
 
 /// Runs until the reign is `over`.
 pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
-    let mut news = keeper.world.published.subscribe();
+    let mut news = keeper.published.subscribe();
     let (mut failed, mut lost) = (BTreeMap::new(), BTreeMap::new());
     let (begun, mut awaited) = (Instant::now(), Awaited::default());
     let mut unreached = BTreeMap::new();
@@ -92,7 +105,12 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
         let config = keeper.config();
         let waiting: BTreeSet<u64> = failed.keys().copied().collect();
         let awaited = (&mut awaited, begun.elapsed());
-        let pool = pool(&keeper.world, &config, &waiting, awaited);
+        let pool = pool(
+            (keeper.commits.engine().as_deref(), &keeper.contacts),
+            &config,
+            &waiting,
+            awaited,
+        );
         // A voter without a node comes before all: each one that is lowered meanwhile makes it more
         // likely that its word is needed, which nobody will ever hear.
         let made = match keeper.settle(&config).await {
@@ -134,17 +152,17 @@ pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
 
 /// How everything stands at the time `now`; what `failed` a moment ago is not reachable.
 pub(crate) fn pool(
-    world: &World,
+    (engine, contacts): (Option<&Engine>, &Contacts),
     config: &Config,
     failed: &BTreeSet<u64>,
     (awaited, now): (&mut Awaited, Duration),
 ) -> Pool {
-    let standing = world.commits.engine().map(|engine| engine.standing());
+    let standing = engine.map(Engine::standing);
     if let Some(standing) = &standing {
         awaited.look(config, standing, now);
     }
     let is_reached = |node: &Node| {
-        let contact = world.contacts.get(&node.name);
+        let contact = contacts.get(&node.name);
         contact.is_some_and(|contact| contact.failure.is_none())
     };
     let of = |node: &Node| {
@@ -153,7 +171,7 @@ pub(crate) fn pool(
         seat::pool_node(node, master, (standing.as_ref(), awaited), reached)
     };
     let master = config.nodes.get(&config.role.master).map_or(config.role.node, |node| node.id);
-    let size = usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX);
+    let size = config.pool_size();
     Pool { nodes: config.nodes.values().map(|node| of(node)).collect(), master, size }
 }
 
@@ -168,7 +186,7 @@ type Made = Option<(Arc<Node>, Result<(), StepError>)>;
 
 impl Keeper {
     fn config(&self) -> Arc<Config> {
-        self.world.published.snapshot().config
+        self.published.snapshot().config
     }
 
     fn epoch(&self) -> Epoch {
@@ -195,7 +213,7 @@ impl Keeper {
     /// Records up to where members hold the log that have fallen silent: who of them comes back with
     /// less has an older disk. Once for each time.
     async fn note_silent(&self) {
-        let Some(engine) = self.world.commits.engine() else { return };
+        let Some(engine) = self.commits.engine() else { return };
         let standing = engine.standing();
         if standing.takes_proposals().is_none() {
             return;
@@ -285,7 +303,7 @@ impl Keeper {
         due: &mut BTreeMap<u64, Instant>,
     ) -> Made {
         // A master that is alone goes over for nobody who may not be there.
-        self.world.commits.engine()?;
+        self.commits.engine()?;
         let nodes = seat::unreached(pool);
         due.retain(|node, _| nodes.contains(node));
         let now = Instant::now();
@@ -306,7 +324,7 @@ impl Keeper {
 
     /// Makes a learner vote, or a voter not.
     async fn set_vote(&self, node: &Node, votes: bool) -> Result<(), StepError> {
-        let engine = self.world.commits.engine().ok_or(StepError::NoEngine)?;
+        let engine = self.commits.engine().ok_or(StepError::NoEngine)?;
         let mut voters = engine.standing().members.voters;
         for member in node.member.iter() {
             if votes {
@@ -327,7 +345,7 @@ impl Keeper {
     }
 
     async fn change(&self, change: MembersChange) -> Result<(), StepError> {
-        let engine = self.world.commits.engine().ok_or(StepError::NoEngine)?;
+        let engine = self.commits.engine().ok_or(StepError::NoEngine)?;
         if let MembersChange::SetVoters(voters) = &change {
             seat::can_become(engine.member(), &engine.standing(), voters)?;
         }
@@ -337,7 +355,7 @@ impl Keeper {
     /// Ends a change of voters that was begun before; then takes the member of a node that was removed,
     /// or added again, off the list: there is no document to tell of it.
     async fn settle(&self, config: &Config) -> Unsettled {
-        let Some(engine) = self.world.commits.engine() else { return Unsettled::Nothing };
+        let Some(engine) = self.commits.engine() else { return Unsettled::Nothing };
         let standing = engine.standing();
         if let Some(voters) = standing.members.unsettled(engine.member()) {
             match self.change(MembersChange::SetVoters(voters.clone())).await {
@@ -367,7 +385,7 @@ impl Keeper {
 
     /// Has one store wiped that nobody needs.
     async fn wipe_next(&self, config: &Config, waiting: &BTreeSet<u64>) -> Made {
-        let standing = self.world.commits.engine()?.standing();
+        let standing = self.commits.engine()?.standing();
         let node = config.nodes.values().find(|node| {
             seat::is_to_be_wiped(node, &standing.members) && !waiting.contains(&node.id)
         })?;
@@ -395,27 +413,27 @@ impl Keeper {
 
     /// Has what is committed replicated, where this master is alone.
     async fn go_over(&self) -> Result<(), StepError> {
-        if self.world.commits.engine().is_some() {
+        if self.commits.engine().is_some() {
             return Ok(());
         }
-        let alone = self.alone.as_ref().ok_or(StepError::NoEngine)?;
+        let founding = self.founding.as_ref().ok_or(StepError::NoEngine)?;
         self.has_room()?;
-        let (me, incarnation) = (self.house.node.clone(), alone.incarnation);
-        let own = alone.options.member;
+        let (me, incarnation) = (self.house.node.clone(), founding.incarnation);
+        let own = founding.member;
         self.edit(me, move |node| {
             node.member =
                 Some(Member { id: own, incarnation: Some(incarnation), acknowledged: None });
         })
         .await?;
         self.files_are_tried().await?;
-        self.world.writer.go_over(alone.go_over()).await?;
+        self.writer.go_over((founding.open)()).await?;
         self.house.book.set_here(rpc::peer::StoreId::new(own, incarnation));
         Ok(())
     }
 
     /// What waits for room would have to be given up.
     fn has_room(&self) -> Result<(), StepError> {
-        match self.world.commits.health() {
+        match self.commits.health() {
             Health::DiskFull { path, reason, .. } => Err(StepError::DiskFull { path, reason }),
             Health::Good | Health::Failed { .. } => Ok(()),
         }
@@ -425,65 +443,10 @@ impl Keeper {
     /// for any shows with that alone.
     async fn files_are_tried(&self) -> Result<(), StepError> {
         let begun = Instant::now();
-        while self.world.commits.backlog().file_lag_keys > 0 && begun.elapsed() < FILES_TRIED_WITHIN
-        {
+        while self.commits.backlog().file_lag_keys > 0 && begun.elapsed() < FILES_TRIED_WITHIN {
             self.has_room()?;
             tokio::time::sleep(FILES_LOOK).await;
         }
         self.has_room()
     }
-
-    /// Gives a node the next member id.
-    async fn allot(&self, name: &NodeName) -> Result<Member, StepError> {
-        let name = name.clone();
-        let (tell, told) = tokio::sync::oneshot::channel();
-        let decide = Box::new(move |config: &Config| {
-            let mut cluster = (*config.cluster).clone();
-            let member = Member { id: cluster.next_node_id, incarnation: None, acknowledged: None };
-            cluster.next_node_id = member.id.saturating_add(1);
-            let mut node = find(config, &name)?;
-            node.member = Some(member);
-            // The transaction's own answer says whether that came to be.
-            tell.send(member).unwrap_or_default();
-            Ok(vec![ConfigChange::Cluster(cluster), ConfigChange::Node(node)])
-        });
-        self.world.writer.transact(decide).await?;
-        told.await.map_err(|_dropped| StepError::NoEngine)
-    }
-
-    /// Notes the store that a node made.
-    async fn record(&self, name: &NodeName, id: u64, incarnation: Uuid) -> Result<(), StepError> {
-        let member = Member { id, incarnation: Some(incarnation), acknowledged: None };
-        self.edit(name.clone(), move |node| node.member = Some(member)).await
-    }
-
-    /// Notes that a node is that member no more.
-    async fn forget(&self, name: &NodeName, id: u64) -> Result<(), StepError> {
-        let is_it = move |node: &Node| node.member.as_ref().is_some_and(|member| member.id == id);
-        self.edit(name.clone(), move |node| {
-            if is_it(node) {
-                node.member = None;
-            }
-        })
-        .await
-    }
-
-    async fn edit(
-        &self,
-        name: NodeName,
-        edit: impl FnOnce(&mut Node) + Send + 'static,
-    ) -> Result<(), StepError> {
-        let decide = Box::new(move |config: &Config| {
-            let mut node = find(config, &name)?;
-            edit(&mut node);
-            Ok(vec![ConfigChange::Node(node)])
-        });
-        Ok(self.world.writer.transact(decide).await?)
-    }
-}
-
-fn find(config: &Config, name: &NodeName) -> Result<Node, Exception> {
-    let node = config.nodes.get(name);
-    let gone = || Exception::prereq(format!("Node {name} is gone"), ErrorCode::UnknownEntity);
-    node.map(|node| (**node).clone()).ok_or_else(gone)
 }

@@ -20,7 +20,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 pub use luxi::Metered;
-pub(crate) use page::page;
 pub use table::FAMILIES;
 
 /// What is counted where it happens; each is a few additions to atomics.

@@ -8,7 +8,6 @@ pub mod acknowledged;
 pub mod amnesia;
 pub mod automatic;
 pub mod confirm;
-pub mod cut_off;
 pub mod job_ids;
 pub mod loss;
 pub mod pool;

@@ -22,6 +22,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::simulation::seeds;
+use jobs::rounds::{self, Tools};
+use jobs::worker::Workers;
 use model::layout::Layout;
 use model::{Secret, Timestamp, document};
 use parking_lot::Mutex;
@@ -32,15 +34,13 @@ use stdx::{Clock, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::bootstrap;
-use crate::commits::Commits;
+use crate::daemon::assembly::{Assembly, Parts};
 use crate::daemon::load::{self, Found};
 use crate::daemon::reign::{self, Begin, Keys, Master, Publisher};
 use crate::daemon::{self};
-use crate::jobs::worker::Workers;
-use crate::lu::World;
 use crate::luxi_service::LuxiService;
-use crate::writer::publish::After;
-use crate::writer::{self, Tools};
+use crate::queue::After;
+use crate::queue::Commits;
 use client::Excuse;
 use oracle::Oracle;
 
@@ -290,9 +290,10 @@ async fn take_role(
 
 /// A master that serves.
 struct Daemon {
-    world: Arc<World>,
+    parts: Parts,
+    layout: Layout,
     service: Arc<LuxiService>,
-    published: Arc<crate::writer::publish::Published>,
+    published: Arc<crate::queue::Published>,
     closing: CancellationToken,
     stop: CancellationToken,
     background: Tasks,
@@ -301,21 +302,27 @@ struct Daemon {
 
 impl Daemon {
     fn start(master: Master, layout: &Layout, keys: Keys, clock: &Clock) -> Self {
-        let world = reign::world(&master, layout, keys, clock);
+        let Assembly { parts, units, backend, .. } = Assembly::new(&master, layout, keys, clock);
         let (background, opcodes) = (Tasks::new(), Tasks::new());
         let (closing, stop) = (CancellationToken::new(), CancellationToken::new());
         let tools = Tools {
             clock: clock.clone(),
             commits: Arc::clone(&master.commits),
             published: Arc::clone(&master.published),
-            workers: Workers::new(Arc::clone(&world), opcodes.clone()),
+            workers: Workers::new(
+                units,
+                parts.writer.clone(),
+                parts.locks.clone(),
+                opcodes.clone(),
+            ),
         };
         let published = Arc::clone(&master.published);
         let job =
-            writer::Run { archived: master.archived, closing: closing.clone(), stop: stop.clone() };
-        background.spawn("writer", writer::run(master.state, tools, master.commands, job));
-        let service = Arc::new(LuxiService::new(Arc::clone(&world), stdx::Executor::default()));
-        Self { world, service, published, closing, stop, background, opcodes }
+            rounds::Run { archived: master.archived, closing: closing.clone(), stop: stop.clone() };
+        background.spawn("writer", rounds::run(master.state, tools, master.commands, job));
+        let service = Arc::new(LuxiService::new(backend, stdx::Executor::default()));
+        let layout = layout.clone();
+        Self { parts, layout, service, published, closing, stop, background, opcodes }
     }
 
     async fn clients(&self, seeds: Vec<Chance>, told: &Told) {

@@ -1,6 +1,6 @@
 //! Keeps the files in which Ganeti's tools look for what they must know without a master: who it
 //! is, and which nodes there are. A client that finds none takes a master that restarts for none,
-//! and does not try again. [`nodes`] is what of it all nodes get, [`push`] how they do.
+//! and does not try again. [`nodes`] is what of it all nodes get.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::node::{Node, NodeRole};
+use model::ssconf::Ssconf;
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::{Agents, Behalf};
 use crate::config::Config;
-use crate::writer::publish::{Published, Snapshot};
+use crate::queue::{Published, Snapshot};
 
 pub mod nodes;
-pub mod push;
 
 /// Mode of the files, as Ganeti's.
 const MODE: u32 = 0o444;
@@ -100,6 +101,25 @@ fn update(
         }
     }
     Ok(())
+}
+
+/// Sends the files to a node.
+///
+/// # Errors
+/// Why its agent does not have them afterwards.
+pub(crate) async fn push_one(
+    agents: &Agents,
+    node: &Node,
+    ssconf: &Ssconf,
+    behalf: Option<Behalf>,
+) -> Result<(), String> {
+    match agents.ssconf_push(node, ssconf, behalf).await {
+        Ok(held) if held.digest == ssconf.digest() => Ok(()),
+        Ok(held) => {
+            Err(format!("it has those of version {} and takes no older ones", held.version))
+        }
+        Err(error) => Err(stdx::daemon::chain(&error)),
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::Engine;
+use jobs::locks::Locks;
 use model::cluster::{Cluster, Role};
 use model::cluster_status::{
     AgentUnreached, AgentsStatus, CandidateStatus, CertificateOwner, CertificateStatus,
@@ -23,15 +24,28 @@ use model::{JobStatus, Timestamp, document};
 use queue_format::{Backlog, Epoch, Fill, Health, Position};
 use stdx::Clock;
 
+use crate::config::Config;
+use crate::contacts::Contacts;
 use crate::house::{self, House, Seat};
-use crate::lu::World;
 use crate::peers::{Instead, PeerBook};
+use crate::queue::{Commits, Published};
+use crate::watcher::Alarms;
+
+/// What a master knows of the cluster.
+#[derive(Debug)]
+pub(crate) struct MasterView {
+    pub(crate) published: Arc<Published>,
+    pub(crate) commits: Arc<Commits>,
+    pub(crate) contacts: Arc<Contacts>,
+    pub(crate) alarms: Arc<Alarms>,
+    pub(crate) locks: Locks,
+}
 
 /// What the process is, as its clients are told.
 #[derive(Debug)]
 pub(crate) enum Part {
     /// A master.
-    Master(Arc<World>),
+    Master(Arc<MasterView>),
     /// Something else.
     Other {
         /// Whether it was the master last, where the log does not tell.
@@ -51,9 +65,9 @@ pub(crate) async fn collect(house: &House, part: Part, clock: &Clock) -> Cluster
     let mut seen = nothing(house, now);
     let space = stdx::apart(move || place.space()).await.ok().flatten();
     let watched = match (part, seat) {
-        (Part::Master(world), _) => {
-            of_master(&mut seen, &world, &house.book);
-            world.alarms.all()
+        (Part::Master(master), _) => {
+            of_master(&mut seen, &master, &house.book);
+            master.alarms.all()
         }
         (Part::Other { starting, attempt }, Seat::Standby(engine)) => {
             of_standby(&mut seen, &engine, starting, attempt).await;
@@ -123,11 +137,11 @@ fn master(role: &Role) -> MasterStatus {
     MasterStatus { node: master.clone(), epoch, since: *since }
 }
 
-fn of_master(seen: &mut ClusterStatus, world: &World, book: &PeerBook) {
-    let config = world.published.snapshot().config;
-    let standing = world.commits.engine().map(|engine| (engine.member(), engine.standing()));
-    let contacts = world.contacts.all();
-    let admitted = world.commits.admit();
+fn of_master(seen: &mut ClusterStatus, view: &MasterView, book: &PeerBook) {
+    let config = view.published.snapshot().config;
+    let standing = view.commits.engine().map(|engine| (engine.member(), engine.standing()));
+    let contacts = view.contacts.all();
+    let admitted = view.commits.admit();
     seen.seat = ProcessSeat::Master;
     seen.cluster = Some(config.cluster.cluster_name.clone());
     seen.master = Some(master(&config.role));
@@ -136,11 +150,12 @@ fn of_master(seen: &mut ClusterStatus, world: &World, book: &PeerBook) {
         Some((own, standing)) => members::quorum(standing, *own, admitted),
         None => members::lone_quorum(seen.node.as_str(), admitted),
     });
-    seen.candidates = candidates(world, book, seen.now);
-    seen.queue = Some(queue(world));
-    let fill = world.commits.journal_fill();
-    let (health, backlog) = (world.commits.health(), world.commits.backlog());
-    seen.store = Some(store(&health, world.commits.position(), backlog, fill, seen.now));
+    seen.candidates =
+        candidates((&config, view.commits.engine().as_deref(), &view.contacts), book, seen.now);
+    seen.queue = Some(queue(&view.published));
+    let fill = view.commits.journal_fill();
+    let (health, backlog) = (view.commits.health(), view.commits.backlog());
+    seen.store = Some(store(&health, view.commits.position(), backlog, fill, seen.now));
     let is_offline = |role| role == NodeRole::Offline;
     let called = config.nodes.values().filter(|node| !is_offline(node.role));
     let found = called.filter_map(|node| Some((node, contacts.get(&node.name)?)));
@@ -168,11 +183,13 @@ fn of_master(seen: &mut ClusterStatus, world: &World, book: &PeerBook) {
 }
 
 /// Who holds the store of a master, or should.
-pub(crate) fn candidates(world: &World, book: &PeerBook, now: Timestamp) -> Vec<CandidateStatus> {
-    let config = world.published.snapshot().config;
-    let standing = world.commits.engine().map(|engine| engine.standing());
-    let mut candidates =
-        members::candidates(&config, standing.as_ref(), &world.contacts.all(), now);
+pub(crate) fn candidates(
+    (config, engine, contacts): (&Config, Option<&Engine>, &Contacts),
+    book: &PeerBook,
+    now: Timestamp,
+) -> Vec<CandidateStatus> {
+    let standing = engine.map(Engine::standing);
+    let mut candidates = members::candidates(config, standing.as_ref(), &contacts.all(), now);
     let (strays, full) = (book.strays(), book.full());
     for candidate in &mut candidates {
         let node = config.nodes.values().find(|node| node.name.as_str() == candidate.node);
@@ -185,16 +202,16 @@ pub(crate) fn candidates(world: &World, book: &PeerBook, now: Timestamp) -> Vec<
     candidates
 }
 
-fn queue(world: &World) -> QueueStatus {
+fn queue(published: &Published) -> QueueStatus {
     let mut status = QueueStatus {
         running: 0,
         waiting: 0,
         queued: 0,
         oldest: None,
-        drained: world.published.is_drained(),
+        drained: published.is_drained(),
     };
     let mut live = 0;
-    for (of, number) in world.published.jobs.tally().now() {
+    for (of, number) in published.jobs.tally().now() {
         match of {
             JobStatus::Running => status.running += number,
             JobStatus::Waiting => status.waiting += number,
@@ -204,7 +221,7 @@ fn queue(world: &World) -> QueueStatus {
         live += if of.is_final() { 0 } else { number };
     }
     // Where nothing is live, there is no need to look for it.
-    let oldest = (live > 0).then(|| world.published.jobs.first(|job| !job.status().is_final()));
+    let oldest = (live > 0).then(|| published.jobs.first(|job| !job.status().is_final()));
     status.oldest =
         oldest.flatten().map(|job| OldestJob { job: job.id, since: job.received_timestamp });
     status

@@ -10,17 +10,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use jobs::{AutoArchived, Event};
 use model::node::NodeRole;
 use model::opcode::{OpInput, ReasonEntry};
 use model::{Job, JobId, Timestamp};
 use parking_lot::RwLock;
 use rpc::calls::Caller;
+use stdx::Clock;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::jobs::{Answer, Event, desk};
-use crate::lu::{World, node};
+use crate::agent_sync::allow_list::AllowListPush;
+use crate::contacts::Contacts;
+use crate::copies::ReplicaAudit;
+use crate::master_address::MoveAddress;
 use crate::members::{self, Awaited};
+use crate::queue::{Commits, Published, Submitter, Writer};
 use alarms::Alarm;
 use rules::{Agent, Round, Seen, Task, Watch};
 
@@ -49,51 +54,166 @@ impl Alarms {
     }
 }
 
-/// Watches until `stop`. A panic is a bug, and no reason to watch no more.
-pub async fn run(world: Arc<World>, stop: CancellationToken) {
-    while !stop.is_cancelled() {
-        if AssertUnwindSafe(watch(&world, &stop)).catch_unwind().await.is_err() {
-            tracing::error!("the watcher panicked; it begins anew");
-            tokio::time::sleep(ROUND).await;
-        }
-    }
+/// Looks at the cluster, and submits jobs.
+#[derive(Debug)]
+pub struct Watcher {
+    /// What is committed.
+    pub(crate) published: Arc<Published>,
+    /// Tells who is a member.
+    pub(crate) commits: Arc<Commits>,
+    /// Archives jobs.
+    pub(crate) writer: Writer,
+    /// Takes jobs.
+    pub(crate) submitter: Submitter,
+    /// Which agents are reached.
+    pub(crate) contacts: Arc<Contacts>,
+    /// Which agents have another allow-list.
+    pub(crate) allow_lists: Arc<AllowListPush>,
+    /// Whether the master's address is here.
+    pub(crate) address: Arc<MoveAddress>,
+    /// Whether replicas differ.
+    pub(crate) audit: Arc<ReplicaAudit>,
+    /// What should have passed by itself and did not.
+    pub(crate) alarms: Arc<Alarms>,
+    /// Gives the time.
+    pub(crate) clock: Clock,
 }
 
-async fn watch(world: &World, stop: &CancellationToken) {
-    let begun = Instant::now();
-    let (mut watch, mut awaited) = (Watch::default(), Awaited::default());
-    let mut own = found(world);
-    loop {
-        let pause = tokio::time::sleep(ROUND);
-        if stop.run_until_cancelled(pause).await.is_none() {
-            return;
-        }
-        let is_live = |id| world.published.jobs.get(id).is_some_and(|job| !job.status().is_final());
-        own.retain(|id, _| is_live(*id));
-        let live = own.values().cloned().collect();
-        let seen = look(world, begun.elapsed(), live, &mut awaited);
-        let Round { jobs, archive_before, raised, cleared } = watch.round(&seen);
-        world.alarms.set(watch.states.alarms());
-        tell(&raised, &cleared);
-        let work = async {
-            for task in jobs {
-                own.extend(submit(world, &task).await.map(|id| (id, task)));
+impl Watcher {
+    /// Watches until `stop`. A panic is a bug, and no reason to watch no more.
+    pub async fn run(self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            if AssertUnwindSafe(self.watch(&stop)).catch_unwind().await.is_err() {
+                tracing::error!("the watcher panicked; it begins anew");
+                tokio::time::sleep(ROUND).await;
             }
-            if let Some(before) = archive_before {
-                archive(world, before).await;
-            }
-        };
-        if stop.run_until_cancelled(work).await.is_none() {
-            return;
         }
     }
-}
 
-/// Jobs that the watcher of an earlier reign submitted and that have not ended.
-fn found(world: &World) -> BTreeMap<JobId, Task> {
-    let jobs = world.published.jobs.all();
-    let live = jobs.iter().filter(|job| !job.status().is_final());
-    live.filter_map(|job| Some((job.id, own_task(job)?))).collect()
+    async fn watch(&self, stop: &CancellationToken) {
+        let begun = Instant::now();
+        let (mut watch, mut awaited) = (Watch::default(), Awaited::default());
+        let mut own = self.found();
+        loop {
+            let pause = tokio::time::sleep(ROUND);
+            if stop.run_until_cancelled(pause).await.is_none() {
+                return;
+            }
+            let is_live =
+                |id| self.published.jobs.get(id).is_some_and(|job| !job.status().is_final());
+            own.retain(|id, _| is_live(*id));
+            let live = own.values().cloned().collect();
+            let seen = self.look(begun.elapsed(), live, &mut awaited);
+            let Round { jobs, archive_before, raised, cleared } = watch.round(&seen);
+            self.alarms.set(watch.states.alarms());
+            tell(&raised, &cleared);
+            let work = async {
+                for task in jobs {
+                    own.extend(self.submit(&task).await.map(|id| (id, task)));
+                }
+                if let Some(before) = archive_before {
+                    self.archive(before).await;
+                }
+            };
+            if stop.run_until_cancelled(work).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Jobs that the watcher of an earlier reign submitted and that have not ended.
+    fn found(&self) -> BTreeMap<JobId, Task> {
+        let jobs = self.published.jobs.all();
+        let live = jobs.iter().filter(|job| !job.status().is_final());
+        live.filter_map(|job| Some((job.id, own_task(job)?))).collect()
+    }
+
+    fn look(&self, at: Duration, live: BTreeSet<Task>, awaited: &mut Awaited) -> Seen {
+        let snapshot = self.published.snapshot();
+        let config = &snapshot.config;
+        let contacts = self.contacts.all();
+        let callers = Caller::digest(&config.callers());
+        let agents = config.nodes.values().map(|node| {
+            let contact = contacts.get(&node.name);
+            let failure = contact.and_then(|c| Some((c.since, c.failure.clone()?)));
+            let is_reached = contact.is_some_and(|contact| contact.failure.is_none());
+            let other = self.allow_lists.lacks(&node.name, &callers);
+            Agent {
+                node: node.name.clone(),
+                id: node.id,
+                called: node.role != NodeRole::Offline,
+                rack: node.rack,
+                unreached: failure,
+                is_stranger: contact.is_some_and(|contact| contact.is_stranger),
+                behind: contact.is_some_and(|contact| contact.behind),
+                other_callers: other.filter(|_| is_reached),
+            }
+        });
+        let ended = self.published.jobs.tally().now().filter(|(status, _)| status.is_final());
+        Seen {
+            now: self.now(),
+            at: at.as_secs(),
+            paused_until: config.cluster.watcher_pause,
+            drained: self.published.is_drained(),
+            pool: members::pool(
+                (self.commits.engine().as_deref(), &self.contacts),
+                config,
+                &BTreeSet::new(),
+                (awaited, at),
+            ),
+            agents: agents.collect(),
+            master: config.role.master.clone(),
+            address_missing: self.address.held.missing(),
+            auto_failover: config.cluster.auto_failover,
+            copies: self.audit.differ(),
+            ended: ended.map(|(_, number)| number).sum(),
+            live,
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.clock.now_micros())
+    }
+
+    async fn submit(&self, task: &Task) -> Option<JobId> {
+        let mut op = OpInput::new(task.opcode());
+        let nanos = self.now().micros().saturating_mul(1_000);
+        op.common.reason.push(ReasonEntry(SOURCE.to_owned(), task.why(), nanos));
+        let submitted = self.submitter.submit(vec![vec![op]], false, None).await;
+        match submitted.map(|answers| answers.into_iter().next()) {
+            Ok(Some(Ok(job))) => {
+                tracing::info!(%job, ?task, why = task.why(), "the watcher submitted a job");
+                Some(job)
+            }
+            Ok(Some(Err(why))) | Err(why) => {
+                tracing::warn!(?task, %why, "the watcher could not submit a job");
+                None
+            }
+            Ok(None) => None,
+        }
+    }
+
+    async fn archive(&self, before: Timestamp) {
+        let mut total = 0;
+        for _ in 0..ARCHIVE_COMMITS_MAX {
+            let make = |reply| Event::AutoArchive { before: Some(before), reply };
+            match self.submitter.unless_stalled(self.writer.ask(make)).await {
+                Ok(AutoArchived { archived, left }) => {
+                    total += archived;
+                    if left == 0 || archived == 0 {
+                        break;
+                    }
+                }
+                Err(why) => {
+                    tracing::warn!(%why, "old jobs could not be archived");
+                    break;
+                }
+            }
+        }
+        if total > 0 {
+            tracing::info!(jobs = total, %before, "the watcher archived jobs that had ended before");
+        }
+    }
 }
 
 /// What a job of the watcher's is to do.
@@ -103,94 +223,11 @@ fn own_task(job: &Job) -> Option<Task> {
     is_own.then(|| Task::of(&input.op)).flatten()
 }
 
-fn look(world: &World, at: Duration, live: BTreeSet<Task>, awaited: &mut Awaited) -> Seen {
-    let snapshot = world.published.snapshot();
-    let config = &snapshot.config;
-    let contacts = world.contacts.all();
-    let callers = Caller::digest(&node::callers(config));
-    let agents = config.nodes.values().map(|node| {
-        let contact = contacts.get(&node.name);
-        let failure = contact.and_then(|c| Some((c.since, c.failure.clone()?)));
-        let is_reached = contact.is_some_and(|contact| contact.failure.is_none());
-        let other = world.contacts.told.lacks(&node.name, &callers);
-        Agent {
-            node: node.name.clone(),
-            id: node.id,
-            called: node.role != NodeRole::Offline,
-            rack: node.rack,
-            unreached: failure,
-            is_stranger: contact.is_some_and(|contact| contact.is_stranger),
-            behind: contact.is_some_and(|contact| contact.behind),
-            other_callers: other.filter(|_| is_reached),
-        }
-    });
-    let ended = world.published.jobs.tally().now().filter(|(status, _)| status.is_final());
-    Seen {
-        now: now(world),
-        at: at.as_secs(),
-        paused_until: config.cluster.watcher_pause,
-        drained: world.published.is_drained(),
-        pool: members::pool(world, config, &BTreeSet::new(), (awaited, at)),
-        agents: agents.collect(),
-        master: config.role.master.clone(),
-        address_missing: world.contacts.address.missing(),
-        auto_failover: config.cluster.auto_failover,
-        copies: world.copies.differ(),
-        ended: ended.map(|(_, number)| number).sum(),
-        live,
-    }
-}
-
-fn now(world: &World) -> Timestamp {
-    Timestamp::from_micros(world.clock.now_micros())
-}
-
 fn tell(raised: &[Alarm], cleared: &[Alarm]) {
     for Alarm { what, since, text, todo } in raised {
         tracing::warn!(%what, %since, text, todo, "alarm");
     }
     for Alarm { what, since, .. } in cleared {
         tracing::info!(%what, %since, "alarm is over");
-    }
-}
-
-async fn submit(world: &World, task: &Task) -> Option<JobId> {
-    let mut op = OpInput::new(task.opcode());
-    let nanos = now(world).micros().saturating_mul(1_000);
-    op.common.reason.push(ReasonEntry(SOURCE.to_owned(), task.why(), nanos));
-    let submitted = desk::submit(world, vec![vec![op]], false).await;
-    match submitted.map(|answers| answers.into_iter().next()) {
-        Ok(Some(Ok(job))) => {
-            tracing::info!(%job, ?task, why = task.why(), "the watcher submitted a job");
-            Some(job)
-        }
-        Ok(Some(Err(why))) | Err(why) => {
-            tracing::warn!(?task, %why, "the watcher could not submit a job");
-            None
-        }
-        Ok(None) => None,
-    }
-}
-
-async fn archive(world: &World, before: Timestamp) {
-    let mut total = 0;
-    for _ in 0..ARCHIVE_COMMITS_MAX {
-        let make = |reply| Event::AutoArchive { before: Some(before), reply };
-        match desk::ask(world, make).await {
-            Ok(Answer::AutoArchived(archived, left)) => {
-                total += archived;
-                if left == 0 || archived == 0 {
-                    break;
-                }
-            }
-            Ok(_) => break,
-            Err(why) => {
-                tracing::warn!(%why, "old jobs could not be archived");
-                break;
-            }
-        }
-    }
-    if total > 0 {
-        tracing::info!(jobs = total, %before, "the watcher archived jobs that had ended before");
     }
 }

@@ -8,7 +8,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use masterd::daemon::load::{archived_job, load};
+use jobs::load::archived_job;
+use masterd::daemon::load::load;
 use model::{JobId, JobStatus};
 use queue_format::store::{FORMAT, FORMAT_OLDEST};
 use queue_format::{Key, Store, StoreOptions};

@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use futures_util::FutureExt as _;
 use gungraun::library_benchmark;
-use masterd::locks::waiting::LockQueue;
-use masterd::locks::{Level, LockName, Locks, Mode, Owner};
+use jobs::locks::waiting::LockQueue;
+use jobs::locks::{Level, LockName, Locks, Mode, Owner};
 
 use crate::turns::TURNS;
 

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::hint::black_box;
 
 use gungraun::library_benchmark;
-use masterd::jobs::schedule::Schedule;
-use masterd::jobs::schedule::gate::Gate;
-use masterd::jobs::state::Queue;
-use masterd::jobs::submit::check;
-use masterd::jobs::{Effects, Event, JobBytes, Outcome};
+use jobs::event::Replies;
+use jobs::schedule::Schedule;
+use jobs::schedule::rate_limit::Gate;
+use jobs::state::Queue;
+use jobs::submit::check;
+use jobs::{Effects, Event, JobBytes, Outcome};
 use model::job::RequestDigest;
 use model::opcode::Reach;
 use model::{JobId, OpInput};
@@ -24,7 +25,15 @@ const RUNNING_MAX: u32 = 20;
 
 type Requests = Vec<(OpInput, RequestDigest)>;
 
-fn queue(live: u64) -> (Queue<u64>, Requests) {
+/// Answers go to numbers.
+#[derive(Debug)]
+pub(crate) enum Numbers {}
+
+impl Replies for Numbers {
+    type To<T: std::fmt::Debug + Send + 'static> = u64;
+}
+
+fn queue(live: u64) -> (Queue<Numbers>, Requests) {
     let limits = JobBytes::within(COMMIT_BYTES);
     let queue = Queue::new((1..=live).map(sample::ended), live, false, RUNNING_MAX, limits);
     let requests = (live + 1..=live + TURNS).map(|id| (sample::op(id), sample::digest(id)));
@@ -35,7 +44,7 @@ fn queue(live: u64) -> (Queue<u64>, Requests) {
 #[library_benchmark]
 #[bench::among_10(queue(10))]
 #[bench::among_10000(queue(10_000))]
-fn job_through_the_queue((mut queue, requests): (Queue<u64>, Requests)) -> Queue<u64> {
+fn job_through_the_queue((mut queue, requests): (Queue<Numbers>, Requests)) -> Queue<Numbers> {
     let limits = JobBytes::within(COMMIT_BYTES);
     for (number, (op, digest)) in (0..).zip(requests) {
         let now = sample::moment(number);

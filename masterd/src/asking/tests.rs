@@ -171,6 +171,12 @@ fn own() -> PeerPosition {
     }
 }
 
+fn page(metrics: &Metrics) -> String {
+    let mut page = stdx::metrics::Page::new(crate::metrics::FAMILIES);
+    metrics.show(&mut page);
+    page.text()
+}
+
 #[tokio::test]
 async fn everyone_is_asked_and_every_answer_is_in_its_place() {
     let mut scene = Scene::new();
@@ -193,7 +199,7 @@ async fn everyone_is_asked_and_every_answer_is_in_its_place() {
     let Err(Silence::Unreachable { why }) = &four.agent else { panic!("{four:?}") };
     assert!(why.starts_with(&format!("its agent at {dead}: ")), "{why}");
 
-    let page = crate::metrics::page(None, &scene.metrics).text();
+    let page = page(&scene.metrics);
     for line in [
         r#"gantry_rpc_seconds_count{call="master_view"} 4"#,
         r#"gantry_rpc_failures_total{call="master_view",reason="unreachable"} 1"#,
@@ -238,7 +244,7 @@ async fn of_who_is_to_be_ignored_the_store_alone_is_asked() {
     let config = testing::config(&scene.nodes);
     let ignored = Waivers { ignored: ["n2.example".parse().unwrap()].into(), ..Waivers::default() };
     let _asked = ask(&scene.asker(), &config, Attempt::Failover, ignored, &own()).await;
-    let page = crate::metrics::page(None, &scene.metrics).text();
+    let page = page(&scene.metrics);
     assert!(page.contains(r#"gantry_rpc_seconds_count{call="master_view"} 1"#), "{page}");
     assert!(page.contains(r#"gantry_peer_seconds_count{question="position"} 1"#), "{page}");
 }
@@ -259,7 +265,7 @@ async fn who_opens_its_store_anew_is_asked_again() {
     let metrics = Arc::clone(&scene.metrics);
     let anew = async {
         let not_now = r#"gantry_peer_failures_total{question="position",reason="failed"} 0"#;
-        while crate::metrics::page(None, &metrics).text().contains(not_now) {
+        while page(&metrics).contains(not_now) {
             tokio::task::yield_now().await;
         }
         house.sit(Seat::Outside, StoreId::NONE);

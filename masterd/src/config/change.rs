@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use jobs::Document;
+use jobs::filter::Rule;
 use model::cluster::{Cluster, Role};
 use model::group::Group;
 use model::ipam::IpamConfig;
@@ -11,10 +12,8 @@ use model::machine::{Boot, Machine};
 use model::node::Node;
 use model::rack::Lease;
 use model::{MacAddress, NodeName, Serial, document};
-use serde::Serialize;
 
 use super::Config;
-use crate::jobs::filter::Rule;
 
 /// One object that is set or taken away.
 #[derive(Debug, Clone)]
@@ -45,28 +44,6 @@ pub enum ConfigChange {
     Lease(Lease),
     /// A lease is over.
     LeaseRemoved(u32, MacAddress),
-}
-
-/// A document to write; without content, to delete.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
-    /// Its key.
-    pub key: String,
-    /// What it holds from now on.
-    pub content: Option<Bytes>,
-}
-
-impl Document {
-    pub(crate) fn put(key: impl Into<String>, value: &impl Serialize) -> Self {
-        let mut content =
-            serde_json::to_vec(value).expect("objects of the configuration have plain keys");
-        content.push(b'\n');
-        Self { key: key.into(), content: Some(content.into()) }
-    }
-
-    fn delete(key: String) -> Self {
-        Self { key, content: None }
-    }
 }
 
 impl ConfigChange {

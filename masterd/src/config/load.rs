@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jobs::filter::{Rule, RuleError, RuleMap};
 use model::cluster::{Cluster, Role};
 use model::document;
 use model::group::{DEFAULT_GROUP, Group};
 use serde::de::DeserializeOwned;
 
 use super::Config;
-use crate::jobs::filter::{Rule, RuleError, RuleMap};
 
 /// Documents that do not make a configuration. Going on with part of it would spread the damage,
 /// so this ends the daemon.
@@ -192,9 +192,9 @@ fn named(key: &str, expected: &str, name: &str) -> Result<(), LoadError> {
 mod tests {
     use super::*;
     use crate::config::ConfigChange;
-    use crate::config::change::Document;
     use crate::lu::machine::register;
     use crate::testing::{NOW, config, node, spec};
+    use jobs::Document;
 
     /// The documents of a cluster with two nodes and a machine.
     fn documents() -> Vec<Document> {

@@ -9,7 +9,9 @@ use model::Job;
 use queue_format::Reader;
 use stdx::daemon::chain;
 
-use super::load::{self, ArchivedRequests, Found, FoundError};
+use jobs::load::ArchivedRequests;
+
+use super::load::{self, Found, FoundError};
 
 /// Live jobs, and what archived ones say of their requests.
 type Jobs = (Vec<Job>, ArchivedRequests);
@@ -28,7 +30,7 @@ impl Ahead {
     pub(super) fn begin(engine: &Engine) -> Self {
         let (noting, reader) = (engine.note_changes(), engine.reader());
         let reading = stdx::apart(move || {
-            let jobs = load::jobs(&reader)?;
+            let jobs = ::jobs::load::jobs(&reader)?;
             let requests = ArchivedRequests::ahead(&reader, &jobs)?;
             Ok::<Jobs, FoundError>((jobs, requests))
         });
@@ -141,7 +143,7 @@ mod tests {
         change(&engine, epoch, vec![archive(5), gone, put(12, false)]).await;
         let Found { jobs, serial, requests, .. } = ahead.load(&reader).await.unwrap();
         let known = |reader: &Reader| {
-            let known = load::requests(reader, &jobs, serial, requests.clone()).unwrap();
+            let known = jobs::load::requests(reader, &jobs, serial, requests.clone()).unwrap();
             known.iter().map(|remembered| remembered.job.0).collect::<BTreeSet<u64>>()
         };
         assert_eq!(known(&reader), BTreeSet::from([1, 3, 4, 5, 6, 7, 8, 9, 12]));

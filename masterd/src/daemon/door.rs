@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use jobs::majority::Majority;
 use luxi::method::{
     Class, GantryClusterStatus, GantryMasterFailover, GantryMasterStatus, JobChange,
 };
@@ -28,11 +29,9 @@ use tokio_util::sync::CancellationToken;
 use super::passing::{NotPassed, Passer};
 use super::whereabouts::{self, Elsewhere};
 use crate::house::House;
-use crate::lu::World;
-use crate::luxi_service::LuxiService;
-use crate::majority::Majority;
+use crate::luxi_service::{Backend, LuxiService};
 use crate::metrics::Metrics;
-use crate::status::{self, Part};
+use crate::status::{self, MasterView, Part};
 
 /// Before why a failover did nothing.
 const NOT_MOVED: &str = "The role was not moved";
@@ -47,8 +46,8 @@ enum Voice {
     Master {
         /// Answers.
         service: LuxiService,
-        /// All that it works on.
-        world: Arc<World>,
+        /// What it knows of the cluster.
+        view: Arc<MasterView>,
         /// Told when its reign is over.
         over: CancellationToken,
     },
@@ -102,10 +101,15 @@ impl Door {
         *now = voice;
     }
 
-    /// From here on the master of `world` answers, until it is `over`.
-    pub(crate) fn open(&self, world: Arc<World>, over: CancellationToken) {
-        let service = LuxiService::new(Arc::clone(&world), self.queries.clone());
-        self.speak(Voice::Master { service, world, over });
+    /// From here on the master answers with `backend`, until it is `over`; `view` tells its status.
+    pub(crate) fn open(
+        &self,
+        backend: Arc<Backend>,
+        view: Arc<MasterView>,
+        over: CancellationToken,
+    ) {
+        let service = LuxiService::new(backend, self.queries.clone());
+        self.speak(Voice::Master { service, view, over });
         *self.attempt.write() = None;
     }
 
@@ -150,23 +154,32 @@ impl Door {
         *self.attempt.write() = None;
     }
 
-    /// What the master here works on, where there is one.
-    pub(crate) fn world(&self) -> Option<Arc<World>> {
+    /// What the master here knows, where there is one.
+    pub(crate) fn master(&self) -> Option<Arc<MasterView>> {
         match &*self.voice.read() {
-            Voice::Master { world, .. } => Some(Arc::clone(world)),
+            Voice::Master { view, .. } => Some(Arc::clone(view)),
+            Voice::Elsewhere(_) | Voice::Outside(_) => None,
+        }
+    }
+
+    /// What answers for the master here, where there is one.
+    #[cfg(test)]
+    pub(crate) fn service(&self) -> Option<LuxiService> {
+        match &*self.voice.read() {
+            Voice::Master { service, .. } => Some(service.clone()),
             Voice::Elsewhere(_) | Voice::Outside(_) => None,
         }
     }
 
     /// The numbers of this moment.
     pub(crate) fn page(&self, metrics: &Metrics) -> Page {
-        crate::metrics::page(self.world().as_deref(), metrics)
+        super::metrics_page::page(self.master().as_deref(), metrics)
     }
 
     /// How the cluster stands, as far as it is known here.
     async fn status(&self) -> ClusterStatus {
         let mut part = match &*self.voice.read() {
-            Voice::Master { world, .. } => Part::Master(Arc::clone(world)),
+            Voice::Master { view, .. } => Part::Master(Arc::clone(view)),
             Voice::Elsewhere(there) => Part::Other {
                 starting: there.master.as_ref() == Some(&self.me),
                 attempt: self.attempt.read().clone(),
@@ -314,7 +327,7 @@ impl Service for Door {
                 let status = async |_: GantryClusterStatus| Ok(self.status().await);
                 let answered = answer(call, status).await;
                 return match &*self.voice.read() {
-                    Voice::Master { world, .. } => marked(answered, &world.commits.majority()),
+                    Voice::Master { view, .. } => marked(answered, &view.commits.majority()),
                     Voice::Elsewhere(_) | Voice::Outside(_) => answered,
                 };
             }
@@ -323,8 +336,8 @@ impl Service for Door {
         let voice = self.voice.read().clone();
         match voice {
             Voice::Master { over, .. } if over.is_cancelled() => whereabouts::ceasing(&self.me),
-            Voice::Master { service, over, world } => {
-                let majority = world.commits.majority();
+            Voice::Master { service, over, view } => {
+                let majority = view.commits.majority();
                 let request = match request {
                     Request::GantryMasterStatus(call) => {
                         let status = async |_: GantryMasterStatus| Ok(self.status().await);

@@ -26,11 +26,10 @@ use super::follow::{Callers, Follower};
 use super::load::{self, Found, FoundError};
 use super::reign::{self, Begin, Keys, Master, Publisher, Reign};
 use super::{DaemonError, Options, replicate};
-use crate::commits::Commits;
-use crate::copies;
 use crate::house::{Errand, House, Seat};
 use crate::members;
 use crate::metrics::Metrics;
+use crate::queue::Commits;
 
 pub(super) use reigning::Reigning;
 pub(super) use standby::newest_role;
@@ -320,31 +319,38 @@ impl Life {
         }
         let (identity, membership) = (Arc::clone(&self.identity), self.membership.clone());
         let keys = Keys { identity, membership, authority };
-        let reign =
+        let mut reign =
             Reign::begin(master, layout, keys, (&self.clock, &self.options.executors.engine));
         let (over, broken) = (CancellationToken::new(), &self.ending.broken);
         if self.stage == Stage::Machine {
             reign.talk_with_agents(broken);
-            let room =
-                members::room::run(self.house.book.clone(), Arc::clone(&reign.world), over.clone());
+            let room = members::room::run(
+                self.house.book.clone(),
+                Arc::clone(&reign.parts.published),
+                over.clone(),
+            );
             reign.accompany(("room of members", broken), room);
-            let comparing = copies::run(Arc::clone(&reign.world), over.clone());
+            let comparing = Arc::clone(&reign.parts.audit).run(over.clone());
             reign.accompany(("copies", broken), comparing);
         }
         let keeper = members::Keeper {
-            world: Arc::clone(&reign.world),
+            published: Arc::clone(&reign.parts.published),
+            commits: Arc::clone(&reign.parts.commits),
+            writer: reign.parts.writer.clone(),
+            contacts: Arc::clone(&reign.parts.contacts),
             house: self.house.clone(),
-            alone: alone.map(Arc::new),
+            founding: alone.map(|alone| Arc::new(alone).founding()),
         };
         reign.accompany(("members", broken), members::run(keeper, over.clone()));
         if let Some(directory) = self.options.ganeti_ssconf.clone() {
-            let published = Arc::clone(&reign.world.published);
+            let published = Arc::clone(&reign.parts.published);
             reign.accompany(
                 ("ssconf", broken),
                 crate::ssconf::run(directory, published, over.clone()),
             );
         }
-        self.door.open(Arc::clone(&reign.world), over.clone());
+        let (backend, view) = (Arc::clone(&reign.backend), Arc::clone(&reign.view));
+        self.door.open(backend, view, over.clone());
         tracing::info!(node = %self.me(), term = epoch.term, member = epoch.node, "master serves");
         Reigning { reign, epoch, commits, end, over }
     }

@@ -12,8 +12,9 @@ use super::DaemonError;
 use super::taker::{ANSWER_MAX_AUTOMATIC, PATIENCE};
 use crate::asking::{self, Asker, table};
 use crate::config::Config;
+use crate::contacts::Contacts;
 use crate::house::House;
-use crate::lu::World;
+use crate::queue::Published;
 use crate::role::confirm::{Attempt, Waivers, confirm, obeys_another};
 
 /// How often agents are asked whom they obey that refuse this master.
@@ -52,13 +53,17 @@ pub(super) async fn has_newest_store(
 
 /// Waits until an agent says that the store of a master that is alone is an older copy; the epoch that it
 /// obeys. Asks where one refuses the master for its epoch.
-pub(super) async fn is_older_copy(asker: &Asker, house: &House, world: &World) -> Epoch {
+pub(super) async fn is_older_copy(
+    asker: &Asker,
+    house: &House,
+    (contacts, published): (&Contacts, &Published),
+) -> Epoch {
     loop {
         tokio::time::sleep(ASK_AGAIN).await;
-        if !world.contacts.any_obeys_later() {
+        if !contacts.any_obeys_later() {
             continue;
         }
-        let config = world.published.snapshot().config;
+        let config = published.snapshot().config;
         if let Err(error) = has_newest_store(asker.clone(), house, &config).await {
             tracing::error!("{error}");
             if let DaemonError::OlderCopy { obeys, .. } = error {

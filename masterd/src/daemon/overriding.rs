@@ -93,10 +93,9 @@ fn before(resting: &Resting) -> Result<Before, DaemonError> {
     let content = newest(document::QUEUE_SERIAL)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&content).trim().to_owned();
     let serial = if text.is_empty() { Ok(0) } else { text.parse() };
-    let serial = serial.map_err(|_no_number| FoundError::Queue {
-        key: document::QUEUE_SERIAL,
-        found: text,
-        wanted: "the last job id",
+    let serial = serial.map_err(|_no_number| {
+        let (key, wanted) = (document::QUEUE_SERIAL, "the last job id");
+        FoundError::Queue(jobs::load::LoadError::Queue { key, found: text, wanted })
     })?;
     Ok(Before { cluster, nodes, serial })
 }

@@ -31,8 +31,8 @@ impl FromMembers {
     /// Whether `from` may pass requests on to the one that is here. Who holds the store may do
     /// whatever the master can; nobody else's word on who its client is counts.
     fn admit(&self, from: &Hello) -> Result<(), PeerFailure> {
-        let world = self.door.world().ok_or_else(|| PeerFailure::not_now(self.door.words()))?;
-        let config = world.published.snapshot().config;
+        let master = self.door.master().ok_or_else(|| PeerFailure::not_now(self.door.words()))?;
+        let config = master.published.snapshot().config;
         let node = config.nodes.get(&from.from.node);
         if node.is_some_and(|node| node.may_pass_on()) {
             return Ok(());

@@ -11,39 +11,31 @@ use model::cluster::Role;
 use model::layout::Layout;
 use model::{Job, JobId, JobStatus, NodeName, Secret, Timestamp, document};
 use queue_format::{Callbacks, Epoch, Position, Reader, StartError};
-use rpc::Client;
 use rpc::calls::Membership;
 use rpc::identity::{Authority, NodeIdentity};
 use stdx::{Clock, Executor, Tasks};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use jobs::Document;
+use jobs::limits::JobBytes;
+use jobs::recover::recover;
+use jobs::rounds::{self, Tools};
+use jobs::state::Queue;
+use jobs::view::View;
+use jobs::worker::Workers;
+
 use super::DaemonError;
-use super::load::{self, Found};
-use crate::agents::{Agents, Caller};
-use crate::archive::Archive;
-use crate::commits::Commits;
+use super::assembly::{Assembly, Parts};
+use super::load::Found;
+use crate::agent_sync::{self, AgentSync};
 use crate::config::ConfigChange;
-use crate::config::change::Document;
-use crate::copies::Copies;
-use crate::exchange;
-use crate::exchange::contact::Contacts;
-use crate::export::desk::Exports;
-use crate::jobs::JobBytes;
-use crate::jobs::recover::recover;
-use crate::jobs::room::Turnstile;
-use crate::jobs::state::Queue;
-use crate::jobs::view::View;
-use crate::jobs::worker::Workers;
-use crate::locks::Locks;
-use crate::lu::{Gate, World};
+use crate::luxi_service::Backend;
 use crate::majority;
 use crate::metrics::Metrics;
-use crate::peers::PeerBook;
-use crate::secrets::StagedSecrets;
-use crate::watcher::{self, Alarms};
-use crate::writer::publish::{After, Published};
-use crate::writer::{self, State, Tools, Writer};
+use crate::queue::{After, Command, Commits, Published, State, Writer};
+use crate::status::MasterView;
+use crate::watcher::Watcher;
 
 /// How long running jobs may go on after the reign was asked to end; what runs longer is failed by
 /// the next one.
@@ -55,12 +47,12 @@ const RECOVERED_TOLD_MAX: usize = 50;
 /// A master that has its role, and serves nobody yet.
 pub(crate) struct Master {
     pub(crate) state: State,
-    pub(crate) commands: mpsc::Receiver<writer::Command>,
-    writer: Writer,
+    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) writer: Writer,
     pub(crate) commits: Arc<Commits>,
     pub(crate) published: Arc<Published>,
     pub(crate) epoch: Epoch,
-    metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) archived: HashMap<JobId, JobStatus>,
 }
 
@@ -128,7 +120,8 @@ pub(crate) async fn take_role(
     let Begin { found, reader, position, me, epoch, metrics, adopt } = begin;
     let Found { mut config, jobs, serial, drained, archived, requests } = found;
     let now = Timestamp::from_micros(clock.now_micros());
-    let requests = stdx::aside(|| load::requests(&reader, &jobs, serial, requests))?;
+    let requests = stdx::aside(|| ::jobs::load::requests(&reader, &jobs, serial, requests))
+        .map_err(super::load::FoundError::from)?;
     let mut changed = Vec::new();
     let jobs: Vec<Arc<Job>> = jobs
         .into_iter()
@@ -187,49 +180,11 @@ async fn commit_role(
     changed: &[Arc<Job>],
     documents: &[Document],
 ) -> Result<(), DaemonError> {
-    let pieces = writer::commit::role_entry(changed, documents);
+    let pieces = rounds::round::role_entry(changed, documents);
     let (reply, durable) = oneshot::channel();
     let shown = After::role_entry(found.to_vec(), reply);
-    writer::commit::offer_all(commits, pieces, shown, false).await.map_err(DaemonError::Refused)?;
-    durable
-        .await
-        .map_err(|_dropped| DaemonError::RoleLost)?
-        .map_err(|_refusal| DaemonError::RoleLost)
-}
-
-pub(crate) fn world(master: &Master, layout: &Layout, keys: Keys, clock: &Clock) -> Arc<World> {
-    let Keys { identity, membership, authority } = keys;
-    let caller = Caller {
-        authority,
-        epoch: master.epoch,
-        cluster_uuid: membership.cluster_uuid,
-        cluster_name: membership.cluster_name,
-        me: identity.name().clone(),
-        clock: clock.clone(),
-        metrics: Arc::clone(&master.metrics),
-        majority: master.commits.majority(),
-    };
-    let peers = PeerBook::new(Arc::clone(&identity), membership.cluster_uuid);
-    let client = Client::new(identity, Tasks::new());
-    Arc::new(World {
-        writer: master.writer.clone(),
-        published: Arc::clone(&master.published),
-        locks: Locks::new(),
-        agents: Agents::new(client, Tasks::new(), caller),
-        peers,
-        contacts: Contacts::default(),
-        alarms: Alarms::default(),
-        copies: Copies::default(),
-        secrets: StagedSecrets::default(),
-        metrics: Arc::clone(&master.metrics),
-        clock: clock.clone(),
-        layout: layout.clone(),
-        exports: Exports::default(),
-        archive: Archive::new(Arc::clone(&master.commits)),
-        commits: Arc::clone(&master.commits),
-        turnstile: Turnstile::default(),
-        gate: Gate::default(),
-    })
+    rounds::round::offer_all(commits, pieces, shown, false).await.map_err(DaemonError::Refused)?;
+    durable.await.map_err(|_dropped| DaemonError::RoleLost)
 }
 
 /// Tells that a vital part ended, be it by a panic, which was not asked to.
@@ -248,8 +203,14 @@ impl Drop for Until {
 
 /// A master at work.
 pub(crate) struct Reign {
-    /// All that it works on.
-    pub(crate) world: Arc<World>,
+    /// What it works with.
+    pub(crate) parts: Parts,
+    /// What clients are answered with.
+    pub(crate) backend: Arc<Backend>,
+    /// What is told of its status.
+    pub(crate) view: Arc<MasterView>,
+    sync: Arc<AgentSync>,
+    watcher: Option<Watcher>,
     /// No opcode is started any more.
     closing: CancellationToken,
     /// Ends the exchanges with agents.
@@ -275,9 +236,15 @@ impl Reign {
         keys: Keys,
         (clock, engine): (&Clock, &Executor),
     ) -> Self {
-        let world = world(&master, layout, keys, clock);
+        let Assembly { parts, units, sync, watcher, backend, view } =
+            Assembly::new(&master, layout, keys, clock);
+        let majority = parts.commits.majority();
         let reign = Self {
-            world,
+            parts,
+            backend,
+            view,
+            sync,
+            watcher: Some(watcher),
             closing: CancellationToken::new(),
             exchanges: CancellationToken::new(),
             stop: CancellationToken::new(),
@@ -291,30 +258,36 @@ impl Reign {
         let looking = majority::look(Arc::clone(&master.commits), master.epoch, over.clone());
         let engine = engine.clone();
         lookout.spawn("majority", async move { engine.run(looking).await });
-        let following = majority::run(Arc::clone(&reign.world), over.clone());
+        let following = majority::run(majority, Arc::clone(&reign.parts.address), over.clone());
         lookout.spawn("contact", following);
         let tools = Tools {
             clock: clock.clone(),
             commits: Arc::clone(&master.commits),
             published: Arc::clone(&master.published),
-            workers: Workers::new(Arc::clone(&reign.world), reign.opcodes.clone()),
+            workers: Workers::new(
+                units,
+                reign.parts.writer.clone(),
+                reign.parts.locks.clone(),
+                reign.opcodes.clone(),
+            ),
         };
-        let job = writer::Run {
+        let job = rounds::Run {
             archived: master.archived,
             closing: reign.closing.clone(),
             stop: reign.stop.clone(),
         };
-        let work = writer::run(master.state, tools, master.commands, job);
+        let work = rounds::run(master.state, tools, master.commands, job);
         reign.background.spawn("writer", work);
         reign
     }
 
     /// Takes what agents see, and looks after them. `broken` is told when that ends by itself.
-    pub(crate) fn talk_with_agents(&self, broken: &CancellationToken) {
-        let exchanges = exchange::run(Arc::clone(&self.world), self.exchanges.clone());
-        self.keep("exchange", exchanges, broken);
-        let watching = watcher::run(Arc::clone(&self.world), self.exchanges.clone());
-        self.keep("watcher", watching, broken);
+    pub(crate) fn talk_with_agents(&mut self, broken: &CancellationToken) {
+        let exchanges = agent_sync::run(Arc::clone(&self.sync), self.exchanges.clone());
+        self.keep("agent sync", exchanges, broken);
+        if let Some(watcher) = self.watcher.take() {
+            self.keep("watcher", watcher.run(self.exchanges.clone()), broken);
+        }
     }
 
     /// Has a vital part go on until exchanges end.
@@ -350,15 +323,15 @@ impl Reign {
     /// Has no opcode begin to run until [`Self::resume`], and waits until none runs; whether that came
     /// to be within `limit`.
     pub(crate) async fn pause(&self, limit: Duration) -> bool {
-        self.world.gate.shut();
-        tokio::time::timeout(limit, self.world.writer.quiet())
+        self.parts.pause.shut();
+        tokio::time::timeout(limit, self.parts.writer.quiet())
             .await
             .is_ok_and(|quiet| quiet.is_ok())
     }
 
     /// Has opcodes run again, those that were to begin meanwhile too.
     pub(crate) fn resume(&self) {
-        self.world.gate.open();
+        self.parts.pause.open();
     }
 
     /// Has the agent of this machine give the master's address up, if it still listens: who is master
@@ -366,7 +339,7 @@ impl Reign {
     pub(crate) async fn leave_address(&mut self) {
         self.look_no_more().await;
         self.has_left_address = true;
-        majority::drop_address(&self.world).await;
+        majority::drop_address(&self.parts.address).await;
     }
 
     async fn look_no_more(&self) {
@@ -383,9 +356,9 @@ impl Reign {
         self.look_no_more().await;
         self.background.shutdown().await;
         // Nothing runs any more; its own agent may be the one whom the new master does not reach.
-        majority::drop_address(&self.world).await;
-        self.world.agents.close().await;
-        if let Err(error) = self.world.commits.close().await {
+        majority::drop_address(&self.parts.address).await;
+        self.parts.agents.close().await;
+        if let Err(error) = self.parts.commits.close().await {
             tracing::warn!(%error, "what was submitted last may or may not be committed");
         }
     }
@@ -393,7 +366,7 @@ impl Reign {
     /// Has no more opcodes run and asks no more agents; clients may still be answered.
     pub(crate) fn begin_to_end(&self) {
         self.closing.cancel();
-        self.world.gate.end();
+        self.parts.pause.end();
         self.exchanges.cancel();
     }
 
@@ -411,13 +384,13 @@ impl Reign {
         if tokio::time::timeout(END_TIME, self.background.join()).await.is_err() {
             tracing::warn!("changes still wait for the disk; whether they are made is not known");
         }
-        self.world.agents.close().await;
+        self.parts.agents.close().await;
         self.look_no_more().await;
-        let is_heard = self.world.commits.majority().contact().takes_changes();
+        let is_heard = self.parts.commits.majority().contact().takes_changes();
         if !is_heard && !self.has_left_address {
             // Another one may be elected, and nobody would be left here to give it up.
-            majority::drop_address(&self.world).await;
+            majority::drop_address(&self.parts.address).await;
         }
-        Ok(self.world.commits.close().await?)
+        Ok(self.parts.commits.close().await?)
     }
 }

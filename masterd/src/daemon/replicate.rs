@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use super::follow::Follower;
 use super::reign::Publisher;
-use crate::commits::{Led, OpenEngine};
-use crate::writer::publish::After;
+use crate::members::Founding;
+use crate::queue::{After, Led, OpenEngine};
 
 /// Where a proposer's end is told.
 pub type Ended = watch::Sender<Option<End>>;
@@ -64,6 +64,12 @@ pub struct Alone {
 }
 
 impl Alone {
+    /// How replication begins, for who invites the first follower.
+    pub(crate) fn founding(self: Arc<Self>) -> Founding {
+        let (member, incarnation) = (self.options.member, self.incarnation);
+        Founding { member, incarnation, open: Box::new(move || self.go_over()) }
+    }
+
     /// Opens the engine on the store, once that is closed, and goes on in the epoch of this reign.
     #[must_use]
     pub fn go_over(self: &Arc<Self>) -> OpenEngine {
@@ -99,10 +105,10 @@ mod tests {
     use queue_format::{Change, Key, Store, StoreOptions};
 
     use super::*;
-    use crate::commits::Commits;
     use crate::metrics::Metrics;
+    use crate::queue::Commits;
+    use crate::queue::Published;
     use crate::testing::{Nobody, config};
-    use crate::writer::publish::Published;
 
     /// Far more than a flush takes.
     const SOON: Duration = Duration::from_secs(60);
@@ -112,7 +118,7 @@ mod tests {
         let change = Change::Put { key, content: format!("{serial}\n").into() };
         let (reply, done) = tokio::sync::oneshot::channel();
         commits.submit(vec![change], After::role_entry(Vec::new(), reply), false).unwrap();
-        tokio::time::timeout(SOON, done).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(SOON, done).await.unwrap().unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,8 +21,9 @@ use super::follow::Callers;
 use super::life::{Ending, Errands, Life, Stage, State};
 use super::{DaemonError, Executors, Options};
 use crate::house::{House, Seat};
-use crate::lu::World;
+use crate::luxi_service::LuxiService;
 use crate::peers::PeerBook;
+use crate::status::MasterView;
 
 /// What a simulated daemon begins with.
 pub(crate) struct Begin {
@@ -42,9 +43,14 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// What the master here works on, where it is one.
-    pub(crate) fn world(&self) -> Option<Arc<World>> {
-        self.door.world()
+    /// What the master here knows, where it is one.
+    pub(crate) fn master(&self) -> Option<Arc<MasterView>> {
+        self.door.master()
+    }
+
+    /// What answers for the master here, where it is one.
+    pub(crate) fn service(&self) -> Option<LuxiService> {
+        self.door.service()
     }
 
     /// Has it take the role, as `gnt cluster master-failover` does.

@@ -23,9 +23,9 @@ use super::load::FoundError;
 use super::reign::{self, Publisher};
 use super::{DaemonError, elected, load, replicate};
 use crate::asking::{self, Asker, answers, table};
-use crate::commits::Commits;
 use crate::config::Config;
 use crate::house::newest;
+use crate::queue::Commits;
 use crate::role::confirm::{
     Attempt, Decision, Question, Reason, RoleEntry, Verdict, Waivers, confirm, given_jobs,
     knows_all_jobs, still_able, still_designated,
@@ -98,9 +98,10 @@ impl Life {
         let follower = self.follower();
         // An image of the store may have come a moment ago, with members that are not known yet.
         stdx::aside(|| follower.look(&reader)).map_err(load::FoundError::Read)?;
-        let read = || {
+        let read = || -> Result<_, FoundError> {
             let config = newest_config(engine, self.me())?;
-            load::serial(&reader).map(|_last| config)
+            jobs::load::serial(&reader)?;
+            Ok(config)
         };
         let config = match stdx::aside(read) {
             Ok(config) => config,

@@ -7,14 +7,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use luxi::method::ExportPiece;
 use model::error::ExceptionKind;
-use model::{Exception, Secret};
+use model::{Exception, Secret, Timestamp};
 use parking_lot::Mutex;
 use stdx::daemon::chain;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::write::{About, Source, WriteError, Writer};
-use crate::lu::World;
+use crate::queue::{Commits, Published};
 
 /// Exports at a time: each holds a view of the store, of which there are few.
 const OPEN_MAX: usize = 2;
@@ -43,38 +43,44 @@ fn gone() -> Exception {
     refuse("this export is not being made any more: begin it anew")
 }
 
-/// Begins an export of the store as it is now; gives its id.
-///
-/// # Errors
-/// Too many are being made, the store cannot be read, or the passphrase is too short.
-pub async fn begin(world: &World, passphrase: Option<Secret<String>>) -> Result<Uuid, Exception> {
-    world.exports.make_room()?;
-    let frozen = world.commits.freeze().await.map_err(|error| {
+fn told(error: &WriteError) -> Exception {
+    refuse(chain(error))
+}
+
+impl Exports {
+    /// Begins an export of the store as it is now; gives its id.
+    ///
+    /// # Errors
+    /// Too many are being made, the store cannot be read, or the passphrase is too short.
+    pub async fn begin(
+        &self,
+        (commits, published): (&Commits, &Published),
+        authority: String,
+        made: Timestamp,
+        passphrase: Option<Secret<String>>,
+    ) -> Result<Uuid, Exception> {
+        self.make_room()?;
+        let frozen = commits.freeze().await.map_err(|error| {
         refuse(format!(
             "cannot read the store at one moment: {}. The store of a master that is stopped can be \
              exported by root, with the same command",
             chain(&error)
         ))
     })?;
-    let cluster = std::sync::Arc::clone(&world.published.snapshot().config.cluster);
-    let uuid = cluster.uuid.parse();
-    let about = About {
-        cluster_name: cluster.cluster_name.clone(),
-        cluster_uuid: uuid.map_err(|_text| refuse("the cluster's UUID is none"))?,
-        authority: world.agents.authority_certificate().to_owned(),
-        position: frozen.position(),
-        made: model::Timestamp::from_micros(world.clock.now_micros()),
-    };
-    let make = move || Writer::new(Source::Running(frozen), about, passphrase.as_ref());
-    let made = stdx::apart(make).await.map_err(|_panic| gone())?;
-    world.exports.open(made.map_err(|error| told(&error))?)
-}
+        let cluster = std::sync::Arc::clone(&published.snapshot().config.cluster);
+        let uuid = cluster.uuid.parse();
+        let about = About {
+            cluster_name: cluster.cluster_name.clone(),
+            cluster_uuid: uuid.map_err(|_text| refuse("the cluster's UUID is none"))?,
+            authority,
+            position: frozen.position(),
+            made,
+        };
+        let make = move || Writer::new(Source::Running(frozen), about, passphrase.as_ref());
+        let made = stdx::apart(make).await.map_err(|_panic| gone())?;
+        self.open(made.map_err(|error| told(&error))?)
+    }
 
-fn told(error: &WriteError) -> Exception {
-    refuse(chain(error))
-}
-
-impl Exports {
     fn make_room(&self) -> Result<(), Exception> {
         let mut open = self.0.lock();
         open.retain(|_, one| one.asked.elapsed() < IDLE_MAX);

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use jobs::recover::give_up;
+use jobs::rounds::round::job_file;
+use jobs::stored;
 use model::cluster::{Cluster, Role};
 use model::node::{Node, NodeRole};
 use model::{NodeName, NotMeant, Secret, Timestamp, document};
 use queue_format::{Epoch, Key};
 
 use crate::export::manifest::Manifest;
-use crate::jobs::recover::give_up;
-use crate::jobs::stored;
 use crate::role::taking::TERM_STEP;
-use crate::writer::commit::job_file;
 
 /// What an import adds to what must never be used twice: more than any override after the export can
 /// have added, and more with each import, since the same file may be imported twice.

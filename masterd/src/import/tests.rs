@@ -2,6 +2,8 @@
 
 use std::io;
 
+use adapt::Steps;
+use jobs::rounds::round::job_file;
 use model::cluster::Cluster;
 use model::job::OpStatus;
 use model::node::{Node, NodeRole};
@@ -15,8 +17,6 @@ use crate::bootstrap::Init;
 use crate::daemon::load;
 use crate::export::at_rest;
 use crate::role::taking::{JOB_IDS_UNSEEN, NODE_ID_STEP, TERM_STEP};
-use crate::writer::commit::job_file;
-use adapt::Steps;
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const LATER: Timestamp = Timestamp::from_micros(1_700_000_900_000_000);

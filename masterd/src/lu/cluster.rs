@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use jobs::locks::{Level, LockName, Mode};
 use model::cluster::Cluster;
 use model::error::ErrorCode;
-use model::node::Node;
+use model::node::{Node, NodeRole};
 use model::opcode::{ClusterPostInit, ClusterQuery, ClusterRedistConf, ClusterSetParams};
 use model::{Exception, NodeName};
 use serde_json::Value;
@@ -12,7 +13,6 @@ use serde_json::Value;
 use super::node::{tell_if_alone, votes};
 use super::{Context, Failure, LogicalUnit, Wanted, master_ip};
 use crate::config::{Config, ConfigChange};
-use crate::locks::{Level, LockName, Mode};
 use crate::query::cluster_info;
 use crate::role::pool::VOTERS_MIN;
 use crate::ssconf;
@@ -91,7 +91,7 @@ impl LogicalUnit for ClusterSetParams {
                     .map_err(|told| Exception::prereq(told, ErrorCode::WrongInput))?;
                 let old = config.cluster.as_ref().clone();
                 let keep = |new: Option<u32>, old| new.unwrap_or(old);
-                Ok(vec![ConfigChange::Cluster(Cluster {
+                let cluster = Cluster {
                     serial_no: old.serial_no + 1,
                     mtime: now,
                     max_running_jobs: keep(self.max_running_jobs, old.max_running_jobs),
@@ -104,7 +104,8 @@ impl LogicalUnit for ClusterSetParams {
                     auto_failover: self.auto_failover.unwrap_or(old.auto_failover),
                     overridden: old.overridden.filter(|_| !self.override_seen),
                     ..old
-                })])
+                };
+                Ok((vec![ConfigChange::Cluster(cluster)], ()))
             })
             .await?;
         tell_if_alone(context, voted).await;
@@ -159,7 +160,7 @@ impl LogicalUnit for ClusterRedistConf {
     async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
         let mut without: BTreeSet<NodeName> = BTreeSet::new();
         without.extend(super::node::tell_callers_again(context).await?);
-        without.extend(ssconf::push::push_all(context).await?);
+        without.extend(push_master_files(context).await?);
         without.extend(super::rack::push_all(context).await?);
         if without.is_empty() {
             return Ok(());
@@ -172,4 +173,27 @@ impl LogicalUnit for ClusterRedistConf {
         );
         Err(Exception::exec(text).into())
     }
+}
+
+/// Sends the files to every node that is not offline; who does not take them is told of in the job's
+/// log, and gets them when it is back. Gives those.
+///
+/// # Errors
+/// The master is ending.
+async fn push_master_files(context: &mut Context) -> Result<Vec<NodeName>, Failure> {
+    let snapshot = context.committed();
+    let ssconf = ssconf::nodes::compile(&snapshot);
+    let behalf = Some((context.job(), context.op()));
+    let mut without = Vec::new();
+    for node in snapshot.config.nodes.values().filter(|node| node.role != NodeRole::Offline) {
+        // "Running" must be durable before the first call.
+        let agents = context.agents().await?.clone();
+        if let Err(why) = ssconf::push_one(&agents, node, &ssconf, behalf).await {
+            let name = &node.name;
+            let text = format!("{name} did not take the files of who is master ({why})");
+            context.say(text).await;
+            without.push(name.clone());
+        }
+    }
+    Ok(without)
 }

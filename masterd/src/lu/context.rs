@@ -1,37 +1,38 @@
 //! All that a logical unit may touch.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use engine::Engine;
+use jobs::event::Channels;
+use jobs::locks::{Grant, LockError, LockName, Locks, Owner, Refused};
+use jobs::pause::Pause;
+use jobs::{CancelHandle, Event, Start};
 use model::error::ExceptionKind;
 use model::job::LogType;
 use model::layout::Layout;
 use model::opcode::{Common, Input, OpInput, Reach, SubmittedJobs};
-use model::{Exception, JobId, Timestamp};
+use model::{Exception, JobId, NodeName, Timestamp};
+use rpc::identity::IdentityError;
 use serde_json::Value;
 use stdx::Clock;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Failure, Gate, Wanted};
+use super::{Failure, Wanted};
+use crate::agent_sync::allow_list::AllowListPush;
 use crate::agents::Agents;
-use crate::archive::Archive;
-use crate::commits::Commits;
-use crate::config::{Config, ConfigChange};
-use crate::copies::Copies;
-use crate::exchange::contact::Contacts;
-use crate::export::desk::Exports;
-use crate::jobs::room::Turnstile;
-use crate::jobs::worker::Leash;
-use crate::jobs::{Answer, Event, Start, desk};
-use crate::locks::{Grant, LockError, LockName, Locks, Owner, Refused};
+use crate::config::Config;
+use crate::contacts::{Contacts, Enrolling};
+use crate::copies::ReplicaAudit;
+use crate::master_address::MoveAddress;
 use crate::metrics::Metrics;
 use crate::peers::PeerBook;
+use crate::queue::{Commits, Decision, Published, Snapshot, Submitter, Writer};
 use crate::secrets::StagedSecrets;
-use crate::watcher::Alarms;
-use crate::writer::publish::{Published, Snapshot};
-use crate::writer::{Reply, Writer};
+use crate::verify::replicas::Compared;
 
 /// How long an opcode waits for its locks before it fails and says who holds them: a day, since an
 /// operator may well queue a night's work behind a long one.
@@ -40,49 +41,47 @@ const LOCK_DEADLINE: Duration = Duration::from_secs(24 * 3_600);
 /// Between two looks for locks that are free, where some are enough (Ganeti's).
 const SOME_LOCKS_AGAIN: Duration = Duration::from_secs(2);
 
-/// What all logical units share.
+/// What logical units work with. They reach it by their [`Context`] alone.
 #[derive(Debug)]
-pub struct World {
-    /// The way to the queue and the configuration.
-    pub writer: Writer,
+pub struct Resources {
+    /// Changes queue and configuration.
+    pub(crate) writer: Writer,
     /// What is committed.
-    pub published: Arc<Published>,
+    pub(crate) published: Arc<Published>,
+    /// Takes jobs.
+    pub(crate) submitter: Submitter,
     /// Who holds what.
-    pub locks: Locks,
-    /// The way to the agents.
-    pub agents: Agents,
-    /// The way to other members' `masterd`, whoever they are.
-    pub peers: PeerBook,
-    /// Which agents are reached.
-    pub contacts: Contacts,
-    /// What should have passed by itself and did not.
-    pub alarms: Alarms,
-    /// Whether candidates hold what the master does.
-    pub copies: Copies,
-    /// One-time secrets of nodes that are about to be added.
-    pub secrets: StagedSecrets,
-    /// What is counted.
-    pub metrics: Arc<Metrics>,
-    /// Gives the time.
-    pub clock: Clock,
-    /// Where things live.
-    pub layout: Layout,
-    /// Exports of the store that clients fetch.
-    pub exports: Exports,
-    /// Archived jobs.
-    pub archive: Archive,
-    /// Tells whether there is room for new work.
-    pub commits: Arc<Commits>,
-    /// Where new work waits for room.
-    pub turnstile: Turnstile,
+    pub(crate) locks: Locks,
     /// Where opcodes wait while none may run.
-    pub gate: Gate,
+    pub(crate) pause: Arc<Pause>,
+    /// The way to the agents.
+    pub(crate) agents: Agents,
+    /// Which agents are reached.
+    pub(crate) contacts: Arc<Contacts>,
+    /// Tells agents who may call them.
+    pub(crate) allow_lists: Arc<AllowListPush>,
+    /// Moves the master's address.
+    pub(crate) address: Arc<MoveAddress>,
+    /// The way to other members' `masterd`.
+    pub(crate) peers: PeerBook,
+    /// Tells who is a member.
+    pub(crate) commits: Arc<Commits>,
+    /// Compares candidates' stores.
+    pub(crate) audit: Arc<ReplicaAudit>,
+    /// One-time secrets of nodes that are about to be added.
+    pub(crate) secrets: Arc<StagedSecrets>,
+    /// What is counted.
+    pub(crate) metrics: Arc<Metrics>,
+    /// Gives the time.
+    pub(crate) clock: Clock,
+    /// Where things live.
+    pub(crate) layout: Layout,
 }
 
-/// One opcode's view of the world.
+/// All that one opcode may touch.
 #[derive(Debug)]
 pub struct Context {
-    world: Arc<World>,
+    resources: Arc<Resources>,
     job: JobId,
     op: usize,
     input: Arc<Input>,
@@ -91,7 +90,7 @@ pub struct Context {
     reach: Reach,
     cancel: CancellationToken,
     /// Whether it began to run.
-    passed: Arc<AtomicBool>,
+    runs: Arc<AtomicBool>,
     grant: Option<Grant>,
     /// Whether agents may have been called.
     called: bool,
@@ -100,21 +99,26 @@ pub struct Context {
     /// Whether it is canceled between two of its steps only, whatever it changed.
     by_steps: bool,
     /// Told when "running" is durable; nothing is done to the outside before.
-    running: Option<oneshot::Receiver<Answer>>,
+    running: Option<oneshot::Receiver<()>>,
 }
 
 impl Context {
-    pub(crate) fn new(world: Arc<World>, start: &Start, common: &Common, leash: &Leash) -> Self {
+    pub(crate) fn new(
+        resources: Arc<Resources>,
+        start: &Start,
+        common: &Common,
+        handle: &CancelHandle,
+    ) -> Self {
         Self {
-            world,
+            resources,
             job: start.job,
             op: start.op,
             input: Arc::clone(&start.input),
             priority: start.priority,
             dry_run: common.dry_run,
             reach: start.input.reach(),
-            cancel: leash.cancel.clone(),
-            passed: Arc::clone(&leash.passed),
+            cancel: handle.cancel.clone(),
+            runs: Arc::clone(&handle.runs),
             grant: None,
             called: false,
             changed: false,
@@ -144,25 +148,109 @@ impl Context {
     /// The configuration with all that was decided so far.
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
-        self.world.published.latest()
+        self.resources.published.latest()
     }
 
     /// The committed configuration.
     #[must_use]
     pub fn committed(&self) -> Snapshot {
-        self.world.published.snapshot()
+        self.resources.published.snapshot()
     }
 
-    /// What all logical units share.
+    /// Whether new jobs are refused.
     #[must_use]
-    pub fn world(&self) -> &Arc<World> {
-        &self.world
+    pub fn is_drained(&self) -> bool {
+        self.resources.published.is_drained()
+    }
+
+    /// The engine, where this master has one.
+    #[must_use]
+    pub fn engine(&self) -> Option<Arc<Engine>> {
+        self.resources.commits.engine()
+    }
+
+    /// The way to other members' `masterd`.
+    #[must_use]
+    pub fn peers(&self) -> &PeerBook {
+        &self.resources.peers
+    }
+
+    /// The nodes whose agents were reached at the last attempt.
+    #[must_use]
+    pub fn reached(&self) -> BTreeSet<NodeName> {
+        self.resources.contacts.reached()
+    }
+
+    /// Which agents are reached, since when, and why not.
+    #[must_use]
+    pub fn contacts(&self) -> &Contacts {
+        &self.resources.contacts
+    }
+
+    /// Keeps the exchange from a node that is about to be given its certificate.
+    #[must_use]
+    pub fn enrol(&self, node: NodeName) -> Enrolling {
+        self.resources.contacts.enrol(node)
+    }
+
+    /// One-time secrets of nodes that are about to be added.
+    #[must_use]
+    pub fn secrets(&self) -> &StagedSecrets {
+        &self.resources.secrets
+    }
+
+    /// Tells agents who may call them.
+    #[must_use]
+    pub fn allow_lists(&self) -> Arc<AllowListPush> {
+        Arc::clone(&self.resources.allow_lists)
+    }
+
+    /// Moves the master's address.
+    #[must_use]
+    pub fn address(&self) -> Arc<MoveAddress> {
+        Arc::clone(&self.resources.address)
+    }
+
+    /// Compares the stores of all candidates with the master's.
+    pub async fn compare_replicas(&self) -> Vec<Compared> {
+        self.resources.audit.compare(&self.resources.writer).await
+    }
+
+    /// Until when the certificate of the cluster's authority is valid.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn authority_ends(&self) -> Result<Timestamp, IdentityError> {
+        self.resources.agents.authority_ends()
+    }
+
+    /// Where things live on this machine.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.resources.layout
+    }
+
+    /// Gives the time.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.resources.clock
+    }
+
+    /// Makes the lock of an object that is about to be added.
+    pub fn add_lock(&self, name: &LockName) {
+        self.resources.locks.add(name);
+    }
+
+    /// Waits until no opcode will begin to run any more.
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let pause = Arc::clone(&self.resources.pause);
+        async move { pause.ended().await }
     }
 
     /// The time of day.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.world.clock.now_micros())
+        Timestamp::from_micros(self.resources.clock.now_micros())
     }
 
     /// Takes further locks, all of them or none.
@@ -177,11 +265,11 @@ impl Context {
             Some(grant) => grant.add(wanted, self.priority, deadline).await,
             None => {
                 let granted =
-                    self.world.locks.acquire(owner, wanted, self.priority, deadline).await;
+                    self.resources.locks.acquire(owner, wanted, self.priority, deadline).await;
                 granted.map(|grant| self.grant = Some(grant))
             }
         };
-        self.world.metrics.lock_wait_seconds.observe_time(begun.elapsed());
+        self.resources.metrics.lock_wait_seconds.observe_time(begun.elapsed());
         granted.map_err(|refused| lock_failure(&refused))
     }
 
@@ -196,7 +284,7 @@ impl Context {
             let taken = match &mut self.grant {
                 Some(grant) => grant.try_add(wanted.clone(), count, self.priority).map(drop),
                 None => {
-                    let (locks, owner) = (&self.world.locks, Owner(self.job.0));
+                    let (locks, owner) = (&self.resources.locks, Owner(self.job.0));
                     let grant = locks.try_acquire(owner, wanted.clone(), count, self.priority);
                     grant.map(|grant| self.grant = Some(grant))
                 }
@@ -229,7 +317,7 @@ impl Context {
 
     /// Waits until opcodes may run.
     pub(crate) async fn pass_gate(&self) {
-        self.world.gate.pass(&self.passed).await;
+        self.resources.pause.pass(&self.runs).await;
     }
 
     /// Tells the queue that the opcode has its locks and runs.
@@ -246,7 +334,7 @@ impl Context {
             }
         };
         let event = Event::Granted { job: self.job, op: self.op, durable };
-        Ok(self.world.writer.tell(event).await?)
+        Ok(self.resources.writer.tell(event).await?)
     }
 
     /// Whether agents may have been called: what they were told stands, whatever becomes of the
@@ -274,7 +362,7 @@ impl Context {
 
     /// What the log of an opcode says that was canceled before it changed the configuration.
     pub(crate) fn told_of_cancel(&self) -> String {
-        self.world.agents.made().told(self.job)
+        self.resources.agents.made().told(self.job)
     }
 
     /// From here on the opcode cannot be canceled. Needed before what cannot be taken back and is no
@@ -284,17 +372,15 @@ impl Context {
     /// It was canceled before, or the master is ending.
     pub async fn point_of_no_return(&self) -> Result<(), Failure> {
         let make = |reply| Event::NoReturn { job: self.job, reply };
-        match self.world.writer.ask(make).await? {
-            Answer::Archived(true) => Ok(()),
-            _ => Err(Failure::Canceled),
-        }
+        let may = self.resources.writer.ask(make).await?;
+        may.then_some(()).ok_or(Failure::Canceled)
     }
 
     /// Writes a line into the job's log.
     pub async fn say(&self, text: impl Into<String>) {
         let message = Value::String(text.into());
         let event = self.log_event(LogType::Message, message, None);
-        if self.world.writer.tell(event).await.is_err() {
+        if self.resources.writer.tell(event).await.is_err() {
             tracing::info!("the master ends before a log message could be recorded");
         }
     }
@@ -305,29 +391,30 @@ impl Context {
     /// The master is ending.
     pub async fn show(&self, kind: LogType, message: Value) -> Result<(), Failure> {
         let make = |reply| self.log_event(kind, message, Some(reply));
-        self.world.writer.ask(make).await?;
-        Ok(())
+        Ok(self.resources.writer.ask(make).await?)
     }
 
-    fn log_event(&self, kind: LogType, message: Value, visible: Option<Reply>) -> Event<Reply> {
+    fn log_event(
+        &self,
+        kind: LogType,
+        message: Value,
+        visible: Option<oneshot::Sender<()>>,
+    ) -> Event<Channels> {
         Event::Log { job: self.job, op: self.op, kind, message, visible }
     }
 
-    /// Changes the configuration; returns when the change is durable. From then on the opcode cannot
-    /// be canceled, unless it works by steps.
+    /// Changes the configuration; returns what `decide` gives beside the changes, when they are
+    /// durable. From then on the opcode cannot be canceled, unless it works by steps.
     ///
     /// # Errors
     /// What `decide` says; the opcode was canceled before; or the master is ending.
-    pub async fn transact(
+    pub async fn transact<T: Send + 'static>(
         &mut self,
-        decide: impl FnOnce(&Config) -> Result<Vec<ConfigChange>, Exception> + Send + 'static,
-    ) -> Result<(), Failure> {
+        decide: impl FnOnce(&Config) -> Decision<T> + Send + 'static,
+    ) -> Result<T, Failure> {
         self.changed = true;
-        let (writer, decide) = (&self.world.writer, Box::new(decide));
-        let done = match self.by_steps {
-            true => writer.transact(decide).await,
-            false => writer.transact_for(self.job, decide).await,
-        };
+        let job = (!self.by_steps).then_some(self.job);
+        let done = self.resources.writer.transact(job, decide).await;
         done.map_err(|why| match why.kind {
             ExceptionKind::JobCanceled => Failure::Canceled,
             _ => why.into(),
@@ -349,7 +436,7 @@ impl Context {
             }
         }
         self.point_of_no_return().await?;
-        let answers = desk::submit(&self.world, jobs, true).await?;
+        let answers = self.resources.submitter.submit(jobs, true, None).await?;
         Ok(answers.into_iter().map(|answer| answer.map_err(|why| why.to_string())).collect())
     }
 
@@ -361,21 +448,21 @@ impl Context {
     pub async fn agents(&mut self) -> Result<&Agents, Failure> {
         if !self.called {
             self.called = true;
-            self.world.agents.made().record(self.job);
+            self.resources.agents.made().record(self.job);
         }
         if let Some(running) = self.running.take() {
             running.await.map_err(|_dropped| {
                 Exception::exec("The master daemon ends before this job became durable")
             })?;
         }
-        Ok(&self.world.agents)
+        Ok(&self.resources.agents)
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
         if self.called {
-            self.world.agents.made().forget(self.job);
+            self.resources.agents.made().forget(self.job);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Opcodes on the rules of addresses.
 
+use jobs::locks::{Level, LockName, Mode};
 use model::Exception;
 use model::error::ErrorCode;
 use model::opcode::IpamSet;
 
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::config::{Config, ConfigChange};
-use crate::locks::{Level, LockName, Mode};
 
 impl LogicalUnit for IpamSet {
     type Plan = ();
@@ -31,7 +31,7 @@ impl LogicalUnit for IpamSet {
         context
             .transact(move |config| {
                 may_change(config, &rules)?;
-                Ok(vec![ConfigChange::Ipam(rules)])
+                Ok((vec![ConfigChange::Ipam(rules)], ()))
             })
             .await?;
         rack::push_all(context).await.map(drop)

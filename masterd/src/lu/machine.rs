@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::ipam::{IpamConfig, IpamError};
 use model::machine::{Addresses, Machine, MachineSpec};
@@ -10,7 +11,6 @@ use model::{Exception, MacAddress, Serial, Timestamp};
 
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::config::{Config, ConfigChange};
-use crate::locks::{Level, LockName, Mode};
 
 /// Machines of one registration: a large hall, and one commit.
 const MACHINES_MAX: usize = 10_000;
@@ -39,17 +39,14 @@ impl LogicalUnit for MachineAdd {
     async fn exec(self, (): (), context: &mut Context) -> Result<Vec<Machine>, Failure> {
         let now = context.now();
         let specs = self.machines;
-        let serials: Vec<Serial> = specs.iter().map(|spec| spec.serial.clone()).collect();
         let racks: BTreeSet<u32> = specs.iter().map(|spec| spec.rack).collect();
-        context
+        let machines = context
             .transact(move |config| {
                 let machines = register(config, &specs, now)?;
-                Ok(machines.into_iter().map(ConfigChange::Machine).collect())
+                let changes = machines.iter().cloned().map(ConfigChange::Machine).collect();
+                Ok((changes, machines))
             })
             .await?;
-        let config = context.config();
-        let machines = serials.iter().filter_map(|serial| config.machines.get(serial));
-        let machines: Vec<Machine> = machines.map(|machine| machine.as_ref().clone()).collect();
         for machine in machines.iter().take(MACHINES_TOLD_MAX) {
             let address = machine.network.values().flat_map(|a| &a.ipv4).next();
             let address = address.map_or_else(|| "-".to_owned(), ToString::to_string);
@@ -173,7 +170,7 @@ impl LogicalUnit for MachineRemove {
         context
             .transact(move |config| {
                 config.machine(serial.as_str())?;
-                Ok(vec![ConfigChange::MachineRemoved(serial)])
+                Ok((vec![ConfigChange::MachineRemoved(serial)], ()))
             })
             .await?;
         rack::push(context, &BTreeSet::from([rack])).await

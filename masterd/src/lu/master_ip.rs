@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use jobs::locks::Level;
 use model::Exception;
 use model::cluster::{Cluster, MasterAddress, master_address};
 use model::error::ErrorCode;
@@ -11,8 +12,7 @@ use stdx::daemon::chain;
 
 use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::Config;
-use crate::locks::Level;
-use crate::master_address::{Raised, drop_for, master, raise_for};
+use crate::master_address::{Raised, master};
 
 /// The word for no address.
 const NONE: &str = "none";
@@ -57,8 +57,8 @@ impl LogicalUnit for ClusterDeactivateMasterIp {
 
     async fn exec(self, plan: MasterAddress, context: &mut Context) -> Result<(), Failure> {
         context.point_of_no_return().await?;
-        let world = Arc::clone(context.world());
-        let held = &world.contacts.address;
+        let address = context.address();
+        let held = &address.held;
         // Or it would be taken again at once.
         held.set_released(true);
         lower(context, plan).await.map_err(|why| {
@@ -72,10 +72,10 @@ impl LogicalUnit for ClusterDeactivateMasterIp {
 async fn raise(context: &mut Context) -> Result<(), String> {
     let behalf = Some((context.job(), context.op()));
     context.agents().await.map_err(|_ending| "the master is ending".to_owned())?;
-    let world = Arc::clone(context.world());
-    let turn = world.contacts.address.turn().await;
-    world.contacts.address.set_released(false);
-    let raised = raise_for(&world, behalf).await.map_err(|error| chain(&error))?;
+    let mover = context.address();
+    let turn = mover.held.turn().await;
+    mover.held.set_released(false);
+    let raised = mover.raise(behalf).await.map_err(|error| chain(&error))?;
     drop(turn);
     let Raised { here, had_it, not_asked } = raised;
     for node in had_it {
@@ -96,12 +96,12 @@ async fn raise(context: &mut Context) -> Result<(), String> {
 async fn lower(context: &mut Context, address: MasterAddress) -> Result<(), String> {
     let behalf = Some((context.job(), context.op()));
     context.agents().await.map_err(|_ending| "the master is ending".to_owned())?;
-    let world = Arc::clone(context.world());
+    let mover = context.address();
     let config = context.committed().config;
     let told = address.to_string();
     let me = master(&config).map_err(|error| chain(&error))?;
-    let _turn = world.contacts.address.turn().await;
-    match drop_for(&world, me, address, behalf).await {
+    let _turn = mover.held.turn().await;
+    match mover.drop_for(me, address, behalf).await {
         Ok(true) => Ok(()),
         Ok(false) => {
             context.say(format!("The address {told} was not here")).await;

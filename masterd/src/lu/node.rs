@@ -15,12 +15,10 @@ use std::time::Duration;
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::{Exception, NodeName};
-use rpc::calls::Caller;
 use tokio::time::Instant;
 
 use super::{Context, Failure};
 use crate::config::Config;
-use crate::exchange::told;
 use crate::members::heard_lately;
 use crate::role::loss;
 use crate::role::pool::{Pool, PoolNode, VOTERS_MIN, if_lost, settle, votes_at_rest};
@@ -35,31 +33,9 @@ fn info(text: &str) -> String {
     format!(" - INFO: {text}")
 }
 
-/// Whether a node may call agents: it is a candidate.
-pub(super) fn is_caller(config: &Config, node: &Node) -> bool {
-    node.role == NodeRole::Candidate || config.is_master(node)
-}
-
-/// The candidates as those who may call agents.
-pub(crate) fn callers(config: &Config) -> Vec<Caller> {
-    let candidate = |node: &&Arc<Node>| is_caller(config, node);
-    config.nodes.values().filter(candidate).flat_map(|node| Caller::of(node)).collect()
-}
-
-/// How many candidates there are, the master among them.
-fn candidates(config: &Config) -> usize {
-    let candidate = |node: &&Arc<Node>| is_caller(config, node);
-    config.nodes.values().filter(candidate).count()
-}
-
 /// Whether the pool of candidates has room for one more.
 fn pool_has_room(config: &Config) -> bool {
-    candidates(config) < pool_size(config)
-}
-
-/// How many candidates the cluster tries to have.
-pub(crate) fn pool_size(config: &Config) -> usize {
-    usize::try_from(config.cluster.candidate_pool_size).unwrap_or(usize::MAX)
+    config.candidates().count() < config.pool_size()
 }
 
 /// How many instances have `node` as their primary node. This version has no instances.
@@ -81,7 +57,7 @@ pub(crate) fn pool(config: &Config, reached: &BTreeSet<NodeName>) -> Pool {
         seat: None,
     };
     let master = config.nodes.get(&config.role.master).map_or(config.role.node, |node| node.id);
-    Pool { nodes: config.nodes.values().map(node).collect(), master, size: pool_size(config) }
+    Pool { nodes: config.nodes.values().map(node).collect(), master, size: config.pool_size() }
 }
 
 /// Refuses what takes a voter's answers away before another commit takes its vote. Who answers late is
@@ -94,7 +70,7 @@ pub(super) async fn goes_on_if_silent(
     node: &Node,
     what: &str,
 ) -> Result<(), Failure> {
-    let engine = context.world().commits.engine();
+    let engine = context.engine();
     let Some((member, engine)) = node.member.as_ref().zip(engine) else { return Ok(()) };
     let begun = Instant::now();
     loop {
@@ -122,13 +98,13 @@ fn at_rest(config: &Config, reached: &BTreeSet<NodeName>) -> Pool {
 
 /// How many are to vote then.
 pub(crate) fn votes(context: &Context) -> usize {
-    votes_at_rest(&at_rest(&context.config(), &context.world().contacts.reached()))
+    votes_at_rest(&at_rest(&context.config(), &context.reached()))
 }
 
 /// Tells the operator where the loss of one voter is borne no longer, as it was when `before` voted.
 pub(crate) async fn tell_if_alone(context: &mut Context, before: usize) {
     let config = context.config();
-    let pool = at_rest(&config, &context.world().contacts.reached());
+    let pool = at_rest(&config, &context.reached());
     if before < VOTERS_MIN || votes_at_rest(&pool) >= VOTERS_MIN {
         return;
     }
@@ -169,7 +145,7 @@ async fn tell(
     for node in config.nodes.values().filter(to_tell) {
         // "Running" must be durable before the first call.
         context.agents().await?;
-        if let Err(why) = told::tell(context.world(), node, Some(behalf), anyway).await {
+        if let Err(why) = context.allow_lists().push(node, Some(behalf), anyway).await {
             let name = &node.name;
             let text = format!(
                 "{name} was not told who may call it: {why}; it is told as soon as it is reached, \

@@ -1,5 +1,6 @@
 //! Opcodes that list what no LUXI method lists. None takes locks: each sees one configuration.
 
+use jobs::locks::Level;
 use luxi::limits::FIELDS_MAX;
 use luxi::query::{FieldDefinition, Filter};
 use model::Exception;
@@ -11,7 +12,6 @@ use serde_json::{Map, Value};
 
 use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::Config;
-use crate::locks::Level;
 use crate::query::cluster::{self, ClusterRow};
 use crate::query::without_rows::{self, EXT_STORAGE, OS};
 use crate::query::{Listing, bare, definitions};
@@ -48,7 +48,7 @@ fn few(fields: &[String]) -> Result<(), Exception> {
 }
 
 fn cluster_row(context: &Context) -> ClusterRow {
-    let is_drained = context.world().published.is_drained();
+    let is_drained = context.is_drained();
     ClusterRow { config: context.config(), is_drained }
 }
 

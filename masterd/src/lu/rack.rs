@@ -3,43 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use jobs::locks::Level;
 use model::node::{Node, NodeRole};
 use model::opcode::RackPush;
-use model::rack::{BootChoice, DocumentVersion, LEASE_SECONDS, RackDocument, RackMachine};
+use model::rack::DocumentVersion;
 use model::{Exception, NodeName};
 
 use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::Config;
-use crate::locks::Level;
-use crate::writer::publish::Snapshot;
-
-/// Compiles the document of one rack from the committed configuration; none before the rules of
-/// addresses are set.
-///
-/// # Errors
-/// The rack lies beyond the pool of addresses.
-pub(crate) fn compile(snapshot: &Snapshot, rack: u32) -> Result<Option<RackDocument>, Exception> {
-    let config = &snapshot.config;
-    let Some(ipam) = &config.ipam else { return Ok(None) };
-    let ranges = ipam.lease_ranges(rack).map_err(|error| Exception::exec(error.to_string()))?;
-    let machines = config.machines.values().filter(|machine| machine.rack == rack);
-    let machines = machines.map(|machine| RackMachine {
-        serial: machine.serial.clone(),
-        role: machine.role.clone(),
-        index: machine.index_in_rack,
-        mac: machine.mac.clone(),
-        addresses: machine.network.values().flat_map(|a| a.ipv4.iter().copied()).collect(),
-        boot: BootChoice::Local,
-    });
-    Ok(Some(RackDocument {
-        cluster_name: config.cluster.cluster_name.clone(),
-        rack,
-        version: DocumentVersion { term: config.role.term, position: snapshot.rack_position(rack) },
-        ranges,
-        lease_seconds: LEASE_SECONDS,
-        machines: machines.collect(),
-    }))
-}
+use crate::rack_document::compile;
 
 /// Sends the documents of `racks` to their agents that are not offline. An agent that is not
 /// reached is told of in the job's log and gets its document when it is back; the change itself

@@ -15,14 +15,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
+use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::ClusterRenewCrypto;
 use model::{Exception, NodeName};
 
-use super::{Context, Failure, LogicalUnit, Wanted, node};
+use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::Config;
-use crate::locks::{Level, LockName, Mode};
 use one::Stop;
 
 /// Nodes that are asked at once whether they answer: each holds a connection's share.
@@ -131,7 +131,7 @@ fn order(asked: &[String], config: &Config) -> Result<Vec<Arc<Node>>, Exception>
         some => some.iter().map(|name| config.node(name).cloned()).collect::<Result<_, _>>()?,
     };
     let place = |node: &Node| {
-        (config.is_master(node), node::is_caller(config, node), node.name.as_str().to_owned())
+        (config.is_master(node), config.is_caller(node), node.name.as_str().to_owned())
     };
     nodes.sort_by_cached_key(|node| place(node));
     nodes.dedup_by(|one, other| one.name == other.name);
@@ -143,7 +143,7 @@ fn hindered(config: &Config, node: &Node, silent: &BTreeSet<NodeName>) -> Option
     if silent.contains(&node.name) {
         return Some("its agent does not answer".to_owned());
     }
-    if !node::is_caller(config, node) || silent.is_empty() {
+    if !config.is_caller(node) || silent.is_empty() {
         return None;
     }
     let names = silent.iter().map(NodeName::as_str).collect::<Vec<_>>().join(", ");

@@ -1,5 +1,6 @@
 //! Opcodes on tags.
 
+use jobs::locks::{Level, LockName, Mode};
 use luxi::query::Pattern;
 use model::error::ErrorCode;
 use model::opcode::{TagsDel, TagsGet, TagsSearch, TagsSet};
@@ -8,7 +9,6 @@ use model::{Exception, NodeName, Timestamp};
 
 use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::{Config, ConfigChange};
-use crate::locks::{Level, LockName, Mode};
 
 /// An object that has tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl LogicalUnit for TagsSet {
         let now = context.now();
         context
             .transact(move |config| {
-                target.change(tag::with(target.tags(config)?, &self.tags)?, config, now)
+                Ok((target.change(tag::with(target.tags(config)?, &self.tags)?, config, now)?, ()))
             })
             .await
     }
@@ -160,7 +160,10 @@ impl LogicalUnit for TagsDel {
         let now = context.now();
         context
             .transact(move |config| {
-                target.change(tag::without(target.tags(config)?, &self.tags)?, config, now)
+                Ok((
+                    target.change(tag::without(target.tags(config)?, &self.tags)?, config, now)?,
+                    (),
+                ))
             })
             .await
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jobs::locks::{Level, LockName, Mode};
 use model::Exception;
 use model::error::ErrorCode;
 use model::job::LogType;
@@ -17,7 +18,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::agents::Agents;
 use crate::config::Config;
-use crate::locks::{Level, LockName, Mode};
 
 /// How long a client may take to connect to a test's socket (Ganeti's).
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
@@ -270,7 +270,7 @@ struct TestSocket {
 impl TestSocket {
     fn bind(context: &Context) -> Result<Self, Exception> {
         let name = format!("test-{}-{}-{}.sock", context.job(), context.op(), uuid::Uuid::new_v4());
-        let path = context.world().layout.run().join(name);
+        let path = context.layout().run().join(name);
         let listener = UnixListener::bind(&path).map_err(|error| {
             Exception::exec(format!("cannot listen on `{}`: {error}", path.display()))
         })?;

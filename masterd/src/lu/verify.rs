@@ -1,9 +1,8 @@
 //! Opcodes that look whether the cluster is as it should be: the whole is a job for each part.
 
-pub(crate) mod replicas;
-
 use std::sync::Arc;
 
+use jobs::locks::{Level, LockName, Mode};
 use model::group::DEFAULT_GROUP;
 use model::node::{Node, NodeRole};
 use model::opcode::common::{Dependency, DependsOn};
@@ -15,10 +14,10 @@ use model::opcode::{
 use model::{Exception, Timestamp};
 use serde_json::json;
 
-use super::{Context, Failure, LogicalUnit, Wanted, node, rack};
+use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::Config;
-use crate::locks::{Level, LockName, Mode};
-use crate::master_address::{self, Look};
+use crate::master_address::Look;
+use crate::rack_document;
 use crate::status;
 use crate::verify::{self, Code, Finding, Severity};
 
@@ -90,20 +89,20 @@ impl LogicalUnit for ClusterVerifyConfig {
         let findings = verify::configuration::check(&config, self.debug_simulate_errors);
         let mut passed = tell(context, &findings, &telling).await;
         context.say("* Verifying cluster certificate files").await;
-        let ends = context.world().agents.authority_ends();
+        let ends = context.authority_ends();
         let ends = ends.map_err(|error| Exception::exec(stdx::daemon::chain(&error)))?;
         let code = Code::ClusterCertificate;
         let found = verify::configuration::certificate(code, "", ends, now);
         passed &= tell(context, found.as_slice(), &telling).await;
         context.say("* Verifying all nodes belong to an existing group").await;
         context.say("* Comparing what master candidates hold").await;
-        let compared = replicas::compare(context).await;
+        let compared = context.compare_replicas().await;
         if let Some(note) = verify::replicas::note(&compared) {
             context.say(note).await;
         }
-        context.world().copies.note(&config.role.master, &compared, now);
-        let world = context.world();
-        let missing = verify::members::check(&status::candidates(world, &world.peers, now));
+        let engine = context.engine();
+        let known = (config.as_ref(), engine.as_deref(), context.contacts());
+        let missing = verify::members::check(&status::candidates(known, context.peers(), now));
         // That its copy could not be compared says nothing more of a node.
         let is_said = |found: &Finding| missing.iter().any(|known| known.item == found.item);
         let mut found = verify::replicas::check(&config.role.master, &compared);
@@ -163,7 +162,7 @@ impl LogicalUnit for ClusterVerifyGroup {
 /// before.
 async fn address(context: &mut Context) -> Result<Option<Finding>, Failure> {
     context.agents().await?;
-    let looked = master_address::look(context.world()).await;
+    let looked = context.address().look().await;
     let (address, is_released) = match looked {
         Look::Missing(address) => (address, false),
         Look::Released(address) => (address, true),
@@ -190,14 +189,16 @@ async fn gather(context: &mut Context, nodes: &[Arc<Node>]) -> Result<Vec<Looked
     use futures_util::StreamExt as _;
     let snapshot = context.committed();
     let behalf = (context.job(), context.op());
-    let clock = context.world().clock.clone();
+    let clock = context.clock().clone();
     let agents = context.agents().await?.clone();
-    let callers = node::callers(&snapshot.config);
+    let callers = snapshot.config.callers();
     let mut looked = Vec::with_capacity(nodes.len());
     let mut asked = Vec::with_capacity(nodes.len());
     for node in nodes.iter().filter(|node| node.role != NodeRole::Offline) {
         let document = match node.rack {
-            Some(rack) => rack::compile(&snapshot, rack)?.map(|document| (rack, document.digest())),
+            Some(rack) => {
+                rack_document::compile(&snapshot, rack)?.map(|document| (rack, document.digest()))
+            }
             None => None,
         };
         let expected = verify::node::Expected {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use ::jobs::filter::{Rule, RuleError, RuleMap};
 use luxi::method::{QueryFilters, ReplaceFilter, Row};
 use luxi::query::Filter;
 use model::Timestamp;
@@ -15,8 +16,6 @@ use uuid::Uuid;
 
 use super::LuxiService;
 use crate::config::ConfigChange;
-use crate::jobs::desk;
-use crate::jobs::filter::{Rule, RuleError, RuleMap};
 use crate::query::bare;
 use crate::query::filter::{FIELDS, FilterRow};
 
@@ -41,7 +40,7 @@ impl LuxiService {
             .map(|(index, value)| predicate(value, index + 1))
             .collect::<Result<_, _>>()?;
         let mut reason_trail = call.reason;
-        let nanos = self.world.clock.now_micros().saturating_mul(1_000);
+        let nanos = self.backend.clock.now_micros().saturating_mul(1_000);
         reason_trail.push(ReasonEntry(REASON_SOURCE.to_owned(), String::new(), nanos));
         let document = FilterRule {
             uuid: uuid.clone(),
@@ -55,18 +54,21 @@ impl LuxiService {
         let decide = move |config: &crate::config::Config, serial| {
             let rule = rule.at(serial).map_err(|error| refused(&error))?;
             rule.fits(&config.filters).map_err(|error| refused(&error))?;
-            Ok(vec![ConfigChange::Filter(rule)])
+            Ok((vec![ConfigChange::Filter(rule)], ()))
         };
-        desk::or_trouble(&self.world, self.world.writer.transact_at(Box::new(decide))).await?;
+        self.backend
+            .submitter
+            .unless_stalled(self.backend.writer.transact_at(None, decide))
+            .await?;
         Ok(uuid)
     }
 
     pub(super) async fn delete_filter(&self, uuid: String) -> Result<(), Exception> {
         let decide = move |config: &crate::config::Config| match config.filters.get(&uuid) {
-            Some(_) => Ok(vec![ConfigChange::FilterRemoved(uuid)]),
+            Some(_) => Ok((vec![ConfigChange::FilterRemoved(uuid)], ())),
             None => Err(unknown(&uuid)),
         };
-        desk::or_trouble(&self.world, self.world.writer.transact(Box::new(decide))).await
+        self.backend.submitter.unless_stalled(self.backend.writer.transact(None, decide)).await
     }
 
     pub(super) fn query_filters(&self, call: &QueryFilters) -> Result<Vec<Row>, Exception> {
@@ -83,7 +85,7 @@ impl LuxiService {
     }
 
     fn rules(&self) -> Arc<RuleMap> {
-        Arc::clone(&self.world.published.snapshot().config.filters)
+        Arc::clone(&self.backend.published.snapshot().config.filters)
     }
 
     pub(super) async fn set_watcher_pause(
@@ -91,22 +93,22 @@ impl LuxiService {
         until: Option<f64>,
     ) -> Result<Option<f64>, Exception> {
         let pause = until.map(moment).transpose()?;
-        let now = Timestamp::from_micros(self.world.clock.now_micros());
+        let now = self.now();
         let decide = move |config: &crate::config::Config| {
             let mut cluster = config.cluster.as_ref().clone();
             cluster.watcher_pause = pause;
             cluster.serial_no += 1;
             cluster.mtime = now;
-            Ok(vec![ConfigChange::Cluster(cluster)])
+            Ok((vec![ConfigChange::Cluster(cluster)], ()))
         };
-        desk::or_trouble(&self.world, self.world.writer.transact(Box::new(decide))).await?;
+        self.backend.submitter.unless_stalled(self.backend.writer.transact(None, decide)).await?;
         Ok(until)
     }
 
     /// Until when the watcher is paused, in whole seconds since the epoch; null when it is not.
     pub(super) fn watcher_pause(&self) -> Value {
-        let now = Timestamp::from_micros(self.world.clock.now_micros());
-        let pause = self.world.published.snapshot().config.cluster.watcher_pause;
+        let now = self.now();
+        let pause = self.backend.published.snapshot().config.cluster.watcher_pause;
         pause.filter(|&until| until > now).map_or(Value::Null, |until| until.seconds().into())
     }
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::jobs::event::Channels;
+use ::jobs::submitter::Sender;
+use ::jobs::{AutoArchived, Event};
 use luxi::limits::WAIT_SECONDS_MAX;
 use luxi::method::{JobChange, Row, Submission, WaitForJobChange};
 use model::error::{ErrorCode, Exception, ExceptionKind};
-use model::{Job, JobId, OpInput, Timestamp};
+use model::{Job, JobId, OpInput};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::LuxiService;
-use crate::jobs::desk::{self, Sender};
-use crate::jobs::{Answer, Event};
-use crate::lu::World;
 use crate::query::job::JobRow;
 use crate::query::{self, bare};
 use crate::users;
-use crate::writer::Reply;
 
 impl LuxiService {
     pub(super) async fn submit_job(
@@ -58,14 +58,22 @@ impl LuxiService {
         sender: Sender,
     ) -> Result<Vec<Result<JobId, Exception>>, Exception> {
         let first = jobs.first().and_then(|ops| ops.first()).map(|op| op.op.id());
-        let answers = desk::submit_for(&self.world, jobs, to_drained, Some(sender)).await?;
+        let answers = self.backend.submitter.submit(jobs, to_drained, Some(sender)).await?;
         record(first.unwrap_or_default(), &answers, sender.uid);
         Ok(answers)
     }
 
+    /// Whether this master may not know what another one has done.
+    fn is_stale(&self) -> bool {
+        self.backend.commits.majority().contact().answers_are_stale()
+    }
+
     /// Asks the queue; a disk that takes nothing, or a majority that is silent, ends the wait with its reason.
-    async fn ask(&self, make: impl FnOnce(Reply) -> Event<Reply>) -> Result<Answer, Exception> {
-        desk::ask(&self.world, make).await
+    async fn ask<T>(
+        &self,
+        make: impl FnOnce(oneshot::Sender<T>) -> Event<Channels>,
+    ) -> Result<T, Exception> {
+        self.backend.submitter.unless_stalled(self.backend.writer.ask(make)).await
     }
 
     pub(super) async fn cancel(&self, job: JobId, kill: bool) -> Result<(bool, String), Exception> {
@@ -73,7 +81,7 @@ impl LuxiService {
             true => Event::Kill { job, reply },
             false => Event::Cancel { job, reply },
         };
-        told(self.ask(make).await?)
+        self.ask(make).await
     }
 
     pub(super) async fn change_priority(
@@ -87,14 +95,11 @@ impl LuxiService {
                 ErrorCode::WrongInput,
             ));
         }
-        told(self.ask(|reply| Event::ChangePriority { job, priority, reply }).await?)
+        self.ask(|reply| Event::ChangePriority { job, priority, reply }).await
     }
 
     pub(super) async fn archive(&self, job: JobId) -> Result<bool, Exception> {
-        match self.ask(|reply| Event::Archive { job, reply }).await? {
-            Answer::Archived(done) => Ok(done),
-            _ => Err(unexpected()),
-        }
+        self.ask(|reply| Event::Archive { job, reply }).await
     }
 
     pub(super) async fn auto_archive(
@@ -103,7 +108,7 @@ impl LuxiService {
         timeout: f64,
     ) -> Result<(u64, u64), Exception> {
         let until = Instant::now() + wait_time(timeout);
-        let now = Timestamp::from_micros(self.world.clock.now_micros());
+        let now = self.now();
         if age < -1 {
             let text = format!("age {age} is not -1, for all, or a number of seconds");
             return Err(Exception::prereq(text, ErrorCode::WrongInput));
@@ -112,9 +117,7 @@ impl LuxiService {
         let mut total = 0;
         loop {
             let make = |reply| Event::AutoArchive { before, reply };
-            let Answer::AutoArchived(archived, left) = self.ask(make).await? else {
-                return Err(unexpected());
-            };
+            let AutoArchived { archived, left } = self.ask(make).await?;
             total += archived;
             if left == 0 || archived == 0 || Instant::now() >= until {
                 return Ok((total, left));
@@ -132,13 +135,13 @@ impl LuxiService {
         call: WaitForJobChange,
     ) -> Result<JobChange, Exception> {
         let until = Instant::now() + wait_time(call.timeout);
-        let watch = self.world.published.jobs.watch(call.job_id);
+        let watch = self.backend.published.jobs.watch(call.job_id);
         loop {
             let changed = watch.changed();
             let (job, archived) = match self.find(call.job_id).await {
                 Ok(found) => found,
                 // Another master, of whom this one has not heard yet, may have taken it.
-                Err(lost) if lost.kind == ExceptionKind::JobLost && is_stale(&self.world) => {
+                Err(lost) if lost.kind == ExceptionKind::JobLost && self.is_stale() => {
                     if Instant::now() >= until {
                         return Ok(JobChange::Unchanged);
                     }
@@ -158,22 +161,17 @@ impl LuxiService {
     }
 
     async fn find(&self, id: JobId) -> Result<(Arc<Job>, bool), Exception> {
-        if let Some(job) = self.world.published.jobs.get(id) {
+        if let Some(job) = self.backend.published.jobs.get(id) {
             return Ok((job, false));
         }
         let lost =
             || Exception::new(ExceptionKind::JobLost, format!("Job {id} is not in the queue"));
-        Ok((self.world.archive.job(id).await?.ok_or_else(lost)?, true))
+        Ok((self.backend.archive.job(id).await?.ok_or_else(lost)?, true))
     }
 }
 
 /// How often a master that may be none any more looks for a job that it does not know.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// Whether this master may not know what another one has done.
-fn is_stale(world: &World) -> bool {
-    world.commits.majority().contact().answers_are_stale()
-}
 
 /// The log's word on a submission. Tests of the queue are told of at `debug`.
 fn record(first: &str, answers: &[Result<JobId, Exception>], uid: u32) {
@@ -206,13 +204,6 @@ fn news(
 fn wait_time(seconds: f64) -> Duration {
     let seconds = if seconds.is_finite() { seconds.clamp(0.0, WAIT_SECONDS_MAX) } else { 0.0 };
     Duration::from_secs_f64(seconds)
-}
-
-fn told(answer: Answer) -> Result<(bool, String), Exception> {
-    match answer {
-        Answer::Told(done, text) => Ok((done, text)),
-        _ => Err(unexpected()),
-    }
 }
 
 fn unexpected() -> Exception {

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::jobs::archive::LeftOut;
 use luxi::Request;
 use luxi::method::{
     Query, QueryExports, QueryFields, QueryGroups, QueryInstances, QueryJobs, QueryNetworks,
@@ -14,14 +15,13 @@ use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
 use model::error::ExceptionKind;
 use model::node::{Node, NodeRole};
-use model::{Job, JobId, NodeName, Timestamp};
+use model::{Job, JobId, NodeName};
 use rpc::calls::NodeFacts;
 use tokio::sync::SemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{LuxiService, no_locking};
-use crate::archive::LeftOut;
 use crate::query::group::GroupRow;
 use crate::query::job::JobRow;
 use crate::query::machine::MachineRow;
@@ -91,7 +91,7 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
 impl LuxiService {
     /// The turn of a request for a long list, which it keeps until its answer is made.
     pub(super) async fn turn(&self, request: &Request) -> Option<SemaphorePermit<'_>> {
-        let published = &self.world.published;
+        let published = &self.backend.published;
         let all_jobs = || published.jobs.len();
         let rows = match request {
             Request::Query(Query { what: What::Job, filter, .. }) => {
@@ -101,7 +101,7 @@ impl LuxiService {
             Request::Query(Query { what: What::Machine, .. }) => {
                 published.snapshot().config.machines.len()
             }
-            Request::Query(Query { what: What::Lock, .. }) => self.world.locks.waiting(),
+            Request::Query(Query { what: What::Lock, .. }) => self.backend.locks.waiting(),
             Request::QueryJobs(QueryJobs { job_ids, .. }) => {
                 job_ids.as_ref().map_or_else(all_jobs, Vec::len)
             }
@@ -121,7 +121,7 @@ impl LuxiService {
                     self.node_rows(&call.fields, call.filter.as_ref(), &named(&call)).await?;
                 table(query::node::FIELDS, rows, &call).await
             }
-            What::Lock => table(query::lock::FIELDS, self.world.locks.snapshot(), &call).await,
+            What::Lock => table(query::lock::FIELDS, self.backend.locks.snapshot(), &call).await,
             What::Group => {
                 let rows = self.group_rows(&named(&call))?;
                 table(query::group::FIELDS, rows, &call).await
@@ -171,11 +171,11 @@ impl LuxiService {
     /// All live jobs, with `archived` those in the archive too, and which of these are too many.
     async fn every_job(&self, archived: bool) -> Result<(Vec<JobRow>, Option<LeftOut>), Exception> {
         let mut left_out = None;
-        let jobs = &self.world.published.jobs;
+        let jobs = &self.backend.published.jobs;
         let live = |job: Arc<Job>| JobRow::new(job, false, users::name);
         let mut rows: Vec<JobRow> = jobs.all().into_iter().map(live).collect();
         if archived {
-            let listed = self.world.archive.all().await?;
+            let listed = self.backend.archive.all().await?;
             left_out = listed.left_out;
             rows.extend(listed.jobs.into_iter().map(|job| JobRow::new(job, true, users::name)));
             // A job that was archived in between is in both lists; the stable sort keeps it as it
@@ -188,13 +188,13 @@ impl LuxiService {
 
     /// Each of these jobs, live or archived.
     async fn found(&self, ids: &[JobId]) -> Result<Vec<Option<JobRow>>, Exception> {
-        let jobs = &self.world.published.jobs;
+        let jobs = &self.backend.published.jobs;
         let mut rows: Vec<Option<JobRow>> = ids
             .iter()
             .map(|&id| jobs.get(id).map(|job| JobRow::new(job, false, users::name)))
             .collect();
         let missing = rows.iter().zip(ids).filter(|(row, _)| row.is_none()).map(|(_, &id)| id);
-        let archived = self.world.archive.jobs(missing.collect()).await?;
+        let archived = self.backend.archive.jobs(missing.collect()).await?;
         for (row, id) in rows.iter_mut().zip(ids) {
             if row.is_none() {
                 let job = archived.get(id).cloned();
@@ -237,21 +237,21 @@ impl LuxiService {
 
     /// The group, or those that were named.
     fn group_rows(&self, names: &[String]) -> Result<Vec<GroupRow>, Exception> {
-        let config = self.world.published.snapshot().config;
+        let config = self.backend.published.snapshot().config;
         names.iter().try_for_each(|name| config.group(name).map(|_there| ()))?;
         Ok(vec![GroupRow(config)])
     }
 
     pub(super) fn query_exports(&self, call: &QueryExports) -> Result<Vec<Row>, Exception> {
         no_locking(call.use_locking)?;
-        let config = self.world.published.snapshot().config;
+        let config = self.backend.published.snapshot().config;
         call.nodes.iter().try_for_each(|name| config.node(name).map(|_there| ()))?;
         Ok(Vec::new())
     }
 
     fn machine_rows(&self) -> Vec<MachineRow> {
-        let config = self.world.published.snapshot().config;
-        let now = Timestamp::from_micros(self.world.clock.now_micros());
+        let config = self.backend.published.snapshot().config;
+        let now = self.now();
         let row = |machine: &Arc<_>| MachineRow {
             machine: Arc::clone(machine),
             config: Arc::clone(&config),
@@ -267,7 +267,7 @@ impl LuxiService {
         filter: Option<&Filter>,
         names: &[String],
     ) -> Result<Vec<NodeRow>, Exception> {
-        let config = self.world.published.snapshot().config;
+        let config = self.backend.published.snapshot().config;
         let mut nodes: Vec<&Arc<Node>> = Vec::new();
         let mut seen = HashSet::new();
         for name in names {
@@ -290,7 +290,7 @@ impl LuxiService {
         let row = |node: &Arc<Node>| NodeRow {
             node: Arc::clone(node),
             facts: facts.remove(&node.name),
-            contact: self.world.contacts.get(&node.name),
+            contact: self.backend.contacts.get(&node.name),
             config: Arc::clone(&config),
         };
         Ok(nodes.into_iter().map(row).collect())
@@ -303,7 +303,7 @@ impl LuxiService {
     ) -> HashMap<NodeName, Arc<NodeFacts>> {
         let mut calls = JoinSet::new();
         for node in nodes.filter(|node| node.role != NodeRole::Offline) {
-            let (agents, node) = (self.world.agents.clone(), Arc::clone(node));
+            let (agents, node) = (self.backend.agents.clone(), Arc::clone(node));
             calls.spawn(async move {
                 let answer = tokio::time::timeout(FACTS_TIME, agents.facts(&node)).await;
                 answer.ok()?.ok().map(|facts| (node.name.clone(), Arc::new(facts)))

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
+use ::jobs::locks::Owner;
+use ::jobs::writer::WAITS_ASKED_MAX;
 use luxi::method::Query;
 use model::job::Wait;
 use model::{Exception, JobId};
 
 use super::LuxiService;
-use crate::locks::Owner;
 use crate::query::job::{JobRow, WAITS_FOR};
-use crate::writer::WAITS_ASKED_MAX;
 
 /// Jobs of one list that are told why they wait; further ones have no data. The queue is asked in
 /// portions, between which it does its work.
@@ -31,11 +31,11 @@ impl LuxiService {
         let ids: Vec<JobId> = ids.take(EXPLAINED_MAX).collect();
         let mut waits: HashMap<JobId, Vec<Wait>> = HashMap::with_capacity(ids.len());
         for portion in ids.chunks(WAITS_ASKED_MAX) {
-            waits.extend(self.world.writer.explain(portion.to_vec()).await?);
+            waits.extend(self.backend.writer.explain(portion.to_vec()).await?);
         }
         for row in rows {
             row.waits = if may_wait(row) { waits.remove(&row.job.id) } else { Some(Vec::new()) };
-            let lock = || self.world.locks.explain(Owner(row.job.id.0));
+            let lock = || self.backend.locks.explain(Owner(row.job.id.0));
             if let Some(waits) = &mut row.waits
                 && let Some(lock) = lock()
             {

@@ -1,6 +1,5 @@
 //! Sees to it that the master's node has the address for as long as the master is one.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use model::Timestamp;
@@ -12,8 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::rule::{Rule, Seen};
-use super::{AddressError, master, raise};
-use crate::lu::World;
+use super::{AddressError, MoveAddress, master};
 
 /// Pause after a first attempt that failed: the own agent is starting, as a rule.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -23,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// What this master knows of its address.
 #[derive(Debug, Default)]
-pub struct Held {
+pub(crate) struct Held {
     /// Who takes it or gives it up: one after the other.
     turn: tokio::sync::Mutex<()>,
     state: Mutex<State>,
@@ -90,94 +88,96 @@ impl Look {
     }
 }
 
-/// Asks this node's agent.
-pub(crate) async fn look(world: &World) -> Look {
-    let config = world.published.snapshot().config;
-    let Some(address) = config.cluster.master_address() else { return Look::None };
-    if world.contacts.address.is_released() {
-        return Look::Released(address);
-    }
-    let me = match master(&config) {
-        Ok(me) => me,
-        Err(error) => return Look::Unknown(chain(&error)),
-    };
-    match world.agents.master_address_here(me, &address).await {
-        Ok(there) if there.here => Look::Here,
-        Ok(_) => Look::Missing(address),
-        Err(error) => Look::Unknown(chain(&error)),
-    }
-}
-
-/// Takes the address, tries again until that was done, and takes it again where it gets lost, until
-/// `stop` is canceled. For a reign, or what of it hears a majority.
-pub async fn hold(world: Arc<World>, stop: CancellationToken) {
-    let holding = async {
-        begin(&world).await;
-        watch(&world).await;
-    };
-    let _stopped = stop.run_until_cancelled(Box::pin(holding)).await;
-    note(&world, None);
-}
-
-/// Takes it; the agent of this node may start later than the master.
-async fn begin(world: &World) {
-    let mut told = false;
-    while let Err(error) = take(world).await {
-        let why = chain(&error);
-        if told {
-            tracing::debug!(error = why, "still not raised");
-        } else {
-            tracing::error!(error = why, pause_s = AGAIN.as_secs(), "it is tried again");
-            told = true;
+impl MoveAddress {
+    /// Asks this node's agent.
+    pub(crate) async fn look(&self) -> Look {
+        let config = self.published.snapshot().config;
+        let Some(address) = config.cluster.master_address() else { return Look::None };
+        if self.held.is_released() {
+            return Look::Released(address);
         }
-        note(world, Some(why));
-        tokio::time::sleep(AGAIN).await;
-    }
-    note(world, None);
-}
-
-/// Takes it, unless an operator took it off.
-async fn take(world: &World) -> Result<(), AddressError> {
-    let held = &world.contacts.address;
-    let _turn = held.turn().await;
-    if held.is_released() {
-        return Ok(());
-    }
-    raise(world).await.map(drop)
-}
-
-/// Looks for ever, and takes it again where that is due.
-async fn watch(world: &World) {
-    let (begun, mut rule) = (Instant::now(), Rule::default());
-    let mut failed = None;
-    loop {
-        tokio::time::sleep(LOOK).await;
-        let seen = look(world).await;
-        let is_due = rule.step(begun.elapsed().as_secs(), seen.seen());
-        let Look::Missing(address) = seen else {
-            if !matches!(seen, Look::Unknown(_)) {
-                failed = None;
-                note(world, None);
-            }
-            continue;
+        let me = match master(&config) {
+            Ok(me) => me,
+            Err(error) => return Look::Unknown(chain(&error)),
         };
-        if is_due {
-            tracing::warn!(
-                %address,
-                "the master's address is gone from this node, and no master gave it up: it is taken \
-                 again"
-            );
-            failed = take(world).await.err().map(|error| chain(&error));
-            if let Some(error) = &failed {
-                tracing::error!(error, "it is tried again");
-            }
+        match self.agents.master_address_here(me, &address).await {
+            Ok(there) if there.here => Look::Here,
+            Ok(_) => Look::Missing(address),
+            Err(error) => Look::Unknown(chain(&error)),
         }
-        let gone = || format!("somebody took {address} off this node");
-        note(world, Some(failed.clone().unwrap_or_else(gone)));
     }
-}
 
-fn note(world: &World, missing: Option<String>) {
-    let now = Timestamp::from_micros(world.clock.now_micros());
-    world.contacts.address.set_missing(now, missing);
+    /// Takes the address, tries again until that was done, and takes it again where it gets lost, until
+    /// `stop` is canceled. For a reign, or what of it hears a majority.
+    pub async fn hold(&self, stop: CancellationToken) {
+        let holding = async {
+            self.begin().await;
+            self.watch().await;
+        };
+        let _stopped = stop.run_until_cancelled(Box::pin(holding)).await;
+        self.note(None);
+    }
+
+    /// Takes it; the agent of this node may start later than the master.
+    async fn begin(&self) {
+        let mut told = false;
+        while let Err(error) = self.take().await {
+            let why = chain(&error);
+            if told {
+                tracing::debug!(error = why, "still not raised");
+            } else {
+                tracing::error!(error = why, pause_s = AGAIN.as_secs(), "it is tried again");
+                told = true;
+            }
+            self.note(Some(why));
+            tokio::time::sleep(AGAIN).await;
+        }
+        self.note(None);
+    }
+
+    /// Takes it, unless an operator took it off.
+    async fn take(&self) -> Result<(), AddressError> {
+        let held = &self.held;
+        let _turn = held.turn().await;
+        if held.is_released() {
+            return Ok(());
+        }
+        self.raise(None).await.map(drop)
+    }
+
+    /// Looks for ever, and takes it again where that is due.
+    async fn watch(&self) {
+        let (begun, mut rule) = (Instant::now(), Rule::default());
+        let mut failed = None;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let seen = self.look().await;
+            let is_due = rule.step(begun.elapsed().as_secs(), seen.seen());
+            let Look::Missing(address) = seen else {
+                if !matches!(seen, Look::Unknown(_)) {
+                    failed = None;
+                    self.note(None);
+                }
+                continue;
+            };
+            if is_due {
+                tracing::warn!(
+                    %address,
+                    "the master's address is gone from this node, and no master gave it up: it is taken \
+                     again"
+                );
+                failed = self.take().await.err().map(|error| chain(&error));
+                if let Some(error) = &failed {
+                    tracing::error!(error, "it is tried again");
+                }
+            }
+            let gone = || format!("somebody took {address} off this node");
+            self.note(Some(failed.clone().unwrap_or_else(gone)));
+        }
+    }
+
+    fn note(&self, missing: Option<String>) {
+        let now = Timestamp::from_micros(self.clock.now_micros());
+        self.held.set_missing(now, missing);
+    }
 }

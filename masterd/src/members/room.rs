@@ -10,8 +10,8 @@ use stdx::Tasks;
 use stdx::daemon::chain;
 use tokio_util::sync::CancellationToken;
 
-use crate::lu::World;
 use crate::peers::{PeerBook, Place};
+use crate::queue::Published;
 
 /// How often all members are asked. A full disk is a matter of minutes for an operator, and each
 /// answer costs a look at the role entry.
@@ -19,14 +19,14 @@ const ASK_AGAIN: Duration = Duration::from_secs(15);
 
 /// Asks until the reign is `over`. The last word of a member counts until it has another one: who
 /// does not answer is told of otherwise.
-pub(crate) async fn run(book: PeerBook, world: Arc<World>, over: CancellationToken) {
+pub(crate) async fn run(book: PeerBook, published: Arc<Published>, over: CancellationToken) {
     // What was said to the reign before is of then.
     for (member, _) in book.others() {
         book.note_full(member, false);
     }
     while over.run_until_cancelled(tokio::time::sleep(ASK_AGAIN)).await.is_some() {
         let asked = Tasks::new();
-        for (member, place) in called(&book, &world) {
+        for (member, place) in called(&book, &published) {
             let book = book.clone();
             asked.spawn("room of a member", async move {
                 if let Some(is_full) = is_full(&book, place).await {
@@ -41,8 +41,8 @@ pub(crate) async fn run(book: PeerBook, world: Arc<World>, over: CancellationTok
 }
 
 /// The other members whose nodes are called.
-fn called(book: &PeerBook, world: &World) -> Vec<(u64, Place)> {
-    let config = world.published.snapshot().config;
+fn called(book: &PeerBook, published: &Published) -> Vec<(u64, Place)> {
+    let config = published.snapshot().config;
     let is_called = |place: &Place| {
         config.nodes.get(&place.target.name).is_some_and(|n| n.role != NodeRole::Offline)
     };

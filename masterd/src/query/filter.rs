@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use jobs::filter::Rule;
+
 use super::{Cell, Field, field, json};
-use crate::jobs::filter::Rule;
 
 /// A filter rule.
 #[derive(Debug, Clone)]

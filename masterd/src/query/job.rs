@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use jobs::archive::LeftOut;
 use luxi::query::{FieldDefinition, FieldKind, LEFT_OUT, Table};
 use model::job::{Op, Wait};
 use model::{Job, JobId, Timestamp};
 use serde::Serialize;
 
 use super::{Cell, CellStatus, Field, field, json};
-use crate::archive::LeftOut;
 
 /// A job with where it was found.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! Core: fields of locks.
 
+use jobs::locks::LockState;
+
 use super::{Cell, Field, field, json};
-use crate::locks::LockState;
 
 /// The table.
 pub const FIELDS: &[Field<LockState>] = &[

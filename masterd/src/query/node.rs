@@ -8,7 +8,7 @@ use serde_json::Map;
 
 use super::{Cell, CellStatus, Field, field, json, params};
 use crate::config::Config;
-use crate::exchange::contact::Contact;
+use crate::contacts::Contact;
 
 /// A node with what its agent told.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// Silence of a leader that was heard before, after which the first of the others tries. Until then
 /// voters keep to it.
-pub const SILENCE_MS: u64 = super::cut_off::REFUSE_AFTER_MS;
+pub const SILENCE_MS: u64 = jobs::majority::contact::REFUSE_AFTER_MS;
 
 /// The same for who has heard no leader since it began to follow: where a whole cluster starts, the
 /// master of before is the first to try.

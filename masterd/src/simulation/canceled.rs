@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
 
+use jobs::locks::{Level, LockName};
 use luxi::method::{CancelJob, QueryJobs, SubmitJob};
 use model::JobId;
 use model::node::NodeRole;
@@ -12,7 +13,6 @@ use serde_json::Value;
 use super::endless::{STEP, Scene, play};
 use super::*;
 use crate::config::{Config, ConfigChange};
-use crate::locks::{Level, LockName};
 
 /// For each opcode parameters with which it does its work in the cluster of [`prepare`]; `#` stands for
 /// a number that no other submission has.
@@ -113,12 +113,12 @@ async fn prepare(scene: &Scene, silent: u16) {
             let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;
             changes.extend(added.into_iter().map(ConfigChange::Machine));
         }
-        Ok(changes)
+        Ok((changes, ()))
     };
     // It was removed with its node, if that was.
     let lock = LockName::member(Level::Node, "n2.example");
-    scene.world.locks.add(&lock);
-    scene.world.writer.transact(Box::new(decide)).await.unwrap();
+    scene.parts.locks.add(&lock);
+    scene.parts.writer.transact(None, decide).await.unwrap();
 }
 
 /// What became of a job that was canceled.
@@ -131,7 +131,7 @@ struct Seen {
 }
 
 async fn cancel_at(scene: &Scene, op: &str, id: JobId, moment: Moment) -> Seen {
-    let before = scene.world.published.latest();
+    let before = scene.parts.published.latest();
     let submitted =
         scene.client.ask(SubmitJob { ops: serde_json::from_str(&format!("[{op}]")).unwrap() });
     let canceled = async {
@@ -153,7 +153,7 @@ async fn cancel_at(scene: &Scene, op: &str, id: JobId, moment: Moment) -> Seen {
         let row = scene.client.ask(call).await.unwrap().remove(0).unwrap();
         let status = row[0].as_str().unwrap().to_owned();
         if ["success", "error", "canceled"].contains(&status.as_str()) {
-            let changed = !Arc::ptr_eq(&before, &scene.world.published.latest());
+            let changed = !Arc::ptr_eq(&before, &scene.parts.published.latest());
             let (ran, log) = (row[1][0] != Value::Null, row[2][0].to_string());
             return Seen { status, ran, log, changed, answer };
         }
@@ -169,7 +169,7 @@ fn whatever_is_canceled_is_told_the_truth() {
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = silent.local_addr().unwrap().port();
     play(async |scene| {
-        std::fs::create_dir_all(scene.world.layout.run()).unwrap();
+        std::fs::create_dir_all(scene.layout.run()).unwrap();
         let (mut refused, mut canceled) = (BTreeSet::new(), BTreeSet::new());
         let mut number = 0;
         for &(op_id, parameters) in SAMPLES {
@@ -185,7 +185,7 @@ fn whatever_is_canceled_is_told_the_truth() {
                 };
                 let comma = if parameters.is_empty() { "" } else { ", " };
                 let op = format!(r#"{{"OP_ID": "{op_id}"{comma}{parameters}}}"#);
-                let newest = scene.world.published.jobs.all().iter().map(|job| job.id.0).max();
+                let newest = scene.parts.published.jobs.all().iter().map(|job| job.id.0).max();
                 let id = JobId(newest.unwrap_or_default() + 1);
                 let Seen { status, ran, log, changed, answer } =
                     cancel_at(scene, &op, id, moment).await;

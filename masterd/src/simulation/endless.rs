@@ -25,7 +25,8 @@ const LOOKS_MAX: u32 = 10_000;
 pub(super) struct Scene {
     pub(super) client: client::Client,
     /// What the master works on.
-    pub(super) world: Arc<World>,
+    pub(super) parts: Parts,
+    pub(super) layout: Layout,
 }
 
 impl Scene {
@@ -72,8 +73,8 @@ pub(super) fn play(scene: impl AsyncFnOnce(&Scene)) {
             let told = (Arc::clone(&history.oracle), Excuse::Disk(history.disk.clone()));
             let service = Arc::clone(&daemon.service);
             let client = client::Client::new(0, service, Chance::new(0), told);
-            let world = Arc::clone(&daemon.world);
-            scene(&Scene { client, world }).await;
+            let (parts, layout) = (daemon.parts.clone(), daemon.layout.clone());
+            scene(&Scene { client, parts, layout }).await;
             daemon.stop().await;
             committer
         };

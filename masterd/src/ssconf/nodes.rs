@@ -9,7 +9,7 @@ use model::ssconf::{CLUSTER_UUID, EPOCH, PEERS, Peer, Ssconf};
 
 use super::files;
 use crate::config::Config;
-use crate::writer::publish::Snapshot;
+use crate::queue::Snapshot;
 
 /// The files of a committed configuration. A later one's are newer, and so is any of a later master.
 #[must_use]
@@ -42,9 +42,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::jobs::view::View;
+    use crate::queue::Published;
     use crate::testing::{config, node};
-    use crate::writer::publish::Published;
+    use jobs::view::View;
 
     fn compiled(config: Config, position: u64) -> Ssconf {
         let view = Arc::new(View::default());

@@ -11,7 +11,7 @@ use model::node::{Node, NodeRole};
 use queue_format::Refusal;
 
 use crate::config::Config;
-use crate::exchange::contact::Contact;
+use crate::contacts::Contact;
 
 const MICROS_PER_MS: i64 = 1_000;
 

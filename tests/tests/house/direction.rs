@@ -9,22 +9,24 @@ use crate::source;
 /// Each crate with the crates of this workspace that its code may use. Test code is free.
 ///
 /// No program depends on another; `rapi` and `cli` reach the master only through `luxi`; `noded`
-/// never reaches the master at all, so it has no client protocol.
+/// never reaches the master at all, so it has no client protocol. `jobs` takes from `luxi` the query
+/// language of filter rules, and the texts by which clients know a refusal again.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("stdx", &[]),
     ("model", &[]),
     ("queue-format", &["model", "stdx"]),
     ("luxi", &["model", "stdx"]),
     ("rpc", &["model", "queue-format", "stdx"]),
-    ("masterd", &["model", "queue-format", "luxi", "rpc", "stdx", "engine"]),
+    ("engine", &["model", "queue-format", "stdx"]),
+    ("jobs", &["model", "queue-format", "engine", "luxi", "stdx"]),
+    ("masterd", &["model", "queue-format", "luxi", "rpc", "stdx", "engine", "jobs"]),
     ("noded", &["model", "queue-format", "rpc", "stdx"]),
     ("rapi", &["model", "luxi", "stdx"]),
     ("cli", &["model", "luxi", "stdx"]),
 ];
 
-/// Crates that see everything: nothing that is installed is built from them but `engine`, the
-/// adapter of the replication engine, which only `masterd` may use.
-const UNRESTRICTED: &[&str] = &["engine", "tests", "xtask"];
+/// Crates that see everything: nothing that is installed is built from them.
+const UNRESTRICTED: &[&str] = &["tests", "xtask"];
 
 /// What the vocabulary may be built from: parsing and arithmetic, nothing that acts.
 const MODEL_LIBRARIES: &[&str] =

@@ -7,6 +7,7 @@
 
 mod source;
 
+mod circles;
 mod direction;
 mod documents;
 mod metrics;

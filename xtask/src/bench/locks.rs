@@ -49,7 +49,7 @@ type Found = BTreeMap<String, f64>;
 
 fn measure(setting: &Setting) -> Result<Found, LocksError> {
     let mut command = cargo();
-    command.args(["bench", "--quiet", "--package", "masterd", "--bench", "locks", "--"]);
+    command.args(["bench", "--quiet", "--package", "jobs", "--bench", "locks", "--"]);
     command.arg(setting.time.as_millis().to_string());
     let output = command.stderr(Stdio::inherit()).output().map_err(LocksError::Start)?;
     if !output.status.success() {

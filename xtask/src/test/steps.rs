@@ -91,6 +91,7 @@ const JOBS: &[&str] = &[
     "engine",
     "luxi",
     "rpc",
+    "jobs",
     "masterd",
     "xtask/src/bench/instructions.rs",
 ];
@@ -108,6 +109,7 @@ const PACKAGES: &[&str] = &[
     "engine",
     "luxi",
     "rpc",
+    "jobs",
     "masterd",
     "noded",
     "cli",

@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Life, Next, STEP_MAX, State};
 use crate::asking::table;
-use crate::commits::Commits;
 use crate::daemon::older_copy::is_older_copy;
 use crate::daemon::reign::Reign;
 use crate::house::{Errand, Outcome};
+use crate::queue::Commits;
 use crate::role::confirm::{Attempt, Decision};
 
 /// How long a member that is to lead, and does not answer, is waited for before that is said: one that
@@ -104,7 +104,8 @@ impl Life {
         let (asker, house) = (self.asker(), self.house.clone());
         loop {
             let (commits, epoch) = (Arc::clone(&reigning.commits), reigning.epoch);
-            let (world, is_alone) = (Arc::clone(&reigning.reign.world), commits.engine().is_none());
+            let parts = reigning.reign.parts.clone();
+            let is_alone = commits.engine().is_none();
             tokio::select! {
                 biased;
                 errand = self.errands.next() => match errand {
@@ -119,7 +120,7 @@ impl Life {
                     return self.depose(reigning, "it leads no longer").await;
                 }
                 asked = self.ending.asked() => return self.end(reigning, asked).await,
-                later = is_older_copy(&asker, &house, &world), if is_alone => {
+                later = is_older_copy(&asker, &house, (&parts.contacts, &parts.published)), if is_alone => {
                     // It may have gone over to replication since: then nobody else had the store before.
                     if reigning.commits.engine().is_none() {
                         return self.give_way(reigning, later).await.0;
@@ -268,7 +269,7 @@ impl Life {
         }
         let stand = self.house.stand().await;
         let own = PeerPosition { leads: is_heard, ..stand };
-        let config = reigning.reign.world.published.snapshot().config;
+        let config = reigning.reign.parts.published.snapshot().config;
         let (commits, epoch) = (Arc::clone(&reigning.commits), reigning.epoch);
         let asked = tokio::select! {
             biased;

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use jobs::Document;
 use model::cluster::{Cluster, Overridden};
 use model::node::{Member, Node, NodeRole};
 use model::{NodeName, Timestamp, document};
 use queue_format::{Batch, Change, Key};
 
-use crate::config::change::Document;
 use crate::role::confirm::{Question, Verdict};
 use crate::role::taking::{Other, Override};
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use jobs::locks::{Level, LockName, Mode};
 use model::cluster::Cluster;
 use model::enrol::Fingerprint;
 use model::error::ErrorCode;
@@ -13,7 +14,6 @@ use model::{Exception, NodeName};
 use super::{goes_on_if_silent, pool_has_room, readd, tell_callers};
 use crate::agents::Signed;
 use crate::config::{Config, ConfigChange};
-use crate::locks::{Level, LockName, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
 
 pub(crate) struct AddPlan {
@@ -34,7 +34,7 @@ impl LogicalUnit for NodeAdd {
         if self.readd {
             return Ok(());
         }
-        context.world().locks.add(&node_lock(&self.node_name)?);
+        context.add_lock(&node_lock(&self.node_name)?);
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl LogicalUnit for NodeAdd {
                 format!("fingerprint of {name} is missing; the token of `noded enroll` has it");
             return refuse(text, ErrorCode::WrongInput);
         };
-        if !context.world().secrets.has(&asked) {
+        if !context.secrets().has(&asked) {
             return Err(no_secret(&asked).into());
         }
         Ok(AddPlan { name, asked, primary_ip, rpc_port, fingerprint })
@@ -101,7 +101,7 @@ impl LogicalUnit for NodeAdd {
         let fingerprint = signed.fingerprint;
         let now = context.now();
         let node_name = name.clone();
-        let enrolling = context.world().contacts.enrol(name.clone());
+        let enrolling = context.enrol(name.clone());
         let capable = self.master_capable != Some(false);
         let witness = self.witness == Some(true);
         context
@@ -134,15 +134,15 @@ impl LogicalUnit for NodeAdd {
                 let next_node_id = cluster.next_node_id + 1;
                 let serial_no = cluster.serial_no + 1;
                 let cluster = Cluster { next_node_id, serial_no, mtime: now, ..cluster };
-                Ok(vec![ConfigChange::Cluster(cluster), ConfigChange::Node(node)])
+                Ok((vec![ConfigChange::Cluster(cluster), ConfigChange::Node(node)], ()))
             })
             .await?;
         let config = context.config();
         let node = config.node(name.as_str())?;
-        let delivered = signed.deliver(node, super::callers(&config)).await;
+        let delivered = signed.deliver(node, config.callers()).await;
         if let Err(error) = delivered {
             let why = stdx::daemon::chain(&error);
-            context.transact(move |_| Ok(vec![ConfigChange::NodeRemoved(name)])).await?;
+            context.transact(move |_| Ok((vec![ConfigChange::NodeRemoved(name)], ()))).await?;
             return Err(
                 Exception::exec(format!("{address} did not take its certificate: {why}")).into()
             );
@@ -161,7 +161,7 @@ impl LogicalUnit for NodeAdd {
 
 /// Asks the machine that waits for its key, and signs it.
 async fn sign(plan: &AddPlan, context: &mut Context) -> Result<Signed, Failure> {
-    let secret = context.world().secrets.take(&plan.asked);
+    let secret = context.secrets().take(&plan.asked);
     let secret = secret.ok_or_else(|| no_secret(&plan.asked))?;
     let agents = context.agents().await?.clone();
     let address = std::net::SocketAddr::new(plan.primary_ip, plan.rpc_port);

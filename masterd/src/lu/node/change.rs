@@ -12,7 +12,7 @@ use model::opcode::NodeSetParams;
 use model::{Exception, NodeName};
 use serde_json::{Value, json};
 
-use super::{candidates, info, pool, pool_has_room, pool_size, primary_instances};
+use super::{info, pool, pool_has_room, primary_instances};
 use crate::config::Config;
 use crate::role::pool::refill;
 
@@ -262,8 +262,8 @@ fn demoted(old: &Node, node: &Node) -> bool {
 
 /// The candidates that will be missing though nodes for them are there.
 fn gap(old: &Node, node: &Node, followers: usize, config: &Config) -> Option<Gap> {
-    let left = candidates(config).saturating_sub(1) + followers;
-    demoted(old, node).then(|| Gap::of(left, possible(old, config), pool_size(config))).flatten()
+    let left = config.candidates().count().saturating_sub(1) + followers;
+    demoted(old, node).then(|| Gap::of(left, possible(old, config), config.pool_size())).flatten()
 }
 
 fn too_few(Gap { left, wanted }: &Gap) -> String {
@@ -281,7 +281,7 @@ fn nobody_answers(gap: &Gap) -> Exception {
 
 /// What the operator should know of the pool of candidates as it will be.
 fn pool_notes(old: &Node, node: &Node, followers: usize, config: &Config) -> Vec<String> {
-    let (size, count) = (pool_size(config), candidates(config));
+    let (size, count) = (config.pool_size(), config.candidates().count());
     let mut notes = Vec::new();
     if demoted(old, node) {
         let left = count.saturating_sub(1) + followers;
@@ -317,8 +317,8 @@ fn possible(old: &Node, config: &Config) -> usize {
 /// pool of candidates that is free, unless that is excluded.
 fn around(asked: &NodeSetParams, old: &Node, config: &Config) -> Around {
     let makes_up = asked.force || asked.auto_promote;
-    let left = candidates(config).saturating_sub(1);
-    let gap = Gap::of(left, possible(old, config), pool_size(config));
+    let left = config.candidates().count().saturating_sub(1);
+    let gap = Gap::of(left, possible(old, config), config.pool_size());
     Around {
         master_capable: asked.master_capable.unwrap_or(old.master_capable)
             && !asked.witness.unwrap_or(old.witness),

@@ -1,11 +1,9 @@
 //! What comes before a node is removed that is a candidate, or a member otherwise.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use model::node::{Node, NodeRole};
 use model::opcode::NodeSetParams;
-use parking_lot::Mutex;
 use queue_format::Epoch;
 use rpc::peer::PeerError;
 use rpc::peer::control::{AskPosition, Purge};
@@ -31,23 +29,19 @@ const UNREACHED_MAX: u32 = 2;
 /// it is a member no more and its store is wiped. Says why it is not wiped where that is so.
 pub(super) async fn dismiss(context: &mut Context, node: &Node) -> Result<Option<String>, Failure> {
     let (asked, now) = (retirement(node), context.now());
-    let reached = context.world().contacts.reached();
-    let decided = Arc::new(Mutex::new(Vec::new()));
-    let tell = Arc::clone(&decided);
-    context
+    let reached = context.reached();
+    let notes = context
         .transact(move |config| {
             let Change { mut node, changes, followers, notes } = decide(&asked, config, &reached)?;
-            *tell.lock() = notes;
             let mut nodes = followers;
             if !changes.is_empty() {
                 node.serial_no += 1;
                 nodes.push(node);
             }
             let touched = nodes.into_iter().map(|node| Node { mtime: now, ..node });
-            Ok(touched.map(ConfigChange::Node).collect())
+            Ok((touched.map(ConfigChange::Node).collect(), notes))
         })
         .await?;
-    let notes = std::mem::take(&mut *decided.lock());
     for note in notes {
         context.say(note).await;
     }
@@ -79,7 +73,7 @@ async fn wiped(context: &Context, node: &Node) -> Result<Option<String>, Failure
         let config = context.config();
         let node = config.node(node.name.as_str())?;
         let Some(member) = &node.member else { return Ok(None) };
-        let Some(engine) = context.world().commits.engine() else { return Ok(None) };
+        let Some(engine) = context.engine() else { return Ok(None) };
         let is_dismissed = !engine.standing().members.nodes.contains_key(&member.id);
         if is_dismissed && let Some(error) = unreachable(context, node).await {
             unreached += 1;
@@ -104,7 +98,7 @@ pub(super) async fn clear(context: &Context, node: &Node, may_be_nobody: bool) -
     }
     let epoch = Epoch { term: config.role.term, node: config.role.node };
     let cleared = async {
-        let mut peer = context.world().peers.control(node)?;
+        let mut peer = context.peers().control(node)?;
         let found = peer.call_within(&AskPosition {}, ASK_LIMIT).await?;
         let member = found.member.unwrap_or(node.id);
         peer.call_within(&Purge { epoch, member, aside: None, all: true }, ASK_LIMIT).await
@@ -115,7 +109,7 @@ pub(super) async fn clear(context: &Context, node: &Node, may_be_nobody: bool) -
 
 /// Why `masterd` of the node is not reached, if that is so.
 async fn unreachable(context: &Context, node: &Node) -> Option<PeerError> {
-    let mut link = match context.world().peers.control(node) {
+    let mut link = match context.peers().control(node) {
         Ok(link) => link,
         Err(error) => return Some(error),
     };
@@ -133,6 +127,8 @@ fn is_there(error: &PeerError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use std::collections::BTreeSet;
 
     use super::*;

@@ -1,18 +1,16 @@
 //! Changes a node's role, rack or parameters; `change` decides.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
+use jobs::locks::{Level, LockName, Mode};
 use model::Exception;
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeSetParams;
-use parking_lot::Mutex;
 
 use super::change::{Change, Changes, decide};
 use super::{goes_on_if_silent, tell_callers, tell_if_alone, votes};
 use crate::config::{Config, ConfigChange};
-use crate::locks::{Level, LockName, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
 
 impl LogicalUnit for NodeSetParams {
@@ -31,7 +29,7 @@ impl LogicalUnit for NodeSetParams {
 
     async fn check(&self, context: &mut Context) -> Result<(), Failure> {
         let config = context.config();
-        let change = decide(self, &config, &context.world().contacts.reached())?;
+        let change = decide(self, &config, &context.reached())?;
         let node = config.node_with(&self.node_name, self.node_uuid.as_deref())?;
         if node.role != NodeRole::Offline && change.node.role == NodeRole::Offline {
             goes_on_if_silent(context, node, "be taken offline").await?;
@@ -67,11 +65,9 @@ impl LogicalUnit for NodeSetParams {
         let config = context.config();
         let old = config.node(&self.node_name)?.as_ref().clone();
         let now = context.now();
-        let reached = context.world().contacts.reached();
+        let reached = context.reached();
         let voted = votes(context);
-        let decided = Arc::new(Mutex::new(None));
-        let tell = Arc::clone(&decided);
-        context
+        let change = context
             .transact(move |config| {
                 let change = decide(&self, config, &reached)?;
                 let mut nodes = change.followers.clone();
@@ -80,13 +76,11 @@ impl LogicalUnit for NodeSetParams {
                     node.serial_no += 1;
                     nodes.push(node);
                 }
-                *tell.lock() = Some(change);
                 let touched = nodes.into_iter().map(|node| Node { mtime: now, ..node });
-                Ok(touched.map(ConfigChange::Node).collect())
+                Ok((touched.map(ConfigChange::Node).collect(), change))
             })
             .await?;
-        let decided = decided.lock().take();
-        let Some(Change { node, changes, notes, .. }) = decided else { return Ok(Changes::new()) };
+        let Change { node, changes, notes, .. } = change;
         for note in notes {
             context.say(note).await;
         }

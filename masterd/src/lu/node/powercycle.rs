@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use jobs::locks::{Level, Mode};
 use model::Exception;
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::NodePowercycle;
 
 use crate::config::Config;
-use crate::locks::{Level, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted};
 
 impl LogicalUnit for NodePowercycle {

@@ -104,12 +104,12 @@ pub(super) async fn run(
         .transact(move |config| {
             let mut node = renewed(&asked, config, address)?;
             (node.role, node.fingerprint, node.mtime) = (NodeRole::Offline, fingerprint, now);
-            Ok(vec![ConfigChange::Node(node)])
+            Ok((vec![ConfigChange::Node(node)], ()))
         })
         .await?;
     let config = context.config();
     let node = config.node(plan.name.as_str())?.as_ref().clone();
-    if let Err(error) = signed.deliver(&node, super::callers(&config)).await {
+    if let Err(error) = signed.deliver(&node, config.callers()).await {
         if was == NodeRole::Candidate {
             // The key that it had opens nothing more, whoever has it.
             tell_callers(context, None).await?;
@@ -165,7 +165,7 @@ async fn is_back(node: &Node, context: &mut Context) -> Result<(), Failure> {
             node.role = NodeRole::Regular;
             node.serial_no += 1;
             node.mtime = now;
-            Ok(vec![ConfigChange::Node(node)])
+            Ok((vec![ConfigChange::Node(node)], ()))
         })
         .await?;
     context.say(format!("{} is a member again, as a regular node", node.name)).await;

@@ -5,6 +5,7 @@
 //! answer, it is removed all the same, and the job says what is left on its disk. A job that is cut
 //! short leaves a regular node that cannot be the master; the same opcode goes on.
 
+use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeRemove;
@@ -13,7 +14,6 @@ use stdx::daemon::chain;
 
 use super::{farewell, goes_on_if_silent, primary_instances, tell_if_alone, votes};
 use crate::config::{Config, ConfigChange};
-use crate::locks::{Level, LockName, Mode};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::members::heard;
 use crate::role::loss;
@@ -54,7 +54,7 @@ impl LogicalUnit for NodeRemove {
             let text = format!("Node {} has another role by now: nothing was changed", node.name);
             return refuse(text, ErrorCode::WrongState);
         }
-        if let (Some(member), Some(engine)) = (&node.member, context.world().commits.engine()) {
+        if let (Some(member), Some(engine)) = (&node.member, context.engine()) {
             let standing = engine.standing();
             let heard = heard(engine.member(), &standing);
             if let Err(stops) = loss::goes_on_without(member.id, &standing.members.voters, &heard) {
@@ -91,7 +91,7 @@ impl LogicalUnit for NodeRemove {
         let config = context.config();
         goes_on_if_silent(context, config.node(name.as_str())?, "be removed").await?;
         let gone: NodeName = name.clone();
-        context.transact(move |_| Ok(vec![ConfigChange::NodeRemoved(gone)])).await?;
+        context.transact(move |_| Ok((vec![ConfigChange::NodeRemoved(gone)], ()))).await?;
         let lock = LockName::member(Level::Node, name.as_str());
         if context.holds(&lock) {
             context.remove_lock(&lock)?;

@@ -13,7 +13,7 @@ use stdx::daemon::chain;
 use tokio::time::Instant;
 
 use crate::config::ConfigChange;
-use crate::lu::node::{is_caller, tell_callers};
+use crate::lu::node::tell_callers;
 use crate::lu::{Context, Failure};
 use crate::peers::Place;
 
@@ -61,7 +61,7 @@ pub(super) async fn renew(context: &mut Context, name: &NodeName) -> Result<Fing
     let (certificate, fingerprint) = agents.certify(&node, &offer.request).map_err(left)?;
     // One of before was never taken, and its key is void by now.
     edit(context, name, move |node| node.renewing = Some(fingerprint)).await?;
-    if is_caller(&context.config(), &node) {
+    if context.config().is_caller(&node) {
         let untold = tell_callers(context, None).await?;
         if let Some(first) = untold.first() {
             edit(context, name, |node| node.renewing = None).await?;
@@ -77,7 +77,7 @@ pub(super) async fn renew(context: &mut Context, name: &NodeName) -> Result<Fing
         let shows = agents.version(&only(&node, fingerprint), behalf).await.is_ok();
         if !shows && error.certainly_not_done() {
             edit(context, name, |node| node.renewing = None).await?;
-            if is_caller(&context.config(), &node) {
+            if context.config().is_caller(&node) {
                 tell_callers(context, None).await?;
             }
         }
@@ -93,13 +93,13 @@ pub(super) async fn renew(context: &mut Context, name: &NodeName) -> Result<Fing
 /// in by a certificate that is news to it, not even who would bring the news. One that is away hears
 /// of it by its agent.
 async fn wait_for_members(context: &Context) -> Result<(), Failure> {
-    let Some(engine) = context.world().commits.engine() else { return Ok(()) };
+    let Some(engine) = context.engine() else { return Ok(()) };
     let (known, config) = (engine.position().index, context.config());
     let is_asked = |node: &&Arc<Node>| {
         node.member.is_some() && node.role != NodeRole::Offline && !config.is_master(node)
     };
     let told = config.nodes.values().filter(is_asked).map(async |node| {
-        let Ok(mut link) = context.world().peers.ask(Place::of(node)) else { return };
+        let Ok(mut link) = context.peers().ask(Place::of(node)) else { return };
         while let Ok(position) = link.call_within(&AskPosition {}, ASK_LIMIT).await
             && position.committed.index < known
         {
@@ -119,16 +119,16 @@ async fn settle(context: &mut Context, node: &Node, new: Fingerprint) -> Result<
     answer.map_err(left)?;
     let config = context.config();
     if config.is_master(node) {
-        let (identity, layout) = (context.world().peers.identity(), &context.world().layout);
+        let (identity, layout) = (context.peers().identity(), context.layout());
         stdx::aside(|| identity.refresh(layout)).map_err(left)?;
-    } else if node.member.is_some() || is_caller(&config, node) {
+    } else if node.member.is_some() || config.is_caller(node) {
         wait_for_masterd(context, &shows).await?;
     }
     edit(context, &node.name, move |node| {
         (node.fingerprint, node.renewing) = (new, None);
     })
     .await?;
-    if is_caller(&config, node) {
+    if config.is_caller(node) {
         tell_callers(context, None).await?;
     }
     Ok(())
@@ -139,7 +139,7 @@ async fn settle(context: &mut Context, node: &Node, new: Fingerprint) -> Result<
 async fn wait_for_masterd(context: &Context, shows: &Node) -> Result<(), Stop> {
     let begun = Instant::now();
     loop {
-        let mut link = context.world().peers.control(shows).map_err(left)?;
+        let mut link = context.peers().control(shows).map_err(left)?;
         let why = match link.call_within(&AskPosition {}, ASK_LIMIT).await {
             // Whatever it says, it says under the new certificate.
             Ok(_)
@@ -190,7 +190,7 @@ async fn edit(
             change(&mut node);
             node.serial_no += 1;
             node.mtime = now;
-            Ok(vec![ConfigChange::Node(node)])
+            Ok((vec![ConfigChange::Node(node)], ()))
         })
         .await
 }

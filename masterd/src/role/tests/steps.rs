@@ -4,12 +4,12 @@
 //! that is not taken: so a node that crashes is there again at once. Calls to agents are on their way
 //! between two steps, since being late is what fencing is for.
 
+use jobs::majority::contact::{Contact, REFUSE_AFTER_MS};
 use queue_format::Epoch;
 use rpc::fence::{Entry as Fenced, Obeyed, Table};
 
 use super::super::amnesia::Memory;
 use super::super::confirm::{Attempt, still_designated};
-use super::super::cut_off::{Contact, REFUSE_AFTER_MS};
 use super::super::taking::{Override, Taker};
 use super::explore::Model;
 use super::seats::Seats;

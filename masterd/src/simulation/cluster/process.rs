@@ -23,8 +23,8 @@ use super::nodes;
 use crate::daemon::load;
 use crate::daemon::reign::Keys;
 use crate::daemon::simulated::{self, Seen};
-use crate::lu::World;
 use crate::luxi_service::LuxiService;
+use crate::status::MasterView;
 
 /// How often is looked whether there is a reign, and whether jobs have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -119,36 +119,46 @@ async fn fail_over(seen: Seen, wanted: Arc<Notify>) {
 }
 
 /// Waits until there is a reign other than that of `before`, or none if there was one.
-async fn other_reign(seen: &Seen, before: Option<Epoch>) -> Option<Arc<World>> {
+async fn other_reign(seen: &Seen, before: Option<Epoch>) -> Option<Arc<MasterView>> {
     loop {
-        let world = seen.world();
-        if world.as_ref().map(|world| world.agents.epoch()) != before {
-            return world;
+        let master = seen.master();
+        if master.as_ref().map(|master| epoch(master)) != before {
+            return master;
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
+}
+
+/// The epoch of a master.
+fn epoch(master: &MasterView) -> Epoch {
+    let role = &master.published.snapshot().config.role;
+    Epoch { term: role.term, node: role.node }
 }
 
 /// Clients of one reign after the other.
 async fn serve(mut begin: Begin, seen: Seen, flags: Process) {
     let mut next = None;
     loop {
-        let world = match next.take() {
-            Some(world) => world,
+        let master = match next.take() {
+            Some(master) => master,
             None => match other_reign(&seen, None).await {
-                Some(world) => world,
+                Some(master) => master,
                 None => continue,
             },
         };
-        let epoch = world.agents.epoch();
-        let reader = world.commits.reader();
+        let Some(service) = seen.service() else { continue };
+        let epoch = epoch(&master);
+        let reader = master.commits.reader();
         // A disk that has come to its end ends the process, too.
         let Ok(found) = load::load(&reader) else { return };
         begin.oracle.lock().begin_reign(epoch, &found, &reader);
         flags.reigns.store(true, Ordering::Relaxed);
         let around = Tasks::new();
-        around.spawn("clients", be_clients(&mut begin, &world, epoch, Arc::clone(&flags.done)));
-        drop(world);
+        around.spawn(
+            "clients",
+            be_clients(&mut begin, (service, &master), epoch, Arc::clone(&flags.done)),
+        );
+        drop(master);
         next = other_reign(&seen, Some(epoch)).await;
         flags.reigns.store(false, Ordering::Relaxed);
         around.shutdown().await;
@@ -158,13 +168,13 @@ async fn serve(mut begin: Begin, seen: Seen, flags: Process) {
 
 fn be_clients(
     begin: &mut Begin,
-    world: &Arc<World>,
+    (service, master): (LuxiService, &Arc<MasterView>),
     epoch: Epoch,
     done: Arc<AtomicBool>,
 ) -> impl Future<Output = ()> + use<> {
     let served = || Served {
-        service: Arc::new(LuxiService::new(Arc::clone(world), stdx::Executor::default())),
-        world: Arc::clone(world),
+        service: Arc::new(service.clone()),
+        master: Arc::clone(master),
         oracle: Arc::clone(&begin.oracle),
         epoch,
         nodes: begin.nodes,
@@ -185,7 +195,7 @@ fn be_clients(
 /// What clients of a reign ask, and tell.
 struct Served {
     service: Arc<LuxiService>,
-    world: Arc<World>,
+    master: Arc<MasterView>,
     oracle: Arc<Mutex<Oracle>>,
     epoch: Epoch,
     nodes: u64,
@@ -211,7 +221,7 @@ async fn come(number: usize, served: Served, mut chance: Chance, quiet: Arc<Atom
 /// When no more clients come, all jobs end.
 async fn end_jobs(served: Served) {
     served.client(0, Chance::new(0)).drain(false).await;
-    while served.world.published.jobs.any(|job| !job.status().is_final()) {
+    while served.master.published.jobs.any(|job| !job.status().is_final()) {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }

@@ -1,0 +1,46 @@
+//! The job queue at work: what becomes of a submitted job.
+//!
+//! The path of a job, in reading order: [`submitter`] takes a submission once there is room
+//! ([`admission`]); the one writer ([`writer`] is the way to it, [`rounds`] its work) feeds [`state`], the core: one [`Event`] in, [`Effects`] out.
+//! A round of effects becomes one commit ([`commits`]); [`published`] shows what is committed, which is
+//! all that clients and waiters ever see. [`schedule`], [`filter`] and [`depend`] decide which jobs
+//! start; [`worker`] runs one opcode, which takes [`locks`]. [`deduplication`] recognises requests
+//! that are sent again, [`pause`] holds opcodes back, [`archive`] reads archived jobs, [`load`] reads
+//! the queue of a store, and [`recover`] says how its jobs continue under a new master.
+//!
+//! This crate knows an opcode as work that wants locks, and the configuration as something that
+//! changes are applied to ([`Configuration`], [`Work`]).
+
+pub mod admission;
+pub mod archive;
+pub mod commits;
+pub mod configuration;
+pub mod deduplication;
+pub mod depend;
+pub mod effects;
+pub mod event;
+pub mod filter;
+pub mod limits;
+pub mod load;
+pub mod locks;
+pub mod majority;
+pub mod pause;
+pub mod published;
+pub mod recover;
+pub mod rounds;
+pub mod schedule;
+pub mod state;
+pub mod stored;
+pub mod submit;
+pub mod submitter;
+pub mod tally;
+pub mod view;
+pub mod worker;
+pub mod writer;
+
+pub use configuration::{Configuration, Document};
+pub use effects::{Effects, Start};
+pub use event::{AutoArchived, Event, Outcome, Submitted};
+pub use limits::JobBytes;
+pub use submit::Submission;
+pub use worker::{CancelHandle, Work};

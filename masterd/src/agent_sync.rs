@@ -1,0 +1,303 @@
+//! Takes what agents saw and commits it (DESIGN invariant 2: observations), and sees to it that
+//! agents serve the newest document of their rack, that none but the master's has its address, and
+//! that all have the files of who that is and the list of who may call them.
+//!
+//! This is a reconciler: it looks, and what is to be done to the cluster it submits as a job.
+
+pub(crate) mod allow_list;
+pub(crate) mod desired_state;
+mod master_files;
+pub mod observe;
+mod rack_document;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use model::node::{Node, NodeRole};
+use model::ssconf::Ssconf;
+use model::{MacAddress, NodeName, Serial, Timestamp};
+use rpc::calls::{Exchange, Exchanged};
+use stdx::Clock;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::agents::Agents;
+use crate::contacts::{Contacts, Unreached};
+use crate::master_address::MoveAddress;
+use crate::metrics::Metrics;
+use crate::queue::{Published, Submitter, Writer};
+use allow_list::{AllowListPush, Callers};
+use desired_state::Wanted;
+use observe::Observed;
+
+/// How long an agent holds an exchange that has nothing to tell.
+const WAIT_MS: u32 = 15_000;
+/// The same for an agent that does not hold what it should: it is looked at again soon.
+const BEHIND_WAIT_MS: u32 = 1_000;
+/// Pause after an exchange that failed: the agent is down or cut off, and is asked again soon.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// The same for a node that has just been added.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// How long after its document changed a node may take to be reached: its agent begins to serve
+/// behind the answer with which it took its certificate.
+const STARTS_WITHIN_SECONDS: i64 = 5;
+
+/// Racks of one agent whose refused events are logged: a log that names more helps nobody.
+const REFUSED_RACKS_MAX: usize = 64;
+
+/// What is kept at every agent.
+#[derive(Debug, Clone)]
+struct AllKept {
+    files: Wanted<Ssconf>,
+    callers: Wanted<Callers>,
+}
+
+/// Counts when an agent may not have what is kept there.
+#[derive(Debug)]
+struct Due {
+    files: watch::Sender<u64>,
+    callers: watch::Sender<u64>,
+}
+
+/// Keeps all agents in step.
+#[derive(Debug)]
+pub struct AgentSync {
+    /// What is committed.
+    pub(crate) published: Arc<Published>,
+    /// Commits what agents saw.
+    pub(crate) writer: Writer,
+    /// Takes jobs that push rack documents.
+    pub(crate) submitter: Submitter,
+    /// The way to the agents.
+    pub(crate) agents: Agents,
+    /// Which agents are reached.
+    pub(crate) contacts: Arc<Contacts>,
+    /// Tells agents who may call them.
+    pub(crate) allow_lists: Arc<AllowListPush>,
+    /// Has the master's address given up by others.
+    pub(crate) address: Arc<MoveAddress>,
+    /// Counts events.
+    pub(crate) metrics: Arc<Metrics>,
+    /// Gives the time.
+    pub(crate) clock: Clock,
+}
+
+/// Runs exchanges with all agents until `stop`.
+pub async fn run(sync: Arc<AgentSync>, stop: CancellationToken) {
+    let mut changes = sync.published.subscribe();
+    let mut enrolling = sync.contacts.enrolling();
+    let mut running: HashMap<NodeName, (Arc<Node>, CancellationToken)> = HashMap::new();
+    let mut loops = JoinSet::new();
+    let kept =
+        AllKept { files: Wanted::new(&sync.published), callers: Wanted::new(&sync.published) };
+    loops.spawn(kept.files.clone().follow(sync.published.subscribe(), stop.clone()));
+    loops.spawn(kept.callers.clone().follow(sync.published.subscribe(), stop.clone()));
+    loop {
+        let config = Arc::clone(&changes.borrow_and_update().config);
+        let without_certificate = enrolling.borrow_and_update().clone();
+        running.retain(|name, (node, token)| {
+            let same = config.nodes.get(name).is_some_and(|now| same_agent(now, node));
+            if !same {
+                token.cancel();
+                sync.contacts.forget(name);
+                sync.allow_lists.forget(name);
+            }
+            same
+        });
+        for (name, node) in &config.nodes {
+            let is_called = node.role != NodeRole::Offline && !without_certificate.contains(name);
+            if !is_called || running.contains_key(name) {
+                continue;
+            }
+            let token = stop.child_token();
+            running.insert(name.clone(), (Arc::clone(node), token.clone()));
+            let (sync, node) = (Arc::clone(&sync), Arc::clone(node));
+            loops.spawn(for_ever(sync, node, kept.clone(), token));
+        }
+        tokio::select! {
+            () = stop.cancelled() => break,
+            changed = changes.changed() => if changed.is_err() { break },
+            Ok(()) = enrolling.changed() => {}
+            Some(_ended) = loops.join_next() => {}
+        }
+    }
+    while loops.join_next().await.is_some() {}
+}
+
+/// Whether the exchange with a node can go on after its object changed.
+fn same_agent(now: &Node, before: &Node) -> bool {
+    now.id == before.id
+        && now.rpc_address() == before.rpc_address()
+        && now.fingerprint == before.fingerprint
+        && now.renewing == before.renewing
+        && (now.role == NodeRole::Offline) == (before.role == NodeRole::Offline)
+}
+
+/// What the master remembers of one agent between exchanges.
+#[derive(Debug, Default)]
+struct Conversation {
+    incarnation: Option<Uuid>,
+    acknowledged: u64,
+    /// Events that the agent gave up, as it told last.
+    dropped: u64,
+    reached: Option<bool>,
+    /// It does not hold the document that it should.
+    behind: bool,
+    push: rack_document::State,
+    /// Racks of which events were refused, and that was told.
+    refused: BTreeSet<u32>,
+}
+
+/// One agent's exchange; a panic in it is a bug, and no reason never to ask the agent again.
+async fn for_ever(sync: Arc<AgentSync>, node: Arc<Node>, kept: AllKept, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let ((files, files_due), (callers, callers_due)) = (watch::channel(0), watch::channel(0));
+        let (due, wanted) = (Due { files, callers }, &kept.callers);
+        let exchange = Box::pin(sync.with_agent(&node, wanted, due, &stop));
+        let files = Box::pin(sync.keep(&node, &kept.files, files_due, &stop));
+        let callers = Box::pin(sync.keep(&node, &kept.callers, callers_due, &stop));
+        let all = async { tokio::join!(exchange, files, callers) };
+        if AssertUnwindSafe(all).catch_unwind().await.is_err() {
+            tracing::error!(node = %node.name, "the exchange with an agent panicked; it begins anew");
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
+}
+
+impl AgentSync {
+    /// Counts in `due` when the agent was reached after it was not, and when it told of another list of
+    /// callers than the one `wanted`.
+    async fn with_agent(
+        &self,
+        node: &Node,
+        wanted: &Wanted<Callers>,
+        due: Due,
+        stop: &CancellationToken,
+    ) {
+        let mut talk = Conversation::default();
+        loop {
+            let exchange = Exchange {
+                incarnation: talk.incarnation,
+                acknowledged: talk.acknowledged,
+                wait_ms: match talk.reached {
+                    Some(true) if talk.behind => BEHIND_WAIT_MS,
+                    Some(true) => WAIT_MS,
+                    // An agent that was not reached is asked at once what it holds.
+                    Some(false) | None => 0,
+                },
+            };
+            let answer = tokio::select! {
+                () = stop.cancelled() => return,
+                answer = self.agents.exchange(node, exchange) => answer,
+            };
+            match answer {
+                Ok(exchanged) => {
+                    let was_away = talk.reached.replace(true) != Some(true);
+                    let (told, wanted) = (exchanged.callers.as_deref(), wanted.newest());
+                    if self.allow_lists.reported(&node.name, told, was_away, &wanted) {
+                        due.callers.send_modify(|count| *count += 1);
+                    }
+                    if was_away {
+                        tracing::info!(node = %node.name, "agent is reached");
+                        self.contacts.set(&node.name, self.now(), None);
+                        let dropped = Box::pin(self.address.drop_at(node));
+                        if stop.run_until_cancelled(dropped).await.is_none() {
+                            return;
+                        }
+                        due.files.send_modify(|count| *count += 1);
+                    }
+                    self.take(node, &mut talk, exchanged).await;
+                }
+                Err(error) => {
+                    let is_new = talk.reached.is_none() && is_new(node, self.now());
+                    if let Some(why) = Unreached::by(&error).filter(|_| !is_new) {
+                        if talk.reached.replace(false) != Some(false) {
+                            tracing::warn!(node = %node.name, why = why.why, "agent is not reached");
+                        }
+                        self.contacts.set(&node.name, self.now(), Some(why));
+                    }
+                    tokio::select! {
+                        () = stop.cancelled() => return,
+                        () = tokio::time::sleep(if is_new { FIRST_PAUSE } else { RETRY_PAUSE }) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.clock.now_micros())
+    }
+
+    /// Commits what an agent saw, and only then lets it forget.
+    async fn take(&self, node: &Node, talk: &mut Conversation, exchanged: Exchanged) {
+        let Exchanged { incarnation, events, racks, dropped, callers: _, certificate_ends } =
+            exchanged;
+        if talk.incarnation != Some(incarnation) {
+            if talk.incarnation.is_some() {
+                tracing::warn!(node = %node.name, "agent came back with another store");
+            }
+            talk.incarnation = Some(incarnation);
+            talk.acknowledged = 0;
+        }
+        if dropped != std::mem::replace(&mut talk.dropped, dropped) {
+            tracing::warn!(node = %node.name, dropped, "agent gave up events: its outbox was full");
+        }
+        if let Some(last) = events.last().map(|event| event.number) {
+            let name = node.name.clone();
+            let number = u64::try_from(events.len()).unwrap_or(u64::MAX);
+            let decide = move |config: &_| {
+                let Observed { changes, learnt, refused } =
+                    observe::observed(config, &name, &events);
+                Ok((changes, (learnt, refused)))
+            };
+            match self.writer.transact(None, decide).await {
+                Ok((learnt, refused)) => {
+                    talk.acknowledged = last;
+                    self.metrics.agent_events.add_many(number);
+                    log_observed(node, talk, learnt, refused);
+                }
+                Err(error) => {
+                    tracing::warn!(node = %node.name, %error, "events were not committed");
+                }
+            }
+        }
+        talk.behind = self.push_if_stale(node, &mut talk.push, &racks).await;
+        self.contacts.set_held(&node.name, talk.behind, certificate_ends);
+    }
+}
+
+/// Whether a node that was not reached yet may still be starting its agent.
+fn is_new(node: &Node, now: Timestamp) -> bool {
+    (node.mtime..node.mtime.plus_seconds(STARTS_WITHIN_SECONDS)).contains(&now)
+}
+
+/// Logs what events led to, but for what is seen in lists.
+fn log_observed(
+    node: &Node,
+    talk: &mut Conversation,
+    learnt: Vec<(Serial, MacAddress)>,
+    refused: BTreeMap<u32, usize>,
+) {
+    for (serial, mac) in learnt {
+        tracing::info!(node = %node.name, %serial, %mac, "machine booted with a new Ethernet address");
+    }
+    for (rack, events) in refused {
+        if talk.refused.len() >= REFUSED_RACKS_MAX || !talk.refused.insert(rack) {
+            continue;
+        }
+        tracing::warn!(
+            node = %node.name,
+            rack,
+            events,
+            "events of a rack that the node does not serve are left out; if it should serve it, \
+             `gnt node modify --rack {rack} {}`",
+            node.name
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! The job queue over this master's configuration: the types of crate `jobs`, by their short names.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jobs::filter::RuleMap;
+use jobs::{Configuration, Document};
+
+use crate::config::{Config, ConfigChange};
+
+/// Where rounds become durable.
+pub type Commits = jobs::commits::Commits<Config>;
+/// An engine that leads, and who proposes to it.
+pub type Led = jobs::commits::Led<Config>;
+/// Opens an engine.
+pub type OpenEngine = jobs::commits::OpenEngine<Config>;
+/// What follows when a round is durable.
+pub type After = jobs::published::After<Config>;
+/// The committed state.
+pub type Published = jobs::published::Published<Config>;
+/// The committed configuration.
+pub type Snapshot = jobs::published::Snapshot<Config>;
+/// The way to the writer.
+pub type Writer = jobs::writer::Writer<Config>;
+/// What the writer is asked to do.
+pub type Command = jobs::writer::Command<Config>;
+/// What the writer works on.
+pub type State = jobs::rounds::State<Config>;
+/// Takes jobs for the queue.
+pub type Submitter = jobs::submitter::Submitter<Config>;
+/// Archived jobs.
+pub type Archive = jobs::archive::Archive<Config>;
+/// What a transaction decides.
+pub type Decision<T> = jobs::configuration::Decision<Config, T>;
+
+impl Configuration for Config {
+    type Change = ConfigChange;
+
+    fn apply(
+        &mut self,
+        change: ConfigChange,
+        documents: &mut Vec<Document>,
+        racks: &mut BTreeSet<u32>,
+    ) {
+        racks.extend(change.racks(self));
+        change.apply(self, documents);
+    }
+
+    fn running_jobs_max(&self) -> u32 {
+        self.cluster.max_running_jobs
+    }
+
+    fn filter_rules(&self) -> &Arc<RuleMap> {
+        &self.filters
+    }
+}
