@@ -193,7 +193,7 @@ impl AgentSync {
             };
             let answer = tokio::select! {
                 () = stop.cancelled() => return,
-                answer = self.agents.exchange(node, exchange) => answer,
+                answer = self.agents.call(node, exchange, None) => answer,
             };
             match answer {
                 Ok(exchanged) => {

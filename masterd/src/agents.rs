@@ -6,22 +6,14 @@ mod signed;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use jobs::majority::Majority;
-use model::cluster::MasterAddress;
 use model::enrol::{EnrolSecret, Fingerprint};
 use model::node::{Node, NodeRole};
-use model::rack::RackDocument;
-use model::ssconf::Ssconf;
 use model::{JobId, NodeName, Timestamp};
 use queue_format::Epoch;
-use rpc::calls::{
-    AddressChanged, AddressHere, AllowList, Exchange, Exchanged, Facts, Leave, MasterAddressDown,
-    MasterAddressHere, MasterAddressUp, NodeFacts, NodeHeld, NodeVersion, Powercycle, RackHeld,
-    RackPush, RackWithdraw, RenewBegin, RenewFinish, RenewOffer, SetAllowList, SsconfHeld,
-    SsconfPush, TestDelay, Verify, Version, WasNode,
-};
+use rpc::calls::{Version, WasNode};
 use rpc::client::Refusal;
 use rpc::enrol::{EnrolError, Invitation};
 use rpc::identity::{Authority, IdentityError, fingerprint};
@@ -99,7 +91,11 @@ impl Agents {
         }))
     }
 
-    async fn call<C: Call>(
+    /// Makes a call of the table, on behalf of an opcode where one makes it.
+    ///
+    /// # Errors
+    /// The call failed, or no majority is heard: then none is made.
+    pub async fn call<C: Call>(
         &self,
         node: &Node,
         call: C,
@@ -115,8 +111,11 @@ impl Agents {
         may.then_some(()).ok_or_else(refused)
     }
 
-    /// Calls though no majority may be heard.
-    async fn call_anyway<C: Call>(
+    /// The same though no majority may be heard: for what is given up.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn call_anyway<C: Call>(
         &self,
         node: &Node,
         call: C,
@@ -138,30 +137,6 @@ impl Agents {
         &self.0.made
     }
 
-    /// Version of the agent's software and protocol.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn version(&self, node: &Node, behalf: Behalf) -> Result<NodeVersion, RpcError> {
-        self.call(node, Version {}, Some(behalf)).await
-    }
-
-    /// What the agent knows of its machine.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn facts(&self, node: &Node) -> Result<NodeFacts, RpcError> {
-        self.call(node, Facts {}, None).await
-    }
-
-    /// What the agent holds, to be compared with what it should.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn verify(&self, node: &Node, behalf: Behalf) -> Result<NodeHeld, RpcError> {
-        self.call(node, Verify {}, Some(behalf)).await
-    }
-
     /// The certificate of the cluster's authority, PEM.
     #[must_use]
     pub fn authority_certificate(&self) -> &str {
@@ -176,128 +151,16 @@ impl Agents {
         self.0.authority.ends()
     }
 
+    /// Identity of the cluster.
+    #[must_use]
+    pub fn cluster_uuid(&self) -> Uuid {
+        self.0.cluster_uuid
+    }
+
     /// The epoch of this master.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.0.epoch
-    }
-
-    /// Makes the agent sleep.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn test_delay(
-        &self,
-        node: &Node,
-        duration: Duration,
-        behalf: Behalf,
-    ) -> Result<(), RpcError> {
-        self.call(node, TestDelay { seconds: duration.as_secs_f64() }, Some(behalf)).await
-    }
-
-    /// Sends a rack's document; gives what the agent holds then, which is another one where that is
-    /// newer.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn rack_push(
-        &self,
-        node: &Node,
-        document: &RackDocument,
-        behalf: Behalf,
-    ) -> Result<RackHeld, RpcError> {
-        let call = RackPush { base: None, document: document.clone() };
-        self.call(node, call, Some(behalf)).await
-    }
-
-    /// Tells the agent that it serves a rack no longer.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn rack_withdraw(
-        &self,
-        node: &Node,
-        rack: u32,
-        behalf: Behalf,
-    ) -> Result<(), RpcError> {
-        self.call(node, RackWithdraw { rack }, Some(behalf)).await
-    }
-
-    /// Tells the agent who may call it.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn allow_list(
-        &self,
-        node: &Node,
-        callers: &[rpc::calls::Caller],
-        behalf: Option<Behalf>,
-    ) -> Result<(), RpcError> {
-        let list = AllowList { epoch: self.0.epoch, callers: callers.to_vec() };
-        self.call(node, SetAllowList { list }, behalf).await
-    }
-
-    /// Makes the agent take the master's address.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn master_address_up(
-        &self,
-        node: &Node,
-        wanted: &MasterAddress,
-        behalf: Option<Behalf>,
-    ) -> Result<AddressChanged, RpcError> {
-        let MasterAddress { address, prefix, netdev } = wanted.clone();
-        self.call(node, MasterAddressUp { address, prefix, netdev }, behalf).await
-    }
-
-    /// Whether the agent has the master's address.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn master_address_here(
-        &self,
-        node: &Node,
-        wanted: &MasterAddress,
-    ) -> Result<AddressHere, RpcError> {
-        let MasterAddress { address, prefix, netdev } = wanted.clone();
-        self.call(node, MasterAddressHere { address, prefix, netdev }, None).await
-    }
-
-    /// Makes the agent give the master's address up.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn master_address_down(
-        &self,
-        node: &Node,
-        gone: &MasterAddress,
-        behalf: Option<Behalf>,
-    ) -> Result<AddressChanged, RpcError> {
-        let MasterAddress { address, prefix, netdev } = gone.clone();
-        self.call_anyway(node, MasterAddressDown { address, prefix, netdev }, behalf).await
-    }
-
-    /// Sends the files of who is master; gives what the agent holds then, which are others where
-    /// those are newer.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn ssconf_push(
-        &self,
-        node: &Node,
-        ssconf: &Ssconf,
-        behalf: Option<Behalf>,
-    ) -> Result<SsconfHeld, RpcError> {
-        self.call(node, SsconfPush { ssconf: ssconf.clone() }, behalf).await
-    }
-
-    /// Makes the agent make another key, and ask for its certificate.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn renew_begin(&self, node: &Node, behalf: Behalf) -> Result<RenewOffer, RpcError> {
-        self.call(node, RenewBegin {}, Some(behalf)).await
     }
 
     /// Signs the request (PEM) of a node that is one already; gives the certificate (PEM) and its
@@ -314,43 +177,6 @@ impl Agents {
         let certificate = self.0.authority.sign(request, &node.name, &[node.primary_ip], now)?;
         let fingerprint = pin(&certificate)?;
         Ok((certificate, fingerprint))
-    }
-
-    /// Hands the agent the certificate (PEM) of its new key.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn renew_finish(
-        &self,
-        node: &Node,
-        certificate: String,
-        behalf: Behalf,
-    ) -> Result<(), RpcError> {
-        self.call(node, RenewFinish { certificate }, Some(behalf)).await
-    }
-
-    /// Makes the agent forget the cluster.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn leave(&self, node: &Node, behalf: Behalf) -> Result<(), RpcError> {
-        self.call(node, Leave { cluster_uuid: self.0.cluster_uuid }, Some(behalf)).await
-    }
-
-    /// Has the machine of the agent restarted, hard; gives the seconds until then.
-    ///
-    /// # Errors
-    /// The call failed, or the agent may not.
-    pub async fn powercycle(&self, node: &Node, behalf: Behalf) -> Result<f64, RpcError> {
-        Ok(self.call(node, Powercycle {}, Some(behalf)).await?.seconds)
-    }
-
-    /// Takes what the agent saw and acknowledges what was committed of it.
-    ///
-    /// # Errors
-    /// The call failed.
-    pub async fn exchange(&self, node: &Node, exchange: Exchange) -> Result<Exchanged, RpcError> {
-        self.call(node, exchange, None).await
     }
 
     /// Begins to enrol the node that waits at `address` with this certificate and secret, and
@@ -388,9 +214,9 @@ impl Agents {
 
     /// Whether the agent at the address of `node` has the identity that was made for it, although
     /// the node may be marked offline.
-    pub async fn has_its_identity(&self, node: &Node, behalf: Behalf) -> bool {
+    pub async fn has_its_identity(&self, node: &Node, behalf: Option<Behalf>) -> bool {
         let reachable = Node { role: NodeRole::Regular, ..node.clone() };
-        let version = self.version(&reachable, behalf).await;
+        let version = self.call(&reachable, Version {}, behalf).await;
         version.is_ok_and(|version| version.node_id == node.id)
     }
 
@@ -408,6 +234,8 @@ fn pin(certificate: &str) -> Result<Fingerprint, IdentityError> {
 
 #[cfg(test)]
 mod tests {
+    use rpc::calls::{Exchange, Facts, Leave, Powercycle, RackWithdraw, TestDelay, Verify};
+
     use super::*;
     use crate::testing::{NOW, node};
 
@@ -432,7 +260,7 @@ mod tests {
     #[tokio::test]
     async fn an_offline_node_is_called_only_by_what_asks_all_the_same() {
         let agents = agents();
-        let behalf = (JobId(1), 0);
+        let behalf = Some((JobId(1), 0));
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = closed.local_addr().unwrap();
         drop(closed);
@@ -440,21 +268,20 @@ mod tests {
         (offline.primary_ip, offline.rpc_port) = (address.ip(), address.port());
         let exchange = Exchange { incarnation: None, acknowledged: 0, wait_ms: 0 };
         let answers = [
-            agents.facts(&offline).await.err(),
-            agents.verify(&offline, behalf).await.err(),
-            agents.test_delay(&offline, Duration::ZERO, behalf).await.err(),
-            agents.rack_withdraw(&offline, 1, behalf).await.err(),
-            agents.allow_list(&offline, &[], Some(behalf)).await.err(),
-            agents.leave(&offline, behalf).await.err(),
-            agents.powercycle(&offline, behalf).await.err(),
-            agents.exchange(&offline, exchange).await.err(),
+            agents.call(&offline, Facts {}, None).await.err(),
+            agents.call(&offline, Verify {}, behalf).await.err(),
+            agents.call(&offline, TestDelay { seconds: 0.0 }, behalf).await.err(),
+            agents.call(&offline, RackWithdraw { rack: 1 }, behalf).await.err(),
+            agents.call(&offline, Leave { cluster_uuid: Uuid::nil() }, behalf).await.err(),
+            agents.call(&offline, Powercycle {}, behalf).await.err(),
+            agents.call(&offline, exchange, None).await.err(),
         ];
         for answer in answers {
             let is_offline =
                 matches!(&answer, Some(RpcError::Offline { node }) if *node == offline.name);
             assert!(is_offline, "{answer:?}");
         }
-        let asked = agents.version(&offline, behalf).await;
+        let asked = agents.call(&offline, Version {}, behalf).await;
         assert!(matches!(asked, Err(RpcError::Unreachable { .. })), "{asked:?}");
         let asking: Vec<&str> = rpc::Request::TABLE
             .iter()

@@ -21,6 +21,7 @@ use model::NodeName;
 use model::cluster::MasterAddress;
 use model::node::{Node, NodeRole};
 use rpc::RpcError;
+use rpc::calls::{MasterAddressDown, MasterAddressUp};
 use rpc::wire::FailureKind;
 use stdx::daemon::chain;
 use tokio::time::timeout;
@@ -115,7 +116,7 @@ impl MoveAddress {
             .values()
             .filter(|node| node.name != me.name && node.role == NodeRole::Candidate);
         let asked = others.map(async |node| {
-            let call = self.agents.master_address_down(node, &address, behalf);
+            let call = self.agents.call_anyway(node, down(&address), behalf);
             let answer = timeout(OTHERS_WAIT, call)
                 .await
                 .map_err(|_elapsed| format!("no answer within {} ms", OTHERS_WAIT.as_millis()));
@@ -137,7 +138,7 @@ impl MoveAddress {
                 }
             }
         }
-        match self.agents.master_address_up(me, &address, behalf).await {
+        match self.agents.call(me, up(&address), behalf).await {
             Ok(there) => {
                 tracing::info!(%address, changed = there.changed, "the master's address is here");
                 raised.here = Some((address, there.changed));
@@ -168,7 +169,7 @@ impl MoveAddress {
         behalf: Option<Behalf>,
     ) -> Result<bool, AddressError> {
         let node = &me.name;
-        match self.agents.master_address_down(me, &address, behalf).await {
+        match self.agents.call_anyway(me, down(&address), behalf).await {
             Ok(there) => {
                 tracing::info!(%address, changed = there.changed, "the master's address is dropped");
                 Ok(there.changed)
@@ -192,7 +193,7 @@ impl MoveAddress {
         if node.name == config.role.master {
             return;
         }
-        match self.agents.master_address_down(node, &address, None).await {
+        match self.agents.call_anyway(node, down(&address), None).await {
             Ok(there) if there.changed => {
                 tracing::warn!(node = %node.name, %address, "still had the master's address");
             }
@@ -209,4 +210,14 @@ impl MoveAddress {
 pub(crate) fn master(config: &Config) -> Result<&Arc<Node>, AddressError> {
     let name = &config.role.master;
     config.nodes.get(name).ok_or_else(|| AddressError::NoNode(name.clone()))
+}
+
+fn up(wanted: &MasterAddress) -> MasterAddressUp {
+    let MasterAddress { address, prefix, netdev } = wanted.clone();
+    MasterAddressUp { address, prefix, netdev }
+}
+
+fn down(gone: &MasterAddress) -> MasterAddressDown {
+    let MasterAddress { address, prefix, netdev } = gone.clone();
+    MasterAddressDown { address, prefix, netdev }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use model::node::{Node, NodeRole};
 use model::ssconf::Ssconf;
+use rpc::calls::SsconfPush;
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::{Agents, Behalf};
@@ -113,7 +114,7 @@ pub(crate) async fn push_one(
     ssconf: &Ssconf,
     behalf: Option<Behalf>,
 ) -> Result<(), String> {
-    match agents.ssconf_push(node, ssconf, behalf).await {
+    match agents.call(node, SsconfPush { ssconf: ssconf.clone() }, behalf).await {
         Ok(held) if held.digest == ssconf.digest() => Ok(()),
         Ok(held) => {
             Err(format!("it has those of version {} and takes no older ones", held.version))

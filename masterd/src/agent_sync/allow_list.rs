@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::NodeName;
 use model::node::Node;
 use parking_lot::Mutex;
-use rpc::calls::Caller;
+use rpc::calls::{AllowList, Caller, SetAllowList};
 use stdx::daemon::chain;
 
 use super::AgentSync;
@@ -112,7 +112,8 @@ impl AllowListPush {
         if !anyway && line.known.lock().has(&digest) {
             return Ok(());
         }
-        let answer = self.agents.allow_list(node, &callers, behalf).await;
+        let list = AllowList { epoch: self.agents.epoch(), callers };
+        let answer = self.agents.call(node, SetAllowList { list }, behalf).await;
         let told = answer.map_err(|error| chain(&error));
         line.known.lock().told(digest, &told);
         told

@@ -183,7 +183,7 @@ impl LogicalUnit for ClusterRedistConf {
 async fn push_master_files(context: &mut Context) -> Result<Vec<NodeName>, Failure> {
     let snapshot = context.committed();
     let ssconf = ssconf::nodes::compile(&snapshot);
-    let behalf = Some((context.job(), context.op()));
+    let behalf = context.behalf();
     let mut without = Vec::new();
     for node in snapshot.config.nodes.values().filter(|node| node.role != NodeRole::Offline) {
         // "Running" must be durable before the first call.

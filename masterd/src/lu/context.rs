@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Failure, Wanted};
 use crate::agent_sync::allow_list::AllowListPush;
-use crate::agents::Agents;
+use crate::agents::{Agents, Behalf};
 use crate::config::Config;
 use crate::contacts::{Contacts, Enrolling};
 use crate::copies::ReplicaAudit;
@@ -137,6 +137,12 @@ impl Context {
     #[must_use]
     pub fn op(&self) -> usize {
         self.op
+    }
+
+    /// On whose behalf its calls are made.
+    #[must_use]
+    pub fn behalf(&self) -> Option<Behalf> {
+        Some((self.job, self.op))
     }
 
     /// Whether it is only to check.

@@ -70,7 +70,7 @@ impl LogicalUnit for ClusterDeactivateMasterIp {
 
 /// Takes the address, and tells in the job's log where it was.
 async fn raise(context: &mut Context) -> Result<(), String> {
-    let behalf = Some((context.job(), context.op()));
+    let behalf = context.behalf();
     context.agents().await.map_err(|_ending| "the master is ending".to_owned())?;
     let mover = context.address();
     let turn = mover.held.turn().await;
@@ -94,7 +94,7 @@ async fn raise(context: &mut Context) -> Result<(), String> {
 
 /// Has the master's own agent give an address up.
 async fn lower(context: &mut Context, address: MasterAddress) -> Result<(), String> {
-    let behalf = Some((context.job(), context.op()));
+    let behalf = context.behalf();
     context.agents().await.map_err(|_ending| "the master is ending".to_owned())?;
     let mover = context.address();
     let config = context.committed().config;

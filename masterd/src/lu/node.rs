@@ -139,13 +139,13 @@ async fn tell(
     knows: Option<&NodeName>,
     anyway: bool,
 ) -> Result<Vec<NodeName>, Failure> {
-    let (config, behalf) = (context.config(), (context.job(), context.op()));
+    let (config, behalf) = (context.config(), context.behalf());
     let to_tell = |node: &&Arc<Node>| node.role != NodeRole::Offline && Some(&node.name) != knows;
     let mut untold = Vec::new();
     for node in config.nodes.values().filter(to_tell) {
         // "Running" must be durable before the first call.
         context.agents().await?;
-        if let Err(why) = context.allow_lists().push(node, Some(behalf), anyway).await {
+        if let Err(why) = context.allow_lists().push(node, behalf, anyway).await {
             let name = &node.name;
             let text = format!(
                 "{name} was not told who may call it: {why}; it is told as soon as it is reached, \

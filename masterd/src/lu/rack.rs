@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use jobs::locks::Level;
 use model::node::{Node, NodeRole};
-use model::opcode::RackPush;
+use model::opcode;
 use model::rack::DocumentVersion;
 use model::{Exception, NodeName};
+use rpc::calls::RackPush;
 
 use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::Config;
@@ -95,12 +96,13 @@ async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> 
     let digest = document.digest();
     let called = |node: &&Arc<Node>| node.role != NodeRole::Offline;
     let nodes: Vec<Arc<Node>> = snapshot.config.agents_of(rack).filter(called).cloned().collect();
-    let (job, op) = (context.job(), context.op());
+    let behalf = context.behalf();
     let mut pushed = Vec::with_capacity(nodes.len());
     for node in nodes {
         let name = node.name.clone();
         let agents = context.agents().await?;
-        let result = match agents.rack_push(&node, &document, (job, op)).await {
+        let push = RackPush { base: None, document: document.clone() };
+        let result = match agents.call(&node, push, behalf).await {
             Ok(held) if held.digest == digest => Ok(held.version),
             Ok(held) => Err(format!("it serves version {} and takes no older one", held.version)),
             Err(error) => Err(stdx::daemon::chain(&error)),
@@ -110,7 +112,7 @@ async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> 
     Ok(pushed)
 }
 
-impl LogicalUnit for RackPush {
+impl LogicalUnit for opcode::RackPush {
     type Plan = BTreeSet<u32>;
 
     fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {

@@ -20,6 +20,7 @@ use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::ClusterRenewCrypto;
 use model::{Exception, NodeName};
+use rpc::calls::Version;
 
 use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::Config;
@@ -155,14 +156,14 @@ fn hindered(config: &Config, node: &Node, silent: &BTreeSet<NodeName>) -> Option
 
 /// Nodes that are not offline and do not answer.
 async fn silent(context: &mut Context) -> Result<BTreeSet<NodeName>, Failure> {
-    let (config, behalf) = (context.config(), (context.job(), context.op()));
+    let (config, behalf) = (context.config(), context.behalf());
     let agents = context.agents().await?.clone();
     let nodes = config.nodes.values().filter(|node| node.role != NodeRole::Offline);
     let asked: Vec<_> = nodes
         .map(|node| {
             let (agents, node) = (agents.clone(), Arc::clone(node));
             async move {
-                let answer = agents.version(&node, behalf).await;
+                let answer = agents.call(&node, Version {}, behalf).await;
                 answer.err().map(|error| (node.name.clone(), stdx::daemon::chain(&error)))
             }
         })

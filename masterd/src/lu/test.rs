@@ -10,6 +10,7 @@ use model::error::ErrorCode;
 use model::job::LogType;
 use model::node::Node;
 use model::opcode::{TestDelay, TestJqueue};
+use rpc::calls;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixListener;
@@ -178,13 +179,13 @@ async fn sleep_on_nodes(
     context: &Context,
 ) -> Result<(), Exception> {
     let config = context.config();
-    let (job, op) = (context.job(), context.op());
-    let mut calls = tokio::task::JoinSet::new();
+    let behalf = context.behalf();
+    let mut sleeping = tokio::task::JoinSet::new();
     for name in &plan.nodes {
         let node = config.node(name.as_str())?.clone();
-        let (agents, duration) = (agents.clone(), plan.duration);
-        calls.spawn(async move {
-            let called = agents.test_delay(&node, duration, (job, op)).await;
+        let (agents, seconds) = (agents.clone(), plan.duration.as_secs_f64());
+        sleeping.spawn(async move {
+            let called = agents.call(&node, calls::TestDelay { seconds }, behalf).await;
             called.map_err(|error| {
                 let why = stdx::daemon::chain(&error);
                 format!("Failure during rpc call to node {}: {why}", node.name)
@@ -192,7 +193,7 @@ async fn sleep_on_nodes(
         });
     }
     let mut failed = Vec::new();
-    while let Some(call) = calls.join_next().await {
+    while let Some(call) = sleeping.join_next().await {
         match call {
             Ok(called) => failed.extend(called.err()),
             Err(error) => failed.push(stdx::daemon::chain(&error)),

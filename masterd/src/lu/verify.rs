@@ -12,6 +12,7 @@ use model::opcode::{
     GroupVerifyDisks, OpCode, OpInput, SubmittedJobs,
 };
 use model::{Exception, Timestamp};
+use rpc::calls::Verify;
 use serde_json::json;
 
 use super::{Context, Failure, LogicalUnit, Wanted};
@@ -188,7 +189,7 @@ const ASKED_AT_ONCE: usize = 64;
 async fn gather(context: &mut Context, nodes: &[Arc<Node>]) -> Result<Vec<Looked>, Failure> {
     use futures_util::StreamExt as _;
     let snapshot = context.committed();
-    let behalf = (context.job(), context.op());
+    let behalf = context.behalf();
     let clock = context.clock().clone();
     let agents = context.agents().await?.clone();
     let callers = snapshot.config.callers();
@@ -220,7 +221,7 @@ async fn gather(context: &mut Context, nodes: &[Arc<Node>]) -> Result<Vec<Looked
         asked.push(async move {
             let now = || Timestamp::from_micros(clock.now_micros());
             let from = now();
-            let answer = agents.verify(node, behalf).await;
+            let answer = agents.call(node, Verify {}, behalf).await;
             let answer = answer.map_err(|error| stdx::daemon::chain(&error));
             Looked { role, expected, answer, asked: verify::node::Asked { from, to: now() } }
         });

@@ -16,7 +16,7 @@ use model::Exception;
 use model::error::ExceptionKind;
 use model::node::{Node, NodeRole};
 use model::{Job, JobId, NodeName};
-use rpc::calls::NodeFacts;
+use rpc::calls::{Facts, NodeFacts};
 use tokio::sync::SemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -305,7 +305,8 @@ impl LuxiService {
         for node in nodes.filter(|node| node.role != NodeRole::Offline) {
             let (agents, node) = (self.backend.agents.clone(), Arc::clone(node));
             calls.spawn(async move {
-                let answer = tokio::time::timeout(FACTS_TIME, agents.facts(&node)).await;
+                let answer =
+                    tokio::time::timeout(FACTS_TIME, agents.call(&node, Facts {}, None)).await;
                 answer.ok()?.ok().map(|facts| (node.name.clone(), Arc::new(facts)))
             });
         }

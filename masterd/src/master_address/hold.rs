@@ -5,6 +5,7 @@ use std::time::Duration;
 use model::Timestamp;
 use model::cluster::MasterAddress;
 use parking_lot::Mutex;
+use rpc::calls::MasterAddressHere;
 use stdx::daemon::chain;
 use tokio::sync::MutexGuard;
 use tokio::time::Instant;
@@ -100,7 +101,9 @@ impl MoveAddress {
             Ok(me) => me,
             Err(error) => return Look::Unknown(chain(&error)),
         };
-        match self.agents.master_address_here(me, &address).await {
+        let MasterAddress { address: wanted, prefix, netdev } = address.clone();
+        let here = MasterAddressHere { address: wanted, prefix, netdev };
+        match self.agents.call(me, here, None).await {
             Ok(there) if there.here => Look::Here,
             Ok(_) => Look::Missing(address),
             Err(error) => Look::Unknown(chain(&error)),

@@ -7,6 +7,7 @@ use model::Exception;
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeSetParams;
+use rpc::calls::{RackWithdraw, Version};
 
 use super::change::{Change, Changes, decide};
 use super::{goes_on_if_silent, tell_callers, tell_if_alone, votes};
@@ -38,8 +39,8 @@ impl LogicalUnit for NodeSetParams {
             goes_on_if_silent(context, node, "be expected at another port").await?;
         }
         if node.role == NodeRole::Offline && change.node.role != NodeRole::Offline {
-            let behalf = (context.job(), context.op());
-            let answer = context.agents().await?.version(node, behalf).await;
+            let behalf = context.behalf();
+            let answer = context.agents().await?.call(node, Version {}, behalf).await;
             if let Err(error) = answer {
                 let name = &node.name;
                 let why = stdx::daemon::chain(&error);
@@ -112,10 +113,10 @@ fn may_demote(asked: &NodeSetParams) -> bool {
 
 /// Takes a rack away from an agent and gives it another.
 async fn move_rack(context: &mut Context, node: &Node, from: Option<u32>) -> Result<(), Failure> {
-    let (job, op) = (context.job(), context.op());
+    let behalf = context.behalf();
     if let Some(rack) = from
         && node.role != NodeRole::Offline
-        && let Err(error) = context.agents().await?.rack_withdraw(node, rack, (job, op)).await
+        && let Err(error) = context.agents().await?.call(node, RackWithdraw { rack }, behalf).await
     {
         let (name, why) = (&node.name, stdx::daemon::chain(&error));
         context.say(format!("{name} was not told that it serves rack {rack} no more: {why}")).await;

@@ -7,6 +7,7 @@ use model::Exception;
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::NodePowercycle;
+use rpc::calls::Powercycle;
 
 use crate::config::Config;
 use crate::lu::{Context, Failure, LogicalUnit, Wanted};
@@ -28,9 +29,9 @@ impl LogicalUnit for NodePowercycle {
 
     async fn exec(self, node: Arc<Node>, context: &mut Context) -> Result<String, Failure> {
         context.point_of_no_return().await?;
-        let behalf = (context.job(), context.op());
-        match context.agents().await?.powercycle(&node, behalf).await {
-            Ok(seconds) => Ok(format!("Reboot scheduled in {seconds} seconds")),
+        let behalf = context.behalf();
+        match context.agents().await?.call(&node, Powercycle {}, behalf).await {
+            Ok(reply) => Ok(format!("Reboot scheduled in {} seconds", reply.seconds)),
             Err(error) => {
                 let why = stdx::daemon::chain(&error);
                 Err(Exception::exec(format!("Failed to schedule the reboot: {why}")).into())

@@ -143,7 +143,7 @@ pub(super) async fn resumed(plan: &AddPlan, context: &mut Context) -> Result<boo
     if node.role != NodeRole::Offline || !is_there {
         return Ok(false);
     }
-    let behalf = (context.job(), context.op());
+    let behalf = context.behalf();
     let agents = context.agents().await?.clone();
     if !agents.has_its_identity(node, behalf).await {
         return Ok(false);

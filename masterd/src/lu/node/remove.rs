@@ -10,6 +10,7 @@ use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeRemove;
 use model::{Exception, NodeName};
+use rpc::calls::Leave;
 use stdx::daemon::chain;
 
 use super::{farewell, goes_on_if_silent, primary_instances, tell_if_alone, votes};
@@ -81,9 +82,11 @@ impl LogicalUnit for NodeRemove {
         let keys = match node.role {
             NodeRole::Offline => Some("it is offline".to_owned()),
             _ => {
-                let (job, op) = (context.job(), context.op());
+                let behalf = context.behalf();
                 let node = context.config().node(name.as_str())?.as_ref().clone();
-                let left = context.agents().await?.leave(&node, (job, op)).await;
+                let agents = context.agents().await?;
+                let leave = Leave { cluster_uuid: agents.cluster_uuid() };
+                let left = agents.call(&node, leave, behalf).await;
                 left.err().map(|error| chain(&error))
             }
         };

@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use model::enrol::Fingerprint;
 use model::node::{Node, NodeRole};
 use model::{Exception, NodeName};
+use rpc::calls::{RenewBegin, RenewFinish, Version};
 use rpc::peer::PeerError;
 use rpc::peer::control::AskPosition;
 use stdx::daemon::chain;
@@ -50,9 +51,9 @@ fn left(error: impl std::error::Error) -> Stop {
 
 /// Renews a node, or ends what was begun; gives its new certificate.
 pub(super) async fn renew(context: &mut Context, name: &NodeName) -> Result<Fingerprint, Stop> {
-    let (node, behalf) = (found(context, name)?, (context.job(), context.op()));
+    let (node, behalf) = (found(context, name)?, context.behalf());
     let agents = context.agents().await?.clone();
-    let offer = agents.renew_begin(&node, behalf).await.map_err(left)?;
+    let offer = agents.call(&node, RenewBegin {}, behalf).await.map_err(left)?;
     if node.renewing == Some(offer.fingerprint) {
         context.say(format!("{name} shows the new certificate of an earlier renewal")).await;
         settle(context, &node, offer.fingerprint).await?;
@@ -71,10 +72,10 @@ pub(super) async fn renew(context: &mut Context, name: &NodeName) -> Result<Fing
     }
     wait_for_members(context).await?;
     let node = found(context, name)?;
-    let handed = agents.renew_finish(&node, certificate, behalf).await;
+    let handed = agents.call(&node, RenewFinish { certificate }, behalf).await;
     if let Err(error) = handed {
         // Its answer may be all that was lost.
-        let shows = agents.version(&only(&node, fingerprint), behalf).await.is_ok();
+        let shows = agents.call(&only(&node, fingerprint), Version {}, behalf).await.is_ok();
         if !shows && error.certainly_not_done() {
             edit(context, name, |node| node.renewing = None).await?;
             if context.config().is_caller(&node) {
@@ -114,8 +115,8 @@ async fn wait_for_members(context: &Context) -> Result<(), Failure> {
 
 /// Sees that the node shows the new certificate, and makes that the only one.
 async fn settle(context: &mut Context, node: &Node, new: Fingerprint) -> Result<(), Stop> {
-    let (shows, behalf) = (only(node, new), (context.job(), context.op()));
-    let answer = context.agents().await?.version(&shows, behalf).await;
+    let (shows, behalf) = (only(node, new), context.behalf());
+    let answer = context.agents().await?.call(&shows, Version {}, behalf).await;
     answer.map_err(left)?;
     let config = context.config();
     if config.is_master(node) {
