@@ -3,7 +3,7 @@
 mod answer;
 mod lead;
 mod members;
-mod standing;
+mod status;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +31,7 @@ use crate::log::{Kept, Log, Memory, Tag, kept, report_durable};
 use crate::network::Network;
 use crate::peers::Peers;
 use crate::state::StateMachine;
-use crate::state::noted::{Notes, Noting};
+use crate::state::changed_keys::{Notes, Noting};
 use crate::types::{
     LeaderId, Membership, Proposal, StoredMembership, TypeConfig, Vote, log_id, members_from_text,
     vote_from_text, vote_to_text,
@@ -39,7 +39,7 @@ use crate::types::{
 
 pub use answer::AnswerError;
 pub use members::{Members, MembersChange, MembersError};
-pub use standing::{Follower, Standing};
+pub use status::{EngineStatus, Follower};
 
 /// Committed batches that the owner may be behind: it applies them to memory, which is quick; when
 /// it is slow, so is everyone who proposes.
@@ -432,7 +432,7 @@ async fn shorten(raft: Raft<TypeConfig, StateMachine>, log: Log) {
 fn config(goes_on: bool, kept: Kept) -> Config {
     let config = Config {
         cluster_name: "gantry".to_owned(),
-        // Only when asked, and never by itself after a restart: a new reign is a new epoch.
+        // Only when asked, and never by itself after a restart: a new leadership is a new epoch.
         enable_elect: false,
         enable_leader_restore: Some(goes_on),
         enable_pre_vote: Some(true),

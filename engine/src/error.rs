@@ -42,7 +42,7 @@ pub enum TakeOverError {
         /// What it said.
         reason: String,
     },
-    /// This member leads already, for a reign that has ended: the next one needs an epoch of its own.
+    /// This member leads already, for a leadership that has ended: the next one needs an epoch of its own.
     #[error("this member leads in epoch {epoch} still; it has to be closed and opened first")]
     Leads {
         /// That epoch.

@@ -3,7 +3,7 @@
 //! The engine is Raft by `openraft`, on the store of `queue-format`: our journal is its log, our
 //! keys and files are its state machine. In reading order: [`Engine`] is all that a caller sees, and
 //! [`Proposer`], which makes one batch of all that waits; [`Peers`] is what the owner provides, the
-//! way to other members; [`Resting`] is a member that does not run. `types` and `message` translate between the engine's words and ours,
+//! way to other members; [`OfflineStore`] is a member that does not run. `types` and `message` translate between the engine's words and ours,
 //! `log` is its log storage, `state` its state machine, `network` asks other members.
 //!
 //! The rules that decide safety are kept here, so that no caller can get past them:
@@ -19,9 +19,9 @@ mod error;
 mod log;
 mod message;
 mod network;
+mod offline;
 mod peers;
 mod proposer;
-mod resting;
 mod runtime;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulation;
@@ -32,13 +32,13 @@ mod types;
 mod tests;
 
 pub use engine::{
-    AnswerError, Committed, Engine, EngineOptions, Follower, LEASE_MS, Members, MembersChange,
-    MembersError, OnFatal, Standing,
+    AnswerError, Committed, Engine, EngineOptions, EngineStatus, Follower, LEASE_MS, Members,
+    MembersChange, MembersError, OnFatal,
 };
 pub use error::{HandOverError, OpenError, ProposeError, TakeOverError};
 pub use log::Kept;
 pub use message::TERM_AHEAD_MAX;
+pub use offline::{OfflineStore, OverrideError};
 pub use peers::{Answer, Link, PeerError, Peers};
 pub use proposer::{End, OnCommitted, Proposer};
-pub use resting::{OverrideError, Resting};
-pub use state::noted::Noting;
+pub use state::changed_keys::Noting;

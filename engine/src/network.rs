@@ -151,7 +151,7 @@ impl RaftNetworkV2<TypeConfig> for Wire {
         option: RPCOption,
     ) -> Result<Appended, Refused> {
         let leader = request.vote.leader_id();
-        let reign = Epoch { term: leader.term, node: leader.node_id };
+        let leadership = Epoch { term: leader.term, node: leader.node_id };
         let committed = request.leader_commit.as_ref().map(position).unwrap_or_default();
         if request.entries.is_empty() {
             let body = message::append(&request);
@@ -160,7 +160,7 @@ impl RaftNetworkV2<TypeConfig> for Wire {
             let answer = self.ask(Kind::Append, body, limit, read).await?;
             only_sent(&answer, request.prev_log_id, &request.entries)?;
             if answer.is_success() {
-                self.0.heard(reign, None, committed);
+                self.0.heard(leadership, None, committed);
             }
             return Ok(answer);
         }
@@ -182,7 +182,7 @@ impl RaftNetworkV2<TypeConfig> for Wire {
             _ => None,
         };
         if matched.is_some() {
-            self.0.heard(reign, matched, committed);
+            self.0.heard(leadership, matched, committed);
         }
         Ok(answer)
     }
@@ -248,7 +248,7 @@ mod tests {
     fn nobody_acknowledges_what_it_was_not_sent() {
         let entry =
             |(term, index)| LogEntry { log_id: id(term, index).unwrap(), payload: Payload::Blank };
-        // The last one of a reign, and two of the next.
+        // The last one of a leadership, and two of the next.
         let entries = [(2, 7), (3, 8), (3, 9)].map(entry);
         for (prev, entries, upto, is_sent) in [
             (id(2, 6), &entries[..], id(2, 6), true),

@@ -26,11 +26,11 @@ pub trait Link: Send + Sync + 'static {
     /// gets that answer.
     fn ask(&mut self, kind: u8, body: Bytes, limit: Duration) -> Answer<'_>;
 
-    /// Told after an answer to the leader of `reign`, which knows that all up to `committed` is: the
+    /// Told after an answer to the leader of `leadership`, which knows that all up to `committed` is: the
     /// member is there, and has made all up to `matched` durable, where that was said. Who remembers
     /// it sees when a member comes back without.
-    fn heard(&mut self, reign: Epoch, matched: Option<Position>, committed: Position) {
-        let _nobody_remembers = (reign, matched, committed);
+    fn heard(&mut self, leadership: Epoch, matched: Option<Position>, committed: Position) {
+        let _nobody_remembers = (leadership, matched, committed);
     }
 }
 

@@ -46,7 +46,7 @@ pub enum End {
 /// Told of each batch: the tags that came with it, where it is in the log, what it cost.
 pub type OnCommitted<T> = Box<dyn FnMut(Vec<T>, Position, Flushed) + Send>;
 
-/// Takes changes, in the epoch of one reign.
+/// Takes changes, in the epoch of one leadership.
 pub struct Proposer<T> {
     engine: Arc<Engine>,
     epoch: Epoch,
@@ -74,7 +74,7 @@ impl<T: Send> Proposer<T> {
     /// Submits changes that must go on, such as the end of a running job: refused only when far
     /// too much waits. They are committed together, or not at all, unless moves among them bring more
     /// content than an entry holds: then they are parted at moves. `tag` comes back when all are
-    /// committed, and is dropped where the reign ends before.
+    /// committed, and is dropped where the leadership ends before.
     ///
     /// # Errors
     /// See [`Refusal`]; tag and changes are given back.
@@ -185,8 +185,8 @@ impl<T: Send> Proposer<T> {
                 }
                 Err(ProposeError::Refused) => return Err(End::Deposed),
                 Err(error @ ProposeError::Unknown { .. }) => {
-                    tracing::warn!(%error, "a batch was under way as the reign ended");
-                    return Err(match self.engine.standing().stopped {
+                    tracing::warn!(%error, "a batch was under way as the leadership ended");
+                    return Err(match self.engine.status().stopped {
                         Some(reason) => End::Stopped(reason),
                         None => End::Deposed,
                     });

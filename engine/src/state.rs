@@ -19,9 +19,9 @@ use crate::types::{
     log_id, members_to_text, position,
 };
 
-pub(crate) mod noted;
+pub(crate) mod changed_keys;
 
-use noted::Notes;
+use changed_keys::Notes;
 
 type Meta = SnapshotMetaOf<TypeConfig>;
 type Snapshot = SnapshotOf<TypeConfig, Image>;

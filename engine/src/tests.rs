@@ -144,7 +144,7 @@ async fn a_lone_voter_leads_when_asked_and_never_by_itself() {
         let refused = engine.propose(Epoch::default(), batch.clone()).await.unwrap_err();
         assert!(matches!(refused, ProposeError::Refused), "{refused}");
         epochs.push(engine.take_over(SOON).await.unwrap());
-        assert_eq!(engine.standing().members.voters, [1].into());
+        assert_eq!(engine.status().members.voters, [1].into());
         let position = engine.propose(epochs[round], batch.clone()).await.unwrap();
         assert!(position > last && position.epoch == epochs[round]);
         last = position;

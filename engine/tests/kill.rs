@@ -1,5 +1,5 @@
 //! `kill -9` on a lone voter that commits, again and again: nothing that it said is lost, and every
-//! reign has a later epoch.
+//! leadership has a later epoch.
 #![expect(clippy::unwrap_used, reason = "a test, its functions included")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -107,7 +107,7 @@ fn a_killed_voter_loses_nothing_that_it_said() {
     assert_eq!(u64::try_from(said.len()).unwrap(), CLIENTS);
 }
 
-/// What was said is applied, or waits in the log for the next reign.
+/// What was said is applied, or waits in the log for the next leadership.
 fn check(directory: &Path, said: &[u64; 4]) {
     let store = ReplicatedStore::open(directory, store_options(), 1).unwrap();
     let waiting: Vec<Change> = store

@@ -169,7 +169,7 @@ pub enum Event<R: Replies> {
         /// Told when clients can see it.
         visible: Option<R::To<()>>,
     },
-    /// The next opcode of a job does not begin here any more: the reign ends, and whoever is master next
+    /// The next opcode of a job does not begin here any more: the leadership ends, and whoever is master next
     /// has it run, unless somebody wants it canceled or killed.
     Withdrawn {
         /// The job.

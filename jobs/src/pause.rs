@@ -1,5 +1,5 @@
 //! Where opcodes that have their locks wait while none may run: while the role is handed over, and
-//! once the reign ends. What waits here, or for locks, is "waiting" on disk, and runs under the next
+//! once the leadership ends. What waits here, or for locks, is "waiting" on disk, and runs under the next
 //! master.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -264,7 +264,7 @@ impl<C: Configuration, W: Work> RoundBuilder<C, W> {
         any
     }
 
-    /// Cancels who is to be interrupted and has no worker: once the reign ends, none begins.
+    /// Cancels who is to be interrupted and has no worker: once the leadership ends, none begins.
     fn end_without_worker(&mut self) {
         let effects = &self.round.effects;
         let asked = effects.interrupt.iter().chain(&effects.kill);

@@ -6,8 +6,8 @@
 mod connection;
 mod listen;
 mod panic;
+mod response_budget;
 mod socket;
-mod unread;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ use crate::response::Answer;
 use connection::Connection;
 pub use listen::{Doors, listen};
 use panic::caught;
+use response_budget::Unread;
 use socket::Socket;
-use unread::Unread;
 
 /// Who sent a request, as the kernel tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,31 +2,31 @@
 //!
 //! [`run`] makes what lasts as long as the process: the `door` for clients, the one for other members,
 //! the metrics; `passing` has requests of clients answered by the master, `passed` answers them
-//! there. `life` goes from state to state; [`reign`] is the longest of them, [`replicate`] has
+//! there. `life` goes from state to state; [`leadership`] is the longest of them, [`replicate`] has
 //! it followed by others, `follow` keeps up with what is committed, `taker` takes the role.
 
-mod ahead;
 pub(crate) mod assembly;
-mod door;
+mod certificate_reload;
 mod elected;
 mod follow;
-mod later;
-mod life;
+mod forwarding_client;
+mod forwarding_server;
+pub mod leadership;
+mod lifecycle;
 pub mod load;
 pub(crate) mod lock;
+mod luxi_router;
 mod metrics_page;
-mod older_copy;
+mod newer_epoch;
 mod overriding;
-mod passed;
-mod passing;
-pub mod reign;
-mod renewed;
+mod prefetch;
+mod redirect;
 pub mod replicate;
 #[cfg(test)]
 pub(crate) mod simulated;
 mod socket;
-mod taker;
-mod whereabouts;
+mod stale_store;
+mod takeover;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -46,14 +46,14 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::config::Config;
-use crate::house::House;
+use crate::local_member::LocalMember;
 use crate::metrics::{self, Metered, Metrics};
-use crate::peers::PeerBook;
-use door::Door;
 use follow::Callers;
-use life::{Ending, Errands, Life, Stage};
+use forwarding_server::ForwardingServer;
+use lifecycle::{Ending, Lifecycle, RoleCommands, Stage};
 use load::FoundError;
-use passed::FromMembers;
+use luxi_router::LuxiRouter;
+use membership::peers::PeerBook;
 
 /// Files that the process asks to be allowed to open: a socket for each client, and as many for
 /// everything else.
@@ -291,7 +291,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let callers = Callers::new(layout.clone());
     let book = PeerBook::new(Arc::clone(&identity), membership.cluster_uuid);
     let place = (identity.name().clone(), membership.cluster_uuid);
-    let (house, errands) = House::new(place, book, layout.data());
+    let (local, commands) = LocalMember::new(place, book, layout.data());
     let (end, ends) = watch::channel(false);
     let (luxi, around) = (Tasks::new(), Tasks::new());
     let ending = Ending {
@@ -301,27 +301,28 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     };
     let broken = ending.broken.clone();
     around.spawn("signals", hear_signals(ending.asked.clone(), broken.clone(), ends.clone()));
-    let renewed = renewed::run(Arc::clone(&identity), layout.clone(), ends.clone());
+    let renewed = certificate_reload::run(Arc::clone(&identity), layout.clone(), ends.clone());
     around.spawn("certificate", renewed);
     around.spawn("allow-list", callers.clone().run(ends.clone()));
     let metrics = Arc::new(Metrics::default());
     let queries = options.executors.queries.clone();
-    let door = Door::new(house.clone(), (layout, queries), clock.clone(), Arc::clone(&metrics));
-    let life = Life {
+    let router =
+        LuxiRouter::new(local.clone(), (layout, queries), clock.clone(), Arc::clone(&metrics));
+    let life = Lifecycle {
         options: options.clone(),
         clock,
         identity,
         membership,
-        house,
-        errands: Errands::new(errands),
-        door,
+        local,
+        commands: RoleCommands::new(commands),
+        router,
         callers,
         metrics,
         followers: Tasks::new(),
         ending,
         stage: Stage::Machine,
     };
-    let (door, metrics) = (life.door.clone(), Arc::clone(&life.metrics));
+    let (router, metrics) = (life.router.clone(), Arc::clone(&life.metrics));
     // Where there is no store, no lock of one tells that another process is at work.
     let _lock = lock::take(&options.layout)?;
     let state = life.first().await?;
@@ -335,13 +336,13 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         }
     };
     tell_open(&life, &sockets);
-    let numbers = (door.clone(), Arc::clone(&metrics));
+    let numbers = (router.clone(), Arc::clone(&metrics));
     around.spawn(
         "metrics",
         metrics::run(move || numbers.0.page(&numbers.1), options.metrics, ends.clone()),
     );
     let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
-    let service = Arc::new(Metered::new(door, metrics));
+    let service = Arc::new(Metered::new(router, metrics));
     luxi.spawn("luxi", vital(luxi::serve(listeners, service, limits, ends), broken));
     stdx::daemon::notify_ready("serving");
 
@@ -356,16 +357,16 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     ended
 }
 
-fn tell_open(life: &Life, sockets: &[socket::Published]) {
+fn tell_open(life: &Lifecycle, sockets: &[socket::Published]) {
     let paths: Vec<_> = sockets.iter().map(socket::Published::path).collect();
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(node = %life.membership.node, version, ?paths, "clients are let in");
 }
 
 /// The door for other members, and those for clients.
-type Doors = (Option<PeerServer<House>>, Vec<UnixListener>, Vec<socket::Published>);
+type Doors = (Option<PeerServer<LocalMember>>, Vec<UnixListener>, Vec<socket::Published>);
 
-async fn open_doors(options: &Options, life: &Life) -> Result<Doors, DaemonError> {
+async fn open_doors(options: &Options, life: &Lifecycle) -> Result<Doors, DaemonError> {
     let peers = serve_peers(options.peers, life).await?;
     let own = options.layout.luxi_socket();
     let sockets = socket::bind(own, options.ganeti_socket.as_deref())?;
@@ -376,9 +377,9 @@ async fn open_doors(options: &Options, life: &Life) -> Result<Doors, DaemonError
 /// Lets other members ask, where that is wanted.
 async fn serve_peers(
     endpoint: Endpoint,
-    life: &Life,
-) -> Result<Option<PeerServer<House>>, DaemonError> {
-    let Life { identity, callers, house, door, metrics, .. } = life;
+    life: &Lifecycle,
+) -> Result<Option<PeerServer<LocalMember>>, DaemonError> {
+    let Lifecycle { identity, callers, local, router, metrics, .. } = life;
     let Some(address) = endpoint.address() else {
         tracing::warn!(
             "masterd listens for no other candidate, so the cluster has this one node; start it with \
@@ -386,8 +387,8 @@ async fn serve_peers(
         );
         return Ok(None);
     };
-    let clients = FromMembers::new(door.clone(), Arc::clone(metrics), Executor::current());
-    let services = (house.clone(), Some(Arc::new(clients) as Arc<dyn ClientService>));
+    let clients = ForwardingServer::new(router.clone(), Arc::clone(metrics), Executor::current());
+    let services = (local.clone(), Some(Arc::new(clients) as Arc<dyn ClientService>));
     let (identity, allowed) = (Arc::clone(identity), callers.allowed());
     let serve = async move {
         let listener = TcpListener::bind(address).await;

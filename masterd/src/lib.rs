@@ -1,19 +1,25 @@
-//! The master daemon: the job queue, the locks, the configuration, and what jobs do.
+//! The master daemon: LUXI, the configuration, what opcodes do, replication, and the life of the
+//! process. The queue itself is the crate `jobs`; [`queue`] joins it with the configuration.
 //!
-//! The path of a job, in reading order: [`luxi_service`] takes a request; [`writer`] is the one
-//! writer of [`jobs`] and [`config`], which become durable by [`commits`]; a worker
-//! ([`jobs::worker`]) takes [`locks`] and runs a logical unit ([`lu`]), which calls [`agents`]; [`peers`] are the
-//! other candidates, and [`house`] is what they ask, `members` sees to it that there are enough of them,
-//! [`majority`] that the master stops where it does not hear them;
-//! [`asking`] asks them and all agents before the role is taken;
-//! [`verify`] is what one looks for in a check, [`copies`] has the stores compared without one; [`role`] holds the rules of who is master. Beside it:
-//! [`query`] lists what is committed, [`exchange`] takes what agents saw, [`watcher`] submits jobs of
-//! the master's own, [`secrets`] holds what must not be in a job, [`ssconf`] what tools read in files, [`status`] tells how
-//! the cluster stands,
-//! [`master_address`] takes the address that moves with the role, [`users`] knows names, [`metrics`]
-//! counts, [`bootstrap`] begins a cluster, [`export`] makes one file of its store and [`import`] a store of
-//! that, [`daemon`] is the life of the process, [`options`] its
-//! command line, and [`upgrade`] tells whether it may be replaced.
+//! The path of a job, in reading order: [`luxi_service`] takes a request; crate `jobs` commits it,
+//! schedules it and takes its locks; [`lu`] holds the logical units, which change the [`config`] and
+//! call the [`agents`].
+//!
+//! Who is master: crate `membership` holds the rules and knows the other members, [`precheck`] asks
+//! everyone before a failover, [`local_member`] answers the others, `members` decides who follows and who votes,
+//! [`majority`] stops a master that hears no majority, [`replica_audit`] compares the stores.
+//!
+//! Reconcilers: [`agent_sync`] takes what agents saw and keeps what they should hold, [`watcher`]
+//! submits jobs of the master's own and raises alarms, [`master_address`] keeps the address that
+//! moves with the role. [`contacts`] knows which agents are reached, [`rack_document`] and [`ssconf`]
+//! are what agents should hold.
+//!
+//! For operators: [`query`] lists what is committed, [`verify`] checks it, [`status`] and [`metrics`]
+//! tell how the cluster stands, [`export`] and [`import`] move a store, [`bootstrap`] begins a cluster,
+//! [`secrets`] holds what must not be in a job, [`users`] knows names.
+//!
+//! [`daemon`] is the life of the process and puts all of it together, [`options`] its command line,
+//! [`upgrade`] tells whether it may be replaced.
 
 pub mod luxi_service;
 
@@ -22,15 +28,13 @@ pub mod contacts;
 pub mod queue;
 
 pub mod agents;
-pub mod asking;
-pub mod copies;
-pub mod house;
+pub mod local_member;
 pub mod lu;
 pub mod majority;
 pub mod master_address;
 mod members;
-pub mod peers;
-pub mod role;
+pub mod precheck;
+pub mod replica_audit;
 pub mod verify;
 
 pub mod agent_sync;

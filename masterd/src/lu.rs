@@ -45,7 +45,7 @@ pub enum Failure {
     Exception(Exception),
     /// It was asked to end, and did before it had changed anything, or between two of its steps.
     Canceled,
-    /// The reign ended before it had begun to run: it does so under the next master.
+    /// The leadership ended before it had begun to run: it does so under the next master.
     Withdrawn,
 }
 

@@ -29,7 +29,7 @@ const MICROS_PER_SECOND: f64 = 1e6;
 
 /// What requests are answered with.
 #[derive(Debug)]
-pub struct Backend {
+pub struct Sources {
     /// What is committed.
     pub(crate) published: Arc<Published>,
     /// Archived jobs.
@@ -57,7 +57,7 @@ pub struct Backend {
 /// Answers LUXI requests.
 #[derive(Debug, Clone)]
 pub struct LuxiService {
-    backend: Arc<Backend>,
+    sources: Arc<Sources>,
     /// Turns of long lists.
     lists: Arc<Semaphore>,
     /// Where queries run.
@@ -67,8 +67,8 @@ pub struct LuxiService {
 impl LuxiService {
     /// A service on `backend`, whose queries run on `queries`.
     #[must_use]
-    pub fn new(backend: Arc<Backend>, queries: Executor) -> Self {
-        Self { backend, lists: Arc::new(Semaphore::new(queries::LISTS_MAX)), queries }
+    pub fn new(sources: Arc<Sources>, queries: Executor) -> Self {
+        Self { sources, lists: Arc::new(Semaphore::new(queries::LISTS_MAX)), queries }
     }
 }
 
@@ -158,7 +158,7 @@ impl LuxiService {
             }
             Request::GantryExport(call) => answer(call, |c| self.export(c, caller)).await,
             Request::GantryExportPiece(call) => {
-                answer(call, |c| async move { self.backend.exports.read(&c.id, c.offset).await })
+                answer(call, |c| async move { self.sources.exports.read(&c.id, c.offset).await })
                     .await
             }
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
@@ -171,7 +171,7 @@ impl LuxiService {
         let refuse = |text: String| Exception::new(ExceptionKind::ParameterError, text);
         let secret = model::enrol::parse_secret(call.secret.0.expose());
         let secret = secret.map_err(|error| refuse(error.to_string()))?;
-        self.backend
+        self.sources
             .secrets
             .stage(call.node_name, secret)
             .map_err(|error| refuse(error.to_string()))
@@ -192,7 +192,7 @@ impl LuxiService {
             ));
         }
         let passphrase = call.passphrase.map(|passphrase| passphrase.0);
-        let Backend { commits, published, agents, exports, .. } = self.backend.as_ref();
+        let Sources { commits, published, agents, exports, .. } = self.sources.as_ref();
         let (authority, now) = (agents.authority_certificate().to_owned(), self.now());
         let begun = exports.begin((commits, published), authority, now, passphrase).await?;
         Ok(begun.to_string())
@@ -200,22 +200,22 @@ impl LuxiService {
 
     /// The time of day.
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.backend.clock.now_micros())
+        Timestamp::from_micros(self.sources.clock.now_micros())
     }
 
     fn ipam(&self) -> Option<model::ipam::IpamConfig> {
-        self.backend.published.snapshot().config.ipam.as_deref().cloned()
+        self.sources.published.snapshot().config.ipam.as_deref().cloned()
     }
 
     fn config_values(&self, names: &[String]) -> Vec<serde_json::Value> {
         use serde_json::{Value, json};
-        let config = self.backend.published.snapshot().config;
+        let config = self.sources.published.snapshot().config;
         let value = |name: &String| match name.as_str() {
             "cluster_name" => json!(config.cluster.cluster_name),
             "master_node" => json!(config.role.master),
             "watcher_pause" => self.watcher_pause(),
-            "master_time" => json!(self.backend.clock.now_micros() as f64 / MICROS_PER_SECOND),
-            "drain_flag" => json!(self.backend.published.is_drained()),
+            "master_time" => json!(self.sources.clock.now_micros() as f64 / MICROS_PER_SECOND),
+            "drain_flag" => json!(self.sources.published.is_drained()),
             "modify_ssh_setup" => json!(false),
             "ssh_key_type" => json!("ecdsa"),
             "ssh_key_bits" => json!(256),
@@ -225,11 +225,11 @@ impl LuxiService {
     }
 
     fn cluster_info(&self) -> serde_json::Value {
-        crate::query::cluster_info::describe(&self.backend.published.snapshot().config)
+        crate::query::cluster_info::describe(&self.sources.published.snapshot().config)
     }
 
     fn tags(&self, call: &luxi::method::QueryTags) -> Result<Vec<String>, Exception> {
-        let config = self.backend.published.snapshot().config;
+        let config = self.sources.published.snapshot().config;
         let kind = TagKind::ALL.into_iter().find(|kind| kind.as_str() == call.kind);
         let kind = kind.ok_or_else(|| {
             let text = format!("objects of kind `{}` have no tags", call.kind);

@@ -81,12 +81,12 @@ pub(crate) async fn run(majority: Majority, address: Arc<MoveAddress>, over: Can
 /// How long the voters have been silent; none where this member is the only one.
 fn silence_ms(commits: &Commits, epoch: Epoch) -> Option<u64> {
     let engine = commits.engine()?;
-    let standing = engine.standing();
-    if standing.leads != Some(epoch) {
+    let status = engine.status();
+    if status.leads != Some(epoch) {
         return Some(u64::MAX);
     }
-    let is_alone = standing.members.voters == [engine.member()].into();
-    (!is_alone).then(|| standing.heard_ms.unwrap_or(u64::MAX))
+    let is_alone = status.members.voters == [engine.member()].into();
+    (!is_alone).then(|| status.heard_ms.unwrap_or(u64::MAX))
 }
 
 /// Has the agent of this machine give the master's address up; whether it is known to be gone.

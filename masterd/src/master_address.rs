@@ -8,7 +8,7 @@
 //! machine that was restarted has it no more. Whoever holds it cannot be asked by the address itself:
 //! it may be the very node that does not answer, so that is no reason not to take it.
 //!
-//! Once it is here it is looked after for as long as the reign lasts ([`hold`]).
+//! Once it is here it is looked after for as long as the leadership lasts ([`hold`]).
 
 mod hold;
 mod rule;

@@ -28,11 +28,11 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::contacts::Contacts;
-use crate::house::House;
-use crate::peers::Instead;
+use crate::local_member::LocalMember;
 use crate::queue::{Commits, OpenEngine, Published, Writer};
-use crate::role::loss::Stops;
-use crate::role::pool::{Pool, Step, next_seat};
+use membership::loss::Stops;
+use membership::peers::Instead;
+use membership::pool::{Pool, Step, next_seat};
 
 /// How often is looked whether something is to be done; changes of the configuration are met at
 /// once.
@@ -51,7 +51,7 @@ pub(crate) struct Keeper {
     pub(crate) commits: Arc<Commits>,
     pub(crate) writer: Writer,
     pub(crate) contacts: Arc<Contacts>,
-    pub(crate) house: House,
+    pub(crate) local: LocalMember,
     /// How replication begins, where nobody follows yet.
     pub(crate) founding: Option<Founding>,
 }
@@ -92,7 +92,7 @@ const FILES_TRIED_WITHIN: Duration = Duration::from_secs(1);
 /// How often is looked whether they are there.
 const FILES_LOOK: Duration = Duration::from_millis(20);
 
-/// Runs until the reign is `over`.
+/// Runs until the leadership is `over`.
 pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
     let mut news = keeper.published.subscribe();
     let (mut failed, mut lost) = (BTreeMap::new(), BTreeMap::new());
@@ -157,9 +157,9 @@ pub(crate) fn pool(
     failed: &BTreeSet<u64>,
     (awaited, now): (&mut Awaited, Duration),
 ) -> Pool {
-    let standing = engine.map(Engine::standing);
-    if let Some(standing) = &standing {
-        awaited.look(config, standing, now);
+    let status = engine.map(Engine::status);
+    if let Some(status) = &status {
+        awaited.look(config, status, now);
     }
     let is_reached = |node: &Node| {
         let contact = contacts.get(&node.name);
@@ -168,7 +168,7 @@ pub(crate) fn pool(
     let of = |node: &Node| {
         let master = config.is_master(node);
         let reached = !failed.contains(&node.id) && is_reached(node);
-        seat::pool_node(node, master, (standing.as_ref(), awaited), reached)
+        seat::pool_node(node, master, (status.as_ref(), awaited), reached)
     };
     let master = config.nodes.get(&config.role.master).map_or(config.role.node, |node| node.id);
     let size = config.pool_size();
@@ -214,12 +214,12 @@ impl Keeper {
     /// less has an older disk. Once for each time.
     async fn note_silent(&self) {
         let Some(engine) = self.commits.engine() else { return };
-        let standing = engine.standing();
-        if standing.takes_proposals().is_none() {
+        let status = engine.status();
+        if status.takes_proposals().is_none() {
             return;
         }
         for (name, at) in
-            seat::silent(&self.config(), &standing, |id| self.house.book.acknowledged(id))
+            seat::silent(&self.config(), &status, |id| self.local.book.acknowledged(id))
         {
             let noted = self.edit(name.clone(), move |node| {
                 if let Some(member) = &mut node.member {
@@ -239,7 +239,7 @@ impl Keeper {
 
     /// Notes since when members have had no store, by their own words.
     fn note_lost(&self, lost: &mut BTreeMap<u64, Instant>) {
-        let strays = self.house.book.strays();
+        let strays = self.local.book.strays();
         let has_none =
             |id: &u64| strays.get(id).is_some_and(|stray| stray.has == Instead::NotItsStore);
         lost.retain(|id, _| has_none(id));
@@ -252,7 +252,7 @@ impl Keeper {
     /// invited as another one.
     async fn give_up(&self, node: &Node) -> Result<(), StepError> {
         let Some(member) = &node.member else { return Ok(()) };
-        let found = self.house.book.control(node)?.call(&AskPosition {}).await?;
+        let found = self.local.book.control(node)?.call(&AskPosition {}).await?;
         if found.member == Some(member.id) && found.incarnation == member.incarnation {
             return Err(StepError::NotLost);
         }
@@ -264,7 +264,7 @@ impl Keeper {
     async fn admit(&self, node: &Node) -> Result<(), StepError> {
         self.go_over().await?;
         let epoch = self.epoch();
-        let mut peer = self.house.book.control(node)?;
+        let mut peer = self.local.book.control(node)?;
         let position = peer.call(&AskPosition {}).await?;
         let member = match &node.member {
             // What it said as a member whose store is gone is forgotten there: it becomes another one.
@@ -325,7 +325,7 @@ impl Keeper {
     /// Makes a learner vote, or a voter not.
     async fn set_vote(&self, node: &Node, votes: bool) -> Result<(), StepError> {
         let engine = self.commits.engine().ok_or(StepError::NoEngine)?;
-        let mut voters = engine.standing().members.voters;
+        let mut voters = engine.status().members.voters;
         for member in node.member.iter() {
             if votes {
                 voters.insert(member.id);
@@ -347,7 +347,7 @@ impl Keeper {
     async fn change(&self, change: MembersChange) -> Result<(), StepError> {
         let engine = self.commits.engine().ok_or(StepError::NoEngine)?;
         if let MembersChange::SetVoters(voters) = &change {
-            seat::can_become(engine.member(), &engine.standing(), voters)?;
+            seat::can_become(engine.member(), &engine.status(), voters)?;
         }
         Ok(engine.change_members(change).await?)
     }
@@ -356,8 +356,8 @@ impl Keeper {
     /// or added again, off the list: there is no document to tell of it.
     async fn settle(&self, config: &Config) -> Unsettled {
         let Some(engine) = self.commits.engine() else { return Unsettled::Nothing };
-        let standing = engine.standing();
-        if let Some(voters) = standing.members.unsettled(engine.member()) {
+        let status = engine.status();
+        if let Some(voters) = status.members.unsettled(engine.member()) {
             match self.change(MembersChange::SetVoters(voters.clone())).await {
                 Ok(()) => tracing::info!(?voters, "a change of voters that was begun has ended"),
                 Err(error) => {
@@ -366,12 +366,12 @@ impl Keeper {
             }
             return Unsettled::Was;
         }
-        let Some(gone) = seat::without_node(config, &standing.members) else {
+        let Some(gone) = seat::without_node(config, &status.members) else {
             return Unsettled::Nothing;
         };
-        let change = match standing.members.voters.contains(&gone) {
+        let change = match status.members.voters.contains(&gone) {
             true => {
-                let mut voters = standing.members.voters.clone();
+                let mut voters = status.members.voters.clone();
                 voters.remove(&gone);
                 MembersChange::SetVoters(voters)
             }
@@ -385,16 +385,16 @@ impl Keeper {
 
     /// Has one store wiped that nobody needs.
     async fn wipe_next(&self, config: &Config, waiting: &BTreeSet<u64>) -> Made {
-        let standing = self.commits.engine()?.standing();
+        let status = self.commits.engine()?.status();
         let node = config.nodes.values().find(|node| {
-            seat::is_to_be_wiped(node, &standing.members) && !waiting.contains(&node.id)
+            seat::is_to_be_wiped(node, &status.members) && !waiting.contains(&node.id)
         })?;
         Some((Arc::clone(node), self.wipe(node).await))
     }
 
     async fn wipe(&self, node: &Node) -> Result<(), StepError> {
         let Some(member) = &node.member else { return Ok(()) };
-        let (epoch, mut peer) = (self.epoch(), self.house.book.control(node)?);
+        let (epoch, mut peer) = (self.epoch(), self.local.book.control(node)?);
         let found = peer.call(&AskPosition {}).await?;
         let is_another = member.incarnation.is_some() && found.incarnation != member.incarnation;
         let purge = match found.member.filter(|other| *other != member.id || is_another) {
@@ -418,7 +418,7 @@ impl Keeper {
         }
         let founding = self.founding.as_ref().ok_or(StepError::NoEngine)?;
         self.has_room()?;
-        let (me, incarnation) = (self.house.node.clone(), founding.incarnation);
+        let (me, incarnation) = (self.local.node.clone(), founding.incarnation);
         let own = founding.member;
         self.edit(me, move |node| {
             node.member =
@@ -427,7 +427,7 @@ impl Keeper {
         .await?;
         self.files_are_tried().await?;
         self.writer.go_over((founding.open)()).await?;
-        self.house.book.set_here(rpc::peer::StoreId::new(own, incarnation));
+        self.local.book.set_here(rpc::peer::StoreId::new(own, incarnation));
         Ok(())
     }
 

@@ -35,8 +35,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bootstrap;
 use crate::daemon::assembly::{Assembly, Parts};
+use crate::daemon::leadership::{self, Begin, Keys, Master, Publisher};
 use crate::daemon::load::{self, Found};
-use crate::daemon::reign::{self, Begin, Keys, Master, Publisher};
 use crate::daemon::{self};
 use crate::luxi_service::LuxiService;
 use crate::queue::After;
@@ -285,7 +285,7 @@ async fn take_role(
         *hand.borrow_mut() = Some(taker);
         Ok(Commits::local(committer))
     };
-    reign::take_role(begin, clock, start).await
+    leadership::take_role(begin, clock, start).await
 }
 
 /// A master that serves.
@@ -302,7 +302,7 @@ struct Daemon {
 
 impl Daemon {
     fn start(master: Master, layout: &Layout, keys: Keys, clock: &Clock) -> Self {
-        let Assembly { parts, units, backend, .. } = Assembly::new(&master, layout, keys, clock);
+        let Assembly { parts, units, sources, .. } = Assembly::new(&master, layout, keys, clock);
         let (background, opcodes) = (Tasks::new(), Tasks::new());
         let (closing, stop) = (CancellationToken::new(), CancellationToken::new());
         let tools = Tools {
@@ -320,7 +320,7 @@ impl Daemon {
         let job =
             rounds::Run { archived: master.archived, closing: closing.clone(), stop: stop.clone() };
         background.spawn("writer", rounds::run(master.state, tools, master.commands, job));
-        let service = Arc::new(LuxiService::new(backend, stdx::Executor::default()));
+        let service = Arc::new(LuxiService::new(sources, stdx::Executor::default()));
         let layout = layout.clone();
         Self { parts, layout, service, published, closing, stop, background, opcodes }
     }

@@ -26,10 +26,10 @@ use stdx::Clock;
 
 use crate::config::Config;
 use crate::contacts::Contacts;
-use crate::house::{self, House, Seat};
-use crate::peers::{Instead, PeerBook};
+use crate::local_member::{self, LocalMember, Seat};
 use crate::queue::{Commits, Published};
 use crate::watcher::Alarms;
+use membership::peers::{Instead, PeerBook};
 
 /// What a master knows of the cluster.
 #[derive(Debug)]
@@ -58,21 +58,21 @@ pub(crate) enum Part {
 }
 
 /// How the cluster stands, as far as this process knows.
-pub(crate) async fn collect(house: &House, part: Part, clock: &Clock) -> ClusterStatus {
+pub(crate) async fn collect(local: &LocalMember, part: Part, clock: &Clock) -> ClusterStatus {
     let now = Timestamp::from_micros(clock.now_micros());
-    let seat = house.seat();
-    let place = house.clone();
-    let mut seen = nothing(house, now);
+    let seat = local.seat();
+    let place = local.clone();
+    let mut seen = nothing(local, now);
     let space = stdx::apart(move || place.space()).await.ok().flatten();
     let watched = match (part, seat) {
         (Part::Master(master), _) => {
-            of_master(&mut seen, &master, &house.book);
+            of_master(&mut seen, &master, &local.book);
             master.alarms.all()
         }
         (Part::Other { starting, attempt }, Seat::Standby(engine)) => {
             of_standby(&mut seen, &engine, starting, attempt).await;
             if let Some(standby) = &mut seen.standby {
-                standby.forgot = house.reverted();
+                standby.forgot = local.reverted();
             }
             Arc::default()
         }
@@ -95,10 +95,10 @@ pub(crate) async fn collect(house: &House, part: Part, clock: &Clock) -> Cluster
     seen
 }
 
-fn nothing(house: &House, now: Timestamp) -> ClusterStatus {
+fn nothing(local: &LocalMember, now: Timestamp) -> ClusterStatus {
     ClusterStatus {
         cluster: None,
-        node: house.node.clone(),
+        node: local.node.clone(),
         seat: ProcessSeat::Outside,
         now,
         master: None,
@@ -110,15 +110,15 @@ fn nothing(house: &House, now: Timestamp) -> ClusterStatus {
         queue: None,
         store: None,
         agents: None,
-        certificates: certificates(house),
+        certificates: certificates(local),
         watcher_paused_until: None,
         overridden: None,
         alarms: Vec::new(),
     }
 }
 
-fn certificates(house: &House) -> Vec<CertificateStatus> {
-    let identity = house.book.identity();
+fn certificates(local: &LocalMember) -> Vec<CertificateStatus> {
+    let identity = local.book.identity();
     let own = CertificateOwner::Node(identity.name().clone());
     let ends = [(own, identity.ends()), (CertificateOwner::Authority, identity.authority_ends())];
     let held = ends.into_iter().filter_map(|(owner, ends)| match ends {
@@ -139,15 +139,15 @@ fn master(role: &Role) -> MasterStatus {
 
 fn of_master(seen: &mut ClusterStatus, view: &MasterView, book: &PeerBook) {
     let config = view.published.snapshot().config;
-    let standing = view.commits.engine().map(|engine| (engine.member(), engine.standing()));
+    let status = view.commits.engine().map(|engine| (engine.member(), engine.status()));
     let contacts = view.contacts.all();
     let admitted = view.commits.admit();
     seen.seat = ProcessSeat::Master;
     seen.cluster = Some(config.cluster.cluster_name.clone());
     seen.master = Some(master(&config.role));
     seen.auto_failover = Some(config.cluster.auto_failover);
-    seen.quorum = Some(match &standing {
-        Some((own, standing)) => members::quorum(standing, *own, admitted),
+    seen.quorum = Some(match &status {
+        Some((own, status)) => members::quorum(status, *own, admitted),
         None => members::lone_quorum(seen.node.as_str(), admitted),
     });
     seen.candidates =
@@ -188,8 +188,8 @@ pub(crate) fn candidates(
     book: &PeerBook,
     now: Timestamp,
 ) -> Vec<CandidateStatus> {
-    let standing = engine.map(Engine::standing);
-    let mut candidates = members::candidates(config, standing.as_ref(), &contacts.all(), now);
+    let status = engine.map(Engine::status);
+    let mut candidates = members::candidates(config, status.as_ref(), &contacts.all(), now);
     let (strays, full) = (book.strays(), book.full());
     for candidate in &mut candidates {
         let node = config.nodes.values().find(|node| node.name.as_str() == candidate.node);
@@ -267,18 +267,19 @@ async fn of_standby(
     starting: bool,
     attempt: Option<Arc<RoleTaken>>,
 ) {
-    let standing = engine.standing();
-    let (reading, members) = (Arc::clone(engine), standing.members.nodes.clone());
+    let status = engine.status();
+    let (reading, members) = (Arc::clone(engine), status.members.nodes.clone());
     let me = document::node(&seen.node);
     let read = move || {
         // What does not read is told by others.
-        let own = house::newest::<Node>(&reading, &me).ok().flatten();
+        let own = local_member::newest::<Node>(&reading, &me).ok().flatten();
         let offline = own.is_some_and(|node| node.role == NodeRole::Offline);
-        let role = house::newest::<Role>(&reading, document::ROLE);
-        let cluster = house::newest::<Cluster>(&reading, document::CLUSTER);
+        let role = local_member::newest::<Role>(&reading, document::ROLE);
+        let cluster = local_member::newest::<Cluster>(&reading, document::CLUSTER);
         let never_master = members.into_values().filter(|name| {
             let node = name.parse().map(|name| document::node(&name)).ok();
-            let node = node.and_then(|key| house::newest::<Node>(&reading, &key).ok().flatten());
+            let node =
+                node.and_then(|key| local_member::newest::<Node>(&reading, &key).ok().flatten());
             node.is_some_and(|node| !node.may_be_master())
         });
         let never_master: BTreeSet<_> = never_master.collect();
@@ -289,21 +290,21 @@ async fn of_standby(
     seen.cluster = cluster.map(|cluster| cluster.cluster_name);
     seen.master = role.as_ref().map(master);
     let master = role.as_ref().map(|role| role.master.as_str());
-    let (quorum, candidates) = members::followed(&standing, master, &never_master);
+    let (quorum, candidates) = members::followed(&status, master, &never_master);
     (seen.quorum, seen.candidates) = (Some(quorum), candidates);
     // The log knows sooner than clients are told that another node has the role.
     let starting = master.map_or(starting, |master| master == seen.node.as_str());
     seen.seat = if starting { ProcessSeat::Starting } else { ProcessSeat::Standby };
-    let known = members::standby(&standing, seen.node.as_str(), master, starting);
-    let is_heard = standing.heard_ms.is_some_and(|ms| ms <= HEARD_WITHIN_MS);
+    let known = members::standby(&status, seen.node.as_str(), master, starting);
+    let is_heard = status.heard_ms.is_some_and(|ms| ms <= HEARD_WITHIN_MS);
     let attempt = attempt.filter(|_| !is_heard).map(|taken| RoleTaken::clone(&taken));
     seen.standby = Some(StandbyStatus { attempt, offline, ..known });
     let (backlog, fill) = (engine.backlog(), engine.journal_fill());
-    let health = match standing.stopped {
+    let health = match status.stopped {
         Some(reason) => Health::Failed { reason },
         None => engine.health(),
     };
-    seen.store = Some(store(&health, standing.applied, backlog, fill, seen.now));
+    seen.store = Some(store(&health, status.applied, backlog, fill, seen.now));
 }
 
 #[cfg(test)]

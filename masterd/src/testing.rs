@@ -26,8 +26,8 @@ use uuid::Uuid;
 
 use crate::bootstrap::Init;
 use crate::config::{Config, ConfigChange};
-use crate::house::{Errand, House};
-use crate::peers::PeerBook;
+use crate::local_member::{LocalMember, RoleCommand};
+use membership::peers::PeerBook;
 
 /// The moment at which everything here happened.
 pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -146,13 +146,13 @@ const CLUSTER: Uuid = Uuid::from_u128(7);
 /// Node n1, which asks, and the house of n2, which answers behind its door.
 pub(crate) struct AskedHouse {
     /// What n2 is to do.
-    pub(crate) errands: mpsc::Receiver<Errand>,
+    pub(crate) commands: mpsc::Receiver<RoleCommand>,
     /// By which n1 asks.
     pub(crate) book: PeerBook,
     /// n2, as the configuration has it.
     pub(crate) asked: Node,
     /// Its door, with the house behind it.
-    pub(crate) server: PeerServer<House>,
+    pub(crate) server: PeerServer<LocalMember>,
 }
 
 impl AskedHouse {
@@ -169,14 +169,15 @@ impl AskedHouse {
         let caller = Caller { name: asks.name().clone(), fingerprint: asks.fingerprint() };
         let list = AllowList { epoch, callers: vec![caller] };
         let book = PeerBook::new(Arc::clone(&answers), CLUSTER);
-        let (house, errands) = House::new((answers.name().clone(), CLUSTER), book, dir.to_owned());
+        let (local, commands) =
+            LocalMember::new((answers.name().clone(), CLUSTER), book, dir.to_owned());
         let listener = TcpListener::bind((here, 0)).await.unwrap();
         let (allowed, limits) = (AllowedCallers::new(list), PeerLimits::default());
-        let server = PeerServer::start(listener, &answers, allowed, house, limits).unwrap();
+        let server = PeerServer::start(listener, &answers, allowed, local, limits).unwrap();
         let mut asked = node("n2.example", NodeRole::Candidate);
         asked.primary_ip = here;
         asked.peer_port = server.address().port();
         asked.fingerprint = answers.fingerprint();
-        Self { errands, book: PeerBook::new(asks, CLUSTER), asked, server }
+        Self { commands, book: PeerBook::new(asks, CLUSTER), asked, server }
     }
 }

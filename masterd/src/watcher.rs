@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent_sync::allow_list::AllowListPush;
 use crate::contacts::Contacts;
-use crate::copies::ReplicaAudit;
 use crate::master_address::MoveAddress;
 use crate::members::{self, Awaited};
 use crate::queue::{Commits, Published, Submitter, Writer};
+use crate::replica_audit::ReplicaAudit;
 use alarms::Alarm;
 use rules::{Agent, Round, Seen, Task, Watch};
 
@@ -121,7 +121,7 @@ impl Watcher {
         }
     }
 
-    /// Jobs that the watcher of an earlier reign submitted and that have not ended.
+    /// Jobs that the watcher of an earlier leadership submitted and that have not ended.
     fn found(&self) -> BTreeMap<JobId, Task> {
         let jobs = self.published.jobs.all();
         let live = jobs.iter().filter(|job| !job.status().is_final());

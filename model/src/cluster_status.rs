@@ -73,7 +73,7 @@ pub enum ProcessSeat {
     Other,
 }
 
-/// A reign.
+/// A leadership.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MasterStatus {
     /// The master's node.

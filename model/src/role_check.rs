@@ -38,7 +38,7 @@ pub struct RoleCheck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoleAttempt {
-    /// The master of before starts again.
+    /// The previous master starts again.
     Start,
     /// The role moves, by an operator's will.
     Failover,
@@ -110,7 +110,7 @@ pub struct RoleRequest {
     /// Ask everyone, tell what follows, and do nothing.
     #[serde(default)]
     pub dry_run: bool,
-    /// How long the master of before may let opcodes end that run, in seconds.
+    /// How long the previous master may let opcodes end that run, in seconds.
     #[serde(default = "drain_seconds")]
     pub drain_seconds: u32,
 }

@@ -24,7 +24,7 @@ const ANNOUNCEMENTS: u32 = 5;
 /// Pause between two of them.
 const ANNOUNCEMENT_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long an address stays that no master looks after: one that reigns asks every two seconds, and
+/// How long an address stays that no master looks after: one that leads asks every two seconds, and
 /// one that is restarted is back before. Without one nobody answers there, and the next one may have it
 /// elsewhere by now.
 const UNASKED_MAX: Duration = Duration::from_mins(1);

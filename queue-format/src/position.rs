@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One reign of one master: a term and the node that led in it.
+/// One leadership of one master: a term and the node that led in it.
 ///
 /// Ordered as a pair, because one term may see two leaders and then the higher node wins. Never
 /// compare terms alone.
@@ -23,7 +23,7 @@ pub struct Epoch {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Position {
-    /// The reign in which the entry was written.
+    /// The leadership in which the entry was written.
     pub epoch: Epoch,
     /// Running number of the entry, without gaps; the first is 1.
     pub index: u64,

@@ -5,7 +5,7 @@
 //! be master; [`run`] runs a command and tells what
 //! came of it; [`place`] gives the addresses and finds the programs; [`wire`] is a pair of network
 //! namespaces with a cable; [`loop_fs`] a file system that can end; [`sealed`] a process whose
-//! namespaces and mounts end with it; [`yard`] three nodes in such a process that meet real trouble,
+//! namespaces and mounts end with it; [`testbed`] three nodes in such a process that meet real trouble,
 //! and [`soak`] trouble without end; [`load`] clients that are busy; [`inspect`] reads what lies on the disk, [`page`] a page of metrics; [`seed`] is a
 //! source of
 //! numbers that can be repeated.
@@ -26,8 +26,8 @@ pub mod run;
 pub mod sealed;
 pub mod seed;
 pub mod soak;
+pub mod testbed;
 pub mod wire;
-pub mod yard;
 
 /// Whether this process is root, which network namespaces, mounts and other users need.
 #[must_use]

@@ -20,8 +20,8 @@ use nix::sys::signal::{Signal, kill};
 
 use crate::sealed::{self, Sealed};
 use crate::seed::Seed;
-use crate::yard::scene::Scene;
-use crate::yard::stamp;
+use crate::testbed::scene::Scene;
+use crate::testbed::stamp;
 use record::Record;
 use round::{Round, State};
 

@@ -280,7 +280,7 @@ mod tests {
             (at(3, 4), false),
             (at(3, 11), false),
             (at(7, 11), false),
-            // Entries of a reign that began anew from an older copy.
+            // Entries of a leadership that began anew from an older copy.
             (at(4, 9), true),
             (at(2, 10), true),
             (at(4, 10), true),

@@ -11,7 +11,7 @@ use openraft::{BasicNode, ChangeMembers, ServerState};
 use queue_format::Epoch;
 use tokio::time::Instant;
 
-use super::{Engine, Members, MembersError, Standing};
+use super::{Engine, EngineStatus, Members, MembersError};
 use crate::error::{HandOverError, TakeOverError};
 use crate::types::TypeConfig;
 
@@ -42,7 +42,7 @@ impl Engine {
     /// # Errors
     /// Not elected in time, it leads already, or the engine has stopped.
     pub async fn take_over(&self, deadline: Duration) -> Result<Epoch, TakeOverError> {
-        self.take_over_since(self.standing().vote, deadline).await
+        self.take_over_since(self.status().vote, deadline).await
     }
 
     /// The same, for who decided on it when `known` was the newest epoch: whoever leads in a later one
@@ -67,19 +67,19 @@ impl Engine {
             Err(error) => return Err(stopped(error.to_string())),
         };
         let began = Instant::now();
-        let other = |standing: &Standing, within: u64| {
-            let is_heard = standing.heard_ms.is_some_and(|ms| ms <= within);
-            let is_other = standing.elected && standing.vote.node != self.member;
-            (is_heard && is_other).then_some(standing.vote)
+        let other = |status: &EngineStatus, within: u64| {
+            let is_heard = status.heard_ms.is_some_and(|ms| ms <= within);
+            let is_other = status.elected && status.vote.node != self.member;
+            (is_heard && is_other).then_some(status.vote)
         };
         let another =
-            |standing: &Standing| other(standing, super::LEASE_MS).filter(|epoch| *epoch > known);
+            |status: &EngineStatus| other(status, super::LEASE_MS).filter(|epoch| *epoch > known);
         // Heard since this call began.
-        let back = |standing: &Standing| {
+        let back = |status: &EngineStatus| {
             let since = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            other(standing, since.saturating_sub(1))
+            other(status, since.saturating_sub(1))
         };
-        if let Some(epoch) = another(&self.standing()) {
+        if let Some(epoch) = another(&self.status()) {
             return Err(TakeOverError::Another { epoch });
         }
         if let Some(until) = self.obeys_until {
@@ -96,22 +96,22 @@ impl Engine {
             }
             // Elected is not enough: before a majority has answered it, nothing can be appended.
             // And what its predecessors left is committed with its first entry.
-            let ready = |standing: &Standing| {
-                let epoch = standing.takes_proposals();
-                epoch.filter(|epoch| standing.applied.epoch == *epoch)
+            let ready = |status: &EngineStatus| {
+                let epoch = status.takes_proposals();
+                epoch.filter(|epoch| status.applied.epoch == *epoch)
             };
-            let (_, standing) = self.wait_for(ELECT_AGAIN, |seen| ready(seen).is_some()).await;
-            if let Some(epoch) = ready(&standing) {
+            let (_, status) = self.wait_for(ELECT_AGAIN, |seen| ready(seen).is_some()).await;
+            if let Some(epoch) = ready(&status) {
                 return Ok(epoch);
             }
-            if let Some(epoch) = another(&standing) {
+            if let Some(epoch) = another(&status) {
                 return Err(TakeOverError::Another { epoch });
             }
             // It would be asked for until that one hands over to somebody else.
-            if let Some(epoch) = back(&standing) {
+            if let Some(epoch) = back(&status) {
                 return Err(TakeOverError::Back { epoch });
             }
-            if let Some(reason) = standing.stopped {
+            if let Some(reason) = status.stopped {
                 return Err(stopped(reason));
             }
             // Not elected: ask again, for a refusal is silent.
@@ -157,24 +157,24 @@ impl Engine {
         let begun = TypeConfig::now();
         let left = || deadline.saturating_sub(TypeConfig::now() - begun);
         // Nothing is added meanwhile, so who follows has all of it soon; and a disk that is slow for a
-        // moment is no reason to have given up a reign for nothing.
-        let soon = |standing: &Standing| {
-            let can = self.can_lead(to, standing);
+        // moment is no reason to have given up a leadership for nothing.
+        let soon = |status: &EngineStatus| {
+            let can = self.can_lead(to, status);
             matches!(can, Err(HandOverError::Behind { .. } | HandOverError::Silent { .. }))
         };
-        let (_, standing) = self.wait_for(left(), |standing| !soon(standing)).await;
-        self.can_lead(to, &standing)?;
+        let (_, status) = self.wait_for(left(), |status| !soon(status)).await;
+        self.can_lead(to, &status)?;
         self.answers_anew(to, left()).await?;
         let stuck = |reason: String| HandOverError::Stuck { to, reason };
-        if !standing.members.voters.contains(&to) {
+        if !status.members.voters.contains(&to) {
             // Two voters that do not come to be two in time are nobody's master, each by itself.
             if left() < VOTE_MIN {
                 return Err(HandOverError::Slow { to });
             }
-            self.give_vote(to, standing.members.voters, left()).await?;
-            let able = |standing: &Standing| self.can_lead(to, standing).is_ok();
-            let (_, standing) = self.wait_for(left(), able).await;
-            self.can_lead(to, &standing).map_err(|error| stuck(error.to_string()))?;
+            self.give_vote(to, status.members.voters, left()).await?;
+            let able = |status: &EngineStatus| self.can_lead(to, status).is_ok();
+            let (_, status) = self.wait_for(left(), able).await;
+            self.can_lead(to, &status).map_err(|error| stuck(error.to_string()))?;
         }
         let offering = async {
             loop {
@@ -196,8 +196,8 @@ impl Engine {
         let begun = TypeConfig::now();
         let beaten = self.raft.trigger().heartbeat().await;
         beaten.map_err(|error| HandOverError::Stuck { to, reason: error.to_string() })?;
-        let anew = |standing: &Standing| {
-            let heard = standing.followers.get(&to).and_then(|follower| follower.heard_ms);
+        let anew = |status: &EngineStatus| {
+            let heard = status.followers.get(&to).and_then(|follower| follower.heard_ms);
             heard.is_some_and(|ms| Duration::from_millis(ms) <= TypeConfig::now() - begun)
         };
         let (answered, _) = self.wait_for(deadline, anew).await;
@@ -245,11 +245,11 @@ impl Engine {
     /// # Errors
     /// Why not.
     pub async fn could_lead(&self, to: u64, patience: Duration) -> Result<(), HandOverError> {
-        let answers = |standing: &Standing| {
-            !matches!(self.can_lead(to, standing), Err(HandOverError::Silent { .. }))
+        let answers = |status: &EngineStatus| {
+            !matches!(self.can_lead(to, status), Err(HandOverError::Silent { .. }))
         };
-        let (_, standing) = self.wait_for(patience, answers).await;
-        match self.can_lead(to, &standing) {
+        let (_, status) = self.wait_for(patience, answers).await;
+        match self.can_lead(to, &status) {
             Err(HandOverError::Behind { .. }) => Ok(()),
             can => can,
         }
@@ -257,16 +257,16 @@ impl Engine {
 
     /// Whether `to` could lead at once: it votes, or could as the second one, was heard within a
     /// lease, and has everything.
-    fn can_lead(&self, to: u64, standing: &Standing) -> Result<(), HandOverError> {
-        if standing.leads.is_none() {
+    fn can_lead(&self, to: u64, status: &EngineStatus) -> Result<(), HandOverError> {
+        if status.leads.is_none() {
             return Err(HandOverError::NotLeading);
         }
-        let Members { voters, nodes, .. } = &standing.members;
+        let Members { voters, nodes, .. } = &status.members;
         let could_vote = voters.len() == 1 && nodes.contains_key(&to);
         if to == self.member || !(voters.contains(&to) || could_vote) {
             return Err(HandOverError::NoVoter { to });
         }
-        let follower = standing.followers.get(&to);
+        let follower = status.followers.get(&to);
         let heard = follower.and_then(|follower| follower.heard_ms);
         if heard.is_none_or(|ms| ms > super::LEASE_MS) {
             return Err(HandOverError::Silent { to });

@@ -97,7 +97,7 @@ impl Engine {
     /// See [`MembersError`], which says whether anything happened.
     pub async fn change_members(&self, change: MembersChange) -> Result<(), MembersError> {
         let _alone = self.proposing.lock().await;
-        let now = self.standing().members;
+        let now = self.status().members;
         let impossible = |reason: &str| MembersError::Impossible { reason: reason.to_owned() };
         let change = match change {
             MembersChange::AddLearner { member, .. } if now.nodes.contains_key(&member) => {

@@ -10,7 +10,7 @@ use queue_format::{Key, ReplicatedStore, StoreOptions};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Net, Node, Unanswered};
-use crate::{Answer, Committed, Engine, EngineOptions, Link, PeerError, Peers, Standing};
+use crate::{Answer, Committed, Engine, EngineOptions, EngineStatus, Link, PeerError, Peers};
 
 /// What all files of a member hold.
 pub type Files = BTreeMap<Key, Bytes>;
@@ -266,26 +266,26 @@ impl<L> World<L> {
     /// Whether all run, somebody leads, and all have applied the same log.
     #[must_use]
     pub fn is_alike(&self) -> bool {
-        let standing: Vec<_> = self.standing().map(|(_, standing)| standing).collect();
-        let last = standing.iter().map(|one| one.last).max().unwrap_or_default();
-        standing.iter().any(|one| one.takes_proposals().is_some())
-            && standing.len() == self.members.len()
-            && standing.iter().all(|one| one.applied == last && one.last == last)
+        let status: Vec<_> = self.status().map(|(_, status)| status).collect();
+        let last = status.iter().map(|one| one.last).max().unwrap_or_default();
+        status.iter().any(|one| one.takes_proposals().is_some())
+            && status.len() == self.members.len()
+            && status.iter().all(|one| one.applied == last && one.last == last)
     }
 
     /// Who leads and is heard by a majority.
     #[must_use]
     pub fn leader(&self) -> Option<(u64, Arc<Engine>)> {
-        let mut standing = self.standing();
-        let (id, _) = standing.find(|(_, standing)| standing.takes_proposals().is_some())?;
+        let mut status = self.status();
+        let (id, _) = status.find(|(_, status)| status.takes_proposals().is_some())?;
         Some((id, self.alive(id)?.engine.clone()))
     }
 
     /// How those that run stand, each by its own clock.
-    pub fn standing(&self) -> impl Iterator<Item = (u64, Standing)> {
+    pub fn status(&self) -> impl Iterator<Item = (u64, EngineStatus)> {
         self.members.iter().filter_map(|(id, member)| {
             let alive = member.alive.as_ref()?;
-            Some((*id, alive.node.look(|| alive.engine.standing())))
+            Some((*id, alive.node.look(|| alive.engine.status())))
         })
     }
 

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 
 use super::{SOON, files, key, store_options};
 use crate::{
-    Answer, Engine, EngineOptions, Kept, Link, MembersChange, PeerError, Peers, ProposeError,
-    Standing,
+    Answer, Engine, EngineOptions, EngineStatus, Kept, Link, MembersChange, PeerError, Peers,
+    ProposeError,
 };
 
 #[derive(Debug, Default)]
@@ -152,20 +152,20 @@ impl Cluster {
 
     /// Waits until `member` leads and takes proposals, in the epoch that is returned.
     pub(super) async fn leads(&self, member: u64) -> Epoch {
-        let ready = |standing: &Standing| {
-            standing.takes_proposals().is_some_and(|epoch| standing.applied.epoch == epoch)
+        let ready = |status: &EngineStatus| {
+            status.takes_proposals().is_some_and(|epoch| status.applied.epoch == epoch)
         };
-        let (leads, standing) = self.engine(member).wait_for(SOON, ready).await;
-        assert!(leads, "{standing:?}");
-        standing.leads.unwrap()
+        let (leads, status) = self.engine(member).wait_for(SOON, ready).await;
+        assert!(leads, "{status:?}");
+        status.leads.unwrap()
     }
 
     /// Waits until `member` has applied what `leader` has.
     pub(super) async fn caught_up(&self, leader: u64, member: u64) {
         let wanted = self.engine(leader).position();
-        let (reached, standing) =
-            self.engine(member).wait_for(SOON, |standing| standing.applied >= wanted).await;
-        assert!(reached, "{standing:?}");
+        let (reached, status) =
+            self.engine(member).wait_for(SOON, |status| status.applied >= wanted).await;
+        assert!(reached, "{status:?}");
     }
 
     pub(super) fn cut(&self, member: u64) {

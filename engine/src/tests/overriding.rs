@@ -4,11 +4,11 @@ use queue_format::{Batch, Epoch, Position};
 
 use super::cluster::Cluster;
 use super::{SOON, key, put, store_options};
-use crate::{EngineOptions, MembersChange, OverrideError, Resting};
+use crate::{EngineOptions, MembersChange, OfflineStore, OverrideError};
 
-fn resting(cluster: &Cluster, member: u64) -> Resting {
+fn resting(cluster: &Cluster, member: u64) -> OfflineStore {
     let options = EngineOptions::new(member, &format!("n{member}"), store_options());
-    Resting::open(&cluster.directory(member), options).unwrap()
+    OfflineStore::open(&cluster.directory(member), options).unwrap()
 }
 
 fn serial(to: &str) -> Batch {
@@ -24,7 +24,7 @@ async fn overridden(cluster: &Cluster, member: u64, term: u64) -> Epoch {
     assert!(end > last && end.epoch < epoch);
     cluster.start(member, None).await;
     let engine = cluster.engine(member);
-    let alone = |standing: &crate::Standing| standing.members.voters == [member].into();
+    let alone = |status: &crate::EngineStatus| status.members.voters == [member].into();
     assert!(engine.wait_for(SOON, alone).await.0);
     assert_eq!(engine.leads(), None, "it waits until it is asked");
     assert_eq!(engine.take_over(SOON).await.unwrap(), epoch);
@@ -105,10 +105,9 @@ async fn what_nobody_knows_to_be_committed_is_seen_and_kept() {
     let batch = Batch(vec![put("queue/job-2", "two"), put("queue/serial", "2")]);
     #[expect(clippy::disallowed_methods, reason = "ends with the engine")]
     let proposed = tokio::spawn(async move { engine.propose(epoch, batch).await });
-    let (appended, standing) =
-        cluster.engine(1).wait_for(SOON, |standing| standing.last > before).await;
-    assert!(appended, "{standing:?}");
-    let last = standing.last;
+    let (appended, status) = cluster.engine(1).wait_for(SOON, |status| status.last > before).await;
+    assert!(appended, "{status:?}");
+    let last = status.last;
     cluster.stop(1).await;
     assert!(proposed.await.unwrap().is_err(), "it was not acknowledged");
 

@@ -22,10 +22,10 @@ async fn every_member_gets_every_file() {
     }
     let rename = Change::Move { from: key("queue/job-7"), to: key("queue/archive/0/job-7") };
     cluster.engine(1).propose(epoch, queue_format::Batch(vec![rename])).await.unwrap();
-    let standing = cluster.engine(1).standing();
-    assert_eq!(standing.members.voters, [1, 2, 3].into());
-    assert_eq!(standing.members.learners().collect::<Vec<_>>(), [4]);
-    assert!(standing.heard_ms.is_some() && standing.followers.len() == 3, "{standing:?}");
+    let status = cluster.engine(1).status();
+    assert_eq!(status.members.voters, [1, 2, 3].into());
+    assert_eq!(status.members.learners().collect::<Vec<_>>(), [4]);
+    assert!(status.heard_ms.is_some() && status.followers.len() == 3, "{status:?}");
     let files = cluster.same_files(1).await;
     assert_eq!(files.len(), 50);
     assert_eq!(files["queue/archive/0/job-7"], "done");
@@ -76,9 +76,8 @@ async fn a_leader_that_is_cut_off_refuses_and_what_it_had_begun_is_cut_off_too()
     let (leader, batch) = (engine.clone(), queue_format::Batch(vec![put("queue/serial", "2")]));
     begun.spawn(async move { leader.propose(epoch, batch).await });
     let silent = Duration::from_millis(LEASE_MS * 20);
-    let (told, standing) =
-        engine.wait_for(silent, |standing| standing.heard_ms > Some(LEASE_MS)).await;
-    assert!(told && standing.leads == Some(epoch), "{standing:?}");
+    let (told, status) = engine.wait_for(silent, |status| status.heard_ms > Some(LEASE_MS)).await;
+    assert!(told && status.leads == Some(epoch), "{status:?}");
     let later = cluster.engine(2).take_over(SOON).await.unwrap();
     cluster.put(2, later, ("queue/serial", "3")).await.unwrap();
     cluster.heal();
@@ -108,7 +107,7 @@ async fn what_was_begun_is_committed_when_the_majority_comes_back() {
     });
     proposer.submit(vec![put("queue/serial", "1")], 1).unwrap();
     let silent = Duration::from_millis(LEASE_MS * 20);
-    let lost = |standing: &crate::Standing| standing.heard_ms > Some(LEASE_MS);
+    let lost = |status: &crate::EngineStatus| status.heard_ms > Some(LEASE_MS);
     assert!(engine.wait_for(silent, lost).await.0);
     // Refused by the engine by now, and offered again.
     proposer.submit(vec![put("queue/serial", "2")], 2).unwrap();
@@ -191,7 +190,7 @@ async fn leadership_is_handed_over_to_who_can_lead_only() {
     let not = cluster.engine(2).hand_over(3, SOON).await;
     assert!(matches!(not, Err(HandOverError::NotLeading)), "{not:?}");
     cluster.cut(3);
-    let silent = |standing: &crate::Standing| standing.followers[&3].heard_ms > Some(LEASE_MS);
+    let silent = |status: &crate::EngineStatus| status.followers[&3].heard_ms > Some(LEASE_MS);
     assert!(one.wait_for(SOON, silent).await.0);
     let briefly = Duration::from_millis(1);
     assert!(matches!(one.hand_over(3, briefly).await, Err(HandOverError::Silent { to: 3 })));
@@ -217,12 +216,12 @@ async fn of_two_members_the_other_one_leads_after_a_change_of_voters() {
     let alone = MembersChange::SetVoters([2].into());
     assert!(matches!(one.change_members(alone).await, Err(MembersError::Impossible { .. })));
     cluster.caught_up(1, 2).await;
-    let heard = |standing: &crate::Standing| standing.followers[&2].heard_ms.is_some();
+    let heard = |status: &crate::EngineStatus| status.followers[&2].heard_ms.is_some();
     assert!(one.wait_for(SOON, heard).await.0);
     // It follows, and comes to vote for that.
     one.hand_over(2, SOON).await.unwrap();
     let (two, later) = (cluster.engine(2), cluster.leads(2).await);
-    assert_eq!(two.standing().members.voters, [1, 2].into());
+    assert_eq!(two.status().members.voters, [1, 2].into());
     two.change_members(MembersChange::SetVoters([2].into())).await.unwrap();
     // Without the other one it goes on.
     cluster.cut(1);
@@ -250,9 +249,9 @@ async fn who_is_far_behind_gets_a_snapshot() {
         cluster.engine(1).propose(epoch, queue_format::Batch(vec![gone])).await.unwrap();
     }
     // The leader does not keep for ever what somebody lacks who is away.
-    let few = |standing: &crate::Standing| standing.log_kept <= 60;
-    let (bounded, standing) = cluster.engine(1).wait_for(SOON, few).await;
-    assert!(bounded, "{standing:?}");
+    let few = |status: &crate::EngineStatus| status.log_kept <= 60;
+    let (bounded, status) = cluster.engine(1).wait_for(SOON, few).await;
+    assert!(bounded, "{status:?}");
     let before = cluster.asked(Kind::SnapshotEnd as u8);
     cluster.start(2, None).await;
     cluster.caught_up(1, 2).await;
@@ -275,11 +274,11 @@ async fn large_entries_do_not_stay_in_memory_for_who_is_away() {
     cluster.caught_up(1, 2).await;
     let most = Kept::default().within(&store_options()).bytes;
     assert!((5 * 5_000..100 * 5_000).contains(&most), "room for some of them, and not for all");
-    let little = |standing: &crate::Standing| standing.log_kept_bytes <= 2 * most;
+    let little = |status: &crate::EngineStatus| status.log_kept_bytes <= 2 * most;
     for member in [1, 2] {
-        let (bounded, standing) = cluster.engine(member).wait_for(SOON, little).await;
-        assert!(bounded, "{standing:?}");
-        assert!(standing.log_kept > 1, "some stay: {standing:?}");
+        let (bounded, status) = cluster.engine(member).wait_for(SOON, little).await;
+        assert!(bounded, "{status:?}");
+        assert!(status.log_kept > 1, "some stay: {status:?}");
     }
     cluster.start(3, None).await;
     cluster.caught_up(1, 3).await;
@@ -300,8 +299,8 @@ async fn who_lacks_more_than_its_journal_holds_follows_a_new_leader() {
     // It has some of that by the leader of before, who ends meanwhile.
     let lacks = cluster.engine(3).last();
     cluster.heal();
-    let (some, standing) = cluster.engine(3).wait_for(SOON, |seen| seen.last > lacks).await;
-    assert!(some, "{standing:?}");
+    let (some, status) = cluster.engine(3).wait_for(SOON, |seen| seen.last > lacks).await;
+    assert!(some, "{status:?}");
     cluster.cut(1);
     let later = cluster.engine(2).take_over(SOON).await.unwrap();
     cluster.put(2, later, ("queue/serial", "1")).await.unwrap();
@@ -327,7 +326,7 @@ async fn who_has_a_smaller_journal_refuses_an_entry_and_takes_it_as_a_snapshot()
     while cluster.asked(Kind::Append as u8) < before + 9 {
         tokio::task::yield_now().await;
     }
-    assert!(cluster.engine(3).standing().stopped.is_none(), "it follows still");
+    assert!(cluster.engine(3).status().stopped.is_none(), "it follows still");
     assert_eq!(cluster.engine(3).newest(&key("queue/job-2")).unwrap(), None);
     // As a job goes on, the log moves on.
     let mut number = 0;
@@ -349,9 +348,8 @@ async fn a_master_goes_on_in_its_epoch_when_it_begins_to_replicate() {
     committer.close().unwrap();
     cluster.start(5, Some(epoch)).await;
     let five = cluster.engine(5);
-    let (leads, standing) =
-        five.wait_for(SOON, |standing| standing.takes_proposals().is_some()).await;
-    assert!(leads && standing.leads == Some(epoch), "{standing:?}");
+    let (leads, status) = five.wait_for(SOON, |status| status.takes_proposals().is_some()).await;
+    assert!(leads && status.leads == Some(epoch), "{status:?}");
     cluster.put(5, epoch, ("queue/serial", "2")).await.unwrap();
     cluster.join(5, 6).await;
     cluster.put(5, epoch, ("queue/serial", "3")).await.unwrap();

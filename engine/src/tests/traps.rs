@@ -15,8 +15,8 @@ use super::{SOON, put};
 use crate::message::{self, Kind};
 use crate::types::{LogEntry, Membership, Payload, Proposal, Vote, log_id};
 use crate::{
-    AnswerError, Engine, EngineOptions, HandOverError, LEASE_MS, MembersChange, MembersError,
-    Standing, TakeOverError,
+    AnswerError, Engine, EngineOptions, EngineStatus, HandOverError, LEASE_MS, MembersChange,
+    MembersError, TakeOverError,
 };
 
 /// Long enough for several elections, were there any.
@@ -29,7 +29,7 @@ async fn who_decided_before_another_was_elected_does_not_ask_for_votes_until_tha
     cluster.engine(1).hand_over(2, SOON).await.unwrap();
     let later = cluster.leads(2).await;
     let three = cluster.engine(3);
-    let follows = |standing: &Standing| standing.elected && standing.vote == later;
+    let follows = |status: &EngineStatus| status.elected && status.vote == later;
     assert!(three.wait_for(SOON, follows).await.0);
     // It heard of that one before it asks, and of nobody since.
     let late = three.take_over_since(epoch, SEVERAL_LEASES).await;
@@ -46,7 +46,7 @@ async fn a_leader_that_starts_again_leads_nobody() {
     cluster.stop(1).await;
     cluster.start(1, None).await;
     // Nobody asks for an election, so there is none.
-    let leads = |standing: &Standing| standing.leads.is_some();
+    let leads = |status: &EngineStatus| status.leads.is_some();
     for member in 1..=3 {
         let wait = cluster.engine(member).wait_for(SEVERAL_LEASES / 3, leads).await;
         assert!(!wait.0, "{:?}", wait.1);
@@ -74,7 +74,7 @@ async fn who_asks_to_lead_beside_a_leader_does_no_harm() {
         "{refused:?}"
     );
     // Not even a term was used up by it.
-    assert_eq!(cluster.engine(3).standing().vote, epoch);
+    assert_eq!(cluster.engine(3).status().vote, epoch);
     cluster.put(1, epoch, ("queue/serial", "50")).await.unwrap();
     drop(two);
     assert_eq!(cluster.same_files(1).await["queue/serial"], "50");
@@ -109,7 +109,7 @@ async fn a_voter_that_starts_again_keeps_to_its_leader_for_a_lease() {
         cluster.caught_up(1, 2).await;
         cluster.caught_up(1, 3).await;
         cluster.cut(3);
-        let silent = |standing: &Standing| standing.heard_ms > Some(LEASE_MS);
+        let silent = |status: &EngineStatus| status.heard_ms > Some(LEASE_MS);
         assert!(cluster.engine(3).wait_for(SOON, silent).await.0);
         cluster.stop(2).await;
         cluster.heal();
@@ -135,7 +135,7 @@ async fn who_is_not_answered_is_not_elected() {
         assert!(matches!(alone, Err(TakeOverError::Deadline { .. })), "{kind:?}: {alone:?}");
         cluster.heal();
     }
-    // Its term ends the old reign when it is heard again.
+    // Its term ends the old leadership when it is heard again.
     let later = cluster.engine(2).take_over(SOON).await.unwrap();
     assert!(later > epoch);
     cluster.put(2, later, ("queue/serial", "1")).await.unwrap();
@@ -179,12 +179,12 @@ async fn what_was_never_committed_is_in_no_file_after_a_start() {
         cluster.cut(member);
     }
     let engine = cluster.engine(1);
-    let before = engine.standing().last;
+    let before = engine.status().last;
     let mut begun = JoinSet::new();
     let batch = Batch(vec![put("queue/serial", "2"), put("queue/drain", "")]);
     begun.spawn(async move { engine.propose(epoch, batch).await });
     let one = cluster.engine(1);
-    assert!(one.wait_for(SOON, |standing| standing.last > before).await.0);
+    assert!(one.wait_for(SOON, |status| status.last > before).await.0);
     drop(one);
     cluster.stop(1).await;
     assert!(begun.join_next().await.unwrap().unwrap().is_err());
@@ -214,10 +214,10 @@ async fn an_id_is_given_once_and_members_change_one_at_a_time() {
     assert!(not_here.is_err(), "who does not lead changes nobody: {not_here:?}");
     let stranger = MembersChange::SetVoters([1, 2, 3, 9].into());
     assert!(one.change_members(stranger).await.is_err(), "9 is no member");
-    assert_eq!(one.standing().members.voters, [1, 2, 3].into());
+    assert_eq!(one.status().members.voters, [1, 2, 3].into());
     // Refusals did no harm.
-    let (leads, standing) = one.wait_for(SOON, |seen| seen.takes_proposals().is_some()).await;
-    assert!(leads, "{standing:?}");
+    let (leads, status) = one.wait_for(SOON, |seen| seen.takes_proposals().is_some()).await;
+    assert!(leads, "{status:?}");
     drop(one);
     let _files = cluster.same_files(1).await;
 }
@@ -235,7 +235,7 @@ async fn a_change_of_voters_that_nobody_ends_is_seen_and_ended_by_the_next_one()
     begun.spawn(async move {
         leader.change_members(MembersChange::SetVoters([1, 2, 3, 4].into())).await
     });
-    let changes = |standing: &Standing| standing.members.changing.is_some();
+    let changes = |status: &EngineStatus| status.members.changing.is_some();
     assert!(one.wait_for(SOON, changes).await.0);
     // Whoever began it is gone before it is committed.
     begun.shutdown().await;
@@ -243,13 +243,13 @@ async fn a_change_of_voters_that_nobody_ends_is_seen_and_ended_by_the_next_one()
     let (leads, _) = one.wait_for(SOON, |seen| seen.takes_proposals().is_some()).await;
     assert!(leads);
     cluster.put(1, epoch, ("queue/serial", "1")).await.unwrap();
-    let members = one.standing().members;
+    let members = one.status().members;
     let sets: [BTreeSet<u64>; 2] = [[1, 2, 3].into(), [1, 2, 3, 4].into()];
     assert_eq!((members.sets(), &members.voters), (&sets[..], &sets[1]));
     let settled = members.unsettled(1).unwrap().clone();
     assert_eq!((&settled, members.unsettled(4)), (&sets[1], Some(&sets[1])));
     one.change_members(MembersChange::SetVoters(settled)).await.unwrap();
-    let members = one.standing().members;
+    let members = one.status().members;
     assert_eq!((members.sets(), members.unsettled(1)), (&sets[1..], None));
     drop(one);
     let _files = cluster.same_files(1).await;
@@ -300,7 +300,7 @@ async fn a_follower_whose_journal_is_full_of_what_is_not_committed_says_so_and_t
     // With the next question it hears what is committed, which it then has room for.
     let refused = send(sent + 1, sent).await.unwrap_err();
     assert!(matches!(refused, AnswerError::NoRoom { .. }), "{refused}");
-    let applied = |standing: &Standing| standing.applied.index == sent;
+    let applied = |status: &EngineStatus| status.applied.index == sent;
     assert!(engine.wait_for(SOON, applied).await.0);
     send(sent + 1, sent + 1).await.unwrap();
     assert!(engine.wait_for(SOON, |seen| seen.applied.index > sent).await.0);

@@ -8,22 +8,22 @@ use model::layout::Layout;
 use rpc::Client;
 use stdx::{Clock, Tasks};
 
-use super::reign::{Keys, Master};
+use super::leadership::{Keys, Master};
 use crate::agent_sync::AgentSync;
 use crate::agent_sync::allow_list::AllowListPush;
 use crate::agents::{Agents, Caller};
 use crate::contacts::Contacts;
-use crate::copies::ReplicaAudit;
 use crate::export::desk::Exports;
 use crate::lu::{LogicalUnits, Resources};
-use crate::luxi_service::Backend;
+use crate::luxi_service::Sources;
 use crate::master_address::MoveAddress;
 use crate::metrics::Metrics;
-use crate::peers::PeerBook;
 use crate::queue::{Archive, Commits, Published, Submitter, Writer};
+use crate::replica_audit::ReplicaAudit;
 use crate::secrets::StagedSecrets;
 use crate::status::MasterView;
 use crate::watcher::{Alarms, Watcher};
+use membership::peers::PeerBook;
 
 /// The parts of a master that several others work with. Each of those gets what it needs.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ pub(crate) struct Assembly {
     /// Looks at the cluster, and submits jobs.
     pub(crate) watcher: Watcher,
     /// What clients are answered with.
-    pub(crate) backend: Arc<Backend>,
+    pub(crate) sources: Arc<Sources>,
     /// What is told of its status.
     pub(crate) view: Arc<MasterView>,
 }
@@ -63,7 +63,7 @@ impl Assembly {
             units: Arc::new(LogicalUnits(Arc::new(wiring.resources(layout)))),
             sync: Arc::new(wiring.sync()),
             watcher: wiring.watcher(),
-            backend: Arc::new(wiring.backend()),
+            sources: Arc::new(wiring.sources()),
             view: Arc::new(wiring.view()),
             parts: wiring.parts(),
         }
@@ -199,8 +199,8 @@ impl Wiring {
         }
     }
 
-    fn backend(&self) -> Backend {
-        Backend {
+    fn sources(&self) -> Sources {
+        Sources {
             published: Arc::clone(&self.published),
             archive: self.archive.clone(),
             writer: self.writer.clone(),

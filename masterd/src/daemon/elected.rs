@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{LEASE_MS, Standing};
+use engine::{EngineStatus, LEASE_MS};
 use queue_format::Epoch;
 
 /// How long a member whose attempt failed listens for the one who won it: the winner says so to all
@@ -11,19 +11,19 @@ pub(super) const HEARD_WITHIN: Duration = Duration::from_millis(LEASE_MS);
 
 /// The epoch in which somebody leads who is not among `ours`, above `asked`: who takes the role from
 /// the master of `asked` comes too late.
-pub(super) fn another(standing: &Standing, asked: Epoch, ours: [u64; 2]) -> Option<Epoch> {
-    let Standing { vote, elected, .. } = *standing;
+pub(super) fn another(status: &EngineStatus, asked: Epoch, ours: [u64; 2]) -> Option<Epoch> {
+    let EngineStatus { vote, elected, .. } = *status;
     (elected && vote > asked && !ours.contains(&vote.node)).then_some(vote)
 }
 
 /// Whether a member that follows may lead for as long as it takes to hand over, as it was asked to
-/// under `asked`. That was some time ago, since errands wait for each other. A leader of that epoch
+/// under `asked`. That was some time ago, since role commands wait for each other. A leader of that epoch
 /// that was heard just now is no reason against it: who asks knew of it, and it may have been killed.
 ///
 /// # Errors
 /// The later epoch of which this member knows.
-pub(super) fn may_lead(standing: &Standing, asked: Epoch) -> Result<(), Epoch> {
-    if standing.vote > asked { Err(standing.vote) } else { Ok(()) }
+pub(super) fn may_lead(status: &EngineStatus, asked: Epoch) -> Result<(), Epoch> {
+    if status.vote > asked { Err(status.vote) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -34,8 +34,8 @@ mod tests {
 
     const ASKED: Epoch = Epoch { term: 2, node: 3 };
 
-    fn standing(term: u64, node: u64, elected: bool, heard_ms: Option<u64>) -> Standing {
-        Standing {
+    fn status(term: u64, node: u64, elected: bool, heard_ms: Option<u64>) -> EngineStatus {
+        EngineStatus {
             leads: None,
             vote: Epoch { term, node },
             elected,
@@ -63,7 +63,7 @@ mod tests {
             // Of before.
             (1, 1, true, false),
         ] {
-            let seen = another(&standing(term, node, elected, Some(0)), ASKED, [2, 3]);
+            let seen = another(&status(term, node, elected, Some(0)), ASKED, [2, 3]);
             assert_eq!(seen, ends.then_some(Epoch { term, node }), "{term}.{node} {elected}");
         }
     }
@@ -81,9 +81,9 @@ mod tests {
         ] {
             // Whenever that was heard of.
             for heard_ms in [None, Some(0), Some(LEASE_MS + 1)] {
-                let standing = standing(term, node, elected, heard_ms);
-                let expected = if may { Ok(()) } else { Err(standing.vote) };
-                assert_eq!(may_lead(&standing, ASKED), expected, "{standing:?}");
+                let status = status(term, node, elected, heard_ms);
+                let expected = if may { Ok(()) } else { Err(status.vote) };
+                assert_eq!(may_lead(&status, ASKED), expected, "{status:?}");
             }
         }
     }

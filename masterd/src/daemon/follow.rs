@@ -15,7 +15,7 @@ use rpc::calls::{AllowList, Caller};
 use rpc::tls::AllowedCallers;
 use tokio::sync::{mpsc, watch};
 
-use crate::peers::PeerBook;
+use membership::peers::PeerBook;
 
 /// How often is looked for what came by another way: the agent's allow-list, or an image of the
 /// store. Nobody waits for it but who was just invited.

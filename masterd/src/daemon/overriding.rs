@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::{Engine, EngineOptions, Resting};
+use engine::{Engine, EngineOptions, OfflineStore};
 use model::cluster::Cluster;
 use model::node::Node;
 use model::{NodeName, Timestamp, document};
@@ -16,13 +16,13 @@ use serde::de::DeserializeOwned;
 
 use self::written::{Before, changes, others};
 use super::DaemonError;
-use super::life::Life;
+use super::lifecycle::Lifecycle;
 use super::load::FoundError;
 use crate::config::load::LoadError;
-use crate::role::confirm::{Question, Verdict};
-use crate::role::taking::{Override, Taker};
+use membership::confirm::{Question, Verdict};
+use membership::forced_takeover::{Override, Taker};
 
-impl Life {
+impl Lifecycle {
     /// Closes the engine, makes this member the only one in one durable record, and opens the engine
     /// again, which is to be elected then. What the others hold is cut from here on, whatever becomes
     /// of this process.
@@ -60,13 +60,13 @@ fn overrule(
     now: Timestamp,
 ) -> Result<Override, DaemonError> {
     let member = options.member;
-    let resting = Resting::open(data, options)?;
+    let resting = OfflineStore::open(data, options)?;
     let before = before(&resting)?;
     let taker = Taker {
         node: me.clone(),
         member,
         last: resting.last(),
-        // Above a reign of which nobody tells any more, too.
+        // Above a leadership of which nobody tells any more, too.
         vote: question.later.as_ref().map_or(resting.vote(), |l| resting.vote().max(l.epoch)),
         job_id: before.serial,
         next_node_id: before.cluster.next_node_id,
@@ -78,7 +78,7 @@ fn overrule(
 }
 
 /// What the override changes, as it is written last.
-fn before(resting: &Resting) -> Result<Before, DaemonError> {
+fn before(resting: &OfflineStore) -> Result<Before, DaemonError> {
     let key = |name: &str| Key::parse(name).expect("names of documents are keys");
     let newest = |name: &str| resting.newest(&key(name)).map_err(FoundError::Read);
     let content = newest(document::CLUSTER)?;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::follow::Follower;
-use super::reign::Publisher;
+use super::leadership::Publisher;
 use crate::members::Founding;
 use crate::queue::{After, Led, OpenEngine};
 
@@ -70,7 +70,7 @@ impl Alone {
         Founding { member, incarnation, open: Box::new(move || self.go_over()) }
     }
 
-    /// Opens the engine on the store, once that is closed, and goes on in the epoch of this reign.
+    /// Opens the engine on the store, once that is closed, and goes on in the epoch of this leadership.
     #[must_use]
     pub fn go_over(self: &Arc<Self>) -> OpenEngine {
         let alone = Arc::clone(self);
@@ -86,10 +86,13 @@ impl Alone {
                 let (engine, news) = alone.executor.run(open).await?;
                 let engine = Arc::new(engine);
                 // Until it leads again it would look as if it had been deposed.
-                let leads = |standing: &engine::Standing| standing.leads == Some(epoch);
-                let (_, standing) = engine.wait_for(LEADS_WITHIN, leads).await;
-                if !leads(&standing) {
-                    tracing::error!(?standing, "the engine does not go on in the reign's epoch");
+                let leads = |status: &engine::EngineStatus| status.leads == Some(epoch);
+                let (_, status) = engine.wait_for(LEADS_WITHIN, leads).await;
+                if !leads(&status) {
+                    tracing::error!(
+                        ?status,
+                        "the engine does not continue in the epoch of this leadership"
+                    );
                 }
                 followers.spawn("follower", follower.clone().run(Arc::clone(&engine), news));
                 let (publisher, ended) = (alone.publisher.clone(), alone.ended.clone());
@@ -150,7 +153,7 @@ mod tests {
         assert!(commits.engine().is_none());
         commits.go_over(alone.go_over()).await.unwrap();
         let engine = commits.engine().unwrap();
-        let leads = |standing: &engine::Standing| standing.takes_proposals() == Some(epoch);
+        let leads = |status: &engine::EngineStatus| status.takes_proposals() == Some(epoch);
         assert!(engine.wait_for(SOON, leads).await.0);
         put(&commits, 2).await;
         assert!(commits.position() > before && commits.position().epoch == epoch);

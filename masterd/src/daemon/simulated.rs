@@ -16,14 +16,14 @@ use stdx::{Clock, Executor, Tasks};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::door::Door;
 use super::follow::Callers;
-use super::life::{Ending, Errands, Life, Stage, State};
+use super::lifecycle::{Ending, Lifecycle, RoleCommands, Stage, State};
+use super::luxi_router::LuxiRouter;
 use super::{DaemonError, Executors, Options};
-use crate::house::{House, Seat};
+use crate::local_member::{LocalMember, Seat};
 use crate::luxi_service::LuxiService;
-use crate::peers::PeerBook;
 use crate::status::MasterView;
+use membership::peers::PeerBook;
 
 /// What a simulated daemon begins with.
 pub(crate) struct Begin {
@@ -38,24 +38,24 @@ pub(crate) struct Begin {
 /// What is seen of it from outside.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
-    house: House,
-    door: Door,
+    local: LocalMember,
+    router: LuxiRouter,
 }
 
 impl Seen {
     /// What the master here knows, where it is one.
     pub(crate) fn master(&self) -> Option<Arc<MasterView>> {
-        self.door.master()
+        self.router.master()
     }
 
     /// What answers for the master here, where it is one.
     pub(crate) fn service(&self) -> Option<LuxiService> {
-        self.door.service()
+        self.router.service()
     }
 
     /// Has it take the role, as `gnt cluster master-failover` does.
     pub(crate) async fn fail_over(&self, request: RoleRequest) {
-        match self.house.fail_over(request).await {
+        match self.local.fail_over(request).await {
             Ok(taken) => tracing::info!(done = taken.done, "{}", taken.message),
             Err(error) => tracing::info!(%error, "the role was not taken"),
         }
@@ -72,15 +72,15 @@ pub(crate) fn live(
     let identity = Arc::new(identity);
     let book = PeerBook::new(Arc::clone(&identity), membership.cluster_uuid);
     let place = (identity.name().clone(), membership.cluster_uuid);
-    let (house, errands) = House::new(place, book, layout.data());
+    let (local, commands) = LocalMember::new(place, book, layout.data());
     let metrics = Arc::default();
-    let door = Door::new(
-        house.clone(),
+    let router = LuxiRouter::new(
+        local.clone(),
         (layout.clone(), Executor::default()),
         clock.clone(),
         Arc::clone(&metrics),
     );
-    let seen = Seen { house: house.clone(), door: door.clone() };
+    let seen = Seen { local: local.clone(), router: router.clone() };
     let ending = Ending {
         asked: CancellationToken::new(),
         broken: CancellationToken::new(),
@@ -99,14 +99,14 @@ pub(crate) fn live(
     };
     let followers = Tasks::new();
     let stage = Stage::Simulation;
-    let life = Life {
+    let life = Lifecycle {
         options,
         clock,
         identity,
         membership,
-        house,
-        errands: Errands::new(errands),
-        door,
+        local,
+        commands: RoleCommands::new(commands),
+        router,
         callers,
         metrics,
         followers,
@@ -117,7 +117,7 @@ pub(crate) fn live(
 }
 
 async fn follow(
-    life: Life,
+    life: Lifecycle,
     engine: Arc<Engine>,
     (news, listener): (mpsc::Receiver<Committed>, Listener),
 ) -> Result<(), DaemonError> {
@@ -125,9 +125,9 @@ async fn follow(
     follower.look(&engine.reader()).map_err(super::load::FoundError::Read)?;
     life.followers.spawn("follower", follower.run(Arc::clone(&engine), news));
     life.sit(Seat::Standby(Arc::clone(&engine)));
-    let (allowed, house) = (life.callers.allowed(), life.house.clone());
+    let (allowed, local) = (life.callers.allowed(), life.local.clone());
     let server =
-        PeerServer::start(listener, &life.identity, allowed, house, PeerLimits::default())?;
+        PeerServer::start(listener, &life.identity, allowed, local, PeerLimits::default())?;
     let ended = life.live(State::Standby(engine)).await;
     server.stop().await;
     ended

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use engine::{EngineOptions, Resting};
+use engine::{EngineOptions, OfflineStore};
 use model::cluster::Cluster;
 use model::layout::Layout;
 use model::{Secret, Timestamp, document};
@@ -113,7 +113,7 @@ fn from_store(
         }
         Some(member) => {
             // What is beyond the files may be acknowledged, and this the only copy of it.
-            let resting = Resting::open(&data, EngineOptions::new(member, "", options));
+            let resting = OfflineStore::open(&data, EngineOptions::new(member, "", options));
             let resting = resting.map_err(|error| match error {
                 engine::OpenError::Store(error) => ExportError::Open(error),
                 error => ExportError::Member(error),

@@ -12,7 +12,7 @@ use model::{NodeName, NotMeant, Secret, Timestamp, document};
 use queue_format::{Epoch, Key};
 
 use crate::export::manifest::Manifest;
-use crate::role::taking::TERM_STEP;
+use membership::forced_takeover::TERM_STEP;
 
 /// What an import adds to what must never be used twice: more than any override after the export can
 /// have added, and more with each import, since the same file may be imported twice.

@@ -16,7 +16,7 @@ use super::*;
 use crate::bootstrap::Init;
 use crate::daemon::load;
 use crate::export::at_rest;
-use crate::role::taking::{JOB_IDS_UNSEEN, NODE_ID_STEP, TERM_STEP};
+use membership::forced_takeover::{JOB_IDS_UNSEEN, NODE_ID_STEP, TERM_STEP};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const LATER: Timestamp = Timestamp::from_micros(1_700_000_900_000_000);

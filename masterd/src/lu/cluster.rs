@@ -14,8 +14,8 @@ use super::node::{tell_if_alone, votes};
 use super::{Context, Failure, LogicalUnit, Wanted, master_ip};
 use crate::config::{Config, ConfigChange};
 use crate::query::cluster_info;
-use crate::role::pool::VOTERS_MIN;
 use crate::ssconf;
+use membership::pool::VOTERS_MIN;
 
 impl LogicalUnit for ClusterPostInit {
     type Plan = ();

@@ -26,13 +26,13 @@ use crate::agent_sync::allow_list::AllowListPush;
 use crate::agents::{Agents, Behalf};
 use crate::config::Config;
 use crate::contacts::{Contacts, Enrolling};
-use crate::copies::ReplicaAudit;
 use crate::master_address::MoveAddress;
 use crate::metrics::Metrics;
-use crate::peers::PeerBook;
 use crate::queue::{Commits, Decision, Published, Snapshot, Submitter, Writer};
+use crate::replica_audit::ReplicaAudit;
 use crate::secrets::StagedSecrets;
 use crate::verify::replicas::Compared;
+use membership::peers::PeerBook;
 
 /// How long an opcode waits for its locks before it fails and says who holds them: a day, since an
 /// operator may well queue a night's work behind a long one.

@@ -2,7 +2,7 @@
 
 pub mod add;
 mod change;
-mod farewell;
+mod member_removal;
 pub mod modify;
 pub mod powercycle;
 mod readd;
@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use super::{Context, Failure};
 use crate::config::Config;
 use crate::members::heard_lately;
-use crate::role::loss;
-use crate::role::pool::{Pool, PoolNode, VOTERS_MIN, if_lost, settle, votes_at_rest};
+use membership::loss;
+use membership::pool::{Pool, PoolNode, VOTERS_MIN, if_lost, settle, votes_at_rest};
 
 /// How long voters may take to answer that are needed when another one goes: a few heartbeats.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -74,9 +74,9 @@ pub(super) async fn goes_on_if_silent(
     let Some((member, engine)) = node.member.as_ref().zip(engine) else { return Ok(()) };
     let begun = Instant::now();
     loop {
-        let standing = engine.standing();
-        let heard = heard_lately(engine.member(), &standing);
-        let mut sets = standing.members.sets().iter();
+        let status = engine.status();
+        let heard = heard_lately(engine.member(), &status);
+        let mut sets = status.members.sets().iter();
         let gone = sets.try_for_each(|voters| loss::goes_on_if_silent(member.id, voters, &heard));
         match gone {
             Ok(()) => return Ok(()),

@@ -40,7 +40,7 @@ impl LuxiService {
             .map(|(index, value)| predicate(value, index + 1))
             .collect::<Result<_, _>>()?;
         let mut reason_trail = call.reason;
-        let nanos = self.backend.clock.now_micros().saturating_mul(1_000);
+        let nanos = self.sources.clock.now_micros().saturating_mul(1_000);
         reason_trail.push(ReasonEntry(REASON_SOURCE.to_owned(), String::new(), nanos));
         let document = FilterRule {
             uuid: uuid.clone(),
@@ -56,9 +56,9 @@ impl LuxiService {
             rule.fits(&config.filters).map_err(|error| refused(&error))?;
             Ok((vec![ConfigChange::Filter(rule)], ()))
         };
-        self.backend
+        self.sources
             .submitter
-            .unless_stalled(self.backend.writer.transact_at(None, decide))
+            .unless_stalled(self.sources.writer.transact_at(None, decide))
             .await?;
         Ok(uuid)
     }
@@ -68,7 +68,7 @@ impl LuxiService {
             Some(_) => Ok((vec![ConfigChange::FilterRemoved(uuid)], ())),
             None => Err(unknown(&uuid)),
         };
-        self.backend.submitter.unless_stalled(self.backend.writer.transact(None, decide)).await
+        self.sources.submitter.unless_stalled(self.sources.writer.transact(None, decide)).await
     }
 
     pub(super) fn query_filters(&self, call: &QueryFilters) -> Result<Vec<Row>, Exception> {
@@ -85,7 +85,7 @@ impl LuxiService {
     }
 
     fn rules(&self) -> Arc<RuleMap> {
-        Arc::clone(&self.backend.published.snapshot().config.filters)
+        Arc::clone(&self.sources.published.snapshot().config.filters)
     }
 
     pub(super) async fn set_watcher_pause(
@@ -101,14 +101,14 @@ impl LuxiService {
             cluster.mtime = now;
             Ok((vec![ConfigChange::Cluster(cluster)], ()))
         };
-        self.backend.submitter.unless_stalled(self.backend.writer.transact(None, decide)).await?;
+        self.sources.submitter.unless_stalled(self.sources.writer.transact(None, decide)).await?;
         Ok(until)
     }
 
     /// Until when the watcher is paused, in whole seconds since the epoch; null when it is not.
     pub(super) fn watcher_pause(&self) -> Value {
         let now = self.now();
-        let pause = self.backend.published.snapshot().config.cluster.watcher_pause;
+        let pause = self.sources.published.snapshot().config.cluster.watcher_pause;
         pause.filter(|&until| until > now).map_or(Value::Null, |until| until.seconds().into())
     }
 }

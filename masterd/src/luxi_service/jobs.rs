@@ -58,14 +58,14 @@ impl LuxiService {
         sender: Sender,
     ) -> Result<Vec<Result<JobId, Exception>>, Exception> {
         let first = jobs.first().and_then(|ops| ops.first()).map(|op| op.op.id());
-        let answers = self.backend.submitter.submit(jobs, to_drained, Some(sender)).await?;
+        let answers = self.sources.submitter.submit(jobs, to_drained, Some(sender)).await?;
         record(first.unwrap_or_default(), &answers, sender.uid);
         Ok(answers)
     }
 
     /// Whether this master may not know what another one has done.
     fn is_stale(&self) -> bool {
-        self.backend.commits.majority().contact().answers_are_stale()
+        self.sources.commits.majority().contact().answers_are_stale()
     }
 
     /// Asks the queue; a disk that takes nothing, or a majority that is silent, ends the wait with its reason.
@@ -73,7 +73,7 @@ impl LuxiService {
         &self,
         make: impl FnOnce(oneshot::Sender<T>) -> Event<Channels>,
     ) -> Result<T, Exception> {
-        self.backend.submitter.unless_stalled(self.backend.writer.ask(make)).await
+        self.sources.submitter.unless_stalled(self.sources.writer.ask(make)).await
     }
 
     pub(super) async fn cancel(&self, job: JobId, kill: bool) -> Result<(bool, String), Exception> {
@@ -135,7 +135,7 @@ impl LuxiService {
         call: WaitForJobChange,
     ) -> Result<JobChange, Exception> {
         let until = Instant::now() + wait_time(call.timeout);
-        let watch = self.backend.published.jobs.watch(call.job_id);
+        let watch = self.sources.published.jobs.watch(call.job_id);
         loop {
             let changed = watch.changed();
             let (job, archived) = match self.find(call.job_id).await {
@@ -161,12 +161,12 @@ impl LuxiService {
     }
 
     async fn find(&self, id: JobId) -> Result<(Arc<Job>, bool), Exception> {
-        if let Some(job) = self.backend.published.jobs.get(id) {
+        if let Some(job) = self.sources.published.jobs.get(id) {
             return Ok((job, false));
         }
         let lost =
             || Exception::new(ExceptionKind::JobLost, format!("Job {id} is not in the queue"));
-        Ok((self.backend.archive.job(id).await?.ok_or_else(lost)?, true))
+        Ok((self.sources.archive.job(id).await?.ok_or_else(lost)?, true))
     }
 }
 

@@ -91,7 +91,7 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
 impl LuxiService {
     /// The turn of a request for a long list, which it keeps until its answer is made.
     pub(super) async fn turn(&self, request: &Request) -> Option<SemaphorePermit<'_>> {
-        let published = &self.backend.published;
+        let published = &self.sources.published;
         let all_jobs = || published.jobs.len();
         let rows = match request {
             Request::Query(Query { what: What::Job, filter, .. }) => {
@@ -101,7 +101,7 @@ impl LuxiService {
             Request::Query(Query { what: What::Machine, .. }) => {
                 published.snapshot().config.machines.len()
             }
-            Request::Query(Query { what: What::Lock, .. }) => self.backend.locks.waiting(),
+            Request::Query(Query { what: What::Lock, .. }) => self.sources.locks.waiting(),
             Request::QueryJobs(QueryJobs { job_ids, .. }) => {
                 job_ids.as_ref().map_or_else(all_jobs, Vec::len)
             }
@@ -121,7 +121,7 @@ impl LuxiService {
                     self.node_rows(&call.fields, call.filter.as_ref(), &named(&call)).await?;
                 table(query::node::FIELDS, rows, &call).await
             }
-            What::Lock => table(query::lock::FIELDS, self.backend.locks.snapshot(), &call).await,
+            What::Lock => table(query::lock::FIELDS, self.sources.locks.snapshot(), &call).await,
             What::Group => {
                 let rows = self.group_rows(&named(&call))?;
                 table(query::group::FIELDS, rows, &call).await
@@ -171,11 +171,11 @@ impl LuxiService {
     /// All live jobs, with `archived` those in the archive too, and which of these are too many.
     async fn every_job(&self, archived: bool) -> Result<(Vec<JobRow>, Option<LeftOut>), Exception> {
         let mut left_out = None;
-        let jobs = &self.backend.published.jobs;
+        let jobs = &self.sources.published.jobs;
         let live = |job: Arc<Job>| JobRow::new(job, false, users::name);
         let mut rows: Vec<JobRow> = jobs.all().into_iter().map(live).collect();
         if archived {
-            let listed = self.backend.archive.all().await?;
+            let listed = self.sources.archive.all().await?;
             left_out = listed.left_out;
             rows.extend(listed.jobs.into_iter().map(|job| JobRow::new(job, true, users::name)));
             // A job that was archived in between is in both lists; the stable sort keeps it as it
@@ -188,13 +188,13 @@ impl LuxiService {
 
     /// Each of these jobs, live or archived.
     async fn found(&self, ids: &[JobId]) -> Result<Vec<Option<JobRow>>, Exception> {
-        let jobs = &self.backend.published.jobs;
+        let jobs = &self.sources.published.jobs;
         let mut rows: Vec<Option<JobRow>> = ids
             .iter()
             .map(|&id| jobs.get(id).map(|job| JobRow::new(job, false, users::name)))
             .collect();
         let missing = rows.iter().zip(ids).filter(|(row, _)| row.is_none()).map(|(_, &id)| id);
-        let archived = self.backend.archive.jobs(missing.collect()).await?;
+        let archived = self.sources.archive.jobs(missing.collect()).await?;
         for (row, id) in rows.iter_mut().zip(ids) {
             if row.is_none() {
                 let job = archived.get(id).cloned();
@@ -237,20 +237,20 @@ impl LuxiService {
 
     /// The group, or those that were named.
     fn group_rows(&self, names: &[String]) -> Result<Vec<GroupRow>, Exception> {
-        let config = self.backend.published.snapshot().config;
+        let config = self.sources.published.snapshot().config;
         names.iter().try_for_each(|name| config.group(name).map(|_there| ()))?;
         Ok(vec![GroupRow(config)])
     }
 
     pub(super) fn query_exports(&self, call: &QueryExports) -> Result<Vec<Row>, Exception> {
         no_locking(call.use_locking)?;
-        let config = self.backend.published.snapshot().config;
+        let config = self.sources.published.snapshot().config;
         call.nodes.iter().try_for_each(|name| config.node(name).map(|_there| ()))?;
         Ok(Vec::new())
     }
 
     fn machine_rows(&self) -> Vec<MachineRow> {
-        let config = self.backend.published.snapshot().config;
+        let config = self.sources.published.snapshot().config;
         let now = self.now();
         let row = |machine: &Arc<_>| MachineRow {
             machine: Arc::clone(machine),
@@ -267,7 +267,7 @@ impl LuxiService {
         filter: Option<&Filter>,
         names: &[String],
     ) -> Result<Vec<NodeRow>, Exception> {
-        let config = self.backend.published.snapshot().config;
+        let config = self.sources.published.snapshot().config;
         let mut nodes: Vec<&Arc<Node>> = Vec::new();
         let mut seen = HashSet::new();
         for name in names {
@@ -290,7 +290,7 @@ impl LuxiService {
         let row = |node: &Arc<Node>| NodeRow {
             node: Arc::clone(node),
             facts: facts.remove(&node.name),
-            contact: self.backend.contacts.get(&node.name),
+            contact: self.sources.contacts.get(&node.name),
             config: Arc::clone(&config),
         };
         Ok(nodes.into_iter().map(row).collect())
@@ -303,7 +303,7 @@ impl LuxiService {
     ) -> HashMap<NodeName, Arc<NodeFacts>> {
         let mut calls = JoinSet::new();
         for node in nodes.filter(|node| node.role != NodeRole::Offline) {
-            let (agents, node) = (self.backend.agents.clone(), Arc::clone(node));
+            let (agents, node) = (self.sources.agents.clone(), Arc::clone(node));
             calls.spawn(async move {
                 let answer =
                     tokio::time::timeout(FACTS_TIME, agents.call(&node, Facts {}, None)).await;

@@ -31,11 +31,11 @@ impl LuxiService {
         let ids: Vec<JobId> = ids.take(EXPLAINED_MAX).collect();
         let mut waits: HashMap<JobId, Vec<Wait>> = HashMap::with_capacity(ids.len());
         for portion in ids.chunks(WAITS_ASKED_MAX) {
-            waits.extend(self.backend.writer.explain(portion.to_vec()).await?);
+            waits.extend(self.sources.writer.explain(portion.to_vec()).await?);
         }
         for row in rows {
             row.waits = if may_wait(row) { waits.remove(&row.job.id) } else { Some(Vec::new()) };
-            let lock = || self.backend.locks.explain(Owner(row.job.id.0));
+            let lock = || self.sources.locks.explain(Owner(row.job.id.0));
             if let Some(waits) = &mut row.waits
                 && let Some(lock) = lock()
             {

@@ -30,7 +30,7 @@ pub(crate) struct Held {
 
 #[derive(Debug, Default)]
 struct State {
-    /// An operator took it off. Forgotten with the reign.
+    /// An operator took it off. Forgotten with the leadership.
     is_released: bool,
     missing: Option<(Timestamp, String)>,
 }
@@ -111,7 +111,7 @@ impl MoveAddress {
     }
 
     /// Takes the address, tries again until that was done, and takes it again where it gets lost, until
-    /// `stop` is canceled. For a reign, or what of it hears a majority.
+    /// `stop` is canceled. For a leadership, or what of it hears a majority.
     pub async fn hold(&self, stop: CancellationToken) {
         let holding = async {
             self.begin().await;

@@ -10,17 +10,17 @@ use stdx::Tasks;
 use stdx::daemon::chain;
 use tokio_util::sync::CancellationToken;
 
-use crate::peers::{PeerBook, Place};
 use crate::queue::Published;
+use membership::peers::{PeerBook, Place};
 
 /// How often all members are asked. A full disk is a matter of minutes for an operator, and each
 /// answer costs a look at the role entry.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 
-/// Asks until the reign is `over`. The last word of a member counts until it has another one: who
+/// Asks until the leadership is `over`. The last word of a member counts until it has another one: who
 /// does not answer is told of otherwise.
 pub(crate) async fn run(book: PeerBook, published: Arc<Published>, over: CancellationToken) {
-    // What was said to the reign before is of then.
+    // What was said to the leadership before is of then.
     for (member, _) in book.others() {
         book.note_full(member, false);
     }

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Follower, LEASE_MS, Members, Standing};
+use engine::{EngineStatus, Follower, LEASE_MS, Members};
 use model::NodeName;
 use model::node::{Acknowledged, Node, NodeRole};
 use queue_format::Position;
 
 use crate::config::Config;
-use crate::role::acknowledged::to_record;
-use crate::role::loss::{self, Stops};
-use crate::role::pool::{Pool, PoolNode, Seat};
+use membership::acknowledged::to_record;
+use membership::loss::{self, Stops};
+use membership::pool::{Pool, PoolNode, Seat};
 
 /// Silence after which a follower is not counted on, in milliseconds: several heartbeats, and the
 /// pause before a lost connection is made anew.
@@ -25,7 +25,7 @@ const COPY_MAX: Duration = Duration::from_mins(10);
 /// Entries that a learner may lack when it is made a voter: what is decided in a moment.
 const CURRENT_WITHIN: u64 = 1_000;
 
-/// Since when nodes are awaited, in time of the reign.
+/// Since when nodes are awaited, in time of the leadership.
 #[derive(Debug, Default)]
 pub(crate) struct Awaited {
     now: Duration,
@@ -39,17 +39,16 @@ pub(crate) struct Awaited {
 
 impl Awaited {
     /// Takes in how everything stands at the time `now`.
-    pub(crate) fn look(&mut self, config: &Config, standing: &Standing, now: Duration) {
+    pub(crate) fn look(&mut self, config: &Config, status: &EngineStatus, now: Duration) {
         self.now = now;
         let ids = |is: &dyn Fn(u64, &Follower) -> bool| -> BTreeSet<u64> {
-            let followers = standing.followers.iter();
+            let followers = status.followers.iter();
             followers.filter(|(id, follower)| is(**id, follower)).map(|(id, _)| *id).collect()
         };
         let unheard = ids(&|_, follower| follower.heard_ms.is_none());
         note(&mut self.unheard, &unheard, &unheard, now);
-        let comes = |id, follower: &Follower| {
-            !standing.members.voters.contains(&id) && !is_current(follower)
-        };
+        let comes =
+            |id, follower: &Follower| !status.members.voters.contains(&id) && !is_current(follower);
         // Who installs its copy says nothing until it is done; who is silent for long has gone, and
         // comes anew.
         let within = u64::try_from(COPY_MAX.as_millis()).unwrap_or(u64::MAX);
@@ -59,7 +58,7 @@ impl Awaited {
         note(&mut self.coming, &coming, &begin, now);
         let has_none = |node: &&Arc<Node>| {
             let member = node.member.as_ref();
-            member.is_none_or(|member| !standing.members.nodes.contains_key(&member.id))
+            member.is_none_or(|member| !status.members.nodes.contains_key(&member.id))
         };
         let absent = config.nodes.values().filter(has_none).map(|node| node.id).collect();
         note(&mut self.absent, &absent, &absent, now);
@@ -96,14 +95,14 @@ fn is_current(follower: &Follower) -> bool {
 pub(super) fn pool_node(
     node: &Node,
     is_master: bool,
-    (standing, awaited): (Option<&Standing>, &Awaited),
+    (status, awaited): (Option<&EngineStatus>, &Awaited),
     reached: bool,
 ) -> PoolNode {
     let id = node.member.as_ref().map(|member| member.id);
-    let seat = id.zip(standing).and_then(|(id, standing)| {
-        let members = &standing.members;
-        let follower = standing.followers.get(&id);
-        // Who just came, or is followed by a reign that just began, has had no time to answer; who
+    let seat = id.zip(status).and_then(|(id, status)| {
+        let members = &status.members;
+        let follower = status.followers.get(&id);
+        // Who just came, or is followed by a leadership that just began, has had no time to answer; who
         // installs its copy has none either.
         let coming = awaited.coming.get(&id);
         let is_coming = coming.is_some() && !awaited.is_late(coming);
@@ -132,19 +131,19 @@ pub(super) fn pool_node(
 }
 
 /// Members that answer the one that leads, and itself.
-pub(crate) fn heard(me: u64, standing: &Standing) -> BTreeSet<u64> {
-    heard_within(REACHED_WITHIN_MS, me, standing)
+pub(crate) fn heard(me: u64, status: &EngineStatus) -> BTreeSet<u64> {
+    heard_within(REACHED_WITHIN_MS, me, status)
 }
 
 /// The same, by what was heard within a lease.
-pub(crate) fn heard_lately(me: u64, standing: &Standing) -> BTreeSet<u64> {
-    heard_within(LEASE_MS, me, standing)
+pub(crate) fn heard_lately(me: u64, status: &EngineStatus) -> BTreeSet<u64> {
+    heard_within(LEASE_MS, me, status)
 }
 
 /// The same, by answers of the last `limit_ms`.
-fn heard_within(limit_ms: u64, me: u64, standing: &Standing) -> BTreeSet<u64> {
+fn heard_within(limit_ms: u64, me: u64, status: &EngineStatus) -> BTreeSet<u64> {
     let is_heard = |follower: &Follower| follower.heard_ms.is_some_and(|ms| ms <= limit_ms);
-    let followers = standing.followers.iter().filter(|(_, follower)| is_heard(follower));
+    let followers = status.followers.iter().filter(|(_, follower)| is_heard(follower));
     followers.map(|(id, _)| *id).chain([me]).collect()
 }
 
@@ -154,9 +153,9 @@ fn heard_within(limit_ms: u64, me: u64, standing: &Standing) -> BTreeSet<u64> {
 ///
 /// # Errors
 /// A majority of either does not answer.
-pub(super) fn can_become(me: u64, standing: &Standing, to: &BTreeSet<u64>) -> Result<(), Stops> {
-    let heard = heard_lately(me, standing);
-    let before = standing.members.sets();
+pub(super) fn can_become(me: u64, status: &EngineStatus, to: &BTreeSet<u64>) -> Result<(), Stops> {
+    let heard = heard_lately(me, status);
+    let before = status.members.sets();
     before.iter().chain([to]).try_for_each(|voters| loss::goes_on(voters, &heard))
 }
 
@@ -168,12 +167,12 @@ fn is_heard(follower: &Follower) -> bool {
 /// member is known to hold the log.
 pub(super) fn silent(
     config: &Config,
-    standing: &Standing,
+    status: &EngineStatus,
     known: impl Fn(u64) -> Position,
 ) -> Vec<(NodeName, Acknowledged)> {
     let silent = |node: &Node| {
         let member = node.member.as_ref()?;
-        let follower = standing.followers.get(&member.id)?;
+        let follower = status.followers.get(&member.id)?;
         let at = to_record(member, known(member.id)).filter(|_| !is_heard(follower))?;
         Some((node.name.clone(), at))
     };
@@ -229,12 +228,12 @@ mod tests {
     use crate::testing;
 
     /// How a learner stands that is so far `behind` and was heard so long ago.
-    fn learner(behind: u64, heard_ms: Option<u64>) -> Standing {
+    fn learner(behind: u64, heard_ms: Option<u64>) -> EngineStatus {
         let knows_members = heard_ms.is_some();
         let nodes = [(1, "n1.example".to_owned()), (5, "n2.example".to_owned())].into();
         let members = Members { voters: [1].into(), nodes, ..Members::default() };
         let follower = Follower { behind, heard_ms, knows_members };
-        Standing {
+        EngineStatus {
             leads: Some(Epoch { term: 1, node: 1 }),
             vote: Epoch { term: 1, node: 1 },
             elected: true,
@@ -275,9 +274,9 @@ mod tests {
             (22 * minute, far, Some(gone), false, false, false),
             (23 * minute, far, Some(10), true, false, false),
         ] {
-            let standing = learner(behind, heard_ms);
-            awaited.look(&config, &standing, at);
-            let seen = pool_node(&node, false, (Some(&standing), &awaited), false);
+            let status = learner(behind, heard_ms);
+            awaited.look(&config, &status, at);
+            let seen = pool_node(&node, false, (Some(&status), &awaited), false);
             let is_current = seen.seat == Some(Seat::Learner { current: true });
             assert_eq!(
                 (seen.reachable, seen.late, is_current),
@@ -293,11 +292,11 @@ mod tests {
         node.member = Some(Member { id: 5, incarnation: None, acknowledged: None });
         let config = testing::config(std::slice::from_ref(&node));
         let mut awaited = Awaited::default();
-        let mut standing = learner(CURRENT_WITHIN, Some(10));
+        let mut status = learner(CURRENT_WITHIN, Some(10));
         for knows_members in [false, true] {
-            standing.followers.get_mut(&5).unwrap().knows_members = knows_members;
-            awaited.look(&config, &standing, Duration::from_secs(1));
-            let seen = pool_node(&node, false, (Some(&standing), &awaited), true);
+            status.followers.get_mut(&5).unwrap().knows_members = knows_members;
+            awaited.look(&config, &status, Duration::from_secs(1));
+            let seen = pool_node(&node, false, (Some(&status), &awaited), true);
             assert_eq!(seen.seat, Some(Seat::Learner { current: knows_members }));
             assert!(seen.reachable);
         }
@@ -309,10 +308,10 @@ mod tests {
         let config = testing::config(std::slice::from_ref(&node));
         let mut awaited = Awaited::default();
         for (at, late) in [(1, false), (601, false), (602, true)] {
-            let mut standing = learner(0, None);
-            standing.members.nodes.remove(&5);
-            awaited.look(&config, &standing, Duration::from_secs(at));
-            let seen = pool_node(&node, false, (Some(&standing), &awaited), false);
+            let mut status = learner(0, None);
+            status.members.nodes.remove(&5);
+            awaited.look(&config, &status, Duration::from_secs(at));
+            let seen = pool_node(&node, false, (Some(&status), &awaited), false);
             assert_eq!((seen.seat, seen.late), (None, late), "{at}");
         }
     }

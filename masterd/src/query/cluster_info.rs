@@ -73,7 +73,7 @@ fn unused() -> Value {
         "enabled_hypervisors": ["kvm"],
         "hvparams": params::hypervisors(),
         "os_hvp": {},
-        "beparams": {"default": params::backend()},
+        "beparams": {"default": params::sources()},
         "osparams": {},
         "ipolicy": params::instance_policy(),
         "nicparams": {"default": {"mode": "bridged", "link": "xen-br0", "vlan": ""}},

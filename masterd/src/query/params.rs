@@ -35,7 +35,7 @@ pub(super) fn hypervisors() -> Value {
 }
 
 /// Parameters of instances.
-pub(super) fn backend() -> Value {
+pub(super) fn sources() -> Value {
     json!({
         "maxmem": 128, "minmem": 128, "vcpus": 1, "auto_balance": true, "always_failover": false,
         "spindle_use": 1,

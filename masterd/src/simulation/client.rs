@@ -31,15 +31,15 @@ const DRAINER: usize = 0;
 pub(super) enum Excuse {
     /// After the end of this disk.
     Disk(SimDisk),
-    /// At any time: the reign may end.
-    Reign,
+    /// At any time: the leadership may end.
+    Leadership,
 }
 
 impl Excuse {
     fn holds(&self) -> bool {
         match self {
             Self::Disk(disk) => disk.is_stopped(),
-            Self::Reign => true,
+            Self::Leadership => true,
         }
     }
 }
@@ -50,8 +50,8 @@ pub(super) struct Client {
     chance: Chance,
     oracle: Arc<Mutex<Oracle>>,
     excuse: Excuse,
-    /// The reign that serves it.
-    reign: Epoch,
+    /// The leadership that serves it.
+    leadership: Epoch,
     /// Nodes whose agents it may have called.
     nodes: u64,
     /// Jobs that only this client gives priorities.
@@ -87,13 +87,13 @@ impl Client {
         chance: Chance,
         (oracle, excuse): (Arc<Mutex<Oracle>>, Excuse),
     ) -> Self {
-        let reign = Epoch::default();
-        Self { number, service, chance, oracle, excuse, reign, nodes: 0, mine: Vec::new() }
+        let leadership = Epoch::default();
+        Self { number, service, chance, oracle, excuse, leadership, nodes: 0, mine: Vec::new() }
     }
 
-    /// The same, served by this reign of several, in a cluster of `nodes`.
-    pub(super) fn of(self, reign: Epoch, nodes: u64) -> Self {
-        Self { reign, nodes, ..self }
+    /// The same, served by this leadership of several, in a cluster of `nodes`.
+    pub(super) fn of(self, leadership: Epoch, nodes: u64) -> Self {
+        Self { leadership, nodes, ..self }
     }
 
     pub(super) async fn run(mut self) {
@@ -215,7 +215,7 @@ impl Client {
         match self.ask_known(SubmitJob { ops }, Some(&mark)).await {
             Ok(id) => {
                 sent.submission = None;
-                self.oracle.lock().accepted(id, mark, (self.reign, newest));
+                self.oracle.lock().accepted(id, mark, (self.leadership, newest));
                 self.mine.push(id);
             }
             Err(error) => sent.certainly_not = certainly_not_done(error),
@@ -240,7 +240,7 @@ impl Client {
         for (mark, answer) in marks.into_iter().zip(answers) {
             match answer {
                 Submission::Accepted(id) => {
-                    self.oracle.lock().accepted(id, mark, (self.reign, newest));
+                    self.oracle.lock().accepted(id, mark, (self.leadership, newest));
                     self.mine.push(id);
                 }
                 Submission::Refused(_) => self.oracle.lock().not_taken(mark, true),
@@ -261,14 +261,14 @@ impl Client {
         let row = rows.into_iter().next().unwrap();
         let Some(row) = row else {
             let newest = self.oracle.lock().newest();
-            assert!(self.reign < newest, "job {id} was accepted and is not there");
+            assert!(self.leadership < newest, "job {id} was accepted and is not there");
             // A master that is none any more, and has not noticed.
             return;
         };
         let statuses: Vec<OpStatus> = serde_json::from_value(row[0].clone()).unwrap();
         let results = row[1].as_array().unwrap().clone();
         let seen = statuses.into_iter().zip(results).collect();
-        self.oracle.lock().seen(id, seen, self.reign);
+        self.oracle.lock().seen(id, seen, self.leadership);
     }
 
     async fn wait(&mut self) {
@@ -313,9 +313,9 @@ impl Client {
     }
 
     pub(super) async fn drain(&self, drained: bool) {
-        self.oracle.lock().set_drained(None, self.reign);
+        self.oracle.lock().set_drained(None, self.leadership);
         if self.ask(SetDrainFlag { drained }).await.is_ok() {
-            self.oracle.lock().set_drained(Some(drained), self.reign);
+            self.oracle.lock().set_drained(Some(drained), self.leadership);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Several members in one process, each with its engine and its disk, of which one is master: what
-//! clients of any reign were told must hold in every later one, and at the end all files are the same.
+//! clients of any leadership were told must hold in every later one, and at the end all files are the same.
 //!
 //! [`process`] is one member's part: the daemon's own life, with the vote check over simulated streams.
 //! [`agents`] run on each node, and [`calls`] has what they may not do; [`nodes`] is what all of them
@@ -50,7 +50,7 @@ const OPERATIONS_MAX: usize = 100;
 const FREEZE_MS: usize = 4_000;
 /// A clock jumps by at most so much: some weeks.
 const JUMP_SECONDS_MAX: usize = 1 << 21;
-/// Turns between two failovers, where nobody reigns.
+/// Turns between two failovers, where nobody leads.
 const FAIL_OVER_AFTER: usize = 1_000;
 
 struct History {
@@ -119,7 +119,7 @@ impl History {
         });
         self.founded = true;
         (1..=count).for_each(|id| self.restart(id));
-        self.until("the first reigns", |history| history.reigns().is_some());
+        self.until("the first reigns", |history| history.leads().is_some());
     }
 
     fn start(&mut self, id: u64) {
@@ -141,9 +141,9 @@ impl History {
         self.quiet.store(true, Ordering::Relaxed);
         let files = self.end_well();
         assert_eq!(self.calls.lock().finding(), None);
-        let ([reigns, jobs, refused], [calls, superseded]) =
+        let ([leads, jobs, refused], [calls, superseded]) =
             (self.oracle.lock().tally(), self.calls.lock().tally());
-        ([reigns, jobs, refused, calls, superseded], files)
+        ([leads, jobs, refused, calls, superseded], files)
     }
 
     /// Things befall the cluster, until an agent has done what it must not.
@@ -201,7 +201,7 @@ impl History {
                 self.network.heal();
             }
             10..=17 => {
-                let idle = self.reigns().is_none();
+                let idle = self.leads().is_none();
                 if (idle || self.world.chance.below(8) == 0)
                     && let Some(id) = self.world.any_alive()
                 {
@@ -306,10 +306,10 @@ impl History {
         }
     }
 
-    /// Who reigns by its own word, and leads.
-    fn reigns(&self) -> Option<u64> {
+    /// Who leads by its own word, and leads.
+    fn leads(&self) -> Option<u64> {
         let (id, _) = self.world.leader()?;
-        self.world.alive(id)?.life.reigns().then_some(id)
+        self.world.alive(id)?.life.leads().then_some(id)
     }
 
     /// Everything is well again: a failover gives a master, all jobs end, all members are alike.
@@ -320,7 +320,7 @@ impl History {
             self.turn();
             self.restart_one();
             self.agents.start_all();
-            match self.reigns() {
+            match self.leads() {
                 Some(id) if turn.is_multiple_of(50) => {
                     let alive = self.world.alive(id).expect("it reigns");
                     if alive.life.is_done() && self.world.is_alike() {
@@ -359,8 +359,8 @@ impl History {
 
     fn never(&self, what: &str) -> ! {
         for (id, engine) in self.world.engines() {
-            let reigns = self.world.alive(id).is_some_and(|alive| alive.life.reigns());
-            eprintln!("{id}, reigns: {reigns}: {:?}", engine.standing());
+            let leads = self.world.alive(id).is_some_and(|alive| alive.life.leads());
+            eprintln!("{id}, reigns: {leads}: {:?}", engine.status());
         }
         panic!("it never came to be that {what}")
     }
@@ -380,7 +380,7 @@ async fn found(engine: &Engine, count: u64, documents: Vec<Change>) {
     }
 }
 
-/// Reigns, jobs accepted, jobs refused, calls of agents, and those that a later reign ended.
+/// Reigns, jobs accepted, jobs refused, calls of agents, and those that a later leadership ended.
 type Tally = [u64; 5];
 
 fn run_one(seed: u64) -> (Tally, Files) {
@@ -425,7 +425,7 @@ fn simulation_of_a_hand_over() {
     for seed in 0..DIRECTED {
         seeds::one(seed, |seed| {
             let mut history = History::new(seed, true);
-            let from = history.reigns().expect("somebody reigns at the beginning");
+            let from = history.leads().expect("somebody reigns at the beginning");
             let to = from % history.clocks.len() as u64 + 1;
             // While jobs come, some always takes longer than it is waited for.
             history.quiet.store(true, Ordering::Relaxed);
@@ -434,11 +434,11 @@ fn simulation_of_a_hand_over() {
                     history.fail_over(to);
                 }
                 history.turn();
-                if history.reigns() == Some(to) {
+                if history.leads() == Some(to) {
                     break;
                 }
             }
-            assert_eq!(history.reigns(), Some(to), "seed {seed}");
+            assert_eq!(history.leads(), Some(to), "seed {seed}");
         });
     }
 }
@@ -451,18 +451,18 @@ fn simulation_of_the_end_of_a_master() {
     for seed in 0..DIRECTED {
         seeds::one(seed, |seed| {
             let mut history = History::new(seed, true);
-            let from = history.reigns().expect("somebody reigns at the beginning");
+            let from = history.leads().expect("somebody reigns at the beginning");
             history.crash(from);
             let end_ms = history.world.now_ms + SILENCE_MS;
             history.until("time passes", |history| {
-                history.world.now_ms > end_ms || history.reigns().is_some()
+                history.world.now_ms > end_ms || history.leads().is_some()
             });
             let by_itself = history.by_itself && history.clocks.len() > 2;
-            assert_eq!(history.reigns().is_some(), by_itself, "seed {seed}");
+            assert_eq!(history.leads().is_some(), by_itself, "seed {seed}");
             moved[usize::from(by_itself)] = true;
-            let to = history.reigns().unwrap_or(from);
+            let to = history.leads().unwrap_or(from);
             history.start(from);
-            history.until("somebody reigns again", |history| history.reigns() == Some(to));
+            history.until("somebody reigns again", |history| history.leads() == Some(to));
         });
     }
     assert_eq!(moved, [true; 2], "the seeds are of one kind");
@@ -476,9 +476,9 @@ fn simulation_of_a_cluster_and_its_clients() {
             sum.fetch_add(more, Ordering::Relaxed);
         }
     });
-    let [reigns, jobs, refused, calls, superseded] = tally.map(AtomicU64::into_inner);
+    let [leads, jobs, refused, calls, superseded] = tally.map(AtomicU64::into_inner);
     eprintln!(
-        "clusters: {reigns} reigns, {jobs} jobs accepted and {refused} refused, {calls} calls of \
+        "clusters: {leads} reigns, {jobs} jobs accepted and {refused} refused, {calls} calls of \
          agents, {superseded} of them ended by a later reign"
     );
 }

@@ -25,10 +25,10 @@ pub(super) struct Oracle {
     drained: Option<bool>,
     /// The highest id that any job had when the life began.
     floor: u64,
-    /// The newest reign, where there are several masters.
+    /// The newest leadership, where there are several masters.
     newest: Epoch,
     /// How many there were.
-    reigns: u64,
+    leads: u64,
     /// The jobs that it found, by their marks.
     found: BTreeMap<JobId, String>,
     /// Submissions that were sent, and for all that was answered may have been taken.
@@ -47,30 +47,38 @@ impl Oracle {
         format!("m{}", self.next_mark)
     }
 
-    /// The newest reign that anybody was told of.
+    /// The newest leadership that anybody was told of.
     pub(super) fn newest(&self) -> Epoch {
         self.newest
     }
 
     /// Reigns, and submissions that were accepted and refused.
     pub(super) fn tally(&self) -> [u64; 3] {
-        [self.reigns, self.accepted.len() as u64, self.refused.len() as u64]
+        [self.leads, self.accepted.len() as u64, self.refused.len() as u64]
     }
 
     /// A master has its role: nothing that was said before may be missing in what it found. One that
     /// learns late of its own, after another has it, is none.
-    pub(super) fn begin_reign(&mut self, epoch: Epoch, found: &Found, store: &Reader) {
+    pub(super) fn begin_leadership(&mut self, epoch: Epoch, found: &Found, store: &Reader) {
         if epoch > self.newest {
             self.newest = epoch;
-            self.reigns += 1;
+            self.leads += 1;
             self.check(found, store);
         }
     }
 
-    /// A submission was accepted in a `reign`; `newest` was that when it was begun.
-    pub(super) fn accepted(&mut self, id: JobId, mark: String, (reign, newest): (Epoch, Epoch)) {
-        assert!(reign >= newest, "job {id} was accepted in {reign}, after {newest} had begun");
-        if reign == self.newest {
+    /// A submission was accepted in a `leadership`; `newest` was that when it was begun.
+    pub(super) fn accepted(
+        &mut self,
+        id: JobId,
+        mark: String,
+        (leadership, newest): (Epoch, Epoch),
+    ) {
+        assert!(
+            leadership >= newest,
+            "job {id} was accepted in {leadership}, after {newest} had begun"
+        );
+        if leadership == self.newest {
             let is_found = self.found.get(&id) == Some(&mark);
             assert!(is_found || id.0 > self.floor, "job {id} had its number in an earlier life");
         } else {
@@ -117,8 +125,8 @@ impl Oracle {
         self.canceled.insert(id);
     }
 
-    pub(super) fn set_drained(&mut self, drained: Option<bool>, reign: Epoch) {
-        if reign == self.newest {
+    pub(super) fn set_drained(&mut self, drained: Option<bool>, leadership: Epoch) {
+        if leadership == self.newest {
             self.drained = drained;
         }
     }
@@ -131,8 +139,8 @@ impl Oracle {
     }
 
     /// A client was shown a job. One that asks a master which is none any more may see the past.
-    pub(super) fn seen(&mut self, id: JobId, ops: Vec<(OpStatus, Value)>, reign: Epoch) {
-        if reign < self.newest {
+    pub(super) fn seen(&mut self, id: JobId, ops: Vec<(OpStatus, Value)>, leadership: Epoch) {
+        if leadership < self.newest {
             return;
         }
         if let Some(before) = self.seen.get(&id) {
@@ -159,8 +167,8 @@ impl Oracle {
         }
         for (id, before) in &mut self.seen {
             let ops = ops_of(all[id]);
-            // A reign that ended before anyone was served may have queued again what waited.
-            let was_requeued = self.reigns > 0 && {
+            // A leadership that ended before anyone was served may have queued again what waited.
+            let was_requeued = self.leads > 0 && {
                 let requeued: Vec<_> = before.iter().map(requeued).collect();
                 goes_forward(&requeued, &ops)
             };

@@ -34,7 +34,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 pub enum Kind {
     /// No majority of the voters answers the master.
     MajorityLost,
-    /// The master of before is not confirmed.
+    /// The previous master is not confirmed.
     NotConfirmed,
     /// A node lacks the store that it should have.
     StoreMissing,

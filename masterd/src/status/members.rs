@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use engine::{Follower, LEASE_MS, Members, Standing};
+use engine::{EngineStatus, Follower, LEASE_MS, Members};
 use model::Timestamp;
 use model::cluster_status::{
     CandidateSeat, CandidateStatus, HEARD_WITHIN_MS, QuorumStatus, StandbyStatus,
@@ -31,13 +31,13 @@ fn is_heard(ms: Option<u64>) -> bool {
 #[must_use]
 pub fn candidates(
     config: &Config,
-    standing: Option<&Standing>,
+    status: Option<&EngineStatus>,
     contacts: &HashMap<model::NodeName, Contact>,
     now: Timestamp,
 ) -> Vec<CandidateStatus> {
     let is_member = |node: &Node| {
-        let ids = node.member.as_ref().map(|member| member.id).zip(standing);
-        ids.is_some_and(|(id, standing)| standing.members.nodes.contains_key(&id))
+        let ids = node.member.as_ref().map(|member| member.id).zip(status);
+        ids.is_some_and(|(id, status)| status.members.nodes.contains_key(&id))
     };
     let is_witness = |node: &Node| node.witness && node.role == NodeRole::Regular;
     let belongs = |node: &Node| {
@@ -47,7 +47,7 @@ pub fn candidates(
     let nodes = config.nodes.values().filter(|node| belongs(node));
     let of = |node| match config.is_master(node) {
         true => own(node),
-        false => candidate(node, standing, contacts.get(&node.name), now),
+        false => candidate(node, status, contacts.get(&node.name), now),
     };
     nodes.map(|node| of(node)).collect()
 }
@@ -70,12 +70,12 @@ fn own(node: &Node) -> CandidateStatus {
 
 fn candidate(
     node: &Node,
-    standing: Option<&Standing>,
+    status: Option<&EngineStatus>,
     contact: Option<&Contact>,
     now: Timestamp,
 ) -> CandidateStatus {
     let id = node.member.as_ref().map(|member| member.id);
-    let seat = id.zip(standing).and_then(|(id, standing)| seat(&standing.members, id));
+    let seat = id.zip(status).and_then(|(id, status)| seat(&status.members, id));
     let Some((id, seat)) = seat else {
         return CandidateStatus {
             node: node.name.to_string(),
@@ -91,7 +91,7 @@ fn candidate(
         };
     };
     let seat = shown(seat, node.may_be_master());
-    let follower = standing.and_then(|standing| standing.followers.get(&id).copied());
+    let follower = status.and_then(|status| status.followers.get(&id).copied());
     let Follower { heard_ms, behind, .. } = follower.unwrap_or_default();
     let unreachable = !is_heard(heard_ms);
     CandidateStatus {
@@ -138,10 +138,10 @@ fn majority_of(voters: usize) -> usize {
 /// Who decides what a master commits whose member is `own`; `admitted` is what its store says of
 /// new work.
 #[must_use]
-pub fn quorum(standing: &Standing, own: u64, admitted: Result<(), Refusal>) -> QuorumStatus {
-    let members = &standing.members;
-    let follows = |id: &u64| standing.followers.get(id).and_then(|follower| follower.heard_ms);
-    let majority = standing.takes_proposals().is_some();
+pub fn quorum(status: &EngineStatus, own: u64, admitted: Result<(), Refusal>) -> QuorumStatus {
+    let members = &status.members;
+    let follows = |id: &u64| status.followers.get(id).and_then(|follower| follower.heard_ms);
+    let majority = status.takes_proposals().is_some();
     // A majority that is lost was lost when a lease ended, which is sooner than anyone counts as
     // unreachable: those who answered since are the ones that are left.
     let within = if majority { HEARD_WITHIN_MS } else { LEASE_MS };
@@ -158,7 +158,7 @@ pub fn quorum(standing: &Standing, own: u64, admitted: Result<(), Refusal>) -> Q
         needed,
         heard: Some(heard),
         majority: Some(majority),
-        heard_ms: standing.heard_ms,
+        heard_ms: status.heard_ms,
         refusing: match admitted {
             Err(Refusal::CutOff) => Some(lost),
             admitted => refusing(admitted),
@@ -188,11 +188,11 @@ pub fn lone_quorum(node: &str, admitted: Result<(), Refusal>) -> QuorumStatus {
 /// not become it.
 #[must_use]
 pub fn followed(
-    standing: &Standing,
+    status: &EngineStatus,
     master: Option<&str>,
     never_master: &BTreeSet<String>,
 ) -> (QuorumStatus, Vec<CandidateStatus>) {
-    let members = &standing.members;
+    let members = &status.members;
     let voters = voters(members);
     let quorum = QuorumStatus {
         needed: majority_of(voters.len()),
@@ -202,7 +202,7 @@ pub fn followed(
         heard_ms: None,
         refusing: None,
     };
-    let leader = leader(standing);
+    let leader = leader(status);
     let candidates = members.nodes.iter().map(|(id, node)| {
         let seat = seat(members, *id).map_or(CandidateSeat::NotYet, |(_, seat)| seat);
         let seat = shown(seat, !never_master.contains(node));
@@ -212,8 +212,8 @@ pub fn followed(
             seat,
             master: master == Some(node.as_str()),
             behind: None,
-            heard_ms: standing.heard_ms.filter(|_| leads),
-            unreachable: leads && !is_heard(standing.heard_ms),
+            heard_ms: status.heard_ms.filter(|_| leads),
+            unreachable: leads && !is_heard(status.heard_ms),
             since: None,
             disk_full: false,
             forgot: None,
@@ -226,23 +226,23 @@ pub fn followed(
 }
 
 /// The node that a member follows, as far as it knows.
-fn leader(standing: &Standing) -> Option<String> {
-    let elected = standing.elected.then_some(standing.vote.node)?;
-    standing.members.nodes.get(&elected).cloned()
+fn leader(status: &EngineStatus) -> Option<String> {
+    let elected = status.elected.then_some(status.vote.node)?;
+    status.members.nodes.get(&elected).cloned()
 }
 
 /// What a member knows that is not master. `starting` says that it was the master last.
 #[must_use]
 pub fn standby(
-    standing: &Standing,
+    status: &EngineStatus,
     me: &str,
     master: Option<&str>,
     starting: bool,
 ) -> StandbyStatus {
-    let leader = leader(standing);
-    let follows = leader.as_deref().filter(|node| *node != me && is_heard(standing.heard_ms));
+    let leader = leader(status);
+    let follows = leader.as_deref().filter(|node| *node != me && is_heard(status.heard_ms));
     let why = match (master, follows) {
-        _ if standing.stopped.is_some() => "its replication engine has stopped".to_owned(),
+        _ if status.stopped.is_some() => "its replication engine has stopped".to_owned(),
         _ if starting => {
             "it was the master last, and is not confirmed yet: it asks everyone every \
                           few seconds, and goes on when enough answer"
@@ -258,9 +258,9 @@ pub fn standby(
     };
     StandbyStatus {
         leader: follows.map(str::to_owned),
-        heard_ms: standing.heard_ms,
-        last: standing.last.to_string(),
-        applied: standing.applied.to_string(),
+        heard_ms: status.heard_ms,
+        last: status.last.to_string(),
+        applied: status.applied.to_string(),
         why,
         forgot: None,
         offline: false,

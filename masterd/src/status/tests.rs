@@ -30,10 +30,10 @@ impl Link for Nobody {
     }
 }
 
-fn house(root: &std::path::Path) -> House {
+fn local(root: &std::path::Path) -> LocalMember {
     let book = nobody(root).book;
     let me = (book.identity().name().clone(), uuid::Uuid::nil());
-    House::new(me, book, root.to_owned()).0
+    LocalMember::new(me, book, root.to_owned()).0
 }
 
 fn other() -> Part {
@@ -44,7 +44,7 @@ fn other() -> Part {
 #[tokio::test]
 async fn who_has_no_store_tells_its_certificates_and_no_more() {
     let dir = tempfile::tempdir().unwrap();
-    let told = collect(&house(dir.path()), other(), &Clock::system()).await;
+    let told = collect(&local(dir.path()), other(), &Clock::system()).await;
     assert_eq!((told.seat, told.certificates.len()), (ProcessSeat::Outside, 2));
     assert_eq!((told.master, told.store, told.standby), (None, None, None));
 }
@@ -52,15 +52,15 @@ async fn who_has_no_store_tells_its_certificates_and_no_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_follows_tells_its_store_and_what_it_waits_for() {
     let dir = tempfile::tempdir().unwrap();
-    let house = house(dir.path());
+    let local = local(dir.path());
     let store = StoreOptions { segment_bytes: 256 << 10, ..StoreOptions::default() };
-    let options = EngineOptions::new(2, house.node.as_str(), store);
+    let options = EngineOptions::new(2, local.node.as_str(), store);
     let data = dir.path().join("data");
     let (engine, _news) = Engine::open(&data, options, Arc::new(Nobody)).await.unwrap();
     let engine = Arc::new(engine);
-    house.sit(Seat::Standby(Arc::clone(&engine)), StoreId::NONE);
+    local.sit(Seat::Standby(Arc::clone(&engine)), StoreId::NONE);
 
-    let told = collect(&house, other(), &Clock::system()).await;
+    let told = collect(&local, other(), &Clock::system()).await;
     assert_eq!((told.seat, told.master), (ProcessSeat::Standby, None));
     let store = told.store.unwrap();
     assert!(store.disk_free_mib.is_some() && store.journal_bytes > 0, "{store:?}");
@@ -71,7 +71,7 @@ async fn who_follows_tells_its_store_and_what_it_waits_for() {
 
     let starting =
         Part::Other { starting: true, attempt: Some(Arc::new(RoleTaken::refused("too few"))) };
-    let told = collect(&house, starting, &Clock::system()).await;
+    let told = collect(&local, starting, &Clock::system()).await;
     assert_eq!(told.seat, ProcessSeat::Starting);
     assert_eq!(told.standby.unwrap().attempt.unwrap().message, "too few");
     assert_eq!(told.alarms[0].kind, "not-confirmed");

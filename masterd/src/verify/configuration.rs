@@ -51,7 +51,7 @@ fn master(config: &Config, wrong: &mut impl FnMut(String)) {
         Some(node) if node.role != NodeRole::Candidate => {
             wrong(format!("the master {name} is no candidate, but {:?}", node.role).to_lowercase());
         }
-        // A reign's epoch has the id of a member, which a master has that was never alone.
+        // A leadership's epoch has the id of a member, which a master has that was never alone.
         Some(node) if node.id != config.role.node && member(node) != Some(config.role.node) => {
             wrong(format!("the master {name} has the id {}, not {}", node.id, config.role.node));
         }

@@ -9,8 +9,8 @@ use model::node::role::Gap;
 use model::{NodeName, Timestamp};
 
 use super::rules::{Agent, BEHIND_DEADLINE, Seen};
-use crate::copies::Differ;
-use crate::role::pool::{Pool, PoolNode, Step, VOTERS_MIN, if_lost, next_step};
+use crate::replica_audit::Differ;
+use membership::pool::{Pool, PoolNode, Step, VOTERS_MIN, if_lost, next_step};
 
 /// Seconds for which a pool may lack a candidate that nobody can become.
 pub const POOL_DEADLINE: u64 = 60;

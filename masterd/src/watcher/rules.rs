@@ -8,7 +8,7 @@
 //! - What ended long ago is archived.
 //! - A state that should pass and does not within its deadline is an alarm ([`super::alarms`]).
 //!
-//! Times are counted on a clock that does not jump, and begin anew with each reign.
+//! Times are counted on a clock that does not jump, and begin anew with each leadership.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ use model::opcode::{NodeSetParams, OpCode, RackPush};
 use model::{NodeName, Timestamp};
 
 use super::alarms::{Alarm, States};
-use crate::copies::Differ;
-use crate::role::pool::{Pool, Step, next_step};
+use crate::replica_audit::Differ;
+use membership::pool::{Pool, Step, next_step};
 
 /// Jobs that one round submits: what is left waits for the next one, and operators' jobs do not wait
 /// behind a crowd.

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::yard::reckoning::Totals;
+use crate::testbed::reckoning::Totals;
 
 /// The record of a soak.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use super::Asked;
 use super::record::Record;
 use crate::run::pass;
 use crate::seed::Seed;
-use crate::yard::daemons::ending;
-use crate::yard::scene::Scene;
-use crate::yard::trouble::Trouble;
-use crate::yard::{NODES, masterd_of, noded_of};
+use crate::testbed::daemons::ending;
+use crate::testbed::scene::Scene;
+use crate::testbed::trouble::Trouble;
+use crate::testbed::{NODES, masterd_of, noded_of};
 
 /// Trouble lasts at least so long, in milliseconds.
 const LEAST_MS: u64 = 200;
@@ -97,7 +97,7 @@ impl State {
     }
 
     fn name(&self, node: usize) -> &str {
-        self.scene.yard.name(node)
+        self.scene.testbed.name(node)
     }
 
     /// Lets time pass, unless the end is wanted.
@@ -132,7 +132,7 @@ impl State {
             let role = if *node == master { "master" } else { "standby" };
             let auto = if self.auto_failover { ", auto_failover" } else { "" };
             round.event(&trouble.to_string(), &format!(" {} ({role}{auto})", self.name(*node)));
-            trouble.begin(&self.scene.yard, *node);
+            trouble.begin(&self.scene.testbed, *node);
         }
         if on_master && troubles.len() == 1 && troubles[0].0.takes_away() {
             self.follow_the_master(round)?;
@@ -140,7 +140,7 @@ impl State {
         self.hold(Duration::from_millis(LEAST_MS + round.seed.below(MORE_MS)));
         let unasked = self.ended_by_themselves(&troubles, round);
         for (trouble, node) in &troubles {
-            trouble.end(&self.scene.yard, *node);
+            trouble.end(&self.scene.testbed, *node);
         }
         if unasked.is_empty() { Ok(()) } else { Err(format!("nobody asked for it: {unasked}")) }
     }
@@ -152,7 +152,7 @@ impl State {
             let excused =
                 |(trouble, at): &(Trouble, usize)| *at == node && trouble.may_end_daemons();
             for daemon in [masterd_of(node), noded_of(node)] {
-                let ended = self.scene.yard.daemons.take_ended(&daemon);
+                let ended = self.scene.testbed.daemons.take_ended(&daemon);
                 let Some(status) = ended else { continue };
                 round.event("ended by itself", &format!(": {daemon} {}", ending(status)));
                 if !troubles.iter().any(excused) {
@@ -189,7 +189,7 @@ impl State {
         let begun = Instant::now();
         while begun.elapsed() < BY_ITSELF_WITHIN {
             let others = (0..NODES).filter(|node| *node != self.scene.master);
-            let mut masters = others.filter(|node| self.scene.yard.is_master(*node));
+            let mut masters = others.filter(|node| self.scene.testbed.is_master(*node));
             if let Some(next) = masters.next() {
                 return Some(next);
             }

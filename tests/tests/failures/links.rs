@@ -3,20 +3,20 @@
 use tests::candidates::LONG;
 use tests::run::{pass, wait_for};
 use tests::sealed;
-use tests::yard::masterd_of;
-use tests::yard::scene::Scene;
-use tests::yard::trouble::Trouble;
+use tests::testbed::masterd_of;
+use tests::testbed::scene::Scene;
+use tests::testbed::trouble::Trouble;
 
 use super::{LONG_ENOUGH, begin, submit, successor, wait_until_refusing, well, well_again};
 
 /// Cuts the master off, and waits until it acts as who is.
 fn cut_off(scene: &Scene) {
-    let yard = &scene.yard;
-    Trouble::Unplug.begin(yard, 0);
-    wait_until_refusing(yard, 0);
-    let refused = submit(yard, 0).expect_err("who is cut off takes nothing");
+    let testbed = &scene.testbed;
+    Trouble::Unplug.begin(testbed, 0);
+    wait_until_refusing(testbed, 0);
+    let refused = submit(testbed, 0).expect_err("who is cut off takes nothing");
     assert!(refused.certainly_not_done(), "{refused:?}");
-    let gone = || (!yard.lan.has_master_address(0)).then_some(());
+    let gone = || (!testbed.lan.has_master_address(0)).then_some(());
     wait_for("the address to be given up", LONG, gone);
 }
 
@@ -26,17 +26,17 @@ fn who_is_cut_off_while_its_agent_is_away_asks_it_again_for_the_address() {
         "links::who_is_cut_off_while_its_agent_is_away_asks_it_again_for_the_address",
         || {
             let mut scene = begin();
-            let yard = &scene.yard;
-            let log = || std::fs::read_to_string(yard.daemons.said(&masterd_of(0))).ok();
+            let testbed = &scene.testbed;
+            let log = || std::fs::read_to_string(testbed.daemons.said(&masterd_of(0))).ok();
             let says = |word| wait_for(word, LONG, || log()?.contains(word).then_some(()));
-            Trouble::KillAgent.begin(yard, 0);
-            Trouble::Unplug.begin(yard, 0);
+            Trouble::KillAgent.begin(testbed, 0);
+            Trouble::Unplug.begin(testbed, 0);
             says("the address may still be here");
-            assert!(yard.lan.has_master_address(0), "nobody took it off");
-            Trouble::KillAgent.end(yard, 0);
+            assert!(testbed.lan.has_master_address(0), "nobody took it off");
+            Trouble::KillAgent.end(testbed, 0);
             says("the master's address is given up");
-            assert!(!yard.lan.has_master_address(0));
-            Trouble::Unplug.end(yard, 0);
+            assert!(!testbed.lan.has_master_address(0));
+            Trouble::Unplug.end(testbed, 0);
             well_again(&mut scene);
         },
     );
@@ -48,11 +48,11 @@ fn a_master_that_is_cut_off_refuses_and_is_a_standby_of_the_next() {
         let mut scene = begin();
         cut_off(&scene);
         scene.fail_over(1).unwrap();
-        let taken = || scene.yard.lan.has_master_address(1).then_some(());
+        let taken = || scene.testbed.lan.has_master_address(1).then_some(());
         wait_for("the address to be taken", LONG, taken);
-        assert!(submit(&scene.yard, 0).is_err(), "who is cut off takes nothing");
-        assert!(submit(&scene.yard, 1).is_ok(), "the others go on");
-        Trouble::Unplug.end(&scene.yard, 0);
+        assert!(submit(&scene.testbed, 0).is_err(), "who is cut off takes nothing");
+        assert!(submit(&scene.testbed, 1).is_ok(), "the others go on");
+        Trouble::Unplug.end(&scene.testbed, 0);
         well(&mut scene);
         assert_eq!(scene.master, 1);
     });
@@ -63,14 +63,14 @@ fn a_master_that_is_cut_off_goes_on_if_nobody_took_its_role() {
     sealed::test("links::a_master_that_is_cut_off_goes_on_if_nobody_took_its_role", || {
         let mut scene = begin();
         cut_off(&scene);
-        Trouble::Unplug.end(&scene.yard, 0);
+        Trouble::Unplug.end(&scene.testbed, 0);
         well_again(&mut scene);
         assert_eq!(scene.master, 0);
         // By itself, another one takes it.
         scene.set_auto_failover(true);
         cut_off(&scene);
-        let next = successor(&scene.yard, 0);
-        Trouble::Unplug.end(&scene.yard, 0);
+        let next = successor(&scene.testbed, 0);
+        Trouble::Unplug.end(&scene.testbed, 0);
         well(&mut scene);
         assert_eq!(scene.master, next);
     });
@@ -83,9 +83,9 @@ fn carry_one_way(auto_failover: bool) {
         for on_master in [true, false] {
             let others = |node| (node + 1) % 3;
             let node = if on_master { scene.master } else { others(scene.master) };
-            trouble.begin(&scene.yard, node);
+            trouble.begin(&scene.testbed, node);
             pass(LONG_ENOUGH);
-            trouble.end(&scene.yard, node);
+            trouble.end(&scene.testbed, node);
             well_again(&mut scene);
         }
     }
@@ -108,23 +108,23 @@ fn links_that_carry_one_way_only_lose_nothing_where_the_role_moves_by_itself() {
 fn the_masters_address_comes_back_where_somebody_removes_it() {
     sealed::test("links::the_masters_address_comes_back_where_somebody_removes_it", || {
         let mut scene = begin();
-        let has = |scene: &Scene, node| scene.yard.lan.has_master_address(node);
+        let has = |scene: &Scene, node| scene.testbed.lan.has_master_address(node);
         for _again in 0..2 {
-            scene.yard.lan.remove_master_address(0);
+            scene.testbed.lan.remove_master_address(0);
             assert!(!has(&scene, 0));
             wait_for("the address to be taken again", LONG, || has(&scene, 0).then_some(()));
         }
         well_again(&mut scene);
         // What an operator takes off stays off, and is told.
-        let _off = scene.yard.gnt(0, "cluster deactivate-master-ip --yes").ok();
+        let _off = scene.testbed.gnt(0, "cluster deactivate-master-ip --yes").ok();
         pass(LONG_ENOUGH);
         assert!(!has(&scene, 0));
-        let found = scene.yard.gnt(0, "cluster verify");
+        let found = scene.testbed.gnt(0, "cluster verify");
         assert!(found.ok().contains("was taken off by"), "{found:#?}");
-        let _on = scene.yard.gnt(0, "cluster activate-master-ip").ok();
+        let _on = scene.testbed.gnt(0, "cluster activate-master-ip").ok();
         assert!(has(&scene, 0));
         // Until the role moves.
-        let _off = scene.yard.gnt(0, "cluster deactivate-master-ip --yes").ok();
+        let _off = scene.testbed.gnt(0, "cluster deactivate-master-ip --yes").ok();
         scene.fail_over(1).unwrap();
         well(&mut scene);
         assert!(has(&scene, 1));

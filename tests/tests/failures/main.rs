@@ -3,7 +3,7 @@
 //!
 //! [`links`], [`disks`], [`power`] and [`processes`] are what can fail of a node; [`memory`] is about
 //! nodes that forget. Each test has the kernel's namespaces and mounts to itself
-//! ([`tests::sealed`]); each ends with the same comparison ([`tests::yard::scene::Scene::rest`]).
+//! ([`tests::sealed`]); each ends with the same comparison ([`tests::testbed::scene::Scene::rest`]).
 
 mod disks;
 mod links;
@@ -20,8 +20,8 @@ use model::{OpCode, OpInput};
 use tests::candidates::{LONG, status};
 use tests::run::{pass, wait_for};
 use tests::seed::Seed;
-use tests::yard::Yard;
-use tests::yard::scene::{Rested, Scene};
+use tests::testbed::Testbed;
+use tests::testbed::scene::{Rested, Scene};
 
 /// Load before and under trouble.
 const LOAD: Duration = Duration::from_millis(1_500);
@@ -48,26 +48,28 @@ fn well_again(scene: &mut Scene) {
 }
 
 /// Waits until a master knows that it hears no majority.
-fn wait_until_refusing(yard: &Yard, node: usize) {
+fn wait_until_refusing(testbed: &Testbed, node: usize) {
     wait_for("the master to refuse changes", LONG, || {
-        let quorum = status(&yard.sites[node].host)?.quorum?;
+        let quorum = status(&testbed.sites[node].host)?.quorum?;
         (quorum.majority == Some(false) && quorum.refusing.is_some()).then_some(())
     });
 }
 
 /// Submits a job on a node.
-fn submit(yard: &Yard, node: usize) -> Result<u64, ClientError> {
-    submit_for(yard, node, 0.0)
+fn submit(testbed: &Testbed, node: usize) -> Result<u64, ClientError> {
+    submit_for(testbed, node, 0.0)
 }
 
 /// The same; it sleeps for so many seconds.
-fn submit_for(yard: &Yard, node: usize, seconds: f64) -> Result<u64, ClientError> {
+fn submit_for(testbed: &Testbed, node: usize, seconds: f64) -> Result<u64, ClientError> {
     let op = OpInput::new(OpCode::TestDelay(TestDelay::on_master(seconds)));
-    let mut client = Client::connect(&yard.sites[node].host.layout().luxi_socket())?;
+    let mut client = Client::connect(&testbed.sites[node].host.layout().luxi_socket())?;
     client.call(&SubmitJob { ops: vec![op] }).map(|id| id.0)
 }
 
 /// Waits until another node than this one is master.
-fn successor(yard: &Yard, of: usize) -> usize {
-    wait_for("another master", LONG, || yard.lan.others(of).find(|other| yard.is_master(*other)))
+fn successor(testbed: &Testbed, of: usize) -> usize {
+    wait_for("another master", LONG, || {
+        testbed.lan.others(of).find(|other| testbed.is_master(*other))
+    })
 }

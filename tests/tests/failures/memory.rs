@@ -8,14 +8,14 @@ use queue_format::store::AtRest;
 use tests::candidates::{LONG, role_check, status};
 use tests::run::{run, wait_for};
 use tests::sealed;
-use tests::yard::Yard;
-use tests::yard::trouble::Trouble;
+use tests::testbed::Testbed;
+use tests::testbed::trouble::Trouble;
 
 use super::{begin, well, well_again};
 
 /// What a node is told of another one that might vote.
-fn word(yard: &Yard, asked: usize, about: &str) -> Option<String> {
-    let check = role_check(&yard.sites[asked].host)?;
+fn word(testbed: &Testbed, asked: usize, about: &str) -> Option<String> {
+    let check = role_check(&testbed.sites[asked].host)?;
     let text = format!("{check:?}");
     text.contains(about).then_some(text)
 }
@@ -25,22 +25,22 @@ fn a_candidate_with_an_empty_disk_does_not_vote_and_is_added_again() {
     sealed::test("memory::a_candidate_with_an_empty_disk_does_not_vote_and_is_added_again", || {
         let mut scene = begin();
         let _rested = well(&mut scene);
-        let yard = &scene.yard;
-        yard.kill(2);
-        let root = &yard.sites[2].host.root;
-        fs::remove_dir_all(yard.sites[2].host.layout().data()).unwrap();
-        Trouble::Kill.begin(yard, 0);
-        yard.start(2);
-        wait_for("its word", LONG, || word(yard, 1, "has no store"));
-        Trouble::Kill.end(yard, 0);
-        wait_for("the master", LONG, || yard.is_master(0).then_some(()));
+        let testbed = &scene.testbed;
+        testbed.kill(2);
+        let root = &testbed.sites[2].host.root;
+        fs::remove_dir_all(testbed.sites[2].host.layout().data()).unwrap();
+        Trouble::Kill.begin(testbed, 0);
+        testbed.start(2);
+        wait_for("its word", LONG, || word(testbed, 1, "has no store"));
+        Trouble::Kill.end(testbed, 0);
+        wait_for("the master", LONG, || testbed.is_master(0).then_some(()));
         // What it had besides is gone, too.
-        yard.kill(2);
+        testbed.kill(2);
         fs::remove_dir_all(root).unwrap();
         fs::create_dir(root).unwrap();
         scene.clients.resume();
-        let _added = yard.add(0, 2, "--readd");
-        yard.start(2);
+        let _added = testbed.add(0, 2, "--readd");
+        testbed.start(2);
         well_again(&mut scene);
         // It is worth as much as before.
         scene.fail_over(2).unwrap();
@@ -54,10 +54,10 @@ fn a_candidate_with_an_empty_disk_becomes_another_member_by_itself() {
     sealed::test("memory::a_candidate_with_an_empty_disk_becomes_another_member_by_itself", || {
         let mut scene = begin();
         let _rested = well(&mut scene);
-        let yard = &scene.yard;
-        yard.kill(2);
+        let testbed = &scene.testbed;
+        testbed.kill(2);
         // All but what its agent has.
-        for entry in fs::read_dir(yard.sites[2].host.layout().data()).unwrap() {
+        for entry in fs::read_dir(testbed.sites[2].host.layout().data()).unwrap() {
             let path = entry.unwrap().path();
             match path.is_dir() {
                 _ if path.ends_with("node") => {}
@@ -66,9 +66,9 @@ fn a_candidate_with_an_empty_disk_becomes_another_member_by_itself() {
             }
         }
         scene.clients.resume();
-        yard.start(2);
+        testbed.start(2);
         wait_for("word of the lost store", LONG, || {
-            let seen = status(&yard.sites[0].host)?;
+            let seen = status(&testbed.sites[0].host)?;
             seen.alarms.iter().any(|alarm| alarm.text.contains("lost its store")).then_some(())
         });
         well_again(&mut scene);
@@ -99,27 +99,27 @@ fn a_disk_that_is_mounted_late_makes_it_the_member_that_it_was() {
     sealed::test("memory::a_disk_that_is_mounted_late_makes_it_the_member_that_it_was", || {
         let mut scene = begin();
         let _rested = well(&mut scene);
-        let yard = &scene.yard;
-        let data = yard.sites[2].host.layout().data();
+        let testbed = &scene.testbed;
+        let data = testbed.sites[2].host.layout().data();
         let was = AtRest::read(&data).unwrap().unwrap();
         // Without a master nobody makes it another member meanwhile.
-        Trouble::Kill.begin(yard, 0);
-        yard.kill(2);
+        Trouble::Kill.begin(testbed, 0);
+        testbed.kill(2);
         mount(&["-t", "tmpfs", "none"], &data);
         // Its agent has its files there, too, and waits for them.
-        yard.start_masterd(2);
-        wait_for("word of no store", LONG, || word(yard, 1, "n3.example has no store"));
+        testbed.start_masterd(2);
+        wait_for("word of no store", LONG, || word(testbed, 1, "n3.example has no store"));
         unmount(&data);
         wait_for("word of a store", LONG, || {
-            let check = format!("{:?}", role_check(&yard.sites[1].host)?);
+            let check = format!("{:?}", role_check(&testbed.sites[1].host)?);
             let is_well = ["n3.example has no store", "n3.example cannot be reached: its masterd"]
                 .iter()
                 .all(|word| !check.contains(word));
             is_well.then_some(())
         });
-        assert!(yard.runs_masterd(2), "it went on with what came");
-        yard.start(2);
-        Trouble::Kill.end(yard, 0);
+        assert!(testbed.runs_masterd(2), "it went on with what came");
+        testbed.start(2);
+        Trouble::Kill.end(testbed, 0);
         scene.clients.resume();
         well_again(&mut scene);
         let is = AtRest::read(&data).unwrap().unwrap();
@@ -139,36 +139,36 @@ fn an_older_copy_does_not_vote_and_says_so() {
     sealed::test("memory::an_older_copy_does_not_vote_and_says_so", || {
         let mut scene = begin();
         let _rested = well(&mut scene);
-        let yard = &scene.yard;
-        yard.kill(2);
-        let data = yard.sites[2].host.layout().data();
-        let older = yard.logs().join("older");
+        let testbed = &scene.testbed;
+        testbed.kill(2);
+        let data = testbed.sites[2].host.layout().data();
+        let older = testbed.logs().join("older");
         copy(&data, &older);
-        yard.start(2);
+        testbed.start(2);
         scene.clients.resume();
         let _rested = well(&mut scene);
-        let yard = &scene.yard;
-        yard.kill(2);
+        let testbed = &scene.testbed;
+        testbed.kill(2);
         fs::remove_dir_all(&data).unwrap();
         copy(&older, &data);
-        yard.start(2);
+        testbed.start(2);
         // Whoever asks it is told, while there is a master and when there is none.
         let gone_back =
-            |asked: usize| wait_for("its word", LONG, || word(yard, asked, "went back in time"));
+            |asked: usize| wait_for("its word", LONG, || word(testbed, asked, "went back in time"));
         let _told = gone_back(1);
         wait_for("the alarm", LONG, || {
-            let status = status(&yard.sites[0].host)?;
+            let status = status(&testbed.sites[0].host)?;
             status.alarms.iter().any(|alarm| alarm.kind == "candidate-forgot").then_some(())
         });
-        Trouble::Kill.begin(yard, 0);
+        Trouble::Kill.begin(testbed, 0);
         let _told = gone_back(1);
-        let refused = yard.gnt(1, "cluster master-failover");
+        let refused = testbed.gnt(1, "cluster master-failover");
         assert_ne!(refused.code(), 0, "{refused:?}");
         assert!(refused.stdout.contains("1 of 3 voters"), "{refused:?}");
-        Trouble::Kill.end(yard, 0);
-        wait_for("the master", LONG, || yard.is_master(0).then_some(()));
+        Trouble::Kill.end(testbed, 0);
+        wait_for("the master", LONG, || testbed.is_master(0).then_some(()));
         // As the runbook has it.
-        yard.kill(2);
+        testbed.kill(2);
         for entry in fs::read_dir(&data).unwrap() {
             let path = entry.unwrap().path();
             match path.ends_with("node") {
@@ -177,9 +177,9 @@ fn an_older_copy_does_not_vote_and_says_so() {
                 false => fs::remove_file(&path).unwrap(),
             }
         }
-        yard.start(2);
+        testbed.start(2);
         for candidate in ["no", "yes"] {
-            let _done = yard.gnt(0, &format!("node modify -C {candidate} n3.example")).ok();
+            let _done = testbed.gnt(0, &format!("node modify -C {candidate} n3.example")).ok();
         }
         scene.clients.resume();
         well_again(&mut scene);
@@ -194,14 +194,14 @@ fn a_replica_that_was_edited_is_named() {
     sealed::test("memory::a_replica_that_was_edited_is_named", || {
         let mut scene = begin();
         let _rested = well(&mut scene);
-        let yard = &scene.yard;
+        let testbed = &scene.testbed;
         let key = "queue/job-2";
-        let [own, theirs] = [0, 2].map(|node| yard.sites[node].host.layout().data().join(key));
+        let [own, theirs] = [0, 2].map(|node| testbed.sites[node].host.layout().data().join(key));
         let text = fs::read_to_string(&theirs).unwrap();
         stdx::atomic::write(&theirs, text.replace("\"id\":2", "\"id\": 2").as_bytes(), 0o600)
             .unwrap();
         assert_ne!(fs::read(&own).unwrap(), fs::read(&theirs).unwrap(), "{text}");
-        let told = yard.gnt(0, "cluster verify");
+        let told = testbed.gnt(0, "cluster verify");
         assert!(told.code() != 0, "{told:?}");
         let said = format!("{}{}", told.stdout, told.stderr);
         assert!(said.contains("n3.example") && said.contains(key), "{said}");
@@ -209,12 +209,12 @@ fn a_replica_that_was_edited_is_named() {
         for candidate in ["no --force", "yes"] {
             let line = format!("node modify -C {candidate} n3.example");
             assert!(said.contains(&format!("gnt node modify -C {candidate}")), "{said}");
-            let done = yard.gnt(0, &line);
+            let done = testbed.gnt(0, &line);
             assert_eq!(done.code(), 0, "{done:?}");
         }
         // The alarm is over with the next comparison, which comes by itself after minutes.
         wait_for("equal copies", LONG, || {
-            (yard.gnt(0, "cluster verify").code() == 0).then_some(())
+            (testbed.gnt(0, "cluster verify").code() == 0).then_some(())
         });
         scene.clients.resume();
         well(&mut scene);

@@ -5,8 +5,8 @@ use std::process::Command;
 use tests::candidates::{LONG, status};
 use tests::run::{pass, run, wait_for};
 use tests::sealed;
-use tests::yard::Yard;
-use tests::yard::trouble::Trouble;
+use tests::testbed::Testbed;
+use tests::testbed::trouble::Trouble;
 
 use super::{LOAD, begin, submit, submit_for, well, well_again};
 
@@ -18,10 +18,10 @@ fn power_cuts_of_candidates_lose_nothing() {
     sealed::test("power::power_cuts_of_candidates_lose_nothing", || {
         let mut scene = begin();
         for node in [1, 2, 1, 2] {
-            Trouble::Power.begin(&scene.yard, node);
+            Trouble::Power.begin(&scene.testbed, node);
             pass(LOAD);
-            assert!(submit(&scene.yard, 0).is_ok(), "two are enough");
-            Trouble::Power.end(&scene.yard, node);
+            assert!(submit(&scene.testbed, 0).is_ok(), "two are enough");
+            Trouble::Power.end(&scene.testbed, node);
             well_again(&mut scene);
             assert_eq!(scene.master, 0);
         }
@@ -34,12 +34,12 @@ fn power_cuts_of_masters_lose_nothing() {
         let mut scene = begin();
         for fails_over in [false, true, true, true] {
             let master = scene.master;
-            Trouble::Power.begin(&scene.yard, master);
+            Trouble::Power.begin(&scene.testbed, master);
             let next = if fails_over { (master + 1) % 3 } else { master };
             if fails_over {
                 scene.fail_over(next).unwrap();
             }
-            Trouble::Power.end(&scene.yard, master);
+            Trouble::Power.end(&scene.testbed, master);
             well_again(&mut scene);
             assert_eq!(scene.master, next);
         }
@@ -53,10 +53,10 @@ fn a_power_cut_of_all_nodes_loses_nothing() {
         for nodes in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
             pass(LOAD);
             for node in nodes {
-                Trouble::Power.begin(&scene.yard, node);
+                Trouble::Power.begin(&scene.testbed, node);
             }
             for node in nodes {
-                Trouble::Power.end(&scene.yard, node);
+                Trouble::Power.end(&scene.testbed, node);
             }
             well_again(&mut scene);
             assert_eq!(scene.master, 0, "it goes on by itself");
@@ -65,14 +65,14 @@ fn a_power_cut_of_all_nodes_loses_nothing() {
 }
 
 /// Where the log of a standby ends.
-fn last(yard: &Yard, node: usize) -> Option<String> {
-    Some(status(&yard.sites[node].host)?.standby?.last)
+fn last(testbed: &Testbed, node: usize) -> Option<String> {
+    Some(status(&testbed.sites[node].host)?.standby?.last)
 }
 
 /// Lets the file system of a node write no more, or again.
-fn freeze(yard: &Yard, node: usize, how: &str) {
+fn freeze(testbed: &Testbed, node: usize, how: &str) {
     let mut command = Command::new("fsfreeze");
-    command.arg(how).arg(yard.mounted(node));
+    command.arg(how).arg(testbed.mounted(node));
     let ended = run(command);
     assert_eq!(ended.code(), 0, "{ended:?}");
 }
@@ -82,29 +82,29 @@ fn a_master_whose_candidates_hold_more_starts_again_by_itself() {
     sealed::test("power::a_master_whose_candidates_hold_more_starts_again_by_itself", || {
         let mut scene = begin();
         let _words = well(&mut scene);
-        let yard = &scene.yard;
-        let before = [1, 2].map(|node| last(yard, node).unwrap());
+        let testbed = &scene.testbed;
+        let before = [1, 2].map(|node| last(testbed, node).unwrap());
         // What it is given now reaches the candidates, and never its own disk.
-        freeze(yard, 0, "--freeze");
+        freeze(testbed, 0, "--freeze");
         let told = std::thread::scope(|scope| {
-            let asks = scope.spawn(|| submit_for(yard, 0, MARKED));
+            let asks = scope.spawn(|| submit_for(testbed, 0, MARKED));
             for (node, before) in (1..).zip(&before) {
                 wait_for("the candidates to have it", LONG, || {
-                    last(yard, node).filter(|last| last != before)
+                    last(testbed, node).filter(|last| last != before)
                 });
             }
-            yard.lose_what_is_not_written(0);
+            testbed.lose_what_is_not_written(0);
             // Whoever waits for the frozen disk cannot even be killed.
-            freeze(yard, 0, "--unfreeze");
-            yard.kill(0);
+            freeze(testbed, 0, "--unfreeze");
+            testbed.kill(0);
             asks.join().unwrap()
         });
         assert!(told.is_err(), "acknowledged by a master that did not have it: {told:?}");
-        Trouble::Power.end(yard, 0);
+        Trouble::Power.end(testbed, 0);
         well(&mut scene);
         assert_eq!(scene.master, 0);
         // What the candidates held is there.
-        let list = scene.yard.gnt(0, "job list --no-headers -o summary");
+        let list = scene.testbed.gnt(0, "job list --no-headers -o summary");
         let marked = format!("TEST_DELAY({MARKED})");
         assert_eq!(list.ok().lines().filter(|job| **job == marked).count(), 1, "{list:?}");
     });

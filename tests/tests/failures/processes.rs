@@ -2,7 +2,7 @@
 
 use tests::run::pass;
 use tests::sealed;
-use tests::yard::trouble::Trouble;
+use tests::testbed::trouble::Trouble;
 
 use super::{LONG_ENOUGH, begin, submit, successor, well_again};
 
@@ -11,16 +11,16 @@ fn masters_end(auto_failover: bool) {
     scene.set_auto_failover(auto_failover);
     for trouble in [Trouble::Kill, Trouble::KillBoth, Trouble::Pause, Trouble::PauseBoth] {
         let master = scene.master;
-        trouble.begin(&scene.yard, master);
+        trouble.begin(&scene.testbed, master);
         let next = if auto_failover {
-            successor(&scene.yard, master)
+            successor(&scene.testbed, master)
         } else {
             let next = (master + 1) % 3;
             scene.fail_over(next).expect("the next one takes the role");
             next
         };
-        assert!(submit(&scene.yard, next).is_ok());
-        trouble.end(&scene.yard, master);
+        assert!(submit(&scene.testbed, next).is_ok());
+        trouble.end(&scene.testbed, master);
         well_again(&mut scene);
         assert_eq!(scene.master, next, "{trouble}");
     }
@@ -46,10 +46,10 @@ fn candidates_that_are_killed_or_stopped_catch_up() {
     sealed::test("processes::candidates_that_are_killed_or_stopped_catch_up", || {
         let mut scene = begin();
         for trouble in [Trouble::Kill, Trouble::KillBoth, Trouble::Pause, Trouble::PauseBoth] {
-            trouble.begin(&scene.yard, 2);
+            trouble.begin(&scene.testbed, 2);
             pass(LONG_ENOUGH);
-            assert!(submit(&scene.yard, 1).is_ok(), "two are enough");
-            trouble.end(&scene.yard, 2);
+            assert!(submit(&scene.testbed, 1).is_ok(), "two are enough");
+            trouble.end(&scene.testbed, 2);
             well_again(&mut scene);
             assert_eq!(scene.master, 0, "{trouble}");
         }

@@ -92,6 +92,7 @@ const JOBS: &[&str] = &[
     "luxi",
     "rpc",
     "jobs",
+    "membership",
     "masterd",
     "xtask/src/bench/instructions.rs",
 ];
@@ -110,6 +111,7 @@ const PACKAGES: &[&str] = &[
     "luxi",
     "rpc",
     "jobs",
+    "membership",
     "masterd",
     "noded",
     "cli",

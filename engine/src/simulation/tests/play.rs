@@ -68,7 +68,7 @@ impl History {
         }
         let all = self.voters.union(&self.learners).count();
         while self.world.alive(1).is_none_or(|alive| {
-            let members = alive.engine.standing().members;
+            let members = alive.engine.status().members;
             members.voters != self.voters || members.nodes.len() != all
         }) {
             let (voters, learners) = (self.voters.clone(), self.learners.clone());
@@ -195,13 +195,13 @@ impl History {
 
     /// Who was just invited is not asked to lead: it would be a cluster of its own.
     fn has_nothing(&self, id: u64) -> bool {
-        self.world.alive(id).is_some_and(|alive| alive.engine.standing().last.index == 0)
+        self.world.alive(id).is_some_and(|alive| alive.engine.status().last.index == 0)
     }
 
     /// Those that vote as far as they know: of two, the other one was perhaps given a vote.
     fn able_to_lead(&self) -> Vec<u64> {
         let able = |(id, engine): (u64, &Arc<Engine>)| {
-            engine.standing().members.voters.contains(&id).then_some(id)
+            engine.status().members.voters.contains(&id).then_some(id)
         };
         self.world.engines().filter_map(able).collect()
     }
@@ -279,7 +279,7 @@ impl History {
             return;
         }
         let Some((leader, engine)) = self.world.leader() else { return };
-        let members = engine.standing().members;
+        let members = engine.status().members;
         if !members.nodes.contains_key(&lost) && members.voters.contains(&new) {
             self.voters.remove(&lost);
             self.voters.insert(new);
@@ -358,7 +358,7 @@ impl History {
     }
 
     fn never(&self, what: &str) -> ! {
-        let standing: Vec<_> = self.world.engines().map(|(_, engine)| engine.standing()).collect();
+        let status: Vec<_> = self.world.engines().map(|(_, engine)| engine.status()).collect();
         let (lost, changing) = (self.lost, *self.changing.lock());
         let acknowledged = self.oracle.lock().acknowledgements();
         let down = self.world.down();
@@ -366,7 +366,7 @@ impl History {
             "never {what}: {acknowledged} acknowledged, down {down:?}, lost {lost:?}, members \
              {}: {}",
             if changing { "changing" } else { "at rest" },
-            standing.iter().map(|one| format!("\n{one:?}")).collect::<String>()
+            status.iter().map(|one| format!("\n{one:?}")).collect::<String>()
         );
     }
 }
@@ -386,7 +386,7 @@ async fn change_all(
     voters: BTreeSet<u64>,
     learners: BTreeSet<u64>,
 ) -> Result<(), crate::MembersError> {
-    let members = engine.standing().members;
+    let members = engine.status().members;
     for &member in voters.union(&learners) {
         if !members.nodes.contains_key(&member) {
             let node = format!("n{member}");
@@ -403,5 +403,5 @@ async fn change_all(
 }
 
 fn leads(world: &World<()>, id: u64) -> bool {
-    world.standing().any(|(one, standing)| one == id && standing.takes_proposals().is_some())
+    world.status().any(|(one, status)| one == id && status.takes_proposals().is_some())
 }

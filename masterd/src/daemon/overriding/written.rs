@@ -9,8 +9,8 @@ use model::node::{Member, Node, NodeRole};
 use model::{NodeName, Timestamp, document};
 use queue_format::{Batch, Change, Key};
 
-use crate::role::confirm::{Question, Verdict};
-use crate::role::taking::{Other, Override};
+use membership::confirm::{Question, Verdict};
+use membership::forced_takeover::{Other, Override};
 
 /// Sentences about what is cut that are kept, where overrides follow each other and nobody looks.
 const CUT_TOLD_MAX: usize = 30;
@@ -89,8 +89,8 @@ mod tests {
     use queue_format::{Epoch, Position};
 
     use super::*;
-    use crate::role::taking::{Cut, JOB_IDS_UNSEEN, Rejoin, Taker};
     use crate::testing;
+    use membership::forced_takeover::{Cut, JOB_IDS_UNSEEN, Rejoin, Taker};
 
     const NOW: Timestamp = Timestamp::from_micros(7_000_000);
 

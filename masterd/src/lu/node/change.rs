@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{info, pool, pool_has_room, primary_instances};
 use crate::config::Config;
-use crate::role::pool::refill;
+use membership::pool::refill;
 
 /// What changed: names of parameters and their new values, where flags and addresses are texts, as
 /// Ganeti has them.
@@ -154,7 +154,7 @@ fn role(
     config: &Config,
     notes: &mut Vec<String>,
 ) -> Result<NodeRole, Exception> {
-    let standing = Standing::of(old.role, config.is_master(old));
+    let status = Standing::of(old.role, config.is_master(old));
     let flags =
         Flags { candidate: asked.master_candidate, drained: asked.drained, offline: asked.offline };
     let several =
@@ -169,8 +169,8 @@ fn role(
         }
     }
     let around = around(asked, old, config);
-    let event = flags.event(standing).map_err(several)?;
-    let event = event.or_else(|| match standing {
+    let event = flags.event(status).map_err(several)?;
+    let event = event.or_else(|| match status {
         // Who may not become the master is no candidate.
         Standing::Candidate if !around.master_capable => {
             notes.push(info("Demoting from master candidate"));
@@ -184,7 +184,7 @@ fn role(
         _ => None,
     });
     let Some(event) = event else { return Ok(old.role) };
-    let role = standing.next(event, &around).map_err(|illegal| forbidden(old, illegal))?.role();
+    let role = status.next(event, &around).map_err(|illegal| forbidden(old, illegal))?.role();
     let self_promoted = role == NodeRole::Candidate && asked.master_candidate.is_none();
     if self_promoted && old.role != role {
         notes.push(info("Auto-promoting node to master candidate"));

@@ -13,11 +13,11 @@ use model::{Exception, NodeName};
 use rpc::calls::Leave;
 use stdx::daemon::chain;
 
-use super::{farewell, goes_on_if_silent, primary_instances, tell_if_alone, votes};
+use super::{goes_on_if_silent, member_removal, primary_instances, tell_if_alone, votes};
 use crate::config::{Config, ConfigChange};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::members::heard;
-use crate::role::loss;
+use membership::loss;
 
 impl LogicalUnit for NodeRemove {
     type Plan = Node;
@@ -56,9 +56,9 @@ impl LogicalUnit for NodeRemove {
             return refuse(text, ErrorCode::WrongState);
         }
         if let (Some(member), Some(engine)) = (&node.member, context.engine()) {
-            let standing = engine.standing();
-            let heard = heard(engine.member(), &standing);
-            if let Err(stops) = loss::goes_on_without(member.id, &standing.members.voters, &heard) {
+            let status = engine.status();
+            let heard = heard(engine.member(), &status);
+            if let Err(stops) = loss::goes_on_without(member.id, &status.members.voters, &heard) {
                 let text = format!("Node {} cannot be removed now: {stops}", node.name);
                 return refuse(text, ErrorCode::WrongState);
             }
@@ -70,14 +70,14 @@ impl LogicalUnit for NodeRemove {
         context.point_of_no_return().await?;
         let (name, voted) = (node.name.clone(), votes(context));
         let store = match takes_part(&node) {
-            true => farewell::dismiss(context, &node).await?,
+            true => member_removal::dismiss(context, &node).await?,
             false => None,
         };
         let aside = match node.role {
             NodeRole::Offline => None,
             _ if store.is_some() => None,
             // Many nodes never had anything, nor `masterd`.
-            _ => farewell::clear(context, &node, !takes_part(&node)).await,
+            _ => member_removal::clear(context, &node, !takes_part(&node)).await,
         };
         let keys = match node.role {
             NodeRole::Offline => Some("it is offline".to_owned()),

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::config::ConfigChange;
 use crate::lu::node::tell_callers;
 use crate::lu::{Context, Failure};
-use crate::peers::Place;
+use membership::peers::Place;
 
 /// How long a node's `masterd` gets to show the new certificate: it looks every 2 s.
 const MASTERD_PATIENCE: Duration = Duration::from_secs(15);

@@ -252,10 +252,10 @@ pub(super) fn definitions() -> Vec<FieldDefinition> {
         let one = |number| numbered(field, &format!("{doc} of interface"), number);
         all.extend((0..INTERFACES).map(one));
     }
-    let backend = BACKEND.iter().map(|&(name, title, kind)| parameter("be", name, title, kind));
+    let sources = BACKEND.iter().map(|&(name, title, kind)| parameter("be", name, title, kind));
     let plain = PLAIN_HYPERVISOR.iter().map(|&name| (name, None, FieldKind::Other));
     let hypervisor = HYPERVISOR.iter().copied().chain(plain);
-    all.extend(backend);
+    all.extend(sources);
     all.extend(hypervisor.map(|(name, title, kind)| parameter("hv", name, title, kind)));
     all.sort_by(|one, other| natural::compare(&one.name, &other.name));
     all

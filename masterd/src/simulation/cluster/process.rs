@@ -1,5 +1,5 @@
 //! One member's process: the daemon as it lives on a machine, from standby to master and back, and
-//! clients of each reign.
+//! clients of each leadership.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +20,13 @@ use super::super::client::{Client, Excuse};
 use super::super::oracle::Oracle;
 use super::super::{CLIENTS, ground};
 use super::nodes;
+use crate::daemon::leadership::Keys;
 use crate::daemon::load;
-use crate::daemon::reign::Keys;
 use crate::daemon::simulated::{self, Seen};
 use crate::luxi_service::LuxiService;
 use crate::status::MasterView;
 
-/// How often is looked whether there is a reign, and whether jobs have ended.
+/// How often is looked whether there is a leadership, and whether jobs have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long opcodes may go on that run when the role is handed over.
 const DRAIN_SECONDS: u32 = 3;
@@ -49,7 +49,7 @@ pub(super) struct Begin {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Process {
     wanted: Arc<Notify>,
-    reigns: Arc<AtomicBool>,
+    leads: Arc<AtomicBool>,
     done: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
 }
@@ -83,7 +83,7 @@ impl Process {
             let ended = life.await;
             tracing::info!(?ended, "the daemon ended");
             around.shutdown().await;
-            flags.reigns.store(false, Ordering::Relaxed);
+            flags.leads.store(false, Ordering::Relaxed);
             flags.ended.store(true, Ordering::Relaxed);
         });
         process
@@ -94,8 +94,8 @@ impl Process {
         self.wanted.notify_one();
     }
 
-    pub(super) fn reigns(&self) -> bool {
-        self.reigns.load(Ordering::Relaxed)
+    pub(super) fn leads(&self) -> bool {
+        self.leads.load(Ordering::Relaxed)
     }
 
     /// It has ended by itself, and has to begin anew.
@@ -118,8 +118,8 @@ async fn fail_over(seen: Seen, wanted: Arc<Notify>) {
     }
 }
 
-/// Waits until there is a reign other than that of `before`, or none if there was one.
-async fn other_reign(seen: &Seen, before: Option<Epoch>) -> Option<Arc<MasterView>> {
+/// Waits until there is a leadership other than that of `before`, or none if there was one.
+async fn other_leadership(seen: &Seen, before: Option<Epoch>) -> Option<Arc<MasterView>> {
     loop {
         let master = seen.master();
         if master.as_ref().map(|master| epoch(master)) != before {
@@ -135,13 +135,13 @@ fn epoch(master: &MasterView) -> Epoch {
     Epoch { term: role.term, node: role.node }
 }
 
-/// Clients of one reign after the other.
+/// Clients of one leadership after the other.
 async fn serve(mut begin: Begin, seen: Seen, flags: Process) {
     let mut next = None;
     loop {
         let master = match next.take() {
             Some(master) => master,
-            None => match other_reign(&seen, None).await {
+            None => match other_leadership(&seen, None).await {
                 Some(master) => master,
                 None => continue,
             },
@@ -151,16 +151,16 @@ async fn serve(mut begin: Begin, seen: Seen, flags: Process) {
         let reader = master.commits.reader();
         // A disk that has come to its end ends the process, too.
         let Ok(found) = load::load(&reader) else { return };
-        begin.oracle.lock().begin_reign(epoch, &found, &reader);
-        flags.reigns.store(true, Ordering::Relaxed);
+        begin.oracle.lock().begin_leadership(epoch, &found, &reader);
+        flags.leads.store(true, Ordering::Relaxed);
         let around = Tasks::new();
         around.spawn(
             "clients",
             be_clients(&mut begin, (service, &master), epoch, Arc::clone(&flags.done)),
         );
         drop(master);
-        next = other_reign(&seen, Some(epoch)).await;
-        flags.reigns.store(false, Ordering::Relaxed);
+        next = other_leadership(&seen, Some(epoch)).await;
+        flags.leads.store(false, Ordering::Relaxed);
         around.shutdown().await;
         flags.done.store(false, Ordering::Relaxed);
     }
@@ -192,7 +192,7 @@ fn be_clients(
     }
 }
 
-/// What clients of a reign ask, and tell.
+/// What clients of a leadership ask, and tell.
 struct Served {
     service: Arc<LuxiService>,
     master: Arc<MasterView>,
@@ -203,7 +203,7 @@ struct Served {
 
 impl Served {
     fn client(&self, number: usize, chance: Chance) -> Client {
-        let told = (Arc::clone(&self.oracle), Excuse::Reign);
+        let told = (Arc::clone(&self.oracle), Excuse::Leadership);
         let client = Client::new(number, Arc::clone(&self.service), chance, told);
         client.of(self.epoch, self.nodes)
     }

@@ -13,14 +13,14 @@ fn member(number: u64, role: NodeRole) -> Node {
     node
 }
 
-fn standing(voters: &[u64], followers: &[(u64, Option<u64>, u64)]) -> Standing {
+fn status(voters: &[u64], followers: &[(u64, Option<u64>, u64)]) -> EngineStatus {
     let epoch = Epoch { term: 3, node: 11 };
     let last = Position { epoch, index: 50 };
     let follower = |(id, heard_ms, behind): &(u64, Option<u64>, u64)| {
         (*id, Follower { heard_ms: *heard_ms, behind: *behind, knows_members: true })
     };
     let ids = std::iter::once(11).chain(followers.iter().map(|(id, ..)| *id));
-    Standing {
+    EngineStatus {
         leads: Some(epoch),
         vote: epoch,
         elected: true,
@@ -39,10 +39,10 @@ fn standing(voters: &[u64], followers: &[(u64, Option<u64>, u64)]) -> Standing {
     }
 }
 
-fn seen(nodes: &[Node], standing: Option<&Standing>) -> BTreeMap<String, CandidateStatus> {
+fn seen(nodes: &[Node], status: Option<&EngineStatus>) -> BTreeMap<String, CandidateStatus> {
     let mut all = vec![member(1, NodeRole::Candidate)];
     all.extend(nodes.iter().cloned());
-    let found = candidates(&config(&all), standing, &HashMap::new(), NOW);
+    let found = candidates(&config(&all), status, &HashMap::new(), NOW);
     found.into_iter().map(|one| (one.node.clone(), one)).collect()
 }
 
@@ -59,7 +59,7 @@ fn each_candidate_has_its_seat() {
         member(7, NodeRole::Offline),
     ];
     let followers = [(12, Some(80), 0), (13, Some(5_001), 40), (14, None, 50)];
-    let found = seen(&nodes, Some(&standing(&[11, 12, 14], &followers)));
+    let found = seen(&nodes, Some(&status(&[11, 12, 14], &followers)));
     let seats: Vec<_> = found.values().map(|one| (one.node.as_str(), one.seat)).collect();
     use CandidateSeat::{Learner, NotYet, Voter, Witness};
     let expected = [
@@ -87,30 +87,30 @@ fn a_master_that_is_alone_has_candidates_without_a_copy() {
 
 #[test]
 fn voters_that_are_heard_count() {
-    let mut standing = standing(&[11, 12, 13], &[(12, Some(1_500), 0), (13, None, 0)]);
-    let seen = quorum(&standing, 11, Ok(()));
+    let mut status = status(&[11, 12, 13], &[(12, Some(1_500), 0), (13, None, 0)]);
+    let seen = quorum(&status, 11, Ok(()));
     assert_eq!((seen.heard, seen.needed, seen.majority), (Some(2), 2, Some(true)));
     assert_eq!(seen.voters, ["n1.example", "n2.example", "n3.example"]);
     assert_eq!(seen.refusing, None);
     // As soon as the lease has ended, who answered before that counts no more.
-    standing.heard_ms = Some(1_500);
-    let seen = quorum(&standing, 11, Err(Refusal::CutOff));
+    status.heard_ms = Some(1_500);
+    let seen = quorum(&status, 11, Err(Refusal::CutOff));
     assert_eq!((seen.heard, seen.majority), (Some(1), Some(false)));
     assert!(seen.refusing.unwrap().contains("majority"));
 }
 
 #[test]
 fn what_waits_for_its_turn_is_not_refused() {
-    let standing = standing(&[11], &[]);
-    assert_eq!(quorum(&standing, 11, Err(Refusal::Busy)).refusing, None);
-    assert!(quorum(&standing, 11, Err(Refusal::Stopped)).refusing.is_some());
+    let status = status(&[11], &[]);
+    assert_eq!(quorum(&status, 11, Err(Refusal::Busy)).refusing, None);
+    assert!(quorum(&status, 11, Err(Refusal::Stopped)).refusing.is_some());
 }
 
 #[test]
 fn a_standby_says_whom_it_follows_and_why_it_is_not_the_master() {
-    let mut follows = Standing { leads: None, ..standing(&[11, 12, 13], &[(12, None, 0)]) };
-    let told = |standing: &Standing, master, starting| {
-        let told = standby(standing, "n2.example", master, starting);
+    let mut follows = EngineStatus { leads: None, ..status(&[11, 12, 13], &[(12, None, 0)]) };
+    let told = |status: &EngineStatus, master, starting| {
+        let told = standby(status, "n2.example", master, starting);
         (told.leader, told.why)
     };
     let n1 = Some("n1.example".to_owned());
@@ -128,7 +128,8 @@ fn a_standby_says_whom_it_follows_and_why_it_is_not_the_master() {
 
 #[test]
 fn a_standby_knows_who_the_members_are() {
-    let follows = Standing { leads: None, ..standing(&[11, 12], &[(12, None, 0), (13, None, 0)]) };
+    let follows =
+        EngineStatus { leads: None, ..status(&[11, 12], &[(12, None, 0), (13, None, 0)]) };
     let witness = BTreeSet::from(["n2.example".to_owned()]);
     let (quorum, candidates) = followed(&follows, Some("n1.example"), &witness);
     assert_eq!((quorum.heard, quorum.majority, quorum.needed), (None, None, 2));

@@ -8,8 +8,8 @@ use super::super::alarms::{
     UNREACHED_DEADLINE,
 };
 use super::*;
-use crate::role::pool::{PoolNode, Seat};
 use crate::testing::NOW;
+use membership::pool::{PoolNode, Seat};
 
 fn name(id: u64) -> NodeName {
     format!("n{id}.example").parse().unwrap()

@@ -32,7 +32,7 @@ pub struct PeerPosition {
     pub committed: Position,
     /// The highest vote that it saw or gave.
     pub epoch: Epoch,
-    /// The reign of the leader that it follows or is; null where it knows of none.
+    /// The leadership of the leader that it follows or is; null where it knows of none.
     pub leader: Option<Epoch>,
     /// Members whose word counts, by the newest list of its log.
     #[serde(default)]
@@ -72,12 +72,12 @@ pub struct PeerLastJob {
     pub upto: u64,
 }
 
-/// The entry with which a reign begins.
+/// The entry with which a leadership begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerRole {
     /// Who is master.
     pub master: NodeName,
-    /// The epoch of the reign.
+    /// The epoch of the leadership.
     pub epoch: Epoch,
 }
 

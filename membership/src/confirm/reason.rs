@@ -1,0 +1,479 @@
+//! Core: why a node may not take the role, or an answer does not count, and what to do about it.
+
+use model::NodeName;
+use queue_format::{Epoch, Position};
+
+use super::{Count, RoleEntry};
+use crate::amnesia::Memory;
+use crate::job_ids::Forgotten;
+
+/// A claim that cannot be true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Claim {
+    /// The epoch is of a member that never was.
+    #[error("epoch {0} is of a member that never was")]
+    UnknownMember(Epoch),
+    /// The log ends before what it says is committed.
+    #[error("it ends at {last}, before {committed}, which it says is committed")]
+    BehindCommitted {
+        /// Where it ends.
+        last: Position,
+        /// What it says is committed.
+        committed: Position,
+    },
+    /// The log has an entry of a term in which the member has not voted yet.
+    #[error("it ends at {last}, and has voted in term {vote} at most")]
+    AheadOfVote {
+        /// Where it ends.
+        last: Position,
+        /// The term of its vote.
+        vote: u64,
+    },
+    /// It leads in an epoch that is not its own.
+    #[error("it says that it leads, and is member {member}, whose vote is for epoch {vote}")]
+    LeadsForAnother {
+        /// Its id as a member.
+        member: u64,
+        /// Its vote.
+        vote: Epoch,
+    },
+    /// It leads in an epoch before that of its last entry.
+    #[error("it says that it leads in epoch {vote}, and ends at {last}")]
+    LeadsBehind {
+        /// Where it ends.
+        last: Position,
+        /// Its vote.
+        vote: Epoch,
+    },
+    /// The term is further ahead than any number of elections and overrides leads.
+    #[error("term {term} is absurdly far ahead of {known}")]
+    TermAhead {
+        /// What it claims.
+        term: u64,
+        /// The highest term that the taker knows.
+        known: u64,
+    },
+}
+
+/// A reason against taking the role, or something to be said of one node's answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// No answer.
+    #[error("{node} cannot be reached: {why}")]
+    Unreachable {
+        /// The node.
+        node: NodeName,
+        /// What the network said.
+        why: String,
+    },
+    /// It is there, and says nothing that can be used.
+    #[error("{node} does not answer: {why}")]
+    NoAnswer {
+        /// The node.
+        node: NodeName,
+        /// What it said.
+        why: String,
+    },
+    /// The answer is another cluster's.
+    #[error("{node} belongs to another cluster, {which}")]
+    AnotherCluster {
+        /// The node.
+        node: NodeName,
+        /// That cluster's UUID, or by what else it is told from this one.
+        which: String,
+    },
+    /// The answer cannot be true.
+    #[error("{node} makes no sense: {claim}")]
+    Nonsense {
+        /// The node.
+        node: NodeName,
+        /// What it claims.
+        claim: Claim,
+    },
+    /// Its store is not the one that made its promises.
+    #[error("{node} {memory}")]
+    Forgetful {
+        /// The node.
+        node: NodeName,
+        /// What its memory is worth.
+        memory: Memory,
+    },
+    /// It can promise nothing that it cannot write down.
+    #[error("{node} has no room on its disk")]
+    DiskFull {
+        /// The node.
+        node: NodeName,
+    },
+    /// The operator said to ignore it.
+    #[error("{node} is ignored, as asked for")]
+    Ignored {
+        /// The node.
+        node: NodeName,
+    },
+    /// It knows of committed entries that the taker neither has nor can fetch: voters forgot them.
+    #[error("{node} holds entries up to {last}; this node has and can fetch only up to {reach}")]
+    Newer {
+        /// The node.
+        node: NodeName,
+        /// Where it ends.
+        last: Position,
+        /// What the taker has or can fetch.
+        reach: Position,
+    },
+    /// The same of the taker, which has no vote, and cannot be elected with what the voters have.
+    #[error(
+        "{taker} holds entries up to {last}, and no voter that answers has more than {reach}: older \
+         copies of their stores were put back"
+    )]
+    VotersForgot {
+        /// The taker.
+        taker: NodeName,
+        /// Where it ends.
+        last: Position,
+        /// What the voters have.
+        reach: Position,
+    },
+    /// The files of the taker are not those that its log tells of.
+    #[error("{taker} cannot be the master with the queue that it has: {forgotten}")]
+    JobsForgotten {
+        /// The taker.
+        taker: NodeName,
+        /// What they do not know of.
+        forgotten: Forgotten,
+    },
+    /// Its agent obeys an epoch of which no store that answers knows.
+    #[error("{node} obeys epoch {obeys}; the newest that any store here knows is {known}")]
+    ObeysHigher {
+        /// The node.
+        node: NodeName,
+        /// What its agent obeys.
+        obeys: Epoch,
+        /// The newest epoch of any position.
+        known: Epoch,
+    },
+    /// A store told of a leadership that none of those that answer now knows.
+    #[error(
+        "{taker} was told by {node} what was committed in epoch {epoch}; the newest that any store here \
+         knows is {known}"
+    )]
+    LaterReign {
+        /// The taker.
+        taker: NodeName,
+        /// Who told it.
+        node: NodeName,
+        /// The epoch of that leadership.
+        epoch: Epoch,
+        /// The newest epoch of any position.
+        known: Epoch,
+    },
+    /// Its agent knows another master, of a later epoch than the newest role entry.
+    #[error("{node} knows {master} as master, under the later epoch {epoch}")]
+    KnowsAnother {
+        /// The node.
+        node: NodeName,
+        /// Whom it knows.
+        master: NodeName,
+        /// The epoch that it obeys.
+        epoch: Epoch,
+    },
+    /// The taker is not among the configured nodes.
+    #[error("{taker} is not a node of this cluster's configuration")]
+    NotConfigured {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// The taker has no copy of queue and configuration.
+    #[error("{taker} is no master candidate: it has no copy of queue and configuration")]
+    NoCandidate {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// The taker has a copy still, and was told to be none that may be master.
+    #[error("{taker} is no master candidate any more: agents refuse it")]
+    Demoted {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// The taker is there to vote.
+    #[error("{taker} is a witness: it votes and is never master")]
+    Witness {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// Others vote, and the taker does not yet.
+    #[error("{taker} does not vote: it became a candidate a moment ago")]
+    NoVote {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// The taker is marked offline.
+    #[error("{taker} is marked offline")]
+    TakerOffline {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// Nobody asked for it, and the role is not to move by itself.
+    #[error("the role is not to move by itself to {taker}: auto_failover was switched off")]
+    NotByItself {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// The taker leads already.
+    #[error("{taker} is the master already")]
+    AlreadyMaster {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// Who was not told to take the role by an operator meets a leader.
+    #[error("{node} leads; only an operator's failover takes the role from it")]
+    AnotherLeads {
+        /// Who leads.
+        node: NodeName,
+    },
+    /// Too few nodes answered.
+    #[error("{count} nodes answered, which is not more than half")]
+    TooFewNodes {
+        /// Who answered, of those that are not offline.
+        count: Count,
+    },
+    /// Too few voters answered.
+    #[error("{count} voters answered, which is not more than half")]
+    TooFewVoters {
+        /// Who answered, of all voters.
+        count: Count,
+    },
+    /// A voter was ignored without which there is no majority.
+    #[error("without the nodes to be ignored {count} voters answered, which is not more than half")]
+    IgnoredIsNeeded {
+        /// Who answered, of all voters, ignored ones among these.
+        count: Count,
+    },
+    /// The voters can still decide, so nobody may decide without them.
+    #[error("{count} voters answered, which is a majority: there is nothing to override")]
+    NothingToOverride {
+        /// Who answered, of all voters.
+        count: Count,
+    },
+    /// A node to be ignored does not exist.
+    #[error("{node}, which is to be ignored, is not a node of this cluster's configuration")]
+    IgnoredUnknown {
+        /// The name.
+        node: NodeName,
+    },
+    /// The taker is to ignore itself.
+    #[error("{taker} cannot ignore itself")]
+    IgnoredSelf {
+        /// The taker.
+        taker: NodeName,
+    },
+    /// A mere start, and the newest role entry names another node, or there is none.
+    #[error("{}", not_designated(taker, entry.as_ref()))]
+    NotDesignated {
+        /// The taker.
+        taker: NodeName,
+        /// The newest role entry.
+        entry: Option<RoleEntry>,
+    },
+    /// A mere start, and most nodes have another master.
+    #[error("{count} nodes know another master, under a later epoch than {taker}'s last one")]
+    MajorityKnowsAnother {
+        /// The taker.
+        taker: NodeName,
+        /// How many do.
+        count: Count,
+    },
+    /// A mere start of who votes alone, since an override, and another member of before leads without it.
+    #[error(
+        "{node} is master apart, in epoch {epoch}, with a store that does not know of the override after \
+         which {taker} votes alone: what it acknowledged would be put aside"
+    )]
+    LeadsApart {
+        /// The taker.
+        taker: NodeName,
+        /// Who leads.
+        node: NodeName,
+        /// In which epoch.
+        epoch: Epoch,
+    },
+    /// `--no-voting` without the word that it is meant.
+    #[error("--no-voting may lose what was acknowledged, so it needs --yes-do-it too")]
+    NeedsYesDoIt,
+}
+
+fn not_designated(taker: &NodeName, entry: Option<&RoleEntry>) -> String {
+    match entry {
+        Some(RoleEntry { master, epoch }) => {
+            format!("the newest role entry names {master} (epoch {epoch}), not {taker}")
+        }
+        None => format!("no store that answers has a role entry, so none names {taker}"),
+    }
+}
+
+/// What an operator does about a node that answers nothing that can be used.
+const READ_ITS_LOG: &str = "read its log: it must run the same version or the one before. If it does not accept \
+                            this node's certificate, this node was removed, or made offline or regular, meanwhile \
+                            (`gnt node list` on the master), or became a candidate while its agent was away, which is told \
+                            when the master reaches it; if this node was offline while others were renewed, `noded enroll \
+                            --again` here and `gnt node add --readd` on the master; else fail over to a candidate that it \
+                            lists";
+
+impl Reason {
+    /// What an operator does about it; empty where there is nothing to do.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Forgetful { memory, .. } => return memory.remedy().to_owned(),
+            Self::JobsForgotten { forgotten, .. } => return forgotten.remedy(),
+            Self::Unreachable { node, .. } => {
+                return format!(
+                    "start it or mend its network; if it is gone for good, --ignore-node {node}"
+                );
+            }
+            Self::Newer { node, .. } => {
+                return format!(
+                    "have {node} take the role, unless it is a witness, or bring voters back that have it; \
+                     if there are none: --no-voting --yes-do-it, which cuts what only {node} holds"
+                );
+            }
+            Self::ObeysHigher { node, .. } => {
+                return format!(
+                    "a master of that epoch is or was there: find and start its candidates; \
+                     --ignore-node {node} if it comes from elsewhere"
+                );
+            }
+            Self::LaterReign { node, .. } => {
+                return format!(
+                    "start {node}, or who was master then, and have that one go on; if they are lost: \
+                     --no-voting --yes-do-it, which cuts what was done in that epoch"
+                );
+            }
+            Self::LeadsApart { taker, node, .. } => {
+                return format!(
+                    "say which one goes on. This one: `gnt cluster master-failover` here, and {node} begins \
+                     anew and keeps aside what it has. The other one: stop masterd here, `noded enroll \
+                     --again`, and `gnt node add --readd {taker}` on {node}"
+                );
+            }
+            Self::NotDesignated { entry: Some(entry), .. } => {
+                return format!(
+                    "start {} instead, if it is not the master already, or move the role: `gnt cluster \
+                     master-failover`",
+                    entry.master
+                );
+            }
+            _ => {}
+        }
+        self.fixed_remedy().to_owned()
+    }
+
+    fn fixed_remedy(&self) -> &'static str {
+        match self {
+            Self::NoAnswer { .. } => READ_ITS_LOG,
+            Self::AnotherCluster { .. } => {
+                "another machine has its address: remove it, or add it again under the address that it has. \
+                 If all others say so, it is this machine that has another cluster's certificates"
+            }
+            Self::Nonsense { .. } => {
+                "trust neither its disk nor its package; put its store aside: \"A candidate gets a new \
+                 store\" in the runbook"
+            }
+            Self::DiskFull { .. } => "make room below its data directory",
+            Self::KnowsAnother { .. } | Self::AnotherLeads { .. } | Self::NotByItself { .. } => {
+                "if the role is to move here: `gnt cluster master-failover`"
+            }
+            Self::MajorityKnowsAnother { .. } => {
+                "start that master instead, or move the role: `gnt cluster master-failover`"
+            }
+            Self::NotConfigured { .. } => "run this on a master candidate",
+            Self::Witness { .. } => {
+                "run this on a master candidate; while there is a master, `gnt node modify --witness no \
+                 -C yes` makes one of it"
+            }
+            Self::NoCandidate { .. } => {
+                "run this on a master candidate; `gnt node modify -C yes` makes one while there is a \
+                 master"
+            }
+            Self::TakerOffline { .. } => {
+                "take another candidate; if no other store is left, stop masterd here and restore the \
+                 cluster from `gnt cluster export` of this one"
+            }
+            Self::Demoted { .. } => "take another candidate",
+            Self::NoVote { .. } => "take another candidate, or wait until it is a voter",
+            Self::TooFewNodes { .. } => {
+                "start more nodes; --ignore-node names those that are gone, --candidates-only asks for \
+                 voters alone"
+            }
+            Self::TooFewVoters { .. } => {
+                "start more voters; if they are lost: --no-voting --yes-do-it, which may lose what was \
+                 acknowledged"
+            }
+            Self::IgnoredIsNeeded { .. } => {
+                "start more voters: an ignored one still counts as one of them; if they are lost: \
+                 --no-voting --yes-do-it, which may lose what was acknowledged"
+            }
+            Self::NothingToOverride { .. } => {
+                "leave out --no-voting; --candidates-only asks for voters alone. If it is not elected then, the \
+                 log of a voter is newer: have that one take the role, or --ignore-node cuts what only it has"
+            }
+            Self::IgnoredUnknown { .. } => "write its name as `gnt node list` does",
+            Self::IgnoredSelf { .. } => "leave it out",
+            Self::NotDesignated { .. } => "move the role here: `gnt cluster master-failover`",
+            Self::VotersForgot { .. } => {
+                "bring voters back that have it; if there are none: --no-voting --yes-do-it here, which \
+                 keeps what this node has"
+            }
+            Self::NeedsYesDoIt => "add --yes-do-it if the others are lost",
+            Self::AlreadyMaster { .. }
+            | Self::Ignored { .. }
+            | Self::Unreachable { .. }
+            | Self::Forgetful { .. }
+            | Self::JobsForgotten { .. }
+            | Self::Newer { .. }
+            | Self::LaterReign { .. }
+            | Self::LeadsApart { .. }
+            | Self::ObeysHigher { .. } => "",
+        }
+    }
+
+    /// Whether an override goes past it. What is wrong with the taker itself it does not: it has
+    /// nothing to override with, or nothing to override.
+    #[must_use]
+    pub fn can_be_overridden(&self, taker: &NodeName) -> bool {
+        match self {
+            Self::NotConfigured { .. }
+            | Self::NoCandidate { .. }
+            | Self::Witness { .. }
+            | Self::TakerOffline { .. }
+            | Self::AlreadyMaster { .. }
+            | Self::IgnoredUnknown { .. }
+            | Self::IgnoredSelf { .. }
+            | Self::NotByItself { .. }
+            | Self::NothingToOverride { .. }
+            | Self::NeedsYesDoIt => false,
+            Self::Unreachable { node, .. }
+            | Self::NoAnswer { node, .. }
+            | Self::AnotherCluster { node, .. }
+            | Self::Nonsense { node, .. }
+            | Self::DiskFull { node } => node != taker,
+            Self::Forgetful { node, memory } => {
+                node != taker || !matches!(memory, Memory::NoStore | Memory::Damaged { .. })
+            }
+            Self::Ignored { .. }
+            | Self::Demoted { .. }
+            | Self::NoVote { .. }
+            | Self::Newer { .. }
+            | Self::VotersForgot { .. }
+            | Self::JobsForgotten { .. }
+            | Self::ObeysHigher { .. }
+            | Self::LaterReign { .. }
+            | Self::LeadsApart { .. }
+            | Self::KnowsAnother { .. }
+            | Self::AnotherLeads { .. }
+            | Self::TooFewNodes { .. }
+            | Self::TooFewVoters { .. }
+            | Self::IgnoredIsNeeded { .. }
+            | Self::NotDesignated { .. }
+            | Self::MajorityKnowsAnother { .. } => true,
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The way to the other members' `masterd`: who they are, by the configuration, and the engine's
+//! links to them. Serves replication, below `commits`.
+
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::{Answer, Link, Peers};
+use model::NodeName;
+use model::node::Node;
+use parking_lot::RwLock;
+use queue_format::{Epoch, Position};
+use rpc::identity::NodeIdentity;
+use rpc::peer::{ControlLink, PassLink, PeerClient, PeerError, PeerTarget, StoreId};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+pub use status::{Instead, Stray};
+use status::{PeerStatuses, Word};
+
+use crate::acknowledged::{Acknowledged, recorded};
+
+/// A member as the configuration has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Its node.
+    pub target: PeerTarget,
+    /// Its store.
+    pub store: StoreId,
+}
+
+impl Place {
+    /// Where a node's `masterd` is, and the member that it should have.
+    #[must_use]
+    pub fn of(node: &Node) -> Self {
+        let target = PeerTarget {
+            name: node.name.clone(),
+            address: node.peer_address(),
+            fingerprint: Some(node.fingerprint),
+            renewing: node.renewing,
+        };
+        let store = node.member.as_ref().map_or(StoreId::NONE, |member| StoreId {
+            member: Some(member.id),
+            incarnation: member.incarnation,
+        });
+        Self { target, store }
+    }
+}
+
+/// Who asks other members, and what it knows of them; clones share it.
+#[derive(Debug, Clone)]
+pub struct PeerBook {
+    identity: Arc<NodeIdentity>,
+    cluster_uuid: Uuid,
+    began: Instant,
+    pages: Arc<RwLock<Pages>>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    /// This machine's own store.
+    here: StoreId,
+    /// Members by id.
+    members: BTreeMap<u64, Place>,
+    /// Ids from here on were given to nobody, as far as is known here.
+    next_member: u64,
+    /// Up to where they are known to hold the log.
+    acknowledged: Acknowledged,
+    /// What members said of their stores and disks.
+    said: PeerStatuses,
+}
+
+impl PeerBook {
+    /// An empty one, of the node `identity`.
+    #[must_use]
+    pub fn new(identity: Arc<NodeIdentity>, cluster_uuid: Uuid) -> Self {
+        Self { identity, cluster_uuid, began: Instant::now(), pages: Arc::default() }
+    }
+
+    /// The node that asks.
+    #[must_use]
+    pub fn identity(&self) -> &NodeIdentity {
+        &self.identity
+    }
+
+    /// Says what store this machine has.
+    pub fn set_here(&self, here: StoreId) {
+        self.pages.write().here = here;
+    }
+
+    /// What store this machine has.
+    #[must_use]
+    pub fn here(&self) -> StoreId {
+        self.pages.read().here
+    }
+
+    /// Takes over the members of these nodes; who is not among them is none any more.
+    pub fn set_nodes<'a>(&self, nodes: impl IntoIterator<Item = &'a Node>) {
+        let mut pages = self.pages.write();
+        pages.members.clear();
+        for node in nodes {
+            if let Some(member) = &node.member {
+                pages.members.insert(member.id, Place::of(node));
+                pages.acknowledged.told(member.id, recorded(member));
+            }
+        }
+        let Pages { members, said, .. } = &mut *pages;
+        said.keep(|member| members.contains_key(&member));
+    }
+
+    /// Says from which id on none was given to any member.
+    pub fn set_next_member(&self, next_member: u64) {
+        self.pages.write().next_member = next_member;
+    }
+
+    /// Whether a member came to be after all that is known here.
+    #[must_use]
+    pub fn is_newer(&self, member: u64) -> bool {
+        let next_member = self.pages.read().next_member;
+        next_member > 0 && member >= next_member
+    }
+
+    /// The last committed entry that a member has made durable, as far as is known here.
+    #[must_use]
+    pub fn acknowledged(&self, member: u64) -> Position {
+        self.pages.read().acknowledged.of(member)
+    }
+
+    /// Members that cannot follow with what they have, by their last words.
+    #[must_use]
+    pub fn strays(&self) -> BTreeMap<u64, Stray> {
+        self.pages.read().said.strays(self.began.elapsed())
+    }
+
+    /// Notes whether the disk of a member takes nothing.
+    pub fn note_full(&self, member: u64, is_full: bool) {
+        let mut pages = self.pages.write();
+        if pages.members.contains_key(&member) {
+            pages.said.disk(member, is_full);
+        }
+    }
+
+    /// Members whose disks take nothing, as they said last.
+    #[must_use]
+    pub fn full(&self) -> BTreeSet<u64> {
+        self.pages.read().said.full().clone()
+    }
+
+    fn note(&self, member: u64, answer: &Result<Bytes, PeerError>) {
+        let word = Word::of(answer);
+        if self.pages.read().said.is_idle(member, &word) {
+            return;
+        }
+        let why = match &word {
+            Word::Stray(stray) => stray.why.clone(),
+            Word::Nothing | Word::Follows => String::new(),
+        };
+        if self.pages.write().said.store(member, word, self.began.elapsed()) {
+            tracing::error!(member, why, "does not follow");
+        }
+    }
+
+    /// Whether no member is known: that of a node that was just invited, or follows nobody yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pages.read().members.is_empty()
+    }
+
+    /// Where a member is.
+    #[must_use]
+    pub fn place(&self, member: u64) -> Option<Place> {
+        self.pages.read().members.get(&member).cloned()
+    }
+
+    /// Where the member of a node is.
+    #[must_use]
+    pub fn of_node(&self, node: &NodeName) -> Option<Place> {
+        let pages = self.pages.read();
+        pages.members.values().find(|place| place.target.name == *node).cloned()
+    }
+
+    /// Where the members are, but for this machine's.
+    #[must_use]
+    pub fn others(&self) -> BTreeMap<u64, Place> {
+        let mut members = self.pages.read().members.clone();
+        members.retain(|_, place| place.target.name != *self.identity.name());
+        members
+    }
+
+    /// Names of the nodes with a member, but for this one.
+    #[must_use]
+    pub fn names(&self) -> Vec<NodeName> {
+        self.others().into_values().map(|place| place.target.name).collect()
+    }
+
+    /// Whether this member lives on this node, by the configuration.
+    #[must_use]
+    pub fn lives_on(&self, member: u64, node: &NodeName) -> bool {
+        self.pages.read().members.get(&member).is_some_and(|place| place.target.name == *node)
+    }
+
+    fn client(&self, target: PeerTarget) -> Result<PeerClient, PeerError> {
+        PeerClient::new(&self.identity, self.cluster_uuid, target)
+    }
+
+    /// A link for questions to the `masterd` of a node, whatever store it has.
+    ///
+    /// # Errors
+    /// The node's name is of no use for TLS.
+    pub fn control(&self, node: &Node) -> Result<ControlLink, PeerError> {
+        self.ask(Place { store: StoreId::NONE, ..Place::of(node) })
+    }
+
+    /// A link for requests of clients to the master at `place`.
+    ///
+    /// # Errors
+    /// The node's name is of no use for TLS.
+    pub fn pass(&self, place: Place) -> Result<PassLink, PeerError> {
+        Ok(self.client(place.target)?.pass(self.here(), place.store))
+    }
+
+    /// A link for questions to one member.
+    ///
+    /// # Errors
+    /// The node's name is of no use for TLS.
+    pub fn ask(&self, place: Place) -> Result<ControlLink, PeerError> {
+        Ok(self.client(place.target)?.control(self.here(), place.store))
+    }
+}
+
+impl Peers for PeerBook {
+    fn link(&self, member: u64, node: &str) -> Box<dyn Link> {
+        Box::new(MemberLink { book: self.clone(), member, node: node.to_owned(), open: None })
+    }
+}
+
+/// The engine's link to one member, made anew when that moves or gets another certificate.
+struct MemberLink {
+    book: PeerBook,
+    member: u64,
+    node: String,
+    open: Option<(StoreId, Place, rpc::peer::Link)>,
+}
+
+impl MemberLink {
+    /// The link as the configuration wants it at this moment.
+    fn current(&mut self) -> Result<&mut rpc::peer::Link, engine::PeerError> {
+        let gone = |reason: String| engine::PeerError { reason, soon: false };
+        let (here, place) = (self.book.here(), self.book.place(self.member));
+        let place = place.ok_or_else(|| {
+            gone(format!("member {} ({}) is not in the configuration", self.member, self.node))
+        })?;
+        let kept = self.open.take().filter(|(from, to, _)| *from == here && *to == place);
+        let link = match kept {
+            Some((_, _, link)) => link,
+            None => {
+                let client = self.book.client(place.target.clone());
+                client.map_err(|error| gone(error.to_string()))?.engine(here, place.store)
+            }
+        };
+        Ok(&mut self.open.insert((here, place, link)).2)
+    }
+}
+
+impl Link for MemberLink {
+    fn ask(&mut self, kind: u8, body: Bytes, limit: Duration) -> Answer<'_> {
+        Box::pin(async move {
+            let acknowledged = self.book.acknowledged(self.member);
+            let link = self.current()?;
+            link.expect(acknowledged);
+            let answer = link.ask(kind, &[&body], limit).await;
+            self.book.note(self.member, &answer);
+            answer.map_err(|error| engine::PeerError {
+                reason: stdx::daemon::chain(&error),
+                // A connection that broke is made anew at once; who is not there is not asked so.
+                soon: matches!(error, PeerError::Lost { .. } | PeerError::TimedOut { .. }),
+            })
+        })
+    }
+
+    fn heard(&mut self, leadership: Epoch, matched: Option<Position>, committed: Position) {
+        let mut pages = self.book.pages.write();
+        pages.acknowledged.heard(leadership, self.member, matched, committed);
+    }
+}
