@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::job::{OpEvent, OpStatus};
+use model::status::{OpEvent, OpStatus};
 use model::{Exception, Job, Timestamp};
 
 use super::state::{PRECEDING_FAILED, end_op};

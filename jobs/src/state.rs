@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use model::error::ExceptionKind;
-use model::job::{Op, OpEvent};
+use model::job::Op;
 use model::opcode::Reach;
+use model::status::OpEvent;
 use model::{Exception, Job, JobId, JobStatus, Timestamp};
 use serde_json::Value;
 

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::NodeName;
 use model::cluster::CANDIDATE_POOL_SIZE;
 use model::layout::{PEER_PORT, RPC_PORT};
-use model::opcode::range::{CANDIDATE_POOL_MAX, PREFIX_MAX, RACK_MAX};
+use model::range::{CANDIDATE_POOL_MAX, PREFIX_MAX, RACK_MAX};
 use queue_format::Durability;
 use stdx::daemon::LogFormat;
 use stdx::metrics::Endpoint;

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::Overridden;
-use crate::job::JobId;
+use crate::job_id::JobId;
 use crate::name::NodeName;
 use crate::role_check::RoleTaken;
 use crate::time::Timestamp;

@@ -1,6 +1,6 @@
 //! Core: under which key each object is stored. Keys are paths below the data directory.
 
-use crate::job::JobId;
+use crate::job_id::JobId;
 use crate::name::{MacAddress, NodeName, Serial};
 
 /// The last job id that was given out, as text with a newline.

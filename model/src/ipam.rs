@@ -8,7 +8,7 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::BOOT_ROLE;
-use crate::opcode::range::{OutOfRange, ranges};
+use crate::range::{OutOfRange, ranges};
 
 /// The document `ipam`: the rules by which machines get addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

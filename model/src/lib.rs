@@ -1,43 +1,52 @@
 //! The vocabulary of the cluster. Pure: no I/O, no clock, no tasks.
 //!
-//! In reading order: [`layout`] says where things live; [`name`], [`time`] and [`secret`] are the
-//! small words; [`error`] is how an operation fails, [`json`] reads what people write; [`opcode`] is the table of everything that an
-//! operator can ask for, [`job`] what becomes of it; [`cluster`], [`group`], [`node`], [`tag`],
-//! [`machine`], [`ipam`] and [`rack`] are what jobs change, [`ssconf`] what of it every node keeps in
-//! files, [`filter`] the rules that hold jobs back; [`role_check`] tells whether a node may be
-//! master, [`cluster_status`] how the cluster stands; [`document`] says under which key each is stored.
+//! In reading order: [`layout`] says where things live; [`name`], [`job_id`], [`time`], [`range`] and
+//! [`secret`] are the small words; [`error`] is how an operation fails, [`json`] reads what people
+//! write; [`status`] is the table of an opcode's states, from which that of a job is derived;
+//! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`ipam`] and [`rack`] are what jobs change;
+//! [`opcode`] is the table of everything that an operator can ask for, [`job`] what becomes of it;
+//! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
+//! [`role_check`] tells whether a node may be master, [`cluster_status`] how the cluster stands;
+//! [`document`] says under which key each is stored.
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod layout;
 
+pub mod job_id;
 pub mod name;
+pub mod range;
 pub mod secret;
 pub mod time;
 
 pub mod error;
-pub mod job;
 pub mod json;
-pub mod opcode;
+pub mod status;
 
 pub mod cluster;
-pub mod cluster_status;
 pub mod enrol;
-pub mod filter;
 pub mod group;
 pub mod ipam;
 pub mod machine;
 pub mod node;
 pub mod rack;
+pub mod tag;
+
+pub mod job;
+pub mod opcode;
+
+pub mod cluster_status;
+pub mod filter;
 pub mod role_check;
 pub mod ssconf;
-pub mod tag;
 
 pub mod document;
 
 pub use error::Exception;
-pub use job::{Job, JobId, JobStatus, OpStatus};
+pub use job::Job;
+pub use job_id::JobId;
 pub use name::{MacAddress, NodeName, NotMeant, Serial};
 pub use opcode::{OpCode, OpInput};
 pub use secret::Secret;
+pub use status::{JobStatus, OpStatus};
 pub use time::Timestamp;

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::name::{MacAddress, Serial};
-use crate::opcode::range::{RACK_MAX, ranges};
+use crate::range::{RACK_MAX, ranges};
 use crate::time::Timestamp;
 
 /// The role whose machine gets the rack's first index.

@@ -10,7 +10,7 @@ pub mod input;
 pub mod machine;
 pub mod node;
 pub mod query;
-pub mod range;
+mod range;
 pub mod tags;
 pub mod test;
 pub mod verify;
@@ -29,7 +29,6 @@ pub use node::{NodeAdd, NodePowercycle, NodeRemove, NodeSetParams};
 pub use query::{
     ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
 };
-pub use range::{OutOfRange, Range};
 pub use tags::{TagsDel, TagsGet, TagsSearch, TagsSet};
 pub use test::{TestDelay, TestJqueue};
 pub use verify::{

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use model::error::ExceptionKind;
-use model::job::{OpEvent, OpStatus};
 use model::opcode::Input;
 use model::opcode::common::DependsOn;
+use model::status::{OpEvent, OpStatus};
 use model::{Exception, Job, JobId, JobStatus, Timestamp};
 
 use super::{Live, Phase, Queue, canceled};

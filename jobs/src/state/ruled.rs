@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use model::JobId;
 use model::filter::FilterAction;
-use model::job::{OpEvent, OpStatus};
+use model::status::{OpEvent, OpStatus};
 use serde_json::Value;
 
 use super::{Live, Phase, Queue};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use model::job::{LogEntry, LogType, OpEvent};
+use model::job::{LogEntry, LogType};
+use model::status::OpEvent;
 use model::{Exception, JobId, JobStatus, OpStatus};
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
 use std::collections::{BTreeSet, HashMap};
 
-use model::job::{LogType, OpStatus};
+use model::OpStatus;
+use model::job::LogType;
 use model::opcode::OpInput;
 
 use super::*;

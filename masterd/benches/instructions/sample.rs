@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use model::job::{OpStatus, RequestDigest};
+use model::OpStatus;
+use model::job::RequestDigest;
 use model::opcode::common::ReasonEntry;
 use model::opcode::{Input, OpCode, TestDelay};
 use model::{Job, JobId, OpInput, Timestamp};

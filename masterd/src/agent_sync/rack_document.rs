@@ -108,7 +108,7 @@ fn will_push(job: &Job, rack: u32) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use model::job::OpStatus;
+    use model::OpStatus;
     use model::opcode::Input;
 
     use super::*;

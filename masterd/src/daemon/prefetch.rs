@@ -77,7 +77,8 @@ mod tests {
 
     use bytes::Bytes;
     use engine::EngineOptions;
-    use model::job::{OpStatus, RequestDigest};
+    use model::OpStatus;
+    use model::job::RequestDigest;
     use model::layout::Layout;
     use model::opcode::Input;
     use model::{JobId, OpInput, document};

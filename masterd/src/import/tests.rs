@@ -4,8 +4,8 @@ use std::io;
 
 use adapt::Steps;
 use jobs::rounds::round::job_file;
+use model::OpStatus;
 use model::cluster::Cluster;
-use model::job::OpStatus;
 use model::node::{Node, NodeRole};
 use model::opcode::Input;
 use model::{Job, JobId, OpInput};

@@ -9,7 +9,8 @@ use luxi::method::{
 };
 use luxi::response::Failure;
 use luxi::{Caller, ClientError, Request, Service, request};
-use model::job::{OpStatus, RequestDigest};
+use model::OpStatus;
+use model::job::RequestDigest;
 use model::{Exception, JobId, OpInput};
 use parking_lot::Mutex;
 use queue_format::Epoch;

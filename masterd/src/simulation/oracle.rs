@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::job::OpStatus;
+use model::OpStatus;
 use model::opcode::common::DependsOn;
 use model::{Job, JobId, JobStatus, OpInput};
 use queue_format::{Epoch, Reader};

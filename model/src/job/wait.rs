@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{JobId, JobStatus};
+use crate::job_id::JobId;
+use crate::status::JobStatus;
 
 /// One reason why a job waits; on the wire an object with the key `reason`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::job::{JobId, JobStatus};
+use crate::job_id::JobId;
+use crate::status::JobStatus;
 
 /// Urgent, usual and patient: the only priorities that a submission may carry.
 pub const SUBMIT_PRIORITIES: [i32; 3] = [-10, 0, 10];

@@ -9,8 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::common::{Common, Dependency, ReasonEntry};
-use super::{OpCode, OutOfRange, Reach};
+use super::{OpCode, Reach};
 use crate::json::{self, Malformed};
+use crate::range::OutOfRange;
 
 /// Most parameters that one opcode may carry: three times the longest list that is known.
 const PARAMETERS_MAX: usize = 128;

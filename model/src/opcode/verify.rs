@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::job::JobId;
+use crate::job_id::JobId;
 
 /// How a check tells what it finds; every check takes these.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

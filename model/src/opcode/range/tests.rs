@@ -2,12 +2,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::*;
 use crate::ipam::IpamConfig;
 use crate::machine::MachineSpec;
 use crate::opcode::{
     ClusterSetParams, Common, NodeAdd, NodeSetParams, OpInput, RackPush, TestDelay,
 };
+use crate::range::Range;
 
 /// A struct with numbers: its name, its ranges, an opcode that has it, and where it lies therein.
 type Row = (&'static str, &'static [(&'static str, Range)], Value, &'static str);
