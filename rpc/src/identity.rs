@@ -2,30 +2,31 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
     SanType, SerialNumber,
 };
+use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use sha2::{Digest, Sha256};
 
 use model::enrol::Fingerprint;
 use model::{NodeName, Secret, Timestamp};
 
+use crate::certificate::provider;
 use crate::secured::Dialer;
+use crate::shown::{Pair, Shown};
 
+mod check;
 mod error;
 mod files;
 pub mod renewal;
-mod shown;
 
 pub use error::IdentityError;
 pub use files::{forget, is_enrolled, load_membership, store_membership};
-use shown::Pair;
-pub(crate) use shown::Shown;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 /// How far back validity begins: clocks of new machines are often wrong, seldom by more.
@@ -38,12 +39,6 @@ const NODE_DAYS: i64 = 10 * 365;
 const ENROLMENT_DAYS: i64 = 30;
 /// Bytes of a certificate's serial number: RFC 5280 section 4.1.2.2 allows 20.
 const SERIAL_BYTES: usize = 16;
-
-/// SHA-256 of a certificate in DER form.
-#[must_use]
-pub fn fingerprint(certificate: &[u8]) -> Fingerprint {
-    Fingerprint::from_bytes(Sha256::digest(certificate).into())
-}
 
 /// The cluster's authority: signs nodes' certificates, lives on the master.
 pub struct Authority {
@@ -187,8 +182,7 @@ fn serial_number() -> Result<SerialNumber, IdentityError> {
 
 /// Fills `bytes` from the system's source of randomness.
 pub(crate) fn random(bytes: &mut [u8]) -> Result<(), IdentityError> {
-    let provider = crate::tls::provider();
-    provider.secure_random.fill(bytes).map_err(|_no_details| IdentityError::Random)
+    provider().secure_random.fill(bytes).map_err(|_no_details| IdentityError::Random)
 }
 
 /// A node's private key (ECDSA P-256).
@@ -283,7 +277,7 @@ impl NodeIdentity {
         let pair = Pair::new(certificate, key);
         let pair = pair.map_err(|error| IdentityError::Mismatch { error })?;
         let identity = Self { name, authority, shown: Shown::new(pair), dialer: Dialer::default() };
-        crate::tls::check(&identity).map_err(|error| IdentityError::Mismatch { error })?;
+        check::check(&identity).map_err(|error| IdentityError::Mismatch { error })?;
         Ok(identity)
     }
 
@@ -338,8 +332,11 @@ impl NodeIdentity {
         self.shown.current().certificate.clone()
     }
 
-    pub(crate) fn authority(&self) -> &CertificateDer<'static> {
-        &self.authority
+    /// The authority, as whoever verifies a certificate of the cluster wants it.
+    pub(crate) fn roots(&self) -> Result<Arc<RootCertStore>, rustls::Error> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.clone())?;
+        Ok(Arc::new(roots))
     }
 }
 

@@ -1,17 +1,21 @@
 //! The node protocol: how the master calls the agents of the nodes.
 //!
 //! In reading order: [`calls`] is the table of everything that can be asked; [`wire`] is what
-//! surrounds every call and answer; [`identity`] and [`tls`] say who is who, [`secured`] is a
-//! connection between two of them; [`fence`] keeps calls of two masters apart; [`service`] and [`server`] answer, [`client`] asks; [`enrol`] is how a
-//! new node gets its identity. The protocol is described in `docs/node-rpc.md`. [`peer`] is another
+//! surrounds every call and answer; [`certificate`], [`identity`] and [`tls`] say who is who, [`secured`]
+//! is a connection between two of them; [`fence`] keeps calls of two masters apart; [`service`] and
+//! [`server`] answer, [`client`] asks; [`enrol`] is how a new node gets its identity. The protocol is described in `docs/node-rpc.md`. [`peer`] is another
 //! one, between the members of a replicated store (`docs/replication.md`).
 #![warn(missing_docs)]
 
 pub mod calls;
 pub mod wire;
 
-pub mod identity;
+pub mod certificate;
+mod shown;
+
 pub mod secured;
+
+pub mod identity;
 pub mod tls;
 
 pub mod fence;

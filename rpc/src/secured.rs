@@ -20,9 +20,9 @@ mod listener;
 pub use listener::Listener;
 pub(crate) use listener::{Arrived, linger};
 
+use crate::certificate::fingerprint;
 #[cfg(any(test, feature = "simulation"))]
-use crate::identity::Shown;
-use crate::identity::fingerprint;
+use crate::shown::Shown;
 #[cfg(any(test, feature = "simulation"))]
 use crate::simulation::{Host, Stream};
 

@@ -8,15 +8,14 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::ServerName;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, ServerConfig};
 
 use model::NodeName;
 use model::enrol::Fingerprint;
 
 use crate::calls::AllowList;
+use crate::certificate::provider;
 use crate::identity::NodeIdentity;
 
 mod verify;
@@ -29,12 +28,6 @@ pub(crate) const ALPN_H2: &[u8] = b"h2";
 pub(crate) const ALPN_HTTP1: &[u8] = b"http/1.1";
 /// Between members: neither of them takes an agent, or a browser, for one of the other kind.
 pub(crate) const ALPN_PEER: &[u8] = b"gantry-peer/1";
-
-/// The cryptography of this program; named, never the process's default.
-#[must_use]
-pub fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
-}
 
 /// The allow-list in force; a clone refers to the same list. Open connections obey a new list at
 /// their next call.
@@ -77,7 +70,7 @@ pub fn server_config(
 ) -> Result<ServerConfig, rustls::Error> {
     let provider = provider();
     let roots =
-        WebPkiClientVerifier::builder_with_provider(roots(identity)?, Arc::clone(&provider))
+        WebPkiClientVerifier::builder_with_provider(identity.roots()?, Arc::clone(&provider))
             .build()
             .map_err(|error| rustls::Error::General(error.to_string()))?;
     let config = ServerConfig::builder_with_provider(provider)
@@ -126,7 +119,7 @@ pub(crate) fn client_config(
 ) -> Result<ClientConfig, rustls::Error> {
     let provider = provider();
     let roots =
-        WebPkiServerVerifier::builder_with_provider(roots(identity)?, Arc::clone(&provider))
+        WebPkiServerVerifier::builder_with_provider(identity.roots()?, Arc::clone(&provider))
             .build()
             .map_err(|error| rustls::Error::General(error.to_string()))?;
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -150,27 +143,4 @@ pub(crate) fn enrolment_client_config(pin: Fingerprint) -> Result<ClientConfig, 
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![ALPN_H2.to_vec()];
     Ok(config)
-}
-
-/// Checks that key, certificate, name and authority of `identity` belong together.
-pub(crate) fn check(identity: &NodeIdentity) -> Result<(), rustls::Error> {
-    let name = server_name(identity.name())?;
-    client_config(identity, Vec::new(), ALPN_H2)?;
-    let certificate = identity.certificate();
-    let parsed = rustls::server::ParsedCertificate::try_from(&certificate)?;
-    rustls::client::verify_server_name(&parsed, &name)?;
-    verify::signed_by_authority(&parsed, &*roots(identity)?, provider().as_ref())
-}
-
-/// The node's name as a certificate carries it.
-pub(crate) fn server_name(node: &NodeName) -> Result<ServerName<'static>, rustls::Error> {
-    rustls::pki_types::DnsName::try_from(node.as_str().to_owned())
-        .map(ServerName::DnsName)
-        .map_err(|error| rustls::Error::General(format!("node name `{node}`: {error}")))
-}
-
-fn roots(identity: &NodeIdentity) -> Result<Arc<RootCertStore>, rustls::Error> {
-    let mut roots = RootCertStore::empty();
-    roots.add(identity.authority().clone())?;
-    Ok(Arc::new(roots))
 }

@@ -20,6 +20,7 @@ use super::connect::connect;
 use super::watched::{LastWord, Watched};
 use super::{ClientTimes, NodeTarget, Refusal, RpcError};
 use crate::calls::{Carriage, Traits};
+use crate::certificate::server_name;
 use crate::identity::NodeIdentity;
 use crate::secured::Called;
 use crate::server::PATH_PREFIX;
@@ -194,7 +195,7 @@ impl Pool {
             node: target.name.clone(),
             refusal: Refusal::Certificate { reason: error.to_string(), foreign: false },
         };
-        let server = tls::server_name(&target.name).map_err(certificate)?;
+        let server = server_name(&target.name).map_err(certificate)?;
         let config =
             tls::client_config(&self.identity, target.pins(), alpn).map_err(certificate)?;
         let place = (&target.name, target.address);

@@ -12,6 +12,7 @@ use model::enrol::{EnrolSecret, Fingerprint};
 use stdx::Tasks;
 
 use crate::calls::{Call, EnrolBegin, EnrolFinish, EnrolOffer, Membership, Version, WireSecret};
+use crate::certificate::fingerprint;
 use crate::client::connect::connect;
 use crate::client::pool::{broken, http2_builder, read, request};
 use crate::client::{Client, ClientTimes, Meta, NodeTarget, Refusal, RpcError, refused};
@@ -175,7 +176,7 @@ impl Enrolment {
         client: &Client,
     ) -> Result<Fingerprint, EnrolError> {
         let der = identity::certificate_from_pem("the node's certificate", certificate)?;
-        let fingerprint = identity::fingerprint(&der);
+        let fingerprint = fingerprint(&der);
         let call = EnrolFinish {
             secret: WireSecret(self.invitation.secret.clone()),
             certificate: certificate.to_owned(),

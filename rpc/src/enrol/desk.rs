@@ -17,7 +17,8 @@ use stdx::daemon::chain;
 use crate::calls::{
     EnrolBegin, EnrolFinish, EnrolOffer, EnrolRequest, Traits, WasNode, WireSecret,
 };
-use crate::identity::{IdentityError, NodeIdentity, NodeKey, fingerprint};
+use crate::certificate::fingerprint;
+use crate::identity::{IdentityError, NodeIdentity, NodeKey};
 use crate::server::{Limits, Server};
 use crate::service::{Answer, Received, Service, answer, open};
 use crate::tls;

@@ -16,6 +16,7 @@ use rustls::pki_types::pem::PemObject;
 
 use super::files::{make_directory, pem, read, read_pair, remove, write};
 use super::{IdentityError, NodeIdentity, NodeKey, load_membership};
+use crate::certificate::fingerprint;
 
 /// How often both files are read, where they are replaced meanwhile: each try meets at most one
 /// renewal, which takes longer than a try.
@@ -140,7 +141,7 @@ impl NodeIdentity {
         let (_key, certificate) = read_pair(layout)?;
         let what = "the node's certificate";
         let certificate = super::certificate_from_pem(what, &certificate)?;
-        if super::fingerprint(&certificate) == self.fingerprint() {
+        if fingerprint(&certificate) == self.fingerprint() {
             return Ok(false);
         }
         let (now, _membership) = Self::load(layout)?;

@@ -15,8 +15,10 @@ use model::enrol::Fingerprint;
 use super::PEER_PROTOCOL;
 use super::hello::{Hello, Purpose, Speaker, StoreId};
 use super::passed::PassLink;
-use crate::identity::{NodeIdentity, Shown};
+use crate::certificate::server_name;
+use crate::identity::NodeIdentity;
 use crate::secured::Dialer;
+use crate::shown::Shown;
 use crate::tls::{self, ALPN_PEER};
 
 mod error;
@@ -103,7 +105,7 @@ impl PeerClient {
             reason: error.to_string(),
             foreign: false,
         };
-        let server = tls::server_name(&target.name).map_err(of_no_use)?;
+        let server = server_name(&target.name).map_err(of_no_use)?;
         let pins = target.fingerprint.into_iter().chain(target.renewing).collect();
         let config = tls::client_config(identity, pins, ALPN_PEER).map_err(of_no_use)?;
         let (node, config) = (identity.name().clone(), Arc::new(config));

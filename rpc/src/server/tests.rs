@@ -73,7 +73,7 @@ async fn raw(pair: &Pair) -> io::Result<tokio_rustls::client::TlsStream<TcpStrea
     let config =
         crate::tls::client_config(&pair.master, Vec::new(), crate::tls::ALPN_HTTP1).unwrap();
     let stream = TcpStream::connect(pair.target.address).await?;
-    let server = crate::tls::server_name(&pair.target.name).unwrap();
+    let server = crate::certificate::server_name(&pair.target.name).unwrap();
     tokio_rustls::TlsConnector::from(Arc::new(config)).connect(server, stream).await
 }
 

@@ -2,21 +2,17 @@
 
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
-    SignatureScheme,
-};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
 use model::enrol::Fingerprint;
 
 use super::AllowedCallers;
-use crate::identity::fingerprint;
+use crate::certificate::fingerprint;
 
 /// The reason that both sides give where a certificate is good, but not the one that is wanted.
 const NOT_THE_ONE: Error =
@@ -191,25 +187,5 @@ impl ServerCertVerifier for PinnedEnrolment {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Whether the authority signed `certificate`; its dates are left to those who meet it.
-pub(super) fn signed_by_authority(
-    parsed: &ParsedCertificate<'_>,
-    roots: &RootCertStore,
-    provider: &CryptoProvider,
-) -> Result<(), Error> {
-    let algorithms = provider.signature_verification_algorithms.all;
-    match verify_server_cert_signed_by_trust_anchor(parsed, roots, &[], UnixTime::now(), algorithms)
-    {
-        Err(Error::InvalidCertificate(
-            CertificateError::Expired
-            | CertificateError::ExpiredContext { .. }
-            | CertificateError::NotValidYet
-            | CertificateError::NotValidYetContext { .. },
-        ))
-        | Ok(()) => Ok(()),
-        Err(other) => Err(other),
     }
 }

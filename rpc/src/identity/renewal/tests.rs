@@ -3,7 +3,8 @@ use std::fs;
 use model::enrol::Fingerprint;
 
 use super::*;
-use crate::identity::{Authority, fingerprint};
+use crate::certificate::fingerprint;
+use crate::identity::Authority;
 use crate::testing::{LOCALHOST, allow, membership, name, now};
 
 struct Scene {

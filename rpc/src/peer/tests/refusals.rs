@@ -167,7 +167,7 @@ pub(super) async fn raw(two: &Two, alpn: &[&[u8]]) -> TlsStream<TcpStream> {
     let mut config = tls::client_config(&two.asking, Vec::new(), ALPN_PEER).unwrap();
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
     let stream = TcpStream::connect(two.target.address).await.unwrap();
-    let server = tls::server_name(&two.target.name).unwrap();
+    let server = crate::certificate::server_name(&two.target.name).unwrap();
     TlsConnector::from(Arc::new(config)).connect(server, stream).await.unwrap()
 }
 

@@ -12,11 +12,13 @@ use rustls::{Error, SignatureScheme};
 
 use model::enrol::Fingerprint;
 
+use crate::certificate::{fingerprint, provider};
+
 /// A certificate and its key.
-pub(super) struct Pair {
-    pub(super) certificate: CertificateDer<'static>,
-    pub(super) key: PrivateKeyDer<'static>,
-    pub(super) fingerprint: Fingerprint,
+pub(crate) struct Pair {
+    pub(crate) certificate: CertificateDer<'static>,
+    pub(crate) key: PrivateKeyDer<'static>,
+    pub(crate) fingerprint: Fingerprint,
     certified: Arc<CertifiedKey>,
 }
 
@@ -25,14 +27,13 @@ impl Pair {
     ///
     /// # Errors
     /// They do not belong together.
-    pub(super) fn new(
+    pub(crate) fn new(
         certificate: CertificateDer<'static>,
         key: PrivateKeyDer<'static>,
     ) -> Result<Self, Error> {
-        let provider = crate::tls::provider();
         let certified =
-            CertifiedKey::from_der(vec![certificate.clone()], key.clone_key(), &provider)?;
-        let fingerprint = super::fingerprint(&certificate);
+            CertifiedKey::from_der(vec![certificate.clone()], key.clone_key(), &provider())?;
+        let fingerprint = fingerprint(&certificate);
         Ok(Self { certificate, key, fingerprint, certified: Arc::new(certified) })
     }
 }
@@ -48,16 +49,16 @@ impl fmt::Debug for Shown {
 }
 
 impl Shown {
-    pub(super) fn new(pair: Pair) -> Self {
+    pub(crate) fn new(pair: Pair) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(pair))))
     }
 
-    pub(super) fn current(&self) -> Arc<Pair> {
+    pub(crate) fn current(&self) -> Arc<Pair> {
         Arc::clone(&self.0.read())
     }
 
     /// Shows what `other` shows.
-    pub(super) fn replace_by(&self, other: &Self) {
+    pub(crate) fn replace_by(&self, other: &Self) {
         let pair = other.current();
         *self.0.write() = pair;
     }
