@@ -8,7 +8,8 @@ use model::error::ExceptionKind;
 use model::{Exception, JobId, JobStatus};
 use serde_json::Value;
 
-use crate::error::{CliError, exception_words};
+use crate::error::CliError;
+use crate::explain::exception_words;
 use crate::follow::listen;
 use crate::output::{say, warn, warn_lines};
 use crate::session::Session;

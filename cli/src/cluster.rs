@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use luxi::method::{QueryClusterInfo, QueryConfigValues, SetDrainFlag};
+use model::OpCode;
 use model::opcode::{ClusterRenewCrypto, ClusterSetParams};
-use model::{NodeName, OpCode};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
+use crate::known::Known;
 use crate::node::{YesNo, truth};
 use crate::offered::Offered;
 use crate::output::{say, warn};
@@ -288,7 +289,7 @@ fn getmaster(session: &Session) -> Result<(), CliError> {
     match asked {
         Ok(values) => say(values.first().and_then(Value::as_str).unwrap_or_default()),
         // A stopped master is no reason not to say its name, where this machine has a copy.
-        Err(error) => match session.known() {
+        Err(error) => match Known::on(session.layout()) {
             Ok(Some(known)) => say(known.master),
             _ => Err(error),
         },
@@ -365,9 +366,4 @@ fn search_tags(
     }
     found.sort();
     found.iter().try_for_each(|(path, tag)| say(format_args!("{path} {tag}")))
-}
-
-/// Checks a node's name where it enters.
-pub(crate) fn node_name(text: &str) -> Result<NodeName, CliError> {
-    text.parse().map_err(|error: model::name::NameError| CliError::Usage(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, and the words and the exit status for it.
+//! What can go wrong.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,18 +8,13 @@ use luxi::ClientError;
 use luxi::client::JobOutcome;
 use luxi::method::What;
 use model::enrol::TokenError;
-use model::error::{ErrorCode, ExceptionKind};
+use model::error::ErrorCode;
 use model::json::Malformed;
 use model::{Exception, JobId};
 use serde_json::Value;
-use stdx::text;
 
 use crate::expression::ExpressionError;
-use crate::hint;
-use crate::session::Session;
 
-/// How the message of a failure begins, as with Ganeti's clients.
-pub(crate) const HEADING: &str = "Failure: ";
 /// How the result of a job begins that a filter rule refused.
 const REJECTED: &str = "Job rejected by filter rule ";
 
@@ -172,156 +167,12 @@ impl CliError {
         let is_told = matches!(error, ClientError::Failure(_)) && error.not_master().is_none();
         if is_told && !error.is_away() { Self::Client(error) } else { Self::Lost { id, error } }
     }
-
-    /// The message for the operator, with what to do next, and the exit status. The reason comes
-    /// first, but where the program was called by a name of Ganeti's: scripts look for its headings.
-    pub(crate) fn explain(&self, session: &Session) -> (String, Exit) {
-        match self {
-            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                (String::new(), Exit::CLOSED_PIPE)
-            }
-            Self::NotConfirmed(_) => (self.to_string(), Exit::NOT_CONFIRMED),
-            Self::Ended(exit) => (String::new(), *exit),
-            Self::Told => (String::new(), Exit::FAILURE),
-            Self::Unknown(error) => (error.explain(session).0, Exit::UNKNOWN),
-            Self::Usage(_) => (format!("error: {self}"), Exit::CONFIGURATION),
-            _ if session.is_as_ganeti() => self.words(session),
-            _ => {
-                let (text, exit) = self.words(session);
-                let reason = text.strip_prefix(HEADING).unwrap_or(&text);
-                (format!("error: {reason}"), exit)
-            }
-        }
-    }
-
-    /// The message of an error that is one.
-    fn words(&self, session: &Session) -> (String, Exit) {
-        let of = |exception| exception_words(exception, session);
-        match self {
-            Self::Client(error) => match error.exception() {
-                Some(exception) if error.not_master().is_none() => of(exception),
-                _ => hint::unreachable(error, session),
-            },
-            Self::Silent { error, after: _ } => hint::silent(&self.to_string(), error, session),
-            Self::Unsure(error) => hint::unsure(error),
-            Self::Lost { id, error } => hint::lost(*id, error, session),
-            Self::Job { id, exception, said } => {
-                let (mut text, exit) = of(exception);
-                if let Some(said) = said {
-                    text.push_str(&format!(
-                        "\n{}: `gnt filter list` shows the rules.",
-                        text::line(said)
-                    ));
-                }
-                let more = format!("`gnt job info {id}` shows how far it came.");
-                (format!("{text}\nThis was job {id}: {more}"), exit)
-            }
-            Self::Refused(exception) => of(exception),
-            Self::Filter { text, error } => {
-                let failed = match session.is_as_ganeti() {
-                    true => "Error while parsing query filter: Failed to parse query filter",
-                    false => "cannot read the filter",
-                };
-                let next = "`gnt job list --help` describes filters.";
-                (format!("{failed} '{text}': {error}\n{next}"), Exit::FAILURE)
-            }
-            Self::Missing { what: What::Job, .. } => (self.to_string(), Exit::FAILURE),
-            Self::Missing { what, names } => {
-                let what = what.to_string();
-                let (first, rest) = what.split_at(1);
-                let told = format!("{}{rest} '{names}' not known", first.to_uppercase());
-                of(&Exception::prereq(told, ErrorCode::UnknownEntity))
-            }
-            _ => {
-                let told = stdx::daemon::chain(self);
-                (format!("{HEADING}{}", text::line(&told)), Exit::FAILURE)
-            }
-        }
-    }
-}
-
-/// What the master says, and what to do next where that is known; under Ganeti's headings for its
-/// scripts.
-pub(crate) fn exception_words(exception: &Exception, session: &Session) -> (String, Exit) {
-    let message = exception.to_string();
-    // One line: its parts come from whoever asked.
-    let message = text::line(&message);
-    let (text, exit) = match session.is_as_ganeti() {
-        true => ganetis_words(exception, &message),
-        false => own_words(exception.kind, &message),
-    };
-    let next = next_step(exception.kind).map(|next| format!("\n{next}")).unwrap_or_default();
-    (format!("{text}{next}"), exit)
-}
-
-fn own_words(kind: ExceptionKind, message: &str) -> (String, Exit) {
-    match kind {
-        ExceptionKind::ConfigurationError => {
-            (format!("the configuration is damaged: {message}"), Exit::CONFIGURATION)
-        }
-        // The master has no words for it.
-        ExceptionKind::JobQueueFull => ("the job queue is full".to_owned(), Exit::FAILURE),
-        // The name alone is no reason.
-        ExceptionKind::ParameterError if !message.contains(' ') => {
-            (format!("unknown or wrong parameter '{message}'"), Exit::FAILURE)
-        }
-        _ => (message.to_owned(), Exit::FAILURE),
-    }
-}
-
-fn ganetis_words(exception: &Exception, message: &str) -> (String, Exit) {
-    let text = match exception.kind {
-        ExceptionKind::OpPrereqError => {
-            let code = exception.args.get(1).and_then(|code| code.as_str());
-            let kind =
-                code.map_or(String::new(), |code| format!("error type: {code}, error details:\n"));
-            format!("Failure: prerequisites not met for this operation:\n{kind}{message}")
-        }
-        ExceptionKind::OpExecError => format!("Failure: command execution error:\n{message}"),
-        ExceptionKind::ConfigurationError => {
-            let told = format!("Corrupt configuration file: {message}\nAborting.");
-            return (told, Exit::CONFIGURATION);
-        }
-        ExceptionKind::JobQueueDrainError => format!(
-            "Failure: the job queue is marked for drain and doesn't accept new requests\n\
-             The master says: {message}"
-        ),
-        ExceptionKind::JobQueueFull => format!(
-            "Failure: the job queue is full and doesn't accept new job submissions until old jobs \
-             are archived\nThe master says: {message}"
-        ),
-        ExceptionKind::TagError => format!("Failure: invalid tag(s) given:\n{message}"),
-        ExceptionKind::TypeEnforcementError => format!("Parameter Error: {message}"),
-        // The heading is for a name alone, and makes no sense before a sentence.
-        ExceptionKind::ParameterError if message.contains(' ') => format!("Failure: {message}"),
-        ExceptionKind::ParameterError => {
-            format!("Failure: unknown/wrong parameter name '{message}'")
-        }
-        ExceptionKind::JobCanceled | ExceptionKind::ProgrammerError => {
-            format!("Failure: {message}")
-        }
-        ExceptionKind::JobLost => format!("Error checking job status: {message}"),
-        kind => format!("Failure: {}: {message}", kind.name()),
-    };
-    (text, Exit::FAILURE)
-}
-
-/// What to do about an exception, where its kind tells.
-const fn next_step(kind: ExceptionKind) -> Option<&'static str> {
-    match kind {
-        ExceptionKind::JobQueueDrainError => Some("`gnt cluster queue undrain` opens it again."),
-        ExceptionKind::JobQueueFull => Some("`gnt job autoarchive all` makes room."),
-        ExceptionKind::JobLost => Some("`gnt job list --archived` also lists archived jobs."),
-        ExceptionKind::ProgrammerError => Some(
-            "This is a fault of the master; its log says more: /var/log/gantry/master-daemon.log",
-        ),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use luxi::response::{Failure, NotMaster, Outcome};
+    use model::error::ExceptionKind;
 
     use super::*;
 

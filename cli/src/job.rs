@@ -10,7 +10,8 @@ use luxi::method::What;
 use model::JobId;
 
 use crate::chosen::job_id;
-use crate::error::{CliError, exception_words};
+use crate::error::CliError;
+use crate::explain::exception_words;
 use crate::follow::{follow, wait};
 use crate::interrupt;
 use crate::list::ListFieldsArguments;

@@ -1,13 +1,16 @@
 //! What this machine knows of the master without asking it: by its copy of the configuration, and by
 //! the files that its agent keeps.
 
-use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
+use std::{fmt, io};
 
-use model::NodeName;
 use model::cluster::Role;
 use model::layout::Layout;
 use model::ssconf::Told;
+use model::{NodeName, document};
+
+use crate::membership::{Membership, is_master, read_if_there};
 
 /// One reign, as it was known here last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,9 +46,27 @@ impl From<Role> for Known {
 }
 
 impl Known {
+    /// Who is master, as the machine knows it by its copy of the configuration or by the files of its
+    /// agent, whichever is newer; `None` if it has neither.
+    ///
+    /// # Errors
+    /// The copy is all that there could be, and cannot be read.
+    pub(crate) fn on(layout: &Layout) -> io::Result<Option<Self>> {
+        let ours = Membership::on(layout).ok().flatten();
+        let is_ours =
+            |known: &Self| ours.as_ref().is_none_or(|ours| known.is_of(&ours.cluster_name));
+        let me = ours.as_ref().map(|ours| &ours.node);
+        let files = by_files(layout, me).filter(is_ours);
+        match read_if_there(&role_path(layout)) {
+            Ok(role) => Ok(Self::newest(role, files)),
+            Err(error) if files.is_none() => Err(error),
+            Err(_unreadable) => Ok(files),
+        }
+    }
+
     /// The newer one of what the configuration and the files say; the files where they are as new,
     /// as they have the address.
-    pub(crate) fn newest(role: Option<Role>, files: Option<Self>) -> Option<Self> {
+    fn newest(role: Option<Role>, files: Option<Self>) -> Option<Self> {
         match (role.map(Self::from), files) {
             (Some(role), Some(files)) if role.epoch > files.epoch => Some(role),
             (role, files) => files.or(role),
@@ -53,13 +74,24 @@ impl Known {
     }
 
     /// Whether it is of the cluster with this name, as far as is known.
-    pub(crate) fn is_of(&self, cluster: &NodeName) -> bool {
+    fn is_of(&self, cluster: &NodeName) -> bool {
         self.cluster.as_deref().is_none_or(|name| name == cluster.as_str())
     }
 }
 
+/// The machine's copy of who is master.
+pub(crate) fn role_path(layout: &Layout) -> PathBuf {
+    layout.data().join(document::ROLE)
+}
+
+/// Whether the master runs on the machine, if it runs.
+pub(crate) fn is_masters_place(layout: &Layout) -> bool {
+    let known = Known::on(layout).ok().flatten();
+    known.is_some_and(|known| is_master(layout, &known.master))
+}
+
 /// What the files of the agent of `me` say; nothing where there are none, or they cannot be read.
-pub(crate) fn by_files(layout: &Layout, me: Option<&NodeName>) -> Option<Known> {
+fn by_files(layout: &Layout, me: Option<&NodeName>) -> Option<Known> {
     // Followed once: the link may be replaced meanwhile, and files of two versions do not go
     // together.
     let directory = std::fs::canonicalize(layout.ssconf()).ok()?;

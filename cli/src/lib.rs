@@ -3,25 +3,27 @@
 //!
 //! It reaches the master only by LUXI, and starts no runtime: it is to be gone in milliseconds.
 //!
-//! In reading order: `session` is what every command needs to know and to reach the master,
-//! `output` writes text from outside as a terminal may show it,
-//! `error`, `hint`, `refusal` and `absent` say what went wrong and what to do next, `known` where the
-//! master is; `submit`,
-//! `batch`, `watch`, `follow`, `outage` and `interrupt` make jobs and see them to their ends, also
-//! by a master that is restarted meanwhile; `list`, `chosen`, `table`, `cells`, `expression`,
-//! `board`, `screen` and `keys` show lists, `details` and `params` what
-//! there is to know about one object, by `python`, `moment`, `span` and `natural`; then one module
-//! for each kind of object, and `tags`, which several have. `completion` gives shells the
-//! words that they ask for, `offered` has those of fixed sets, `generate` makes manual pages of the
-//! definition, `everywhere` has the options of every command.
+//! In reading order: `membership` is what this machine is, `known` where the master is; `session` is
+//! what every command needs to know and to reach the master, `output` writes text from outside as a
+//! terminal may show it; `error` is what can go wrong, `explain`, `hint`, `refusal` and `absent` say it
+//! and what to do next; `submit`, `batch`, `watch`, `follow`, `outage` and `interrupt` make jobs and
+//! see them to their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `table`,
+//! `cells`, `expression`, `board`, `screen` and `keys` show lists, `details` and `params` what there is
+//! to know about one object, by `python`, `moment`, `span` and `natural`; then one module for each kind
+//! of object, and `tags`, which several have. `completion` gives shells the words that they ask for,
+//! `offered` has those of fixed sets, `generate` makes manual pages of the definition, `everywhere` has
+//! the options of every command.
+
+mod error;
+mod known;
+mod membership;
+mod output;
+mod session;
 
 mod absent;
-mod error;
+mod explain;
 mod hint;
-mod known;
-mod output;
 mod refusal;
-mod session;
 
 mod batch;
 mod follow;
@@ -78,7 +80,9 @@ use completion::Shell;
 pub use completion::{completions, completions_of};
 use error::{CliError, Exit};
 use everywhere::Everywhere;
+use explain::explain;
 pub use generate::{man_page_of, man_pages};
+use model::layout::Layout;
 use output::{say_lines, warn_lines};
 use refusal::refuse;
 use session::{Session, Words};
@@ -181,8 +185,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
             let exit = refuse(error, &arguments);
-            let nowhere = || Session::new(&root(None), None, Words::default()).ways_in();
-            if let Some(ways) = nowhere().filter(|_ways| is_help && arguments.len() == 1)
+            let layout = Layout::new(root(None));
+            if is_help
+                && arguments.len() == 1
+                && let Some(ways) = hint::ways_in(&layout)
                 && warn_lines(&format!("\nThere is no cluster on this machine.\n{ways}")).is_err()
             {
                 return Exit::CLOSED_PIPE.0.into();
@@ -276,7 +282,7 @@ fn root(given: Option<PathBuf>) -> PathBuf {
 }
 
 fn report(error: &CliError, session: &Session) -> ExitCode {
-    let (message, exit) = error.explain(session);
+    let (message, exit) = explain(error, session);
     if !message.is_empty() {
         let mut stderr = std::io::stderr().lock();
         let on_terminal = stderr.is_terminal();

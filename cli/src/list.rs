@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::cells::{self, Look, Units};
 use crate::chosen::Chosen;
-use crate::error::CliError;
-use crate::error::Exit;
+use crate::error::{CliError, Exit};
+use crate::explain::explain;
 use crate::expression;
 use crate::moment::TimeForm;
 use crate::output::{print, say_json, warn, warn_lines};
@@ -211,7 +211,7 @@ impl ListArguments {
             there if known => there,
             Ok(()) => Err(CliError::Ended(Exit::UNKNOWN_FIELD)),
             Err(missing) => {
-                warn_lines(&missing.explain(session).0)?;
+                warn_lines(&explain(&missing, session).0)?;
                 Err(CliError::Ended(Exit::UNKNOWN_FIELD))
             }
         }

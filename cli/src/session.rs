@@ -14,6 +14,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use stdx::{Clock, text};
 
 use crate::error::CliError;
+use crate::known::is_masters_place;
 use crate::moment::TimeForm;
 use crate::outage::{AWAY_MAX, OUTAGE_MAX, OUTAGE_PAUSE};
 use crate::output::warn;
@@ -111,7 +112,7 @@ impl Session {
     /// Whether a master that could not be reached may come soon.
     fn awaits(&self, error: &ClientError) -> bool {
         let away = matches!(error, ClientError::NoSocket { .. } | ClientError::Refused { .. });
-        away && !self.own_socket && self.is_masters_place()
+        away && !self.own_socket && is_masters_place(&self.layout)
     }
 
     /// Connects, for who decides what a failure to do so means.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use stdx::daemon::chain;
 
 use crate::error::{CliError, Exit};
+use crate::known::Known;
 use crate::moment::{self, TimeForm};
 use crate::output::{print, say, say_json, warn};
 use crate::screen;
@@ -156,7 +157,7 @@ fn watch(
 
 fn lines(seen: &Seen, on_terminal: bool, session: &Session) -> Vec<String> {
     let Seen { status, unknown } = seen;
-    let known = || session.known().ok().flatten();
+    let known = || Known::on(session.layout()).ok().flatten();
     let elsewhere = if status.master.is_none() { known() } else { None };
     let view = View { colored: session.is_colored(on_terminal), columns: COLUMNS, date };
     view.lines(status, elsewhere.as_ref(), unknown.as_deref())

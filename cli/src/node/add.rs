@@ -5,12 +5,12 @@ use std::net::{IpAddr, ToSocketAddrs as _};
 
 use clap::Args;
 use luxi::method::{GantryStageSecret, StagedSecret};
-use model::OpCode;
 use model::enrol::{Token, secret_text};
+use model::name::NameError;
 use model::opcode::NodeAdd;
+use model::{NodeName, OpCode};
 use serde_json::Value;
 
-use crate::cluster::node_name;
 use crate::error::{CliError, Exit};
 use crate::keys;
 use crate::output::say;
@@ -64,7 +64,8 @@ pub(crate) struct AddArguments {
 
 /// Hands over the secret, which must not be in a job, and submits the job.
 pub(super) fn run(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
-    let name = node_name(&arguments.name)?;
+    let wrong = |error: NameError| CliError::Usage(error.to_string());
+    let name: NodeName = arguments.name.parse().map_err(wrong)?;
     let token = token(&arguments.secret)?;
     let op = NodeAdd {
         node_name: name.to_string(),
