@@ -2,13 +2,12 @@
 //!
 //! In reading order: [`cluster`] is a temporary root with a master and agents on loopback
 //! addresses of their own, so that tests run side by side; [`candidates`] are further nodes that can
-//! be master; [`run`] runs a command and tells what
-//! came of it; [`place`] gives the addresses and finds the programs; [`wire`] is a pair of network
-//! namespaces with a cable; [`loop_fs`] a file system that can end; [`sealed`] a process whose
-//! namespaces and mounts end with it; [`testbed`] three nodes in such a process that meet real trouble,
-//! and [`soak`] trouble without end; [`load`] clients that are busy; [`inspect`] reads what lies on the disk, [`page`] a page of metrics; [`seed`] is a
-//! source of
-//! numbers that can be repeated.
+//! be master; [`run`] runs a command and tells what came of it; [`place`] gives the addresses and finds
+//! the programs; [`wire`] is a pair of network namespaces with a cable; [`loop_fs`] a file system that
+//! can end; [`sealed`] a process whose namespaces and mounts end with it, [`sealed_test`] a test in one;
+//! [`testbed`] three nodes in such a process that meet real trouble, and [`soak`] trouble without end;
+//! [`load`] clients that are busy; [`inspect`] reads what lies on the disk, [`page`] a page of metrics;
+//! [`seed`] is a source of numbers that can be repeated.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -24,6 +23,7 @@ pub mod page;
 pub mod place;
 pub mod run;
 pub mod sealed;
+pub mod sealed_test;
 pub mod seed;
 pub mod soak;
 pub mod testbed;

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
 use nix::unistd::Pid;
 
-use crate::{is_root, place, skip};
+use crate::is_root;
 
 /// Tells the process inside that it is.
 const INSIDE: &str = "GANTRY_SEALED";
@@ -119,35 +119,6 @@ pub fn settle_in(orphaned: impl FnOnce() + Send + 'static) {
     };
     drop(std::thread::spawn(watch));
 }
-
-/// Runs the body of a test sealed: the test's program starts itself again, for this test alone, by
-/// the test's `name` without that of the program. Skipped loudly where that cannot be.
-///
-/// # Panics
-/// If the test fails.
-pub fn test(name: &str, body: impl FnOnce()) {
-    if is_inside() {
-        settle_in(end_process);
-        return body();
-    }
-    if let Some(why) = missing() {
-        return skip(name, &why);
-    }
-    let _built = place::programs();
-    let arguments = [name, "--exact", "--nocapture"].map(OsString::from);
-    let sealed = Sealed::start(&std::env::current_exe().unwrap(), &arguments);
-    let status = sealed.wait();
-    assert!(status.success(), "{name} failed inside its namespaces ({status}), see above");
-}
-
-/// Everything here ends with this process.
-#[expect(clippy::exit, reason = "nobody is left to tell, and the threads may be anywhere")]
-pub fn end_process() {
-    std::process::exit(ENDED);
-}
-
-/// Exit status of a sealed process that was asked to end, as shells have it after Ctrl-C.
-const ENDED: i32 = 130;
 
 fn must(command: &mut Command) {
     let output = command.output().unwrap();

@@ -3,9 +3,9 @@
 //! In reading order: [`mod@test`] runs everything that must hold, [`flaky`] the tests again and again
 //! on a busy machine; [`demo`] shows a cluster at work on
 //! this machine; [`mod@bench`] measures it, most against the disk under it; [`dist`] packs it; [`fuzz`]
-//! looks for bytes that break a rule, [`soak`] for trouble that loses or doubles a job. [`programs`] and [`stage`] are
-//! what demo and bench stand on: the built programs, and a temporary root with daemons that ends
-//! with its owner.
+//! looks for bytes that break a rule, [`soak`] for trouble that loses or doubles a job. [`needs`] are the
+//! programs of others that tests and benches use; [`programs`] and [`stage`] are what demo and bench
+//! stand on: the built programs, and a temporary root with daemons that ends with its owner.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]
 
 pub mod bench;
@@ -16,6 +16,7 @@ pub mod fuzz;
 pub mod soak;
 pub mod test;
 
+pub mod needs;
 pub mod programs;
 pub mod stage;
 

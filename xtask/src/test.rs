@@ -1,15 +1,15 @@
 //! Runs everything that must hold, and says at the end what failed and what was not tested.
 //!
 //! In reading order: [`steps`] is the table of what is run; [`inputs`] tells whether what a step covers
-//! has changed; [`needs`] is what the tests want of the machine; [`junit`] reads what came of them and
+//! has changed; [`install`] gets what the tests want of the machine; [`junit`] reads what came of them and
 //! [`skips`] finds tests that passed without testing; [`units`] checks the service files, [`package`]
 //! installs the packages on a machine of its own.
 
 pub mod steps;
 
 pub mod inputs;
+pub mod install;
 pub mod junit;
-pub mod needs;
 pub mod package;
 pub mod skips;
 pub mod units;

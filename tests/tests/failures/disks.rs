@@ -2,7 +2,7 @@
 
 use tests::candidates::{LONG, status};
 use tests::run::{pass, wait_for};
-use tests::sealed;
+use tests::sealed_test;
 use tests::testbed::trouble::Trouble;
 use tests::testbed::{SETTLED_WITHIN, Testbed, masterd_of};
 
@@ -10,7 +10,7 @@ use super::{LONG_ENOUGH, begin, submit, well, well_again};
 
 #[test]
 fn a_master_whose_disk_is_full_says_so_and_goes_on_when_there_is_room() {
-    sealed::test(
+    sealed_test::run(
         "disks::a_master_whose_disk_is_full_says_so_and_goes_on_when_there_is_room",
         || {
             let mut scene = begin();
@@ -48,7 +48,7 @@ fn has_alarm(testbed: &Testbed, at: usize, kind: &str) -> Option<()> {
 
 #[test]
 fn a_candidate_whose_disk_is_full_does_not_hinder_the_others() {
-    sealed::test("disks::a_candidate_whose_disk_is_full_does_not_hinder_the_others", || {
+    sealed_test::run("disks::a_candidate_whose_disk_is_full_does_not_hinder_the_others", || {
         let mut scene = begin();
         for node in [1, 2] {
             fill_and_notice(&scene.testbed, node);
@@ -64,7 +64,7 @@ fn a_candidate_whose_disk_is_full_does_not_hinder_the_others() {
 
 #[test]
 fn a_lone_master_without_room_replicates_once_there_is_some() {
-    sealed::test("disks::a_lone_master_without_room_replicates_once_there_is_some", || {
+    sealed_test::run("disks::a_lone_master_without_room_replicates_once_there_is_some", || {
         let testbed = Testbed::begin_alone();
         let candidate = testbed.sites[1].host.name.clone();
         // A file that is still to be written would tell the master, who would take no job then.

@@ -2,7 +2,7 @@
 
 use tests::candidates::LONG;
 use tests::run::{pass, wait_for};
-use tests::sealed;
+use tests::sealed_test;
 use tests::testbed::masterd_of;
 use tests::testbed::scene::Scene;
 use tests::testbed::trouble::Trouble;
@@ -22,7 +22,7 @@ fn cut_off(scene: &Scene) {
 
 #[test]
 fn who_is_cut_off_while_its_agent_is_away_asks_it_again_for_the_address() {
-    sealed::test(
+    sealed_test::run(
         "links::who_is_cut_off_while_its_agent_is_away_asks_it_again_for_the_address",
         || {
             let mut scene = begin();
@@ -44,23 +44,26 @@ fn who_is_cut_off_while_its_agent_is_away_asks_it_again_for_the_address() {
 
 #[test]
 fn a_master_that_is_cut_off_refuses_and_is_a_standby_of_the_next() {
-    sealed::test("links::a_master_that_is_cut_off_refuses_and_is_a_standby_of_the_next", || {
-        let mut scene = begin();
-        cut_off(&scene);
-        scene.fail_over(1).unwrap();
-        let taken = || scene.testbed.lan.has_master_address(1).then_some(());
-        wait_for("the address to be taken", LONG, taken);
-        assert!(submit(&scene.testbed, 0).is_err(), "who is cut off takes nothing");
-        assert!(submit(&scene.testbed, 1).is_ok(), "the others go on");
-        Trouble::Unplug.end(&scene.testbed, 0);
-        well(&mut scene);
-        assert_eq!(scene.master, 1);
-    });
+    sealed_test::run(
+        "links::a_master_that_is_cut_off_refuses_and_is_a_standby_of_the_next",
+        || {
+            let mut scene = begin();
+            cut_off(&scene);
+            scene.fail_over(1).unwrap();
+            let taken = || scene.testbed.lan.has_master_address(1).then_some(());
+            wait_for("the address to be taken", LONG, taken);
+            assert!(submit(&scene.testbed, 0).is_err(), "who is cut off takes nothing");
+            assert!(submit(&scene.testbed, 1).is_ok(), "the others go on");
+            Trouble::Unplug.end(&scene.testbed, 0);
+            well(&mut scene);
+            assert_eq!(scene.master, 1);
+        },
+    );
 }
 
 #[test]
 fn a_master_that_is_cut_off_goes_on_if_nobody_took_its_role() {
-    sealed::test("links::a_master_that_is_cut_off_goes_on_if_nobody_took_its_role", || {
+    sealed_test::run("links::a_master_that_is_cut_off_goes_on_if_nobody_took_its_role", || {
         let mut scene = begin();
         cut_off(&scene);
         Trouble::Unplug.end(&scene.testbed, 0);
@@ -93,12 +96,12 @@ fn carry_one_way(auto_failover: bool) {
 
 #[test]
 fn links_that_carry_one_way_only_lose_nothing() {
-    sealed::test("links::links_that_carry_one_way_only_lose_nothing", || carry_one_way(false));
+    sealed_test::run("links::links_that_carry_one_way_only_lose_nothing", || carry_one_way(false));
 }
 
 #[test]
 fn links_that_carry_one_way_only_lose_nothing_where_the_role_moves_by_itself() {
-    sealed::test(
+    sealed_test::run(
         "links::links_that_carry_one_way_only_lose_nothing_where_the_role_moves_by_itself",
         || carry_one_way(true),
     );
@@ -106,7 +109,7 @@ fn links_that_carry_one_way_only_lose_nothing_where_the_role_moves_by_itself() {
 
 #[test]
 fn the_masters_address_comes_back_where_somebody_removes_it() {
-    sealed::test("links::the_masters_address_comes_back_where_somebody_removes_it", || {
+    sealed_test::run("links::the_masters_address_comes_back_where_somebody_removes_it", || {
         let mut scene = begin();
         let has = |scene: &Scene, node| scene.testbed.lan.has_master_address(node);
         for _again in 0..2 {

@@ -7,7 +7,7 @@ use std::process::Command;
 use queue_format::store::AtRest;
 use tests::candidates::{LONG, role_check, status};
 use tests::run::{run, wait_for};
-use tests::sealed;
+use tests::sealed_test;
 use tests::testbed::Testbed;
 use tests::testbed::trouble::Trouble;
 
@@ -22,60 +22,66 @@ fn word(testbed: &Testbed, asked: usize, about: &str) -> Option<String> {
 
 #[test]
 fn a_candidate_with_an_empty_disk_does_not_vote_and_is_added_again() {
-    sealed::test("memory::a_candidate_with_an_empty_disk_does_not_vote_and_is_added_again", || {
-        let mut scene = begin();
-        let _rested = well(&mut scene);
-        let testbed = &scene.testbed;
-        testbed.kill(2);
-        let root = &testbed.sites[2].host.root;
-        fs::remove_dir_all(testbed.sites[2].host.layout().data()).unwrap();
-        Trouble::Kill.begin(testbed, 0);
-        testbed.start(2);
-        wait_for("its word", LONG, || word(testbed, 1, "has no store"));
-        Trouble::Kill.end(testbed, 0);
-        wait_for("the master", LONG, || testbed.is_master(0).then_some(()));
-        // What it had besides is gone, too.
-        testbed.kill(2);
-        fs::remove_dir_all(root).unwrap();
-        fs::create_dir(root).unwrap();
-        scene.clients.resume();
-        let _added = testbed.add(0, 2, "--readd");
-        testbed.start(2);
-        well_again(&mut scene);
-        // It is worth as much as before.
-        scene.fail_over(2).unwrap();
-        well(&mut scene);
-        assert_eq!(scene.master, 2);
-    });
+    sealed_test::run(
+        "memory::a_candidate_with_an_empty_disk_does_not_vote_and_is_added_again",
+        || {
+            let mut scene = begin();
+            let _rested = well(&mut scene);
+            let testbed = &scene.testbed;
+            testbed.kill(2);
+            let root = &testbed.sites[2].host.root;
+            fs::remove_dir_all(testbed.sites[2].host.layout().data()).unwrap();
+            Trouble::Kill.begin(testbed, 0);
+            testbed.start(2);
+            wait_for("its word", LONG, || word(testbed, 1, "has no store"));
+            Trouble::Kill.end(testbed, 0);
+            wait_for("the master", LONG, || testbed.is_master(0).then_some(()));
+            // What it had besides is gone, too.
+            testbed.kill(2);
+            fs::remove_dir_all(root).unwrap();
+            fs::create_dir(root).unwrap();
+            scene.clients.resume();
+            let _added = testbed.add(0, 2, "--readd");
+            testbed.start(2);
+            well_again(&mut scene);
+            // It is worth as much as before.
+            scene.fail_over(2).unwrap();
+            well(&mut scene);
+            assert_eq!(scene.master, 2);
+        },
+    );
 }
 
 #[test]
 fn a_candidate_with_an_empty_disk_becomes_another_member_by_itself() {
-    sealed::test("memory::a_candidate_with_an_empty_disk_becomes_another_member_by_itself", || {
-        let mut scene = begin();
-        let _rested = well(&mut scene);
-        let testbed = &scene.testbed;
-        testbed.kill(2);
-        // All but what its agent has.
-        for entry in fs::read_dir(testbed.sites[2].host.layout().data()).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                _ if path.ends_with("node") => {}
-                true => fs::remove_dir_all(path).unwrap(),
-                false => fs::remove_file(path).unwrap(),
+    sealed_test::run(
+        "memory::a_candidate_with_an_empty_disk_becomes_another_member_by_itself",
+        || {
+            let mut scene = begin();
+            let _rested = well(&mut scene);
+            let testbed = &scene.testbed;
+            testbed.kill(2);
+            // All but what its agent has.
+            for entry in fs::read_dir(testbed.sites[2].host.layout().data()).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    _ if path.ends_with("node") => {}
+                    true => fs::remove_dir_all(path).unwrap(),
+                    false => fs::remove_file(path).unwrap(),
+                }
             }
-        }
-        scene.clients.resume();
-        testbed.start(2);
-        wait_for("word of the lost store", LONG, || {
-            let seen = status(&testbed.sites[0].host)?;
-            seen.alarms.iter().any(|alarm| alarm.text.contains("lost its store")).then_some(())
-        });
-        well_again(&mut scene);
-        scene.fail_over(2).unwrap();
-        well(&mut scene);
-        assert_eq!(scene.master, 2);
-    });
+            scene.clients.resume();
+            testbed.start(2);
+            wait_for("word of the lost store", LONG, || {
+                let seen = status(&testbed.sites[0].host)?;
+                seen.alarms.iter().any(|alarm| alarm.text.contains("lost its store")).then_some(())
+            });
+            well_again(&mut scene);
+            scene.fail_over(2).unwrap();
+            well(&mut scene);
+            assert_eq!(scene.master, 2);
+        },
+    );
 }
 
 fn mount(what: &[&str], at: &Path) {
@@ -96,7 +102,7 @@ fn unmount(at: &Path) {
 
 #[test]
 fn a_disk_that_is_mounted_late_makes_it_the_member_that_it_was() {
-    sealed::test("memory::a_disk_that_is_mounted_late_makes_it_the_member_that_it_was", || {
+    sealed_test::run("memory::a_disk_that_is_mounted_late_makes_it_the_member_that_it_was", || {
         let mut scene = begin();
         let _rested = well(&mut scene);
         let testbed = &scene.testbed;
@@ -136,7 +142,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn an_older_copy_does_not_vote_and_says_so() {
-    sealed::test("memory::an_older_copy_does_not_vote_and_says_so", || {
+    sealed_test::run("memory::an_older_copy_does_not_vote_and_says_so", || {
         let mut scene = begin();
         let _rested = well(&mut scene);
         let testbed = &scene.testbed;
@@ -191,7 +197,7 @@ fn an_older_copy_does_not_vote_and_says_so() {
 
 #[test]
 fn a_replica_that_was_edited_is_named() {
-    sealed::test("memory::a_replica_that_was_edited_is_named", || {
+    sealed_test::run("memory::a_replica_that_was_edited_is_named", || {
         let mut scene = begin();
         let _rested = well(&mut scene);
         let testbed = &scene.testbed;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use tests::candidates::{LONG, status};
 use tests::run::{pass, run, wait_for};
-use tests::sealed;
+use tests::sealed_test;
 use tests::testbed::Testbed;
 use tests::testbed::trouble::Trouble;
 
@@ -15,7 +15,7 @@ const MARKED: f64 = 0.125;
 
 #[test]
 fn power_cuts_of_candidates_lose_nothing() {
-    sealed::test("power::power_cuts_of_candidates_lose_nothing", || {
+    sealed_test::run("power::power_cuts_of_candidates_lose_nothing", || {
         let mut scene = begin();
         for node in [1, 2, 1, 2] {
             Trouble::Power.begin(&scene.testbed, node);
@@ -30,7 +30,7 @@ fn power_cuts_of_candidates_lose_nothing() {
 
 #[test]
 fn power_cuts_of_masters_lose_nothing() {
-    sealed::test("power::power_cuts_of_masters_lose_nothing", || {
+    sealed_test::run("power::power_cuts_of_masters_lose_nothing", || {
         let mut scene = begin();
         for fails_over in [false, true, true, true] {
             let master = scene.master;
@@ -48,7 +48,7 @@ fn power_cuts_of_masters_lose_nothing() {
 
 #[test]
 fn a_power_cut_of_all_nodes_loses_nothing() {
-    sealed::test("power::a_power_cut_of_all_nodes_loses_nothing", || {
+    sealed_test::run("power::a_power_cut_of_all_nodes_loses_nothing", || {
         let mut scene = begin();
         for nodes in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
             pass(LOAD);
@@ -79,7 +79,7 @@ fn freeze(testbed: &Testbed, node: usize, how: &str) {
 
 #[test]
 fn a_master_whose_candidates_hold_more_starts_again_by_itself() {
-    sealed::test("power::a_master_whose_candidates_hold_more_starts_again_by_itself", || {
+    sealed_test::run("power::a_master_whose_candidates_hold_more_starts_again_by_itself", || {
         let mut scene = begin();
         let _words = well(&mut scene);
         let testbed = &scene.testbed;

@@ -1,7 +1,7 @@
 //! Processes that are killed, stopped for a while, and asked to end.
 
 use tests::run::pass;
-use tests::sealed;
+use tests::sealed_test;
 use tests::testbed::trouble::Trouble;
 
 use super::{LONG_ENOUGH, begin, submit, successor, well_again};
@@ -28,14 +28,17 @@ fn masters_end(auto_failover: bool) {
 
 #[test]
 fn masters_that_are_killed_or_stopped_are_standbys_of_the_next() {
-    sealed::test("processes::masters_that_are_killed_or_stopped_are_standbys_of_the_next", || {
-        masters_end(false);
-    });
+    sealed_test::run(
+        "processes::masters_that_are_killed_or_stopped_are_standbys_of_the_next",
+        || {
+            masters_end(false);
+        },
+    );
 }
 
 #[test]
 fn masters_that_are_killed_or_stopped_are_standbys_of_who_takes_over_by_itself() {
-    sealed::test(
+    sealed_test::run(
         "processes::masters_that_are_killed_or_stopped_are_standbys_of_who_takes_over_by_itself",
         || masters_end(true),
     );
@@ -43,7 +46,7 @@ fn masters_that_are_killed_or_stopped_are_standbys_of_who_takes_over_by_itself()
 
 #[test]
 fn candidates_that_are_killed_or_stopped_catch_up() {
-    sealed::test("processes::candidates_that_are_killed_or_stopped_catch_up", || {
+    sealed_test::run("processes::candidates_that_are_killed_or_stopped_catch_up", || {
         let mut scene = begin();
         for trouble in [Trouble::Kill, Trouble::KillBoth, Trouble::Pause, Trouble::PauseBoth] {
             trouble.begin(&scene.testbed, 2);

@@ -9,7 +9,7 @@ use tests::inspect::QueueFiles;
 use tests::load::{Acknowledged, check, load};
 use tests::loop_fs::{Kind, LoopFs};
 use tests::run::{pass, wait_for};
-use tests::sealed;
+use tests::sealed_test;
 use tests::seed::Seed;
 use tests::skip;
 
@@ -76,14 +76,14 @@ fn cuts(kind: Kind, count: u64) {
 
 #[test]
 fn ext4_below_the_master_keeps_every_acknowledged_job() {
-    sealed::test("master::ext4_below_the_master_keeps_every_acknowledged_job", || {
+    sealed_test::run("master::ext4_below_the_master_keeps_every_acknowledged_job", || {
         cuts(Kind::Ext4, tests::tries(5, 40));
     });
 }
 
 #[test]
 fn xfs_below_the_master_keeps_every_acknowledged_job() {
-    sealed::test("master::xfs_below_the_master_keeps_every_acknowledged_job", || {
+    sealed_test::run("master::xfs_below_the_master_keeps_every_acknowledged_job", || {
         cuts(Kind::Xfs, tests::tries(5, 40));
     });
 }

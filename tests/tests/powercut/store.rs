@@ -12,7 +12,7 @@ use queue_format::{
 };
 use tests::loop_fs::{Kind, LoopFs};
 use tests::run::pass;
-use tests::sealed;
+use tests::sealed_test;
 use tests::seed::Seed;
 use tests::skip;
 
@@ -251,28 +251,28 @@ fn assert_same<'s>(
 
 #[test]
 fn ext4_keeps_every_acknowledged_step() {
-    sealed::test("store::ext4_keeps_every_acknowledged_step", || {
+    sealed_test::run("store::ext4_keeps_every_acknowledged_step", || {
         cuts(Kind::Ext4, Durability::Journal, tests::tries(20, 200));
     });
 }
 
 #[test]
 fn xfs_keeps_every_acknowledged_step() {
-    sealed::test("store::xfs_keeps_every_acknowledged_step", || {
+    sealed_test::run("store::xfs_keeps_every_acknowledged_step", || {
         cuts(Kind::Xfs, Durability::Journal, tests::tries(20, 200));
     });
 }
 
 #[test]
 fn ext4_keeps_every_file_of_the_slow_setting() {
-    sealed::test("store::ext4_keeps_every_file_of_the_slow_setting", || {
+    sealed_test::run("store::ext4_keeps_every_file_of_the_slow_setting", || {
         cuts(Kind::Ext4, Durability::File, tests::tries(6, 50));
     });
 }
 
 #[test]
 fn xfs_keeps_every_file_of_the_slow_setting() {
-    sealed::test("store::xfs_keeps_every_file_of_the_slow_setting", || {
+    sealed_test::run("store::xfs_keeps_every_file_of_the_slow_setting", || {
         cuts(Kind::Xfs, Durability::File, tests::tries(6, 50));
     });
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::report::Report;
 use super::{BenchError, Setting};
-use crate::test::needs;
+use crate::needs;
 use crate::{cargo, root, target_dir};
 
 #[path = "../../../masterd/benches/instructions/turns.rs"]

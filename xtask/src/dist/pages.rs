@@ -88,7 +88,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
-    use crate::test::needs;
+    use crate::needs;
 
     #[test]
     fn each_daemon_has_a_page_with_its_commands_and_files() {

@@ -9,8 +9,9 @@ use std::process::Command;
 use model::layout::{ADMIN_GROUP, DAEMON_GROUP, Layout};
 
 use super::skips::Skip;
-use super::{Outcome, Round, needs};
+use super::{Outcome, Round};
 use crate::dist::{self, Arguments, tree::RUNNABLE};
+use crate::needs;
 use crate::programs::Profile;
 use crate::target_dir;
 

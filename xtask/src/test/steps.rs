@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::process::Command;
 
-use super::{Outcome, Round, junit, needs, package, skips, units};
+use super::{Outcome, Round, install, junit, package, skips, units};
 use crate::bench::instructions::{self, Verdict};
 use crate::bench::report::Report;
 use crate::programs::{self, Profile, Programs};
@@ -53,7 +53,7 @@ impl Step {
 
 /// All steps.
 pub const STEPS: &[Step] = &[
-    Step::new("install", "programs that tests need", needs::install).slow(),
+    Step::new("install", "programs that tests need", install::run).slow(),
     Step::new("fmt", "the format of the source", fmt),
     Step::new("clippy", "lints, warnings are errors", clippy),
     Step::new("build", "the programs, for tests that run them", build),

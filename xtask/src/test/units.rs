@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Outcome, Round, needs};
+use super::{Outcome, Round};
+use crate::needs;
 use crate::root;
 
 /// Most exposure that a unit may have, in tenths, by `systemd-analyze security`: "OK" ends at 4.9,

@@ -3,18 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::skips::Skip;
-use super::{Outcome, Round};
-
 /// A program that tests use, the Debian package that has it, and what for.
 #[derive(Debug)]
-struct Need {
-    program: &'static str,
-    package: &'static str,
-    purpose: &'static str,
+pub(crate) struct Need {
+    pub(crate) program: &'static str,
+    pub(crate) package: &'static str,
+    pub(crate) purpose: &'static str,
 }
 
-const NEEDS: &[Need] = &[
+/// All that tests use.
+pub(crate) const NEEDS: &[Need] = &[
     Need { program: "udhcpc", package: "udhcpc", purpose: "a real DHCP client" },
     Need { program: "dhclient", package: "isc-dhcp-client", purpose: "another DHCP client" },
     Need { program: "curl", package: "curl", purpose: "a real HTTP client" },
@@ -50,26 +48,9 @@ const INSTALL: &[&str] = &[
     "DPkg::Lock::Timeout=600",
 ];
 
-/// The step: installs what is missing, or says what will not be tested. Never fails: what is still
-/// missing afterwards shows as skipped tests.
-pub(super) fn install(round: &mut Round) -> Outcome {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| find(need.program).is_none()).collect();
-    if missing.is_empty() {
-        println!("everything is there: {}", names(NEEDS.iter()));
-        return Outcome::Passed;
-    }
-    println!("missing: {}", names(missing.iter().copied()));
-    if let Err(why) = may_install() {
-        return left_out(round, &missing, &why);
-    }
-    fetch(&missing);
-    let still: Vec<&Need> =
-        missing.into_iter().filter(|need| find(need.program).is_none()).collect();
-    if still.is_empty() {
-        Outcome::Passed
-    } else {
-        left_out(round, &still, "apt-get could not install it, see above")
-    }
+/// The programs that are not there.
+pub(crate) fn missing() -> Vec<&'static Need> {
+    NEEDS.iter().filter(|need| find(need.program).is_none()).collect()
 }
 
 /// The file of one of these programs, which is installed if that is allowed.
@@ -88,7 +69,8 @@ pub(crate) fn provide(program: &str) -> Result<PathBuf, String> {
     find(program).ok_or_else(|| told("apt-get could not install it, see above"))
 }
 
-fn fetch(missing: &[&Need]) {
+/// Installs those packages, as far as that succeeds.
+pub(crate) fn fetch(missing: &[&Need]) {
     // Without it, a fresh machine knows no package. If it fails, the installation says more.
     apt(&["update", "-o", "DPkg::Lock::Timeout=600"]);
     for need in missing {
@@ -96,16 +78,8 @@ fn fetch(missing: &[&Need]) {
     }
 }
 
-fn left_out(round: &mut Round, missing: &[&Need], why: &str) -> Outcome {
-    for need in missing {
-        let test = format!("what needs `{}` ({})", need.program, need.purpose);
-        let why = format!("{why}; as root: apt-get install {}", need.package);
-        round.skips.push(Skip { test, why });
-    }
-    Outcome::Skipped(format!("{} missing", names(missing.iter().copied())))
-}
-
-fn may_install() -> Result<(), String> {
+/// Whether packages may be installed here, or why not.
+pub(crate) fn may_install() -> Result<(), String> {
     if !nix::unistd::geteuid().is_root() {
         return Err("it is not installed, and only root may install it".to_owned());
     }
@@ -142,7 +116,8 @@ fn is_program(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-fn names<'n>(needs: impl Iterator<Item = &'n Need>) -> String {
+/// Their programs, for a message.
+pub(crate) fn names<'n>(needs: impl Iterator<Item = &'n Need>) -> String {
     needs.map(|need| need.program).collect::<Vec<_>>().join(", ")
 }
 
@@ -160,14 +135,5 @@ mod tests {
         stdx::atomic::write(&tool, b"", 0o755).unwrap();
         assert_eq!(find_in("tool", dirs()), Some(tool));
         assert!(find("sh").is_some());
-    }
-
-    #[test]
-    fn what_is_missing_is_told() {
-        let mut round = Round::default();
-        let outcome = left_out(&mut round, &[&NEEDS[0], &NEEDS[1]], "not root");
-        assert_eq!(outcome, Outcome::Skipped("udhcpc, dhclient missing".to_owned()));
-        assert_eq!(round.skips.len(), 2);
-        assert_eq!(round.skips[0].why, "not root; as root: apt-get install udhcpc");
     }
 }
