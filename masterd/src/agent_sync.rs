@@ -11,14 +11,13 @@ pub mod observe;
 mod rack_document;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use model::node::{Node, NodeRole};
 use model::ssconf::Ssconf;
 use model::{MacAddress, NodeName, Serial, Timestamp};
+use rpc::RpcError;
 use rpc::calls::{Exchange, Exchanged};
 use stdx::Clock;
 use tokio::sync::watch;
@@ -31,8 +30,9 @@ use crate::contacts::{Contacts, Unreached};
 use crate::master_address::MoveAddress;
 use crate::metrics::Metrics;
 use crate::queue::{Published, Submitter, Writer};
+use crate::reconciler::{self, Reconciler};
 use allow_list::{AllowListPush, Callers};
-use desired_state::Wanted;
+use desired_state::{Keep, Wanted};
 use observe::Observed;
 
 /// How long an agent holds an exchange that has nothing to tell.
@@ -117,7 +117,7 @@ pub async fn run(sync: Arc<AgentSync>, stop: CancellationToken) {
             let token = stop.child_token();
             running.insert(name.clone(), (Arc::clone(node), token.clone()));
             let (sync, node) = (Arc::clone(&sync), Arc::clone(node));
-            loops.spawn(for_ever(sync, node, kept.clone(), token));
+            loops.spawn(with_agent(sync, node, kept.clone(), token));
         }
         tokio::select! {
             () = stop.cancelled() => break,
@@ -153,81 +153,99 @@ struct Conversation {
     refused: BTreeSet<u32>,
 }
 
-/// One agent's exchange; a panic in it is a bug, and no reason never to ask the agent again.
-async fn for_ever(sync: Arc<AgentSync>, node: Arc<Node>, kept: AllKept, stop: CancellationToken) {
-    while !stop.is_cancelled() {
-        let ((files, files_due), (callers, callers_due)) = (watch::channel(0), watch::channel(0));
-        let (due, wanted) = (Due { files, callers }, &kept.callers);
-        let exchange = Box::pin(sync.with_agent(&node, wanted, due, &stop));
-        let files = Box::pin(sync.keep(&node, &kept.files, files_due, &stop));
-        let callers = Box::pin(sync.keep(&node, &kept.callers, callers_due, &stop));
-        let all = async { tokio::join!(exchange, files, callers) };
-        if AssertUnwindSafe(all).catch_unwind().await.is_err() {
-            tracing::error!(node = %node.name, "the exchange with an agent panicked; it begins anew");
-            tokio::time::sleep(RETRY_PAUSE).await;
+/// All that is kept of one agent until `stop`.
+async fn with_agent(sync: Arc<AgentSync>, node: Arc<Node>, kept: AllKept, stop: CancellationToken) {
+    let ((files, files_due), (callers, callers_due)) = (watch::channel(0), watch::channel(0));
+    let exchange = AgentExchange {
+        sync: Arc::clone(&sync),
+        node: Arc::clone(&node),
+        wanted: kept.callers.clone(),
+        due: Due { files, callers },
+        talk: Conversation::default(),
+    };
+    let files = Keep::new(Arc::clone(&sync), Arc::clone(&node), kept.files, files_due);
+    let callers = Keep::new(sync, node, kept.callers, callers_due);
+    tokio::join!(
+        reconciler::run(exchange, stop.clone()),
+        reconciler::run(files, stop.clone()),
+        reconciler::run(callers, stop),
+    );
+}
+
+/// The exchange with one agent.
+#[derive(Debug)]
+struct AgentExchange {
+    sync: Arc<AgentSync>,
+    node: Arc<Node>,
+    wanted: Wanted<Callers>,
+    /// Counts when the agent was reached after it was not, and when it told of another list of callers
+    /// than the one that is wanted.
+    due: Due,
+    talk: Conversation,
+}
+
+impl Reconciler for AgentExchange {
+    const NAME: &'static str = "agent sync";
+
+    async fn reconcile(&mut self) -> Option<Duration> {
+        let Self { sync, node, wanted, due, talk } = self;
+        let exchange = Exchange {
+            incarnation: talk.incarnation,
+            acknowledged: talk.acknowledged,
+            wait_ms: match talk.reached {
+                Some(true) if talk.behind => BEHIND_WAIT_MS,
+                Some(true) => WAIT_MS,
+                // An agent that was not reached is asked at once what it holds.
+                Some(false) | None => 0,
+            },
+        };
+        match sync.agents.call(node, exchange, None).await {
+            Ok(exchanged) => {
+                sync.is_reached(node, (wanted, due), talk, &exchanged).await;
+                sync.take(node, talk, exchanged).await;
+                Some(Duration::ZERO)
+            }
+            Err(error) => Some(sync.is_not_reached(node, talk, &error)),
         }
+    }
+
+    fn begin_anew(&mut self) {
+        self.talk = Conversation::default();
     }
 }
 
 impl AgentSync {
-    /// Counts in `due` when the agent was reached after it was not, and when it told of another list of
-    /// callers than the one `wanted`.
-    async fn with_agent(
+    /// Notes that an agent answered.
+    async fn is_reached(
         &self,
         node: &Node,
-        wanted: &Wanted<Callers>,
-        due: Due,
-        stop: &CancellationToken,
+        (wanted, due): (&Wanted<Callers>, &Due),
+        talk: &mut Conversation,
+        exchanged: &Exchanged,
     ) {
-        let mut talk = Conversation::default();
-        loop {
-            let exchange = Exchange {
-                incarnation: talk.incarnation,
-                acknowledged: talk.acknowledged,
-                wait_ms: match talk.reached {
-                    Some(true) if talk.behind => BEHIND_WAIT_MS,
-                    Some(true) => WAIT_MS,
-                    // An agent that was not reached is asked at once what it holds.
-                    Some(false) | None => 0,
-                },
-            };
-            let answer = tokio::select! {
-                () = stop.cancelled() => return,
-                answer = self.agents.call(node, exchange, None) => answer,
-            };
-            match answer {
-                Ok(exchanged) => {
-                    let was_away = talk.reached.replace(true) != Some(true);
-                    let (told, wanted) = (exchanged.callers.as_deref(), wanted.newest());
-                    if self.allow_lists.reported(&node.name, told, was_away, &wanted) {
-                        due.callers.send_modify(|count| *count += 1);
-                    }
-                    if was_away {
-                        tracing::info!(node = %node.name, "agent is reached");
-                        self.contacts.set(&node.name, self.now(), None);
-                        let dropped = Box::pin(self.address.drop_at(node));
-                        if stop.run_until_cancelled(dropped).await.is_none() {
-                            return;
-                        }
-                        due.files.send_modify(|count| *count += 1);
-                    }
-                    self.take(node, &mut talk, exchanged).await;
-                }
-                Err(error) => {
-                    let is_new = talk.reached.is_none() && is_new(node, self.now());
-                    if let Some(why) = Unreached::by(&error).filter(|_| !is_new) {
-                        if talk.reached.replace(false) != Some(false) {
-                            tracing::warn!(node = %node.name, why = why.why, "agent is not reached");
-                        }
-                        self.contacts.set(&node.name, self.now(), Some(why));
-                    }
-                    tokio::select! {
-                        () = stop.cancelled() => return,
-                        () = tokio::time::sleep(if is_new { FIRST_PAUSE } else { RETRY_PAUSE }) => {}
-                    }
-                }
-            }
+        let was_away = talk.reached.replace(true) != Some(true);
+        let (told, wanted) = (exchanged.callers.as_deref(), wanted.newest());
+        if self.allow_lists.reported(&node.name, told, was_away, &wanted) {
+            due.callers.send_modify(|count| *count += 1);
         }
+        if was_away {
+            tracing::info!(node = %node.name, "agent is reached");
+            self.contacts.set(&node.name, self.now(), None);
+            Box::pin(self.address.drop_at(node)).await;
+            due.files.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Notes that an agent did not answer; gives the pause before the next attempt.
+    fn is_not_reached(&self, node: &Node, talk: &mut Conversation, error: &RpcError) -> Duration {
+        let is_new = talk.reached.is_none() && is_new(node, self.now());
+        if let Some(why) = Unreached::by(error).filter(|_| !is_new) {
+            if talk.reached.replace(false) != Some(false) {
+                tracing::warn!(node = %node.name, why = why.why, "agent is not reached");
+            }
+            self.contacts.set(&node.name, self.now(), Some(why));
+        }
+        if is_new { FIRST_PAUSE } else { RETRY_PAUSE }
     }
 
     fn now(&self) -> Timestamp {

@@ -9,7 +9,7 @@
 //! everyone before a failover, [`local_member`] answers the others, `members` decides who follows and who votes,
 //! [`majority`] stops a master that hears no majority, [`replica_audit`] compares the stores.
 //!
-//! Reconcilers: [`agent_sync`] takes what agents saw and keeps what they should hold, [`watcher`]
+//! Reconcilers, driven by `reconciler`: [`agent_sync`] takes what agents saw and keeps what they should hold, [`watcher`]
 //! submits jobs of the master's own and raises alarms, [`master_address`] keeps the address that
 //! moves with the role. [`contacts`] knows which agents are reached, [`rack_document`] and [`ssconf`]
 //! are what agents should hold.
@@ -41,6 +41,7 @@ pub mod agent_sync;
 pub mod metrics;
 pub mod query;
 pub mod rack_document;
+mod reconciler;
 pub mod secrets;
 pub mod ssconf;
 pub mod status;

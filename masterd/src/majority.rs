@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 use jobs::majority::Majority;
 use jobs::majority::contact::{Contact, Turn};
 
-use crate::master_address::MoveAddress;
+use crate::master_address::{Holding, MoveAddress};
 use crate::queue::Commits;
+use crate::reconciler;
 
 /// How often is looked: a tenth of the silence after which a master refuses.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -45,7 +46,7 @@ pub(crate) async fn run(majority: Majority, address: Arc<MoveAddress>, over: Can
     let mut owed = None;
     let hold = |stop: CancellationToken| {
         let address = Arc::clone(&address);
-        held.spawn("master address", async move { address.hold(stop).await });
+        held.spawn("master address", reconciler::run(Holding::new(address), stop));
     };
     hold(holding.clone());
     while over.run_until_cancelled(tokio::time::sleep(LOOK_AGAIN)).await.is_some() {

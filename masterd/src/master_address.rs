@@ -27,7 +27,7 @@ use stdx::daemon::chain;
 use tokio::time::timeout;
 
 use hold::Held;
-pub(crate) use hold::Look;
+pub(crate) use hold::{Holding, Look};
 
 use crate::agents::{Agents, Behalf};
 use crate::config::Config;

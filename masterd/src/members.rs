@@ -22,14 +22,15 @@ use model::node::{Member, Node};
 use queue_format::{Epoch, Health, Position};
 use rpc::peer::PeerError;
 use rpc::peer::control::{AskPosition, Join, Purge};
+use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::config::Config;
 use crate::contacts::Contacts;
 use crate::local_member::LocalMember;
-use crate::queue::{Commits, OpenEngine, Published, Writer};
+use crate::queue::{Commits, OpenEngine, Published, Snapshot, Writer};
+use crate::reconciler::Reconciler;
 use membership::loss::Stops;
 use membership::peers::Instead;
 use membership::pool::{Pool, Step, next_seat};
@@ -92,61 +93,71 @@ const FILES_TRIED_WITHIN: Duration = Duration::from_secs(1);
 /// How often is looked whether they are there.
 const FILES_LOOK: Duration = Duration::from_millis(20);
 
-/// Runs until the leadership is `over`.
-pub(crate) async fn run(keeper: Keeper, over: CancellationToken) {
-    let mut news = keeper.published.subscribe();
-    let (mut failed, mut lost) = (BTreeMap::new(), BTreeMap::new());
-    let (begun, mut awaited) = (Instant::now(), Awaited::default());
-    let mut unreached = BTreeMap::new();
-    loop {
-        failed.retain(|_, until| *until > Instant::now());
+/// What is remembered between two looks.
+#[derive(Debug)]
+struct Memory {
+    begun: Instant,
+    news: watch::Receiver<Snapshot>,
+    awaited: Awaited,
+    /// Nodes with which something failed, and until when nothing is tried with them.
+    failed: BTreeMap<u64, Instant>,
+    /// Members that say that they have no store, and since when.
+    lost: BTreeMap<u64, Instant>,
+    /// When nodes whose agents do not answer are tried.
+    unreached: BTreeMap<u64, Instant>,
+}
+
+impl Memory {
+    fn new(news: watch::Receiver<Snapshot>) -> Self {
+        let (begun, awaited) = (Instant::now(), Awaited::default());
+        let (failed, lost, unreached) = Default::default();
+        Self { begun, news, awaited, failed, lost, unreached }
+    }
+}
+
+/// A keeper at work.
+pub(crate) struct Keeping {
+    keeper: Keeper,
+    memory: Memory,
+}
+
+impl Keeping {
+    /// `keeper` at work.
+    pub(crate) fn new(keeper: Keeper) -> Self {
+        let memory = Memory::new(keeper.published.subscribe());
+        Self { keeper, memory }
+    }
+}
+
+impl Reconciler for Keeping {
+    const NAME: &'static str = "members";
+
+    async fn reconcile(&mut self) -> Option<Duration> {
+        let (keeper, memory) = (&self.keeper, &mut self.memory);
+        memory.news.mark_unchanged();
+        memory.failed.retain(|_, until| *until > Instant::now());
         keeper.note_silent().await;
-        keeper.note_lost(&mut lost);
-        let config = keeper.config();
-        let waiting: BTreeSet<u64> = failed.keys().copied().collect();
-        let awaited = (&mut awaited, begun.elapsed());
-        let pool = pool(
-            (keeper.commits.engine().as_deref(), &keeper.contacts),
-            &config,
-            &waiting,
-            awaited,
-        );
-        // A voter without a node comes before all: each one that is lowered meanwhile makes it more
-        // likely that its word is needed, which nobody will ever hear.
-        let made = match keeper.settle(&config).await {
-            Unsettled::Was => None,
-            Unsettled::Nothing => {
-                let long = lost.iter().filter(|(_, since)| since.elapsed() >= LOST_AFTER);
-                let long: BTreeSet<u64> = long.map(|(member, _)| *member).collect();
-                // What failed a moment ago keeps nothing else waiting.
-                let step = next_seat(&pool).filter(|step| !waiting.contains(&step.node()));
-                match (seat::to_be_replaced(&config, &pool, &long, &waiting), step) {
-                    (Some(node), _) => Some((Arc::clone(node), keeper.give_up(node).await)),
-                    (None, Some(step)) => keeper.make(&config, step).await,
-                    (None, None) => match keeper.wipe_next(&config, &waiting).await {
-                        None => keeper.try_unreached(&config, &pool, &mut unreached).await,
-                        made => made,
-                    },
-                }
-            }
-        };
-        match made {
-            Some((_, Ok(()))) => continue,
+        keeper.note_lost(&mut memory.lost);
+        match keeper.step(memory).await {
+            Some((_, Ok(()))) => return Some(Duration::ZERO),
             Some((node, Err(error))) => {
                 let why = stdx::daemon::chain(&error);
                 tracing::warn!(node = %node.name, why, "not yet what it should be; tried again");
-                failed.insert(node.id, Instant::now() + TRY_AGAIN);
+                memory.failed.insert(node.id, Instant::now() + TRY_AGAIN);
             }
             None => {}
         }
-        tokio::select! {
-            biased;
-            () = over.cancelled() => return,
-            () = tokio::time::sleep(LOOK_AGAIN) => {}
-            changed = news.changed() => if changed.is_err() {
-                return;
-            },
+        Some(LOOK_AGAIN)
+    }
+
+    async fn woken(&mut self) {
+        if self.memory.news.changed().await.is_err() {
+            std::future::pending::<()>().await;
         }
+    }
+
+    fn begin_anew(&mut self) {
+        self.memory = Memory::new(self.keeper.published.subscribe());
     }
 }
 
@@ -192,6 +203,32 @@ impl Keeper {
     fn epoch(&self) -> Epoch {
         let role = &self.config().role;
         Epoch { term: role.term, node: role.node }
+    }
+
+    /// Tries what is due, if anything is.
+    async fn step(&self, memory: &mut Memory) -> Made {
+        let config = self.config();
+        let waiting: BTreeSet<u64> = memory.failed.keys().copied().collect();
+        let engine = self.commits.engine();
+        let awaited = (&mut memory.awaited, memory.begun.elapsed());
+        let pool = pool((engine.as_deref(), &self.contacts), &config, &waiting, awaited);
+        // A voter without a node comes before all: each one that is lowered meanwhile makes it more
+        // likely that its vote is needed, which nobody will ever hear.
+        if matches!(self.settle(&config).await, Unsettled::Was) {
+            return None;
+        }
+        let long = memory.lost.iter().filter(|(_, since)| since.elapsed() >= LOST_AFTER);
+        let long: BTreeSet<u64> = long.map(|(member, _)| *member).collect();
+        // What failed a moment ago keeps nothing else waiting.
+        let step = next_seat(&pool).filter(|step| !waiting.contains(&step.node()));
+        match (seat::to_be_replaced(&config, &pool, &long, &waiting), step) {
+            (Some(node), _) => Some((Arc::clone(node), self.give_up(node).await)),
+            (None, Some(step)) => self.make(&config, step).await,
+            (None, None) => match self.wipe_next(&config, &waiting).await {
+                None => self.try_unreached(&config, &pool, &mut memory.unreached).await,
+                made => made,
+            },
+        }
     }
 
     async fn make(&self, config: &Config, step: Step) -> Made {

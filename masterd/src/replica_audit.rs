@@ -11,9 +11,9 @@ use model::{NodeName, Timestamp};
 use parking_lot::Mutex;
 use stdx::Clock;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
 use crate::queue::{Commits, Published, Writer};
+use crate::reconciler::Reconciler;
 use crate::verify::replicas::{Compared, check};
 use crate::verify::{Finding, Severity};
 use compare::{Onlooker, compare};
@@ -142,18 +142,33 @@ impl ReplicaAudit {
         self.audited.note(&config.role.master, &compared, now);
         compared
     }
+}
 
-    /// Compares until `over`, without making an entry, which a cluster that is neither still nor busy
-    /// may prevent.
-    pub(crate) async fn run(self: Arc<Self>, over: CancellationToken) {
-        let mut is_due = over.run_until_cancelled(tokio::time::sleep(FIRST)).await;
-        while is_due.is_some() {
-            let comparing = self.compare_by(&Onlooker);
-            if over.run_until_cancelled(comparing).await.is_none() {
-                return;
-            }
-            is_due = over.run_until_cancelled(self.audited.due()).await;
+/// Compares again and again, without making an entry, which a cluster that is neither still nor busy
+/// may prevent.
+#[derive(Debug)]
+pub(crate) struct Auditing {
+    audit: Arc<ReplicaAudit>,
+    begun: bool,
+}
+
+impl Auditing {
+    /// Has `audit` compare now and then.
+    pub(crate) fn new(audit: Arc<ReplicaAudit>) -> Self {
+        Self { audit, begun: false }
+    }
+}
+
+impl Reconciler for Auditing {
+    const NAME: &'static str = "replica audit";
+
+    async fn reconcile(&mut self) -> Option<Duration> {
+        if !std::mem::replace(&mut self.begun, true) {
+            return Some(FIRST);
         }
+        self.audit.compare_by(&Onlooker).await;
+        self.audit.audited.due().await;
+        Some(Duration::ZERO)
     }
 }
 

@@ -5,11 +5,9 @@ pub mod alarms;
 pub mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use jobs::{AutoArchived, Event};
 use model::node::NodeRole;
 use model::opcode::{OpInput, ReasonEntry};
@@ -18,13 +16,13 @@ use parking_lot::RwLock;
 use rpc::calls::Caller;
 use stdx::Clock;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::agent_sync::allow_list::AllowListPush;
 use crate::contacts::Contacts;
 use crate::master_address::MoveAddress;
 use crate::members::{self, Awaited};
 use crate::queue::{Commits, Published, Submitter, Writer};
+use crate::reconciler::Reconciler;
 use crate::replica_audit::ReplicaAudit;
 use alarms::Alarm;
 use rules::{Agent, Round, Seen, Task, Watch};
@@ -79,45 +77,65 @@ pub struct Watcher {
     pub(crate) clock: Clock,
 }
 
-impl Watcher {
-    /// Watches until `stop`. A panic is a bug, and no reason to watch no more.
-    pub async fn run(self, stop: CancellationToken) {
-        while !stop.is_cancelled() {
-            if AssertUnwindSafe(self.watch(&stop)).catch_unwind().await.is_err() {
-                tracing::error!("the watcher panicked; it begins anew");
-                tokio::time::sleep(ROUND).await;
-            }
+/// What the watcher remembers between two looks.
+#[derive(Debug)]
+struct Memory {
+    begun: Instant,
+    watch: Watch,
+    awaited: Awaited,
+    /// Jobs of its own that have not ended.
+    own: BTreeMap<JobId, Task>,
+}
+
+/// A watcher at work.
+#[derive(Debug)]
+pub(crate) struct Watching {
+    watcher: Watcher,
+    memory: Option<Memory>,
+}
+
+impl Reconciler for Watching {
+    const NAME: &'static str = "watcher";
+
+    async fn reconcile(&mut self) -> Option<Duration> {
+        match &mut self.memory {
+            // What just began is looked at when agents had the time to be reached.
+            None => self.memory = Some(self.watcher.begin()),
+            Some(memory) => self.watcher.round(memory).await,
         }
+        Some(ROUND)
     }
 
-    async fn watch(&self, stop: &CancellationToken) {
-        let begun = Instant::now();
-        let (mut watch, mut awaited) = (Watch::default(), Awaited::default());
-        let mut own = self.found();
-        loop {
-            let pause = tokio::time::sleep(ROUND);
-            if stop.run_until_cancelled(pause).await.is_none() {
-                return;
-            }
-            let is_live =
-                |id| self.published.jobs.get(id).is_some_and(|job| !job.status().is_final());
-            own.retain(|id, _| is_live(*id));
-            let live = own.values().cloned().collect();
-            let seen = self.look(begun.elapsed(), live, &mut awaited);
-            let Round { jobs, archive_before, raised, cleared } = watch.round(&seen);
-            self.alarms.set(watch.states.alarms());
-            tell(&raised, &cleared);
-            let work = async {
-                for task in jobs {
-                    own.extend(self.submit(&task).await.map(|id| (id, task)));
-                }
-                if let Some(before) = archive_before {
-                    self.archive(before).await;
-                }
-            };
-            if stop.run_until_cancelled(work).await.is_none() {
-                return;
-            }
+    fn begin_anew(&mut self) {
+        self.memory = None;
+    }
+}
+
+impl Watcher {
+    /// The watcher at work.
+    pub(crate) fn at_work(self) -> Watching {
+        Watching { watcher: self, memory: None }
+    }
+
+    fn begin(&self) -> Memory {
+        let (watch, awaited) = (Watch::default(), Awaited::default());
+        Memory { begun: Instant::now(), watch, awaited, own: self.found() }
+    }
+
+    async fn round(&self, memory: &mut Memory) {
+        let Memory { begun, watch, awaited, own } = memory;
+        let is_live = |id| self.published.jobs.get(id).is_some_and(|job| !job.status().is_final());
+        own.retain(|id, _| is_live(*id));
+        let live = own.values().cloned().collect();
+        let seen = self.look(begun.elapsed(), live, awaited);
+        let Round { jobs, archive_before, raised, cleared } = watch.round(&seen);
+        self.alarms.set(watch.states.alarms());
+        tell(&raised, &cleared);
+        for task in jobs {
+            own.extend(self.submit(&task).await.map(|id| (id, task)));
+        }
+        if let Some(before) = archive_before {
+            self.archive(before).await;
         }
     }
 

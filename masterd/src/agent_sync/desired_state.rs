@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::AgentSync;
 use crate::queue::{Published, Snapshot};
+use crate::reconciler::Reconciler;
 
 /// Pause after a push that failed, doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -104,60 +105,73 @@ impl<K: Kept> Wanted<K> {
     }
 }
 
-impl AgentSync {
-    /// Keeps what one node has, from the moment on when `due` first counts that its agent may not have
-    /// it.
-    pub(super) async fn keep<K: Kept>(
-        &self,
-        node: &Node,
-        wanted: &Wanted<K>,
-        mut due: watch::Receiver<u64>,
-        stop: &CancellationToken,
-    ) {
-        let mut newest = wanted.newest.subscribe();
-        let mut tries = 0_u32;
-        if stop.run_until_cancelled(due.changed()).await.is_none_or(|due| due.is_err()) {
-            return;
+/// Keeps what one node has, from the moment on when `due` first counts that its agent may not have
+/// it.
+#[derive(Debug)]
+pub(super) struct Keep<K> {
+    sync: Arc<AgentSync>,
+    node: Arc<Node>,
+    wanted: Wanted<K>,
+    newest: watch::Receiver<Arc<K>>,
+    due: watch::Receiver<u64>,
+    tries: u32,
+}
+
+impl<K: Kept> Keep<K> {
+    /// Keeps what is `wanted` at a node.
+    pub(super) fn new(
+        sync: Arc<AgentSync>,
+        node: Arc<Node>,
+        wanted: Wanted<K>,
+        due: watch::Receiver<u64>,
+    ) -> Self {
+        let newest = wanted.newest.subscribe();
+        Self { sync, node, wanted, newest, due, tries: 0 }
+    }
+}
+
+impl<K: Kept> Reconciler for Keep<K> {
+    const NAME: &'static str = K::WHAT;
+
+    async fn reconcile(&mut self) -> Option<Duration> {
+        if *self.due.borrow_and_update() == 0 {
+            return None;
         }
-        loop {
-            let told = Arc::clone(&newest.borrow_and_update());
-            let pushed = stop.run_until_cancelled(wanted.push(self, node, &told)).await;
-            let pause = match pushed {
-                None => return,
-                Some(Ok(())) => {
-                    tries = 0;
-                    gather(&mut newest, &*told, stop).await;
-                    None
-                }
-                Some(Err(why)) => {
-                    if tries == 0 {
-                        tracing::warn!(node = %node.name, why, "the agent did not take {}", K::WHAT);
-                    }
-                    tries = tries.saturating_add(1);
-                    Some(pause(tries - 1))
-                }
-            };
-            let again = async {
-                match pause {
-                    Some(pause) => tokio::time::sleep(pause).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = stop.cancelled() => return,
-                changed = newest.changed() => if changed.is_err() { return },
-                again = due.changed() => if again.is_err() { return },
-                () = again => {}
+        let told = Arc::clone(&self.newest.borrow_and_update());
+        match self.wanted.push(&self.sync, &self.node, &told).await {
+            Ok(()) => {
+                self.tries = 0;
+                gather(&mut self.newest, &*told).await;
+                None
             }
+            Err(why) => {
+                if self.tries == 0 {
+                    let node = &self.node.name;
+                    tracing::warn!(%node, why, "the agent did not take {}", K::WHAT);
+                }
+                self.tries = self.tries.saturating_add(1);
+                Some(pause(self.tries - 1))
+            }
+        }
+    }
+
+    async fn woken(&mut self) {
+        let changed = tokio::select! {
+            changed = self.newest.changed() => changed,
+            again = self.due.changed() => again,
+        };
+        if changed.is_err() {
+            // Whoever counts has ended, and so does this one.
+            std::future::pending::<()>().await;
         }
     }
 }
 
 /// Waits, behind a push of `told`, until the next one may follow if there is something to tell.
-async fn gather<K: Kept>(newest: &mut watch::Receiver<Arc<K>>, told: &K, stop: &CancellationToken) {
+async fn gather<K: Kept>(newest: &mut watch::Receiver<Arc<K>>, told: &K) {
     // An end of the sender shows where the next change is waited for.
     let urgent = async { newest.wait_for(|newest| told.must_follow(newest)).await.map(drop) };
-    drop(tokio::time::timeout(GATHER, stop.run_until_cancelled(urgent)).await);
+    drop(tokio::time::timeout(GATHER, urgent).await);
     // What was looked at meanwhile has not been pushed.
     let differs = !newest.borrow().is_like(told);
     if differs {
@@ -184,20 +198,20 @@ mod tests {
     async fn further_nodes_are_told_of_together_and_another_master_at_once() {
         let told = ssconf(&[("master_node", "n1"), ("node_list", "n1")]);
         let sender = watch::Sender::new(Arc::clone(&told));
-        let (mut newest, stop) = (sender.subscribe(), CancellationToken::new());
+        let mut newest = sender.subscribe();
         let begun = tokio::time::Instant::now();
         sender.send_replace(ssconf(&[("master_node", "n1"), ("node_list", "n1\nn2")]));
-        gather(&mut newest, &*told, &stop).await;
+        gather(&mut newest, &*told).await;
         assert_eq!(begun.elapsed(), GATHER);
         assert!(newest.has_changed().unwrap(), "it is still to be pushed");
         let begun = tokio::time::Instant::now();
         sender.send_replace(ssconf(&[("master_node", "n2"), ("node_list", "n1\nn2")]));
-        gather(&mut newest, &*told, &stop).await;
+        gather(&mut newest, &*told).await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
         assert!(newest.has_changed().unwrap());
         // Nothing new: the next change is waited for.
         sender.send_replace(Arc::clone(&told));
-        gather(&mut newest, &*told, &stop).await;
+        gather(&mut newest, &*told).await;
         assert!(!newest.has_changed().unwrap());
     }
 

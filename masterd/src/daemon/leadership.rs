@@ -34,6 +34,7 @@ use crate::luxi_service::Sources;
 use crate::majority;
 use crate::metrics::Metrics;
 use crate::queue::{After, Command, Commits, Published, State, Writer};
+use crate::reconciler::{self, Reconciler};
 use crate::status::MasterView;
 use crate::watcher::Watcher;
 
@@ -287,7 +288,11 @@ impl Leadership {
         let exchanges = agent_sync::run(Arc::clone(&self.sync), self.exchanges.clone());
         self.keep("agent sync", exchanges, broken);
         if let Some(watcher) = self.watcher.take() {
-            self.keep("watcher", watcher.run(self.exchanges.clone()), broken);
+            self.keep(
+                "watcher",
+                reconciler::run(watcher.at_work(), self.exchanges.clone()),
+                broken,
+            );
         }
     }
 
@@ -301,6 +306,16 @@ impl Leadership {
             let _until = until;
             part.await;
         });
+    }
+
+    /// Drives a reconciler beside it until it is `over`.
+    pub(crate) fn reconcile<R: Reconciler + 'static>(
+        &self,
+        what: R,
+        broken: &CancellationToken,
+        over: &CancellationToken,
+    ) {
+        self.accompany((R::NAME, broken), reconciler::run(what, over.clone()));
     }
 
     /// Has something go on beside it until it ends. A panic in it is a bug, and tells `broken`: a master

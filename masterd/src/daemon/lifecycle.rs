@@ -28,8 +28,10 @@ use super::luxi_router::LuxiRouter;
 use super::{DaemonError, Options, replicate};
 use crate::local_member::{LocalMember, RoleCommand, Seat};
 use crate::members;
+use crate::members::room::AskForRoom;
 use crate::metrics::Metrics;
 use crate::queue::Commits;
+use crate::replica_audit::Auditing;
 
 pub(super) use leading::Leading;
 pub(super) use standby::newest_role;
@@ -324,14 +326,11 @@ impl Lifecycle {
         let (over, broken) = (CancellationToken::new(), &self.ending.broken);
         if self.stage == Stage::Machine {
             leadership.talk_with_agents(broken);
-            let room = members::room::run(
-                self.local.book.clone(),
-                Arc::clone(&leadership.parts.published),
-                over.clone(),
-            );
-            leadership.accompany(("room of members", broken), room);
-            let comparing = Arc::clone(&leadership.parts.audit).run(over.clone());
-            leadership.accompany(("copies", broken), comparing);
+            let (book, published) =
+                (self.local.book.clone(), Arc::clone(&leadership.parts.published));
+            leadership.reconcile(AskForRoom::new(book, published), broken, &over);
+            let audit = Auditing::new(Arc::clone(&leadership.parts.audit));
+            leadership.reconcile(audit, broken, &over);
         }
         let keeper = members::Keeper {
             published: Arc::clone(&leadership.parts.published),
@@ -341,7 +340,7 @@ impl Lifecycle {
             local: self.local.clone(),
             founding: alone.map(|alone| Arc::new(alone).founding()),
         };
-        leadership.accompany(("members", broken), members::run(keeper, over.clone()));
+        leadership.reconcile(members::Keeping::new(keeper), broken, &over);
         if let Some(directory) = self.options.ganeti_ssconf.clone() {
             let published = Arc::clone(&leadership.parts.published);
             leadership.accompany(

@@ -1,5 +1,6 @@
 //! Sees to it that the master's node has the address for as long as the master is one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::Timestamp;
@@ -9,10 +10,10 @@ use rpc::calls::MasterAddressHere;
 use stdx::daemon::chain;
 use tokio::sync::MutexGuard;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::rule::{Rule, Seen};
 use super::{AddressError, MoveAddress, master};
+use crate::reconciler::Reconciler;
 
 /// Pause after a first attempt that failed: the own agent is starting, as a rule.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -110,34 +111,6 @@ impl MoveAddress {
         }
     }
 
-    /// Takes the address, tries again until that was done, and takes it again where it gets lost, until
-    /// `stop` is canceled. For a leadership, or what of it hears a majority.
-    pub async fn hold(&self, stop: CancellationToken) {
-        let holding = async {
-            self.begin().await;
-            self.watch().await;
-        };
-        let _stopped = stop.run_until_cancelled(Box::pin(holding)).await;
-        self.note(None);
-    }
-
-    /// Takes it; the agent of this node may start later than the master.
-    async fn begin(&self) {
-        let mut told = false;
-        while let Err(error) = self.take().await {
-            let why = chain(&error);
-            if told {
-                tracing::debug!(error = why, "still not raised");
-            } else {
-                tracing::error!(error = why, pause_s = AGAIN.as_secs(), "it is tried again");
-                told = true;
-            }
-            self.note(Some(why));
-            tokio::time::sleep(AGAIN).await;
-        }
-        self.note(None);
-    }
-
     /// Takes it, unless an operator took it off.
     async fn take(&self) -> Result<(), AddressError> {
         let held = &self.held;
@@ -148,39 +121,92 @@ impl MoveAddress {
         self.raise(None).await.map(drop)
     }
 
-    /// Looks for ever, and takes it again where that is due.
-    async fn watch(&self) {
-        let (begun, mut rule) = (Instant::now(), Rule::default());
-        let mut failed = None;
-        loop {
-            tokio::time::sleep(LOOK).await;
-            let seen = self.look().await;
-            let is_due = rule.step(begun.elapsed().as_secs(), seen.seen());
-            let Look::Missing(address) = seen else {
-                if !matches!(seen, Look::Unknown(_)) {
-                    failed = None;
-                    self.note(None);
-                }
-                continue;
-            };
-            if is_due {
-                tracing::warn!(
-                    %address,
-                    "the master's address is gone from this node, and no master gave it up: it is taken \
-                     again"
-                );
-                failed = self.take().await.err().map(|error| chain(&error));
-                if let Some(error) = &failed {
-                    tracing::error!(error, "it is tried again");
-                }
-            }
-            let gone = || format!("somebody took {address} off this node");
-            self.note(Some(failed.clone().unwrap_or_else(gone)));
-        }
-    }
-
     fn note(&self, missing: Option<String>) {
         let now = Timestamp::from_micros(self.clock.now_micros());
         self.held.set_missing(now, missing);
+    }
+}
+
+/// Takes the address, and again where it gets lost; for a leadership, or what of it hears a majority.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    address: Arc<MoveAddress>,
+    begun: Instant,
+    /// The agent of this node may start later than the master.
+    was_taken: bool,
+    /// Why it was not taken the last time.
+    failed: Option<String>,
+    rule: Rule,
+}
+
+impl Holding {
+    /// Holds `address`.
+    pub(crate) fn new(address: Arc<MoveAddress>) -> Self {
+        let (begun, rule) = (Instant::now(), Rule::default());
+        Self { address, begun, was_taken: false, failed: None, rule }
+    }
+
+    /// Takes it for the first time.
+    async fn take(&mut self) -> Duration {
+        let taken = self.address.take().await.map_err(|error| chain(&error));
+        self.was_taken = taken.is_ok();
+        let before = std::mem::replace(&mut self.failed, taken.err());
+        self.address.note(self.failed.clone());
+        let Some(error) = &self.failed else { return LOOK };
+        if before.is_some() {
+            tracing::debug!(error, "still not raised");
+        } else {
+            tracing::error!(error, pause_s = AGAIN.as_secs(), "it is tried again");
+        }
+        AGAIN
+    }
+
+    /// Looks, and takes it again where that is due.
+    async fn look(&mut self) {
+        let seen = self.address.look().await;
+        let is_due = self.rule.step(self.begun.elapsed().as_secs(), seen.seen());
+        let Look::Missing(address) = seen else {
+            if !matches!(seen, Look::Unknown(_)) {
+                self.failed = None;
+                self.address.note(None);
+            }
+            return;
+        };
+        if is_due {
+            tracing::warn!(
+                %address,
+                "the master's address is gone from this node, and no master gave it up: it is taken \
+                 again"
+            );
+            self.failed = self.address.take().await.err().map(|error| chain(&error));
+            if let Some(error) = &self.failed {
+                tracing::error!(error, "it is tried again");
+            }
+        }
+        let gone = || format!("somebody took {address} off this node");
+        self.address.note(Some(self.failed.clone().unwrap_or_else(gone)));
+    }
+}
+
+impl Reconciler for Holding {
+    const NAME: &'static str = "master address";
+
+    async fn reconcile(&mut self) -> Option<Duration> {
+        if !self.was_taken {
+            return Some(self.take().await);
+        }
+        self.look().await;
+        Some(LOOK)
+    }
+
+    fn begin_anew(&mut self) {
+        *self = Self::new(Arc::clone(&self.address));
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        // Nobody wants it here any more, so that it is not missing.
+        self.address.note(None);
     }
 }

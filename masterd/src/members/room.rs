@@ -4,39 +4,53 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use model::node::NodeRole;
 use rpc::peer::control::AskPosition;
-use stdx::Tasks;
 use stdx::daemon::chain;
-use tokio_util::sync::CancellationToken;
 
 use crate::queue::Published;
+use crate::reconciler::Reconciler;
 use membership::peers::{PeerBook, Place};
 
 /// How often all members are asked. A full disk is a matter of minutes for an operator, and each
 /// answer costs a look at the role entry.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 
-/// Asks until the leadership is `over`. The last word of a member counts until it has another one: who
-/// does not answer is told of otherwise.
-pub(crate) async fn run(book: PeerBook, published: Arc<Published>, over: CancellationToken) {
-    // What was said to the leadership before is of then.
-    for (member, _) in book.others() {
-        book.note_full(member, false);
+/// Asks members for the room of their disks. The last word of a member counts until it has another
+/// one: who does not answer is told of otherwise.
+pub(crate) struct AskForRoom {
+    book: PeerBook,
+    published: Arc<Published>,
+    begun: bool,
+}
+
+impl AskForRoom {
+    /// Asks the members of the `published` configuration by `book`.
+    pub(crate) fn new(book: PeerBook, published: Arc<Published>) -> Self {
+        Self { book, published, begun: false }
     }
-    while over.run_until_cancelled(tokio::time::sleep(ASK_AGAIN)).await.is_some() {
-        let asked = Tasks::new();
-        for (member, place) in called(&book, &published) {
-            let book = book.clone();
-            asked.spawn("room of a member", async move {
-                if let Some(is_full) = is_full(&book, place).await {
-                    book.note_full(member, is_full);
-                }
-            });
+}
+
+impl Reconciler for AskForRoom {
+    const NAME: &'static str = "room of members";
+
+    async fn reconcile(&mut self) -> Option<Duration> {
+        let book = &self.book;
+        if !std::mem::replace(&mut self.begun, true) {
+            // What was said to an earlier leadership is of then.
+            for (member, _) in book.others() {
+                book.note_full(member, false);
+            }
+            return Some(ASK_AGAIN);
         }
-        if over.run_until_cancelled(asked.join()).await.is_none() {
-            asked.shutdown().await;
-        }
+        let asked = called(book, &self.published).into_iter().map(async |(member, place)| {
+            if let Some(is_full) = is_full(book, place).await {
+                book.note_full(member, is_full);
+            }
+        });
+        join_all(asked).await;
+        Some(ASK_AGAIN)
     }
 }
 
