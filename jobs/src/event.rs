@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use model::job::LogType;
 use model::{Exception, JobId, JobStatus, Timestamp};
@@ -137,7 +136,7 @@ pub enum Event<R: Replies> {
     /// The configuration changed how many jobs may call agents at once.
     SetRunningMax(u32),
     /// The configuration changed the filter rules.
-    SetRules(Arc<RuleMap>),
+    SetRules(RuleMap),
     /// There is room to cancel more of the jobs that rules reject.
     RejectMore,
     /// An opcode has its locks.

@@ -5,13 +5,14 @@
 //! reason trails alone, so it is worked out once for each job and each change of the rules.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use imbl::OrdMap;
 use luxi::query::Filter;
 use luxi::query::filter::Operand;
 use model::Job;
 use model::filter::{FilterAction, FilterRule, Predicate, PredicateKind};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Most rules: each is looked at for each job.
@@ -81,17 +82,29 @@ pub enum RuleError {
 /// Longest piece of a client's own text that an error repeats.
 const QUOTED_MAX: usize = 64;
 
-/// A rule that is ready to be held against jobs.
-#[derive(Debug, Clone)]
+/// A rule that is ready to be held against jobs. It is stored as its document.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "FilterRule")]
 pub struct Rule {
     /// The rule as it is stored.
+    #[serde(flatten)]
     pub document: FilterRule,
+    #[serde(skip)]
     conditions: Vec<Condition>,
+    #[serde(skip)]
     size: Size,
 }
 
-/// All rules by their ids.
-pub type RuleMap = BTreeMap<String, Arc<Rule>>;
+impl TryFrom<FilterRule> for Rule {
+    type Error = String;
+
+    fn try_from(document: FilterRule) -> Result<Self, String> {
+        Self::new(document).map_err(|error| stdx::daemon::chain(&error))
+    }
+}
+
+/// All rules by their ids. A clone shares them, which [`RuleMap::ptr_eq`] tells.
+pub type RuleMap = OrdMap<String, Arc<Rule>>;
 
 #[derive(Debug, Clone)]
 struct Condition {
@@ -311,7 +324,7 @@ impl<'a> Subject<'a> {
 /// The rules that can decide on a job, in their order.
 #[derive(Debug, Default)]
 pub struct Rules {
-    all: Arc<RuleMap>,
+    all: RuleMap,
     /// Without those that have no effect.
     ordered: Vec<Arc<Rule>>,
 }
@@ -325,7 +338,7 @@ pub struct Change {
 
 impl Rules {
     /// Takes other rules.
-    pub fn set(&mut self, all: Arc<RuleMap>) -> Change {
+    pub fn set(&mut self, all: RuleMap) -> Change {
         let mut ordered: Vec<Arc<Rule>> = all.values().cloned().collect();
         ordered.retain(|rule| rule.action() != FilterAction::Continue);
         ordered.sort_by(|a, b| a.turn().cmp(&b.turn()));
@@ -336,7 +349,7 @@ impl Rules {
 
     /// All of them, by their ids.
     #[must_use]
-    pub fn all(&self) -> &Arc<RuleMap> {
+    pub fn all(&self) -> &RuleMap {
         &self.all
     }
 

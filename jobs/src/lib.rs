@@ -38,7 +38,7 @@ pub mod view;
 pub mod worker;
 pub mod writer;
 
-pub use configuration::{Configuration, Document};
+pub use configuration::{Changed, Configuration, Documents};
 pub use effects::{Effects, Start};
 pub use event::{AutoArchived, Event, Outcome, Submitted};
 pub use limits::JobBytes;

@@ -238,8 +238,8 @@ impl<C: Configuration, W: Work> RoundBuilder<C, W> {
         if self.state.config.running_jobs_max() != running_max {
             self.handle(Event::SetRunningMax(running_max));
         }
-        if !Arc::ptr_eq(self.state.config.filter_rules(), config.filter_rules()) {
-            self.handle(Event::SetRules(Arc::clone(config.filter_rules())));
+        if !self.state.config.filter_rules().ptr_eq(config.filter_rules()) {
+            self.handle(Event::SetRules(config.filter_rules().clone()));
         }
         self.tools.published.set_latest(Arc::clone(&config));
         self.state.config = config;

@@ -127,7 +127,7 @@ impl<R: Replies> Queue<R> {
 
     /// The same queue with the filter rules that a store held.
     #[must_use]
-    pub fn with_rules(mut self, rules: Arc<RuleMap>) -> Self {
+    pub fn with_rules(mut self, rules: RuleMap) -> Self {
         self.rules.set(rules);
         self
     }

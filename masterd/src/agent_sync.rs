@@ -109,7 +109,7 @@ pub async fn run(sync: Arc<AgentSync>, stop: CancellationToken) {
             }
             same
         });
-        for (name, node) in &config.nodes {
+        for (name, node) in config.nodes.iter() {
             let is_called = node.role != NodeRole::Offline && !without_certificate.contains(name);
             if !is_called || running.contains_key(name) {
                 continue;

@@ -1,56 +1,37 @@
 //! Core: the configuration: every object of the cluster but the jobs.
 //!
-//! [`change`] is the table of what can change; [`load`] reads it from the store.
+//! [`table`] lists the kinds of objects; [`objects`] holds the objects of one kind; [`change`] applies
+//! changes; [`load`] reads the configuration from its documents.
 
 mod candidates;
 pub mod change;
 pub mod load;
+pub mod objects;
+pub mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use model::cluster::{Cluster, Role};
 use model::error::{ErrorCode, Exception};
 use model::group::Group;
 use model::ipam::IpamConfig;
-use model::machine::{Boot, Machine};
+use model::machine::Machine;
 use model::name::NotMeant;
 use model::node::Node;
-use model::rack::Lease;
-use model::{MacAddress, NodeName, Serial};
+use model::{MacAddress, NodeName};
 
-pub use change::ConfigChange;
-
-use jobs::filter::RuleMap;
-
-/// All objects. Cheap to clone: the maps hold references, and a snapshot is shared until the next
-/// change.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// The cluster as a whole.
-    pub cluster: Arc<Cluster>,
-    /// Who is master.
-    pub role: Arc<Role>,
-    /// Nodes by name.
-    pub nodes: BTreeMap<NodeName, Arc<Node>>,
-    /// Filter rules of the queue by their ids; shared, so that a change of them is seen by the
-    /// reference alone.
-    pub filters: Arc<RuleMap>,
-    /// The node group, which holds every node.
-    pub group: Arc<Group>,
-    /// Rules of addresses; none before they are set.
-    pub ipam: Option<Arc<IpamConfig>>,
-    /// Machines by serial.
-    pub machines: BTreeMap<Serial, Arc<Machine>>,
-    /// Indices in use, by rack.
-    pub indices: BTreeMap<u32, BTreeSet<u32>>,
-    /// What was seen of machines' last boots.
-    pub boots: BTreeMap<Serial, Arc<Boot>>,
-    /// Leases by rack and Ethernet address.
-    pub leases: BTreeMap<(u32, MacAddress), Arc<Lease>>,
-}
+pub use table::{Config, ConfigChange};
 
 impl Config {
+    /// A configuration without nodes or any other object.
+    #[must_use]
+    pub fn new(cluster: Cluster, role: Role) -> Self {
+        let group = Group::initial(&cluster.uuid, cluster.ctime);
+        Self::without_objects(Arc::new(cluster), Arc::new(role), Arc::new(group), None)
+    }
+
     /// A node by its name, or by its first label where only one node has it.
     ///
     /// # Errors
@@ -61,7 +42,7 @@ impl Config {
             return Ok(node);
         }
         let written = name.parse().map_err(|_no_name| NotMeant::Unknown);
-        let meant = written.and_then(|written: NodeName| written.meant(self.nodes.keys()));
+        let meant = written.and_then(|written: NodeName| written.meant(self.longer(&name)));
         let node = meant.and_then(|meant| self.nodes.get(meant).ok_or(NotMeant::Unknown));
         node.map_err(|why| match why {
             NotMeant::Several => Exception::prereq(
@@ -135,14 +116,42 @@ impl Config {
         self.role.master == node.name
     }
 
+    /// The names of nodes that begin with `name` and a dot.
+    pub fn longer(&self, name: &str) -> impl Iterator<Item = &NodeName> {
+        let dotted = format!("{name}.");
+        let from = self.nodes.range::<_, str>((Bound::Included(dotted.as_str()), Bound::Unbounded));
+        let names = from.map(|(name, _node)| name);
+        names.take_while(move |name| name.as_str().starts_with(&dotted))
+    }
+
     /// The nodes whose agents serve `rack`.
     pub fn agents_of(&self, rack: u32) -> impl Iterator<Item = &Arc<Node>> {
-        self.nodes.values().filter(move |node| node.rack == Some(rack))
+        self.nodes.by.rack.of(rack)
+    }
+
+    /// The racks that agents serve.
+    pub fn served(&self) -> impl Iterator<Item = u32> {
+        let racks = self.nodes.by.rack.within(0..=u32::MAX);
+        racks.map(|(rack, _node)| *rack)
+    }
+
+    /// The machines of a rack, in the order of their numbers within it.
+    pub fn machines_in(&self, rack: u32) -> impl Iterator<Item = &Arc<Machine>> {
+        change::in_rack(&self.machines, rack).map(|(_index, machine)| machine)
     }
 
     /// The machine that has this Ethernet address.
     #[must_use]
     pub fn machine_of(&self, mac: MacAddress) -> Option<&Arc<Machine>> {
-        self.machines.values().find(|machine| machine.mac.contains(&mac))
+        self.machines.by.mac.of(mac).next()
+    }
+
+    /// The numbers of the machines of a rack.
+    #[must_use]
+    pub fn indices_in(&self, rack: u32) -> BTreeSet<u32> {
+        change::indices(&self.machines, rack)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,7 @@
 //! The job queue over this master's configuration: the types of crate `jobs`, by their short names.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use jobs::filter::RuleMap;
-use jobs::{Configuration, Document};
+use jobs::{Changed, Configuration};
 
 use crate::config::{Config, ConfigChange};
 
@@ -36,21 +33,15 @@ pub type Decision<T> = jobs::configuration::Decision<Config, T>;
 impl Configuration for Config {
     type Change = ConfigChange;
 
-    fn apply(
-        &mut self,
-        change: ConfigChange,
-        documents: &mut Vec<Document>,
-        racks: &mut BTreeSet<u32>,
-    ) {
-        racks.extend(change.racks(self));
-        change.apply(self, documents);
+    fn apply(&mut self, changes: Vec<ConfigChange>) -> Changed {
+        Self::apply(self, changes)
     }
 
     fn running_jobs_max(&self) -> u32 {
         self.cluster.max_running_jobs
     }
 
-    fn filter_rules(&self) -> &Arc<RuleMap> {
+    fn filter_rules(&self) -> &RuleMap {
         &self.filters
     }
 }

@@ -14,8 +14,9 @@ pub(crate) fn compile(snapshot: &Snapshot, rack: u32) -> Result<Option<RackDocum
     let config = &snapshot.config;
     let Some(ipam) = &config.ipam else { return Ok(None) };
     let ranges = ipam.lease_ranges(rack).map_err(|error| Exception::exec(error.to_string()))?;
-    let machines = config.machines.values().filter(|machine| machine.rack == rack);
-    let machines = machines.map(|machine| RackMachine {
+    let mut machines: Vec<_> = config.machines_in(rack).collect();
+    machines.sort_by(|a, b| a.serial.cmp(&b.serial));
+    let machines = machines.into_iter().map(|machine| RackMachine {
         serial: machine.serial.clone(),
         role: machine.role.clone(),
         index: machine.index_in_rack,

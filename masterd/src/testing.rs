@@ -81,22 +81,9 @@ pub(crate) fn config(further: &[Node]) -> Config {
     .unwrap();
     let master = node("n1.example", NodeRole::Candidate);
     let role = Role { master: master.name.clone(), term: 2, node: 1, since: NOW };
-    let mut config = Config {
-        group: Arc::new(model::group::Group::initial(&cluster.uuid, cluster.ctime)),
-        cluster: Arc::new(cluster),
-        role: Arc::new(role),
-        nodes: std::iter::once(&master)
-            .chain(further)
-            .map(|node| (node.name.clone(), Arc::new(node.clone())))
-            .collect(),
-        filters: Arc::default(),
-        ipam: None,
-        machines: std::collections::BTreeMap::new(),
-        indices: std::collections::BTreeMap::new(),
-        boots: std::collections::BTreeMap::new(),
-        leases: std::collections::BTreeMap::new(),
-    };
-    ConfigChange::Ipam(ipam()).apply(&mut config, &mut Vec::new());
+    let mut config = Config::new(cluster, role);
+    let nodes = std::iter::once(master).chain(further.iter().cloned()).map(ConfigChange::Node);
+    config.apply(nodes.chain([ConfigChange::Ipam(ipam())]));
     config
 }
 

@@ -1,7 +1,7 @@
 //! Core: under which key each object is stored. Keys are paths below the data directory.
 
 use crate::job_id::JobId;
-use crate::name::{MacAddress, NodeName, Serial};
+use crate::name::NodeName;
 
 /// The last job id that was given out, as text with a newline.
 pub const QUEUE_SERIAL: &str = "queue/serial";
@@ -23,8 +23,8 @@ pub const AUTHORITY: &str = "config/authority";
 pub const NODES: &str = "config/nodes";
 /// Directory of the queue's filter rules.
 pub const FILTERS: &str = "config/filters";
-/// Directory of node groups.
-pub const GROUPS: &str = "config/groups";
+/// The node group, once it was changed.
+pub const GROUP: &str = "config/groups/default";
 /// Rules of addresses.
 pub const IPAM: &str = "ipam";
 /// Directory of machines.
@@ -37,26 +37,6 @@ pub const LEASES: &str = "leases";
 pub const NODE_INDICES: &str = "node-indices";
 /// Format of the queue that this version reads and writes (Ganeti's).
 pub const QUEUE_FORMAT: &str = "1\n";
-
-/// Every key pattern with what is stored there.
-pub const TABLE: &[(&str, &str)] = &[
-    ("queue/job-N", "a live job"),
-    ("queue/archive/N div 10000/job-N", "an archived job"),
-    (QUEUE_SERIAL, "the last job id given out"),
-    (QUEUE_VERSION, "format of the queue"),
-    (QUEUE_DRAIN, "present while no new jobs are taken"),
-    (CLUSTER, "the cluster as a whole"),
-    (ROLE, "who is master, under which epoch"),
-    (AUTHORITY, "the key that signs certificates"),
-    ("config/nodes/NAME", "a node"),
-    ("config/filters/UUID", "a filter rule of the queue"),
-    ("config/groups/NAME", "a node group, once it was changed"),
-    (IPAM, "rules of addresses"),
-    ("machines/SERIAL", "a registered machine"),
-    ("node-indices/RACK", "indices in use in a rack"),
-    ("boots/SERIAL", "what was seen of a machine's last boot"),
-    ("leases/RACK/MAC", "an address in use"),
-];
 
 /// Directory of keys of disks.
 pub const CRYPTS: &str = "crypts";
@@ -86,38 +66,8 @@ pub fn node(name: &NodeName) -> String {
     format!("{NODES}/{name}")
 }
 
-/// Key of a filter rule.
-#[must_use]
-pub fn filter(uuid: &str) -> String {
-    format!("{FILTERS}/{uuid}")
-}
-
-/// Key of a node group.
-#[must_use]
-pub fn group(name: &str) -> String {
-    format!("{GROUPS}/{name}")
-}
-
-/// Key of a machine.
-#[must_use]
-pub fn machine(serial: &Serial) -> String {
-    format!("{MACHINES}/{serial}")
-}
-
-/// Key of a machine's last boot.
-#[must_use]
-pub fn boot(serial: &Serial) -> String {
-    format!("{BOOTS}/{serial}")
-}
-
 /// Key of a rack's indices in use.
 #[must_use]
 pub fn node_indices(rack: u32) -> String {
     format!("{NODE_INDICES}/{rack}")
-}
-
-/// Key of a lease.
-#[must_use]
-pub fn lease(rack: u32, mac: MacAddress) -> String {
-    format!("{LEASES}/{rack}/{mac}")
 }

@@ -136,6 +136,17 @@ impl Addresses {
     }
 }
 
+/// The last boot of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct LastBoot {
+    /// The machine.
+    #[serde(skip)]
+    pub serial: Serial,
+    /// What was seen of it.
+    pub boot: Boot,
+}
+
 /// The document `boots/SERIAL`: what was seen of a machine's last boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boot {

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -142,7 +143,34 @@ impl Observation {
 
 /// What a lease is known by, to the agent's outbox and the master alike: the rack, and the Ethernet
 /// address of who has it. A client has one lease in a rack, the one that was told of last.
-pub type LeaseKey = (u32, MacAddress);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseKey {
+    /// The rack.
+    pub rack: u32,
+    /// Who has it.
+    pub mac: MacAddress,
+}
+
+impl fmt::Display for LeaseKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.rack, self.mac)
+    }
+}
+
+/// A text that is no key of a lease.
+#[derive(Debug, thiserror::Error)]
+#[error("the key of a lease is RACK/MAC")]
+pub struct LeaseKeyError;
+
+impl FromStr for LeaseKey {
+    type Err = LeaseKeyError;
+
+    fn from_str(text: &str) -> Result<Self, LeaseKeyError> {
+        let (rack, mac) = text.split_once('/').ok_or(LeaseKeyError)?;
+        let rack = rack.parse().map_err(|_no_number| LeaseKeyError)?;
+        Ok(Self { rack, mac: mac.parse().map_err(|_no_address| LeaseKeyError)? })
+    }
+}
 
 /// The document `leases/RACK/MAC`: one address in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,7 +191,7 @@ impl Lease {
     /// What it is known by.
     #[must_use]
     pub fn key(&self) -> LeaseKey {
-        (self.rack, self.mac)
+        LeaseKey { rack: self.rack, mac: self.mac }
     }
 }
 

@@ -56,7 +56,7 @@ fn config() -> Config {
     add(&document::node_indices(RACK), json!(numbers));
     for number in numbers {
         add(
-            &document::machine(&serial(number)),
+            &format!("{}/{}", document::MACHINES, serial(number)),
             json!({
                 "serial": serial(number), "product": "", "datacenter": "", "rack": RACK,
                 "index-in-rack": number, "role": "worker", "network": {},
@@ -125,9 +125,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn commit(config: &mut Config, events: &[Event]) {
-    for change in observe::changes(config, &AGENT.parse().unwrap(), events) {
-        change.apply(config, &mut Vec::new());
-    }
+    config.apply(observe::changes(config, &AGENT.parse().unwrap(), events));
 }
 
 /// What agents told; the order in which a machine's ports were learnt does not matter.
@@ -135,7 +133,8 @@ fn told(config: &Config) -> (Value, BTreeMap<Serial, BTreeSet<MacAddress>>) {
     let machines = config.machines.values();
     let ports = machines.map(|m| (m.serial.clone(), m.mac.iter().copied().collect())).collect();
     let leases: Vec<_> = config.leases.values().collect();
-    (json!({"leases": leases, "boots": config.boots}), ports)
+    let boots: BTreeMap<_, _> = config.boots.iter().collect();
+    (json!({"leases": leases, "boots": boots}), ports)
 }
 
 proptest! {

@@ -116,9 +116,9 @@ fn all_rules_share_limits() {
     assert!(told.contains("conditions in all filter rules"), "{told}");
 }
 
-fn map(rules: &[Arc<Rule>]) -> Arc<RuleMap> {
+fn map(rules: &[Arc<Rule>]) -> RuleMap {
     let named = |rule: &Arc<Rule>| (rule.document.uuid.clone(), Arc::clone(rule));
-    Arc::new(rules.iter().map(named).collect())
+    rules.iter().map(named).collect()
 }
 
 fn made(uuid: &str, priority: u32, watermark: u64, from: u64, action: Value) -> Arc<Rule> {
@@ -170,7 +170,7 @@ proptest! {
                 let made = made(&name.to_string(), priority, 3, from, actions[action].clone());
                 kept.insert(name.to_string(), made);
             }
-            let change = rules.set(Arc::new(kept.clone()));
+            let change = rules.set(kept.clone());
             for (job, decided) in jobs.iter().zip(&mut decided) {
                 *decided = rules.decide_again(job, decided.as_ref(), &change);
                 let fresh = rules.decide(job);

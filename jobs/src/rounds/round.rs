@@ -1,6 +1,6 @@
 //! One round of the writer as one commit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use model::{Job, document};
 use queue_format::{Change, Key, Refusal, SUBMISSION_MOVES_MAX};
 
 use crate::commits::Commits;
-use crate::configuration::{Configuration, Document};
+use crate::configuration::{Changed, Configuration, Documents};
 use crate::effects::Effects;
 use crate::event::Channels;
 use crate::published::{After, ConfigAfter, Done};
@@ -30,7 +30,7 @@ const ROUND_BYTES_MAX: usize = 16 << 20;
 pub(super) struct Round<C> {
     pub(super) effects: Effects<Channels>,
     /// By key: what changes twice in a round is written once.
-    documents: BTreeMap<String, Option<Bytes>>,
+    documents: Documents,
     /// Weight of the documents, each time that one changed.
     document_bytes: usize,
     config: Option<ConfigAfter<C>>,
@@ -41,7 +41,7 @@ impl<C> Default for Round<C> {
     fn default() -> Self {
         Self {
             effects: Effects::default(),
-            documents: BTreeMap::new(),
+            documents: Documents::new(),
             document_bytes: 0,
             config: None,
             transactions: Vec::new(),
@@ -83,7 +83,7 @@ impl<C: Configuration> Round<C> {
 #[derive(Debug)]
 pub(super) struct Prepared<C> {
     config: Arc<C>,
-    documents: BTreeMap<String, Option<Bytes>>,
+    documents: Documents,
     racks: BTreeSet<u32>,
     /// Weight of the documents.
     pub(super) bytes: usize,
@@ -97,17 +97,12 @@ impl<C: Configuration> Prepared<C> {
 
     /// Applies `changes` to a copy of `config`.
     pub(super) fn new(changes: Vec<C::Change>, config: &Arc<C>) -> Self {
-        let mut racks = BTreeSet::new();
-        let mut documents = Vec::new();
+        let mut changed = Changed::default();
         let mut next = Arc::clone(config);
         if !changes.is_empty() {
-            let next = Arc::make_mut(&mut next);
-            for change in changes {
-                next.apply(change, &mut documents, &mut racks);
-            }
+            changed = Arc::make_mut(&mut next).apply(changes);
         }
-        let documents: BTreeMap<String, Option<Bytes>> =
-            documents.into_iter().map(|document| (document.key, document.content)).collect();
+        let Changed { documents, racks } = changed;
         let weigh = |(key, content): (&String, &Option<Bytes>)| {
             document_change(key, content.as_ref()).weight()
         };
@@ -213,12 +208,17 @@ async fn offer<C: Configuration>(
 
 /// The first commit of a master: who it is, and the jobs that it found and changed.
 #[must_use]
-pub fn role_entry(jobs: &[Arc<Job>], documents: &[Document]) -> Vec<Piece> {
-    let documents = documents.iter().map(|d| document_change(&d.key, d.content.as_ref()));
+pub fn role_entry(jobs: &[Arc<Job>], documents: &Documents) -> Vec<Piece> {
+    let documents = documents.iter().map(|(key, content)| document_change(key, content.as_ref()));
     jobs.iter().map(|job| vec![put_job(job)]).chain([documents.collect()]).collect()
 }
 
-fn document_change(name: &str, content: Option<&Bytes>) -> Change {
+/// Writes a document, or deletes it.
+///
+/// # Panics
+/// The name is no key, which the names of documents are.
+#[must_use]
+pub fn document_change(name: &str, content: Option<&Bytes>) -> Change {
     let key = key(name);
     match content {
         Some(content) => Change::Put { key, content: content.clone() },

@@ -26,7 +26,7 @@ impl<R: Replies> Queue<R> {
     }
 
     /// Takes other rules and applies them to every job that has not ended.
-    pub(super) fn set_rules(&mut self, rules: Arc<RuleMap>, effects: &mut Effects<R>) {
+    pub(super) fn set_rules(&mut self, rules: RuleMap, effects: &mut Effects<R>) {
         let change = self.rules.set(rules);
         let unfinished = self.jobs.iter().filter(|(_, live)| live.phase != Phase::Final);
         let ids: Vec<JobId> = unfinished.map(|(&id, _)| id).collect();

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use model::machine::{Boot, BootStage, Machine};
-use model::rack::{Event, Lease, LeaseState, Observation};
+use model::machine::{Boot, BootStage, LastBoot, Machine};
+use model::rack::{Event, Lease, LeaseKey, LeaseState, Observation};
 use model::{MacAddress, NodeName, Serial, Timestamp};
 
 use crate::config::{Config, ConfigChange};
@@ -88,18 +88,16 @@ impl<'a> Fold<'a> {
         let observations = || events.iter().map(|event| &event.observation);
         let macs: BTreeSet<MacAddress> = observations().filter_map(Observation::mac).collect();
         let addresses: BTreeSet<Ipv4Addr> = observations().filter_map(leased_address).collect();
-        let told = |lease: &&Lease| addresses.contains(&lease.address);
-        let holders = leases_of(config, rack).filter(told).map(|l| (l.address, l.mac)).collect();
-        let ports =
-            config.machines.values().flat_map(|m| m.mac.iter().map(|mac| (*mac, &m.serial)));
-        let owners = ports.filter(|(mac, _)| macs.contains(mac));
+        let told = addresses.iter().flat_map(|ip| config.leases.by.address.of((rack, *ip)));
+        let holders = told.map(|lease| (lease.address, lease.mac)).collect();
+        let owner = |mac| Some((mac, config.machine_of(mac)?.serial.clone()));
         Self {
             config,
             agent,
             rack,
             leases: BTreeMap::new(),
             holders,
-            owners: owners.map(|(mac, serial)| (mac, serial.clone())).collect(),
+            owners: macs.into_iter().filter_map(owner).collect(),
             machines: BTreeMap::new(),
             boots: BTreeMap::new(),
             learnt: Vec::new(),
@@ -148,7 +146,7 @@ impl<'a> Fold<'a> {
         if let Some(serial) = self.owners.get(&lease.mac).cloned() {
             // A renewal is no new boot: the stage stays, and only the sight is newer.
             let known = self.boots.get(&serial);
-            let known = known.or_else(|| self.config.boots.get(&serial).map(AsRef::as_ref));
+            let known = known.or_else(|| self.config.boots.get(&serial).map(|last| &last.boot));
             let known = known.filter(|boot| boot.mac == Some(lease.mac));
             let stage = known.map_or(BootStage::Lease, |boot| boot.stage);
             let boot = Boot {
@@ -163,7 +161,8 @@ impl<'a> Fold<'a> {
     }
 
     fn lease(&self, mac: MacAddress) -> Option<&Lease> {
-        let before = || self.config.leases.get(&(self.rack, mac)).map(AsRef::as_ref);
+        let key = LeaseKey { rack: self.rack, mac };
+        let before = || self.config.leases.get(&key).map(AsRef::as_ref);
         self.leases.get(&mac).map_or_else(before, Option::as_ref)
     }
 
@@ -183,12 +182,13 @@ impl<'a> Fold<'a> {
 
     /// Removes leases that ended long before `now`, the agent's time.
     fn remove_ended(&mut self, now: Timestamp) {
-        let ended =
-            |lease: &Lease| lease.until.micros().saturating_add(LEASE_GRACE_US) < now.micros();
+        let kept = Timestamp::from_micros(now.micros().saturating_sub(LEASE_GRACE_US));
         for lease in self.leases.values_mut() {
-            *lease = lease.take().filter(|lease| !ended(lease));
+            *lease = lease.take().filter(|lease| lease.until >= kept);
         }
-        let old = leases_of(self.config, self.rack).filter(|lease| ended(lease));
+        let first = (self.rack, Timestamp::from_micros(i64::MIN));
+        let old = self.config.leases.by.end.within(first..=(self.rack, kept));
+        let old = old.map(|(_end, lease)| lease).filter(|lease| lease.until < kept);
         let old = old.map(|lease| lease.mac).filter(|mac| !self.leases.contains_key(mac));
         let old: Vec<MacAddress> = old.take(LEASES_REMOVED_MAX).collect();
         self.leases.extend(old.into_iter().map(|mac| (mac, None)));
@@ -198,18 +198,20 @@ impl<'a> Fold<'a> {
         let Self { config, rack, leases, machines, boots, .. } = self;
         let mut changes: Vec<_> = machines.into_values().map(ConfigChange::Machine).collect();
         for (mac, lease) in leases {
-            let before = config.leases.get(&(rack, mac)).map(AsRef::as_ref);
+            let key = LeaseKey { rack, mac };
+            let before = config.leases.get(&key).map(AsRef::as_ref);
             match lease {
                 Some(lease) if before != Some(&lease) => changes.push(ConfigChange::Lease(lease)),
-                None if before.is_some() => changes.push(ConfigChange::LeaseRemoved(rack, mac)),
+                None if before.is_some() => changes.push(ConfigChange::LeaseRemoved(key)),
                 Some(_) | None => {}
             }
         }
         let changed = |(serial, boot): &(Serial, Boot)| {
-            config.boots.get(serial).map(AsRef::as_ref) != Some(boot)
+            config.boots.get(serial).map(|last| &last.boot) != Some(boot)
         };
         let boots = boots.into_iter().filter(changed);
-        changes.extend(boots.map(|(serial, boot)| ConfigChange::Boot(serial, boot)));
+        let boots = boots.map(|(serial, boot)| LastBoot { serial, boot });
+        changes.extend(boots.map(ConfigChange::Boot));
         changes
     }
 }
@@ -219,11 +221,6 @@ fn leased_address(observation: &Observation) -> Option<Ipv4Addr> {
         Observation::Lease(lease) => Some(lease.address),
         Observation::Boot { .. } => None,
     }
-}
-
-/// The leases of one rack.
-fn leases_of(config: &Config, rack: u32) -> impl Iterator<Item = &Lease> {
-    config.leases.range((rack, MACS.0)..=(rack, MACS.1)).map(|(_, lease)| lease.as_ref())
 }
 
 #[cfg(test)]

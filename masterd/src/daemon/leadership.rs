@@ -17,7 +17,8 @@ use stdx::{Clock, Executor, Tasks};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use jobs::Document;
+use jobs::Documents;
+use jobs::filter::RuleMap;
 use jobs::limits::JobBytes;
 use jobs::recover::recover;
 use jobs::rounds::{self, Tools};
@@ -135,12 +136,9 @@ pub(crate) async fn take_role(
         })
         .collect();
     let role = Role { master: me, term: epoch.term, node: epoch.node, since: now };
-    let mut documents = Vec::new();
-    ConfigChange::Role(role).apply(&mut config, &mut documents);
-    documents.extend(adopt.map(|key| {
-        let content = Some(key.expose().clone().into());
-        Document { key: document::AUTHORITY.to_owned(), content }
-    }));
+    let mut documents = config.apply([ConfigChange::Role(role)]).documents;
+    let adopted = adopt.map(|key| key.expose().clone().into());
+    documents.extend(adopted.map(|key| (document::AUTHORITY.to_owned(), Some(key))));
     let config = Arc::new(config);
     let view = Arc::new(View::default());
     let begun_at = position.index + 1;
@@ -156,7 +154,7 @@ pub(crate) async fn take_role(
     let (writer, commands) = Writer::channel();
     let bytes = JobBytes::within(commits.submission_bytes_max());
     let queue = Queue::new(jobs, serial, drained, running_max, bytes);
-    let mut queue = queue.with_rules(Arc::clone(&config.filters));
+    let mut queue = queue.with_rules(RuleMap::clone(&config.filters));
     queue.recall(requests);
     let state = State { queue, config };
     Ok(Master { state, commands, writer, commits, published, epoch, metrics, archived })
@@ -179,7 +177,7 @@ async fn commit_role(
     commits: &Commits,
     found: &[Arc<Job>],
     changed: &[Arc<Job>],
-    documents: &[Document],
+    documents: &Documents,
 ) -> Result<(), DaemonError> {
     let pieces = rounds::round::role_entry(changed, documents);
     let (reply, durable) = oneshot::channel();

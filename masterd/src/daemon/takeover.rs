@@ -22,7 +22,7 @@ use super::load::FoundError;
 use super::newer_epoch::NewerEpochError;
 use super::prefetch::Prefetch;
 use super::{DaemonError, elected, load, replicate};
-use crate::config::Config;
+use crate::config::{Config, ConfigChange};
 use crate::local_member::newest;
 use crate::precheck::{self, Asker, answers, table};
 use crate::queue::Commits;
@@ -428,7 +428,7 @@ pub(super) fn newest_config(engine: &Engine, me: &NodeName) -> Result<Config, Fo
     let mut config = load::config(&engine.reader())?;
     let unread = |error: &String| tracing::error!(error, "cannot read the newest configuration");
     if let Ok(Some(node)) = newest(engine, &document::node(me)).inspect_err(unread) {
-        config.nodes.insert(me.clone(), Arc::new(node));
+        config.apply([ConfigChange::Node(node)]);
     }
     if let Ok(Some(cluster)) = newest(engine, document::CLUSTER).inspect_err(unread) {
         config.cluster = Arc::new(cluster);

@@ -80,10 +80,7 @@ pub(crate) fn register(
         )));
     }
     let mut serials = BTreeSet::new();
-    let mut macs: BTreeMap<MacAddress, Serial> = BTreeMap::new();
-    for machine in config.machines.values() {
-        macs.extend(machine.mac.iter().map(|mac| (*mac, machine.serial.clone())));
-    }
+    let mut macs: BTreeMap<MacAddress, &Serial> = BTreeMap::new();
     let mut taken: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     let mut machines = Vec::with_capacity(specs.len());
     for spec in specs {
@@ -96,14 +93,13 @@ pub(crate) fn register(
             return Err(exists(format!("Machine '{}' is given twice", spec.serial)));
         }
         for mac in &spec.mac {
-            if let Some(other) = macs.insert(*mac, spec.serial.clone()) {
+            let there = config.machine_of(*mac).map(|machine| &machine.serial);
+            if let Some(other) = macs.insert(*mac, &spec.serial).or(there) {
                 let serial = &spec.serial;
                 return Err(exists(format!("{mac} of machine '{serial}' belongs to '{other}'")));
             }
         }
-        let taken = taken
-            .entry(spec.rack)
-            .or_insert_with(|| config.indices.get(&spec.rack).cloned().unwrap_or_default());
+        let taken = taken.entry(spec.rack).or_insert_with(|| config.indices_in(spec.rack));
         let machine =
             place(ipam, spec, taken, now).map_err(|error| ipam_failure(&spec.serial, &error))?;
         taken.insert(machine.index_in_rack);
@@ -203,9 +199,8 @@ mod tests {
         let mut present = config(&[]);
         let mut first = spec("a", 0, "boot");
         first.mac = vec!["52:54:00:00:00:01".parse().unwrap()];
-        for machine in register(&present, std::slice::from_ref(&first), NOW).unwrap() {
-            ConfigChange::Machine(machine).apply(&mut present, &mut Vec::new());
-        }
+        let machines = register(&present, std::slice::from_ref(&first), NOW).unwrap();
+        present.apply(machines.into_iter().map(ConfigChange::Machine));
         let mut taken = spec("c", 0, "worker");
         taken.mac = first.mac.clone();
         for (told, specs) in [
@@ -230,12 +225,10 @@ mod tests {
     fn a_removed_machines_index_is_given_again() {
         let mut present = config(&[]);
         let specs = [spec("w1", 0, "worker"), spec("w2", 0, "worker")];
-        for machine in register(&present, &specs, NOW).unwrap() {
-            ConfigChange::Machine(machine).apply(&mut present, &mut Vec::new());
-        }
-        let mut documents = Vec::new();
-        ConfigChange::MachineRemoved("w1".parse().unwrap()).apply(&mut present, &mut documents);
-        let keys: Vec<&str> = documents.iter().map(|d| d.key.as_str()).collect();
+        let machines = register(&present, &specs, NOW).unwrap();
+        present.apply(machines.into_iter().map(ConfigChange::Machine));
+        let changed = present.apply([ConfigChange::MachineRemoved("w1".parse().unwrap())]);
+        let keys: Vec<&str> = changed.documents.keys().map(String::as_str).collect();
         assert_eq!(keys, ["machines/w1", "node-indices/0"]);
         let next = register(&present, &[spec("w3", 0, "worker")], NOW).unwrap();
         assert_eq!(next[0].index_in_rack, 4);

@@ -66,7 +66,7 @@ pub(crate) async fn tell_if_unserved(context: &Context, rack: Option<u32>) {
     if config.agents_of(rack).any(|node| node.role != NodeRole::Offline) {
         return;
     }
-    let machines = config.machines.values().filter(|machine| machine.rack == rack).count();
+    let machines = config.machines_in(rack).count();
     context
         .say(format!(
             "rack {rack} with {machines} machines has no agent any more; \
@@ -85,7 +85,7 @@ pub(crate) async fn push_all(context: &mut Context) -> Result<Vec<NodeName>, Fai
 }
 
 fn served(config: &Config) -> BTreeSet<u32> {
-    config.nodes.values().filter_map(|node| node.rack).collect()
+    config.served().collect()
 }
 
 type Pushed = Vec<(NodeName, Result<DocumentVersion, String>)>;

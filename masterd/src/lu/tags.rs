@@ -243,11 +243,7 @@ mod tests {
         {
             let tags = tag::with(target.tags(&config).unwrap(), &words(&[tag])).unwrap();
             let changes = target.change(tags.clone(), &config, NOW).unwrap();
-            let mut documents = Vec::new();
-            for change in changes {
-                change.apply(&mut config, &mut documents);
-            }
-            assert_eq!(documents.len(), 1, "{target:?}");
+            assert_eq!(config.apply(changes).documents.len(), 1, "{target:?}");
             assert_eq!(target.tags(&config).unwrap(), tags);
             assert!(target.change(tags, &config, NOW).unwrap().is_empty(), "nothing is new");
         }

@@ -84,8 +84,8 @@ impl LuxiService {
         rows(&self.rules(), uuids)
     }
 
-    fn rules(&self) -> Arc<RuleMap> {
-        Arc::clone(&self.sources.published.snapshot().config.filters)
+    fn rules(&self) -> RuleMap {
+        RuleMap::clone(&self.sources.published.snapshot().config.filters)
     }
 
     pub(super) async fn set_watcher_pause(

@@ -29,9 +29,9 @@ impl Seats {
     pub fn of(config: &Config, me: &NodeName, own: &PeerPosition) -> Self {
         let members = || config.nodes.values().filter_map(|node| Some((node, node.member?)));
         let by_rule = || {
-            let candidates = members().filter(|(node, _)| node.role == NodeRole::Candidate);
-            let all = candidates.clone().count() >= VOTERS_MIN;
-            let votes = candidates.filter(|(node, _)| all || config.is_master(node));
+            let candidates = || members().filter(|(node, _)| node.role == NodeRole::Candidate);
+            let all = candidates().count() >= VOTERS_MIN;
+            let votes = candidates().filter(|(node, _)| all || config.is_master(node));
             votes.map(|(_, member)| member.id).collect()
         };
         let voters: BTreeSet<u64> = own.voters.iter().copied().collect();

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use model::Timestamp;
-use model::machine::Machine;
-use model::rack::{Lease, LeaseState};
+use model::machine::{Boot, Machine};
+use model::rack::{Lease, LeaseKey, LeaseState};
+use model::{MacAddress, Timestamp};
 
 use super::{Cell, Field, field, json};
 use crate::config::Config;
@@ -22,13 +22,14 @@ pub struct MachineRow {
 
 impl MachineRow {
     fn lease(&self) -> Option<&Arc<Lease>> {
-        let of = |mac: &model::MacAddress| self.config.leases.get(&(self.machine.rack, *mac));
+        let rack = self.machine.rack;
+        let of = |mac: &MacAddress| self.config.leases.get(&LeaseKey { rack, mac: *mac });
         let live = |l: &&Arc<Lease>| l.state == LeaseState::Bound && l.until > self.now;
         self.machine.mac.iter().filter_map(of).filter(live).max_by_key(|lease| lease.until)
     }
 
-    fn boot(&self) -> Option<&Arc<model::machine::Boot>> {
-        self.config.boots.get(&self.machine.serial)
+    fn boot(&self) -> Option<&Boot> {
+        self.config.boots.get(&self.machine.serial).map(|last| &last.boot)
     }
 }
 

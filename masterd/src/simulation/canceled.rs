@@ -105,9 +105,7 @@ async fn prepare(scene: &Scene, silent: u16) {
             ConfigChange::Node(node),
             ConfigChange::Cluster(cluster),
         ];
-        for change in changes.clone() {
-            change.apply(&mut with_ipam, &mut Vec::new());
-        }
+        with_ipam.apply(changes.clone());
         if !config.machines.contains_key("S1") {
             let spec = crate::testing::spec("S1", 0, "worker");
             let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;

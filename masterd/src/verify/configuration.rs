@@ -76,11 +76,6 @@ fn nodes(config: &Config, wrong: &mut impl FnMut(String)) {
         let (id, next) = (node.id, config.cluster.next_node_id);
         wrong(format!("node {} has the id {id}, and the next one would get {next}", node.name));
     }
-    for (name, node) in &config.nodes {
-        if *name != node.name {
-            wrong(format!("the document of node {name} names {}", node.name));
-        }
-    }
 }
 
 fn machines(config: &Config, wrong: &mut impl FnMut(String)) {
@@ -90,11 +85,6 @@ fn machines(config: &Config, wrong: &mut impl FnMut(String)) {
         let (serial, rack, index) = (&machine.serial, machine.rack, machine.index_in_rack);
         if !places.insert((rack, index)) {
             wrong(format!("machine {serial} has index {index} of rack {rack}, as another one has"));
-        }
-        if !config.indices.get(&rack).is_some_and(|taken| taken.contains(&index)) {
-            wrong(format!(
-                "machine {serial} has index {index} of rack {rack}, which is noted as free"
-            ));
         }
         let all = machine.network.values().chain([&machine.bmc]).flat_map(|a| &a.ipv4);
         for address in all {
@@ -109,11 +99,6 @@ fn machines(config: &Config, wrong: &mut impl FnMut(String)) {
         let held: Vec<_> = machine.network.values().flat_map(|a| a.ipv4.iter().copied()).collect();
         if ipam.node_addresses(rack, index).ok().as_ref() != Some(&held) {
             wrong(format!("machine {serial} has other addresses than the rules give it"));
-        }
-    }
-    for (rack, indices) in &config.indices {
-        for index in indices.iter().filter(|&&index| !places.contains(&(*rack, index))) {
-            wrong(format!("index {index} of rack {rack} is noted as taken, and no machine has it"));
         }
     }
 }
@@ -141,7 +126,15 @@ mod tests {
 
     use super::super::Severity;
     use super::*;
-    use crate::testing::{config, node};
+    use crate::config::ConfigChange;
+    use crate::lu::machine::register;
+    use crate::testing::{NOW, config, node, spec};
+
+    /// Two machines in the same place.
+    fn alike() -> Vec<ConfigChange> {
+        let made = |serial| register(&config(&[]), &[spec(serial, 1, "worker")], NOW).unwrap();
+        ["s1", "s2"].into_iter().flat_map(made).map(ConfigChange::Machine).collect()
+    }
 
     fn told(config: &Config) -> Vec<String> {
         check(config, false).into_iter().map(|finding| finding.text).collect()
@@ -166,8 +159,9 @@ mod tests {
             told(&config).join("\n")
         };
         let node = |config: &mut Config, change: &dyn Fn(&mut model::node::Node)| {
-            let node = config.nodes.values_mut().last().unwrap();
-            change(Arc::make_mut(node));
+            let mut node = config.nodes["n2.example"].as_ref().clone();
+            change(&mut node);
+            config.apply([ConfigChange::Node(node)]);
         };
         for (change, words) in [
             (
@@ -179,10 +173,7 @@ mod tests {
             (&|c| node(c, &|n| n.id = 10), "the next one would get 10"),
             (&|c| Arc::make_mut(&mut c.role).master = "n3".parse().unwrap(), "n3 is no node"),
             (&|c| Arc::make_mut(&mut c.role).node = 5, "has the id 1, not 5"),
-            (
-                &|c| drop(c.indices.insert(1, BTreeSet::from([4]))),
-                "index 4 of rack 1 is noted as taken",
-            ),
+            (&|c| drop(c.apply(alike())), "machine s2 has index 4 of rack 1, as another one has"),
         ] {
             let told = changed(change);
             assert!(told.contains(words), "{words}: {told}");

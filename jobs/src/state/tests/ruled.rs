@@ -14,7 +14,7 @@ impl Bench {
             let rule = Rule::new(serde_json::from_value(rule).unwrap()).unwrap();
             ((*uuid).to_owned(), Arc::new(rule))
         });
-        self.event(Event::SetRules(Arc::new(made.collect())));
+        self.event(Event::SetRules(made.collect()));
     }
 
     fn waits(&self, job: JobId) -> Vec<Wait> {
@@ -203,7 +203,7 @@ fn rules_that_a_store_held_hold_from_the_start() {
     let mut b = Bench::new(20);
     b.rules(&[("hold", all(), json!("PAUSE"))]);
     let paused = b.one(vec![op("")]);
-    let rules = Arc::clone(b.queue.rules.all());
+    let rules = b.queue.rules.all().clone();
     let jobs: Vec<Arc<Job>> = b.stored.values().cloned().collect();
     b.queue = Queue::new(jobs, 1, false, 20, b.queue.bytes).with_rules(rules);
     b.queue.begin(|_| None, Timestamp::from_micros(9), &mut b.effects);

@@ -49,18 +49,15 @@ fn with_machine() -> Config {
     let mut agent = node("n2.example", NodeRole::Candidate);
     agent.rack = Some(0);
     let mut config = config(&[agent]);
-    for machine in register(&config, &[spec("s1", 0, "worker")], NOW).unwrap() {
-        ConfigChange::Machine(machine).apply(&mut config, &mut Vec::new());
-    }
+    let machines = register(&config, &[spec("s1", 0, "worker")], NOW).unwrap();
+    config.apply(machines.into_iter().map(ConfigChange::Machine));
     config
 }
 
 fn seen(config: &mut Config, observations: Vec<Observation>) -> Observed {
     let events: Vec<Event> = (1..).zip(observations).map(|(n, o)| event(n, o)).collect();
     let observed = observed(config, &agent(), &events);
-    for change in changes(config, &agent(), &events) {
-        change.apply(config, &mut Vec::new());
-    }
+    config.apply(changes(config, &agent(), &events));
     observed
 }
 
@@ -77,7 +74,7 @@ fn a_boot_teaches_the_machine_its_address() {
     assert_eq!(observed.learnt, [("s1".parse().unwrap(), MAC.parse().unwrap())]);
     let machine = config.machine("s1").unwrap();
     assert_eq!(machine.mac, [MAC.parse().unwrap()]);
-    assert_eq!(config.boots[&machine.serial].stage, BootStage::Script);
+    assert_eq!(config.boots[&machine.serial].boot.stage, BootStage::Script);
     assert_eq!(config.leases.len(), 1);
 }
 
@@ -86,8 +83,8 @@ fn a_renewal_does_not_take_a_boot_back() {
     let mut config = with_machine();
     seen(&mut config, vec![boot("s1"), lease(LeaseState::Bound)]);
     let serial: Serial = "s1".parse().unwrap();
-    assert_eq!(config.boots[&serial].stage, BootStage::Script);
-    assert_eq!(config.boots[&serial].seen.micros(), NOW.micros() + 2);
+    assert_eq!(config.boots[&serial].boot.stage, BootStage::Script);
+    assert_eq!(config.boots[&serial].boot.seen.micros(), NOW.micros() + 2);
     seen(&mut config, vec![lease(LeaseState::Released)]);
     assert!(config.leases.is_empty());
 }
@@ -138,7 +135,7 @@ fn an_address_has_one_client_and_a_client_one_address() {
 fn another_racks_lease_of_the_same_address_stays() {
     let mut config = with_machine();
     let other = Lease { rack: 1, ..lease_of(1, 32, LeaseState::Bound) };
-    ConfigChange::Lease(other).apply(&mut config, &mut Vec::new());
+    config.apply([ConfigChange::Lease(other)]);
     seen(&mut config, vec![lease(LeaseState::Bound)]);
     assert_eq!(held(&config), [(7, 32), (1, 32)]);
 }
@@ -153,7 +150,7 @@ fn with_leases(count: usize, before: i64) -> Config {
             let mac = MacAddress::new([2, 0, 0, 0, high, low]);
             let address = [10, 70, high, low].into();
             let lease = Lease { rack, mac, address, state: LeaseState::Bound, until };
-            ConfigChange::Lease(lease).apply(&mut config, &mut Vec::new());
+            config.apply([ConfigChange::Lease(lease)]);
         }
     }
     config
@@ -177,7 +174,7 @@ fn leases_that_ended_long_ago_are_removed_a_few_at_a_time() {
         &mut renewed,
         vec![Observation::Lease(Lease { mac, ..lease_of(0, 32, LeaseState::Bound) })],
     );
-    assert_eq!(renewed.leases[&(0, mac)].address, Ipv4Addr::new(10, 69, 0, 32));
+    assert_eq!(renewed.leases[&LeaseKey { rack: 0, mac }].address, Ipv4Addr::new(10, 69, 0, 32));
 }
 
 #[test]

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use jobs::Document;
+use jobs::rounds::round::document_change;
 use model::cluster::{Cluster, Overridden};
 use model::node::{Member, Node, NodeRole};
 use model::{NodeName, Timestamp, document};
-use queue_format::{Batch, Change, Key};
+use queue_format::Batch;
 
 use membership::confirm::{Question, Verdict};
 use membership::forced_takeover::{Other, Override};
+
+use crate::config::ConfigChange;
 
 /// Sentences about what is cut that are kept, where overrides follow each other and nobody looks.
 const CUT_TOLD_MAX: usize = 30;
@@ -58,35 +60,28 @@ pub(super) fn changes(before: Before, taken: &Override, me: &NodeName, now: Time
     cut.splice(0..0, unseen.into_iter().flatten());
     cut.drain(..cut.len().saturating_sub(CUT_TOLD_MAX));
     cluster.overridden = Some(Overridden { at: now, node: me.clone(), cut });
-    let mut documents = vec![Document::put(document::CLUSTER, &cluster)];
+    let mut documents = vec![ConfigChange::Cluster(cluster).document()];
     for again in &taken.rejoin {
         let Some(node) = nodes.get_mut(&again.node) else { continue };
         // Its store is another one: the master that admits it takes the old one out of the way.
         node.member = Some(Member { id: again.becomes, incarnation: None, acknowledged: None });
         (node.serial_no, node.mtime) = (node.serial_no + 1, now);
-        documents.push(Document::put(document::node(&node.name), &node));
+        documents.push(ConfigChange::Node(node.clone()).document());
     }
     if let Some(node) = nodes.get_mut(me).filter(|node| node.role != NodeRole::Candidate) {
         node.role = NodeRole::Candidate;
         (node.serial_no, node.mtime) = (node.serial_no + 1, now);
-        documents.push(Document::put(document::node(me), &node));
+        documents.push(ConfigChange::Node(node.clone()).document());
     }
     let serial = format!("{}\n", taken.job_id);
-    documents
-        .push(Document { key: document::QUEUE_SERIAL.to_owned(), content: Some(serial.into()) });
-    let change = |document: Document| {
-        let key = Key::parse(&document.key).expect("names of documents are keys");
-        match document.content {
-            Some(content) => Change::Put { key, content },
-            None => Change::Delete { key },
-        }
-    };
-    Batch(documents.into_iter().map(change).collect())
+    documents.push((document::QUEUE_SERIAL.to_owned(), Some(serial.into())));
+    let changes = documents.iter().map(|(key, content)| document_change(key, content.as_ref()));
+    Batch(changes.collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use queue_format::{Epoch, Position};
+    use queue_format::{Change, Epoch, Position};
 
     use super::*;
     use crate::testing;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::config::ConfigChange;
 use crate::testing::{config, node};
 
 fn asked(name: &str, fields: &str) -> NodeSetParams {
@@ -131,9 +132,7 @@ fn others_take_the_place_of_a_candidate() {
     // Racks fail as a whole.
     let mut master = config.nodes["n1.example"].as_ref().clone();
     (master.rack, same_rack.rack, second.rack) = (Some(1), Some(1), Some(2));
-    for node in [master, same_rack, second] {
-        config.nodes.insert(node.name.clone(), Arc::new(node));
-    }
+    config.apply([master, same_rack, second].map(ConfigChange::Node));
     assert_eq!(names(&config, drained, ""), ["n5.example"]);
 }
 

@@ -1,0 +1,242 @@
+//! Core: the table of objects. One row describes one kind: its changes, its documents, its key, the
+//! racks whose documents show it, and its secondary indices.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jobs::filter::Rule;
+use model::cluster::{Cluster, Role};
+use model::group::Group;
+use model::ipam::IpamConfig;
+use model::machine::{LastBoot, Machine};
+use model::node::Node;
+use model::rack::{Lease, LeaseKey};
+use model::{MacAddress, NodeName, Serial, Timestamp, document};
+
+use super::load::{LoadError, below, parse};
+use super::objects::{Index, Indices, Object, Objects};
+
+/// The key and the new content of a document; `None` deletes it.
+pub type Document = (String, Option<Bytes>);
+
+/// Generates the configuration, its changes and their documents from the rows.
+macro_rules! configuration {
+    (
+        one {$(
+            $(#[$one_doc:meta])+
+            $one:ident: $slot:ty {
+                change: $One:ident($one_type:ty), at: $at:expr,
+                $(racks: |$config:ident| $one_racks:expr,)?
+            }
+        )+}
+        many {$(
+            $(#[$doc:meta])+
+            $many:ident: $type:ty {
+                change: $Put:ident / $Removed:ident, below: $below:expr,
+                key: $key_type:ty = |$object:ident| $key:expr,
+                $(read: $read:expr,)?
+                $(racks: |$shown:ident| $racks:expr,)?
+                $(by: $By:ident {
+                    $($(#[$index_doc:meta])+ $index:ident: $value:ty = |$held:ident| $values:expr,)+
+                },)?
+            }
+        )+}
+    ) => {
+        /// All objects. A clone shares its maps with the original, and so costs little.
+        #[derive(Debug, Clone)]
+        pub struct Config {
+            $($(#[$one_doc])+ pub $one: $slot,)+
+            $($(#[$doc])+ pub $many: Objects<$type>,)+
+        }
+
+        /// Sets or removes one object.
+        #[derive(Debug, Clone)]
+        pub enum ConfigChange {
+            $($(#[$one_doc])+ $One($one_type),)+
+            $($(#[$doc])+ $Put($type), $(#[$doc])+ $Removed($key_type),)+
+        }
+
+        impl Config {
+            pub(super) fn without_objects($($one: $slot),+) -> Self {
+                Self { $($one,)+ $($many: Objects::default(),)+ }
+            }
+        }
+
+        impl ConfigChange {
+            /// The document that the change writes.
+            #[must_use]
+            pub fn document(&self) -> Document {
+                match self {
+                    $(Self::$One(object) => ($at.to_owned(), Some(written(object))),)+
+                    $(
+                        Self::$Put(object) => {
+                            (key_of::<$type>(&object.key()), Some(written(object)))
+                        }
+                        Self::$Removed(key) => (key_of::<$type>(key), None),
+                    )+
+                }
+            }
+
+            /// The change that wrote this document, or `None` for a key of no object.
+            pub(super) fn read(key: &str, content: &[u8]) -> Result<Option<Self>, LoadError> {
+                $(if key == $at {
+                    return parse(key, content).map(|object| Some(Self::$One(object)));
+                })+
+                $(if let Some(object) = below::<$type>(key, content)? {
+                    return Ok(Some(Self::$Put(object)));
+                })+
+                Ok(None)
+            }
+
+            /// Applies the change and returns the racks whose documents it touches, or `None` if
+            /// there was nothing to remove.
+            pub(crate) fn enter(self, config: &mut Config) -> Option<Vec<u32>> {
+                match self {
+                    $(Self::$One(object) => {
+                        config.$one = Arc::new(object).into();
+                        Some(configuration!(@racks config $(|$config| $one_racks)?))
+                    })+
+                    $(
+                        Self::$Put(object) => {
+                            set(&mut config.$many, &object.key(), Some(Arc::new(object)))
+                        }
+                        Self::$Removed(key) => set(&mut config.$many, &key, None),
+                    )+
+                }
+            }
+        }
+
+        $(
+            impl Object for $type {
+                type Key = $key_type;
+                type By = configuration!(@by $($By)?);
+                const BELOW: &'static str = $below;
+
+                fn key(&self) -> $key_type {
+                    let $object = self;
+                    $key
+                }
+
+                $(fn racks(&self) -> Vec<u32> {
+                    let $shown = self;
+                    $racks.into_iter().collect()
+                })?
+
+                fn read(_key: &$key_type, content: &[u8]) -> serde_json::Result<Self> {
+                    configuration!(@read _key content $($read)?)
+                }
+            }
+
+            $(
+                #[doc = concat!("Secondary indices of [`", stringify!($type), "`].")]
+                #[derive(Debug, Clone, Default)]
+                pub struct $By { $($(#[$index_doc])+ pub $index: Index<$value, $type>,)+ }
+
+                impl Indices<$type> for $By {
+                    fn set(&mut self, before: Option<&Arc<$type>>, after: Option<&Arc<$type>>) {
+                        $(self.$index.set(before, after, |$held| Vec::from_iter($values));)+
+                    }
+                }
+            )?
+        )+
+    };
+    (@by) => { () };
+    (@by $By:ident) => { $By };
+    (@racks $all:ident) => { Vec::new() };
+    (@racks $all:ident |$config:ident| $racks:expr) => {{ let $config = &*$all; $racks }};
+    (@read $key:ident $content:ident) => { serde_json::from_slice($content) };
+    (@read $key:ident $content:ident $read:expr) => { $read($key, $content) };
+}
+
+configuration! {
+    one {
+        /// The cluster as a whole.
+        cluster: Arc<Cluster> { change: Cluster(Cluster), at: document::CLUSTER, }
+        /// Who is master.
+        role: Arc<Role> { change: Role(Role), at: document::ROLE, }
+        /// The node group, which holds every node.
+        group: Arc<Group> { change: Group(Group), at: document::GROUP, }
+        /// Rules of addresses; none before they are set.
+        ipam: Option<Arc<IpamConfig>> {
+            change: Ipam(IpamConfig), at: document::IPAM,
+            racks: |config| config.served().collect(),
+        }
+    }
+    many {
+        /// Nodes by name.
+        nodes: Node {
+            change: Node / NodeRemoved, below: document::NODES,
+            key: NodeName = |node| node.name.clone(),
+            racks: |node| node.rack,
+            by: NodesBy {
+                /// The number that no other node ever has.
+                id: u64 = |node| [node.id],
+                /// The number of the member of the engine that it holds.
+                member: u64 = |node| node.member.map(|member| member.id),
+                /// The rack that its agent serves.
+                rack: u32 = |node| node.rack,
+            },
+        }
+        /// Filter rules of the queue by their ids.
+        filters: Rule {
+            change: Filter / FilterRemoved, below: document::FILTERS,
+            key: String = |rule| rule.document.uuid.clone(),
+        }
+        /// Machines by serial.
+        machines: Machine {
+            change: Machine / MachineRemoved, below: document::MACHINES,
+            key: Serial = |machine| machine.serial.clone(),
+            racks: |machine| [machine.rack],
+            by: MachinesBy {
+                /// Ethernet addresses.
+                mac: MacAddress = |machine| machine.mac.iter().copied(),
+                /// Rack, and number within it.
+                place: (u32, u32) = |machine| [(machine.rack, machine.index_in_rack)],
+            },
+        }
+        /// Last boots of machines, by serial.
+        boots: LastBoot {
+            change: Boot / BootRemoved, below: document::BOOTS,
+            key: Serial = |last| last.serial.clone(),
+            read: |serial: &Serial, content| {
+                let boot = serde_json::from_slice(content)?;
+                Ok(LastBoot { serial: serial.clone(), boot })
+            },
+        }
+        /// Leases by rack and Ethernet address.
+        leases: Lease {
+            change: Lease / LeaseRemoved, below: document::LEASES,
+            key: LeaseKey = |lease| lease.key(),
+            by: LeasesBy {
+                /// Rack and address.
+                address: (u32, Ipv4Addr) = |lease| [(lease.rack, lease.address)],
+                /// Rack and end.
+                end: (u32, Timestamp) = |lease| [(lease.rack, lease.until)],
+            },
+        }
+    }
+}
+
+/// The key of the document of an object.
+pub(super) fn key_of<T: Object>(key: &T::Key) -> String {
+    format!("{}/{key}", T::BELOW)
+}
+
+/// The content of the document of an object.
+pub(super) fn written(object: &impl serde::Serialize) -> Bytes {
+    let mut content =
+        serde_json::to_vec(object).expect("objects of the configuration have plain keys");
+    content.push(b'\n');
+    content.into()
+}
+
+fn set<T: Object>(
+    objects: &mut Objects<T>,
+    key: &T::Key,
+    after: Option<Arc<T>>,
+) -> Option<Vec<u32>> {
+    let before = objects.set(key, after.as_ref());
+    let changed = before.is_some() || after.is_some();
+    changed.then(|| before.iter().chain(&after).flat_map(|object| object.racks()).collect())
+}

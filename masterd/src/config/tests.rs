@@ -1,0 +1,230 @@
+//! Maps, indices and documents agree after any sequence of changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jobs::Documents;
+use jobs::filter::Rule;
+use model::ipam::IpamConfig;
+use model::machine::{Boot, BootStage, LastBoot};
+use model::node::{Member, NodeRole};
+use model::rack::{Lease, LeaseState};
+use model::{MacAddress, Serial, Timestamp};
+use proptest::prelude::*;
+
+use super::load::Loader;
+use super::objects::Object as _;
+use super::*;
+use crate::testing::{self, NOW};
+
+/// A cluster of one node with its documents.
+fn begun() -> (Config, Documents) {
+    let mut config = testing::config(&[]);
+    let again = vec![
+        ConfigChange::Cluster(config.cluster.as_ref().clone()),
+        ConfigChange::Role(config.role.as_ref().clone()),
+        ConfigChange::Ipam(config.ipam.as_deref().cloned().unwrap()),
+    ];
+    let nodes = config.nodes.values().map(|node| ConfigChange::Node(node.as_ref().clone()));
+    let all: Vec<_> = nodes.chain(again).collect();
+    let documents = config.apply(all).documents;
+    (config, documents)
+}
+
+fn loaded(documents: &Documents) -> Config {
+    let mut loader = Loader::default();
+    for (key, content) in documents {
+        loader.add(key, content.as_ref().unwrap()).unwrap();
+    }
+    loader.finish().unwrap()
+}
+
+/// Everything that a configuration holds, with its indices.
+fn told(config: &Config) -> String {
+    format!("{config:#?}")
+}
+
+fn serial(number: u8) -> Serial {
+    format!("S{number}").parse().unwrap()
+}
+
+fn mac(port: u8) -> MacAddress {
+    MacAddress::new([2, 0, 0, 0, 0, port])
+}
+
+fn machine(number: u8, rack: u32, index: u32, ports: &BTreeSet<u8>) -> Machine {
+    Machine {
+        serial: serial(number),
+        product: String::new(),
+        datacenter: String::new(),
+        rack,
+        index_in_rack: index,
+        role: "worker".to_owned(),
+        network: BTreeMap::new(),
+        bmc: model::machine::Addresses::default(),
+        mac: ports.iter().map(|port| mac(*port)).collect(),
+        register_date: NOW,
+    }
+}
+
+fn node(number: u64, rack: Option<u32>, member: Option<u64>) -> Node {
+    let mut node = testing::node(&format!("n{number}.example"), NodeRole::Regular);
+    node.member = member.map(|id| Member { id, incarnation: None, acknowledged: None });
+    Node { rack, ..node }
+}
+
+fn boot(number: u8, address: u8) -> LastBoot {
+    let (stage, agent) = (BootStage::Script, "n1".to_owned());
+    let boot = Boot { stage, address: [10, 0, 0, address].into(), mac: None, agent, seen: NOW };
+    LastBoot { serial: serial(number), boot }
+}
+
+fn lease(rack: u32, port: u8, address: u8, end: i64) -> Lease {
+    let (address, until) = ([10, 0, 0, address].into(), Timestamp::from_micros(end));
+    Lease { rack, mac: mac(port), address, state: LeaseState::Bound, until }
+}
+
+fn rule(number: u8, priority: u32) -> Rule {
+    let rule = serde_json::json!({"uuid": format!("u-{number}"), "watermark": 1,
+        "priority": priority, "predicates": [], "action": "PAUSE", "reason_trail": []});
+    serde_json::from_value(rule).unwrap()
+}
+
+fn ipam(most: u32) -> IpamConfig {
+    IpamConfig { max_nodes_in_rack: most, ..testing::ipam() }
+}
+
+/// A change of one of a few objects, so that most changes meet an object that exists.
+fn change() -> impl Strategy<Value = ConfigChange> {
+    let (number, rack) = (|| 0_u8..4, || 0_u32..3);
+    let ports = proptest::collection::btree_set(0_u8..6, 0..3);
+    let node_name = |number| format!("n{number}.example").parse().unwrap();
+    prop_oneof![
+        4 => (number(), rack(), 0_u32..4, ports)
+            .prop_map(|(n, rack, index, ports)| ConfigChange::Machine(machine(n, rack, index, &ports))),
+        2 => number().prop_map(|n| ConfigChange::MachineRemoved(serial(n))),
+        2 => (2_u64..5, proptest::option::of(rack()), proptest::option::of(0_u64..3))
+            .prop_map(|(n, rack, member)| ConfigChange::Node(node(n, rack, member))),
+        1 => (2_u64..5).prop_map(move |n| ConfigChange::NodeRemoved(node_name(n))),
+        1 => (number(), 0_u8..3).prop_map(|(n, address)| ConfigChange::Boot(boot(n, address))),
+        1 => number().prop_map(|n| ConfigChange::BootRemoved(serial(n))),
+        2 => (rack(), 0_u8..3, 0_u8..3, 0_i64..3)
+            .prop_map(|(rack, port, at, end)| ConfigChange::Lease(lease(rack, port, at, end))),
+        1 => (rack(), 0_u8..3, 0_u8..3)
+            .prop_map(|(rack, port, at)| ConfigChange::LeaseRemoved(lease(rack, port, at, 0).key())),
+        1 => (number(), 0_u32..3).prop_map(|(n, first)| ConfigChange::Filter(rule(n, first))),
+        1 => number().prop_map(|n| ConfigChange::FilterRemoved(format!("u-{n}"))),
+        1 => (10_u32..13).prop_map(|most| ConfigChange::Ipam(ipam(most))),
+    ]
+}
+
+fn transactions() -> impl Strategy<Value = Vec<Vec<ConfigChange>>> {
+    proptest::collection::vec(proptest::collection::vec(change(), 1..4), 0..12)
+}
+
+/// The model: applies a change to documents alone.
+fn naively(all: &mut Documents, change: &ConfigChange) {
+    if let ConfigChange::MachineRemoved(serial) = change {
+        all.remove(&format!("boots/{serial}"));
+    }
+    let (key, content) = change.document();
+    all.insert(key, content);
+    all.retain(|_key, content| content.is_some());
+}
+
+/// Adds the lists of indices in use.
+fn with_indices(mut documents: Documents) -> Documents {
+    let mut used: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for (key, content) in &documents {
+        if key.starts_with("machines/") {
+            let machine: Machine = serde_json::from_slice(content.as_ref().unwrap()).unwrap();
+            used.entry(machine.rack).or_default().insert(machine.index_in_rack);
+        }
+    }
+    for (rack, used) in used {
+        let content = serde_json::to_string(&used).unwrap() + "\n";
+        documents.insert(format!("node-indices/{rack}"), Some(content.into()));
+    }
+    documents
+}
+
+/// The removal of the object that a change sets.
+fn removal(change: &ConfigChange) -> Option<ConfigChange> {
+    match change {
+        ConfigChange::Machine(machine) => Some(ConfigChange::MachineRemoved(machine.key())),
+        ConfigChange::Node(node) => Some(ConfigChange::NodeRemoved(node.key())),
+        ConfigChange::Boot(last) => Some(ConfigChange::BootRemoved(last.key())),
+        ConfigChange::Lease(lease) => Some(ConfigChange::LeaseRemoved(lease.key())),
+        ConfigChange::Filter(rule) => Some(ConfigChange::FilterRemoved(rule.key())),
+        _ => None,
+    }
+}
+
+/// Compares each index with a scan of all objects.
+fn check_indices(config: &Config) {
+    let machines = || config.machines.values();
+    for port in 0..6 {
+        let with: Vec<_> = machines().filter(|m| m.mac.contains(&mac(port))).collect();
+        assert_eq!(config.machines.by.mac.of(mac(port)).collect::<Vec<_>>(), with);
+    }
+    for rack in 0..3 {
+        let mut with: Vec<_> = machines().filter(|m| m.rack == rack).collect();
+        with.sort_by_key(|m| (m.index_in_rack, m.serial.clone()));
+        assert_eq!(config.machines_in(rack).collect::<Vec<_>>(), with);
+        let with: Vec<_> = config.nodes.values().filter(|n| n.rack == Some(rack)).collect();
+        assert_eq!(config.agents_of(rack).collect::<Vec<_>>(), with);
+        for address in (0..3).map(|last| [10, 0, 0, last].into()) {
+            let holds = |lease: &&Arc<Lease>| (lease.rack, lease.address) == (rack, address);
+            let with: Vec<_> = config.leases.values().filter(holds).collect();
+            let found = config.leases.by.address.of((rack, address));
+            assert_eq!(found.collect::<Vec<_>>(), with);
+        }
+        let end = Timestamp::from_micros;
+        let mut with: Vec<_> = config.leases.values().filter(|l| l.rack == rack).collect();
+        with.retain(|lease| lease.until <= end(1));
+        with.sort_by_key(|lease| (lease.until, lease.mac));
+        let found = config.leases.by.end.within((rack, end(0))..=(rack, end(1)));
+        assert_eq!(found.map(|(_end, lease)| lease).collect::<Vec<_>>(), with);
+    }
+    for id in 0..5 {
+        let with: Vec<_> = config.nodes.values().filter(|n| n.id == id).collect();
+        assert_eq!(config.nodes.by.id.of(id).collect::<Vec<_>>(), with);
+        let holds = |node: &&Arc<Node>| node.member.is_some_and(|member| member.id == id);
+        let with: Vec<_> = config.nodes.values().filter(holds).collect();
+        assert_eq!(config.nodes.by.member.of(id).collect::<Vec<_>>(), with);
+    }
+}
+
+proptest! {
+    /// Documents are those of a naive model, indices what a scan finds, and the documents together
+    /// make the same configuration again. A copy from before a change does not follow it.
+    #[test]
+    fn maps_indices_and_documents_agree(transactions in transactions()) {
+        let (mut config, mut documents) = begun();
+        let mut naive = documents.clone();
+        for changes in transactions {
+            changes.iter().for_each(|change| naively(&mut naive, change));
+            let before = config.clone();
+            let shown = told(&before);
+            documents.extend(config.apply(changes).documents);
+            documents.retain(|_key, content| content.as_ref().is_some_and(|content| content != "[]\n"));
+            prop_assert_eq!(told(&before), shown);
+            prop_assert_eq!(&documents, &with_indices(naive.clone()));
+            check_indices(&config);
+            prop_assert_eq!(told(&loaded(&documents)), told(&config));
+        }
+    }
+
+    #[test]
+    fn put_and_delete_leave_no_trace(transactions in transactions(), put in change()) {
+        let (mut config, _documents) = begun();
+        for changes in transactions {
+            config.apply(changes);
+        }
+        let Some(delete) = removal(&put) else { return Ok(()) };
+        config.apply([delete.clone()]);
+        let before = told(&config);
+        let changed = config.apply([put, delete]);
+        prop_assert_eq!(told(&config), before);
+        prop_assert!(changed.documents.values().all(Option::is_none));
+    }
+}
