@@ -13,14 +13,13 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use model::MacAddress;
 use model::cluster::{Cluster, Role};
 use model::error::{ErrorCode, Exception};
 use model::group::Group;
 use model::ipam::IpamConfig;
 use model::machine::Machine;
-use model::name::NotMeant;
 use model::node::Node;
-use model::{MacAddress, NodeName};
 
 pub use table::{Config, ConfigChange};
 
@@ -38,21 +37,28 @@ impl Config {
     /// No such node, or several.
     pub fn node(&self, name: &str) -> Result<&Arc<Node>, Exception> {
         let name = name.to_ascii_lowercase();
-        if let Some(node) = self.nodes.get(name.as_str()) {
-            return Ok(node);
-        }
-        let written = name.parse().map_err(|_no_name| NotMeant::Unknown);
-        let meant = written.and_then(|written: NodeName| written.meant(self.longer(&name)));
-        let node = meant.and_then(|meant| self.nodes.get(meant).ok_or(NotMeant::Unknown));
-        node.map_err(|why| match why {
-            NotMeant::Several => Exception::prereq(
+        let mut named = self.nodes_named(&name);
+        match (named.next(), named.next()) {
+            (Some(node), None) => Ok(node),
+            (Some(node), Some(_)) if node.name.as_str() == name => Ok(node),
+            (Some(_), Some(_)) => Err(Exception::prereq(
                 format!("Node name '{name}' is ambiguous; write it in full"),
                 ErrorCode::WrongInput,
-            ),
-            NotMeant::Unknown => {
-                Exception::prereq(format!("Node '{name}' not known"), ErrorCode::UnknownEntity)
+            )),
+            (None, _) => {
+                Err(Exception::prereq(format!("Node '{name}' not known"), ErrorCode::UnknownEntity))
             }
-        })
+        }
+    }
+
+    /// The nodes that a name stands for: the one that has it, then those that begin with it and a
+    /// dot.
+    pub fn nodes_named(&self, name: &str) -> impl Iterator<Item = &Arc<Node>> {
+        let name = name.to_ascii_lowercase();
+        let dotted = format!("{name}.");
+        let from = self.nodes.range::<_, str>((Bound::Included(dotted.as_str()), Bound::Unbounded));
+        let longer = from.take_while(move |(name, _node)| name.as_str().starts_with(&dotted));
+        self.nodes.get(name.as_str()).into_iter().chain(longer.map(|(_name, node)| node))
     }
 
     /// The node of this name, with this UUID if one is told: who asked may have meant one that had the
@@ -114,14 +120,6 @@ impl Config {
     #[must_use]
     pub fn is_master(&self, node: &Node) -> bool {
         self.role.master == node.name
-    }
-
-    /// The names of nodes that begin with `name` and a dot.
-    pub fn longer(&self, name: &str) -> impl Iterator<Item = &NodeName> {
-        let dotted = format!("{name}.");
-        let from = self.nodes.range::<_, str>((Bound::Included(dotted.as_str()), Bound::Unbounded));
-        let names = from.map(|(name, _node)| name);
-        names.take_while(move |name| name.as_str().starts_with(&dotted))
     }
 
     /// The nodes whose agents serve `rack`.

@@ -220,6 +220,23 @@ impl Filter {
         list.iter().all(one).then(|| values.collect())
     }
 
+    /// Values of which `field` must be or hold one wherever the condition is true, so that other
+    /// objects need not be looked at. `None` if the condition does not limit the field.
+    #[must_use]
+    pub fn limits(&self, field: &str) -> Option<Vec<&Operand>> {
+        match self {
+            Self::Compare(Comparison::Equal, name, value) | Self::Contains(name, value) => {
+                (name == field).then(|| vec![value])
+            }
+            Self::And(all) => all.iter().find_map(|part| part.limits(field)),
+            Self::Or(all) => {
+                let parts: Option<Vec<_>> = all.iter().map(|part| part.limits(field)).collect();
+                parts.map(|parts| parts.concat())
+            }
+            Self::Not(_) | Self::True(_) | Self::Compare(..) | Self::Matches(..) => None,
+        }
+    }
+
     /// The job ids if the filter is nothing but a list of them. Ids that cannot exist are left
     /// out.
     #[must_use]
@@ -234,6 +251,15 @@ impl Operand {
         match self {
             Self::Text(text) => text.parse().ok(),
             Self::Number(number) => number.as_u64().filter(|&id| id > 0).map(JobId),
+        }
+    }
+
+    /// The number, if it is or writes a small natural one.
+    #[must_use]
+    pub fn as_u32(&self) -> Option<u32> {
+        match self {
+            Self::Text(text) => text.parse().ok(),
+            Self::Number(number) => u32::try_from(number.as_u64()?).ok(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Core: the table of objects. One row describes one kind: its changes, its documents, its key, the
 //! racks whose documents show it, and its secondary indices.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -174,6 +174,8 @@ configuration! {
                 id: u64 = |node| [node.id],
                 /// The number of the member of the engine that it holds.
                 member: u64 = |node| node.member.map(|member| member.id),
+                /// The address of its agent.
+                address: SocketAddr = |node| [node.rpc_address()],
                 /// The rack that its agent serves.
                 rack: u32 = |node| node.rack,
             },

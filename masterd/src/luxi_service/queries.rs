@@ -98,8 +98,10 @@ impl LuxiService {
                 let ids = filter.as_ref().and_then(Filter::only_job_ids);
                 ids.map_or_else(all_jobs, |ids| ids.len())
             }
-            Request::Query(Query { what: What::Machine, .. }) => {
-                published.snapshot().config.machines.len()
+            Request::Query(Query { what: What::Machine, filter, .. }) => {
+                let config = published.snapshot().config;
+                let limited = query::machine::limited(&config, filter.as_ref());
+                limited.map_or_else(|| config.machines.len(), |machines| machines.len())
             }
             Request::Query(Query { what: What::Lock, .. }) => self.sources.locks.waiting(),
             Request::QueryJobs(QueryJobs { job_ids, .. }) => {
@@ -126,7 +128,10 @@ impl LuxiService {
                 let rows = self.group_rows(&named(&call))?;
                 table(query::group::FIELDS, rows, &call).await
             }
-            What::Machine => table(query::machine::FIELDS, self.machine_rows(), &call).await,
+            What::Machine => {
+                let rows = self.machine_rows(call.filter.as_ref());
+                table(query::machine::FIELDS, rows, &call).await
+            }
             What::Filter => {
                 let rows = self.filter_rows(call.filter.as_ref())?;
                 table(query::filter::FIELDS, rows, &call).await
@@ -249,7 +254,7 @@ impl LuxiService {
         Ok(Vec::new())
     }
 
-    fn machine_rows(&self) -> Vec<MachineRow> {
+    fn machine_rows(&self, filter: Option<&Filter>) -> Vec<MachineRow> {
         let config = self.sources.published.snapshot().config;
         let now = self.now();
         let row = |machine: &Arc<_>| MachineRow {
@@ -257,7 +262,10 @@ impl LuxiService {
             config: Arc::clone(&config),
             now,
         };
-        config.machines.values().map(row).collect()
+        match query::machine::limited(&config, filter) {
+            Some(machines) => machines.into_iter().map(row).collect(),
+            None => config.machines.values().map(row).collect(),
+        }
     }
 
     /// All nodes, or those that were named, in that order; their agents are asked only for what they know.
@@ -277,7 +285,10 @@ impl LuxiService {
             }
         }
         if names.is_empty() {
-            nodes.extend(config.nodes.values());
+            match query::node::limited(&config, filter) {
+                Some(limited) => nodes = limited,
+                None => nodes.extend(config.nodes.values()),
+            }
             nodes.sort_by(|a, b| natural::compare(a.name.as_str(), b.name.as_str()));
         }
         let looked_at = filter.into_iter().flat_map(Filter::fields);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use luxi::query::Filter;
+use luxi::query::filter::Operand;
 use model::machine::{Boot, Machine};
 use model::rack::{Lease, LeaseKey, LeaseState};
 use model::{MacAddress, Timestamp};
@@ -18,6 +20,27 @@ pub struct MachineRow {
     pub config: Arc<Config>,
     /// The time of the question: a lease ends by itself.
     pub now: Timestamp,
+}
+
+/// The machines to which a filter is limited by serial, Ethernet address or rack, in the order of
+/// their serials; `None` if every machine has to be looked at.
+#[must_use]
+pub fn limited<'a>(config: &'a Config, filter: Option<&Filter>) -> Option<Vec<&'a Arc<Machine>>> {
+    let filter = filter?;
+    let mut machines: Vec<_> = if let Some(serials) = filter.limits("serial") {
+        let serials = serials.into_iter().filter_map(Operand::as_text);
+        serials.filter_map(|serial| config.machines.get(serial)).collect()
+    } else if let Some(macs) = filter.limits("mac") {
+        let macs = macs.into_iter().filter_map(|mac| mac.as_text()?.parse().ok());
+        macs.flat_map(|mac| config.machines.by.mac.of(mac)).collect()
+    } else {
+        let racks = filter.limits("rack")?.into_iter().map(Operand::as_u32);
+        let racks: Vec<u32> = racks.collect::<Option<_>>()?;
+        racks.into_iter().flat_map(|rack| config.machines_in(rack)).collect()
+    };
+    machines.sort_by(|a, b| a.serial.cmp(&b.serial));
+    machines.dedup_by(|a, b| a.serial == b.serial);
+    Some(machines)
 }
 
 impl MachineRow {
@@ -70,3 +93,40 @@ pub const FIELDS: &[Field<MachineRow>] = &[
         json(&r.machine.register_date)
     }),
 ];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::config::ConfigChange;
+    use crate::lu::machine::register;
+    use crate::testing::{NOW, config, spec};
+
+    #[test]
+    fn a_filter_limits_what_is_looked_at() {
+        let mut config = config(&[]);
+        let mut specs = [spec("s3", 1, "boot"), spec("s1", 1, "worker"), spec("s2", 2, "worker")];
+        specs[2].mac = vec!["52:54:00:00:00:02".parse().unwrap()];
+        let machines = register(&config, &specs, NOW).unwrap();
+        config.apply(machines.into_iter().map(ConfigChange::Machine));
+        let found = |filter: &Value| -> Option<Vec<&str>> {
+            let filter = serde_json::from_value(filter.clone()).unwrap();
+            let found = limited(&config, Some(&filter))?;
+            Some(found.iter().map(|machine| machine.serial.as_str()).collect())
+        };
+        let (s1, s2) = (json!(["=", "serial", "s1"]), json!(["=", "serial", "s2"]));
+        for (filter, limit) in [
+            (s1.clone(), Some(vec!["s1"])),
+            (json!(["|", s2, s1, s1, ["=", "serial", "s4"]]), Some(vec!["s1", "s2"])),
+            (json!(["&", ["=", "role", "worker"], ["=", "rack", "1"]]), Some(vec!["s1", "s3"])),
+            (json!(["=[]", "mac", "52:54:00:00:00:02"]), Some(vec!["s2"])),
+            (json!(["=[]", "mac", "52:54"]), Some(vec![])),
+            (json!(["=", "rack", 1.0]), None),
+            (json!(["=", "role", "worker"]), None),
+        ] {
+            assert_eq!(found(&filter), limit, "{filter}");
+        }
+        assert!(limited(&config, None).is_none());
+    }
+}

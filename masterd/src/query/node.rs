@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use luxi::query::Filter;
+use luxi::query::filter::Operand;
 use model::node::{Node, NodeRole};
 use rpc::calls::NodeFacts;
 use serde_json::Map;
@@ -21,6 +23,16 @@ pub struct NodeRow {
     pub facts: Option<Arc<NodeFacts>>,
     /// Whether its agent is reached, if that was tried.
     pub contact: Option<Contact>,
+}
+
+/// The nodes to which a filter is limited by name; `None` if every node has to be looked at.
+#[must_use]
+pub fn limited<'a>(config: &'a Config, filter: Option<&Filter>) -> Option<Vec<&'a Arc<Node>>> {
+    let names = filter?.limits("name")?.into_iter().filter_map(Operand::as_text);
+    let mut nodes: Vec<_> = names.flat_map(|name| config.nodes_named(name)).collect();
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    nodes.dedup_by(|a, b| a.name == b.name);
+    Some(nodes)
 }
 
 /// Fields whose values only the agent knows.

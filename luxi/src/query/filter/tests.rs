@@ -155,6 +155,30 @@ fn lists_of_ids_are_seen() {
     assert_eq!(filter.fields(), ["a", "b"]);
 }
 
+#[test]
+fn limits_of_a_field_are_seen() {
+    let limits = |filter| -> Option<Vec<String>> {
+        let filter = read(filter).unwrap();
+        let values = filter.limits("a")?;
+        Some(values.into_iter().map(|value| value.as_text().unwrap().to_owned()).collect())
+    };
+    let some = |values: &[&str]| Some(values.iter().map(|&value| value.to_owned()).collect());
+    let [x, y, other] = [json!(["=", "a", "x"]), json!(["=[]", "a", "y"]), json!(["=", "b", "z"])];
+    for (filter, limited) in [
+        (x.clone(), some(&["x"])),
+        (json!(["&", other, x]), some(&["x"])),
+        (json!(["|", x, y]), some(&["x", "y"])),
+        (json!(["|", ["&", x, other], y]), some(&["x", "y"])),
+        (json!(["|"]), some(&[])),
+        (json!(["|", x, other]), None),
+        (json!(["&"]), None),
+        (json!(["!", x]), None),
+        (json!(["!=", "a", "x"]), None),
+    ] {
+        assert_eq!(limits(filter.clone()), limited, "{filter}");
+    }
+}
+
 fn operand() -> impl Strategy<Value = Operand> {
     prop_oneof![
         "[a-c]{0,2}".prop_map(Operand::Text),
@@ -280,6 +304,25 @@ proptest! {
         let object = json!(object);
         let value_of = |field: &str| object.get(field).cloned();
         prop_assert_eq!(filter.holds(value_of), oracle(&text, &object), "{} of {}", text, object);
+    }
+
+    /// An object that none of the limits are about is not let through.
+    #[test]
+    fn limits_leave_nothing_out(
+        filter in any_filter(),
+        object in proptest::collection::btree_map("[a-d]|name", any_value(), 0..5),
+    ) {
+        let holds_one = |field: &str, operand: &Operand| {
+            let is = |how: fn(String, Operand) -> Filter| {
+                how(field.to_owned(), operand.clone()).holds(|field| object.get(field).cloned())
+            };
+            is(|f, o| Filter::Compare(Comparison::Equal, f, o)) || is(Filter::Contains)
+        };
+        for field in ["a", "name"] {
+            let Some(values) = filter.limits(field) else { continue };
+            let limited = values.iter().any(|operand| holds_one(field, operand));
+            prop_assert!(limited || !filter.holds(|field| object.get(field).cloned()));
+        }
     }
 
     #[test]

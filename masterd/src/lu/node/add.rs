@@ -186,14 +186,9 @@ fn is_new(config: &Config, name: &NodeName, (ip, port): (IpAddr, u16)) -> Result
         return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
     }
     // Nodes are named by their first label where that is clear.
-    let alike = |node: &&std::sync::Arc<Node>| {
-        let (one, other) = (node.name.as_str(), name.as_str());
-        let longer = |long: &str, short: &str| {
-            long.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'))
-        };
-        longer(one, other) || longer(other, one)
-    };
-    if let Some(other) = config.nodes.values().find(alike) {
+    let dots = name.as_str().match_indices('.');
+    let shorter = dots.filter_map(|(dot, _)| config.nodes.get(name.as_str().get(..dot)?));
+    if let Some(other) = config.nodes_named(name.as_str()).chain(shorter).next() {
         let text =
             format!("Node {name} would be mistaken for {}; give it another name", other.name);
         return Err(Exception::prereq(text, ErrorCode::AlreadyExists));
@@ -207,10 +202,8 @@ pub(super) fn is_free(
     name: &NodeName,
     (ip, port): (IpAddr, u16),
 ) -> Result<(), Exception> {
-    let same = |node: &&std::sync::Arc<Node>| {
-        node.name != *name && node.primary_ip == ip && node.rpc_port == port
-    };
-    let Some(other) = config.nodes.values().find(same) else { return Ok(()) };
+    let mut there = config.nodes.by.address.of((ip, port).into());
+    let Some(other) = there.find(|node| node.name != *name) else { return Ok(()) };
     let text = format!("{ip}:{port} is the address of {} already", other.name);
     Err(Exception::prereq(text, ErrorCode::ResourceNotUnique))
 }
