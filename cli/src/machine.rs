@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use luxi::method::{Query, QueryFields, What};
+use luxi::query::Filter;
 use model::machine::MachineSpec;
-use model::opcode::{MachineAdd, MachineRemove};
+use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
 use model::{MacAddress, OpCode, Serial};
 
 use crate::cells::{self, Look, Units};
@@ -36,6 +37,9 @@ pub(crate) enum Machine {
         /// Only those of this role; may be given several times.
         #[arg(long = "role", value_name = "WORD")]
         roles: Vec<String>,
+        /// Only those with this label; may be given several times.
+        #[arg(long = "label", value_name = "NAME=VALUE")]
+        labels: Vec<String>,
         #[command(flatten)]
         list: ListArguments,
     },
@@ -50,6 +54,19 @@ pub(crate) enum Machine {
         /// Print a JSON list with an object for each; times are seconds since the epoch.
         #[arg(long)]
         json: bool,
+    },
+    /// Change the labels of a machine.
+    Modify {
+        /// Its serial number.
+        serial: Serial,
+        /// Set a label; may be given several times.
+        #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+        labels: Vec<(String, String)>,
+        /// Remove a label; may be given several times.
+        #[arg(long = "remove-label", value_name = "NAME", required_unless_present = "labels")]
+        removed: Vec<String>,
+        #[command(flatten)]
+        job: JobArguments,
     },
     /// Remove a machine from the inventory.
     Remove {
@@ -93,6 +110,9 @@ pub(crate) struct AddArguments {
     /// An Ethernet address of it; may be given several times.
     #[arg(long, value_name = "ADDRESS", requires = "serial")]
     mac: Vec<MacAddress>,
+    /// A label of it; may be given several times.
+    #[arg(long = "label", value_name = "NAME=VALUE", requires = "serial", value_parser = label)]
+    labels: Vec<(String, String)>,
     #[command(flatten)]
     job: JobArguments,
 }
@@ -101,21 +121,34 @@ pub(crate) struct AddArguments {
 pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
     match verb {
         Machine::Add(arguments) => add(arguments, session),
-        Machine::List { serials, racks, roles, list } => {
+        Machine::List { serials, racks, roles, labels, list } => {
+            let has = |label: &String| Filter::Contains("labels".to_owned(), label.as_str().into());
             let racks = racks.into_iter().map(|rack| u64::from(rack).into());
             let roles = roles.iter().map(|role| role.as_str().into());
             let chosen = list.chosen(&serials, Named::By("serial"))?;
             let chosen = chosen.with("rack", racks.collect()).with("role", roles.collect());
+            let chosen = chosen.limited(labels.iter().map(has).collect());
             list.print(What::Machine, list.fields(&USUAL), &chosen, session)
         }
         Machine::ListFields(arguments) => arguments.print(What::Machine, session),
         Machine::Info { serials, json } => info(&serials, json, session),
+        Machine::Modify { serial, labels, removed, job } => {
+            let set = labels.into_iter().map(|(name, value)| (name, Some(value)));
+            let labels = removed.into_iter().map(|name| (name, None)).chain(set).collect();
+            let op = MachineSetParams { serial: serial.to_string(), labels };
+            job.run(OpCode::MachineSetParams(op), session).map(drop)
+        }
         Machine::Remove { serial, yes, job } => {
             confirm(&format!("Remove machine {serial} from the inventory?"), yes || job.dry_run)?;
             let op = MachineRemove { serial: serial.to_string() };
             job.run(OpCode::MachineRemove(op), session).map(drop)
         }
     }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
@@ -128,6 +161,7 @@ fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
             rack,
             role: arguments.role.unwrap_or_default(),
             mac: arguments.mac,
+            labels: arguments.labels.into_iter().collect(),
         }],
         (None, ..) => {
             return Err(CliError::Usage("give --file, or --serial and --rack".to_owned()));

@@ -130,6 +130,7 @@ pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Fail
         OpCode::NodePowercycle(op) => boxed(op, context).await,
         OpCode::IpamSet(op) => boxed(op, context).await,
         OpCode::MachineAdd(op) => boxed(op, context).await,
+        OpCode::MachineSetParams(op) => boxed(op, context).await,
         OpCode::MachineRemove(op) => boxed(op, context).await,
         OpCode::RackPush(op) => boxed(op, context).await,
         OpCode::InstanceQueryData(op) => boxed(op, context).await,

@@ -13,6 +13,11 @@ use crate::time::Timestamp;
 pub const BOOT_ROLE: &str = "boot";
 /// Longest text of a product, data centre or role.
 const WORD_MAX: usize = 64;
+/// Most labels of a machine, so that its document stays small.
+const LABELS_MAX: usize = 64;
+
+/// Labels of a machine: values by name.
+pub type Labels = BTreeMap<String, String>;
 
 /// What an operator tells of a machine to register it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +39,9 @@ pub struct MachineSpec {
     /// Ethernet addresses that are known beforehand.
     #[serde(default)]
     pub mac: Vec<MacAddress>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 ranges! {
@@ -52,6 +60,13 @@ pub struct MachineSpecError {
     wanted: &'static str,
 }
 
+impl MachineSpecError {
+    fn new(serial: &Serial, field: &'static str, value: &str, wanted: &'static str) -> Self {
+        let value = value.chars().take(WORD_MAX).collect();
+        Self { serial: serial.clone(), field, value, wanted }
+    }
+}
+
 impl MachineSpec {
     /// Checks what the types alone do not.
     ///
@@ -60,31 +75,47 @@ impl MachineSpec {
     /// quoted where it is used.
     pub fn validate(&self) -> Result<(), MachineSpecError> {
         let wrong = |field, value: &str, wanted| {
-            Err(MachineSpecError {
-                serial: self.serial.clone(),
-                field,
-                value: value.chars().take(WORD_MAX).collect(),
-                wanted,
-            })
+            Err(MachineSpecError::new(&self.serial, field, value, wanted))
         };
-        if !is_role(&self.role) {
-            return wrong(
-                "role",
-                &self.role,
-                "1 to 63 letters, digits, `-`, `_` or `.`, beginning and ending with a letter or digit",
-            );
+        if !is_word(&self.role) {
+            return wrong("role", &self.role, WORD);
         }
         for (field, value) in [("product", &self.product), ("datacenter", &self.datacenter)] {
             if value.len() > WORD_MAX || value.chars().any(char::is_control) {
                 return wrong(field, value, "at most 64 printable characters");
             }
         }
-        Ok(())
+        check_labels(&self.serial, &self.labels)
     }
 }
 
-/// The rule for label values that sabakan took from Kubernetes, without the empty one.
-fn is_role(text: &str) -> bool {
+/// Checks the labels of a machine.
+///
+/// # Errors
+/// A name or value is no word, or there are too many.
+pub fn check_labels(serial: &Serial, labels: &Labels) -> Result<(), MachineSpecError> {
+    let wrong =
+        |field, value: &str, wanted| Err(MachineSpecError::new(serial, field, value, wanted));
+    if labels.len() > LABELS_MAX {
+        return wrong("number of labels", &labels.len().to_string(), "at most 64");
+    }
+    for (name, value) in labels {
+        if !is_word(name) {
+            return wrong("label", name, WORD);
+        }
+        if !value.is_empty() && !is_word(value) {
+            return wrong("value of label", &format!("{name}={value}"), WORD);
+        }
+    }
+    Ok(())
+}
+
+/// What [`is_word`] takes.
+const WORD: &str =
+    "1 to 63 letters, digits, `-`, `_` or `.`, beginning and ending with a letter or digit";
+
+/// The rule that sabakan took from Kubernetes for labels.
+fn is_word(text: &str) -> bool {
     let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
     text.len() <= 63
         && edge(text.bytes().next())
@@ -115,6 +146,9 @@ pub struct Machine {
     /// Its Ethernet addresses, told at registration or learnt when it booted.
     #[serde(default)]
     pub mac: Vec<MacAddress>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// When it was registered.
     pub register_date: Timestamp,
 }
@@ -197,12 +231,28 @@ mod tests {
     }
 
     #[test]
-    fn roles() {
+    fn labels() {
+        let of = |pairs: &[(&str, &str)]| {
+            let labels = pairs.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            check_labels(&"s1".parse().unwrap(), &labels.collect())
+        };
+        assert_eq!(of(&[("zone", "a"), ("gpu", "")]), Ok(()));
+        for (pair, told) in [(("-", "a"), "label `-` must"), (("zone", "a b"), "`zone=a b` must")] {
+            let error = of(&[pair]).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
+        let many = (0..=LABELS_MAX).map(|n| (n.to_string(), String::new())).collect();
+        let error = check_labels(&"s1".parse().unwrap(), &many).unwrap_err().to_string();
+        assert!(error.contains("number of labels `65` must be at most 64"), "{error}");
+    }
+
+    #[test]
+    fn words() {
         for good in ["boot", "worker", "a", "A-1_x.y"] {
-            assert!(is_role(good), "{good}");
+            assert!(is_word(good), "{good}");
         }
         for bad in ["", "-a", "a-", "a b", "ä", &"x".repeat(64)] {
-            assert!(!is_role(bad), "{bad}");
+            assert!(!is_word(bad), "{bad}");
         }
     }
 }

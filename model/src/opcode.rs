@@ -24,7 +24,7 @@ pub use cluster::{
 };
 pub use common::{Common, Dependency, ReasonEntry};
 pub use input::{Input, OpInput, OpInputError};
-pub use machine::{IpamSet, MachineAdd, MachineRemove, RackPush};
+pub use machine::{IpamSet, MachineAdd, MachineRemove, MachineSetParams, RackPush};
 pub use node::{NodeAdd, NodePowercycle, NodeRemove, NodeSetParams};
 pub use query::{
     ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
@@ -144,6 +144,8 @@ opcodes! {
     "OP_IPAM_SET" IpamSet -> (), [];
     /// Register machines, all or none.
     "OP_MACHINE_ADD" MachineAdd -> Vec<Machine>, [machines];
+    /// Change the labels of a machine.
+    "OP_MACHINE_SET_PARAMS" MachineSetParams -> Machine, [serial];
     /// Remove a machine from the inventory.
     "OP_MACHINE_REMOVE" MachineRemove -> (), [serial];
     /// Send racks' documents to their agents.
@@ -212,6 +214,7 @@ impl OpCode {
             | Self::TagsSearch(_)
             | Self::TagsSet(_)
             | Self::TagsDel(_)
+            | Self::MachineSetParams(_)
             | Self::TestJqueue(_) => Reach::Master,
             Self::ClusterActivateMasterIp(_)
             | Self::ClusterDeactivateMasterIp(_)

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::ipam::{IpamConfig, IpamError};
-use model::machine::{Addresses, Machine, MachineSpec};
-use model::opcode::{MachineAdd, MachineRemove};
+use model::machine::{Addresses, Machine, MachineSpec, check_labels};
+use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
 use model::{Exception, MacAddress, Serial, Timestamp};
 
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::config::{Config, ConfigChange};
+use crate::queue::Decision;
 
 /// Machines of one registration: a large hall, and one commit.
 const MACHINES_MAX: usize = 10_000;
@@ -127,6 +128,7 @@ fn place(
         network: network.map(|(i, a)| (format!("node{i}"), Addresses::of(a))).collect(),
         bmc: Addresses::of(ipam.bmc_address(spec.rack, index)?),
         mac: spec.mac.clone(),
+        labels: spec.labels.clone(),
         register_date: now,
     })
 }
@@ -140,16 +142,57 @@ fn ipam_failure(serial: &Serial, error: &IpamError) -> Exception {
     Exception::prereq(format!("machine '{serial}': {error}"), code)
 }
 
+/// The lock of one machine.
+fn lock_of(serial: &str, level: Level, config: &Config) -> Result<Wanted, Exception> {
+    if level != Level::Machine {
+        return Ok(Vec::new());
+    }
+    let machine = config.machine(serial)?;
+    let lock = LockName::member(Level::Machine, machine.serial.as_str());
+    Ok(vec![(lock, Mode::Exclusive)])
+}
+
+impl LogicalUnit for MachineSetParams {
+    type Plan = ();
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        lock_of(&self.serial, level, config)
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        labeled(self, &context.config())?;
+        Ok(())
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<Machine, Failure> {
+        context.transact(move |config| labeled(&self, config)).await
+    }
+}
+
+/// The machine with other labels, unless it has them already.
+fn labeled(op: &MachineSetParams, config: &Config) -> Decision<Machine> {
+    let before = config.machine(&op.serial)?;
+    let mut machine = before.as_ref().clone();
+    for (name, value) in &op.labels {
+        if let Some(value) = value {
+            machine.labels.insert(name.clone(), value.clone());
+        } else if machine.labels.remove(name).is_none() {
+            let text = format!("Machine '{}' has no label '{name}'", op.serial);
+            return Err(Exception::prereq(text, ErrorCode::UnknownEntity));
+        }
+    }
+    check_labels(&machine.serial, &machine.labels)
+        .map_err(|error| Exception::prereq(error.to_string(), ErrorCode::WrongInput))?;
+    let differs = machine.labels != before.labels;
+    let change = differs.then(|| ConfigChange::Machine(machine.clone()));
+    Ok((change.into_iter().collect(), machine))
+}
+
 impl LogicalUnit for MachineRemove {
     type Plan = (Serial, u32);
 
     fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
-        if level != Level::Machine {
-            return Ok(Vec::new());
-        }
-        let machine = config.machine(&self.serial)?;
-        let lock = LockName::member(Level::Machine, machine.serial.as_str());
-        Ok(vec![(lock, Mode::Exclusive)])
+        lock_of(&self.serial, level, config)
     }
 
     async fn check(&self, context: &mut Context) -> Result<(Serial, u32), Failure> {
@@ -232,5 +275,36 @@ mod tests {
         assert_eq!(keys, ["machines/w1", "node-indices/0"]);
         let next = register(&present, &[spec("w3", 0, "worker")], NOW).unwrap();
         assert_eq!(next[0].index_in_rack, 4);
+    }
+
+    #[test]
+    fn labels_are_set_and_removed() {
+        let mut present = config(&[]);
+        let mut machine = spec("w1", 0, "worker");
+        machine.labels = [("zone".to_owned(), "a".to_owned())].into();
+        let machines = register(&present, &[machine], NOW).unwrap();
+        present.apply(machines.into_iter().map(ConfigChange::Machine));
+        let mut set = |labels: &str| {
+            let op = format!(r#"{{"serial": "w1", "labels": {labels}}}"#);
+            let (changes, machine) = labeled(&serde_json::from_str(&op).unwrap(), &present)?;
+            let documents = present.apply(changes).documents.len();
+            assert_eq!(**present.machine("w1")?, machine);
+            Ok::<_, Exception>((documents, machine.labels))
+        };
+        let (_, labels) = set(r#"{"gpu": "", "zone": "b"}"#).unwrap();
+        assert_eq!(labels.into_iter().collect::<Vec<_>>(), [("gpu", ""), ("zone", "b")].map(pair));
+        assert_eq!(set(r#"{"zone": "b"}"#).unwrap().0, 0, "nothing is new");
+        assert_eq!(set(r#"{"zone": null}"#).unwrap().1.len(), 1);
+        for (labels, told) in [
+            (r#"{"zone": null}"#, "has no label 'zone'"),
+            (r#"{"a b": ""}"#, "label `a b` must be"),
+        ] {
+            let refusal = set(labels).unwrap_err().to_string();
+            assert!(refusal.contains(told), "{refusal}");
+        }
+    }
+
+    fn pair((name, value): (&str, &str)) -> (String, String) {
+        (name.to_owned(), value.to_owned())
     }
 }

@@ -77,6 +77,10 @@ pub const FIELDS: &[Field<MachineRow>] = &[
         Cell::optional(r.machine.bmc.ipv4.first().map(ToString::to_string))
     }),
     field!("mac", "MAC", Other, "Ethernet addresses, told or learnt", |r| json(&r.machine.mac)),
+    field!("labels", "Labels", Other, "Labels, each as NAME=VALUE", |r| {
+        let labels = r.machine.labels.iter();
+        json(&labels.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>())
+    }),
     field!("lease", "Lease", Text, "Address that it has a lease of", |r| {
         Cell::optional(r.lease().map(|lease| lease.address.to_string()))
     }),

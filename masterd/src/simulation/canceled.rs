@@ -36,6 +36,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_NODE_POWERCYCLE", r#""node_name": "n2""#),
     ("OP_IPAM_SET", ""),
     ("OP_MACHINE_ADD", r#""machines": [{"serial": "M#", "rack": 0, "role": "worker"}]"#),
+    ("OP_MACHINE_SET_PARAMS", r#""serial": "S1", "labels": {"zone": "a#"}"#),
     ("OP_MACHINE_REMOVE", r#""serial": "S1""#),
     ("OP_RACK_PUSH", ""),
     ("OP_INSTANCE_QUERY_DATA", ""),

@@ -1,5 +1,7 @@
 //! Core: opcodes on racks, addresses and machines.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ipam::IpamConfig;
@@ -20,6 +22,17 @@ pub struct IpamSet {
 pub struct MachineAdd {
     /// What to register: all of them, or none.
     pub machines: Vec<MachineSpec>,
+}
+
+/// Parameters of `OP_MACHINE_SET_PARAMS`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineSetParams {
+    /// Which machine.
+    pub serial: String,
+    /// Values of labels to set, by name; null removes a label.
+    #[serde(default)]
+    pub labels: BTreeMap<String, Option<String>>,
 }
 
 /// Parameters of `OP_MACHINE_REMOVE`.
