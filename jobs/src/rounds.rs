@@ -82,7 +82,7 @@ pub struct Run {
     pub stop: CancellationToken,
 }
 
-/// Runs the writer until every [`Writer`] is gone or it is told to stop.
+/// Runs the writer until every [`Writer`](crate::writer::Writer) is gone or it is told to stop.
 pub async fn run<C: Configuration, W: Work>(
     state: State<C>,
     tools: Tools<C, W>,

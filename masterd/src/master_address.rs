@@ -3,12 +3,12 @@
 //!
 //! An agent remembers nothing of it but what its kernel holds, and obeys the highest epoch. So what a
 //! master left behind that crashed or was cut off is met thrice: a new master asks every candidate to
-//! give the address up before its own agent takes it ([`raise`]), and each other node when it is
-//! reached again (`drop_at`); a master that is cut off asks its own agent ([`drop_here`]); and a
+//! give the address up before its own agent takes it ([`MoveAddress::raise`]), and each other node when it is
+//! reached again (`drop_at`); a master that is cut off asks its own agent ([`MoveAddress::drop_here`]); and a
 //! machine that was restarted has it no more. Whoever holds it cannot be asked by the address itself:
 //! it may be the very node that does not answer, so that is no reason not to take it.
 //!
-//! Once it is here it is looked after for as long as the leadership lasts ([`hold`]).
+//! Once it is here it is looked after for as long as the leadership lasts (`hold`).
 
 mod hold;
 mod rule;

@@ -1,7 +1,7 @@
 //! Core: what agents' events change in the configuration.
 //!
 //! The rules are those by which an agent's outbox forgets events: a lease is that of a rack's client
-//! ([`LeaseKey`](model::rack::LeaseKey)), and the newest word on an address is all that is known of
+//! ([`LeaseKey`]), and the newest word on an address is all that is known of
 //! it. So the events are folded, and what then differs from the configuration is changed once.
 
 use std::collections::{BTreeMap, BTreeSet};
