@@ -102,7 +102,8 @@ fn candidate() -> Node {
     serde_json::from_value(serde_json::json!({
         "name": "n2", "uuid": "uuid-2", "id": 2, "role": "candidate", "primary_ip": "10.0.0.2",
         "rpc_port": 1811, "peer_port": 1817, "secondary_ip": "10.0.0.2", "fingerprint": fingerprint,
-        "master_capable": true, "vm_capable": true, "serial_no": 1, "ctime": [1, 0], "mtime": [1, 0],
+        "rack": null, "master_capable": true, "vm_capable": true, "powered": true, "serial_no": 1,
+        "ctime": [1, 0], "mtime": [1, 0],
     }))
     .unwrap()
 }
