@@ -255,7 +255,6 @@ const NO_REFUSALS: &[(&str, &[&str])] = &[
             "from before others had one; there is a master of epoch",
         ],
     ),
-    ("it is the name of a task", &["room of members"]),
     ("it is a reason of a job of the master's own", &["does not hold the document of rack"]),
     (
         "no program of this version asks so",
