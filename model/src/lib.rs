@@ -1,8 +1,8 @@
 //! The vocabulary of the cluster. Pure: no I/O, no clock, no tasks.
 //!
 //! In reading order: [`layout`] says where things live; [`name`], [`job_id`], [`time`], [`range`] and
-//! [`secret`] are the small words; [`error`] is how an operation fails, [`json`] reads what people
-//! write; [`status`] is the table of an opcode's states, from which that of a job is derived;
+//! [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
+//! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
 //! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`ipam`] and [`rack`] are what jobs change;
 //! [`opcode`] is the table of everything that an operator can ask for, [`job`] what becomes of it;
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
@@ -19,6 +19,7 @@ pub mod range;
 pub mod secret;
 pub mod time;
 
+pub mod code;
 pub mod error;
 pub mod json;
 pub mod status;
@@ -42,6 +43,7 @@ pub mod ssconf;
 
 pub mod document;
 
+pub use code::{Code, Coded};
 pub use error::Exception;
 pub use job::Job;
 pub use job_id::JobId;

@@ -1,13 +1,13 @@
 //! Core: what somebody should do something about, by how the cluster stands. docs/failover.md has
 //! the same list.
 
-use model::Timestamp;
 use model::cluster::Overridden;
 use model::cluster_status::{
     AlarmSeverity, AlarmStatus, CandidateSeat, CandidateStatus, CertificateOwner,
     CertificateStatus, ClusterStatus, HEARD_WITHIN_MS, ProcessSeat, QuorumStatus, StandbyStatus,
     StoreHealth, StoreMissing, StoreStatus,
 };
+use model::{Code, Timestamp};
 
 use queue_format::store::ASIDE;
 
@@ -29,144 +29,85 @@ pub const FILES_LAG_BYTES_MAX: u64 = 32 << 20;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// A kind of alarm; the worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// No majority of the voters answers the master.
-    MajorityLost,
-    /// The previous master is not confirmed.
-    NotConfirmed,
-    /// A node lacks the store that it should have.
-    StoreMissing,
-    /// A standby hears no leader.
-    LeaderSilent,
-    /// A store commits nothing any more.
-    StoreFailed,
-    /// The disk takes no files.
-    DiskFull,
-    /// What members held was cut by an override, and nobody has looked at it yet.
-    OverrideCut,
-    /// One voter more that goes ends commits.
-    MajorityThin,
-    /// Fewer copies or voters than there could be.
-    Redundancy,
-    /// A candidate has an older copy than it had.
-    CandidateForgot,
-    /// What candidates hold differs.
-    Copies,
-    /// A candidate does not answer.
-    CandidateUnreachable,
-    /// The disk of a candidate takes no files.
-    CandidateFull,
-    /// A candidate lacks much.
-    CandidateBehind,
-    /// A candidate has no copy.
-    CandidateMissing,
-    /// The master's node lacks the master's address.
-    MasterAddress,
-    /// Too few candidates.
-    Pool,
-    /// Little room is left.
-    DiskLow,
-    /// Little of the journal is left.
-    Journal,
-    /// Files are written too slowly.
-    Files,
-    /// A certificate ends.
-    Certificate,
-    /// An agent does not answer.
-    Agent,
-    /// An agent has another list of who may call it.
-    Callers,
-    /// An agent does not serve its rack's newest document.
-    Document,
-    /// No new jobs are taken.
-    Drained,
-    /// The watcher does nothing.
-    WatcherPaused,
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident $severity:ident,)+) => {
+        /// A kind of alarm; the worst first.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind { $($(#[$doc])* $kind,)+ }
+
+        impl Kind {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$kind,)+];
+
+            /// How urgent it is.
+            #[must_use]
+            pub const fn severity(self) -> AlarmSeverity {
+                match self { $(Self::$kind => AlarmSeverity::$severity,)+ }
+            }
+
+            /// Its code, which answers and documents show.
+            #[must_use]
+            pub const fn code(self) -> Code {
+                match self { $(Self::$kind => Code::$kind,)+ }
+            }
+        }
+    };
 }
 
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 26] = [
-        Self::MajorityLost,
-        Self::NotConfirmed,
-        Self::StoreMissing,
-        Self::LeaderSilent,
-        Self::StoreFailed,
-        Self::DiskFull,
-        Self::OverrideCut,
-        Self::MajorityThin,
-        Self::Redundancy,
-        Self::CandidateForgot,
-        Self::Copies,
-        Self::CandidateUnreachable,
-        Self::CandidateFull,
-        Self::CandidateBehind,
-        Self::CandidateMissing,
-        Self::MasterAddress,
-        Self::Pool,
-        Self::DiskLow,
-        Self::Journal,
-        Self::Files,
-        Self::Certificate,
-        Self::Agent,
-        Self::Callers,
-        Self::Document,
-        Self::Drained,
-        Self::WatcherPaused,
-    ];
-
-    /// How urgent it is: critical where changes are refused, a store commits nothing, or data may be
-    /// lost or wrong.
-    #[must_use]
-    pub const fn severity(self) -> AlarmSeverity {
-        let is_critical = matches!(
-            self,
-            Self::MajorityLost
-                | Self::NotConfirmed
-                | Self::StoreMissing
-                | Self::LeaderSilent
-                | Self::StoreFailed
-                | Self::DiskFull
-                | Self::OverrideCut
-                | Self::Copies
-        );
-        if is_critical { AlarmSeverity::Critical } else { AlarmSeverity::Warning }
-    }
-
-    /// The word in answers and documents.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::MajorityLost => "majority-lost",
-            Self::NotConfirmed => "not-confirmed",
-            Self::StoreMissing => "store-missing",
-            Self::LeaderSilent => "leader-silent",
-            Self::StoreFailed => "store-failed",
-            Self::DiskFull => "disk-full",
-            Self::OverrideCut => "override-cut",
-            Self::MajorityThin => "majority-thin",
-            Self::Redundancy => "redundancy",
-            Self::CandidateForgot => "candidate-forgot",
-            Self::Copies => "copies",
-            Self::CandidateUnreachable => "candidate-unreachable",
-            Self::CandidateFull => "candidate-full",
-            Self::CandidateBehind => "candidate-behind",
-            Self::CandidateMissing => "candidate-missing",
-            Self::MasterAddress => "master-address",
-            Self::Pool => "pool",
-            Self::DiskLow => "disk-low",
-            Self::Journal => "journal",
-            Self::Files => "files",
-            Self::Certificate => "certificate",
-            Self::Agent => "agent",
-            Self::Callers => "callers",
-            Self::Document => "document",
-            Self::Drained => "drained",
-            Self::WatcherPaused => "watcher-paused",
-        }
-    }
+// Critical where changes are refused, a store commits nothing, or data may be lost or wrong.
+kinds! {
+    /// No majority of the voters answers the master.
+    MajorityLost Critical,
+    /// The previous master is not confirmed.
+    NotConfirmed Critical,
+    /// A node lacks the store that it should have.
+    StoreMissing Critical,
+    /// A standby hears no leader.
+    LeaderSilent Critical,
+    /// A store commits nothing any more.
+    StoreFailed Critical,
+    /// The disk takes no files.
+    DiskFull Critical,
+    /// What members held was cut by an override, and nobody has looked at it yet.
+    OverrideCut Critical,
+    /// One voter more that goes ends commits.
+    MajorityThin Warning,
+    /// Fewer copies or voters than there could be.
+    Redundancy Warning,
+    /// A candidate has an older copy than it had.
+    CandidateForgot Warning,
+    /// What candidates hold differs.
+    Copies Critical,
+    /// A candidate does not answer.
+    CandidateUnreachable Warning,
+    /// The disk of a candidate takes no files.
+    CandidateFull Warning,
+    /// A candidate lacks much.
+    CandidateBehind Warning,
+    /// A candidate has no copy.
+    CandidateMissing Warning,
+    /// The master's node lacks the master's address.
+    MasterAddress Warning,
+    /// Too few candidates.
+    Pool Warning,
+    /// Little room is left.
+    DiskLow Warning,
+    /// Little of the journal is left.
+    Journal Warning,
+    /// Files are written too slowly.
+    Files Warning,
+    /// A certificate ends.
+    Certificate Warning,
+    /// An agent does not answer.
+    Agent Warning,
+    /// An agent has another list of who may call it.
+    Callers Warning,
+    /// An agent does not serve its rack's newest document.
+    Document Warning,
+    /// No new jobs are taken.
+    Drained Warning,
+    /// The watcher does nothing.
+    WatcherPaused Warning,
 }
 
 /// One that was found, before it is put in order.
@@ -179,7 +120,7 @@ fn alarm(
     text: impl Into<String>,
     todo: impl Into<String>,
 ) -> Found {
-    let kind_word = kind.word().to_owned();
+    let kind_word = kind.code().to_string();
     let (what, text, todo) = (what.into(), text.into(), todo.into());
     (kind, AlarmStatus { severity: kind.severity(), kind: kind_word, what, since, text, todo })
 }

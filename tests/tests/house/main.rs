@@ -2,12 +2,13 @@
 //!
 //! [`source`] reads the tree; each other module is one set of rules: which crate may use which
 //! ([`direction`]), what a core must not contain ([`purity`]), how files look ([`tidiness`]),
-//! what the documents must agree with ([`documents`], [`metrics`]), what the packages must
+//! what the documents must agree with ([`codes`], [`documents`], [`metrics`]), what the packages must
 //! ([`packaging`]) and what is built once ([`selections`]).
 
 mod source;
 
 mod circles;
+mod codes;
 mod direction;
 mod documents;
 mod metrics;
