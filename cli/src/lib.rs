@@ -9,10 +9,10 @@
 //! and what to do next; `submit`, `batch`, `watch`, `follow`, `outage` and `interrupt` make jobs and
 //! see them to their ends, also by a master that is restarted meanwhile; `list`, `chosen`, `table`,
 //! `cells`, `expression`, `board`, `screen` and `keys` show lists, `details` and `params` what there is
-//! to know about one object, by `python`, `moment`, `span` and `natural`; then one module for each kind
-//! of object, and `tags`, which several have. `completion` gives shells the words that they ask for,
-//! `offered` has those of fixed sets, `generate` makes manual pages of the definition, `everywhere` has
-//! the options of every command.
+//! to know about one object, by `python`, `moment`, `span` and `natural`; `wrap` breaks lines; then one
+//! module for each kind of object, and `tags`, which several have. `runbook` tells what a code of an
+//! error means, `completion` gives shells the words that they ask for, `offered` has those of fixed
+//! sets, `generate` makes manual pages of the definition, `everywhere` has the options of every command.
 
 mod error;
 mod known;
@@ -43,6 +43,7 @@ mod table;
 
 mod details;
 mod params;
+mod wrap;
 
 mod moment;
 mod natural;
@@ -63,6 +64,7 @@ mod completion;
 mod everywhere;
 mod generate;
 mod offered;
+mod runbook;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
@@ -139,6 +141,8 @@ enum Object {
     /// Look inside, and test.
     #[command(subcommand)]
     Debug(debug::Debug),
+    /// Explain the code of an error or alarm: what it means and what to do.
+    Explain(runbook::ExplainArguments),
     /// Print completions of gnt for a shell: `source <(gnt completion bash)`.
     Completion {
         /// The shell.
@@ -218,6 +222,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Ipam(verb) => ipam::run(verb, &session),
         Object::Machine(verb) => machine::run(verb, &session),
         Object::Debug(verb) => debug::run(verb, &session),
+        Object::Explain(arguments) => runbook::run(&arguments),
         Object::Completion { shell } => completion::print(shell).map_err(CliError::from),
         Object::Options => say_lines(&everywhere::described()),
     };

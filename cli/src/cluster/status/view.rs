@@ -13,6 +13,7 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::known::Known;
 use crate::moment::span;
 use crate::table::{self, Column};
+use crate::wrap::wrapped;
 
 /// Candidates that are shown: the usual size of the pool.
 const CANDIDATES_MAX: usize = 10;
@@ -269,46 +270,9 @@ impl View {
         lines
     }
 
-    /// The words in lines that fit behind `first` characters, or `next` in all but the first line.
     fn wrapped(self, text: &str, first: usize, next: usize) -> Vec<String> {
-        let mut lines = vec![String::new()];
-        for word in words(text, self.columns.saturating_sub(first.max(next))) {
-            let taken = if lines.len() == 1 { first } else { next };
-            let line = lines.last_mut().expect("there is always a last line");
-            let length = taken + line.width() + 1 + word.width();
-            match line.is_empty() {
-                true => line.push_str(&word),
-                false if length <= self.columns => {
-                    line.push(' ');
-                    line.push_str(&word);
-                }
-                false => lines.push(word),
-            }
-        }
-        lines
+        wrapped(text, self.columns, first, next)
     }
-}
-
-/// The words of a text. What stands between two backquotes is to be copied, and is one word where it
-/// has no more than `most` characters, with what clings to it.
-fn words(text: &str, most: usize) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for (at, part) in text.split_inclusive('`').enumerate() {
-        // Every second part is quoted, and ends with the quote.
-        let quoted = at % 2 == 1 && part.ends_with('`');
-        let begins = part.starts_with(char::is_whitespace) || words.is_empty();
-        let mut parts = if quoted { vec![part] } else { part.split_whitespace().collect() };
-        if let Some(last) = words.last_mut().filter(|_| !begins && !parts.is_empty()) {
-            last.push_str(parts.remove(0));
-        }
-        words.extend(parts.into_iter().map(str::to_owned));
-    }
-    let fits = |word: &str| word.width() <= most;
-    let parts = words.iter().flat_map(|word| match fits(word) {
-        true => vec![word.as_str()],
-        false => word.split_whitespace().collect(),
-    });
-    parts.map(str::to_owned).collect()
 }
 
 /// Who tells, where it is not the master.

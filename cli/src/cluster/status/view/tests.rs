@@ -141,18 +141,6 @@ fn unknown(seen: &ClusterStatus) -> Option<&'static str> {
 }
 
 #[test]
-fn a_command_stays_on_its_line_where_it_fits_on_one() {
-    let todo = "stop it, then `gnt node modify -O yes n1`, and wait; `x";
-    let is = |most, wanted: &[&str]| assert_eq!(words(todo, most), wanted, "{most}");
-    let begin = ["stop", "it,", "then"];
-    for most in [40, 28] {
-        is(most, &[&begin[..], &["`gnt node modify -O yes n1`,", "and", "wait;", "`x"]].concat());
-    }
-    let split = ["`gnt", "node", "modify", "-O", "yes", "n1`,", "and", "wait;", "`x"];
-    is(27, &[&begin[..], &split].concat());
-}
-
-#[test]
 fn screens() {
     let screens = [
         ("well", well()),
