@@ -3,14 +3,15 @@
 //! with `instructions.json`.
 //!
 //! In reading order: [`sample`] is the job; [`wire`] reads requests and writes answers, [`queue`]
-//! decides, [`store`] writes and reads what is on disk, [`locks`] takes and gives locks; each does
-//! its work [`turns::TURNS`] times.
+//! decides, [`store`] writes and reads what is on disk, [`locks`] takes and gives locks, and
+//! [`objects`] changes and finds objects of the configuration; each does its work [`turns::TURNS`] times.
 #![expect(clippy::exit, reason = "gungraun's `main!` ends the process")]
 
 mod sample;
 mod turns;
 
 mod locks;
+mod objects;
 mod queue;
 mod store;
 mod wire;
@@ -18,6 +19,7 @@ mod wire;
 use gungraun::{library_benchmark_group, main};
 
 use crate::locks::{locks_of_a_job, locks_of_a_task, wake_one};
+use crate::objects::{find_machine, register_machine, set_tag};
 use crate::queue::{job_through_the_queue, next_of_the_schedule};
 use crate::store::{decode_job, encode_job, write_frame};
 use crate::wire::{answer_change, list_last_fifty, read_request};
@@ -39,7 +41,10 @@ library_benchmark_group!(
         write_frame,
         decode_job,
         answer_change,
-        list_last_fifty
+        list_last_fifty,
+        register_machine,
+        set_tag,
+        find_machine
     ]
 );
 

@@ -60,6 +60,14 @@ pub struct Loader {
 }
 
 impl Loader {
+    /// The prefixes of the keys of all documents but [`document::IPAM`].
+    #[must_use]
+    pub fn prefixes() -> BTreeSet<String> {
+        let directories = ConfigChange::DIRECTORIES.iter().chain(&[document::NODE_INDICES]);
+        let roots = directories.filter_map(|directory| directory.split('/').next());
+        roots.map(|root| format!("{root}/")).collect()
+    }
+
     /// Adds one document.
     ///
     /// # Errors

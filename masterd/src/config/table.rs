@@ -64,6 +64,9 @@ macro_rules! configuration {
         }
 
         impl ConfigChange {
+            /// The directories of documents.
+            pub(super) const DIRECTORIES: &[&str] = &[$(<$type as Object>::BELOW),+];
+
             /// The document that the change writes.
             #[must_use]
             pub fn document(&self) -> Document {

@@ -86,8 +86,8 @@ fn beside(store: &Reader, jobs: Vec<Job>, requests: ArchivedRequests) -> Result<
 /// As [`load`].
 pub fn config(store: &Reader) -> Result<Config, FoundError> {
     let mut loader = Loader::default();
-    for prefix in ["config/", "machines/", "boots/", "leases/", "node-indices/"] {
-        for entry in store.scan(prefix)? {
+    for prefix in Loader::prefixes() {
+        for entry in store.scan(&prefix)? {
             let (key, content) = entry?;
             loader.add(key.as_str(), &content)?;
         }

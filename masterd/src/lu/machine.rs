@@ -64,7 +64,10 @@ impl LogicalUnit for MachineAdd {
 
 /// What a registration makes of the configuration: every machine with its index and addresses, or
 /// the first reason against it.
-pub(crate) fn register(
+///
+/// # Errors
+/// A machine that cannot be registered.
+pub fn register(
     config: &Config,
     specs: &[MachineSpec],
     now: Timestamp,

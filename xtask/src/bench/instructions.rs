@@ -26,6 +26,10 @@ mod turns;
 const RATIO_MAX: f64 = 1.1;
 /// Below this ratio the accepted count no longer protects what was gained.
 const RATIO_GAINED: f64 = 0.9;
+/// The ends of names of two benches that do the same beside few and beside many objects.
+const BESIDE: [&str; 2] = ["beside_10", "beside_100000"];
+/// How many times the instructions beside few objects the same may take beside many.
+const BESIDE_MANY_MAX: f64 = 2.0;
 /// What is accepted, by bench: instructions of one turn.
 const ACCEPTED: &str = "masterd/benches/instructions.json";
 /// Its mode.
@@ -203,9 +207,20 @@ fn compare(found: &Counts, accepted: &Counts, report: &mut Report) -> Verdict {
                 .tell(format!("{name} takes {ratio:.2} of what is accepted: `--accept` keeps it"));
         }
     }
+    whys.extend(found.iter().filter_map(|(name, count)| grows(name, *count, found)));
     let gone = accepted.keys().filter(|name| !found.contains_key(*name));
     whys.extend(gone.map(|name| format!("{name} was not counted; `--accept` forgets it")));
     if whys.is_empty() { Verdict::Kept } else { Verdict::Worse(whys) }
+}
+
+/// Why a bench beside many objects takes too much, if it does.
+fn grows(name: &str, many: u64, found: &Counts) -> Option<String> {
+    let [beside_few, beside_many] = BESIDE;
+    let few = *found.get(&format!("{}{beside_few}", name.strip_suffix(beside_many)?))?;
+    let ratio = number(many) / number(few);
+    (ratio > BESIDE_MANY_MAX).then(|| {
+        format!("{name} takes {ratio:.2} of the {few} instructions of {beside_few}; its cost must not grow")
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a turn takes far fewer than 2^52 instructions")]
@@ -235,6 +250,17 @@ mod tests {
         let begins = ["new has no accepted count", "read takes 1110", "gone was not counted"];
         assert_eq!(whys.len(), begins.len(), "{whys:?}");
         assert!(whys.iter().zip(begins).all(|(why, begin)| why.starts_with(begin)), "{whys:?}");
+    }
+
+    #[test]
+    fn the_cost_of_one_object_must_not_grow_with_the_others() {
+        let verdict = |many| {
+            let found = counts(&[("add.beside_10", 500), ("add.beside_100000", many)]);
+            compare(&found, &found, &mut Report::default())
+        };
+        assert_eq!(verdict(1_000), Verdict::Kept);
+        let Verdict::Worse(whys) = verdict(1_001) else { panic!("more than twice is too much") };
+        assert!(whys[0].starts_with("add.beside_100000 takes 2.00 of the 500"), "{whys:?}");
     }
 
     #[test]
