@@ -110,41 +110,7 @@ pub(crate) async fn run(op: OpCode, context: &mut Context) -> Result<Value, Fail
     // An earlier version may have queued it.
     op.check_ranges()
         .map_err(|wrong| Exception::prereq(wrong.to_string(), ErrorCode::WrongInput))?;
-    match op {
-        OpCode::ClusterPostInit(op) => boxed(op, context).await,
-        OpCode::ClusterConfigQuery(op) => boxed(op, context).await,
-        OpCode::ClusterQuery(op) => boxed(op, context).await,
-        OpCode::ClusterSetParams(op) => boxed(op, context).await,
-        OpCode::ClusterActivateMasterIp(op) => boxed(op, context).await,
-        OpCode::ClusterDeactivateMasterIp(op) => boxed(op, context).await,
-        OpCode::ClusterRedistConf(op) => boxed(op, context).await,
-        OpCode::ClusterRenewCrypto(op) => boxed(op, context).await,
-        OpCode::ClusterVerify(op) => boxed(op, context).await,
-        OpCode::ClusterVerifyConfig(op) => boxed(op, context).await,
-        OpCode::ClusterVerifyGroup(op) => boxed(op, context).await,
-        OpCode::ClusterVerifyDisks(op) => boxed(op, context).await,
-        OpCode::GroupVerifyDisks(op) => boxed(op, context).await,
-        OpCode::NodeAdd(op) => boxed(op, context).await,
-        OpCode::NodeRemove(op) => boxed(op, context).await,
-        OpCode::NodeSetParams(op) => boxed(op, context).await,
-        OpCode::NodePowercycle(op) => boxed(op, context).await,
-        OpCode::IpamSet(op) => boxed(op, context).await,
-        OpCode::MachineAdd(op) => boxed(op, context).await,
-        OpCode::MachineSetParams(op) => boxed(op, context).await,
-        OpCode::MachineRemove(op) => boxed(op, context).await,
-        OpCode::RackPush(op) => boxed(op, context).await,
-        OpCode::InstanceQueryData(op) => boxed(op, context).await,
-        OpCode::OsDiagnose(op) => boxed(op, context).await,
-        OpCode::ExtStorageDiagnose(op) => boxed(op, context).await,
-        OpCode::Query(op) => boxed(op, context).await,
-        OpCode::QueryFields(op) => boxed(op, context).await,
-        OpCode::TagsGet(op) => boxed(op, context).await,
-        OpCode::TagsSearch(op) => boxed(op, context).await,
-        OpCode::TagsSet(op) => boxed(op, context).await,
-        OpCode::TagsDel(op) => boxed(op, context).await,
-        OpCode::TestDelay(op) => boxed(op, context).await,
-        OpCode::TestJqueue(op) => boxed(op, context).await,
-    }
+    model::with_parameters!(op, unit => boxed(unit, context).await)
 }
 
 /// Each unit's future has a place of its own: the largest would else be moved about for all.

@@ -1,6 +1,6 @@
 //! Core: the table of opcodes, everything that an operator can ask the cluster to do.
 //!
-//! One line is one verb: its id on the wire, its parameters, its result. Parameters are checked
+//! One line is one verb: its id on the wire, its parameters, its result, its reach. Parameters are checked
 //! for names and types where they enter; their meaning is checked by the logical unit. Opcodes of
 //! Ganeti keep its names and take every parameter that its clients send.
 
@@ -59,7 +59,11 @@ pub enum Reach {
 const ID_TOLD_MAX: usize = 64;
 
 macro_rules! opcodes {
-    ($($(#[doc = $doc:literal])+ $id:literal $op:ident -> $output:ty, [$($summary:ident)?];)+) => {
+    (
+        ($d:tt)
+        $($(#[doc = $doc:literal])+
+        $id:literal $op:ident -> $output:ty, $reach:ident, [$($summary:ident)?];)+
+    ) => {
         /// An opcode with its parameters.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(tag = "OP_ID")]
@@ -76,6 +80,16 @@ macro_rules! opcodes {
             #[must_use]
             pub const fn id(&self) -> &'static str {
                 match self { $(Self::$op(_) => $id,)+ }
+            }
+
+            /// How far this opcode reaches.
+            #[must_use]
+            pub fn reach(&self) -> Reach {
+                match self {
+                    Self::TestDelay(op) if !op.is_on_nodes() => Reach::Master,
+                    Self::ClusterSetParams(op) if op.moves_the_address() => Reach::Agents,
+                    $(Self::$op(_) => Reach::$reach,)+
+                }
             }
 
             /// The parameter that tells one opcode of a kind from another, for the job list.
@@ -96,6 +110,14 @@ macro_rules! opcodes {
             }
         }
 
+        /// Evaluates an expression on the parameters of an opcode, whose type depends on the opcode.
+        #[macro_export]
+        macro_rules! with_parameters {
+            ($d op:expr, $d parameters:ident => $d does:expr) => {
+                match $d op { $($d crate::OpCode::$op($d parameters) => $d does,)+ }
+            };
+        }
+
         $(impl Verb for $op {
             const ID: &'static str = $id;
             type Output = $output;
@@ -106,72 +128,73 @@ macro_rules! opcodes {
 }
 
 opcodes! {
+    ($)
     /// Complete the set-up of a new cluster; submitted by the set-up itself.
-    "OP_CLUSTER_POST_INIT" ClusterPostInit -> bool, [];
+    "OP_CLUSTER_POST_INIT" ClusterPostInit -> bool, Master, [];
     /// Give fields of the cluster.
-    "OP_CLUSTER_CONFIG_QUERY" ClusterConfigQuery -> Vec<serde_json::Value>, [];
+    "OP_CLUSTER_CONFIG_QUERY" ClusterConfigQuery -> Vec<serde_json::Value>, Master, [];
     /// Describe the cluster.
-    "OP_CLUSTER_QUERY" ClusterQuery -> serde_json::Value, [];
+    "OP_CLUSTER_QUERY" ClusterQuery -> serde_json::Value, Master, [];
     /// Change parameters of the cluster.
-    "OP_CLUSTER_SET_PARAMS" ClusterSetParams -> (), [];
+    "OP_CLUSTER_SET_PARAMS" ClusterSetParams -> (), Master, [];
     /// Take the master's address on the master node, and away from others.
-    "OP_CLUSTER_ACTIVATE_MASTER_IP" ClusterActivateMasterIp -> (), [];
+    "OP_CLUSTER_ACTIVATE_MASTER_IP" ClusterActivateMasterIp -> (), Agents, [];
     /// Take the master's address away from the master node.
-    "OP_CLUSTER_DEACTIVATE_MASTER_IP" ClusterDeactivateMasterIp -> (), [];
+    "OP_CLUSTER_DEACTIVATE_MASTER_IP" ClusterDeactivateMasterIp -> (), Agents, [];
     /// Send every agent what it should hold: rack documents and who may call.
-    "OP_CLUSTER_REDIST_CONF" ClusterRedistConf -> (), [];
+    "OP_CLUSTER_REDIST_CONF" ClusterRedistConf -> (), Agents, [];
     /// Give nodes new keys and certificates, one after the other.
-    "OP_CLUSTER_RENEW_CRYPTO" ClusterRenewCrypto -> (), [];
+    "OP_CLUSTER_RENEW_CRYPTO" ClusterRenewCrypto -> (), Agents, [];
     /// Look whether the cluster is as it should be: submits a job for each part.
-    "OP_CLUSTER_VERIFY" ClusterVerify -> SubmittedJobs, [];
+    "OP_CLUSTER_VERIFY" ClusterVerify -> SubmittedJobs, Master, [];
     /// Look whether the configuration is sound.
-    "OP_CLUSTER_VERIFY_CONFIG" ClusterVerifyConfig -> bool, [];
+    "OP_CLUSTER_VERIFY_CONFIG" ClusterVerifyConfig -> bool, Master, [];
     /// Look whether the nodes of a group are as they should be.
-    "OP_CLUSTER_VERIFY_GROUP" ClusterVerifyGroup -> bool, [group_name];
+    "OP_CLUSTER_VERIFY_GROUP" ClusterVerifyGroup -> bool, Agents, [group_name];
     /// Look whether instances' disks are as they should be: submits a job for each group.
-    "OP_CLUSTER_VERIFY_DISKS" ClusterVerifyDisks -> SubmittedJobs, [];
+    "OP_CLUSTER_VERIFY_DISKS" ClusterVerifyDisks -> SubmittedJobs, Master, [];
     /// Look whether the disks of a group's instances are as they should be.
-    "OP_GROUP_VERIFY_DISKS" GroupVerifyDisks -> DisksFound, [group_name];
+    "OP_GROUP_VERIFY_DISKS" GroupVerifyDisks -> DisksFound, Master, [group_name];
     /// Add a node: sign its certificate and make it a member.
-    "OP_NODE_ADD" NodeAdd -> (), [node_name];
+    "OP_NODE_ADD" NodeAdd -> (), Agents, [node_name];
     /// Remove a node from the cluster.
-    "OP_NODE_REMOVE" NodeRemove -> (), [node_name];
+    "OP_NODE_REMOVE" NodeRemove -> (), Agents, [node_name];
     /// Change a node's role, rack or parameters.
-    "OP_NODE_SET_PARAMS" NodeSetParams -> Vec<(String, serde_json::Value)>, [node_name];
+    "OP_NODE_SET_PARAMS" NodeSetParams -> Vec<(String, serde_json::Value)>, Agents, [node_name];
     /// Restart a node's machine, hard; waits for no lock.
-    "OP_NODE_POWERCYCLE" NodePowercycle -> String, [node_name];
+    "OP_NODE_POWERCYCLE" NodePowercycle -> String, Agents, [node_name];
     /// Set the rules by which machines get addresses.
-    "OP_IPAM_SET" IpamSet -> (), [];
+    "OP_IPAM_SET" IpamSet -> (), Agents, [];
     /// Register machines, all or none.
-    "OP_MACHINE_ADD" MachineAdd -> Vec<Machine>, [machines];
+    "OP_MACHINE_ADD" MachineAdd -> Vec<Machine>, Agents, [machines];
     /// Change the labels of a machine.
-    "OP_MACHINE_SET_PARAMS" MachineSetParams -> Machine, [serial];
+    "OP_MACHINE_SET_PARAMS" MachineSetParams -> Machine, Master, [serial];
     /// Remove a machine from the inventory.
-    "OP_MACHINE_REMOVE" MachineRemove -> (), [serial];
+    "OP_MACHINE_REMOVE" MachineRemove -> (), Agents, [serial];
     /// Send racks' documents to their agents.
-    "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, [racks];
+    "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, [racks];
     /// Describe instances; there are none yet.
-    "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, [];
+    "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, Master, [];
     /// List operating systems for instances; there are none yet.
-    "OP_OS_DIAGNOSE" OsDiagnose -> Vec<Vec<serde_json::Value>>, [];
+    "OP_OS_DIAGNOSE" OsDiagnose -> Vec<Vec<serde_json::Value>>, Master, [];
     /// List providers of storage; there are none yet.
-    "OP_EXT_STORAGE_DIAGNOSE" ExtStorageDiagnose -> Vec<Vec<serde_json::Value>>, [];
+    "OP_EXT_STORAGE_DIAGNOSE" ExtStorageDiagnose -> Vec<Vec<serde_json::Value>>, Master, [];
     /// List objects that no LUXI method lists.
-    "OP_QUERY" Query -> serde_json::Value, [what];
+    "OP_QUERY" Query -> serde_json::Value, Master, [what];
     /// Describe the fields of such objects.
-    "OP_QUERY_FIELDS" QueryFields -> serde_json::Value, [what];
+    "OP_QUERY_FIELDS" QueryFields -> serde_json::Value, Master, [what];
     /// Tell an object's tags.
-    "OP_TAGS_GET" TagsGet -> Vec<String>, [name];
+    "OP_TAGS_GET" TagsGet -> Vec<String>, Master, [name];
     /// Look for tags by a regular expression: pairs of an object's path and a tag.
-    "OP_TAGS_SEARCH" TagsSearch -> Vec<(String, String)>, [pattern];
+    "OP_TAGS_SEARCH" TagsSearch -> Vec<(String, String)>, Master, [pattern];
     /// Add tags to an object.
-    "OP_TAGS_SET" TagsSet -> (), [];
+    "OP_TAGS_SET" TagsSet -> (), Master, [];
     /// Take tags away from an object; all of them must be there.
-    "OP_TAGS_DEL" TagsDel -> (), [];
+    "OP_TAGS_DEL" TagsDel -> (), Master, [];
     /// Sleep, on the master or on nodes; for tests.
-    "OP_TEST_DELAY" TestDelay -> (), [duration];
+    "OP_TEST_DELAY" TestDelay -> (), Agents, [duration];
     /// Exercise the job queue; for tests.
-    "OP_TEST_JQUEUE" TestJqueue -> bool, [];
+    "OP_TEST_JQUEUE" TestJqueue -> bool, Master, [];
 }
 
 impl OpCode {
@@ -189,47 +212,5 @@ impl OpCode {
     #[must_use]
     pub const fn is_test(&self) -> bool {
         matches!(self, Self::TestDelay(_) | Self::TestJqueue(_))
-    }
-
-    /// How far this opcode reaches.
-    #[must_use]
-    pub fn reach(&self) -> Reach {
-        match self {
-            Self::TestDelay(op) if !op.is_on_nodes() => Reach::Master,
-            Self::ClusterSetParams(op) if op.moves_the_address() => Reach::Agents,
-            Self::ClusterPostInit(_)
-            | Self::ClusterConfigQuery(_)
-            | Self::ClusterQuery(_)
-            | Self::ClusterSetParams(_)
-            | Self::ClusterVerify(_)
-            | Self::ClusterVerifyConfig(_)
-            | Self::ClusterVerifyDisks(_)
-            | Self::GroupVerifyDisks(_)
-            | Self::InstanceQueryData(_)
-            | Self::OsDiagnose(_)
-            | Self::ExtStorageDiagnose(_)
-            | Self::Query(_)
-            | Self::QueryFields(_)
-            | Self::TagsGet(_)
-            | Self::TagsSearch(_)
-            | Self::TagsSet(_)
-            | Self::TagsDel(_)
-            | Self::MachineSetParams(_)
-            | Self::TestJqueue(_) => Reach::Master,
-            Self::ClusterActivateMasterIp(_)
-            | Self::ClusterDeactivateMasterIp(_)
-            | Self::ClusterRedistConf(_)
-            | Self::ClusterRenewCrypto(_)
-            | Self::ClusterVerifyGroup(_) => Reach::Agents,
-            Self::NodeAdd(_)
-            | Self::NodeRemove(_)
-            | Self::NodeSetParams(_)
-            | Self::NodePowercycle(_)
-            | Self::IpamSet(_)
-            | Self::MachineAdd(_)
-            | Self::MachineRemove(_)
-            | Self::RackPush(_)
-            | Self::TestDelay(_) => Reach::Agents,
-        }
     }
 }
