@@ -1,9 +1,10 @@
 //! What everybody but the writer sees: the state as it was last committed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use imbl::OrdMap;
 use model::{Exception, Job, JobId};
 use parking_lot::RwLock;
 use queue_format::Position;
@@ -85,7 +86,7 @@ pub struct Snapshot<C> {
     pub config: Arc<C>,
     /// Position of the last change that concerned a rack; racks not named did not change since
     /// this master began.
-    rack_positions: Arc<BTreeMap<u32, u64>>,
+    rack_positions: OrdMap<u32, u64>,
     begun_at: u64,
     changed_at: u64,
 }
@@ -94,7 +95,7 @@ impl<C> Clone for Snapshot<C> {
     fn clone(&self) -> Self {
         Self {
             config: Arc::clone(&self.config),
-            rack_positions: Arc::clone(&self.rack_positions),
+            rack_positions: self.rack_positions.clone(),
             begun_at: self.begun_at,
             changed_at: self.changed_at,
         }
@@ -131,7 +132,7 @@ impl<C: Configuration> Published<C> {
     pub fn new(jobs: Arc<View>, config: Arc<C>, drained: bool, begun_at: u64) -> Self {
         let latest = RwLock::new(Arc::clone(&config));
         let snapshot =
-            Snapshot { config, rack_positions: Arc::default(), begun_at, changed_at: begun_at };
+            Snapshot { config, rack_positions: OrdMap::new(), begun_at, changed_at: begun_at };
         Self {
             jobs,
             snapshot: watch::Sender::new(snapshot),
@@ -181,8 +182,8 @@ impl<C: Configuration> Published<C> {
                 self.snapshot.send_modify(|snapshot| {
                     snapshot.config = config;
                     snapshot.changed_at = position.index;
-                    let positions = Arc::make_mut(&mut snapshot.rack_positions);
-                    positions.extend(racks.into_iter().map(|rack| (rack, position.index)));
+                    let positions = racks.into_iter().map(|rack| (rack, position.index));
+                    snapshot.rack_positions.extend(positions);
                 });
             }
             after.replies.into_iter().for_each(Reply::send);

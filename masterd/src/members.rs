@@ -232,7 +232,7 @@ impl Keeper {
     }
 
     async fn make(&self, config: &Config, step: Step) -> Made {
-        let node = config.nodes.values().find(|node| node.id == step.node())?;
+        let node = config.nodes.by.id.of(step.node()).next()?;
         let made = match step {
             // Roles change by jobs.
             Step::Promote(_) | Step::Demote(_) => return None,

@@ -15,10 +15,14 @@ pub mod node;
 pub mod params;
 pub mod without_rows;
 
+use std::sync::Arc;
+
 use luxi::query::{Cell, CellStatus, Definitions, FieldDefinition, Filter, Table, select};
 use model::Exception;
 use model::error::{ErrorCode, ExceptionKind};
 use serde_json::Value;
+
+use crate::config::objects::{Object, Objects};
 
 /// A field of rows of type `T`.
 #[derive(Debug)]
@@ -157,6 +161,17 @@ fn exist(wanted: &[String], is_known: impl Fn(&str) -> bool) -> Result<(), Excep
     }
     let text = format!("Unknown output fields selected: {}", unknown.join(", "));
     Err(Exception::prereq(text, ErrorCode::WrongInput))
+}
+
+/// The objects to which a filter is limited by `field`, which has their keys; `None` if every object
+/// has to be looked at.
+fn by_key<'a, T: Object>(
+    objects: &'a Objects<T>,
+    filter: &Filter,
+    field: &str,
+) -> Option<Vec<&'a Arc<T>>> {
+    let keys = filter.limits(field)?.into_iter().filter_map(|key| key.as_text()?.parse().ok());
+    Some(keys.filter_map(|key: T::Key| objects.get(&key)).collect())
 }
 
 fn find<'a, T>(fields: &'a [Field<T>], name: &str) -> Option<&'a Field<T>> {

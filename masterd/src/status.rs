@@ -192,7 +192,7 @@ pub(crate) fn candidates(
     let mut candidates = members::candidates(config, status.as_ref(), &contacts.all(), now);
     let (strays, full) = (book.strays(), book.full());
     for candidate in &mut candidates {
-        let node = config.nodes.values().find(|node| node.name.as_str() == candidate.node);
+        let node = config.nodes.get(candidate.node.as_str());
         let Some(member) = node.and_then(|node| node.member.as_ref()) else { continue };
         let stray = strays.get(&member.id);
         candidate.forgot = stray.map(|stray| stray.why.clone());

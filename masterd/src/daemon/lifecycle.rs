@@ -11,7 +11,6 @@ use std::time::Duration;
 use engine::{Engine, EngineOptions};
 use model::NodeName;
 use model::cluster::Cluster;
-use model::node::Node;
 use queue_format::store::{AtRest, finish_wipe};
 use queue_format::{Epoch, Store, StoreOptions};
 use rpc::calls::Membership;
@@ -217,9 +216,8 @@ impl Lifecycle {
         // Who was just invited has nothing yet, and what is damaged is told of where it is needed.
         let Ok(config) = stdx::aside(|| load::config(&engine.reader())) else { return Ok(()) };
         self.belongs(&config.cluster)?;
-        let member = |node: &Node| node.member.as_ref().map(|member| member.id);
-        let owner = config.nodes.values().find(|node| member(node) == Some(engine.member()));
-        match owner.filter(|owner| owner.name != *self.me()) {
+        let mut owner = config.nodes.by.member.of(engine.member());
+        match owner.next().filter(|owner| owner.name != *self.me()) {
             Some(owner) => {
                 let (there, here) = (owner.name.clone(), self.me().clone());
                 Err(DaemonError::OtherNode { there, here })

@@ -181,11 +181,7 @@ pub(super) fn silent(
 
 /// A member whose node is gone.
 pub(super) fn without_node(config: &Config, members: &Members) -> Option<u64> {
-    let known = |id: &u64| {
-        let mut nodes = config.nodes.values();
-        nodes.any(|node| node.member.as_ref().is_some_and(|member| member.id == *id))
-    };
-    members.nodes.keys().copied().find(|id| !known(id))
+    members.nodes.keys().copied().find(|id| config.nodes.by.member.of(*id).next().is_none())
 }
 
 /// A node whose member `lost` its store for good, and which is to have another one. What failed a

@@ -8,7 +8,7 @@ use model::machine::{Boot, Machine};
 use model::rack::{Lease, LeaseKey, LeaseState};
 use model::{MacAddress, Timestamp};
 
-use super::{Cell, Field, field, json};
+use super::{Cell, Field, by_key, field, json};
 use crate::config::Config;
 
 /// A machine with all that is known of it.
@@ -27,9 +27,8 @@ pub struct MachineRow {
 #[must_use]
 pub fn limited<'a>(config: &'a Config, filter: Option<&Filter>) -> Option<Vec<&'a Arc<Machine>>> {
     let filter = filter?;
-    let mut machines: Vec<_> = if let Some(serials) = filter.limits("serial") {
-        let serials = serials.into_iter().filter_map(Operand::as_text);
-        serials.filter_map(|serial| config.machines.get(serial)).collect()
+    let mut machines: Vec<_> = if let Some(machines) = by_key(&config.machines, filter, "serial") {
+        machines
     } else if let Some(macs) = filter.limits("mac") {
         let macs = macs.into_iter().filter_map(|mac| mac.as_text()?.parse().ok());
         macs.flat_map(|mac| config.machines.by.mac.of(mac)).collect()

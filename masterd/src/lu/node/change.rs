@@ -248,7 +248,7 @@ fn followers(
         (other.role, other.master_capable) = (node.role, false);
     }
     let chosen = refill(&mut pool).into_iter();
-    let chosen = chosen.filter_map(|id| config.nodes.values().find(|other| other.id == id));
+    let chosen = chosen.filter_map(|id| config.nodes.by.id.of(id).next());
     let follower = |chosen: &Arc<Node>| {
         let (role, serial_no) = (NodeRole::Candidate, chosen.serial_no + 1);
         Node { role, serial_no, ..chosen.as_ref().clone() }
