@@ -38,9 +38,6 @@ mod wipe;
 
 #[cfg(test)]
 mod crash_tests;
-#[cfg(feature = "shuttle")]
-#[cfg(test)]
-mod orders;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,5 @@
 //! Locks, waiting and threads as the store uses them. With the feature `shuttle` they are those of a
-//! scheduler that tries many orders of all steps, for the tests in `store::orders`.
+//! scheduler that tries many orders of all steps, for `tests/orders`.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};

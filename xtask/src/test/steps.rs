@@ -171,8 +171,8 @@ fn instructions(_round: &mut Round) -> Outcome {
 /// Under a scheduler in place of the system's, which only these tests can live with.
 fn orders(round: &mut Round) -> Outcome {
     let mut command = cargo();
-    command.args(["test", "--package", "queue-format", "--features", "shuttle", "--lib"]);
-    finish(with_effort(command.arg("store::orders::"), round))
+    command.args(["test", "--workspace", "--features", "queue-format/shuttle", "--test", "orders"]);
+    finish(with_effort(&mut command, round))
 }
 
 fn doctest(_round: &mut Round) -> Outcome {
@@ -192,7 +192,7 @@ fn test(round: &mut Round) -> Outcome {
     }
     println!("cargo nextest is not installed; cargo test does the same, slower");
     let mut command = cargo();
-    command.args(["test", "--workspace", "--lib", "--bins", "--tests", "--examples"]);
+    command.args(["test", "--workspace", "--tests"]);
     command.args(["--no-fail-fast", "--", "--show-output"]).args(&tests);
     watched(&mut command, round)
 }
@@ -219,7 +219,7 @@ fn with_nextest(binaries: &str, tests: &[String], round: &mut Round) -> Outcome 
     drop(fs::remove_file(&report));
     let config = format!("xtask:{}", root().join("xtask/nextest.toml").display());
     let mut command = cargo();
-    command.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
+    command.args(["nextest", "run", "--workspace", "--tests", "--no-fail-fast"]);
     command.args(["--tool-config-file", &config, "--filterset", binaries]);
     command.args(["--test-threads", &places().to_string()]).args(tests);
     let outcome = finish(with_effort(&mut command, round));

@@ -4,6 +4,7 @@
 //!
 //! `cargo xtask test orders` runs it. An order that fails is printed, and can be repeated by
 //! `shuttle::replay`.
+#![expect(clippy::unwrap_used, reason = "a test, its functions included")]
 
 mod recorder;
 
@@ -12,13 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-
-use super::{Callbacks, Committer, Store, StoreOptions};
-use crate::change::Change;
-use crate::key::Key;
-use crate::position::Epoch;
-use crate::simulation::SimDisk;
-use crate::sync::{Condvar, Mutex, thread};
+use queue_format::simulation::SimDisk;
+use queue_format::{Callbacks, Change, Committer, Epoch, Key, Store, StoreOptions};
+use shuttle::sync::{Condvar, Mutex};
+use shuttle::thread;
 
 const EPOCH: Epoch = Epoch { term: 1, node: 1 };
 /// Bytes of a document: a few of them fill a segment, so that groups wait for checkpoints.
@@ -43,9 +41,9 @@ struct Told {
 
 impl Told {
     fn wait_for(&self, tag: u32) {
-        let mut tags = self.tags.lock();
+        let mut tags = self.tags.lock().unwrap();
         while !tags.contains(&tag) {
-            self.more.wait(&mut tags);
+            tags = self.more.wait(tags).unwrap();
         }
     }
 }
@@ -53,7 +51,7 @@ impl Told {
 fn start(disk: &SimDisk, told: &Arc<Told>) -> Arc<Committer<u32>> {
     let told = Arc::clone(told);
     let callbacks = Callbacks::new(move |tags: Vec<u32>, _| {
-        told.tags.lock().extend(tags);
+        told.tags.lock().unwrap().extend(tags);
         told.more.notify_all();
     })
     .on_fatal(|error| panic!("{error:?}"));
@@ -93,11 +91,11 @@ fn submitters_and_close() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     committer.close().unwrap();
     let store = Store::open_simulated(&disk, options()).unwrap();
-    for tag in told.tags.lock().iter() {
+    for tag in told.tags.lock().unwrap().iter() {
         let key = Key::parse(&format!("queue/job-{tag}")).unwrap();
         assert!(store.read(&key).unwrap().is_some(), "{key} was acknowledged");
     }
-    assert_eq!(told.tags.lock().len(), 12);
+    assert_eq!(told.tags.lock().unwrap().len(), 12);
 }
 
 #[test]

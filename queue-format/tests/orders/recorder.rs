@@ -5,15 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use queue_format::journal::{Entry, Payload, Record};
+use queue_format::simulation::SimDisk;
+use queue_format::{Batch, Callbacks, Change, Key, Position, Recorder, ReplicatedStore};
+use shuttle::thread;
+
 use super::{EPOCH, Told, options, orders};
-use crate::change::{Batch, Change};
-use crate::journal::{Entry, Payload, Record};
-use crate::key::Key;
-use crate::position::Position;
-use crate::simulation::SimDisk;
-use crate::store::Callbacks;
-use crate::store::replicated::{Recorder, ReplicatedStore};
-use crate::sync::thread;
 
 const ENTRIES: u32 = 36;
 /// Ten of them fill a segment, which is more than the frames for which room is kept.
@@ -22,7 +19,7 @@ const DOCUMENT_BYTES: usize = 1_200;
 fn start(disk: &SimDisk, told: &Arc<Told>) -> Arc<Recorder<u32>> {
     let told = Arc::clone(told);
     let callbacks = Callbacks::new(move |tags: Vec<u32>, _| {
-        told.tags.lock().extend(tags);
+        told.tags.lock().unwrap().extend(tags);
         told.more.notify_all();
     })
     .on_fatal(|error| panic!("{error:?}"));
