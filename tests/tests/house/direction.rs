@@ -101,7 +101,8 @@ pub(crate) fn members() -> BTreeSet<String> {
     list.iter().map(|name| name.as_str().expect("a member is text").to_owned()).collect()
 }
 
-fn manifest(name: &str) -> Table {
+/// The manifest of a member.
+pub(crate) fn manifest(name: &str) -> Table {
     parse(&format!("{name}/Cargo.toml"))
 }
 

@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use super::source;
+use toml::Value;
+
+use crate::direction::{manifest, members};
+use crate::source;
 
 /// The features of each crate, where these packages are built together: other ones, maybe, for what runs
 /// while others are built.
@@ -34,5 +37,25 @@ fn the_programs_and_the_commands_of_this_repository_share_what_they_are_made_of(
             Some(features),
             "{package}: give it its features in the workspace's `Cargo.toml`, for all"
         );
+    }
+}
+
+#[test]
+fn no_program_is_linked_a_second_time_to_find_that_it_has_no_tests() {
+    for name in members() {
+        let manifest = manifest(&name);
+        let programs = manifest.get("bin").and_then(Value::as_array);
+        let programs: Vec<&Value> = programs.into_iter().flatten().collect();
+        let has_main = source::root().join(&name).join("src/main.rs").is_file();
+        assert!(!has_main || !programs.is_empty(), "{name}: its program has no section [[bin]]");
+        for program in programs {
+            assert_eq!(program.get("test"), Some(&Value::Boolean(false)), "{name}: {program}");
+            let path = program["path"].as_str().expect("a path is text");
+            let text = source::read(&format!("{name}/{path}"));
+            assert!(
+                !text.contains("#[test]"),
+                "{name}/{path}: what is tested belongs in the library"
+            );
+        }
     }
 }
