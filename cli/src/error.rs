@@ -10,7 +10,7 @@ use luxi::method::What;
 use model::enrol::TokenError;
 use model::error::ErrorCode;
 use model::json::Malformed;
-use model::{Exception, JobId};
+use model::{Code, Coded, Exception, JobId};
 use serde_json::Value;
 
 use crate::expression::ExpressionError;
@@ -144,6 +144,35 @@ pub(crate) enum CliError {
     /// A failure with nothing behind it.
     #[error("{0}")]
     Failed(String),
+    /// The role was not moved, as the failover itself says.
+    #[error("{message}")]
+    NotMoved { code: Option<Code>, message: String },
+}
+
+impl Coded for CliError {
+    fn code(&self) -> Option<Code> {
+        match self {
+            Self::Client(error) | Self::Lost { error, .. } => error.code(),
+            Self::Silent { .. } => Some(Code::MasterSilent),
+            Self::Unsure(_) => Some(Code::OutcomeUnknown),
+            Self::Job { exception, .. } | Self::Refused(exception) => exception.code(),
+            Self::Unknown(error) => error.code(),
+            Self::NotMoved { code, .. } => *code,
+            Self::Output(_)
+            | Self::Read { .. }
+            | Self::Write { .. }
+            | Self::Content { .. }
+            | Self::Token(_)
+            | Self::Start { .. }
+            | Self::Filter { .. }
+            | Self::Usage(_)
+            | Self::NotConfirmed(_)
+            | Self::Missing { .. }
+            | Self::Told
+            | Self::Ended(_)
+            | Self::Failed(_) => None,
+        }
+    }
 }
 
 impl CliError {

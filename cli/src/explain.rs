@@ -1,10 +1,11 @@
 //! What a failure says to the operator, and its exit status.
 
 use std::io;
+use std::time::Duration;
 
-use luxi::method::What;
-use model::Exception;
+use luxi::method::{QueryJobs, What};
 use model::error::{ErrorCode, ExceptionKind};
+use model::{Code, Coded as _, Exception, JobId};
 use stdx::text;
 
 use crate::error::{CliError, Exit};
@@ -13,6 +14,9 @@ use crate::session::Session;
 
 /// How the message of a failure begins, as with Ganeti's clients.
 const HEADING: &str = "Failure: ";
+/// How long a master may take to tell the code of a job's error: the error itself is known.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
 /// The message for the operator, with what to do next, and the exit status. The reason comes
 /// first, but where the program was called by a name of Ganeti's: scripts look for its headings.
 pub(crate) fn explain(failed: &CliError, session: &Session) -> (String, Exit) {
@@ -29,9 +33,30 @@ pub(crate) fn explain(failed: &CliError, session: &Session) -> (String, Exit) {
         _ => {
             let (text, exit) = words(failed, session);
             let reason = text.strip_prefix(HEADING).unwrap_or(&text);
-            (format!("error: {reason}"), exit)
+            match code(failed, exit, session) {
+                Some(code) => (code.told(reason), exit),
+                None => (format!("error: {reason}"), exit),
+            }
         }
     }
+}
+
+/// What an operator must act on.
+fn code(failed: &CliError, exit: Exit, session: &Session) -> Option<Code> {
+    match failed {
+        _ if exit == Exit::NO_CLUSTER => Some(Code::NotEnrolled),
+        CliError::Job { id, .. } => failed.code().or_else(|| code_of_job(*id, session)),
+        _ => failed.code(),
+    }
+}
+
+/// The code of the first opcode of a job that has one. A master of an older version knows none.
+fn code_of_job(id: JobId, session: &Session) -> Option<Code> {
+    let fields = ["operror"].into();
+    let asked = QueryJobs { job_ids: Some(vec![id]), fields };
+    let rows = session.reach().ok()?.answered_within(ANSWER_MAX).call(&asked).ok()?;
+    let codes = rows.into_iter().flatten().flatten().next()?;
+    codes.as_array()?.iter().filter_map(|word| word.as_str()).find_map(Code::of_word)
 }
 
 /// The message of an error that is one.

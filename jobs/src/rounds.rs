@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::error::{ErrorCode, ExceptionKind};
-use model::{Exception, JobId, JobStatus, Timestamp};
+use model::{Code, Exception, JobId, JobStatus, Timestamp};
 use stdx::Clock;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -319,4 +319,5 @@ fn too_large(bytes: usize, bytes_max: usize) -> Exception {
         ),
         ErrorCode::InsufficientResources,
     )
+    .coded(Code::ChangeTooLarge)
 }

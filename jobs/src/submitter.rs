@@ -7,7 +7,7 @@ use std::time::Duration;
 use luxi::response::{CUT_OFF, ENDING, UNCONFIRMED};
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
-use model::{Exception, JobId, OpInput};
+use model::{Code, Exception, JobId, OpInput};
 use queue_format::{Health, Refusal};
 use tokio::time::Instant;
 
@@ -126,19 +126,18 @@ impl<C: Configuration> Submitter<C> {
             tokio::time::sleep(LOOK_AGAIN).await;
             let silence_ms = u128::from(self.commits.majority().silence_ms());
             if silence_ms >= MAJORITY_PATIENCE.as_millis() {
-                return Exception::new(ExceptionKind::JobQueueError, UNCONFIRMED);
+                return Exception::new(ExceptionKind::JobQueueError, UNCONFIRMED)
+                    .coded(Code::MajorityLost);
             }
             if let Health::DiskFull { path, reason, .. } = self.commits.health()
                 && begun.elapsed() >= DISK_PATIENCE
             {
-                return Exception::new(
-                    ExceptionKind::GenericError,
-                    format!(
-                        "The master cannot write `{}` ({reason}): make room, or make it writable. \
-                         Whether this is done then is not known; look before you try again",
-                        path.display()
-                    ),
+                let text = format!(
+                    "The master cannot write `{}` ({reason}): make room, or make it writable. \
+                     Whether this is done then is not known; look before you try again",
+                    path.display()
                 );
+                return Exception::new(ExceptionKind::GenericError, text).coded(Code::DiskFull);
             }
         }
     }
@@ -154,18 +153,24 @@ const MAJORITY_PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 fn no_room(refusal: &Refusal) -> Exception {
-    let text = match refusal {
-        Refusal::Busy => {
-            "The queue has more to store than the disk takes; try again later".to_owned()
-        }
-        Refusal::DiskFull { path, reason } => format!(
-            "The master cannot write `{}` ({reason}); no new jobs are taken until it can: make room, \
-             or make it writable",
-            path.display()
+    let (code, text) = match refusal {
+        Refusal::Busy => (
+            Code::Overloaded,
+            "The queue has more to store than the disk takes; try again later".to_owned(),
         ),
-        Refusal::TooLarge { what } => format!("The submission is too large: {what}"),
-        Refusal::CutOff => CUT_OFF.to_owned(),
-        Refusal::Stopped => ENDING.to_owned(),
+        Refusal::DiskFull { path, reason } => (
+            Code::DiskFull,
+            format!(
+                "The master cannot write `{}` ({reason}); no new jobs are taken until it can: make \
+                 room, or make it writable",
+                path.display()
+            ),
+        ),
+        Refusal::TooLarge { what } => {
+            (Code::ChangeTooLarge, format!("The submission is too large: {what}"))
+        }
+        Refusal::CutOff => (Code::MajorityLost, CUT_OFF.to_owned()),
+        Refusal::Stopped => (Code::MasterUnreached, ENDING.to_owned()),
     };
-    Exception::new(ExceptionKind::JobQueueError, text)
+    Exception::new(ExceptionKind::JobQueueError, text).coded(code)
 }

@@ -3,7 +3,7 @@
 use luxi::response::{ENDED, ENDING};
 use model::error::ExceptionKind;
 use model::job::Wait;
-use model::{Exception, JobId};
+use model::{Code, Exception, JobId};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::commits::OpenEngine;
@@ -205,6 +205,7 @@ fn refused() -> Exception {
         ExceptionKind::GenericError,
         format!("{ENDING}, and nothing was done; try again when it is back"),
     )
+    .coded(Code::MasterUnreached)
 }
 
 fn unknown() -> Exception {
@@ -212,4 +213,5 @@ fn unknown() -> Exception {
         ExceptionKind::GenericError,
         format!("{ENDED}; look whether it was done before you try again"),
     )
+    .coded(Code::OutcomeUnknown)
 }

@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use model::{Code, Coded};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -98,6 +99,21 @@ impl ClientError {
                 Some(exception)
             }
             _ => None,
+        }
+    }
+}
+
+impl Coded for ClientError {
+    fn code(&self) -> Option<Code> {
+        match self {
+            Self::NoSocket { .. } | Self::Refused { .. } | Self::Connect { .. } => {
+                Some(Code::MasterUnreached)
+            }
+            Self::Permission { .. } => Some(Code::SocketPermission),
+            Self::TimedOut { .. } => Some(Code::MasterSilent),
+            Self::Closed { .. } | Self::Io { .. } => Some(Code::OutcomeUnknown),
+            Self::Frame { .. } => Some(Code::ChangeTooLarge),
+            Self::Failure(failure) => failure.code(),
         }
     }
 }

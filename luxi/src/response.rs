@@ -2,12 +2,13 @@
 //!
 //! There is never a `version`: clients of Ganeti compare it with their own when they see one.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use model::error::ExceptionKind;
-use model::{Exception, NodeName};
+use model::{Code, Coded, Exception, NodeName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -48,13 +49,14 @@ impl Answer {
         let mut bytes = Bounded(br#"{"success":true,"result":"#.to_vec());
         match serde_json::to_writer(&mut bytes, result) {
             Ok(()) => Self(close(bytes.0)),
-            Err(error) if error.is_io() => Self::failure(&Exception::new(
-                ExceptionKind::GenericError,
-                format!(
+            Err(error) if error.is_io() => {
+                let text = format!(
                     "The answer is longer than {ANSWER_BYTES_MAX} bytes; ask for fewer objects or \
                      fewer fields"
-                ),
-            )),
+                );
+                let told = Exception::new(ExceptionKind::GenericError, text);
+                Self::failure(&told.coded(Code::ChangeTooLarge))
+            }
             Err(error) => {
                 tracing::error!(%error, "result cannot be written as JSON");
                 Self::internal_error()
@@ -62,10 +64,14 @@ impl Answer {
         }
     }
 
-    /// Failure with an exception.
+    /// Failure with an exception, and beside it the code, which Ganeti's clients pass over.
     #[must_use]
     pub fn failure(exception: &Exception) -> Self {
-        Self::failed(exception)
+        let answer = Self::failed(exception);
+        match exception.code {
+            Some(code) => answer.with(&format!(r#","code":"{code}""#)),
+            None => answer,
+        }
     }
 
     /// What a client gets that sent no request.
@@ -226,6 +232,23 @@ pub enum Failure {
     },
 }
 
+impl Coded for Failure {
+    fn code(&self) -> Option<Code> {
+        match self {
+            Self::NotMaster { exception, about } => {
+                exception.code().or(Some(match about.outcome {
+                    Outcome::Again => Code::MasterUnreached,
+                    Outcome::Elsewhere => Code::WrongNode,
+                    Outcome::Unknown => Code::OutcomeUnknown,
+                }))
+            }
+            Self::Exception(exception) => exception.code(),
+            Self::Refused(_) => None,
+            Self::Malformed { .. } => Some(Code::ProtocolMismatch),
+        }
+    }
+}
+
 /// What a master answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told<R> {
@@ -251,6 +274,7 @@ pub fn read<M: Method>(message: &[u8]) -> Result<Told<M::Reply>, Failure> {
         result: &'a RawValue,
         not_master: Option<NotMaster>,
         stale: Option<Stale>,
+        code: Option<Cow<'a, str>>,
     }
     let malformed = |error| Failure::Malformed { method: M::NAME, error };
     let response: Incoming<'_> = serde_json::from_slice(message).map_err(malformed)?;
@@ -260,7 +284,9 @@ pub fn read<M: Method>(message: &[u8]) -> Result<Told<M::Reply>, Failure> {
         return Ok(Told { reply, stale });
     }
     let result: Value = serde_json::from_str(response.result.get()).map_err(malformed)?;
-    Err(match (Exception::from_value(&result), response.not_master) {
+    let code = response.code.and_then(|word| Code::of_word(&word));
+    let exception = Exception::from_value(&result).map(|exception| exception.coded(code));
+    Err(match (exception, response.not_master) {
         (Some(exception), Some(about)) => Failure::NotMaster { exception, about },
         (Some(exception), None) => Failure::Exception(exception),
         (None, _) => Failure::Refused(plain(&result)),
@@ -313,6 +339,16 @@ mod tests {
         assert!(
             matches!(reread::<SubmitJob>(&answer), Err(Failure::Exception(e)) if e.message() == "no")
         );
+        let coded = Exception::exec("no").coded(Code::Agent);
+        let answer = Answer::failure(&coded);
+        assert_eq!(
+            text(&answer),
+            "{\"success\":false,\"result\":[\"OpExecError\",[\"no\"]],\"code\":\"agent\"}\u{3}"
+        );
+        let Err(Failure::Exception(told)) = reread::<SubmitJob>(&answer) else { panic!() };
+        assert_eq!(told, coded);
+        let newer = br#"{"success":false,"result":["OpExecError",["x"]],"code":"new"}"#;
+        assert!(matches!(read::<SubmitJob>(newer), Err(Failure::Exception(e)) if e.code.is_none()));
         let answer = Answer::unreadable("x");
         assert_eq!(
             text(&answer),

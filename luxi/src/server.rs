@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::Exception;
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
+use model::{Code, Exception};
 use stdx::admission::{self, Admission, Full};
 use stdx::{Tasks, Throttle};
 use tokio::net::UnixStream;
@@ -126,7 +126,8 @@ fn overdue(name: &str, class: Class, deadline: Duration) -> Exception {
             "{name} was not confirmed within {seconds} s; whether it took effect is not known"
         ),
     };
-    Exception::new(ExceptionKind::GenericError, told)
+    let code = matches!(class, Class::Change).then_some(Code::OutcomeUnknown);
+    Exception::new(ExceptionKind::GenericError, told).coded(code)
 }
 
 /// What all connections share.
@@ -199,7 +200,7 @@ fn too_many(full: Full, uid: u32) -> Exception {
     };
     let text =
         format!("Too many connections: {who} {max} at a time, and all are busy; try again later");
-    Exception::new(ExceptionKind::GenericError, text)
+    Exception::new(ExceptionKind::GenericError, text).coded(Code::Overloaded)
 }
 
 fn welcome<S: Service>(

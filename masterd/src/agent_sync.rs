@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use model::node::{Node, NodeRole};
 use model::ssconf::Ssconf;
-use model::{MacAddress, NodeName, Serial, Timestamp};
+use model::{Code, Coded as _, MacAddress, NodeName, Serial, Timestamp};
 use rpc::RpcError;
 use rpc::calls::{Exchange, Exchanged};
 use stdx::Clock;
@@ -241,7 +241,8 @@ impl AgentSync {
         let is_new = talk.reached.is_none() && is_new(node, self.now());
         if let Some(why) = Unreached::by(error).filter(|_| !is_new) {
             if talk.reached.replace(false) != Some(false) {
-                tracing::warn!(node = %node.name, why = why.why, "agent is not reached");
+                let code = error.code().map(Code::word);
+                tracing::warn!(node = %node.name, code, why = why.why, "agent is not reached");
             }
             self.contacts.set(&node.name, self.now(), Some(why));
         }

@@ -19,7 +19,7 @@
 //! [`secrets`] holds what must not be in a job, [`users`] knows names.
 //!
 //! [`daemon`] is the life of the process and puts all of it together, [`options`] its command line,
-//! [`upgrade`] tells whether it may be replaced.
+//! [`upgrade`] tells whether it may be replaced, `codes` what an operator must act on.
 
 pub mod luxi_service;
 
@@ -49,6 +49,7 @@ pub mod users;
 pub mod watcher;
 
 pub mod bootstrap;
+mod codes;
 pub mod daemon;
 pub mod export;
 pub mod import;

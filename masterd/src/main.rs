@@ -13,7 +13,7 @@ use masterd::options::{
 };
 use masterd::upgrade::{self, Report};
 use model::layout::{Layout, MASTER_METRICS_PORT, PEER_PORT};
-use model::{NodeName, Timestamp};
+use model::{Code, Coded, NodeName, Timestamp};
 use rpc::identity::IdentityError;
 use stdx::Clock;
 use stdx::daemon::{Log, chain};
@@ -69,14 +69,14 @@ fn check_upgrade(layout: &Layout) -> ExitCode {
     let who = called_as().map_or_else(|| ME.to_owned(), |name| format!("{name} check-upgrade"));
     let found = match upgrade::look::look(layout) {
         Ok(found) => found,
-        Err(error) => return fail(&who, &chain(&error), 1),
+        Err(error) => return failed(&who, &error, 1),
     };
     let software = env!("CARGO_PKG_VERSION");
     let formats = (queue_format::store::FORMAT_OLDEST, queue_format::store::FORMAT);
     say(&Report { found: &found, software, formats }.to_string());
     match upgrade::blocked(&found) {
         None => ExitCode::SUCCESS,
-        Some(why) => fail(&who, &chain(&why), 1),
+        Some(why) => failed(&who, &why, 1),
     }
 }
 
@@ -109,7 +109,7 @@ fn init(layout: &Layout, arguments: InitArguments, segment_bytes: Option<u64>) -
             ));
             ExitCode::SUCCESS
         }
-        Err(error) => fail(&who, &chain(&error), EXIT_CONFIGURATION),
+        Err(error) => failed(&who, &error, EXIT_CONFIGURATION),
     }
 }
 
@@ -134,7 +134,7 @@ fn export(layout: &Layout, arguments: &ExportArguments) -> ExitCode {
             say(&format!("The store of this machine at position {position} is in {file}."));
             ExitCode::SUCCESS
         }
-        Err(error) => fail(&who, &chain(&error), 1),
+        Err(error) => failed(&who, &error, 1),
     }
 }
 
@@ -153,7 +153,7 @@ fn import(layout: &Layout, arguments: ImportArguments, segment_bytes: Option<u64
             say(&imported.told());
             ExitCode::SUCCESS
         }
-        Err(error) => fail(&who, &chain(&error), EXIT_CONFIGURATION),
+        Err(error) => failed(&who, &error, EXIT_CONFIGURATION),
     }
 }
 
@@ -173,9 +173,9 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
                  a new one here",
                 path.display()
             );
-            return fail(ME, &why, EXIT_NO_CLUSTER);
+            return fail(ME, &Code::NotEnrolled.told(&why), EXIT_NO_CLUSTER);
         }
-        Err(error) => return fail(ME, &chain(&error), EXIT_CONFIGURATION),
+        Err(error) => return failed(ME, &error, EXIT_CONFIGURATION),
         Ok(_) => {}
     }
     let log = Log {
@@ -212,12 +212,13 @@ fn serve(layout: Layout, serve: &Serve, segment_bytes: Option<u64>) -> ExitCode 
         Err(error) => {
             let why = chain(&error);
             // The log may be that of another masterd, which goes on.
-            tracing::error!(pid = std::process::id(), why, "this masterd cannot go on");
+            let code = error.code().map(Code::word);
+            tracing::error!(pid = std::process::id(), code, why, "this masterd cannot go on");
             let not_master = matches!(
                 error,
                 daemon::DaemonError::NotMaster { .. } | daemon::DaemonError::OlderCopy { .. }
             );
-            fail(ME, &why, if not_master { EXIT_NOT_MASTER } else { EXIT_CONFIGURATION })
+            failed(ME, &error, if not_master { EXIT_NOT_MASTER } else { EXIT_CONFIGURATION })
         }
     }
 }
@@ -242,6 +243,12 @@ fn default_peers(layout: &Layout) -> Endpoint {
 #[expect(clippy::print_stdout, reason = "the answer to the operator's command")]
 fn say(text: &str) {
     println!("{text}");
+}
+
+/// Ends by an error, with the code of what an operator must act on.
+fn failed(who: &str, error: &(impl Coded + std::error::Error), status: u8) -> ExitCode {
+    let why = chain(error);
+    fail(who, &error.code().map_or(why.clone(), |code| code.told(&why)), status)
 }
 
 #[expect(clippy::print_stderr, reason = "the operator or the journal must see why it ended")]

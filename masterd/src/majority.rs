@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::Code;
 use queue_format::Epoch;
 use stdx::daemon::chain;
 use tokio::time::Instant;
@@ -55,7 +56,8 @@ pub(crate) async fn run(majority: Majority, address: Arc<MoveAddress>, over: Can
         for turn in contact.turns(next) {
             match turn {
                 Turn::Refuse => {
-                    tracing::error!(silence_ms, "no majority is heard: changes are refused");
+                    let code = Code::MajorityLost.word();
+                    tracing::error!(code, silence_ms, "no majority is heard: changes are refused");
                 }
                 Turn::Resume => tracing::warn!("the majority is heard again: changes are taken"),
                 Turn::DropAddress => {

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, MembersChange, MembersError};
-use model::Exception;
 use model::node::{Member, Node};
+use model::{Code, Coded, Exception};
 use queue_format::{Epoch, Health, Position};
 use rpc::peer::PeerError;
 use rpc::peer::control::{AskPosition, Join, Purge};
@@ -88,6 +88,19 @@ enum StepError {
     DiskFull { path: PathBuf, reason: String },
 }
 
+impl Coded for StepError {
+    fn code(&self) -> Option<Code> {
+        match self {
+            Self::Refused(exception) => exception.code(),
+            Self::Peer(error) => error.code(),
+            Self::Stops(_) => Some(Code::VotersNeeded),
+            Self::DiskFull { .. } => Some(Code::DiskFull),
+            Self::OtherStore { .. } => Some(Code::CandidateForgot),
+            Self::Members(_) | Self::NotLost | Self::NoEngine => None,
+        }
+    }
+}
+
 /// Files of what is committed are tried within a part of this, also where others follow all the time.
 const FILES_TRIED_WITHIN: Duration = Duration::from_secs(1);
 /// How often is looked whether they are there.
@@ -142,7 +155,8 @@ impl Reconciler for Keeping {
             Some((_, Ok(()))) => return Some(Duration::ZERO),
             Some((node, Err(error))) => {
                 let why = stdx::daemon::chain(&error);
-                tracing::warn!(node = %node.name, why, "not yet what it should be; tried again");
+                let (node_name, code) = (&node.name, error.code().map(Code::word));
+                tracing::warn!(node = %node_name, code, why, "not yet what it should be; tried again");
                 memory.failed.insert(node.id, Instant::now() + TRY_AGAIN);
             }
             None => {}

@@ -243,7 +243,7 @@ fn own_task(job: &Job) -> Option<Task> {
 
 fn tell(raised: &[Alarm], cleared: &[Alarm]) {
     for Alarm { what, since, text, todo } in raised {
-        tracing::warn!(%what, %since, text, todo, "alarm");
+        tracing::warn!(code = what.word(), %what, %since, text, todo, "alarm");
     }
     for Alarm { what, since, .. } in cleared {
         tracing::info!(%what, %since, "alarm is over");

@@ -3,6 +3,7 @@
 //! A vote and an acknowledgement are promises. Who comes back with an emptied, older or other disk
 //! does not know what it promised, and must not promise again under the same id.
 
+use model::Code;
 use queue_format::{Epoch, Position};
 use uuid::Uuid;
 
@@ -124,6 +125,19 @@ impl Memory {
     #[must_use]
     pub fn may_acknowledge(&self) -> bool {
         self.may_vote()
+    }
+
+    /// The code of what an operator does about it.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Damaged { .. } => Code::StoreDamaged,
+            Self::NoStore => Code::StoreMissing,
+            Self::Known
+            | Self::WrongIncarnation { .. }
+            | Self::Reverted { .. }
+            | Self::ForgotReign { .. } => Code::CandidateForgot,
+        }
     }
 
     /// What an operator does about it; empty where there is nothing to do.

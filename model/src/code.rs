@@ -4,11 +4,10 @@
 //! A code is stable: alarms, errors and logs carry it, and programs compare it. Whether an error has
 //! one is known by the error itself, which is [`Coded`].
 
-use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! codes {
     ($($code:ident $word:literal $meaning:literal,)+) => {
@@ -181,11 +180,16 @@ impl Code {
         Self::ALL.iter().copied().find(|code| code.word() == word)
     }
 
-    /// The code that the innermost cause of `error` has, of those that the `probes` know.
+    /// An error with this code as programs print it: `error[CODE]: why`, and who says more.
     #[must_use]
-    pub fn of(error: &(dyn Error + 'static), probes: &[Probe]) -> Option<Self> {
-        let causes = std::iter::successors(Some(error), |&cause| cause.source());
-        causes.filter_map(|cause| probes.iter().find_map(|probe| probe(cause))).last()
+    pub fn told(self, why: &str) -> String {
+        format!("error[{self}]: {why}\n{}", self.more())
+    }
+
+    /// Who says more.
+    #[must_use]
+    pub fn more(self) -> String {
+        format!("`gnt explain {self}` says what to do.")
     }
 }
 
@@ -201,19 +205,16 @@ impl Serialize for Code {
     }
 }
 
-/// An error that knows its code.
-pub trait Coded {
-    /// Its code; `None` where no operator has to act on it, or its cause knows more.
-    fn code(&self) -> Option<Code>;
+/// Reads a code that may be missing; one that a newer version added is none here.
+pub(crate) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Code>, D::Error> {
+    let word = Option::<String>::deserialize(deserializer)?;
+    Ok(word.and_then(|word| Code::of_word(&word)))
 }
 
-/// Asks a cause for its code, if it is of one type.
-pub type Probe = fn(&(dyn Error + 'static)) -> Option<Code>;
-
-/// The probe for the type `E`.
-#[must_use]
-pub fn probe<E: Coded + Error + 'static>(cause: &(dyn Error + 'static)) -> Option<Code> {
-    cause.downcast_ref::<E>().and_then(E::code)
+/// An error that knows its code, if need be by its cause.
+pub trait Coded {
+    /// Its code; `None` where no operator has to act on it.
+    fn code(&self) -> Option<Code>;
 }
 
 /// What the system says that an operator must act on, whatever was attempted.
@@ -233,19 +234,7 @@ impl Coded for std::io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("outer")]
-    struct Outer(#[source] io::Error);
-
-    impl Coded for Outer {
-        fn code(&self) -> Option<Code> {
-            Some(Code::StoreFailed)
-        }
-    }
 
     #[test]
     fn words_are_unique_and_read_back() {
@@ -255,14 +244,5 @@ mod tests {
             assert!(word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{word}");
         }
         assert_eq!(Code::of_word("nothing"), None);
-    }
-
-    #[test]
-    fn the_innermost_cause_that_has_a_code_names_it() {
-        let probes: &[Probe] = &[probe::<Outer>, probe::<io::Error>];
-        let of = |kind: io::ErrorKind| Code::of(&Outer(kind.into()), probes);
-        assert_eq!(of(io::ErrorKind::StorageFull), Some(Code::DiskFull));
-        assert_eq!(of(io::ErrorKind::Other), Some(Code::StoreFailed));
-        assert_eq!(Code::of(&Outer(io::ErrorKind::Other.into()), &[]), None);
     }
 }

@@ -9,6 +9,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::code::Code;
+
 macro_rules! exception_kinds {
     ($($(#[$doc:meta])* $kind:ident,)+) => {
         /// The class of a failure; the variant's name is the name on the wire.
@@ -71,6 +73,33 @@ exception_kinds! {
     QueryFilterParseError,
 }
 
+impl ExceptionKind {
+    /// What an operator must act on whenever this is raised.
+    const fn code(self) -> Option<Code> {
+        match self {
+            Self::JobQueueDrainError => Some(Code::Drained),
+            Self::JobQueueFull => Some(Code::QueueFull),
+            Self::ConfigurationError | Self::JobFileCorrupted => Some(Code::DocumentDamaged),
+            Self::ProgrammerError => Some(Code::Fault),
+            Self::GenericError
+            | Self::LockError
+            | Self::ParameterError
+            | Self::OpPrereqError
+            | Self::OpExecError
+            | Self::OpCodeUnknown
+            | Self::JobLost
+            | Self::JobCanceled
+            | Self::JobQueueError
+            | Self::ResolverError
+            | Self::TypeEnforcementError
+            | Self::X509CertError
+            | Self::TagError
+            | Self::LuxiError
+            | Self::QueryFilterParseError => None,
+        }
+    }
+}
+
 /// Second argument of an `OpPrereqError`: what kind of obstacle it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
@@ -122,12 +151,15 @@ pub struct Exception {
     pub kind: ExceptionKind,
     /// Its arguments, the message first.
     pub args: Vec<Value>,
+    /// What an operator must act on, where its kind does not say so. It travels beside the exception,
+    /// never in it: Ganeti's clients print all that is in there.
+    pub code: Option<Code>,
 }
 
 impl Exception {
     /// A failure of `kind` with one message.
     pub fn new(kind: ExceptionKind, message: impl Into<String>) -> Self {
-        Self { kind, args: vec![Value::String(message.into())] }
+        Self { kind, args: vec![Value::String(message.into())], code: None }
     }
 
     /// A failed precondition.
@@ -135,12 +167,25 @@ impl Exception {
         Self {
             kind: ExceptionKind::OpPrereqError,
             args: vec![Value::String(message.into()), Value::from(code.as_str())],
+            code: None,
         }
     }
 
     /// A failed execution.
     pub fn exec(message: impl Into<String>) -> Self {
         Self::new(ExceptionKind::OpExecError, message)
+    }
+
+    /// The same with a code, if there is one.
+    #[must_use]
+    pub fn coded(self, code: impl Into<Option<Code>>) -> Self {
+        Self { code: code.into().or(self.code), ..self }
+    }
+
+    /// Its code, or that of its kind.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        self.code.or(self.kind.code())
     }
 
     /// The message, or nothing where there is none.
@@ -162,7 +207,7 @@ impl Exception {
             return None;
         };
         let kind = *ExceptionKind::ALL.iter().find(|kind| kind.name() == name)?;
-        Some(Self { kind, args: args.clone() })
+        Some(Self { kind, args: args.clone(), code: None })
     }
 }
 
@@ -210,5 +255,15 @@ mod tests {
             let e = Exception::new(kind, "x");
             assert_eq!(Exception::from_value(&e.to_value()).unwrap().kind, kind);
         }
+    }
+
+    #[test]
+    fn a_code_is_never_in_the_wire_form() {
+        let plain = Exception::exec("x");
+        let coded = plain.clone().coded(Code::Agent);
+        assert_eq!((plain.code(), coded.code()), (None, Some(Code::Agent)));
+        assert_eq!(coded.to_value(), plain.to_value());
+        assert_eq!(coded.clone().coded(None), coded);
+        assert_eq!(Exception::new(ExceptionKind::JobQueueFull, "x").code(), Some(Code::QueueFull));
     }
 }

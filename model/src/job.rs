@@ -13,6 +13,7 @@ use serde_json::Value;
 pub use request::{RequestDigest, RequestId};
 pub use wait::Wait;
 
+use crate::code::{self, Code};
 use crate::job_id::JobId;
 use crate::opcode::Input;
 use crate::status::{JobStatus, OpStatus};
@@ -49,6 +50,9 @@ pub struct Op {
     /// What it gave: its result, or an encoded [`crate::Exception`]; null before its end.
     #[serde(default)]
     pub result: Value,
+    /// What an operator must act on, if it failed by that. Ganeti's clients see the result alone.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "code::known")]
+    pub code: Option<Code>,
     /// What it said on the way; serials count through the whole job.
     #[serde(default)]
     pub log: Vec<Arc<LogEntry>>,
@@ -141,6 +145,7 @@ impl Op {
             input,
             status: OpStatus::Queued,
             result: Value::Null,
+            code: None,
             log: Vec::new(),
             start_timestamp: None,
             exec_timestamp: None,

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::code::{self, Code};
 use crate::name::NodeName;
 
 /// The result of asking everyone.
@@ -27,6 +28,9 @@ pub struct RoleCheck {
     pub rows: Vec<RoleCheckRow>,
     /// All that stands, or with an override stood, against it.
     pub reasons: Vec<String>,
+    /// The code of the first of `reasons` that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "code::known")]
+    pub code: Option<Code>,
     /// What is lost, or may be, by an override.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_lose: Vec<String>,
@@ -155,6 +159,14 @@ impl RoleTaken {
     pub fn refused(message: impl Into<String>) -> Self {
         Self { done: false, message: message.into(), check: None }
     }
+
+    /// Why it was not done, as a code.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        let refused = self.check.as_ref().filter(|check| !check.goes_on());
+        let code = refused.and_then(|check| check.code).unwrap_or(Code::RoleNotMoved);
+        (!self.done).then_some(code)
+    }
 }
 
 /// Titles of the columns.
@@ -202,6 +214,8 @@ impl RoleCheck {
         lines.extend(self.reasons.iter().map(|reason| format!("{against}: {reason}")));
         lines.extend(self.may_lose.iter().map(|lost| format!("may be lost: {lost}")));
         lines.extend(self.what_to_do.iter().map(|what| format!("what to do: {what}")));
+        let more = |code: &Code| format!("code: {code}; {}", code.more());
+        lines.extend(self.code.iter().filter(|_| !self.goes_on()).map(more));
         lines
     }
 
@@ -259,6 +273,7 @@ mod tests {
             voters: "1 of 1".to_owned(),
             rows: vec![row],
             reasons: Vec::new(),
+            code: None,
             may_lose: Vec::new(),
             what_to_do: Vec::new(),
         }

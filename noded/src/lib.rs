@@ -1,6 +1,7 @@
 //! The agent of a node, as a library.
 //!
-//! In reading order: [`options`] is the command line, [`run`] what becomes of it, [`enroll`] how a
+//! In reading order: [`options`] is the command line, [`run`] what becomes of it, `codes` tells
+//! what an operator must act on, [`enroll`] how a
 //! machine joins; [`daemon`] puts the agent together: [`agent`] answers the master's calls,
 //! [`ledger`] is what the agent remembers and [`outbox`] what it has to tell, [`rack`] what it
 //! serves from, [`master_address`] and [`ssconf`] what this machine has of the master,
@@ -8,6 +9,7 @@
 //! [`metrics`] counts.
 #![warn(missing_docs)]
 
+mod codes;
 pub mod options;
 pub mod run;
 

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use model::{Code, Coded as _};
 
 use noded::options::Options;
 use noded::run::run;
@@ -14,8 +15,10 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let reason = stdx::daemon::chain(&error);
-            tracing::error!(reason, "noded ends");
-            eprintln!("noded: {}", stdx::text::lines(&reason));
+            let code = error.code();
+            tracing::error!(code = code.map(Code::word), reason, "noded ends");
+            let told = code.map_or(reason.clone(), |code| code.told(&reason));
+            eprintln!("noded: {}", stdx::text::lines(&told));
             ExitCode::FAILURE
         }
     }

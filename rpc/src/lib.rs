@@ -28,6 +28,8 @@ pub mod enrol;
 
 pub mod peer;
 
+mod codes;
+
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulation;
 #[cfg(test)]

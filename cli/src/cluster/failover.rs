@@ -70,10 +70,11 @@ pub(super) fn run(arguments: FailoverArguments, session: &Session) -> Result<(),
     }
     let taken = session.ask(&GantryMasterFailover { to, request })?;
     show(taken.check.as_ref())?;
+    let code = taken.code();
     let may_proceed = taken.check.as_ref().is_some_and(RoleCheck::goes_on);
     match (taken.done, dry_run && may_proceed) {
         (true, _) | (_, true) => say(taken.message),
-        (false, false) => Err(CliError::Failed(taken.message)),
+        (false, false) => Err(CliError::NotMoved { code, message: taken.message }),
     }
 }
 

@@ -220,10 +220,9 @@ fn what_the_master_says_at_last_is_told() {
     script.answer(&[r#"{"success":false,"result":["JobQueueDrainError",["closed"]]}"#]);
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        told.ends_with("error: closed\n`gnt cluster queue undrain` opens it again.\n"),
-        "{told}"
-    );
+    let last = "error[drained]: closed\n`gnt cluster queue undrain` opens it again.\n\
+                `gnt explain drained` says what to do.\n";
+    assert!(told.ends_with(last), "{told}");
     assert_eq!(output.status.code(), Some(1));
 }
 

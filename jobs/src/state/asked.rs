@@ -83,7 +83,11 @@ impl<R: Replies> Queue<R> {
             ));
         }
         if self.jobs.len() >= LIVE_JOBS_MAX || self.live_bytes + bytes > LIVE_BYTES_MAX {
-            return Err(Exception { kind: ExceptionKind::JobQueueFull, args: Vec::new() });
+            return Err(Exception {
+                kind: ExceptionKind::JobQueueFull,
+                args: Vec::new(),
+                code: None,
+            });
         }
         submit::resolve_dependencies(&mut ops, batch)?;
         self.serial += 1;

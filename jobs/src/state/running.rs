@@ -105,6 +105,9 @@ impl<R: Replies> Queue<R> {
                     let why = format!("A failure of {bytes} bytes, which begins: {begin}");
                     result = Exception::exec(why).to_value();
                 }
+                if let Some(op) = Arc::make_mut(&mut live.job).ops.get_mut(place) {
+                    op.code = failure.code();
+                }
                 self.finish(id, OpEvent::Fail, result, effects);
             }
             Outcome::Canceled => self.finish(id, OpEvent::Cancel, canceled(), effects),

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::Exception;
 use model::error::ExceptionKind;
+use model::{Code, Exception};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -47,7 +47,7 @@ pub(super) struct NoRoom {
 
 impl From<NoRoom> for Exception {
     fn from(no_room: NoRoom) -> Self {
-        Self::new(ExceptionKind::GenericError, no_room.to_string())
+        Self::new(ExceptionKind::GenericError, no_room.to_string()).coded(Code::Overloaded)
     }
 }
 

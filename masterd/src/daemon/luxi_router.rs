@@ -16,7 +16,7 @@ use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
 use model::layout::Layout;
 use model::role_check::{RoleRequest, RoleTaken};
-use model::{Exception, NodeName, NotMeant};
+use model::{Code, Exception, NodeName, NotMeant};
 use parking_lot::RwLock;
 use rpc::peer::control::TakeOver;
 use rpc::peer::{Passed, PeerError};
@@ -215,14 +215,13 @@ impl LuxiRouter {
             ));
         }
         let to = to.map(|to| self.in_full(to)).transpose()?;
-        let taken = match to.filter(|to| *to != self.me) {
+        match to.filter(|to| *to != self.me) {
             None => {
                 let taken = self.local.fail_over(request).await;
-                taken.map_err(|failure| format!("{NOT_MOVED}: {failure}"))
+                taken.map_err(|failure| not_moved(&failure.to_string()))
             }
             Some(to) => self.ask_to_take_over(&to, request).await,
-        };
-        taken.map_err(Exception::exec)
+        }
     }
 
     /// The name of the member that is meant by the first part of its name.
@@ -245,7 +244,7 @@ impl LuxiRouter {
         &self,
         to: &NodeName,
         request: RoleRequest,
-    ) -> Result<RoleTaken, String> {
+    ) -> Result<RoleTaken, Exception> {
         let Some(place) = self.local.book.of_node(to) else {
             let others = self.local.book.names();
             let others: Vec<&str> = others.iter().map(NodeName::as_str).collect();
@@ -257,8 +256,11 @@ impl LuxiRouter {
             )));
         };
         let why = |error: &PeerError| match chain(error) {
-            why if error.certainly_not_done() => format!("{NOT_MOVED}: {why}"),
-            why => format!("{NOT_KNOWN}: {why}; `gnt cluster status` shows who is master"),
+            why if error.certainly_not_done() => not_moved(&why),
+            why => {
+                let text = format!("{NOT_KNOWN}: {why}; `gnt cluster status` shows who is master");
+                Exception::exec(text).coded(Code::OutcomeUnknown)
+            }
         };
         let mut link = self.local.book.ask(place).map_err(|error| why(&error))?;
         link.call(&TakeOver { request }).await.map_err(|error| why(&error))
@@ -288,6 +290,10 @@ impl LuxiRouter {
         tracing::info!(%master, %why, "a request was not answered by the master");
         there.not_passed((&self.me, master), address, kind.changes, &why)
     }
+}
+
+fn not_moved(why: &str) -> Exception {
+    Exception::exec(format!("{NOT_MOVED}: {why}")).coded(Code::RoleNotMoved)
 }
 
 /// What matters of a request that is passed on.
@@ -348,7 +354,8 @@ impl Service for LuxiRouter {
                     other => other,
                 };
                 if !majority.contact().takes_changes() && changes(&request) {
-                    let refusal = Exception::new(ExceptionKind::JobQueueError, CUT_OFF);
+                    let refusal = Exception::new(ExceptionKind::JobQueueError, CUT_OFF)
+                        .coded(Code::MajorityLost);
                     let about = redirect::of_master(&self.me, Outcome::Again);
                     return marked(Answer::not_master(&refusal, &about), &majority);
                 }

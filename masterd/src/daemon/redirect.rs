@@ -11,7 +11,7 @@ use model::cluster_status::StoreMissing;
 use model::error::{ErrorCode, ExceptionKind};
 use model::layout::Layout;
 use model::ssconf::{self, Told};
-use model::{Exception, NodeName};
+use model::{Code, Exception, NodeName};
 use queue_format::store::is_headless;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -86,7 +86,8 @@ impl Redirect {
                 "The answer is longer than what {me}, a standby, passes on; ask for fewer objects \
                  or fewer fields, or ask on {master}"
             );
-            return Answer::failure(&Exception::new(ExceptionKind::GenericError, text));
+            let refusal = Exception::new(ExceptionKind::GenericError, text);
+            return Answer::failure(&refusal.coded(Code::ChangeTooLarge));
         }
         let known = format!("{master} is the master, as far as {me} ({}) knows", self.here);
         let (outcome, text) = if why.is_no_candidate() {
@@ -116,13 +117,14 @@ impl Redirect {
         outcome: Outcome,
         text: String,
     ) -> Answer {
+        let is_mine = self.master.as_ref() == Some(me);
         let master = self.master.clone().filter(|master| master != me);
         let about = NotMaster { outcome, master, address };
         let exception = match outcome {
             Outcome::Unknown => Exception::new(ExceptionKind::GenericError, text),
             Outcome::Again | Outcome::Elsewhere => Exception::prereq(text, ErrorCode::WrongState),
         };
-        Answer::not_master(&exception, &about)
+        Answer::not_master(&exception.coded(is_mine.then_some(Code::NotConfirmed)), &about)
     }
 }
 
@@ -165,7 +167,8 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
         (None, _) => "the master node, which is not known here".to_owned(),
     };
     // Its agent was told by a leadership of its own, which ended without it.
-    let (outcome, text) = if master.as_ref() == Some(me) {
+    let is_mine = master.as_ref() == Some(me);
+    let (outcome, text) = if is_mine {
         let text = format!(
             "{me} was the master, as its agent knows, and has no store any more: `gnt cluster status` here says \
              what to do{others}"
@@ -182,7 +185,8 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
     let (master, address) =
         master.filter(|master| master != me).map(|name| (name, address)).unzip();
     let about = NotMaster { outcome, master, address: address.flatten() };
-    Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
+    let code = if is_mine { Code::StoreMissing } else { Code::WrongNode };
+    Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState).coded(code), &about)
 }
 
 /// Whether `me` was a candidate when this machine was enrolled. Reads a file.

@@ -7,7 +7,7 @@ use model::cluster::Cluster;
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::{ClusterPostInit, ClusterQuery, ClusterRedistConf, ClusterSetParams};
-use model::{Exception, NodeName};
+use model::{Code, Exception, NodeName};
 use serde_json::Value;
 
 use super::node::{tell_if_alone, votes};
@@ -171,7 +171,7 @@ impl LogicalUnit for ClusterRedistConf {
              above says why, and what else there was is done",
             names.join(", ")
         );
-        Err(Exception::exec(text).into())
+        Err(Exception::exec(text).coded(Code::Agent).into())
     }
 }
 

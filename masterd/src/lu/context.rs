@@ -14,7 +14,7 @@ use model::error::ExceptionKind;
 use model::job::LogType;
 use model::layout::Layout;
 use model::opcode::{Common, Input, OpInput, Reach, SubmittedJobs};
-use model::{Exception, JobId, NodeName, Timestamp};
+use model::{Code, Exception, JobId, NodeName, Timestamp};
 use rpc::identity::IdentityError;
 use serde_json::Value;
 use stdx::Clock;
@@ -458,7 +458,8 @@ impl Context {
         }
         if let Some(running) = self.running.take() {
             running.await.map_err(|_dropped| {
-                Exception::exec("The master daemon ends before this job became durable")
+                let text = "The master daemon ends before this job became durable";
+                Exception::exec(text).coded(Code::MasterUnreached)
             })?;
         }
         Ok(&self.resources.agents)

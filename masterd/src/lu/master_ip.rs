@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use jobs::locks::Level;
-use model::Exception;
 use model::cluster::{Cluster, MasterAddress, master_address};
 use model::error::ErrorCode;
 use model::opcode::{ClusterActivateMasterIp, ClusterDeactivateMasterIp, ClusterSetParams};
+use model::{Code, Exception};
 use stdx::daemon::chain;
 
 use super::{Context, Failure, LogicalUnit, Wanted};
@@ -40,7 +40,7 @@ impl LogicalUnit for ClusterActivateMasterIp {
 
     async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
         context.point_of_no_return().await?;
-        raise(context).await.map_err(|why| Exception::exec(why).into())
+        raise(context).await.map_err(|why| Exception::exec(why).coded(Code::MasterAddress).into())
     }
 }
 
@@ -63,7 +63,7 @@ impl LogicalUnit for ClusterDeactivateMasterIp {
         held.set_released(true);
         lower(context, plan).await.map_err(|why| {
             held.set_released(false);
-            Exception::exec(why).into()
+            Exception::exec(why).coded(Code::MasterAddress).into()
         })
     }
 }

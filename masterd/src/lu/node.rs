@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
-use model::{Exception, NodeName};
+use model::{Code, Exception, NodeName};
 use tokio::time::Instant;
 
 use super::{Context, Failure};
@@ -82,7 +82,8 @@ pub(super) async fn goes_on_if_silent(
             Ok(()) => return Ok(()),
             Err(stops) if begun.elapsed() > ANSWERS_WITHIN => {
                 let text = format!("Node {} cannot {what} now: {stops}", node.name);
-                return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+                let refusal = Exception::prereq(text, ErrorCode::WrongState);
+                return Err(refusal.coded(Code::VotersNeeded).into());
             }
             Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
         }

@@ -7,7 +7,7 @@ use jobs::locks::Level;
 use model::node::{Node, NodeRole};
 use model::opcode;
 use model::rack::DocumentVersion;
-use model::{Exception, NodeName};
+use model::{Code, Exception, NodeName};
 use rpc::calls::RackPush;
 
 use super::{Context, Failure, LogicalUnit, Wanted};
@@ -130,6 +130,7 @@ impl LogicalUnit for opcode::RackPush {
                 format!("no node's agent serves rack {rack}; `gnt node modify --rack {rack} NODE`"),
                 model::error::ErrorCode::UnknownEntity,
             )
+            .coded(Code::Document)
             .into());
         }
         Ok(wanted)
@@ -150,6 +151,9 @@ impl LogicalUnit for opcode::RackPush {
                 }
             }
         }
-        if failed.is_empty() { Ok(done) } else { Err(Exception::exec(failed.join("; ")).into()) }
+        match failed.is_empty() {
+            true => Ok(done),
+            false => Err(Exception::exec(failed.join("; ")).coded(Code::Document).into()),
+        }
     }
 }

@@ -19,7 +19,7 @@ use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::ClusterRenewCrypto;
-use model::{Exception, NodeName};
+use model::{Code, Exception, NodeName};
 use rpc::calls::Version;
 
 use super::{Context, Failure, LogicalUnit, Wanted};
@@ -91,7 +91,7 @@ impl LogicalUnit for ClusterRenewCrypto {
             return Err(Failure::Canceled);
         }
         match rest(renewed, &left) {
-            Some(text) => Err(Exception::exec(text).into()),
+            Some(text) => Err(Exception::exec(text).coded(Code::Certificate).into()),
             None => Ok(()),
         }
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::locks::{Level, LockName, Mode};
-use model::Exception;
 use model::error::ErrorCode;
 use model::job::LogType;
 use model::node::Node;
 use model::opcode::{TestDelay, TestJqueue};
+use model::{Code, Coded as _, Exception};
 use rpc::calls;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -188,7 +188,7 @@ async fn sleep_on_nodes(
             let called = agents.call(&node, calls::TestDelay { seconds }, behalf).await;
             called.map_err(|error| {
                 let why = stdx::daemon::chain(&error);
-                format!("Failure during rpc call to node {}: {why}", node.name)
+                (error.code(), format!("Failure during rpc call to node {}: {why}", node.name))
             })
         });
     }
@@ -196,10 +196,15 @@ async fn sleep_on_nodes(
     while let Some(call) = sleeping.join_next().await {
         match call {
             Ok(called) => failed.extend(called.err()),
-            Err(error) => failed.push(stdx::daemon::chain(&error)),
+            Err(error) => failed.push((Some(Code::Fault), stdx::daemon::chain(&error))),
         }
     }
-    if failed.is_empty() { Ok(()) } else { Err(Exception::exec(failed.join("; "))) }
+    let code = failed.iter().find_map(|(code, _)| *code);
+    let texts: Vec<String> = failed.into_iter().map(|(_, text)| text).collect();
+    match texts.is_empty() {
+        true => Ok(()),
+        false => Err(Exception::exec(texts.join("; ")).coded(code)),
+    }
 }
 
 impl LogicalUnit for TestJqueue {

@@ -1,5 +1,6 @@
 //! Core: a verdict for people, as rows of JSON for clients and as lines for the log.
 
+use model::Code;
 use model::node::NodeRole;
 use model::role_check::{RoleAttempt, RoleCheck, RoleCheckRow, RoleDecision};
 
@@ -52,9 +53,18 @@ pub fn table(question: &Question, verdict: &Verdict) -> RoleCheck {
         voters: verdict.voters.to_string(),
         rows: verdict.rows.iter().map(row).collect(),
         reasons: reasons.iter().map(ToString::to_string).collect(),
+        code: code(reasons),
         may_lose,
         what_to_do,
     }
+}
+
+/// The code of a majority of the voters that is missing, which nothing but an override does without; or else
+/// the first one.
+fn code(reasons: &[Reason]) -> Option<Code> {
+    let mut codes = reasons.iter().filter_map(Reason::code);
+    let voters = codes.clone().find(|code| *code == Code::TooFewVoters);
+    voters.or_else(|| codes.next())
 }
 
 fn row(row: &Row) -> RoleCheckRow {

@@ -120,6 +120,13 @@ pub const FIELDS: &[Field<JobRow>] = &[
         Some(uid) => Cell::normal((r.user_name)(uid).as_ref()),
         None => Cell::without(CellStatus::Unavailable),
     }),
+    field!(
+        "operror",
+        "OpCode_error",
+        Other,
+        "Code of each opcode's error, for `gnt explain`",
+        |r| { each(r, |op| op.code) }
+    ),
 ];
 
 /// A moment, once it has come.

@@ -51,7 +51,7 @@ impl Subject {
     pub const WORDS: [&str; 7] =
         ["agent", "callers", "copies", "document", "master-address", "pool", "redundancy"];
 
-    /// The word in the metrics.
+    /// The word in the metrics, which is the alarm's code.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {

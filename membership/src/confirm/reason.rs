@@ -1,6 +1,6 @@
 //! Core: why a node may not take the role, or an answer does not count, and what to do about it.
 
-use model::NodeName;
+use model::{Code, NodeName};
 use queue_format::{Epoch, Position};
 
 use super::{Count, RoleEntry};
@@ -433,6 +433,41 @@ impl Reason {
             | Self::LeadsApart { .. }
             | Self::ObeysHigher { .. } => "",
         }
+    }
+
+    /// What an operator must act on; none where there is nothing to do, or the command line was wrong.
+    #[must_use]
+    pub const fn code(&self) -> Option<Code> {
+        Some(match self {
+            Self::Unreachable { .. } | Self::TooFewNodes { .. } => Code::TooFewNodes,
+            Self::NoAnswer { .. } => Code::NotAccepted,
+            Self::AnotherCluster { .. } => Code::OtherCluster,
+            Self::Nonsense { .. } => Code::StoreDamaged,
+            Self::Forgetful { memory, .. } => memory.code(),
+            Self::JobsForgotten { .. } => Code::CandidateForgot,
+            Self::DiskFull { .. } => Code::CandidateFull,
+            Self::Newer { .. } | Self::VotersForgot { .. } => Code::NewerLog,
+            Self::ObeysHigher { .. } | Self::LaterReign { .. } => Code::LaterMaster,
+            Self::LeadsApart { .. } => Code::Diverged,
+            Self::TooFewVoters { .. } | Self::IgnoredIsNeeded { .. } => Code::TooFewVoters,
+            Self::NotConfigured { .. }
+            | Self::NoCandidate { .. }
+            | Self::Demoted { .. }
+            | Self::Witness { .. }
+            | Self::NoVote { .. }
+            | Self::TakerOffline { .. } => Code::NotEligible,
+            Self::KnowsAnother { .. }
+            | Self::AnotherLeads { .. }
+            | Self::NotDesignated { .. }
+            | Self::MajorityKnowsAnother { .. }
+            | Self::NotByItself { .. } => Code::MasterElsewhere,
+            Self::Ignored { .. }
+            | Self::AlreadyMaster { .. }
+            | Self::NothingToOverride { .. }
+            | Self::IgnoredUnknown { .. }
+            | Self::IgnoredSelf { .. }
+            | Self::NeedsYesDoIt => return None,
+        })
     }
 
     /// Whether an override goes past it. What is wrong with the taker itself it does not: it has

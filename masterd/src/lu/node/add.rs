@@ -9,7 +9,7 @@ use model::error::ErrorCode;
 use model::layout::{PEER_PORT, RPC_PORT};
 use model::node::{Node, NodeRole};
 use model::opcode::NodeAdd;
-use model::{Exception, NodeName};
+use model::{Code, Exception, NodeName};
 
 use super::{goes_on_if_silent, pool_has_room, readd, tell_callers};
 use crate::agents::Signed;
@@ -143,9 +143,8 @@ impl LogicalUnit for NodeAdd {
         if let Err(error) = delivered {
             let why = stdx::daemon::chain(&error);
             context.transact(move |_| Ok((vec![ConfigChange::NodeRemoved(name)], ()))).await?;
-            return Err(
-                Exception::exec(format!("{address} did not take its certificate: {why}")).into()
-            );
+            let text = format!("{address} did not take its certificate: {why}");
+            return Err(Exception::exec(text).coded(Code::EnrolmentFailed).into());
         }
         drop(enrolling);
         context.say(format!("{} is a member, as {:?}", node.name, node.role).to_lowercase()).await;
@@ -168,7 +167,8 @@ async fn sign(plan: &AddPlan, context: &mut Context) -> Result<Signed, Failure> 
     context.say(format!("asking {address} for its key")).await;
     let signed = agents.enrol(&plan.name, address, plan.fingerprint, secret).await;
     let signed = signed.map_err(|error| {
-        Exception::exec(format!("{address} did not enrol: {}", stdx::daemon::chain(&error)))
+        let text = format!("{address} did not enrol: {}", stdx::daemon::chain(&error));
+        Exception::exec(text).coded(Code::EnrolmentFailed)
     })?;
     if let Some(own) = signed.other_name(&plan.name) {
         context.say(format!("the host name of that machine is {own}")).await;
@@ -213,7 +213,7 @@ fn no_secret(name: &NodeName) -> Exception {
         "the one-time secret of {name} is not here (the master may have been restarted); give \
          the same command again, with the token that `noded enroll` shows there"
     );
-    Exception::prereq(text, ErrorCode::WrongState)
+    Exception::prereq(text, ErrorCode::WrongState).coded(Code::EnrolmentFailed)
 }
 
 fn node_lock(name: &str) -> Result<LockName, Exception> {

@@ -9,7 +9,7 @@ use model::error::ErrorCode;
 use model::node::role::{Around, Event, Flags, Gap, Illegal, SeveralAtOnce, Standing};
 use model::node::{Node, NodeRole};
 use model::opcode::NodeSetParams;
-use model::{Exception, NodeName};
+use model::{Code, Exception, NodeName};
 use serde_json::{Value, json};
 
 use super::{info, pool, pool_has_room, primary_instances};
@@ -125,15 +125,16 @@ fn acceptable(asked: &NodeSetParams, old: &Node, config: &Config) -> Result<(), 
     }
     if config.is_master(old) {
         if flags.iter().any(Option::is_some) {
-            return refuse(Illegal::IsMaster.to_string(), ErrorCode::WrongInput);
+            let text = Illegal::IsMaster.to_string();
+            return refuse(text, ErrorCode::WrongInput).map_err(of_master);
         }
         if asked.master_capable == Some(false) {
             let text = "Master must remain master capable".to_owned();
-            return refuse(text, ErrorCode::WrongState);
+            return refuse(text, ErrorCode::WrongState).map_err(of_master);
         }
         if asked.witness == Some(true) {
             let text = "The master cannot be a witness, which is never master".to_owned();
-            return refuse(text, ErrorCode::WrongInput);
+            return refuse(text, ErrorCode::WrongInput).map_err(of_master);
         }
     }
     if asked.witness == Some(true) && asked.master_candidate == Some(true) {
@@ -145,6 +146,10 @@ fn acceptable(asked: &NodeSetParams, old: &Node, config: &Config) -> Result<(), 
         return refuse(text, ErrorCode::WrongState);
     }
     Ok(())
+}
+
+fn of_master(refusal: Exception) -> Exception {
+    refusal.coded(Code::NodeIsMaster)
 }
 
 /// The role that the node is to have.
@@ -276,7 +281,7 @@ fn nobody_answers(gap: &Gap) -> Exception {
          name,role,agent`); start noded there, or use --force",
         too_few(gap)
     );
-    Exception::prereq(text, ErrorCode::WrongState)
+    Exception::prereq(text, ErrorCode::WrongState).coded(Code::Pool)
 }
 
 /// What the operator should know of the pool of candidates as it will be.
@@ -331,6 +336,11 @@ fn around(asked: &NodeSetParams, old: &Node, config: &Config) -> Around {
 /// The refusal in the words and with the codes of Ganeti.
 fn forbidden(node: &Node, illegal: Illegal) -> Exception {
     let name = &node.name;
+    let told = match illegal {
+        Illegal::IsMaster => Some(Code::NodeIsMaster),
+        Illegal::TooFewCandidates(_) => Some(Code::Pool),
+        _ => None,
+    };
     let (text, code) = match illegal {
         Illegal::IsMaster => (illegal.to_string(), ErrorCode::WrongInput),
         Illegal::NotMasterCapable if node.witness => (
@@ -349,7 +359,7 @@ fn forbidden(node: &Node, illegal: Illegal) -> Exception {
             (format!("Node {name}: {illegal}"), ErrorCode::WrongState)
         }
     };
-    Exception::prereq(text, code)
+    Exception::prereq(text, code).coded(told)
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use jobs::locks::{Level, LockName, Mode};
-use model::Exception;
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeSetParams;
+use model::{Coded as _, Exception};
 use rpc::calls::{RackWithdraw, Version};
 
 use super::change::{Change, Changes, decide};
@@ -56,7 +56,8 @@ impl LogicalUnit for NodeSetParams {
                     "Node {name} is being de-offlined but fails to report its version: {why}; {unless} \
                      `noded enroll --again` there and `gnt node add --readd {name} --secret -` here"
                 );
-                return Err(Exception::prereq(text, ErrorCode::EnvironmentError).into());
+                let refusal = Exception::prereq(text, ErrorCode::EnvironmentError);
+                return Err(refusal.coded(error.code()).into());
             }
         }
         Ok(())

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use jobs::locks::{Level, Mode};
-use model::Exception;
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::NodePowercycle;
+use model::{Coded as _, Exception};
 use rpc::calls::Powercycle;
 
 use crate::config::Config;
@@ -34,7 +34,8 @@ impl LogicalUnit for NodePowercycle {
             Ok(reply) => Ok(format!("Reboot scheduled in {} seconds", reply.seconds)),
             Err(error) => {
                 let why = stdx::daemon::chain(&error);
-                Err(Exception::exec(format!("Failed to schedule the reboot: {why}")).into())
+                let text = format!("Failed to schedule the reboot: {why}");
+                Err(Exception::exec(text).coded(error.code()).into())
             }
         }
     }

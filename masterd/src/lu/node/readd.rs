@@ -8,10 +8,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use model::Exception;
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeAdd;
+use model::{Code, Exception};
 
 use super::add::{AddPlan, is_free};
 use super::{info, primary_instances, tell_callers};
@@ -30,7 +30,8 @@ pub(super) fn member<'a>(asked: &NodeAdd, config: &'a Config) -> Result<&'a Arc<
         return refuse(text, ErrorCode::UnknownEntity);
     };
     if config.is_master(node) {
-        return refuse("Cannot readd the master node".to_owned(), ErrorCode::WrongState);
+        let refusal = Exception::prereq("Cannot readd the master node", ErrorCode::WrongState);
+        return Err(refusal.coded(Code::NodeIsMaster));
     }
     if asked.group.is_some() {
         let text = "Cannot pass a node group when a node is being readded";
@@ -120,7 +121,7 @@ pub(super) async fn run(
              there and `gnt node add --readd {name} --secret -` here again; where `noded enroll` ended with \
              `enrolled`, start noded there, and give the same command with the same token again"
         );
-        return Err(Exception::exec(text).into());
+        return Err(Exception::exec(text).coded(Code::EnrolmentFailed).into());
     }
     is_back(&node, context).await?;
     if matches!(was, NodeRole::Offline | NodeRole::Drained) {

@@ -9,7 +9,7 @@ use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeRemove;
-use model::{Exception, NodeName};
+use model::{Code, Exception, NodeName};
 use rpc::calls::Leave;
 use stdx::daemon::chain;
 
@@ -41,7 +41,8 @@ impl LogicalUnit for NodeRemove {
         let refuse = |text: String, code| Err(Exception::prereq(text, code).into());
         if config.is_master(node) {
             let text = format!("Node {} is the master, which cannot be removed", node.name);
-            return refuse(text, ErrorCode::WrongInput);
+            let refusal = Exception::prereq(text, ErrorCode::WrongInput);
+            return Err(refusal.coded(Code::NodeIsMaster).into());
         }
         let instances = primary_instances(&config, node);
         if instances > 0 {
@@ -60,7 +61,8 @@ impl LogicalUnit for NodeRemove {
             let heard = heard(engine.member(), &status);
             if let Err(stops) = loss::goes_on_without(member.id, &status.members.voters, &heard) {
                 let text = format!("Node {} cannot be removed now: {stops}", node.name);
-                return refuse(text, ErrorCode::WrongState);
+                let refusal = Exception::prereq(text, ErrorCode::WrongState);
+                return Err(refusal.coded(Code::VotersNeeded).into());
             }
         }
         Ok(node.as_ref().clone())
