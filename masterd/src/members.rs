@@ -6,21 +6,20 @@
 
 mod aside;
 mod documents;
+mod error;
 pub(crate) mod room;
 mod seat;
 
 pub(crate) use seat::{Awaited, heard, heard_lately};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, MembersChange, MembersError};
+use engine::{Engine, MembersChange};
 use model::node::{Member, Node};
-use model::{Code, Coded, Exception};
+use model::{Code, Coded};
 use queue_format::{Epoch, Health, Position};
-use rpc::peer::PeerError;
 use rpc::peer::control::{AskPosition, Join, Purge};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -31,7 +30,7 @@ use crate::contacts::Contacts;
 use crate::local_member::LocalMember;
 use crate::queue::{Commits, OpenEngine, Published, Snapshot, Writer};
 use crate::reconciler::Reconciler;
-use membership::loss::Stops;
+use error::StepError;
 use membership::peers::Instead;
 use membership::pool::{Pool, Step, next_seat};
 
@@ -65,40 +64,6 @@ pub(crate) struct Founding {
     pub(crate) incarnation: Uuid,
     /// Opens the engine on it.
     pub(crate) open: Box<dyn Fn() -> OpenEngine + Send + Sync>,
-}
-
-/// A step that was not made.
-#[derive(Debug, thiserror::Error)]
-enum StepError {
-    #[error("{0}")]
-    Refused(#[from] Exception),
-    #[error("cannot ask its masterd")]
-    Peer(#[from] PeerError),
-    #[error("cannot change who is a member")]
-    Members(#[from] MembersError),
-    #[error("its vote stays for now")]
-    Stops(#[from] Stops),
-    #[error("it has the store {found}, and {recorded} was recorded: its disk was lost")]
-    OtherStore { found: Uuid, recorded: Uuid },
-    #[error("it has its store after all")]
-    NotLost,
-    #[error("there is nobody who could be followed")]
-    NoEngine,
-    #[error("the disk of this master takes nothing (`{path}`: {reason}); make room first")]
-    DiskFull { path: PathBuf, reason: String },
-}
-
-impl Coded for StepError {
-    fn code(&self) -> Option<Code> {
-        match self {
-            Self::Refused(exception) => exception.code(),
-            Self::Peer(error) => error.code(),
-            Self::Stops(_) => Some(Code::VotersNeeded),
-            Self::DiskFull { .. } => Some(Code::DiskFull),
-            Self::OtherStore { .. } => Some(Code::CandidateForgot),
-            Self::Members(_) | Self::NotLost | Self::NoEngine => None,
-        }
-    }
 }
 
 /// Files of what is committed are tried within a part of this, also where others follow all the time.

@@ -76,7 +76,7 @@ fn new_machines(beside: u32) -> (Arc<Config>, Vec<MachineSpec>) {
 // Registers a machine, as a job does, and removes it.
 #[library_benchmark]
 #[bench::beside_10(new_machines(10))]
-#[bench::beside_100000(new_machines(100_000))]
+#[bench::beside_10000(new_machines(10_000))]
 fn register_machine((config, specs): (Arc<Config>, Vec<MachineSpec>)) -> Arc<Config> {
     for spec in specs {
         let register = || register(&config, slice::from_ref(&spec), sample::moment(1));
@@ -95,7 +95,7 @@ fn register_machine((config, specs): (Arc<Config>, Vec<MachineSpec>)) -> Arc<Con
 // Changes what is no machine.
 #[library_benchmark]
 #[bench::beside_10(hall(10))]
-#[bench::beside_100000(hall(100_000))]
+#[bench::beside_10000(hall(10_000))]
 fn set_tag(config: Arc<Config>) -> Arc<Config> {
     for number in 0..TURNS {
         let mut cluster = config.cluster.as_ref().clone();
@@ -114,7 +114,7 @@ fn questions(machines: u32) -> (Arc<Config>, Vec<Filter>) {
 // Lists one machine by its serial number.
 #[library_benchmark]
 #[bench::beside_10(questions(10))]
-#[bench::beside_100000(questions(100_000))]
+#[bench::beside_10000(questions(10_000))]
 fn find_machine((config, filters): (Arc<Config>, Vec<Filter>)) -> Arc<Config> {
     let fields = ["serial", "rack", "role", "ipv4", "lease"].map(str::to_owned);
     for filter in &filters {

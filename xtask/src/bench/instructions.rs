@@ -27,7 +27,7 @@ const RATIO_MAX: f64 = 1.1;
 /// Below this ratio the accepted count no longer protects what was gained.
 const RATIO_GAINED: f64 = 0.9;
 /// The ends of names of two benches that do the same beside few and beside many objects.
-const BESIDE: [&str; 2] = ["beside_10", "beside_100000"];
+const BESIDE: [&str; 2] = ["beside_10", "beside_10000"];
 /// How many times the instructions beside few objects the same may take beside many.
 const BESIDE_MANY_MAX: f64 = 2.0;
 /// What is accepted, by bench: instructions of one turn.

@@ -120,7 +120,7 @@ fn of_two_failovers_at_once_one_wins() {
     let done: Vec<bool> = ended.iter().map(|one| one.code() == 0).collect();
     assert!(done.contains(&true), "{ended:#?}");
     for one in ended.iter().filter(|one| one.code() != 0) {
-        assert!(one.stderr.starts_with("error: "), "{one:#?}");
+        assert!(one.stderr.starts_with("error["), "{one:#?}");
     }
     let master = wait_for("one master", LONG, || match [is_master(&n2), is_master(&n3)] {
         [true, false] => Some(&n2),
