@@ -38,7 +38,7 @@ pub(crate) struct Batch {
 
 /// What became of a batch.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct BatchResult {
     /// The results of the opcodes of each job that succeeded, with its place in the batch.
     pub(crate) results: Vec<(usize, Vec<Value>)>,
     /// How many jobs failed or were not taken.
@@ -72,12 +72,12 @@ impl Batch {
         session: &Session,
         client: &mut Client,
         verbose: bool,
-    ) -> Result<Outcome, CliError> {
+    ) -> Result<BatchResult, CliError> {
         if verbose && !self.jobs.is_empty() {
             let ids: Vec<String> = self.jobs.iter().map(|job| job.id.to_string()).collect();
             say(format_args!("Submitted jobs {}", ids.join(", ")))?;
         }
-        let mut outcome = Outcome { failed: self.refused.len(), ..Outcome::default() };
+        let mut outcome = BatchResult { failed: self.refused.len(), ..BatchResult::default() };
         for (name, why) in &self.refused {
             warn(format_args!("Failed to submit job{}: {why}", purpose(name)))?;
         }

@@ -8,7 +8,7 @@ use luxi::method::What;
 use model::OpCode;
 use model::opcode::TestDelay;
 
-use crate::chosen::Chosen;
+use crate::selection::Selection;
 use crate::error::CliError;
 use crate::list::ListArguments;
 use crate::output::say;
@@ -101,7 +101,7 @@ fn delay(arguments: DelayArguments, session: &Session) -> Result<(), CliError> {
 
 fn locks(interval: Option<u64>, list: &ListArguments, session: &Session) -> Result<(), CliError> {
     loop {
-        list.print(What::Lock, list.fields(&USUAL), &Chosen::all(), session)?;
+        list.print(What::Lock, list.fields(&USUAL), &Selection::all(), session)?;
         let Some(seconds) = interval.filter(|seconds| *seconds > 0) else { return Ok(()) };
         say("")?;
         pause(std::time::Duration::from_secs(seconds));

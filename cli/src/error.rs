@@ -200,7 +200,7 @@ impl CliError {
 
 #[cfg(test)]
 mod tests {
-    use luxi::response::{Failure, NotMaster, Outcome};
+    use luxi::response::{Failure, NotMaster, Unserved};
     use model::error::ExceptionKind;
 
     use super::*;
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn who_is_sent_elsewhere_while_its_job_runs_has_lost_sight_of_it() {
         let wait = |failure| CliError::waiting(JobId(7), ClientError::Failure(failure));
-        for outcome in [Outcome::Again, Outcome::Elsewhere, Outcome::Unknown] {
+        for outcome in [Unserved::Again, Unserved::Elsewhere, Unserved::Unknown] {
             let about = NotMaster { outcome, master: None, address: None };
             let exception = Exception::new(ExceptionKind::GenericError, "run it on n1");
             let told = wait(Failure::NotMaster { exception, about });

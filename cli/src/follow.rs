@@ -13,7 +13,7 @@ use model::job::LogEntry;
 use crate::error::CliError;
 use crate::interrupt;
 use crate::moment::TimeForm;
-use crate::outage::OUTAGE_PAUSE;
+use crate::retry::OUTAGE_PAUSE;
 use crate::output::{say, warn};
 use crate::python;
 use crate::session::{Session, can_draw, pause};

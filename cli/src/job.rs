@@ -9,7 +9,7 @@ use luxi::ClientError;
 use luxi::method::What;
 use model::JobId;
 
-use crate::chosen::job_id;
+use crate::selection::job_id;
 use crate::error::CliError;
 use crate::explain::exception_words;
 use crate::follow::{follow, wait};

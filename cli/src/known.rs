@@ -12,7 +12,7 @@ use model::{NodeName, document};
 
 use crate::membership::{Membership, is_master, read_if_there};
 
-/// One reign, as it was known here last.
+/// One leadership, as it was known here last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The master node.

@@ -28,13 +28,13 @@ mod refusal;
 mod batch;
 mod follow;
 mod interrupt;
-mod outage;
+mod retry;
 mod submit;
 mod watch;
 
-mod board;
+mod job_table;
 mod cells;
-mod chosen;
+mod selection;
 mod expression;
 mod keys;
 mod list;

@@ -9,7 +9,7 @@ use luxi::query::{Cell, FieldDefinition, FieldKind, Filter, LEFT_OUT, Table};
 use serde_json::{Map, Value};
 
 use crate::cells::{self, Look, Units};
-use crate::chosen::Chosen;
+use crate::selection::Selection;
 use crate::error::{CliError, Exit};
 use crate::explain::explain;
 use crate::expression;
@@ -118,23 +118,23 @@ impl ListArguments {
 
     /// The objects that the arguments name. Behind a `-F` without an expression the only argument
     /// is one, as in Ganeti.
-    pub(crate) fn chosen(&self, arguments: &[String], named: Named) -> Result<Chosen, CliError> {
+    pub(crate) fn chosen(&self, arguments: &[String], named: Named) -> Result<Selection, CliError> {
         if self.filter.as_deref() == Some("") {
             let [text] = arguments else {
                 let told = "Exactly one argument must be given as a filter";
                 return Err(CliError::wrong_input(told));
             };
             let wrong = |error| CliError::Filter { text: text.clone(), error };
-            return Ok(Chosen::all().limited(vec![expression::read(text).map_err(wrong)?]));
+            return Ok(Selection::all().limited(vec![expression::read(text).map_err(wrong)?]));
         }
         match named {
-            Named::By(key) => Chosen::by_arguments(key, arguments),
-            Named::Jobs => Chosen::jobs_by_arguments(arguments),
+            Named::By(key) => Selection::by_arguments(key, arguments),
+            Named::Jobs => Selection::jobs_by_arguments(arguments),
         }
     }
 
     /// The condition that `-F` gives and those that other arguments give, together.
-    pub(crate) fn condition(&self, chosen: &Chosen) -> Result<Option<Filter>, CliError> {
+    pub(crate) fn condition(&self, chosen: &Selection) -> Result<Option<Filter>, CliError> {
         let mut all: Vec<Filter> =
             chosen.filter().into_iter().chain(chosen.others().iter().cloned()).collect();
         if let Some(text) = self.filter.as_ref().filter(|text| !text.is_empty()) {
@@ -156,7 +156,7 @@ impl ListArguments {
         &self,
         what: What,
         fields: Vec<String>,
-        chosen: &Chosen,
+        chosen: &Selection,
         session: &Session,
     ) -> Result<(), CliError> {
         self.print_by(&mut session.connect()?, what, fields, (chosen, session))
@@ -168,7 +168,7 @@ impl ListArguments {
         client: &mut Client,
         what: What,
         fields: Vec<String>,
-        (chosen, session): (&Chosen, &Session),
+        (chosen, session): (&Selection, &Session),
     ) -> Result<(), CliError> {
         let is_limited = !chosen.others().is_empty() || self.filter.is_some();
         let filter = self.condition(chosen)?;

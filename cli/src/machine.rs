@@ -10,7 +10,7 @@ use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
 use model::{MacAddress, OpCode, Serial};
 
 use crate::cells::{self, Look, Units};
-use crate::chosen::Chosen;
+use crate::selection::Selection;
 use crate::details::{self, Entry};
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named, as_json};
@@ -189,7 +189,7 @@ fn info(serials: &[String], json: bool, session: &Session) -> Result<(), CliErro
     let others =
         known.fields.iter().map(|field| field.name.as_ref()).filter(|name| *name != "serial");
     let fields = std::iter::once("serial").chain(others).collect();
-    let chosen = Chosen::named("serial", serials);
+    let chosen = Selection::named("serial", serials);
     let table = client.call(&Query { what: What::Machine, fields, filter: chosen.filter() })?;
     if json {
         say_json(&as_json(&table))?;

@@ -16,7 +16,7 @@ use stdx::{Clock, text};
 use crate::error::CliError;
 use crate::known::is_masters_place;
 use crate::moment::TimeForm;
-use crate::outage::{AWAY_MAX, OUTAGE_MAX, OUTAGE_PAUSE};
+use crate::retry::{AWAY_MAX, OUTAGE_MAX, OUTAGE_PAUSE};
 use crate::output::warn;
 
 /// Longest file or standard input that is read: what the master would take, and no more.

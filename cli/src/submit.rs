@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::follow::follow;
-use crate::outage::{Loss, Sending, reason};
+use crate::retry::{Loss, Sending, reason};
 use crate::output::{say, warn};
 use crate::session::{Session, pause};
 

@@ -10,7 +10,7 @@ use luxi::method::{Fields, JobChange, WaitForJobChange};
 use model::job::LogEntry;
 use model::{JobId, JobStatus};
 
-use crate::outage::{Loss, Outage, reason};
+use crate::retry::{Loss, Outage, reason};
 
 /// What is observed: all that the end of a job tells, so that no further question is needed.
 const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
@@ -34,7 +34,7 @@ pub(crate) struct Watch {
 /// What becomes of a wait whose question was not answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
-    /// Connect anew after [`crate::outage::OUTAGE_PAUSE`], and ask again. The words are for whoever waits.
+    /// Connect anew after [`crate::retry::OUTAGE_PAUSE`], and ask again. The words are for whoever waits.
     Again(Option<String>),
     /// The wait is over.
     Over,
@@ -148,7 +148,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::outage::OUTAGE_MAX;
+    use crate::retry::OUTAGE_MAX;
 
     fn changed(status: &str, serials: &[u64]) -> JobChange {
         let entry = |serial: &u64| {

@@ -25,5 +25,5 @@ pub use client::{Client, ClientError};
 pub use limits::Limits;
 pub use method::Method;
 pub use request::Request;
-pub use response::Answer;
+pub use response::Response;
 pub use server::{Caller, Service, answer, listen, serve, within_deadline};

@@ -41,9 +41,9 @@ const PARSE_FAILED: &str = "Failed to parse request: ";
 
 /// A response ready to be sent, ETX included.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer(Vec<u8>);
+pub struct Response(Vec<u8>);
 
-impl Answer {
+impl Response {
     /// Success with `result`; a failure if it is longer than [`ANSWER_BYTES_MAX`].
     pub fn success(result: &impl Serialize) -> Self {
         let mut bytes = Bounded(br#"{"success":true,"result":"#.to_vec());
@@ -181,7 +181,7 @@ impl Write for Bounded {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotMaster {
     /// What became of the request.
-    pub outcome: Outcome,
+    pub outcome: Unserved,
     /// The master, as far as the server knows.
     #[serde(default)]
     pub master: Option<NodeName>,
@@ -193,7 +193,7 @@ pub struct NotMaster {
 /// What became of a request that no master answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum Unserved {
     /// Nothing was done. The same request may be answered by the same server when there is a master.
     Again,
     /// Nothing was done, and this server never passes requests on: the master's own has to be asked.
@@ -237,9 +237,9 @@ impl Coded for Failure {
         match self {
             Self::NotMaster { exception, about } => {
                 exception.code().or(Some(match about.outcome {
-                    Outcome::Again => Code::MasterUnreached,
-                    Outcome::Elsewhere => Code::WrongNode,
-                    Outcome::Unknown => Code::OutcomeUnknown,
+                    Unserved::Again => Code::MasterUnreached,
+                    Unserved::Elsewhere => Code::WrongNode,
+                    Unserved::Unknown => Code::OutcomeUnknown,
                 }))
             }
             Self::Exception(exception) => exception.code(),
@@ -251,7 +251,7 @@ impl Coded for Failure {
 
 /// What a master answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told<R> {
+pub struct MasterReply<R> {
     /// What was asked for.
     pub reply: R,
     /// For how long the master has heard no majority of the voters, where this may be old.
@@ -262,7 +262,7 @@ pub struct Told<R> {
 ///
 /// # Errors
 /// [`Failure`].
-pub fn read<M: Method>(message: &[u8]) -> Result<Told<M::Reply>, Failure> {
+pub fn read<M: Method>(message: &[u8]) -> Result<MasterReply<M::Reply>, Failure> {
     #[derive(Deserialize)]
     struct Stale {
         silence_ms: u64,
@@ -281,7 +281,7 @@ pub fn read<M: Method>(message: &[u8]) -> Result<Told<M::Reply>, Failure> {
     if response.success {
         let reply = serde_json::from_str(response.result.get()).map_err(malformed)?;
         let stale = response.stale.map(|stale| Duration::from_millis(stale.silence_ms));
-        return Ok(Told { reply, stale });
+        return Ok(MasterReply { reply, stale });
     }
     let result: Value = serde_json::from_str(response.result.get()).map_err(malformed)?;
     let code = response.code.and_then(|word| Code::of_word(&word));
@@ -307,11 +307,11 @@ mod tests {
     use super::*;
     use crate::method::{JobChange, SubmitJob, WaitForJobChange};
 
-    fn text(answer: &Answer) -> &str {
+    fn text(answer: &Response) -> &str {
         std::str::from_utf8(answer.as_bytes()).unwrap()
     }
 
-    fn reread<M: Method>(answer: &Answer) -> Result<M::Reply, Failure> {
+    fn reread<M: Method>(answer: &Response) -> Result<M::Reply, Failure> {
         let told = read::<M>(answer.as_bytes().strip_suffix(&[ETX]).unwrap())?;
         assert_eq!(told.stale, None);
         Ok(told.reply)
@@ -319,18 +319,18 @@ mod tests {
 
     #[test]
     fn what_may_be_old_says_so() {
-        let answer = Answer::success(&JobId(37)).stale(Duration::from_millis(1500));
+        let answer = Response::success(&JobId(37)).stale(Duration::from_millis(1500));
         let told = read::<SubmitJob>(answer.as_bytes().strip_suffix(&[ETX]).unwrap()).unwrap();
-        assert_eq!(told, Told { reply: JobId(37), stale: Some(Duration::from_millis(1500)) });
+        assert_eq!(told, MasterReply { reply: JobId(37), stale: Some(Duration::from_millis(1500)) });
     }
 
     #[test]
     fn shapes() {
-        let answer = Answer::success(&JobId(37));
+        let answer = Response::success(&JobId(37));
         assert_eq!(text(&answer), "{\"success\":true,\"result\":37}\u{3}");
         assert!(answer.is_success());
         assert_eq!(reread::<SubmitJob>(&answer).unwrap(), JobId(37));
-        let answer = Answer::failure(&Exception::prereq("no", ErrorCode::WrongState));
+        let answer = Response::failure(&Exception::prereq("no", ErrorCode::WrongState));
         assert!(!answer.is_success());
         assert_eq!(
             text(&answer),
@@ -340,7 +340,7 @@ mod tests {
             matches!(reread::<SubmitJob>(&answer), Err(Failure::Exception(e)) if e.message() == "no")
         );
         let coded = Exception::exec("no").coded(Code::Agent);
-        let answer = Answer::failure(&coded);
+        let answer = Response::failure(&coded);
         assert_eq!(
             text(&answer),
             "{\"success\":false,\"result\":[\"OpExecError\",[\"no\"]],\"code\":\"agent\"}\u{3}"
@@ -349,12 +349,12 @@ mod tests {
         assert_eq!(told, coded);
         let newer = br#"{"success":false,"result":["OpExecError",["x"]],"code":"new"}"#;
         assert!(matches!(read::<SubmitJob>(newer), Err(Failure::Exception(e)) if e.code.is_none()));
-        let answer = Answer::unreadable("x");
+        let answer = Response::unreadable("x");
         assert_eq!(
             text(&answer),
             "{\"success\":false,\"result\":\"Failed to parse request: x\"}\u{3}"
         );
-        let answer = Answer::success(&JobChange::Unchanged);
+        let answer = Response::success(&JobChange::Unchanged);
         assert_eq!(text(&answer), "{\"success\":true,\"result\":\"nochange\"}\u{3}");
         assert_eq!(reread::<WaitForJobChange>(&answer).unwrap(), JobChange::Unchanged);
     }
@@ -363,8 +363,8 @@ mod tests {
     fn where_the_master_is() {
         let exception = Exception::prereq("not here", ErrorCode::WrongState);
         let master = Some("n1.example".parse().unwrap());
-        let about = NotMaster { outcome: Outcome::Again, master, address: None };
-        let answer = Answer::not_master(&exception, &about);
+        let about = NotMaster { outcome: Unserved::Again, master, address: None };
+        let answer = Response::not_master(&exception, &about);
         assert_eq!(
             text(&answer),
             "{\"success\":false,\"result\":[\"OpPrereqError\",[\"not here\",\"wrong_state\"]],\
@@ -377,15 +377,15 @@ mod tests {
         let later =
             br#"{"success":false,"result":["OpExecError",["x"]],"not_master":{"outcome":"new"}}"#;
         let Err(Failure::NotMaster { about, .. }) = read::<SubmitJob>(later) else { panic!() };
-        assert_eq!(about.outcome, Outcome::Unknown);
+        assert_eq!(about.outcome, Unserved::Unknown);
     }
 
     #[test]
     fn an_answer_of_another_server_is_one_message() {
         let bytes = |text: &str| text.as_bytes().to_vec();
-        assert!(Answer::from_message(bytes("{}\u{3}")).is_some());
+        assert!(Response::from_message(bytes("{}\u{3}")).is_some());
         for wrong in ["", "{}", "{}\u{3}{", "{}\u{3}{}\u{3}"] {
-            assert_eq!(Answer::from_message(bytes(wrong)), None, "{wrong}");
+            assert_eq!(Response::from_message(bytes(wrong)), None, "{wrong}");
         }
     }
 

@@ -27,7 +27,7 @@ use tracing::Instrument as _;
 use crate::limits::{ACCEPT_PAUSE, LARGE_MESSAGES_MAX, Limits};
 use crate::method::{Class, Method};
 use crate::request::Request;
-use crate::response::Answer;
+use crate::response::Response;
 use connection::Connection;
 pub use listen::{Doors, listen};
 use panic::caught;
@@ -57,7 +57,7 @@ pub trait Service: Send + Sync + 'static {
         request: Request,
         caller: Caller,
         digest: Option<RequestDigest>,
-    ) -> impl Future<Output = Answer> + Send;
+    ) -> impl Future<Output = Response> + Send;
 
     /// Answers one request that a client of this server sent, and that was read from `message`: for
     /// who may pass it on as it is. Others need no more than [`Self::call`].
@@ -67,7 +67,7 @@ pub trait Service: Send + Sync + 'static {
         request: Request,
         caller: Caller,
         digest: Option<RequestDigest>,
-    ) -> impl Future<Output = Answer> + Send {
+    ) -> impl Future<Output = Response> + Send {
         drop(message);
         self.call(request, caller, digest)
     }
@@ -86,14 +86,14 @@ pub trait Service: Send + Sync + 'static {
 ///
 /// A service is one exhaustive match of these over [`Request`]: a handler that is
 /// missing, or gives another method's reply, does not compile.
-pub async fn answer<M, F>(call: M, handler: impl FnOnce(M) -> F) -> Answer
+pub async fn answer<M, F>(call: M, handler: impl FnOnce(M) -> F) -> Response
 where
     M: Method,
     F: Future<Output = Result<M::Reply, Exception>>,
 {
     match handler(call).await {
-        Ok(reply) => Answer::success(&reply),
-        Err(exception) => Answer::failure(&exception),
+        Ok(reply) => Response::success(&reply),
+        Err(exception) => Response::failure(&exception),
     }
 }
 
@@ -102,18 +102,18 @@ where
 pub async fn within_deadline(
     (name, class): (&'static str, Class),
     limits: &Limits,
-    work: impl Future<Output = Answer>,
-) -> Answer {
+    work: impl Future<Output = Response>,
+) -> Response {
     let deadline = class.deadline(limits);
     match timeout(deadline, caught(work)).await {
         Ok(Some(answer)) => answer,
         Ok(None) => {
             tracing::error!(method = name, "request panicked");
-            Answer::internal_error()
+            Response::internal_error()
         }
         Err(_elapsed) => {
             tracing::error!(method = name, "request missed its deadline");
-            Answer::failure(&overdue(name, class, deadline))
+            Response::failure(&overdue(name, class, deadline))
         }
     }
 }
@@ -141,16 +141,16 @@ struct Shared<S> {
 }
 
 /// A connection that the service was told of.
-struct Told<S: Service>(Arc<Shared<S>>);
+struct Connected<S: Service>(Arc<Shared<S>>);
 
-impl<S: Service> Told<S> {
+impl<S: Service> Connected<S> {
     fn new(shared: &Arc<Shared<S>>) -> Self {
         shared.service.connected();
         Self(Arc::clone(shared))
     }
 }
 
-impl<S: Service> Drop for Told<S> {
+impl<S: Service> Drop for Connected<S> {
     fn drop(&mut self) {
         self.0.service.disconnected();
     }
@@ -228,7 +228,7 @@ fn welcome<S: Service>(
             let connection =
                 Connection::new((socket, place), caller, Arc::clone(shared), stop.clone());
             let span = tracing::debug_span!("client", uid = caller.uid, pid = caller.pid);
-            let told = Told::new(shared);
+            let told = Connected::new(shared);
             let conversation = async move {
                 connection.run().await;
                 drop(told);
@@ -240,7 +240,7 @@ fn welcome<S: Service>(
                 tracing::warn!(uid = caller.uid, reason = %full, withheld, "client is turned away");
             }
             shared.service.turned_away();
-            let refusal = Answer::failure(&too_many(full, caller.uid));
+            let refusal = Response::failure(&too_many(full, caller.uid));
             // The socket is new and its buffer empty: this does not block, or else it is lost.
             if let Err(error) = stream.try_write(refusal.as_bytes()) {
                 tracing::debug!(%error, "client was not told why");

@@ -39,7 +39,7 @@ const ERRANDS_PENDING_MAX: usize = 16;
 
 /// What a process is.
 #[derive(Debug, Clone)]
-pub enum Seat {
+pub enum MemberState {
     /// No store: waits to be invited.
     Outside,
     /// Follows.
@@ -53,7 +53,7 @@ pub enum Seat {
     },
 }
 
-impl Seat {
+impl MemberState {
     /// The engine, where there is one.
     #[must_use]
     pub fn engine(&self) -> Option<Arc<Engine>> {
@@ -66,7 +66,7 @@ impl Seat {
 }
 
 /// How a role command ended.
-pub type Outcome<T> = oneshot::Sender<Result<T, String>>;
+pub type Reply<T> = oneshot::Sender<Result<T, String>>;
 
 /// What becomes of a store that goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub enum RoleCommand {
         /// The epoch of the master that asks.
         epoch: Epoch,
         /// Gets the incarnation of the store.
-        outcome: Outcome<Uuid>,
+        outcome: Reply<Uuid>,
     },
     /// Wipe the store of this member.
     Purge {
@@ -110,7 +110,7 @@ pub enum RoleCommand {
         /// What becomes of what it holds.
         disposal: StoreDisposal,
         /// Told when it is gone.
-        outcome: Outcome<()>,
+        outcome: Reply<()>,
     },
     /// Have this member lead.
     HandOver {
@@ -121,14 +121,14 @@ pub enum RoleCommand {
         /// How long opcodes may go on.
         drain: Duration,
         /// Told when it leads.
-        outcome: Outcome<()>,
+        outcome: Reply<()>,
     },
     /// Take the master role.
     TakeOver {
         /// What the operator wants.
         request: RoleRequest,
         /// Told what came of it.
-        outcome: Outcome<RoleTaken>,
+        outcome: Reply<RoleTaken>,
     },
 }
 
@@ -142,7 +142,7 @@ pub struct LocalMember {
     /// The other members.
     pub book: PeerBook,
     data: PathBuf,
-    seat: Arc<RwLock<Seat>>,
+    seat: Arc<RwLock<MemberState>>,
     commands: mpsc::Sender<RoleCommand>,
     /// Why this store is none to vote with, once somebody told.
     reverted: Arc<RwLock<Option<String>>>,
@@ -157,19 +157,19 @@ impl LocalMember {
         data: PathBuf,
     ) -> (Self, mpsc::Receiver<RoleCommand>) {
         let (commands, receiver) = mpsc::channel(ERRANDS_PENDING_MAX);
-        let seat = Arc::new(RwLock::new(Seat::Outside));
+        let seat = Arc::new(RwLock::new(MemberState::Outside));
         let reverted = Arc::default();
         (Self { node, cluster_uuid, book, data, seat, commands, reverted }, receiver)
     }
 
     /// What it is.
     #[must_use]
-    pub fn seat(&self) -> Seat {
+    pub fn seat(&self) -> MemberState {
         self.seat.read().clone()
     }
 
     /// Makes it something else, with this store.
-    pub fn sit(&self, seat: Seat, here: StoreId) {
+    pub fn sit(&self, seat: MemberState, here: StoreId) {
         if self.book.here() != here {
             // What was said of the store before says nothing about this one.
             *self.reverted.write() = None;
@@ -207,7 +207,7 @@ impl LocalMember {
         }
     }
 
-    async fn run<T>(&self, make: impl FnOnce(Outcome<T>) -> RoleCommand) -> Result<T, PeerFailure> {
+    async fn run<T>(&self, make: impl FnOnce(Reply<T>) -> RoleCommand) -> Result<T, PeerFailure> {
         let (outcome, done) = oneshot::channel();
         let ending = |_| PeerFailure::not_now("this masterd is ending");
         self.commands
@@ -229,8 +229,8 @@ impl LocalMember {
         let seat = self.seat();
         let last = match (&seat, seat.engine()) {
             (_, Some(engine)) => engine.last(),
-            (Seat::Master { commits, .. }, None) => commits.position(),
-            (Seat::Outside | Seat::Standby(_), None) => Position::default(),
+            (MemberState::Master { commits, .. }, None) => commits.position(),
+            (MemberState::Outside | MemberState::Standby(_), None) => Position::default(),
         };
         Here { cluster_uuid: self.cluster_uuid, store: self.book.here(), last }
     }
@@ -279,9 +279,9 @@ impl LocalMember {
             Err(ended) => (Err(ended.to_string()), None),
         };
         let stands = match &seat {
-            Seat::Outside => self.outside(),
-            Seat::Standby(engine) => self.replica(engine, PeerState::Standby),
-            Seat::Master { commits, epoch } => match commits.engine() {
+            MemberState::Outside => self.outside(),
+            MemberState::Standby(engine) => self.replica(engine, PeerState::Standby),
+            MemberState::Master { commits, epoch } => match commits.engine() {
                 Some(engine) => self.replica(&engine, PeerState::Master),
                 None => PeerPosition {
                     last: commits.position(),
@@ -329,12 +329,12 @@ impl LocalMember {
 }
 
 /// The newest role entry of the store, committed or not. Reads a file where the log has none.
-fn newest_role(seat: &Seat) -> Result<Option<PeerRole>, String> {
+fn newest_role(seat: &MemberState) -> Result<Option<PeerRole>, String> {
     let name = model::document::ROLE;
     let role = match (seat, seat.engine()) {
         (_, Some(engine)) => newest(&engine, name)?,
-        (Seat::Master { commits, .. }, None) => read(name, |key| commits.reader().read(key))?,
-        (Seat::Outside | Seat::Standby(_), None) => None,
+        (MemberState::Master { commits, .. }, None) => read(name, |key| commits.reader().read(key))?,
+        (MemberState::Outside | MemberState::Standby(_), None) => None,
     };
     Ok(role.map(peer_checks::role))
 }

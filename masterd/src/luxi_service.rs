@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ::jobs::locks::Locks;
 use ::jobs::submitter::Sender;
 use luxi::method::Class;
-use luxi::{Answer, Caller, Request, Service, answer};
+use luxi::{Response, Caller, Request, Service, answer};
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
 use model::tag::TagKind;
@@ -78,7 +78,7 @@ impl Service for LuxiService {
         request: Request,
         caller: Caller,
         digest: Option<RequestDigest>,
-    ) -> Answer {
+    ) -> Response {
         record(&request, caller);
         if request.class() != Class::Query {
             return self.answer(request, caller, digest).await;
@@ -98,7 +98,7 @@ impl LuxiService {
         request: Request,
         caller: Caller,
         digest: Option<RequestDigest>,
-    ) -> Answer {
+    ) -> Response {
         let sender = Sender { uid: caller.uid, digest };
         match request {
             Request::SubmitJob(call) => {

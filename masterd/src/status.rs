@@ -26,7 +26,7 @@ use stdx::Clock;
 
 use crate::config::Config;
 use crate::contacts::Contacts;
-use crate::local_member::{self, LocalMember, Seat};
+use crate::local_member::{self, LocalMember, MemberState};
 use crate::queue::{Commits, Published};
 use crate::watcher::Alarms;
 use membership::peers::{Instead, PeerBook};
@@ -69,7 +69,7 @@ pub(crate) async fn collect(local: &LocalMember, part: Part, clock: &Clock) -> C
             of_master(&mut seen, &master, &local.book);
             master.alarms.all()
         }
-        (Part::Other { starting, attempt }, Seat::Standby(engine)) => {
+        (Part::Other { starting, attempt }, MemberState::Standby(engine)) => {
             of_standby(&mut seen, &engine, starting, attempt).await;
             if let Some(standby) = &mut seen.standby {
                 standby.forgot = local.reverted();
@@ -77,7 +77,7 @@ pub(crate) async fn collect(local: &LocalMember, part: Part, clock: &Clock) -> C
             Arc::default()
         }
         // Between two states; it is over in a moment.
-        (Part::Other { .. }, Seat::Master { .. }) => {
+        (Part::Other { .. }, MemberState::Master { .. }) => {
             seen.seat = ProcessSeat::Starting;
             Arc::default()
         }
@@ -85,7 +85,7 @@ pub(crate) async fn collect(local: &LocalMember, part: Part, clock: &Clock) -> C
             seen.store_missing = missing;
             Arc::default()
         }
-        (Part::Other { .. }, Seat::Outside) => Arc::default(),
+        (Part::Other { .. }, MemberState::Outside) => Arc::default(),
     };
     if let (Some(store), Some(space)) = (&mut seen.store, space) {
         store.disk_free_mib = Some(space.free_mib);

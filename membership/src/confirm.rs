@@ -54,14 +54,14 @@ pub struct Waivers {
 
 /// What a member is to majorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Seat {
+pub enum Voting {
     /// Its word counts.
     Voter,
     /// It only follows.
     Learner,
 }
 
-impl Seat {
+impl Voting {
     /// Whether its word counts for a majority.
     #[must_use]
     pub fn votes(self) -> bool {
@@ -73,7 +73,7 @@ impl Seat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
     /// What it is to majorities.
-    pub seat: Seat,
+    pub seat: Voting,
     /// It is never master, whether it votes or, where that would make votes even, does not.
     pub witness: bool,
     /// The store that it should have.
@@ -213,7 +213,7 @@ impl Question {
 
 /// Which doors gave an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum Reached {
     /// All that were asked.
     Full,
     /// The agent, but not `masterd`.
@@ -224,7 +224,7 @@ pub enum Answer {
     Nothing,
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for Reached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Full => "yes",
@@ -243,7 +243,7 @@ pub struct Row {
     /// Its role.
     pub role: NodeRole,
     /// Which of its doors answered.
-    pub answer: Answer,
+    pub answer: Reached,
     /// Where its store ends, if that is believed.
     pub position: Option<Position>,
     /// The newest epoch of which its answers tell, as far as they are believed.

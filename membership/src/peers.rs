@@ -25,14 +25,14 @@ use crate::acknowledged::{Acknowledged, recorded};
 
 /// A member as the configuration has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct PeerStore {
     /// Its node.
     pub target: PeerTarget,
     /// Its store.
     pub store: StoreId,
 }
 
-impl Place {
+impl PeerStore {
     /// Where a node's `masterd` is, and the member that it should have.
     #[must_use]
     pub fn of(node: &Node) -> Self {
@@ -64,7 +64,7 @@ struct Pages {
     /// This machine's own store.
     here: StoreId,
     /// Members by id.
-    members: BTreeMap<u64, Place>,
+    members: BTreeMap<u64, PeerStore>,
     /// Ids from here on were given to nobody, as far as is known here.
     next_member: u64,
     /// Up to where they are known to hold the log.
@@ -103,7 +103,7 @@ impl PeerBook {
         pages.members.clear();
         for node in nodes {
             if let Some(member) = &node.member {
-                pages.members.insert(member.id, Place::of(node));
+                pages.members.insert(member.id, PeerStore::of(node));
                 pages.acknowledged.told(member.id, recorded(member));
             }
         }
@@ -171,20 +171,20 @@ impl PeerBook {
 
     /// Where a member is.
     #[must_use]
-    pub fn place(&self, member: u64) -> Option<Place> {
+    pub fn place(&self, member: u64) -> Option<PeerStore> {
         self.pages.read().members.get(&member).cloned()
     }
 
     /// Where the member of a node is.
     #[must_use]
-    pub fn of_node(&self, node: &NodeName) -> Option<Place> {
+    pub fn of_node(&self, node: &NodeName) -> Option<PeerStore> {
         let pages = self.pages.read();
         pages.members.values().find(|place| place.target.name == *node).cloned()
     }
 
     /// Where the members are, but for this machine's.
     #[must_use]
-    pub fn others(&self) -> BTreeMap<u64, Place> {
+    pub fn others(&self) -> BTreeMap<u64, PeerStore> {
         let mut members = self.pages.read().members.clone();
         members.retain(|_, place| place.target.name != *self.identity.name());
         members
@@ -211,14 +211,14 @@ impl PeerBook {
     /// # Errors
     /// The node's name is of no use for TLS.
     pub fn control(&self, node: &Node) -> Result<ControlLink, PeerError> {
-        self.ask(Place { store: StoreId::NONE, ..Place::of(node) })
+        self.ask(PeerStore { store: StoreId::NONE, ..PeerStore::of(node) })
     }
 
     /// A link for requests of clients to the master at `place`.
     ///
     /// # Errors
     /// The node's name is of no use for TLS.
-    pub fn pass(&self, place: Place) -> Result<PassLink, PeerError> {
+    pub fn pass(&self, place: PeerStore) -> Result<PassLink, PeerError> {
         Ok(self.client(place.target)?.pass(self.here(), place.store))
     }
 
@@ -226,7 +226,7 @@ impl PeerBook {
     ///
     /// # Errors
     /// The node's name is of no use for TLS.
-    pub fn ask(&self, place: Place) -> Result<ControlLink, PeerError> {
+    pub fn ask(&self, place: PeerStore) -> Result<ControlLink, PeerError> {
         Ok(self.client(place.target)?.control(self.here(), place.store))
     }
 }
@@ -242,7 +242,7 @@ struct MemberLink {
     book: PeerBook,
     member: u64,
     node: String,
-    open: Option<(StoreId, Place, rpc::peer::Link)>,
+    open: Option<(StoreId, PeerStore, rpc::peer::Link)>,
 }
 
 impl MemberLink {

@@ -23,7 +23,7 @@ pub const VOTERS_MIN: usize = 3;
 
 /// A node's seat among the members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Seat {
+pub enum Voting {
     /// Its word counts.
     Voter,
     /// It only follows.
@@ -51,7 +51,7 @@ pub struct PoolNode {
     /// Whether it has had no copy for so long that it is waited for no longer.
     pub late: bool,
     /// Its seat, if it is a member.
-    pub seat: Option<Seat>,
+    pub seat: Option<Voting>,
 }
 
 impl PoolNode {
@@ -75,7 +75,7 @@ impl PoolNode {
     /// Whether its vote counts.
     #[must_use]
     pub fn votes(&self) -> bool {
-        self.seat == Some(Seat::Voter)
+        self.seat == Some(Voting::Voter)
     }
 
     /// Whether it has a copy of the store, or is getting one.
@@ -88,15 +88,15 @@ impl PoolNode {
     fn is_coming(&self) -> bool {
         let comes = match self.seat {
             None => self.belongs(),
-            Some(Seat::Learner { current }) => self.reachable && !current,
-            Some(Seat::Voter) => false,
+            Some(Voting::Learner { current }) => self.reachable && !current,
+            Some(Voting::Voter) => false,
         };
         comes && !self.late
     }
 
     /// Whether it votes, or could from one moment to the next.
     fn can_vote(&self) -> bool {
-        self.votes() || self.seat == Some(Seat::Learner { current: true }) && self.reachable
+        self.votes() || self.seat == Some(Voting::Learner { current: true }) && self.reachable
     }
 }
 
@@ -181,7 +181,7 @@ pub fn next_seat(pool: &Pool) -> Option<Step> {
     let soon = self::voters(pool, |node| node.can_vote() || node.is_coming());
     let waits = voters.len() < VOTERS_MIN && soon.len() >= VOTERS_MIN;
     let is_voter = |node: &PoolNode| voters.contains(&node.id);
-    let is_ready = |node: &PoolNode| node.seat == Some(Seat::Learner { current: true });
+    let is_ready = |node: &PoolNode| node.seat == Some(Voting::Learner { current: true });
     let admitted = lowest(Step::Admit, &|node: &PoolNode| {
         node.belongs() && node.seat.is_none() && node.reachable
     });

@@ -86,7 +86,7 @@ type IsBroken = fn(&Leadership, u8, &World) -> bool;
 const ONE_IN_AN_EPOCH: &str = "one master in a term";
 const ONE_ACTS: &str = "one master acts at a time";
 const NOT_UNDONE: &str = "no acknowledged batch is undone, unless an override says so";
-const OVERRIDE_ABOVE: &str = "an override is above all other reigns";
+const OVERRIDE_ABOVE: &str = "an override is above all other leaderships";
 const NOT_MOVED: &str = "a start does not move the role";
 const ONE_CALLS: &str = "no agent runs calls of two epochs";
 const KNOWN_OBEYED: &str = "agents obey nobody whom no store knows";
@@ -162,7 +162,7 @@ fn moved_by_a_start(node: usize, world: &World) -> bool {
 const STATES_MAX: usize = 8_000_000;
 
 /// What most scenarios begin with.
-const REIGNS: Bounds = Bounds {
+const LEADERSHIPS: Bounds = Bounds {
     elections: 2,
     batches: 2,
     crashes: 1,
@@ -174,22 +174,22 @@ const REIGNS: Bounds = Bounds {
     roles: false,
 };
 /// More batches than the others, and no crash.
-const BATCHES: Bounds = Bounds { elections: 2, batches: 3, crashes: 0, ..REIGNS };
+const BATCHES: Bounds = Bounds { elections: 2, batches: 3, crashes: 0, ..LEADERSHIPS };
 /// Three leads, three batches and a change of the voters in one history.
 const TOGETHER: Bounds = Bounds { changes: 1, roles: true, ..BATCHES };
 /// Anything may happen between check and election.
-const STARTS: Bounds = Bounds { batches: 0, crashes: 0, apart: true, ..REIGNS };
+const STARTS: Bounds = Bounds { batches: 0, crashes: 0, apart: true, ..LEADERSHIPS };
 /// The voters change.
-const VOTERS: Bounds = Bounds { elections: 1, changes: 2, crashes: 0, roles: true, ..REIGNS };
+const VOTERS: Bounds = Bounds { elections: 1, changes: 2, crashes: 0, roles: true, ..LEADERSHIPS };
 /// A member loses its disk, and gets a seat again.
 const SEATS: Bounds =
-    Bounds { elections: 1, batches: 1, changes: 3, crashes: 0, emptied: 1, ..REIGNS };
+    Bounds { elections: 1, batches: 1, changes: 3, crashes: 0, emptied: 1, ..LEADERSHIPS };
 /// A disk that is emptied.
-const DISKS: Bounds = Bounds { batches: 1, crashes: 0, emptied: 1, ..REIGNS };
+const DISKS: Bounds = Bounds { batches: 1, crashes: 0, emptied: 1, ..LEADERSHIPS };
 /// Calls to agents.
-const CALLS: Bounds = Bounds { batches: 0, calls: 2, ..REIGNS };
+const CALLS: Bounds = Bounds { batches: 0, calls: 2, ..LEADERSHIPS };
 /// An override.
-const OVERRIDE: Bounds = Bounds { elections: 1, crashes: 0, overrides: 1, ..REIGNS };
+const OVERRIDE: Bounds = Bounds { elections: 1, crashes: 0, overrides: 1, ..LEADERSHIPS };
 
 /// The bounds of a long run, which take minutes, or those of a usual one.
 fn by_effort(usual: Bounds, long: Bounds) -> Bounds {
@@ -213,7 +213,7 @@ fn is_needed(rule: Rule, bounds: Bounds, property: &'static str) {
 
 #[test]
 fn reigns_follow_one_another() {
-    holds("reigns", REIGNS);
+    holds("leaderships", LEADERSHIPS);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn calls_of_two_masters_are_on_their_way() {
 
 #[test]
 fn calls_are_on_their_way_among_all_that() {
-    let long = Bounds { batches: 3, calls: 2, changes: 1, crashes: 0, ..REIGNS };
+    let long = Bounds { batches: 3, calls: 2, changes: 1, crashes: 0, ..LEADERSHIPS };
     holds("calls, together", by_effort(Bounds { batches: 1, ..long }, long));
 }
 
@@ -296,12 +296,12 @@ fn without_fencing_an_agent_runs_calls_of_two_masters() {
 
 #[test]
 fn without_the_cut_off_two_masters_act() {
-    is_needed(Rule::CutOff, REIGNS, ONE_ACTS);
+    is_needed(Rule::CutOff, LEADERSHIPS, ONE_ACTS);
 }
 
 #[test]
 fn without_a_wait_after_a_restart_two_masters_act() {
-    is_needed(Rule::WaitAfterRestart, REIGNS, ONE_ACTS);
+    is_needed(Rule::WaitAfterRestart, LEADERSHIPS, ONE_ACTS);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn without_incarnations_an_emptied_disk_undoes_a_batch() {
 
 #[test]
 fn without_a_flush_a_crash_undoes_a_batch() {
-    is_needed(Rule::FlushFirst, REIGNS, NOT_UNDONE);
+    is_needed(Rule::FlushFirst, LEADERSHIPS, NOT_UNDONE);
 }
 
 #[test]

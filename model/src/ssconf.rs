@@ -135,7 +135,7 @@ pub fn listed<'a>(peers: impl IntoIterator<Item = &'a Peer>) -> Option<String> {
 
 /// What the files tell of where to go, on a machine whose master is not asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct MasterHint {
     /// Name of the cluster.
     pub cluster: Option<String>,
     /// The master node.
@@ -148,7 +148,7 @@ pub struct Told {
     pub candidates: Vec<Peer>,
 }
 
-impl Told {
+impl MasterHint {
     /// What they tell of which `read` gives the contents, by name; none where they name no master.
     pub fn of(read: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let line = |name: &str| {

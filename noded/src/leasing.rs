@@ -20,7 +20,7 @@ use crate::dhcp::server::{self, Counters, Handle, LeaseStore, Link, Parts, Persi
 use crate::dhcp::{self, Engine, LeaseRecord, LeaseState};
 use crate::ledger::Ledger;
 use crate::rack::Racks;
-use crate::rack::compile::{Compiled, Place, compile, places};
+use crate::rack::compile::{Compiled, Listener, compile, places};
 
 /// Between two looks at the network interfaces: one that comes up late is served soon after.
 const INTERFACES_EVERY: Duration = Duration::from_secs(10);
@@ -79,7 +79,7 @@ fn observation(racks: &Racks, record: &LeaseRecord) -> Option<Observation> {
 
 /// A server that runs.
 struct Running {
-    places: BTreeSet<Place>,
+    places: BTreeSet<Listener>,
     handle: Handle,
     tasks: Tasks,
 }
@@ -224,8 +224,8 @@ fn begin(wanted: &Compiled, leasing: &Leasing, world: LedgerLeases) -> Result<Ru
     let mut links = Vec::with_capacity(wanted.places.len());
     for place in &wanted.places {
         links.push(match place {
-            Place::Interface { name, address } => Link::interface(name, *address)?,
-            Place::Address(address) => Link::address(*address, leasing.port)?,
+            Listener::Interface { name, address } => Link::interface(name, *address)?,
+            Listener::Address(address) => Link::address(*address, leasing.port)?,
         });
     }
     let (observations, mut observed) = mpsc::channel(OBSERVATIONS_MAX);

@@ -63,9 +63,9 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::os::unix::net::UnixListener;
 
-    use luxi::Answer;
+    use luxi::Response;
     use luxi::method::{CancelJob, QueryClusterInfo};
-    use luxi::response::{NotMaster, Outcome};
+    use luxi::response::{NotMaster, Unserved};
     use model::{Exception, JobId};
     use serde_json::json;
 
@@ -73,15 +73,15 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn not_master(outcome: Outcome) -> Option<Answer> {
+    fn not_master(outcome: Unserved) -> Option<Response> {
         let about = NotMaster { outcome, master: None, address: None };
-        Some(Answer::not_master(&Exception::exec("no master"), &about))
+        Some(Response::not_master(&Exception::exec("no master"), &about))
     }
 
     /// A socket that gives each connection the next of these answers, or closes it without one; what
     /// came of a question, and how many of them were given.
     fn asked<M: Method>(
-        answers: Vec<Option<Answer>>,
+        answers: Vec<Option<Response>>,
         follow: Duration,
         call: &M,
     ) -> (Result<M::Reply, ClientError>, usize) {
@@ -116,9 +116,9 @@ mod tests {
     #[test]
     fn what_was_not_done_is_asked_again() {
         let answers = vec![
-            not_master(Outcome::Again),
-            not_master(Outcome::Again),
-            Some(Answer::success(&json!([true, "done"]))),
+            not_master(Unserved::Again),
+            not_master(Unserved::Again),
+            Some(Response::success(&json!([true, "done"]))),
         ];
         let cancel = CancelJob { job_id: JobId(5), kill: false };
         let (told, given) = asked(answers, LONG, &cancel);
@@ -128,12 +128,12 @@ mod tests {
     #[test]
     fn what_may_have_been_done_is_not() {
         let cancel = CancelJob { job_id: JobId(5), kill: false };
-        for lost in [None, not_master(Outcome::Unknown), not_master(Outcome::Elsewhere)] {
+        for lost in [None, not_master(Unserved::Unknown), not_master(Unserved::Elsewhere)] {
             let (told, given) = asked(vec![lost, None], LONG, &cancel);
             assert!(told.is_err());
             assert_eq!(given, 1);
         }
-        let answers = vec![None, not_master(Outcome::Unknown), Some(Answer::success(&json!({})))];
+        let answers = vec![None, not_master(Unserved::Unknown), Some(Response::success(&json!({})))];
         let (told, given) = asked(answers, LONG, &QueryClusterInfo {});
         assert_eq!((told.unwrap(), given), (json!({}), 3), "a question does no harm");
     }
@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn it_ends_with_the_last_word() {
         let (told, given) =
-            asked(vec![not_master(Outcome::Again), None], Duration::ZERO, &QueryClusterInfo {});
-        assert_eq!(told.unwrap_err().not_master().unwrap().outcome, Outcome::Again);
+            asked(vec![not_master(Unserved::Again), None], Duration::ZERO, &QueryClusterInfo {});
+        assert_eq!(told.unwrap_err().not_master().unwrap().outcome, Unserved::Again);
         assert_eq!(given, 1);
     }
 }

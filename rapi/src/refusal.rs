@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use luxi::ClientError;
-use luxi::response::Outcome;
+use luxi::response::Unserved;
 use model::NodeName;
 use serde::Serialize;
 
@@ -40,8 +40,8 @@ impl Refusal {
             | ClientError::Closed { .. }
             | ClientError::Io { .. } => (502, "Bad Gateway"),
             ClientError::Failure(_) => match about.map(|about| about.outcome) {
-                Some(Outcome::Again) => (503, "Service Unavailable"),
-                Some(Outcome::Elsewhere | Outcome::Unknown) => (502, "Bad Gateway"),
+                Some(Unserved::Again) => (503, "Service Unavailable"),
+                Some(Unserved::Elsewhere | Unserved::Unknown) => (502, "Bad Gateway"),
                 None if error.is_away() => (503, "Service Unavailable"),
                 None => return None,
             },
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    fn not_master(outcome: Outcome) -> ClientError {
+    fn not_master(outcome: Unserved) -> ClientError {
         let about = NotMaster {
             outcome,
             master: Some("n1.example".parse().unwrap()),
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_master_is_named() {
-        let refusal = Refusal::of(&not_master(Outcome::Elsewhere)).unwrap();
+        let refusal = Refusal::of(&not_master(Unserved::Elsewhere)).unwrap();
         assert_eq!(
             serde_json::to_string(&refusal).unwrap(),
             r#"{"code":502,"message":"Bad Gateway","explain":"This node is no candidate","master":"n1.example","address":"10.0.0.1"}"#
@@ -83,8 +83,8 @@ mod tests {
     fn codes() {
         let code = |error: &ClientError| Refusal::of(error).map(|refusal| refusal.code);
         let method = "Query";
-        assert_eq!(code(&not_master(Outcome::Again)), Some(503));
-        assert_eq!(code(&not_master(Outcome::Unknown)), Some(502));
+        assert_eq!(code(&not_master(Unserved::Again)), Some(503));
+        assert_eq!(code(&not_master(Unserved::Unknown)), Some(502));
         assert_eq!(code(&ClientError::NoSocket { path: "s".into() }), Some(502));
         assert_eq!(code(&ClientError::TimedOut { method }), Some(504));
         let answered = Failure::Exception(Exception::exec("no such job"));

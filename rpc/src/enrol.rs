@@ -17,7 +17,7 @@ mod ask;
 mod desk;
 
 pub use ask::{EnrolError, Enrolment, Invitation};
-pub use desk::{Desk, Outcome};
+pub use desk::{Desk, Enrolment};
 
 /// A new one-time secret.
 ///

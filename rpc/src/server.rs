@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use stdx::Tasks;
-use stdx::admission::{self, Place};
+use stdx::admission::{self, Slot};
 
 use crate::secured::{Arrived, Listener};
 use crate::service::Service;
@@ -157,7 +157,7 @@ async fn accept<S: Service>(
 #[tracing::instrument(name = "connection", skip_all, fields(%from))]
 async fn serve<S: Service>(
     arrived: Arrived,
-    (from, place): (SocketAddr, &Arc<Place<IpAddr>>),
+    (from, place): (SocketAddr, &Arc<Slot<IpAddr>>),
     acceptor: TlsAcceptor,
     shared: Arc<Shared<S>>,
     stopped: watch::Receiver<bool>,

@@ -71,7 +71,7 @@ struct Entry {
 
 /// The place of a connection; free again when it is dropped.
 #[derive(Debug)]
-pub struct Place<P: Hash + Eq + Copy> {
+pub struct Slot<P: Hash + Eq + Copy> {
     table: Arc<Mutex<Table<P>>>,
     peer: P,
     number: u64,
@@ -91,7 +91,7 @@ impl<P: Hash + Eq + Copy> Admission<P> {
     ///
     /// # Errors
     /// None of those that could go is idle.
-    pub fn admit(&self, peer: P) -> Result<Place<P>, Full> {
+    pub fn admit(&self, peer: P) -> Result<Slot<P>, Full> {
         let mut table = self.0.lock();
         let Limits { total, of_peer } = table.limits;
         let own = table.of.get(&peer).map_or(0, HashMap::len);
@@ -110,7 +110,7 @@ impl<P: Hash + Eq + Copy> Admission<P> {
         table.next += 1;
         table.total += 1;
         table.of.entry(peer).or_default().insert(number, Arc::clone(&entry));
-        let place = Place { table: Arc::clone(&self.0), peer, number, entry, signs };
+        let place = Slot { table: Arc::clone(&self.0), peer, number, entry, signs };
         place.touch();
         Ok(place)
     }
@@ -140,7 +140,7 @@ impl<P: Hash + Eq + Copy> Table<P> {
     }
 }
 
-impl<P: Hash + Eq + Copy> Place<P> {
+impl<P: Hash + Eq + Copy> Slot<P> {
     /// Notes a sign of life.
     pub fn touch(&self) {
         self.entry.last.store(self.signs.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl<P: Hash + Eq + Copy> Place<P> {
     }
 }
 
-impl<P: Hash + Eq + Copy> Drop for Place<P> {
+impl<P: Hash + Eq + Copy> Drop for Slot<P> {
     fn drop(&mut self) {
         self.table.lock().forget(self.peer, self.number);
     }
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    fn is_shed(place: &Place<u8>) -> bool {
+    fn is_shed(place: &Slot<u8>) -> bool {
         let mut shed = Box::pin(place.shed());
         let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
         shed.as_mut().poll(&mut nobody).is_ready()
@@ -246,13 +246,13 @@ mod tests {
         fn counts_hold(steps in prop::collection::vec((0..4u8, 0..4u8, any::<bool>()), 0..200)) {
             let limits = Limits { total: 6, of_peer: 4 };
             let admission = Admission::new(limits);
-            let mut held: Vec<Place<u8>> = Vec::new();
+            let mut held: Vec<Slot<u8>> = Vec::new();
             for (what, peer, busy) in steps {
                 match what {
                     0 => drop((!held.is_empty()).then(|| held.swap_remove(usize::from(peer) % held.len()))),
                     1 => if let Some(place) = held.last() { place.set_busy(busy) },
                     _ => {
-                        let idle = |place: &Place<u8>| !place.entry.is_busy.load(Ordering::Relaxed);
+                        let idle = |place: &Slot<u8>| !place.entry.is_busy.load(Ordering::Relaxed);
                         let anyone_idle = held.iter().all(idle);
                         let admitted = admission.admit(peer);
                         prop_assert!(admitted.is_ok() || !anyone_idle);

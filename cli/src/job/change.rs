@@ -12,7 +12,7 @@ use model::{Exception, JobId};
 use serde_json::Value;
 
 use super::{FINISHED, PENDING};
-use crate::chosen::job_ids;
+use crate::selection::job_ids;
 use crate::error::{CliError, Exit};
 use crate::list::{Format, table_lines};
 use crate::output::{print, say, warn, warn_lines};
@@ -21,7 +21,7 @@ use crate::span::seconds;
 
 /// Which jobs are meant.
 #[derive(Debug, Args)]
-pub(crate) struct Chosen {
+pub(crate) struct Selection {
     /// Their numbers.
     ids: Vec<String>,
     /// All jobs that have not begun.
@@ -38,7 +38,7 @@ pub(crate) struct Chosen {
     force: bool,
 }
 
-impl Chosen {
+impl Selection {
     /// The jobs, after the operator confirmed those that were not named one by one.
     fn ids(&self, client: &mut Client, question: &str) -> Result<Vec<JobId>, CliError> {
         let words: &[&str] = match self {
@@ -80,7 +80,7 @@ fn ids(table: &Table) -> Vec<JobId> {
 #[derive(Debug, Args)]
 pub(crate) struct CancelArguments {
     #[command(flatten)]
-    chosen: Chosen,
+    chosen: Selection,
     /// Kill jobs that cannot be canceled; what they were doing is left as it is.
     #[arg(long)]
     kill: bool,
@@ -109,7 +109,7 @@ pub(crate) struct PriorityArguments {
     #[arg(long, value_name = "PRIORITY", allow_hyphen_values = true, value_parser = priority_number)]
     priority: Option<i32>,
     #[command(flatten)]
-    chosen: Chosen,
+    chosen: Selection,
 }
 
 fn priority_number(text: &str) -> Result<i32, String> {

@@ -5,7 +5,7 @@ use luxi::query::{Cell, FieldKind, Table};
 use model::job::Wait;
 use serde_json::Value;
 
-use crate::chosen::{Chosen, job_ids};
+use crate::selection::{Selection, job_ids};
 use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
 use crate::list::as_json;
@@ -35,7 +35,7 @@ const FIELDS: [&str; 14] = [
 /// Prints all about the jobs.
 pub(super) fn run(ids: &[String], json: bool, session: &Session) -> Result<(), CliError> {
     let ids = job_ids(ids)?;
-    let chosen = Chosen::jobs(&ids);
+    let chosen = Selection::jobs(&ids);
     let question = Query { what: What::Job, fields: FIELDS.into(), filter: chosen.filter() };
     let table = session.ask(&question)?;
     if json {

@@ -8,8 +8,8 @@ use luxi::query::filter::Comparison;
 use luxi::query::{Cell, Filter, Table};
 
 use super::{FINISHED, PENDING};
-use crate::board::{self, Board};
-use crate::chosen::Chosen;
+use crate::job_table::{self, JobTable};
+use crate::selection::Selection;
 use crate::error::CliError;
 use crate::list::{ARCHIVED, ListArguments, Named, is_about_archived, tell_left_out};
 use crate::output::{print, warn};
@@ -54,7 +54,7 @@ pub(crate) struct JobListArguments {
 }
 
 impl JobListArguments {
-    fn chosen(&self) -> Result<Chosen, CliError> {
+    fn chosen(&self) -> Result<Selection, CliError> {
         let wanted = [
             (self.pending, PENDING),
             (self.running, &["running"]),
@@ -74,10 +74,10 @@ impl JobListArguments {
     /// what to say about that.
     fn newest(
         &self,
-        chosen: Chosen,
+        chosen: Selection,
         session: &Session,
         ask: &mut dyn FnMut(&Query) -> Result<Table, CliError>,
-    ) -> Result<(Chosen, Option<String>), CliError> {
+    ) -> Result<(Selection, Option<String>), CliError> {
         let is_read = std::io::stdout().is_terminal() && !self.list.is_for_programs();
         if self.all || !is_read || session.is_as_ganeti() || chosen.filter().is_some() {
             return Ok((chosen, None));
@@ -137,18 +137,18 @@ pub(super) fn run(arguments: &JobListArguments, session: &Session) -> Result<(),
     told.map_or(Ok(()), warn)
 }
 
-fn question(arguments: &JobListArguments, chosen: &Chosen) -> Result<Query, CliError> {
+fn question(arguments: &JobListArguments, chosen: &Selection) -> Result<Query, CliError> {
     let filter = arguments.list.condition(chosen)?;
     let archived = arguments.archived || is_about_archived(filter.as_ref());
-    let fields = board::FIELDS.into_iter().chain(archived.then_some(ARCHIVED)).collect();
+    let fields = job_table::FIELDS.into_iter().chain(archived.then_some(ARCHIVED)).collect();
     Ok(Query { what: What::Job, fields, filter })
 }
 
-fn board(arguments: &JobListArguments, on_terminal: bool, session: &Session) -> Board {
-    Board { headers: arguments.list.has_headers(), colored: session.is_colored(on_terminal) }
+fn board(arguments: &JobListArguments, on_terminal: bool, session: &Session) -> JobTable {
+    JobTable { headers: arguments.list.has_headers(), colored: session.is_colored(on_terminal) }
 }
 
-fn watch(arguments: &JobListArguments, chosen: &Chosen, session: &Session) -> Result<(), CliError> {
+fn watch(arguments: &JobListArguments, chosen: &Selection, session: &Session) -> Result<(), CliError> {
     let board = board(arguments, true, session);
     let mut client = Some(session.connect()?);
     screen::show(screen::INTERVAL, || {

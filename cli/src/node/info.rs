@@ -5,7 +5,7 @@ use luxi::query::{Cell, FieldKind};
 use serde_json::Value;
 
 use crate::cells::{self, Look, Units};
-use crate::chosen::Chosen;
+use crate::selection::Selection;
 use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
 use crate::list::as_json;
@@ -54,7 +54,7 @@ const OURS: [&str; 18] = [
 /// Prints all about the nodes.
 pub(super) fn run(names: &[String], json: bool, session: &Session) -> Result<(), CliError> {
     let what = What::Node;
-    let chosen = Chosen::named("name", names);
+    let chosen = Selection::named("name", names);
     let fields = GANETIS.into_iter().chain(OURS).collect();
     let table = session.ask(&Query { what, fields, filter: chosen.filter() })?;
     if json {

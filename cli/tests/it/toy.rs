@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use luxi::method::{JobChange, Query, QueryJobs, SubmitJob, WaitForJobChange, What};
 use luxi::query::{Cell, CellStatus, Definitions, FieldDefinition, FieldKind, Table, select};
-use luxi::{Answer, Caller, Limits, Request, Service, answer, serve};
+use luxi::{Response, Caller, Limits, Request, Service, answer, serve};
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::{LogEntry, LogType};
 use model::layout::Layout;
@@ -246,7 +246,7 @@ impl Service for Toy {
         request: Request,
         _caller: Caller,
         _digest: Option<model::job::RequestDigest>,
-    ) -> Answer {
+    ) -> Response {
         match request {
             Request::SubmitJob(call) => {
                 answer(call, async |call: SubmitJob| Ok(self.submit(&call.ops))).await
@@ -310,7 +310,7 @@ impl Service for Toy {
             }
             Request::GantryClusterStatus(call) => answer(call, async |_| Ok(self.status())).await,
             Request::GantryIpam(call) => answer(call, async |_| Ok(None)).await,
-            other => Answer::failure(&Exception::prereq(
+            other => Response::failure(&Exception::prereq(
                 format!("the toy has no {}", other.name()),
                 ErrorCode::WrongInput,
             )),

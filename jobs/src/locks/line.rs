@@ -22,7 +22,7 @@ pub(super) struct Rank {
 
 /// A request's turn at one lock: who upgrades the lock is first, since it holds up all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct LineKey {
     /// Whether it takes the lock, rather than upgrading it.
     pub(super) takes: bool,
     pub(super) rank: Rank,
@@ -32,19 +32,19 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct ByMode {
-    shared: BTreeSet<Place>,
-    exclusive: BTreeSet<Place>,
+    shared: BTreeSet<LineKey>,
+    exclusive: BTreeSet<LineKey>,
 }
 
 impl ByMode {
-    fn of(&self, mode: Mode) -> &BTreeSet<Place> {
+    fn of(&self, mode: Mode) -> &BTreeSet<LineKey> {
         match mode {
             Mode::Shared => &self.shared,
             Mode::Exclusive => &self.exclusive,
         }
     }
 
-    fn of_mut(&mut self, mode: Mode) -> &mut BTreeSet<Place> {
+    fn of_mut(&mut self, mode: Mode) -> &mut BTreeSet<LineKey> {
         match mode {
             Mode::Shared => &mut self.shared,
             Mode::Exclusive => &mut self.exclusive,
@@ -52,18 +52,18 @@ impl ByMode {
     }
 
     /// The first place of each mode that conflicts with `mode`, where it is before `place`.
-    pub(super) fn first_ahead(&self, place: Place, mode: Mode) -> impl Iterator<Item = Place> {
+    pub(super) fn first_ahead(&self, place: LineKey, mode: Mode) -> impl Iterator<Item = LineKey> {
         let firsts = mode.conflicts().iter().filter_map(|other| self.of(*other).first().copied());
         firsts.filter(move |first| *first < place)
     }
 
     /// All places before `place` that conflict with `mode`.
-    pub(super) fn ahead(&self, place: Place, mode: Mode) -> impl Iterator<Item = Place> {
+    pub(super) fn ahead(&self, place: LineKey, mode: Mode) -> impl Iterator<Item = LineKey> {
         mode.conflicts().iter().flat_map(move |other| self.of(*other).range(..place).copied())
     }
 
     /// All places behind `place` that conflict with `mode`.
-    pub(super) fn behind(&self, place: Place, mode: Mode) -> impl Iterator<Item = Place> {
+    pub(super) fn behind(&self, place: LineKey, mode: Mode) -> impl Iterator<Item = LineKey> {
         let range = (Bound::Excluded(place), Bound::Unbounded);
         mode.conflicts().iter().flat_map(move |other| self.of(*other).range(range).copied())
     }
@@ -74,11 +74,11 @@ impl ByMode {
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct Line {
     /// All that name this lock, wherever they wait.
-    pub(super) wanting: BTreeMap<Place, Mode>,
+    pub(super) wanting: BTreeMap<LineKey, Mode>,
     pub(super) reached: ByMode,
     pub(super) passed: ByMode,
     /// Those whose frontier is here; at a member also those that want its set.
-    pub(super) queue: BTreeSet<Place>,
+    pub(super) queue: BTreeSet<LineKey>,
 }
 
 impl Line {
@@ -124,38 +124,38 @@ impl Lines {
         }
     }
 
-    pub(super) fn want(&mut self, name: &LockName, place: Place, mode: Mode) {
+    pub(super) fn want(&mut self, name: &LockName, place: LineKey, mode: Mode) {
         self.entry(name).wanting.insert(place, mode);
     }
 
-    pub(super) fn reach(&mut self, name: &LockName, place: Place, mode: Mode) {
+    pub(super) fn reach(&mut self, name: &LockName, place: LineKey, mode: Mode) {
         self.entry(name).reached.of_mut(mode).insert(place);
     }
 
-    pub(super) fn pass(&mut self, name: &LockName, place: Place, mode: Mode) {
+    pub(super) fn pass(&mut self, name: &LockName, place: LineKey, mode: Mode) {
         self.entry(name).passed.of_mut(mode).insert(place);
     }
 
-    pub(super) fn enqueue(&mut self, name: &LockName, place: Place) {
+    pub(super) fn enqueue(&mut self, name: &LockName, place: LineKey) {
         self.entry(name).queue.insert(place);
     }
 
-    pub(super) fn unpass(&mut self, name: &LockName, place: Place, mode: Mode) {
+    pub(super) fn unpass(&mut self, name: &LockName, place: LineKey, mode: Mode) {
         self.entry(name).passed.of_mut(mode).remove(&place);
     }
 
-    pub(super) fn unreach(&mut self, name: &LockName, place: Place, mode: Mode) {
+    pub(super) fn unreach(&mut self, name: &LockName, place: LineKey, mode: Mode) {
         let line = self.entry(name);
         line.reached.of_mut(mode).remove(&place);
         line.passed.of_mut(mode).remove(&place);
     }
 
-    pub(super) fn unwant(&mut self, name: &LockName, place: Place) {
+    pub(super) fn unwant(&mut self, name: &LockName, place: LineKey) {
         self.entry(name).wanting.remove(&place);
         self.prune(name);
     }
 
-    pub(super) fn dequeue(&mut self, name: &LockName, place: Place) {
+    pub(super) fn dequeue(&mut self, name: &LockName, place: LineKey) {
         self.entry(name).queue.remove(&place);
         self.prune(name);
     }

@@ -12,7 +12,7 @@ use super::explain::{LockState, Wait};
 use super::grant::Grant;
 use super::name::{LockName, Mode, Owner};
 use super::plan::Refused;
-use super::waiting::{Answer, LockQueue};
+use super::waiting::{Admission, LockQueue};
 
 /// Why locks were not granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +45,7 @@ pub enum LockError {
 }
 
 /// What ends a wait.
-type Outcome = Result<(), LockError>;
+type LockResult = Result<(), LockError>;
 
 /// The lock manager. A clone is the same one.
 #[derive(Debug, Clone, Default)]
@@ -56,7 +56,7 @@ pub(super) struct State {
     pub(super) queue: LockQueue,
     /// One for each request that waits. A request's end is sent while the state is locked, so that
     /// who gives up can tell whether it was granted.
-    wakers: HashMap<Owner, oneshot::Sender<Outcome>>,
+    wakers: HashMap<Owner, oneshot::Sender<LockResult>>,
 }
 
 impl State {
@@ -79,7 +79,7 @@ impl State {
         self.wake();
     }
 
-    fn end(&mut self, owner: Owner, outcome: Outcome) {
+    fn end(&mut self, owner: Owner, outcome: LockResult) {
         if let Some(waker) = self.wakers.remove(&owner)
             && waker.send(outcome).is_err()
         {
@@ -159,8 +159,8 @@ impl Locks {
         let answer = state.queue.request(owner, wanted, priority);
         state.wake();
         match answer? {
-            Answer::Granted => Ok(None),
-            Answer::Waiting => {
+            Admission::Granted => Ok(None),
+            Admission::Waiting => {
                 let (waker, outcome) = oneshot::channel();
                 state.wakers.insert(owner, waker);
                 let before = state.queue.before_grant(owner);
@@ -235,12 +235,12 @@ pub(super) struct Asked {
     /// How the owner held what it asks for.
     before: Vec<(LockName, Option<Mode>)>,
     /// None once the end was seen.
-    outcome: Option<oneshot::Receiver<Outcome>>,
+    outcome: Option<oneshot::Receiver<LockResult>>,
 }
 
 impl Asked {
     /// Awaits the end of the request.
-    pub(super) async fn end(mut self, deadline: Instant) -> Outcome {
+    pub(super) async fn end(mut self, deadline: Instant) -> LockResult {
         let Some(outcome) = self.outcome.as_mut() else { return Ok(()) };
         match tokio::time::timeout_at(deadline, outcome).await {
             Ok(Ok(outcome)) => {
@@ -254,7 +254,7 @@ impl Asked {
     }
 
     /// The deadline passed, unless the end came in the same moment.
-    fn give_up(&mut self) -> Outcome {
+    fn give_up(&mut self) -> LockResult {
         let canceled = LockError::Canceled { owner: self.owner };
         let Some(mut outcome) = self.outcome.take() else { return Err(canceled) };
         let mut state = self.locks.state();

@@ -208,7 +208,7 @@ proptest! {
         // A newcomer of the lowest priority gets nothing that anybody who waits has reached.
         let newcomer = Owner(OWNERS + 1);
         let answer = queue.request(newcomer, wanted.clone(), i32::MAX);
-        if answer == Ok(super::waiting::Answer::Granted) {
+        if answer == Ok(super::waiting::Admission::Granted) {
             for waiter in queue.waiting.values() {
                 for (lock, mode) in &waiter.walk[..=waiter.at] {
                     let clash = wanted.iter().any(|(name, theirs)| {

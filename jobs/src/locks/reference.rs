@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::name::{Level, LockName, Mode, Owner};
 use super::plan::{Refused, Wanted};
-use super::waiting::{Answer, LockQueue};
+use super::waiting::{Admission, LockQueue};
 
 /// All names there are, in order.
 pub(super) fn world() -> Vec<LockName> {
@@ -189,7 +189,7 @@ impl Reference {
         owner: Owner,
         wanted: &Wanted,
         priority: i32,
-    ) -> Result<Answer, &'static str> {
+    ) -> Result<Admission, &'static str> {
         if self.waits(owner) {
             return Err("twice");
         }
@@ -215,7 +215,7 @@ impl Reference {
             self.waiting.push(request);
         }
         self.settle();
-        Ok(if self.waits(owner) { Answer::Waiting } else { Answer::Granted })
+        Ok(if self.waits(owner) { Admission::Waiting } else { Admission::Granted })
     }
 
     pub(super) fn try_request(

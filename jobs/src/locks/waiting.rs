@@ -12,14 +12,14 @@ use std::collections::BTreeSet;
 
 use foldhash::HashMap;
 
-use super::line::{Line, Lines, Place, Rank};
+use super::line::{Line, Lines, LineKey, Rank};
 use super::name::{LockName, Mode, Owner};
 use super::plan::{self, Plan, Refused, RemovedNames, WAITING_MAX, Wanted};
 use super::table::Table;
 
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum Admission {
     /// It is granted.
     Granted,
     /// It waits; a [`Woken`] follows unless it is withdrawn.
@@ -54,8 +54,8 @@ pub(super) struct Waiter {
 
 impl Waiter {
     /// Its turn at the lock `walk[index]`.
-    pub(super) fn place(&self, index: usize) -> Place {
-        Place { takes: !self.upgrades || index > 0, rank: self.rank }
+    pub(super) fn place(&self, index: usize) -> LineKey {
+        LineKey { takes: !self.upgrades || index > 0, rank: self.rank }
     }
 }
 
@@ -92,7 +92,7 @@ impl LockQueue {
         owner: Owner,
         wanted: Wanted,
         priority: i32,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<Admission, Refused> {
         if self.waiting.contains_key(&owner) {
             return Err(Refused::Twice { owner });
         }
@@ -102,18 +102,18 @@ impl LockQueue {
             None => {
                 self.grant_unqueued(rank, &plan);
                 self.settle();
-                Ok(Answer::Granted)
+                Ok(Admission::Granted)
             }
             Some((_, at)) => {
                 self.may_wait(owner, &plan, at)?;
                 self.enter(rank, plan);
                 self.settle();
                 if self.waiting.contains_key(&owner) {
-                    return Ok(Answer::Waiting);
+                    return Ok(Admission::Waiting);
                 }
                 // Its upgrade pushed back who was in its way further on. It is answered, not woken.
                 self.woken.retain(|woken| woken.owner != owner);
-                Ok(Answer::Granted)
+                Ok(Admission::Granted)
             }
         }
     }

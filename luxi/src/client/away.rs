@@ -2,7 +2,7 @@
 //! One rule for all programs that follow the master.
 
 use super::ClientError;
-use crate::response::{CUT_OFF, ENDED, ENDING, Failure, NotMaster, Outcome, UNCONFIRMED};
+use crate::response::{CUT_OFF, ENDED, ENDING, Failure, NotMaster, Unserved, UNCONFIRMED};
 
 impl ClientError {
     /// What a server says that is no master, and passed the request on to none.
@@ -28,8 +28,8 @@ impl ClientError {
             | Self::Closed { .. }
             | Self::Io { .. } => true,
             Self::Failure(Failure::NotMaster { about, .. }) => match about.outcome {
-                Outcome::Again | Outcome::Unknown => true,
-                Outcome::Elsewhere => false,
+                Unserved::Again | Unserved::Unknown => true,
+                Unserved::Elsewhere => false,
             },
             Self::Failure(_) => self.refused_for_now(),
             Self::Frame { .. } => false,
@@ -45,8 +45,8 @@ impl ClientError {
             | Self::Permission { .. }
             | Self::Connect { .. } => true,
             Self::Failure(Failure::NotMaster { about, .. }) => match about.outcome {
-                Outcome::Again | Outcome::Elsewhere => true,
-                Outcome::Unknown => false,
+                Unserved::Again | Unserved::Elsewhere => true,
+                Unserved::Unknown => false,
             },
             Self::Failure(_) => self.says(CUT_OFF) || self.says(ENDING),
             Self::TimedOut { .. } | Self::Closed { .. } | Self::Io { .. } | Self::Frame { .. } => {
@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    fn told(text: &str, outcome: Option<Outcome>) -> ClientError {
+    fn told(text: &str, outcome: Option<Unserved>) -> ClientError {
         let exception = Exception::new(ExceptionKind::GenericError, text);
         ClientError::Failure(match outcome {
             Some(outcome) => {
@@ -94,9 +94,9 @@ mod tests {
             (told(&format!("{ENDED}; look"), None), true, false),
             (told(CUT_OFF, None), true, true),
             (told(UNCONFIRMED, None), true, false),
-            (told("x", Some(Outcome::Again)), true, true),
-            (told("x", Some(Outcome::Elsewhere)), false, true),
-            (told("x", Some(Outcome::Unknown)), true, false),
+            (told("x", Some(Unserved::Again)), true, true),
+            (told("x", Some(Unserved::Elsewhere)), false, true),
+            (told("x", Some(Unserved::Unknown)), true, false),
         ] {
             assert_eq!(error.is_away(), away, "{error:?}");
             assert_eq!(error.certainly_not_done(), not_done, "{error:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::job::RequestDigest;
-use stdx::admission::Place;
+use stdx::admission::Slot;
 use tokio::sync::{SemaphorePermit, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -16,7 +16,7 @@ use crate::frame::{FrameError, Splitter};
 use crate::limits::{SMALL_ANSWER_BYTES, SMALL_MESSAGE_BYTES};
 use crate::method::Class;
 use crate::request::Request;
-use crate::response::Answer;
+use crate::response::Response;
 
 /// How much is read at once at the beginning of a request, and thereby ahead of one.
 const FIRST_READ_BYTES: usize = 8 << 10;
@@ -52,7 +52,7 @@ enum End {
 pub(super) struct Connection<S> {
     socket: Socket,
     /// Its place; while it is idle it may be shed, where the server has no other for a new client.
-    place: Arc<Place<u32>>,
+    place: Arc<Slot<u32>>,
     splitter: Splitter,
     caller: Caller,
     shared: Arc<Shared<S>>,
@@ -61,7 +61,7 @@ pub(super) struct Connection<S> {
 
 impl<S: Service> Connection<S> {
     pub(super) fn new(
-        (socket, place): (Socket, Place<u32>),
+        (socket, place): (Socket, Slot<u32>),
         caller: Caller,
         shared: Arc<Shared<S>>,
         stop: watch::Receiver<bool>,
@@ -78,9 +78,9 @@ impl<S: Service> Connection<S> {
             }
         };
         let words = match &end {
-            End::Frame(error) => Answer::unreadable(&error.to_string()),
-            End::Truncated => Answer::unreadable("the message ends without ETX"),
-            End::SlowRequest => Answer::unreadable("the message was not finished in time"),
+            End::Frame(error) => Response::unreadable(&error.to_string()),
+            End::Truncated => Response::unreadable("the message ends without ETX"),
+            End::SlowRequest => Response::unreadable("the message was not finished in time"),
             End::Io(error) => return tracing::debug!(%error, "connection failed"),
             _ => return tracing::trace!(reason = %end, "connection ends"),
         };
@@ -109,7 +109,7 @@ impl<S: Service> Connection<S> {
             }
             Err(error) => {
                 tracing::debug!(%error, "request is malformed");
-                Answer::malformed(&error)
+                Response::malformed(&error)
             }
         };
         self.send(answer).await
@@ -201,7 +201,7 @@ impl<S: Service> Connection<S> {
         message: Bytes,
         request: Request,
         digest: Option<RequestDigest>,
-    ) -> Result<Answer, End> {
+    ) -> Result<Response, End> {
         let method = (request.name(), request.class());
         let service = &self.shared.service;
         // An idle connection is not to have room for the largest call.
@@ -220,7 +220,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    async fn send(&mut self, answer: Answer) -> Result<(), End> {
+    async fn send(&mut self, answer: Response) -> Result<(), End> {
         let bytes = answer.as_bytes().len();
         if bytes <= SMALL_ANSWER_BYTES {
             return write(&mut self.socket, &answer, self.shared.limits.answer_time).await;
@@ -230,7 +230,7 @@ impl<S: Service> Connection<S> {
             Err(no_room) => {
                 drop(answer);
                 tracing::warn!(uid = self.caller.uid, bytes, "there is no room for an answer");
-                let refusal = Answer::failure(&no_room.into());
+                let refusal = Response::failure(&no_room.into());
                 return write(&mut self.socket, &refusal, self.shared.limits.answer_time).await;
             }
         };
@@ -245,7 +245,7 @@ impl<S: Service> Connection<S> {
     }
 }
 
-async fn write(socket: &mut Socket, answer: &Answer, within: Duration) -> Result<(), End> {
+async fn write(socket: &mut Socket, answer: &Response, within: Duration) -> Result<(), End> {
     // Most answers fit the socket's buffer, and need no deadline.
     let bytes = answer.as_bytes();
     let sent = socket.try_write(bytes).map_err(End::Io)?;

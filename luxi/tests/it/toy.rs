@@ -13,7 +13,7 @@ use luxi::method::{
     WaitForJobChange,
 };
 use luxi::query::{Cell, CellStatus, FieldDefinition, FieldKind, Table, select};
-use luxi::{Answer, Caller, Limits, Request, Service, answer, serve};
+use luxi::{Response, Caller, Limits, Request, Service, answer, serve};
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::{LogEntry, LogType, RequestDigest};
 use model::{Exception, JobId, Timestamp};
@@ -139,7 +139,7 @@ impl Service for Toy {
         request: Request,
         caller: Caller,
         _digest: Option<RequestDigest>,
-    ) -> Answer {
+    ) -> Response {
         match request {
             Request::SubmitJob(call) => answer(call, async |call| self.submit(call)).await,
             Request::SubmitManyJobs(call) => {
@@ -161,7 +161,7 @@ impl Service for Toy {
             Request::QueryTags(call) => {
                 answer(call, async |call| Ok(vec!["x".repeat(call.kind.parse().unwrap())])).await
             }
-            other => Answer::failure(&Exception::exec(format!("the toy has no {}", other.name()))),
+            other => Response::failure(&Exception::exec(format!("the toy has no {}", other.name()))),
         }
     }
 }

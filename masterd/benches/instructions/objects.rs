@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gungraun::library_benchmark;
 use luxi::query::Filter;
-use luxi::response::Answer;
+use luxi::response::Response;
 use masterd::config::load::Loader;
 use masterd::config::{Config, ConfigChange};
 use masterd::lu::machine::register;
@@ -125,7 +125,7 @@ fn find_machine((config, filters): (Arc<Config>, Vec<Filter>)) -> Arc<Config> {
         }
         let list = listing.table();
         assert_eq!(black_box(&list).data.len(), 1);
-        black_box(Answer::success(&list));
+        black_box(Response::success(&list));
     }
     config
 }

@@ -8,7 +8,7 @@ use luxi::frame::Splitter;
 use luxi::method::{Fields, JobChange, SubmitJob, WaitForJobChange};
 use luxi::query::Filter;
 use luxi::request::{self, Request};
-use luxi::response::Answer;
+use luxi::response::Response;
 use masterd::query::job::{FIELDS, JobRow};
 use masterd::query::{Listing, bare};
 use model::{Job, JobId};
@@ -72,7 +72,7 @@ fn answer_change(job: Arc<Job>) -> Arc<Job> {
         let row = JobRow::new(Arc::clone(black_box(&job)), false, user);
         let mut rows = bare(FIELDS, [row], &fields).expect("a field that exists");
         let change = JobChange::Changed(rows.pop().unwrap_or_default(), Vec::new());
-        black_box(Answer::success(&change));
+        black_box(Response::success(&change));
     }
     job
 }
@@ -97,7 +97,7 @@ fn list_last_fifty((jobs, filter, fields): (Vec<Arc<Job>>, Filter, Vec<String>))
         rows.for_each(|row| listing.add(&row));
         let list = listing.table();
         assert_eq!(black_box(&list).data.len(), 50);
-        black_box(Answer::success(&list));
+        black_box(Response::success(&list));
     }
     jobs
 }

@@ -79,11 +79,11 @@ impl<T: Object> Indices<T> for () {
 
 /// A secondary index. Several objects may have the same value, and an object may have several values.
 #[derive(Debug, Clone)]
-pub struct Index<V: Ord + Clone + Debug, T: Object>(OrdMap<Place<V, T>, Arc<T>>);
+pub struct Index<V: Ord + Clone + Debug, T: Object>(OrdMap<IndexKey<V, T>, Arc<T>>);
 
 /// A value and the key of an object that has it. `None` sorts before every key, so that a range can
 /// begin there.
-type Place<V, T> = (V, Option<<T as Object>::Key>);
+type IndexKey<V, T> = (V, Option<<T as Object>::Key>);
 
 impl<V: Ord + Clone + Debug, T: Object> Index<V, T> {
     /// The objects with this value, in the order of their keys.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use luxi::method::Class;
-use luxi::{Answer, Limits};
+use luxi::{Response, Limits};
 use parking_lot::Mutex;
 use rpc::peer::{PassLink, Passed, PeerError, PeerFailureKind};
 use stdx::daemon::chain;
 use tokio::sync::Semaphore;
 
 use crate::metrics::Metrics;
-use membership::peers::{PeerBook, Place};
+use membership::peers::{PeerBook, PeerStore};
 
 /// Requests that wait on purpose and are passed on at the same time: each `gnt job watch` is one.
 /// With [`QUERIES_MAX`] and [`CHANGES_MAX`] fewer than the master takes of one peer.
@@ -107,7 +107,7 @@ struct Inner {
     changes: Semaphore,
     connecting: Semaphore,
     /// Connections on which nothing is under way.
-    kept: Mutex<Vec<(Place, PassLink)>>,
+    kept: Mutex<Vec<(PeerStore, PassLink)>>,
 }
 
 impl Forwarder {
@@ -122,10 +122,10 @@ impl Forwarder {
     /// there, too.
     pub(super) async fn pass(
         &self,
-        place: &Place,
+        place: &PeerStore,
         class: Class,
         passed: &Passed,
-    ) -> Result<Answer, NotForwarded> {
+    ) -> Result<Response, NotForwarded> {
         let (turns, patience) = match class {
             Class::Wait => (&self.0.waits, TURN_TIME),
             Class::Query => (&self.0.queries, QUERY_TURN_TIME),
@@ -148,10 +148,10 @@ impl Forwarder {
 
     async fn ask(
         &self,
-        place: &Place,
+        place: &PeerStore,
         class: Class,
         passed: &Passed,
-    ) -> Result<Answer, NotForwarded> {
+    ) -> Result<Response, NotForwarded> {
         let mut link = self.take(place)?;
         let limit = class.deadline(&Limits::default());
         {
@@ -160,11 +160,11 @@ impl Forwarder {
         }
         let answer = link.pass(passed, limit).await;
         self.keep(place, link);
-        Answer::from_message(answer?.into()).ok_or(NotForwarded::Malformed)
+        Response::from_message(answer?.into()).ok_or(NotForwarded::Malformed)
     }
 
     /// A connection to `place` that was kept, or a new one; others are closed.
-    fn take(&self, place: &Place) -> Result<PassLink, PeerError> {
+    fn take(&self, place: &PeerStore) -> Result<PassLink, PeerError> {
         let here = self.0.book.here();
         let mut kept = self.0.kept.lock();
         kept.retain(|(to, link)| to == place && link.hello().from.store == here);
@@ -175,7 +175,7 @@ impl Forwarder {
     }
 
     /// Keeps a connection for the next request; a link that failed has none any more.
-    fn keep(&self, place: &Place, link: PassLink) {
+    fn keep(&self, place: &PeerStore, link: PassLink) {
         let mut kept = self.0.kept.lock();
         if kept.len() < KEPT_MAX {
             kept.push((place.clone(), link));

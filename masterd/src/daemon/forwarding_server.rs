@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use luxi::limits::MESSAGE_BYTES_MAX;
-use luxi::{Answer, Caller, Limits, Request, Service as _, within_deadline};
+use luxi::{Response, Caller, Limits, Request, Service as _, within_deadline};
 use rpc::peer::{ClientService, Hello, Passed, Passing, PeerFailure, PeerFailureKind};
 use stdx::Executor;
 
@@ -61,7 +61,7 @@ impl ForwardingServer {
                 let call = Box::pin(self.service.call(request, caller, digest));
                 within_deadline(method, &self.limits, call).await
             }
-            Err(error) => Answer::malformed(&error),
+            Err(error) => Response::malformed(&error),
         };
         Ok(answer.into_bytes().into())
     }

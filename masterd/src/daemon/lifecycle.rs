@@ -25,7 +25,7 @@ use super::leadership::{self, Begin, Keys, Leadership, Master, Publisher};
 use super::load::{self, Found, FoundError};
 use super::luxi_router::LuxiRouter;
 use super::{DaemonError, Options, replicate};
-use crate::local_member::{LocalMember, RoleCommand, Seat};
+use crate::local_member::{LocalMember, RoleCommand, MemberState};
 use crate::members;
 use crate::members::room::AskForRoom;
 use crate::metrics::Metrics;
@@ -206,7 +206,7 @@ impl Lifecycle {
             incarnation = %recovered.incarnation,
             "the store of a member is open"
         );
-        self.sit(Seat::Standby(Arc::clone(&engine)));
+        self.sit(MemberState::Standby(Arc::clone(&engine)));
         Ok(engine)
     }
 
@@ -236,7 +236,7 @@ impl Lifecycle {
     }
 
     /// Says what this process is from here on.
-    pub(super) fn sit(&self, seat: Seat) {
+    pub(super) fn sit(&self, seat: MemberState) {
         let store = match seat.engine() {
             Some(engine) => StoreId::new(engine.member(), engine.recovered().incarnation),
             None => StoreId::NONE,
@@ -311,7 +311,7 @@ impl Lifecycle {
     ) -> Leading {
         let epoch = master.epoch;
         let commits = Arc::clone(&master.commits);
-        self.sit(Seat::Master { commits: Arc::clone(&commits), epoch });
+        self.sit(MemberState::Master { commits: Arc::clone(&commits), epoch });
         let layout = &self.options.layout;
         // The store has it by now.
         if let Err(error) = Authority::remove_key_file(layout) {

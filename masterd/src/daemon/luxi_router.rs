@@ -9,8 +9,8 @@ use jobs::majority::Majority;
 use luxi::method::{
     Class, GantryClusterStatus, GantryMasterFailover, GantryMasterStatus, JobChange,
 };
-use luxi::response::{CUT_OFF, Outcome};
-use luxi::{Answer, Caller, Request, Service, answer};
+use luxi::response::{CUT_OFF, Unserved};
+use luxi::{Response, Caller, Request, Service, answer};
 use model::cluster_status::{ClusterStatus, StoreMissing};
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
@@ -267,11 +267,11 @@ impl LuxiRouter {
     }
 
     /// Has the master answer a request of a client of this node, once.
-    async fn pass_on(&self, there: &Redirect, kind: Kind, passed: Passed) -> Answer {
+    async fn pass_on(&self, there: &Redirect, kind: Kind, passed: Passed) -> Response {
         let master = there.master.as_ref().filter(|master| **master != self.me);
         let place = master.and_then(|master| self.local.book.of_node(master));
         let (Some(master), Some(place)) = (master, place) else {
-            return there.answer(&self.me, None, Outcome::Again, there.words(&self.me));
+            return there.answer(&self.me, None, Unserved::Again, there.words(&self.me));
         };
         let address = place.target.address.ip();
         let passing = tokio::select! {
@@ -283,7 +283,7 @@ impl LuxiRouter {
             Ok(answer) => return answer,
             // It asks again, and takes its turn with those who wait, too.
             Err(NotForwarded::Busy) if kind.is_watch => {
-                return Answer::success(&JobChange::Unchanged);
+                return Response::success(&JobChange::Unchanged);
             }
             Err(why) => why,
         };
@@ -324,7 +324,7 @@ impl Service for LuxiRouter {
         request: Request,
         caller: Caller,
         digest: Option<RequestDigest>,
-    ) -> Answer {
+    ) -> Response {
         // It ends the leadership whose master would answer.
         let request = match request {
             Request::GantryMasterFailover(call) => {
@@ -356,8 +356,8 @@ impl Service for LuxiRouter {
                 if !majority.contact().takes_changes() && changes(&request) {
                     let refusal = Exception::new(ExceptionKind::JobQueueError, CUT_OFF)
                         .coded(Code::MajorityLost);
-                    let about = redirect::of_master(&self.me, Outcome::Again);
-                    return marked(Answer::not_master(&refusal, &about), &majority);
+                    let about = redirect::of_master(&self.me, Unserved::Again);
+                    return marked(Response::not_master(&refusal, &about), &majority);
                 }
                 tokio::select! {
                     biased;
@@ -366,12 +366,12 @@ impl Service for LuxiRouter {
                 }
             }
             Backend::Redirect(there) => {
-                there.answer(&self.me, None, Outcome::Again, there.words(&self.me))
+                there.answer(&self.me, None, Unserved::Again, there.words(&self.me))
             }
             Backend::Outside(_) => {
                 let (me, layout) = (self.me.clone(), self.layout.clone());
                 let told = stdx::apart(move || redirect::outside(&me, &layout)).await;
-                told.unwrap_or_else(|_ended| Answer::internal_error())
+                told.unwrap_or_else(|_ended| Response::internal_error())
             }
         }
     }
@@ -382,7 +382,7 @@ impl Service for LuxiRouter {
         request: Request,
         caller: Caller,
         digest: Option<RequestDigest>,
-    ) -> Answer {
+    ) -> Response {
         let there = loop {
             let there = match &*self.backend.read() {
                 Backend::Redirect(there) if !Self::answers_everywhere(&request) => there.clone(),
@@ -404,7 +404,7 @@ impl Service for LuxiRouter {
 }
 
 /// An answer with a word that it may be old, where it may.
-fn marked(answer: Answer, majority: &Majority) -> Answer {
+fn marked(answer: Response, majority: &Majority) -> Response {
     if majority.contact().answers_are_stale() {
         answer.stale(Duration::from_millis(majority.silence_ms()))
     } else {

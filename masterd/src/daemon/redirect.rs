@@ -5,8 +5,8 @@ use std::fs;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use luxi::Answer;
-use luxi::response::{NotMaster, Outcome};
+use luxi::Response;
+use luxi::response::{NotMaster, Unserved};
 use model::cluster_status::StoreMissing;
 use model::error::{ErrorCode, ExceptionKind};
 use model::layout::Layout;
@@ -80,31 +80,31 @@ impl Redirect {
         address: IpAddr,
         changes: bool,
         why: &NotForwarded,
-    ) -> Answer {
+    ) -> Response {
         if why.is_too_long() {
             let text = format!(
                 "The answer is longer than what {me}, a standby, passes on; ask for fewer objects \
                  or fewer fields, or ask on {master}"
             );
             let refusal = Exception::new(ExceptionKind::GenericError, text);
-            return Answer::failure(&refusal.coded(Code::ChangeTooLarge));
+            return Response::failure(&refusal.coded(Code::ChangeTooLarge));
         }
         let known = format!("{master} is the master, as far as {me} ({}) knows", self.here);
         let (outcome, text) = if why.is_no_candidate() {
             let place = format!("{master} ({address})");
-            (Outcome::Elsewhere, format!("{NO_CANDIDATE}: run it on {place}"))
+            (Unserved::Elsewhere, format!("{NO_CANDIDATE}: run it on {place}"))
         } else if !changes || why.certainly_not_done() {
             let text = format!(
                 "{known}, and cannot be asked: {why}. Nothing was done; `gnt cluster status` tells \
                  how it stands"
             );
-            (Outcome::Again, text)
+            (Unserved::Again, text)
         } else {
             let text = format!(
                 "{known}, and was lost before it answered: {why}. It is not known whether this was \
                  done; look before you try again"
             );
-            (Outcome::Unknown, text)
+            (Unserved::Unknown, text)
         };
         self.answer(me, Some(address), outcome, text)
     }
@@ -114,46 +114,46 @@ impl Redirect {
         &self,
         me: &NodeName,
         address: Option<IpAddr>,
-        outcome: Outcome,
+        outcome: Unserved,
         text: String,
-    ) -> Answer {
+    ) -> Response {
         let is_mine = self.master.as_ref() == Some(me);
         let master = self.master.clone().filter(|master| master != me);
         let about = NotMaster { outcome, master, address };
         let exception = match outcome {
-            Outcome::Unknown => Exception::new(ExceptionKind::GenericError, text),
-            Outcome::Again | Outcome::Elsewhere => Exception::prereq(text, ErrorCode::WrongState),
+            Unserved::Unknown => Exception::new(ExceptionKind::GenericError, text),
+            Unserved::Again | Unserved::Elsewhere => Exception::prereq(text, ErrorCode::WrongState),
         };
-        Answer::not_master(&exception.coded(is_mine.then_some(Code::NotConfirmed)), &about)
+        Response::not_master(&exception.coded(is_mine.then_some(Code::NotConfirmed)), &about)
     }
 }
 
 /// What is said beside the words of a master that does not answer as one.
-pub(super) fn of_master(me: &NodeName, outcome: Outcome) -> NotMaster {
+pub(super) fn of_master(me: &NodeName, outcome: Unserved) -> NotMaster {
     NotMaster { outcome, master: Some(me.clone()), address: None }
 }
 
 /// What clients are told whose request was running when the leadership of `me` ended.
-pub(super) fn lost(me: &NodeName) -> Answer {
+pub(super) fn lost(me: &NodeName) -> Response {
     let text = format!(
         "{me} is no longer the master, and it is not known whether this was done; look on the new \
          master before you try again"
     );
-    let about = NotMaster { outcome: Outcome::Unknown, master: None, address: None };
-    Answer::not_master(&Exception::new(ExceptionKind::GenericError, text), &about)
+    let about = NotMaster { outcome: Unserved::Unknown, master: None, address: None };
+    Response::not_master(&Exception::new(ExceptionKind::GenericError, text), &about)
 }
 
 /// What clients are told whose request comes when the leadership of `me` is over already.
-pub(super) fn ceasing(me: &NodeName) -> Answer {
+pub(super) fn ceasing(me: &NodeName) -> Response {
     let text = format!(
         "{me} ceases to be the master: nothing was done; try again, here or on the next master"
     );
-    let about = NotMaster { outcome: Outcome::Again, master: None, address: None };
-    Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
+    let about = NotMaster { outcome: Unserved::Again, master: None, address: None };
+    Response::not_master(&Exception::prereq(text, ErrorCode::WrongState), &about)
 }
 
 /// What clients are told on a node without a store. Reads files.
-pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
+pub(super) fn outside(me: &NodeName, layout: &Layout) -> Response {
     let invited = was_candidate(me, layout);
     let known = by_agent(layout);
     let (master, address) =
@@ -173,20 +173,20 @@ pub(super) fn outside(me: &NodeName, layout: &Layout) -> Answer {
             "{me} was the master, as its agent knows, and has no store any more: `gnt cluster status` here says \
              what to do{others}"
         );
-        (Outcome::Elsewhere, text)
+        (Unserved::Elsewhere, text)
     } else if invited {
         let text = format!(
             "{me} is a candidate that has no copy of the store yet: run it on {place}, or try again{others}"
         );
-        (Outcome::Again, text)
+        (Unserved::Again, text)
     } else {
-        (Outcome::Elsewhere, format!("{NO_CANDIDATE}: run it on {place}{others}"))
+        (Unserved::Elsewhere, format!("{NO_CANDIDATE}: run it on {place}{others}"))
     };
     let (master, address) =
         master.filter(|master| master != me).map(|name| (name, address)).unzip();
     let about = NotMaster { outcome, master, address: address.flatten() };
     let code = if is_mine { Code::StoreMissing } else { Code::WrongNode };
-    Answer::not_master(&Exception::prereq(text, ErrorCode::WrongState).coded(code), &about)
+    Response::not_master(&Exception::prereq(text, ErrorCode::WrongState).coded(code), &about)
 }
 
 /// Whether `me` was a candidate when this machine was enrolled. Reads a file.
@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    fn read(answer: &Answer) -> (String, NotMaster) {
+    fn read(answer: &Response) -> (String, NotMaster) {
         let bytes = answer.as_bytes();
         match response::read::<QueryClusterInfo>(&bytes[..bytes.len() - 1]) {
             Err(Failure::NotMaster { exception, about }) => (exception.message().to_owned(), about),
@@ -273,7 +273,7 @@ mod tests {
         let layout = Layout::new(root.path());
         let me = "n4.example".parse().unwrap();
         let (text, about) = read(&outside(&me, &layout));
-        assert_eq!(about, NotMaster { outcome: Outcome::Elsewhere, master: None, address: None });
+        assert_eq!(about, NotMaster { outcome: Unserved::Elsewhere, master: None, address: None });
         assert!(text.contains("not known here"), "{text}");
         let directory = layout.ssconf().with_file_name(".ssconf-1");
         fs::create_dir_all(&directory).unwrap();
@@ -289,7 +289,7 @@ mod tests {
         let print = "0".repeat(64);
         let (text, about) = read(&outside(&"n1.example".parse().unwrap(), &layout));
         assert!(text.contains("n1.example was the master"), "{text}");
-        assert_eq!(about, NotMaster { outcome: Outcome::Elsewhere, master: None, address: None });
+        assert_eq!(about, NotMaster { outcome: Unserved::Elsewhere, master: None, address: None });
         let line = |at: u8| format!("n{at}.example 10.0.0.{at}:1817 {print}\n");
         tell(ssconf::PEERS, &(line(1) + &line(2)));
         let (text, _) = read(&outside(&me, &layout));
@@ -375,7 +375,7 @@ mod tests {
         let after = std::time::Duration::from_secs(20);
         let late = || NotForwarded::Peer(PeerError::TimedOut { node: node.clone(), after });
         let demoted = || failed(PeerFailureKind::NoCandidate, "n4 is no master candidate");
-        let (again, unknown) = (Outcome::Again, Outcome::Unknown);
+        let (again, unknown) = (Unserved::Again, Unserved::Unknown);
         let me: NodeName = "n4.example".parse().unwrap();
         let there = Redirect::new(Some(node.clone()), "a standby");
         for (why, changes, outcome) in [
@@ -386,8 +386,8 @@ mod tests {
             (NotForwarded::Moved, true, unknown),
             (NotForwarded::Busy, true, again),
             (failed(PeerFailureKind::NotNow, "n1 is a standby"), true, again),
-            (demoted(), false, Outcome::Elsewhere),
-            (demoted(), true, Outcome::Elsewhere),
+            (demoted(), false, Unserved::Elsewhere),
+            (demoted(), true, Unserved::Elsewhere),
         ] {
             let address = "10.0.0.1".parse().unwrap();
             let answer = there.not_passed((&me, &node), address, changes, &why);
@@ -398,7 +398,7 @@ mod tests {
             let times = usize::from(outcome == unknown);
             assert_eq!(text.matches("not known").count(), times, "{text}");
             let elsewhere = "This node is no candidate: run it on n1.example (10.0.0.1)";
-            assert_eq!(text == elsewhere, outcome == Outcome::Elsewhere, "{text}");
+            assert_eq!(text == elsewhere, outcome == Unserved::Elsewhere, "{text}");
         }
     }
 
@@ -406,7 +406,7 @@ mod tests {
     fn who_was_master_last_names_no_other_one() {
         let me: NodeName = "n1.example".parse().unwrap();
         let there = Redirect::new(Some(me.clone()), "a standby");
-        let answer = there.answer(&me, None, Outcome::Again, there.words(&me));
+        let answer = there.answer(&me, None, Unserved::Again, there.words(&me));
         let (text, about) = read(&answer);
         assert!(text.contains("not confirmed yet"), "{text}");
         assert_eq!(about.master, None);

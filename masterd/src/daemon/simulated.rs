@@ -20,7 +20,7 @@ use super::follow::Callers;
 use super::lifecycle::{Ending, Lifecycle, RoleCommands, Stage, State};
 use super::luxi_router::LuxiRouter;
 use super::{DaemonError, Executors, Options};
-use crate::local_member::{LocalMember, Seat};
+use crate::local_member::{LocalMember, MemberState};
 use crate::luxi_service::LuxiService;
 use crate::status::MasterView;
 use membership::peers::PeerBook;
@@ -124,7 +124,7 @@ async fn follow(
     let follower = life.follower();
     follower.look(&engine.reader()).map_err(super::load::FoundError::Read)?;
     life.followers.spawn("follower", follower.run(Arc::clone(&engine), news));
-    life.sit(Seat::Standby(Arc::clone(&engine)));
+    life.sit(MemberState::Standby(Arc::clone(&engine)));
     let (allowed, local) = (life.callers.allowed(), life.local.clone());
     let server =
         PeerServer::start(listener, &life.identity, allowed, local, PeerLimits::default())?;

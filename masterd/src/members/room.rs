@@ -11,7 +11,7 @@ use stdx::daemon::chain;
 
 use crate::queue::Published;
 use crate::reconciler::Reconciler;
-use membership::peers::{PeerBook, Place};
+use membership::peers::{PeerBook, PeerStore};
 
 /// How often all members are asked. A full disk is a matter of minutes for an operator, and each
 /// answer costs a look at the role entry.
@@ -55,9 +55,9 @@ impl Reconciler for AskForRoom {
 }
 
 /// The other members whose nodes are called.
-fn called(book: &PeerBook, published: &Published) -> Vec<(u64, Place)> {
+fn called(book: &PeerBook, published: &Published) -> Vec<(u64, PeerStore)> {
     let config = published.snapshot().config;
-    let is_called = |place: &Place| {
+    let is_called = |place: &PeerStore| {
         config.nodes.get(&place.target.name).is_some_and(|n| n.role != NodeRole::Offline)
     };
     let others = book.others().into_iter();
@@ -65,7 +65,7 @@ fn called(book: &PeerBook, published: &Published) -> Vec<(u64, Place)> {
 }
 
 /// Whether the disk of a member takes nothing more, if it answers.
-async fn is_full(book: &PeerBook, place: Place) -> Option<bool> {
+async fn is_full(book: &PeerBook, place: PeerStore) -> Option<bool> {
     let node = place.target.name.clone();
     let asked = match book.ask(place) {
         Ok(mut link) => link.call(&AskPosition {}).await,

@@ -12,7 +12,7 @@ use queue_format::Position;
 use crate::config::Config;
 use membership::acknowledged::to_record;
 use membership::loss::{self, Stops};
-use membership::pool::{Pool, PoolNode, Seat};
+use membership::pool::{Pool, PoolNode, Voting};
 
 /// Silence after which a follower is not counted on, in milliseconds: several heartbeats, and the
 /// pause before a lost connection is made anew.
@@ -109,8 +109,8 @@ pub(super) fn pool_node(
         let answers = follower.is_some_and(is_heard) || awaited.is_new(id) || is_coming;
         let current = follower.is_some_and(is_current);
         match (members.voters.contains(&id), members.nodes.contains_key(&id)) {
-            (true, _) => Some((Seat::Voter, is_master || answers)),
-            (false, true) => Some((Seat::Learner { current }, answers)),
+            (true, _) => Some((Voting::Voter, is_master || answers)),
+            (false, true) => Some((Voting::Learner { current }, answers)),
             (false, false) => None,
         }
     });
@@ -126,7 +126,7 @@ pub(super) fn pool_node(
             None => awaited.absent.get(&node.id),
         }),
         // A master that is alone votes for itself.
-        seat: seat.map(|(seat, _)| seat).or_else(|| is_master.then_some(Seat::Voter)),
+        seat: seat.map(|(seat, _)| seat).or_else(|| is_master.then_some(Voting::Voter)),
     }
 }
 
@@ -273,7 +273,7 @@ mod tests {
             let status = learner(behind, heard_ms);
             awaited.look(&config, &status, at);
             let seen = pool_node(&node, false, (Some(&status), &awaited), false);
-            let is_current = seen.seat == Some(Seat::Learner { current: true });
+            let is_current = seen.seat == Some(Voting::Learner { current: true });
             assert_eq!(
                 (seen.reachable, seen.late, is_current),
                 (reachable, late, current),
@@ -293,7 +293,7 @@ mod tests {
             status.followers.get_mut(&5).unwrap().knows_members = knows_members;
             awaited.look(&config, &status, Duration::from_secs(1));
             let seen = pool_node(&node, false, (Some(&status), &awaited), true);
-            assert_eq!(seen.seat, Some(Seat::Learner { current: knows_members }));
+            assert_eq!(seen.seat, Some(Voting::Learner { current: knows_members }));
             assert!(seen.reachable);
         }
     }

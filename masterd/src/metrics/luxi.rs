@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use luxi::{Answer, Caller, Request, Service};
+use luxi::{Response, Caller, Request, Service};
 use model::job::RequestDigest;
 
 use super::{MethodMeter, Metrics};
@@ -36,7 +36,7 @@ impl<S: Service> Service for Metered<S> {
         request: Request,
         caller: Caller,
         digest: Option<RequestDigest>,
-    ) -> Answer {
+    ) -> Response {
         let pending = self.begin(&request);
         pending.end(self.service.call(request, caller, digest).await)
     }
@@ -47,7 +47,7 @@ impl<S: Service> Service for Metered<S> {
         request: Request,
         caller: Caller,
         digest: Option<RequestDigest>,
-    ) -> Answer {
+    ) -> Response {
         let pending = self.begin(&request);
         pending.end(self.service.answer_client(message, request, caller, digest).await)
     }
@@ -76,7 +76,7 @@ struct Pending<'a> {
 }
 
 impl Pending<'_> {
-    fn end(mut self, answer: Answer) -> Answer {
+    fn end(mut self, answer: Response) -> Response {
         self.well = answer.is_success();
         answer
     }
@@ -107,10 +107,10 @@ mod tests {
             request: Request,
             _caller: Caller,
             _digest: Option<RequestDigest>,
-        ) -> Answer {
+        ) -> Response {
             match request {
-                Request::QueryClusterInfo(_) => Answer::success(&1),
-                Request::QueryTags(_) => Answer::internal_error(),
+                Request::QueryClusterInfo(_) => Response::success(&1),
+                Request::QueryTags(_) => Response::internal_error(),
                 _ => std::future::pending().await,
             }
         }

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use membership::amnesia::Expected;
     use membership::confirm::{
-        Answer, Asked, Attempt, Count, Decision, Member, Row, Seat, Waivers,
+        Reached, Asked, Attempt, Count, Decision, Member, Row, Voting, Waivers,
     };
 
     fn name() -> NodeName {
@@ -316,7 +316,7 @@ mod tests {
         Row {
             node: name(),
             role: NodeRole::Candidate,
-            answer: Answer::Full,
+            answer: Reached::Full,
             position,
             newest,
             master: None,
@@ -338,7 +338,7 @@ mod tests {
             name: name(),
             role: NodeRole::Candidate,
             member: Some(Member {
-                seat: Seat::Voter,
+                seat: Voting::Voter,
                 witness: false,
                 expected: Expected {
                     member,

@@ -10,7 +10,7 @@ use rpc::peer::control::PeerPosition;
 use crate::config::Config;
 use membership::acknowledged::recorded;
 use membership::amnesia::Expected;
-use membership::confirm::{Member, Seat};
+use membership::confirm::{Member, Voting};
 use membership::pool::VOTERS_MIN;
 
 /// Who votes.
@@ -52,7 +52,7 @@ impl Seats {
             incarnation: member.incarnation?,
             acknowledged: recorded(&member),
         };
-        let seat = if self.voters.contains(&member.id) { Seat::Voter } else { Seat::Learner };
+        let seat = if self.voters.contains(&member.id) { Voting::Voter } else { Voting::Learner };
         // Who can never be master holds a copy for nothing else.
         Some(Member { seat, witness: !node.may_be_master(), expected })
     }
@@ -80,7 +80,7 @@ fn lone(config: &Config, me: &NodeName, own: &PeerPosition) -> Option<(NodeName,
         incarnation: own.incarnation?,
         acknowledged: Position::default(),
     };
-    Some((me.clone(), Member { seat: Seat::Voter, witness: false, expected }))
+    Some((me.clone(), Member { seat: Voting::Voter, witness: false, expected }))
 }
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
         config.nodes.values().map(|node| seats.member(node)).collect()
     }
 
-    fn seats(config: &Config, me: &str, own: &PeerPosition) -> Vec<Option<(Seat, u64)>> {
+    fn seats(config: &Config, me: &str, own: &PeerPosition) -> Vec<Option<(Voting, u64)>> {
         let members = members(config, me, own).into_iter();
         members.map(|member| member.map(|m| (m.seat, m.expected.member))).collect()
     }
@@ -148,8 +148,8 @@ mod tests {
         witness.witness = true;
         let nodes = [member(1), member(2), witness, candidate(4, Some(None)), candidate(5, None)];
         let config = testing::config(&nodes);
-        let (voter, learner) = (Some((Seat::Voter, 11)), Some((Seat::Learner, 12)));
-        let witness = Some((Seat::Voter, 13));
+        let (voter, learner) = (Some((Voting::Voter, 11)), Some((Voting::Learner, 12)));
+        let witness = Some((Voting::Voter, 13));
         let both = own(Some(11), &[11, 13]);
         assert_eq!(seats(&config, "n1.example", &both), [voter, learner, witness, None, None]);
         // A witness is one whether it votes or not.
@@ -164,18 +164,18 @@ mod tests {
     fn without_a_log_the_rule_of_the_pool_tells() {
         let own = own(None, &[]);
         let config = testing::config(&[member(1), member(2)]);
-        let (voter, learner) = (Some((Seat::Voter, 11)), Some((Seat::Learner, 12)));
+        let (voter, learner) = (Some((Voting::Voter, 11)), Some((Voting::Learner, 12)));
         assert_eq!(seats(&config, "n2.example", &own), [voter, learner]);
         let config = testing::config(&[member(1), member(2), member(3)]);
         let all = seats(&config, "n2.example", &own);
-        assert!(all.iter().all(|seat| seat.is_some_and(|(seat, _)| seat == Seat::Voter)));
+        assert!(all.iter().all(|seat| seat.is_some_and(|(seat, _)| seat == Voting::Voter)));
     }
 
     #[test]
     fn who_was_always_alone_is_the_only_voter() {
         let config = testing::config(&[candidate(2, None)]);
         let alone = own(Some(1), &[1]);
-        assert_eq!(seats(&config, "n1.example", &alone), [Some((Seat::Voter, 1)), None]);
+        assert_eq!(seats(&config, "n1.example", &alone), [Some((Voting::Voter, 1)), None]);
         // Another node has nothing, whatever it says.
         assert_eq!(seats(&config, "n2.example", &own(Some(2), &[2])), [None, None]);
         assert_eq!(seats(&config, "n1.example", &own(None, &[])), [None, None]);

@@ -19,7 +19,7 @@ use stdx::{Clock, Tasks};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::local_member::{LocalMember, Seat};
+use crate::local_member::{LocalMember, MemberState};
 use crate::metrics::Metrics;
 use crate::testing::{self, Nobody};
 use membership::amnesia::Found;
@@ -261,14 +261,14 @@ async fn who_opens_its_store_anew_is_asked_again() {
     engine.close().await.unwrap();
     let here = StoreId::new(12, engine.recovered().incarnation);
     let local = scene.members[1].service();
-    local.sit(Seat::Standby(Arc::new(engine)), here);
+    local.sit(MemberState::Standby(Arc::new(engine)), here);
     let metrics = Arc::clone(&scene.metrics);
     let anew = async {
         let not_now = r#"gantry_peer_failures_total{question="position",reason="failed"} 0"#;
         while page(&metrics).contains(not_now) {
             tokio::task::yield_now().await;
         }
-        local.sit(Seat::Outside, StoreId::NONE);
+        local.sit(MemberState::Outside, StoreId::NONE);
     };
     let asker = Asker { limit: FOR_EVER, ..scene.asker() };
     let own = own();

@@ -18,7 +18,7 @@ use crate::config::{Config, ConfigChange};
 use crate::local_member::digest::digest;
 use crate::queue::Writer;
 use crate::verify::replicas::{Compared, Differing, Page, page};
-use membership::peers::{PeerBook, Place};
+use membership::peers::{PeerBook, PeerStore};
 
 /// How many entries ahead the moment is, one attempt after the other: none where nothing happens,
 /// and at last what a busy cluster commits in the second that a question may take.
@@ -105,7 +105,7 @@ impl<W: Write> Comparison<'_, W> {
     /// reached.
     async fn open(&self, nodes: Vec<Arc<Node>>) -> (Vec<Asked>, Vec<Compared>) {
         let opened = nodes.into_iter().map(|node| {
-            let link = self.peers.ask(Place::of(&node));
+            let link = self.peers.ask(PeerStore::of(&node));
             async move {
                 let opened = match link {
                     Ok(mut link) => link.call(&AskPosition {}).await.map(|_position| link),

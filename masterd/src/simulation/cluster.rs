@@ -119,7 +119,7 @@ impl History {
         });
         self.founded = true;
         (1..=count).for_each(|id| self.restart(id));
-        self.until("the first reigns", |history| history.leads().is_some());
+        self.until("a first leader", |history| history.leads().is_some());
     }
 
     fn start(&mut self, id: u64) {
@@ -322,7 +322,7 @@ impl History {
             self.agents.start_all();
             match self.leads() {
                 Some(id) if turn.is_multiple_of(50) => {
-                    let alive = self.world.alive(id).expect("it reigns");
+                    let alive = self.world.alive(id).expect("it leads");
                     if alive.life.is_done() && self.world.is_alike() {
                         return self.check_end(id);
                     }
@@ -338,7 +338,7 @@ impl History {
     }
 
     fn check_end(&mut self, id: u64) -> Files {
-        let reader = self.world.alive(id).expect("it reigns").engine.reader();
+        let reader = self.world.alive(id).expect("it leads").engine.reader();
         let found = load::load(&reader).unwrap();
         let mut oracle = self.oracle.lock();
         oracle.check(&found, &reader);
@@ -360,7 +360,7 @@ impl History {
     fn never(&self, what: &str) -> ! {
         for (id, engine) in self.world.engines() {
             let leads = self.world.alive(id).is_some_and(|alive| alive.life.leads());
-            eprintln!("{id}, reigns: {leads}: {:?}", engine.status());
+            eprintln!("{id}, leads: {leads}: {:?}", engine.status());
         }
         panic!("it never came to be that {what}")
     }
@@ -380,7 +380,7 @@ async fn found(engine: &Engine, count: u64, documents: Vec<Change>) {
     }
 }
 
-/// Reigns, jobs accepted, jobs refused, calls of agents, and those that a later leadership ended.
+/// Leaderships, jobs accepted, jobs refused, calls of agents, and those that a later leadership ended.
 type Tally = [u64; 5];
 
 fn run_one(seed: u64) -> (Tally, Files) {
@@ -425,7 +425,7 @@ fn simulation_of_a_hand_over() {
     for seed in 0..DIRECTED {
         seeds::one(seed, |seed| {
             let mut history = History::new(seed, true);
-            let from = history.leads().expect("somebody reigns at the beginning");
+            let from = history.leads().expect("somebody leads at the beginning");
             let to = from % history.clocks.len() as u64 + 1;
             // While jobs come, some always takes longer than it is waited for.
             history.quiet.store(true, Ordering::Relaxed);
@@ -451,7 +451,7 @@ fn simulation_of_the_end_of_a_master() {
     for seed in 0..DIRECTED {
         seeds::one(seed, |seed| {
             let mut history = History::new(seed, true);
-            let from = history.leads().expect("somebody reigns at the beginning");
+            let from = history.leads().expect("somebody leads at the beginning");
             history.crash(from);
             let end_ms = history.world.now_ms + SILENCE_MS;
             history.until("time passes", |history| {
@@ -462,7 +462,7 @@ fn simulation_of_the_end_of_a_master() {
             moved[usize::from(by_itself)] = true;
             let to = history.leads().unwrap_or(from);
             history.start(from);
-            history.until("somebody reigns again", |history| history.leads() == Some(to));
+            history.until("somebody leads again", |history| history.leads() == Some(to));
         });
     }
     assert_eq!(moved, [true; 2], "the seeds are of one kind");
@@ -478,7 +478,7 @@ fn simulation_of_a_cluster_and_its_clients() {
     });
     let [leads, jobs, refused, calls, superseded] = tally.map(AtomicU64::into_inner);
     eprintln!(
-        "clusters: {leads} reigns, {jobs} jobs accepted and {refused} refused, {calls} calls of \
-         agents, {superseded} of them ended by a later reign"
+        "clusters: {leads} leaderships, {jobs} jobs accepted and {refused} refused, {calls} calls of \
+         agents, {superseded} of them ended by a later leadership"
     );
 }

@@ -52,7 +52,7 @@ impl Oracle {
         self.newest
     }
 
-    /// Reigns, and submissions that were accepted and refused.
+    /// Leaderships, and submissions that were accepted and refused.
     pub(super) fn tally(&self) -> [u64; 3] {
         [self.leads, self.accepted.len() as u64, self.refused.len() as u64]
     }

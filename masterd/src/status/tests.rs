@@ -58,7 +58,7 @@ async fn who_follows_tells_its_store_and_what_it_waits_for() {
     let data = dir.path().join("data");
     let (engine, _news) = Engine::open(&data, options, Arc::new(Nobody)).await.unwrap();
     let engine = Arc::new(engine);
-    local.sit(Seat::Standby(Arc::clone(&engine)), StoreId::NONE);
+    local.sit(MemberState::Standby(Arc::clone(&engine)), StoreId::NONE);
 
     let told = collect(&local, other(), &Clock::system()).await;
     assert_eq!((told.seat, told.master), (ProcessSeat::Standby, None));

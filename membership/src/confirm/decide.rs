@@ -8,7 +8,7 @@ use queue_format::{Epoch, Position};
 
 use super::weigh::{Heard, Store};
 use super::{
-    Answer, Attempt, Count, Decision, Question, Reason, RoleEntry, Row, Verdict, given,
+    Reached, Attempt, Count, Decision, Question, Reason, RoleEntry, Row, Verdict, given,
     knows_all_jobs, still_designated,
 };
 use crate::amnesia::Memory;
@@ -130,10 +130,10 @@ fn row(question: &Question, facts: &Facts<'_>, heard: &Heard<'_>) -> Row {
     let node = heard.node;
     let store_answers = node.store.as_ref().map(Result::is_ok);
     let answer = match (node.agent.is_ok(), store_answers) {
-        (true, Some(true) | None) => Answer::Full,
-        (true, Some(false)) => Answer::AgentOnly,
-        (false, Some(true)) => Answer::StoreOnly,
-        (false, Some(false) | None) => Answer::Nothing,
+        (true, Some(true) | None) => Reached::Full,
+        (true, Some(false)) => Reached::AgentOnly,
+        (false, Some(true)) => Reached::StoreOnly,
+        (false, Some(false) | None) => Reached::Nothing,
     };
     let is_taker = node.name == question.taker;
     let makes_sense = !matches!(heard.reason, Some(Reason::Nonsense { .. }));

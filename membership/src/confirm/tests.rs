@@ -38,7 +38,7 @@ fn role_entry(master: u64, term: u64) -> RoleEntry {
 }
 
 /// A node that answers by both doors: n1 was master in epoch 2.1, everyone is at 2.1/9.
-fn node(number: u64, seat: Option<Seat>) -> Asked {
+fn node(number: u64, seat: Option<Voting>) -> Asked {
     let says = StoreSays {
         found: found(number, at(2, 1, 9)),
         committed: at(2, 1, 8),
@@ -59,7 +59,7 @@ fn node(number: u64, seat: Option<Seat>) -> Asked {
 
 /// Three voters and two other nodes; `taker` wants the role.
 pub(super) fn question(attempt: Attempt, taker: u64) -> Question {
-    let voter = Some(Seat::Voter);
+    let voter = Some(Voting::Voter);
     Question {
         attempt,
         waivers: Waivers::default(),
@@ -188,7 +188,7 @@ fn what_others_hold_is_fetched_or_stands_in_the_way() {
     assert_eq!(failover(|q| set_last(&mut q.nodes[1], at(2, 1, 12))), "go");
     // The voters that answer have all that was acknowledged, if they forgot nothing.
     let learner_ahead = |q: &mut Question| {
-        q.nodes[2].member.as_mut().unwrap().seat = Seat::Learner;
+        q.nodes[2].member.as_mut().unwrap().seat = Voting::Learner;
         set_last(&mut q.nodes[2], at(2, 1, 12));
     };
     let full = |q: &mut Question| {
@@ -399,7 +399,7 @@ fn answers_that_do_not_count_are_named() {
 fn two_nodes_and_a_witness() {
     let two = |q: &mut Question| {
         q.nodes.truncate(2);
-        q.nodes[1].member.as_mut().unwrap().seat = Seat::Learner;
+        q.nodes[1].member.as_mut().unwrap().seat = Voting::Learner;
     };
     assert_eq!(start(two), "go");
     let alone = |q: &mut Question| {
@@ -442,7 +442,7 @@ fn two_nodes_and_a_witness() {
     // Neither where it does not vote, since it would make them even, nor by an override.
     let told = decide(Attempt::Failover, 3, |q| {
         witness(q);
-        q.nodes[2].member.as_mut().unwrap().seat = Seat::Learner;
+        q.nodes[2].member.as_mut().unwrap().seat = Voting::Learner;
         (q.waivers.no_voting, q.waivers.yes_do_it) = (true, true);
     });
     assert!(told.starts_with(never), "{told}");
@@ -480,7 +480,7 @@ fn an_override_says_what_it_may_lose() {
         failover(|q| {
             meant(q);
             q.nodes.truncate(2);
-            q.nodes[0] = node(1, Some(Seat::Voter));
+            q.nodes[0] = node(1, Some(Voting::Voter));
             lead(&mut q.nodes[0]);
             says(&mut q.nodes[0]).disk_full = true;
         })

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn node(id: u64, role: NodeRole, seat: Option<Seat>) -> PoolNode {
+fn node(id: u64, role: NodeRole, seat: Option<Voting>) -> PoolNode {
     PoolNode {
         id,
         role,
@@ -17,7 +17,7 @@ fn node(id: u64, role: NodeRole, seat: Option<Seat>) -> PoolNode {
     }
 }
 
-const CURRENT: Option<Seat> = Some(Seat::Learner { current: true });
+const CURRENT: Option<Voting> = Some(Voting::Learner { current: true });
 
 fn pool(nodes: Vec<PoolNode>, size: usize) -> Pool {
     Pool { nodes, master: 1, size }
@@ -34,9 +34,9 @@ fn apply(pool: &mut Pool, step: Step) {
         Step::Demote(id) => at(pool, id).role = NodeRole::Regular,
         Step::Admit(id) | Step::MakeLearner(id) => {
             let node = at(pool, id);
-            node.seat = Some(Seat::Learner { current: node.reachable });
+            node.seat = Some(Voting::Learner { current: node.reachable });
         }
-        Step::MakeVoter(id) => at(pool, id).seat = Some(Seat::Voter),
+        Step::MakeVoter(id) => at(pool, id).seat = Some(Voting::Voter),
         Step::Dismiss(id) => at(pool, id).seat = None,
     }
 }
@@ -56,7 +56,7 @@ fn steps(pool: &mut Pool) -> Vec<Step> {
 fn who_does_not_answer_gives_its_vote_back_first() {
     use NodeRole::{Candidate, Regular};
     use Step::{Dismiss, MakeLearner};
-    let voter = |id, role| node(id, role, Some(Seat::Voter));
+    let voter = |id, role| node(id, role, Some(Voting::Voter));
     for (silent, demoted) in [(2, 3), (3, 2)] {
         let mut pool = pool(vec![voter(1, Candidate), voter(2, Candidate), voter(3, Candidate)], 2);
         at(&mut pool, silent).reachable = false;
@@ -71,7 +71,7 @@ fn a_cluster_grows_to_three_voters_and_back_to_one() {
     use NodeRole::{Candidate, Regular};
     use Step::{Admit, Demote, Dismiss, MakeLearner, MakeVoter, Promote};
     let mut pool = pool(
-        vec![node(1, Candidate, Some(Seat::Voter)), node(2, Regular, None), node(3, Regular, None)],
+        vec![node(1, Candidate, Some(Voting::Voter)), node(2, Regular, None), node(3, Regular, None)],
         2,
     );
     assert_eq!(steps(&mut pool), [Promote(2), Admit(2)]);
@@ -87,7 +87,7 @@ fn a_cluster_grows_to_three_voters_and_back_to_one() {
 fn a_voter_that_goes_offline_is_replaced_before_it_leaves() {
     use Step::{Admit, Dismiss, MakeLearner, MakeVoter, Promote};
     let mut nodes: Vec<_> =
-        (1..=3).map(|id| node(id, NodeRole::Candidate, Some(Seat::Voter))).collect();
+        (1..=3).map(|id| node(id, NodeRole::Candidate, Some(Voting::Voter))).collect();
     nodes.push(node(4, NodeRole::Regular, None));
     nodes[2].role = NodeRole::Offline;
     nodes[2].reachable = false;
@@ -103,7 +103,7 @@ fn a_witness_makes_two_three() {
     witness.witness = true;
     let mut pool = pool(
         vec![
-            node(1, NodeRole::Candidate, Some(Seat::Voter)),
+            node(1, NodeRole::Candidate, Some(Voting::Voter)),
             node(2, NodeRole::Candidate, CURRENT),
             witness,
             node(6, NodeRole::Regular, None),
@@ -119,7 +119,7 @@ fn a_witness_makes_two_three() {
 #[test]
 fn who_is_promoted_and_demoted_can_be_foretold() {
     let mut nodes: Vec<_> = (2..=6).map(|id| node(id, NodeRole::Regular, None)).collect();
-    nodes.push(node(1, NodeRole::Candidate, Some(Seat::Voter)));
+    nodes.push(node(1, NodeRole::Candidate, Some(Voting::Voter)));
     for node in &mut nodes {
         node.rack = Some(u32::from(node.id > 4));
     }
@@ -144,13 +144,13 @@ fn who_is_promoted_and_demoted_can_be_foretold() {
 /// What was just promoted may have no copy yet: a working voter that goes for it leaves too few.
 #[test]
 fn a_working_voter_goes_only_for_who_has_its_copy() {
-    let voter = |id| node(id, NodeRole::Candidate, Some(Seat::Voter));
+    let voter = |id| node(id, NodeRole::Candidate, Some(Voting::Voter));
     let late = |seat| {
         let nodes = vec![voter(1), voter(3), voter(4), node(2, NodeRole::Candidate, seat)];
         next_step(&pool(nodes, 3))
     };
     assert_eq!(late(None), Some(Step::Demote(2)), "it has none, and nobody brings it one");
-    assert_eq!(late(Some(Seat::Learner { current: false })), None, "it is getting one");
+    assert_eq!(late(Some(Voting::Learner { current: false })), None, "it is getting one");
     assert_eq!(late(CURRENT), Some(Step::Demote(4)));
     let mut silent =
         pool(vec![voter(1), voter(3), voter(4), node(2, NodeRole::Candidate, None)], 3);
@@ -163,14 +163,14 @@ fn a_working_voter_goes_only_for_who_has_its_copy() {
 #[test]
 fn a_voter_stays_while_the_third_gets_its_copy() {
     let next = |seat, reachable: [bool; 2]| {
-        let voter = |id| node(id, NodeRole::Candidate, Some(Seat::Voter));
+        let voter = |id| node(id, NodeRole::Candidate, Some(Voting::Voter));
         let mut pool = pool(vec![voter(1), voter(2), node(3, NodeRole::Candidate, seat)], 3);
         for (id, reachable) in (2..).zip(reachable) {
             at(&mut pool, id).reachable = reachable;
         }
         next_step(&pool)
     };
-    let coming = Some(Seat::Learner { current: false });
+    let coming = Some(Voting::Learner { current: false });
     assert_eq!(next(None, [true, true]), Some(Step::Admit(3)));
     // It could not be invited a moment ago, and will be.
     assert_eq!(next(None, [true, false]), None);
@@ -185,8 +185,8 @@ fn a_voter_stays_while_the_third_gets_its_copy() {
 #[test]
 fn nobody_is_waited_for_without_end() {
     use NodeRole::{Candidate, Regular};
-    let voter = |id, role| node(id, role, Some(Seat::Voter));
-    let coming = Some(Seat::Learner { current: false });
+    let voter = |id, role| node(id, role, Some(Voting::Voter));
+    let coming = Some(Voting::Learner { current: false });
     let begin = |roles: [NodeRole; 2]| {
         let [second, fourth] = roles;
         let mut nodes = vec![voter(1, Candidate), voter(2, second), node(3, Candidate, coming)];
@@ -215,7 +215,7 @@ prop_compose! {
     ) -> PoolNode {
         use NodeRole::{Candidate, Drained, Offline, Regular};
         let role = [Candidate, Candidate, Regular, Drained, Offline][usize::from(role)];
-        let seats = [None, None, Some(Seat::Voter), CURRENT, Some(Seat::Learner { current: false })];
+        let seats = [None, None, Some(Voting::Voter), CURRENT, Some(Voting::Learner { current: false })];
         let seat = seats[usize::from(seat)];
         PoolNode { id: 0, role, master_capable, witness, rack, reachable, late, seat }
     }
@@ -227,7 +227,7 @@ prop_compose! {
         for (id, node) in (2_u64..).zip(&mut nodes) {
             node.id = id;
         }
-        nodes.push(node(1, NodeRole::Candidate, Some(Seat::Voter)));
+        nodes.push(node(1, NodeRole::Candidate, Some(Voting::Voter)));
         pool(nodes, size)
     }
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::super::amnesia::{Expected, Found, Memory};
 use super::super::confirm::{
-    AgentSays, Asked, Attempt, Decision, Member, Question, RoleEntry, Seat, Silence, StoreSays,
+    AgentSays, Asked, Attempt, Decision, Member, Question, RoleEntry, Voting, Silence, StoreSays,
     Waivers, confirm,
 };
 use super::super::forced_takeover::Other;
@@ -108,7 +108,7 @@ fn is_role(entry: &Entry) -> bool {
 fn question(taker: usize, attempt: Attempt, heard: u8, world: &World) -> Question {
     let voters = world.nodes[taker].log.voters();
     let asked = |node: usize| {
-        let seat = if voters & (1 << node) == 0 { Seat::Learner } else { Seat::Voter };
+        let seat = if voters & (1 << node) == 0 { Voting::Learner } else { Voting::Voter };
         let expected = expected(node, &world.nodes[taker].log);
         let answers = members(heard).any(|other| other == node);
         let silence = || Silence::Unreachable { why: "no answer".to_owned() };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use model::node::NodeRole;
 
-use super::super::pool::{Pool, PoolNode, Seat, Step, next_seat};
+use super::super::pool::{Pool, PoolNode, Voting, Step, next_seat};
 use super::world::{ALL, Kind, NODES};
 
 /// What the policy looks at, in sets of nodes.
@@ -63,8 +63,8 @@ impl Seats {
             reachable: is_in(self.reached, node),
             late: self.late,
             seat: match (is_in(self.voters, node), is_in(self.seated, node)) {
-                (true, _) => Some(Seat::Voter),
-                (false, true) => Some(Seat::Learner { current: is_in(self.current, node) }),
+                (true, _) => Some(Voting::Voter),
+                (false, true) => Some(Voting::Learner { current: is_in(self.current, node) }),
                 (false, false) => None,
             },
         };

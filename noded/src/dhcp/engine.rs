@@ -12,7 +12,7 @@ use super::boot::{self, Stage};
 use super::config::{Config, ConfigError, LEASE_SECONDS_INFINITE, ServedRange};
 use super::leases::{LeaseRecord, Leases};
 use super::packet::{BOOT_REQUEST, Identity, MessageType, Packet, Reply, option};
-use super::told::Told;
+use super::told::LogLimit;
 use request::{Verdict, verdict};
 
 /// Relays that a message may have passed, RFC 1542 section 4.1.1.
@@ -169,7 +169,7 @@ pub struct Engine {
     /// When each range was last told to be full.
     full_told: Vec<i64>,
     /// Of whose firmware it was told that it does not boot here.
-    stranded_told: Told,
+    stranded_told: LogLimit,
 }
 
 /// One message, with all that its answer needs.
@@ -193,7 +193,7 @@ impl Engine {
         config.check()?;
         let full_told = vec![i64::MIN; config.ranges.len()];
         let leases = Leases::restore(records);
-        Ok(Self { config, leases, full_told, stranded_told: Told::default() })
+        Ok(Self { config, leases, full_told, stranded_told: LogLimit::default() })
     }
 
     /// Serves another configuration from now on. Leases are kept, also those outside its ranges:
@@ -303,7 +303,7 @@ impl Exchange<'_> {
     }
 
     /// What to tell of firmware that asks for what is not served.
-    fn stranded(&self, told: &mut Told) -> Option<Effect> {
+    fn stranded(&self, told: &mut LogLimit) -> Option<Effect> {
         let stage = Stage::of(self.packet);
         (stage.is_stranded() && told.may_tell(&self.client, self.now)).then(|| {
             let architecture = boot::architecture(self.packet);

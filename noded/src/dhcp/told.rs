@@ -13,9 +13,9 @@ const CLIENTS_MAX: usize = 1_024;
 
 /// When the log last told of which client.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Told(BTreeMap<Identity, i64>);
+pub(super) struct LogLimit(BTreeMap<Identity, i64>);
 
-impl Told {
+impl LogLimit {
     /// Whether to tell of `client` at `now`, which is then remembered.
     pub(super) fn may_tell(&mut self, client: &Identity, now: i64) -> bool {
         // A clock that went back must not silence it.
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn each_client_is_told_of_once_an_hour() {
-        let mut told = Told::default();
+        let mut told = LogLimit::default();
         assert!(told.may_tell(&client(1), 0));
         assert!(!told.may_tell(&client(1), INTERVAL_US - 1));
         assert!(told.may_tell(&client(2), INTERVAL_US - 1));
@@ -54,8 +54,8 @@ mod tests {
 
     #[test]
     fn made_up_clients_cannot_fill_the_log() {
-        let mut told = Told::default();
-        let lines = |told: &mut Told, now| {
+        let mut told = LogLimit::default();
+        let lines = |told: &mut LogLimit, now| {
             (0..3 * CLIENTS_MAX).filter(|number| told.may_tell(&client(*number), now)).count()
         };
         assert_eq!(lines(&mut told, 0), CLIENTS_MAX);

@@ -12,7 +12,7 @@ use crate::dhcp::{Config, ServedRange};
 
 /// Where the server listens: a link of [`Config`]'s ranges.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Listener {
     /// A whole interface, on DHCP's own port.
     Interface {
         /// Its name.
@@ -24,7 +24,7 @@ pub enum Place {
     Address(Ipv4Addr),
 }
 
-impl Place {
+impl Listener {
     /// Our address there.
     #[must_use]
     pub const fn address(&self) -> Ipv4Addr {
@@ -38,7 +38,7 @@ impl Place {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Compiled {
     /// One place for each range that can be served here.
-    pub places: BTreeSet<Place>,
+    pub places: BTreeSet<Listener>,
     /// What is served.
     pub config: Config,
     /// Networks of ranges that cannot be served here, since no place has an address in them.
@@ -48,13 +48,13 @@ pub struct Compiled {
 /// Our addresses: those of the interfaces that are up, or those that the operator named, which
 /// serve relays alone.
 #[must_use]
-pub fn places(interfaces: &[Interface], relays_only: &[Ipv4Addr]) -> Vec<Place> {
+pub fn places(interfaces: &[Interface], relays_only: &[Ipv4Addr]) -> Vec<Listener> {
     if !relays_only.is_empty() {
-        return relays_only.iter().copied().map(Place::Address).collect();
+        return relays_only.iter().copied().map(Listener::Address).collect();
     }
     let up = interfaces.iter().filter(|interface| interface.up && !interface.loopback);
     up.flat_map(|interface| {
-        interface.addresses.iter().map(|address| Place::Interface {
+        interface.addresses.iter().map(|address| Listener::Interface {
             name: interface.name.clone(),
             address: address.address,
         })
@@ -65,7 +65,7 @@ pub fn places(interfaces: &[Interface], relays_only: &[Ipv4Addr]) -> Vec<Place> 
 /// Serves every range in whose network one of our `places` lies. Machines are told to boot from
 /// `boot`; where it is no address of its own (0.0.0.0), from our address in their network.
 #[must_use]
-pub fn compile(documents: &[Arc<RackDocument>], places: &[Place], boot: SocketAddr) -> Compiled {
+pub fn compile(documents: &[Arc<RackDocument>], places: &[Listener], boot: SocketAddr) -> Compiled {
     let fixed: BTreeSet<Ipv4Addr> =
         documents.iter().flat_map(|d| &d.machines).flat_map(|m| m.addresses.clone()).collect();
     let mut compiled = Compiled::default();
@@ -143,7 +143,7 @@ mod tests {
         document.machines[0].addresses.push("10.69.0.40".parse().unwrap());
         let compiled = compile(&[Arc::new(document)], &places(&interfaces, &[]), boot());
         let address = Ipv4Addr::new(10, 69, 0, 3);
-        let place = Place::Interface { name: "rack0".to_owned(), address };
+        let place = Listener::Interface { name: "rack0".to_owned(), address };
         assert_eq!(compiled.places, [place].into());
         assert_eq!(compiled.config.check(), Ok(()));
         let [range] = compiled.config.ranges.as_slice() else { panic!() };
@@ -161,7 +161,7 @@ mod tests {
         let places = places(&interfaces, &[named]);
         let boot = "10.69.0.9:8080".parse().unwrap();
         let compiled = compile(&[Arc::new(rack(0, 1))], &places, boot);
-        assert_eq!(compiled.places, [Place::Address(named)].into());
+        assert_eq!(compiled.places, [Listener::Address(named)].into());
         assert_eq!(compiled.config.ranges[0].boot_base_url, "http://10.69.0.9:8080");
     }
 

@@ -87,14 +87,14 @@ pub(crate) struct Installing {
 
 /// Where snapshots are spooled.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct SpoolDirectory {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) root: PathBuf,
     /// What the checksums begin with.
     pub(crate) salt: u32,
 }
 
-impl Place {
+impl SpoolDirectory {
     pub(crate) fn path(&self) -> PathBuf {
         self.root.join(NAME)
     }
@@ -126,7 +126,7 @@ impl Place {
 /// A snapshot on its way into the spool file. Dropped before it is installed, it is given up.
 #[derive(Debug)]
 pub struct Incoming {
-    pub(crate) place: Place,
+    pub(crate) place: SpoolDirectory,
     pub(crate) installing: Installing,
     file: Box<dyn GrowingFile>,
     encoder: Encoder,
@@ -147,7 +147,7 @@ enum Stage {
 
 impl Incoming {
     pub(crate) fn begin(
-        place: Place,
+        place: SpoolDirectory,
         installing: Installing,
         taken: Arc<AtomicBool>,
     ) -> Result<Self, InstallError> {

@@ -7,7 +7,7 @@ use super::checkpoint::Checkpoint;
 use super::commit::FatalError;
 use super::files::{FileError, Reach};
 use super::incoming::replace::{ReplaceError, replace_all};
-use super::incoming::{Installing, Place};
+use super::incoming::{Installing, SpoolDirectory};
 
 /// How long to wait before trying again on a disk that takes nothing.
 const FULL_RETRY: std::time::Duration = std::time::Duration::from_millis(500);
@@ -77,8 +77,8 @@ impl Checkpoint {
         Ok(Some(reach))
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> SpoolDirectory {
         let (disk, root) = (self.disk.clone(), self.root.clone());
-        Place { disk, root, salt: self.header.salt() }
+        SpoolDirectory { disk, root, salt: self.header.salt() }
     }
 }

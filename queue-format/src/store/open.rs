@@ -15,7 +15,7 @@ use super::files::{FileError, Files, Reach};
 use super::header::{FORMAT, Header, HeaderError, Note};
 use super::incoming::replace::{ReplaceError, replace_all};
 use super::incoming::spool::SpoolError;
-use super::incoming::{Installing, Place};
+use super::incoming::{Installing, SpoolDirectory};
 use super::scan::Reader;
 use super::wipe::is_going;
 use super::{Durability, Recovered, StoreOptions};
@@ -257,7 +257,7 @@ pub(crate) fn open(
     note.member = owner(writer, (replicated, note.member), root)?;
 
     write_last_again(disk.as_ref(), root, &segments)?;
-    let place = Place { disk: disk.clone(), root: root.to_owned(), salt: header.salt() };
+    let place = SpoolDirectory { disk: disk.clone(), root: root.to_owned(), salt: header.salt() };
     finish_installation(&place, &mut header)?;
 
     let files = Arc::new(Files::new(disk.clone(), root, options.write_behind));
@@ -313,7 +313,7 @@ pub(crate) fn open(
 
 /// Makes the files those of the snapshot whose installation had begun, if one had. The header that is
 /// written next says that it is over.
-fn finish_installation(place: &Place, header: &mut Header) -> Result<(), OpenError> {
+fn finish_installation(place: &SpoolDirectory, header: &mut Header) -> Result<(), OpenError> {
     let Some(Installing { position, .. }) = header.installing.take() else { return Ok(()) };
     let fail = |error| OpenError::Incoming { path: place.path(), error };
     place.check(position).map_err(fail)?;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use stdx::Throttle;
-use stdx::admission::{Admission, Limits, Place, network};
+use stdx::admission::{Admission, Limits, Slot, network};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -76,7 +76,7 @@ impl Listener {
         self,
         (limits, what): (Limits, &'static str),
         mut stopped: watch::Receiver<bool>,
-        begin: impl Fn(Arrived, SocketAddr, Place<IpAddr>),
+        begin: impl Fn(Arrived, SocketAddr, Slot<IpAddr>),
     ) {
         let (admission, refused) = (Admission::new(limits), Throttle::new());
         loop {

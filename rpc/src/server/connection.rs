@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use stdx::admission::Place;
+use stdx::admission::Slot;
 use tokio::sync::watch;
 
 use crate::secured::Answered;
@@ -26,7 +26,7 @@ const HTTP1_BUFFER_BYTES: usize = 64 * 1024;
 const WINDOW_BYTES: u32 = 1024 * 1024;
 
 pub(super) async fn serve<S: Service>(
-    (stream, place): (Answered, Arc<Place<IpAddr>>),
+    (stream, place): (Answered, Arc<Slot<IpAddr>>),
     shared: Arc<Shared<S>>,
     mut stopped: watch::Receiver<bool>,
 ) {

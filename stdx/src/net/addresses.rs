@@ -11,7 +11,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
-use super::netlink::{self, LinkAddress, Told};
+use super::netlink::{self, LinkAddress, NetlinkReply};
 
 /// Bytes of one datagram of the kernel: it makes none that are longer.
 const DATAGRAM_BYTES: usize = 32 * 1024;
@@ -73,9 +73,9 @@ impl Addresses {
             let length = recv(socket, &mut datagram, MsgFlags::empty())?;
             for told in netlink::parse(&datagram[..length], self.sequence) {
                 match told {
-                    Told::Address(address) => found.push(address),
-                    Told::End(0) => return Ok(found),
-                    Told::End(error) => return Err(io::Error::from_raw_os_error(error)),
+                    NetlinkReply::Address(address) => found.push(address),
+                    NetlinkReply::End(0) => return Ok(found),
+                    NetlinkReply::End(error) => return Err(io::Error::from_raw_os_error(error)),
                 }
             }
         }

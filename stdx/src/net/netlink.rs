@@ -34,7 +34,7 @@ pub struct LinkAddress {
 
 /// What the kernel says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum NetlinkReply {
     /// One address of a list.
     Address(LinkAddress),
     /// All is said or done; an error number where it is not 0.
@@ -72,7 +72,7 @@ pub fn remove(address: &LinkAddress, sequence: u32) -> Vec<u8> {
 
 /// What a datagram of the kernel says in answer to the message of that number; nothing of others.
 #[must_use]
-pub fn parse(mut datagram: &[u8], sequence: u32) -> Vec<Told> {
+pub fn parse(mut datagram: &[u8], sequence: u32) -> Vec<NetlinkReply> {
     let mut told = Vec::new();
     while let Some((kind, number, body, rest)) = next_message(datagram) {
         datagram = rest;
@@ -81,8 +81,8 @@ pub fn parse(mut datagram: &[u8], sequence: u32) -> Vec<Told> {
         }
         let error = body.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
         match i32::from(kind) {
-            libc::NLMSG_ERROR | libc::NLMSG_DONE => told.push(Told::End(error.saturating_neg())),
-            _ if kind == libc::RTM_NEWADDR => told.extend(address(body).map(Told::Address)),
+            libc::NLMSG_ERROR | libc::NLMSG_DONE => told.push(NetlinkReply::End(error.saturating_neg())),
+            _ if kind == libc::RTM_NEWADDR => told.extend(address(body).map(NetlinkReply::Address)),
             _ => {}
         }
     }
@@ -197,7 +197,7 @@ mod tests {
     fn what_is_added_reads_as_itself() {
         for wanted in [wanted("10.0.0.9", Some("eth0:gnt")), wanted("fd00::9", None)] {
             let message = add(&wanted, 5);
-            assert_eq!(parse(&message, 5), [Told::Address(wanted)]);
+            assert_eq!(parse(&message, 5), [NetlinkReply::Address(wanted)]);
             assert_eq!(parse(&message, 6), []);
         }
     }
@@ -219,8 +219,8 @@ mod tests {
     #[test]
     fn an_end_has_its_error() {
         let end = |error: i32| message(2, 0, 9, &error.to_ne_bytes());
-        assert_eq!(parse(&end(-1), 9), [Told::End(1)]);
-        assert_eq!(parse(&[end(0), end(-17)].concat(), 9), [Told::End(0), Told::End(17)]);
+        assert_eq!(parse(&end(-1), 9), [NetlinkReply::End(1)]);
+        assert_eq!(parse(&[end(0), end(-17)].concat(), 9), [NetlinkReply::End(0), NetlinkReply::End(17)]);
     }
 
     proptest! {

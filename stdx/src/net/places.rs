@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::Throttle;
-use crate::admission::{Admission, Limits, Place, network};
+use crate::admission::{Admission, Limits, Slot, network};
 
 /// Pause after a failed accept, which as a rule means that file descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ pub struct Places {
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
-    place: Arc<Place<IpAddr>>,
+    place: Arc<Slot<IpAddr>>,
 }
 
 impl Places {
@@ -76,7 +76,7 @@ impl Connection {
 
     /// Its place, which tells when the connection is shed.
     #[must_use]
-    pub fn place(&self) -> Arc<Place<IpAddr>> {
+    pub fn place(&self) -> Arc<Slot<IpAddr>> {
         Arc::clone(&self.place)
     }
 

@@ -53,7 +53,7 @@ pub enum Word {
 
 /// What one client was told of one job.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct ClientOutput {
     /// What came of it.
     pub word: Word,
     /// Whether it runs on all agents.
@@ -65,7 +65,7 @@ pub struct Told {
 }
 
 /// What clients were told, by the mark of the job.
-pub type Words = BTreeMap<String, Told>;
+pub type Words = BTreeMap<String, ClientOutput>;
 
 /// Clients that work until they are dropped.
 #[derive(Debug)]
@@ -203,7 +203,7 @@ impl<'s> Busy<'s> {
             Word::Accepted(id) if self.seed.below(2) == 0 => self.look(id),
             _ => None,
         };
-        let told = Told { word, on_agents, ops, ended };
+        let told = ClientOutput { word, on_agents, ops, ended };
         self.shared.words.lock().insert(mark, told);
     }
 

@@ -179,7 +179,7 @@ fn every_node_knows_who_is_master() {
     let _sent = cluster.gnt("cluster redist-conf").ok();
     assert_eq!(file(&hosts[1], "master_node"), MASTER);
 
-    // A later reign is told to all.
+    // A later leadership is told to all.
     let before = file(&hosts[1], "epoch");
     cluster.kill_master();
     cluster.start_master();

@@ -6,7 +6,7 @@
 //! head itself, stops all behind it; if it leaves, the next one becomes a suspect.
 
 use super::{LockQueue, Waiter, Woken};
-use crate::locks::line::{Place, Rank};
+use crate::locks::line::{LineKey, Rank};
 use crate::locks::name::{LockName, Mode, Owner, Target};
 use crate::locks::plan::{Plan, Wanted};
 
@@ -20,7 +20,7 @@ impl LockQueue {
         from: usize,
     ) -> Option<(usize, LockName)> {
         walk.iter().enumerate().skip(from).find_map(|(index, (name, mode))| {
-            let place = Place { takes: !upgrades || index > 0, rank };
+            let place = LineKey { takes: !upgrades || index > 0, rank };
             let held = self.table.in_the_way(rank.owner, name, *mode);
             let first = if self.waiting.is_empty() || held.as_ref() == Some(name) {
                 held
@@ -36,7 +36,7 @@ impl LockQueue {
     }
 
     /// `name`, if requests ahead of `place` keep it from this member.
-    fn member_ahead(&self, place: Place, name: &LockName, mode: Mode) -> Option<LockName> {
+    fn member_ahead(&self, place: LineKey, name: &LockName, mode: Mode) -> Option<LockName> {
         let line = self.lines.get(name);
         let direct =
             line.is_some_and(|line| line.reached.first_ahead(place, mode).next().is_some());
@@ -51,7 +51,7 @@ impl LockQueue {
     /// The first name before `limit` at which requests ahead of `place` keep it from this set.
     fn set_ahead(
         &self,
-        place: Place,
+        place: LineKey,
         name: &LockName,
         mode: Mode,
         limit: Option<&LockName>,
@@ -75,7 +75,7 @@ impl LockQueue {
     /// Grants a request that nothing is in the way of and that never waited.
     pub(super) fn grant_unqueued(&mut self, rank: Rank, plan: &Plan) {
         for (index, (name, mode)) in plan.walk.iter().enumerate() {
-            let place = Place { takes: !plan.upgrades || index > 0, rank };
+            let place = LineKey { takes: !plan.upgrades || index > 0, rank };
             self.table.grant(rank.owner, name, *mode);
             if !self.waiting.is_empty() {
                 self.displace(place, name, *mode, None);
@@ -198,7 +198,7 @@ impl LockQueue {
 
     /// Makes suspects of those behind `place` who passed this lock (a set: up to `limit`), since
     /// a request ahead of them has now got here.
-    fn displace(&mut self, place: Place, name: &LockName, mode: Mode, limit: Option<&LockName>) {
+    fn displace(&mut self, place: LineKey, name: &LockName, mode: Mode, limit: Option<&LockName>) {
         let level = self.lines.level(name.level);
         let mut passed: Vec<(Owner, LockName)> = Vec::new();
         let sets = level.set.passed.behind(place, mode);

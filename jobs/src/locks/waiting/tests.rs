@@ -23,16 +23,16 @@ fn nodes() -> LockName {
 struct Desk(LockQueue);
 
 impl Desk {
-    fn ask(&mut self, owner: Owner, wanted: &[(LockName, Mode)]) -> Result<Answer, Refused> {
+    fn ask(&mut self, owner: Owner, wanted: &[(LockName, Mode)]) -> Result<Admission, Refused> {
         self.0.request(owner, wanted.to_vec(), 0)
     }
 
     fn has(&mut self, owner: Owner, wanted: &[(LockName, Mode)]) {
-        assert_eq!(self.ask(owner, wanted), Ok(Answer::Granted));
+        assert_eq!(self.ask(owner, wanted), Ok(Admission::Granted));
     }
 
     fn waits(&mut self, owner: Owner, wanted: &[(LockName, Mode)]) {
-        assert_eq!(self.ask(owner, wanted), Ok(Answer::Waiting));
+        assert_eq!(self.ask(owner, wanted), Ok(Admission::Waiting));
     }
 
     fn end(&mut self, owner: Owner) -> Vec<u64> {
@@ -63,7 +63,7 @@ fn priority_comes_before_arrival() {
     let mut desk = Desk::default();
     desk.has(A, &[(node("n1"), X)]);
     desk.waits(B, &[(node("n1"), X)]);
-    assert_eq!(desk.0.request(C, vec![(node("n1"), X)], -1), Ok(Answer::Waiting));
+    assert_eq!(desk.0.request(C, vec![(node("n1"), X)], -1), Ok(Admission::Waiting));
     assert_eq!(desk.end(A), [3]);
     desk.waits(D, &[(node("n1"), X)]);
     assert!(desk.0.set_priority(D, -20));
@@ -167,7 +167,7 @@ fn upgrade_goes_before_others_and_never_races() {
     for owner in [A, B] {
         desk.has(owner, &[(node("n1"), S)]);
     }
-    assert_eq!(desk.0.request(C, vec![(node("n1"), X)], -20), Ok(Answer::Waiting));
+    assert_eq!(desk.0.request(C, vec![(node("n1"), X)], -20), Ok(Admission::Waiting));
     desk.waits(A, &[(node("n1"), X)]);
     let race = Refused::UpgradeRace { owner: B, asked: node("n1"), other: A };
     assert_eq!(desk.ask(B, &[(node("n1"), X)]), Err(race));

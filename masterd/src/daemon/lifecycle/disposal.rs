@@ -11,7 +11,7 @@ use queue_format::store::{AsideError, AtRest, keep_aside, wipe, wipe_aside};
 use stdx::daemon::chain;
 
 use super::{DaemonError, Leading, Lifecycle, Next, State};
-use crate::local_member::{Outcome, Seat, StoreDisposal};
+use crate::local_member::{Reply, MemberState, StoreDisposal};
 
 impl Lifecycle {
     /// Puts the store away of a member that is none any more.
@@ -19,7 +19,7 @@ impl Lifecycle {
         &self,
         engine: &Arc<Engine>,
         disposal: StoreDisposal,
-        outcome: Outcome<()>,
+        outcome: Reply<()>,
     ) -> Next {
         let member = engine.member();
         if let Err(error) = engine.close().await {
@@ -42,7 +42,7 @@ impl Lifecycle {
             Ok(()) => tracing::warn!(member, "no member any more: its store is gone"),
             Err(why) => tracing::error!(why, "the store of a member that is none any more stays"),
         }
-        self.sit(Seat::Outside);
+        self.sit(MemberState::Outside);
         let next = match &gone {
             Ok(()) => Next::Be(State::Outside),
             Err(_stays) => self.as_before(member).await,
@@ -85,7 +85,7 @@ impl Lifecycle {
             self.me()
         );
         let gone = stdx::aside(|| keep_aside(&data, (&name, &reason), &BTreeMap::new()));
-        self.sit(Seat::Outside);
+        self.sit(MemberState::Outside);
         match gone {
             Ok(kept) => {
                 tracing::warn!(?kept, "the store is kept aside");
@@ -105,7 +105,7 @@ impl Lifecycle {
         leading: Leading,
         (member, epoch): (u64, Epoch),
         disposal: StoreDisposal,
-        outcome: Outcome<()>,
+        outcome: Reply<()>,
     ) -> Result<Leading, Next> {
         let Some(engine) = leading.commits.engine() else {
             let (next, kept) = self.give_way(leading, epoch).await;

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Lifecycle, Next, STEP_MAX, State};
 use crate::daemon::leadership::Leadership;
 use crate::daemon::stale_store::is_older_copy;
-use crate::local_member::{Outcome, RoleCommand};
+use crate::local_member::{Reply, RoleCommand};
 use crate::precheck::table;
 use crate::queue::Commits;
 use membership::confirm::{Attempt, Decision};
@@ -99,7 +99,7 @@ fn why_not(engine: &Engine, to: u64, error: &HandOverError) -> String {
 }
 
 impl Lifecycle {
-    /// Reigns until that is over.
+    /// Leads until that is over.
     pub(super) async fn leadership(&mut self, mut leading: Leading) -> Next {
         let (asker, local) = (self.asker(), self.local.clone());
         loop {
@@ -173,7 +173,7 @@ impl Lifecycle {
         &self,
         leading: Leading,
         (to, drain): (u64, Duration),
-        outcome: Outcome<()>,
+        outcome: Reply<()>,
     ) -> Result<Leading, Next> {
         let mut outcome = outcome;
         let Some(engine) = leading.commits.engine() else {
@@ -252,7 +252,7 @@ impl Lifecycle {
         &mut self,
         leading: Leading,
         request: RoleRequest,
-        mut outcome: Outcome<RoleTaken>,
+        mut outcome: Reply<RoleTaken>,
     ) -> Result<Leading, Next> {
         let is_heard = leading.commits.majority().contact().takes_changes();
         let already = match is_heard {

@@ -15,7 +15,7 @@ use super::{Lifecycle, Next, STEP_MAX, State};
 use crate::daemon::elected;
 use crate::daemon::prefetch::Prefetch;
 use crate::daemon::takeover::{Take, newest_config};
-use crate::local_member::{self, Outcome, RoleCommand, Seat};
+use crate::local_member::{self, Reply, RoleCommand, MemberState};
 use membership::automatic;
 use membership::confirm::Attempt;
 
@@ -54,7 +54,7 @@ struct Following {
 impl Lifecycle {
     /// Follows, until something makes it something else.
     pub(super) async fn standby(&mut self, engine: Arc<Engine>) -> Next {
-        self.sit(Seat::Standby(Arc::clone(&engine)));
+        self.sit(MemberState::Standby(Arc::clone(&engine)));
         let now = Instant::now();
         let mut following =
             Following { began: now, pause_until: now, read_again: now, ahead: None };
@@ -150,7 +150,7 @@ impl Lifecycle {
         engine: &Arc<Engine>,
         (attempt, ahead): (Attempt, Option<Prefetch>),
         request: RoleRequest,
-        outcome: Option<Outcome<RoleTaken>>,
+        outcome: Option<Reply<RoleTaken>>,
     ) -> Option<Next> {
         let tell = |taken: Result<RoleTaken, String>| {
             if let Some(outcome) = outcome {

@@ -9,7 +9,7 @@ use stdx::daemon::chain;
 use tokio::time::MissedTickBehavior;
 
 use super::{Lifecycle, Next, State};
-use crate::local_member::{RoleCommand, Seat, StoreDisposal};
+use crate::local_member::{RoleCommand, MemberState, StoreDisposal};
 
 /// How often is looked whether a disk was mounted: sooner than a master gives up a member that has
 /// no store.
@@ -18,7 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 impl Lifecycle {
     /// Waits for an invitation.
     pub(super) async fn outside(&mut self) -> Next {
-        self.sit(Seat::Outside);
+        self.sit(MemberState::Outside);
         self.callers.forget_store();
         self.router.point_outside();
         tracing::info!(node = %self.me(), "no store here: waits to be made a candidate");

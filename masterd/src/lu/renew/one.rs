@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::config::ConfigChange;
 use crate::lu::node::tell_callers;
 use crate::lu::{Context, Failure};
-use membership::peers::Place;
+use membership::peers::PeerStore;
 
 /// How long a node's `masterd` gets to show the new certificate: it looks every 2 s.
 const MASTERD_PATIENCE: Duration = Duration::from_secs(15);
@@ -100,7 +100,7 @@ async fn wait_for_members(context: &Context) -> Result<(), Failure> {
         node.member.is_some() && node.role != NodeRole::Offline && !config.is_master(node)
     };
     let told = config.nodes.values().filter(is_asked).map(async |node| {
-        let Ok(mut link) = context.peers().ask(Place::of(node)) else { return };
+        let Ok(mut link) = context.peers().ask(PeerStore::of(node)) else { return };
         while let Ok(position) = link.call_within(&AskPosition {}, ASK_LIMIT).await
             && position.committed.index < known
         {

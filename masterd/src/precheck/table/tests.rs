@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::*;
 use membership::amnesia::{Expected, Found};
 use membership::confirm::{
-    AgentSays, Asked, Member, RoleEntry, Seat, Silence, StoreSays, Waivers, confirm,
+    AgentSays, Asked, Member, RoleEntry, Voting, Silence, StoreSays, Waivers, confirm,
 };
 
 fn name(number: u64) -> NodeName {
@@ -41,7 +41,7 @@ fn question(attempt: Attempt, taker: u64) -> Question {
         Asked {
             name: name(number),
             role: if is_member { NodeRole::Candidate } else { NodeRole::Regular },
-            member: is_member.then_some(Member { seat: Seat::Voter, witness: false, expected }),
+            member: is_member.then_some(Member { seat: Voting::Voter, witness: false, expected }),
             agent: Ok(AgentSays { obeys: epoch, master: Some(name(1)) }),
             store: is_member.then_some(Ok(says)),
         }

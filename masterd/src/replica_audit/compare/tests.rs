@@ -12,7 +12,7 @@ use rpc::peer::StoreId;
 use uuid::Uuid;
 
 use super::*;
-use crate::local_member::Seat;
+use crate::local_member::MemberState;
 use crate::testing::{AskedHouse, Nobody};
 
 /// Far more than an election of one takes.
@@ -56,7 +56,7 @@ impl Scene {
         assert_eq!(own.engine.position(), other.engine.position());
         let mut local = AskedHouse::start(other.dir.path(), own.epoch).await;
         let incarnation = other.engine.recovered().incarnation;
-        let seat = Seat::Standby(Arc::clone(&other.engine));
+        let seat = MemberState::Standby(Arc::clone(&other.engine));
         local.server.service().sit(seat, StoreId::new(1, incarnation));
         local.asked.member =
             Some(Member { id: 1, incarnation: Some(incarnation), acknowledged: None });

@@ -9,7 +9,7 @@ use super::super::alarms::{
 };
 use super::*;
 use crate::testing::NOW;
-use membership::pool::{PoolNode, Seat};
+use membership::pool::{PoolNode, Voting};
 
 fn name(id: u64) -> NodeName {
     format!("n{id}.example").parse().unwrap()
@@ -26,7 +26,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         rack: None,
         reachable: true,
         late: false,
-        seat: (*role == NodeRole::Candidate).then_some(Seat::Voter),
+        seat: (*role == NodeRole::Candidate).then_some(Voting::Voter),
     };
     let agent = |(id, role): (u64, &NodeRole)| Agent {
         node: name(id),
@@ -204,7 +204,7 @@ fn a_pool_that_nobody_can_refill_is_an_alarm() {
 
 #[test]
 fn what_too_much_depends_on_is_an_alarm() {
-    let learner = Some(Seat::Learner { current: true });
+    let learner = Some(Voting::Learner { current: true });
     let told = |look: &Seen| {
         let mut watch = Watch::default();
         assert!(watch.round(look).raised.is_empty(), "there is time to get some");
@@ -247,7 +247,7 @@ fn what_too_much_depends_on_is_an_alarm() {
     }
     // Two and a witness are three that vote, and it is missed once it is offline.
     let mut look = seen(&[Candidate, Candidate, Regular], 10);
-    (look.pool.nodes[2].witness, look.pool.nodes[2].seat) = (true, Some(Seat::Voter));
+    (look.pool.nodes[2].witness, look.pool.nodes[2].seat) = (true, Some(Voting::Voter));
     assert_eq!(told(&look), "");
     look.pool.nodes[2].role = Offline;
     (look.pool.nodes[1].seat, look.pool.nodes[2].seat) = (learner, None);

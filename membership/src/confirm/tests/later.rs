@@ -1,4 +1,4 @@
-//! Reigns of which the taker was told once.
+//! Leaderships of which the taker was told once.
 
 use super::super::*;
 use super::{at, decide, epoch, failover, kill_all, name, question, says, set_last, start};

@@ -29,7 +29,7 @@ prop_compose! {
         seat in 0_u8..4, witness in proptest::bool::weighted(0.2), role in 0_u8..6, agent in proptest::option::of((0_u64..5, 1_u64..5, 1_u64..6)),
         store in proptest::option::of(any_store(number)),
     ) -> Asked {
-        let seat = [Some(Seat::Voter), Some(Seat::Learner), Some(Seat::Voter), None][usize::from(seat)];
+        let seat = [Some(Voting::Voter), Some(Voting::Learner), Some(Voting::Voter), None][usize::from(seat)];
         let silent = || Err(silence());
         Asked {
             name: name(number),

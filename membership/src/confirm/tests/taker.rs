@@ -28,7 +28,7 @@ fn the_taker_must_be_able_to() {
         };
         assert!(failover(last).starts_with("override [n2 is no master candidate any more"));
     }
-    let told = on_taker(|n| n.member.as_mut().unwrap().seat = Seat::Learner);
+    let told = on_taker(|n| n.member.as_mut().unwrap().seat = Voting::Learner);
     assert_eq!(told, "refuse: n2 does not vote: it became a candidate a moment ago");
     // Its own agent need not run.
     assert_eq!(on_taker(|n| n.agent = Err(silence())), "go");

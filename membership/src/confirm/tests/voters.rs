@@ -57,7 +57,7 @@ fn a_voter_without_a_node_is_one_that_does_not_answer() {
 fn of_two(change: impl FnOnce(&mut Question)) -> Verdict {
     let mut asked = question(Attempt::Failover, 2);
     asked.nodes.truncate(2);
-    asked.nodes[1].member.as_mut().unwrap().seat = Seat::Learner;
+    asked.nodes[1].member.as_mut().unwrap().seat = Voting::Learner;
     change(&mut asked);
     confirm(&asked)
 }
@@ -150,8 +150,8 @@ fn a_majority_that_merely_answered_first_is_not_overridden() {
     says(&mut led.nodes[0]).leads = true;
     says(&mut led.nodes[0]).vote = epoch(2, 1);
     assert!(!overrides(&led));
-    led.nodes[2].member.as_mut().unwrap().seat = Seat::Learner;
-    led.nodes[3] = node(4, Some(Seat::Voter));
+    led.nodes[2].member.as_mut().unwrap().seat = Voting::Learner;
+    led.nodes[3] = node(4, Some(Voting::Voter));
     led.waivers.ignored = [name(1)].into();
     assert!(!overrides(&led));
     says(&mut led.nodes[0]).leads = false;
@@ -161,7 +161,7 @@ fn a_majority_that_merely_answered_first_is_not_overridden() {
 #[test]
 fn who_votes_not_and_knows_more_than_all_voters_is_told_so() {
     let mut asked = question(Attempt::Failover, 3);
-    asked.nodes[2].member.as_mut().unwrap().seat = Seat::Learner;
+    asked.nodes[2].member.as_mut().unwrap().seat = Voting::Learner;
     set_last(&mut asked.nodes[2], at(2, 1, 12));
     says(&mut asked.nodes[2]).committed = at(2, 1, 12);
     assert!(told(&confirm(&asked)).contains("no voter that answers has more than 2.1/9"));
@@ -177,10 +177,10 @@ fn who_votes_alone_since_an_override_does_not_start_past_a_master_of_before() {
         // As the override left it: it has to follow anew, as another member.
         for other in [1, 2] {
             let member = asked.nodes[other].member.as_mut().unwrap();
-            (member.seat, member.expected) = (Seat::Learner, expected(10_000));
+            (member.seat, member.expected) = (Voting::Learner, expected(10_000));
         }
         says(&mut asked.nodes[0]).vote = epoch(1_000_002, 1);
-        asked.nodes[1].store = node(2, Some(Seat::Voter)).store;
+        asked.nodes[1].store = node(2, Some(Voting::Voter)).store;
         says(&mut asked.nodes[1]).leads = true;
         says(&mut asked.nodes[1]).vote = epoch(3, 2);
         change(&mut asked);
@@ -197,7 +197,7 @@ fn who_votes_alone_since_an_override_does_not_start_past_a_master_of_before() {
     // Where others vote here, a majority says who is master.
     let confirmed = |q: &mut Question| {
         q.voters = vec![[1, 3].into()];
-        q.nodes[2] = node(3, Some(Seat::Voter));
+        q.nodes[2] = node(3, Some(Voting::Voter));
     };
     assert_eq!(asked(Attempt::Start, &confirmed).decision, Decision::Go);
 }

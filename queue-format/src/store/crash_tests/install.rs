@@ -10,7 +10,7 @@ use crate::disk::sim::{Loss, Stop};
 use crate::journal::{Entry, Payload, Record};
 use crate::key::Placed;
 use crate::position::Position;
-use crate::store::incoming::{Incoming, Installing, Place};
+use crate::store::incoming::{Incoming, Installing, SpoolDirectory};
 use crate::store::install::Request;
 use crate::store::log_writer::LogSteps;
 use crate::store::open::Opened;
@@ -190,7 +190,7 @@ impl World {
     ) -> Result<(), Ended> {
         let checkpoint = &self.engine.checkpoint;
         let (disk, root) = (checkpoint.disk.clone(), checkpoint.root.clone());
-        let place = Place { disk, root, salt: checkpoint.header.salt() };
+        let place = SpoolDirectory { disk, root, salt: checkpoint.header.salt() };
         let taken = Arc::new(AtomicBool::new(false));
         let begun = Incoming::begin(place, snapshot.clone(), taken);
         let mut incoming = begun.map_err(|_error| Ended)?;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::Place;
+use super::SpoolDirectory;
 use super::spool::{Decoder, SpoolError};
 use crate::disk;
 use crate::key::{Key, Placed};
@@ -42,7 +42,7 @@ impl ReplaceError {
 pub(crate) type Patience<'p> = &'p dyn Fn(&Path, &io::Error) -> bool;
 
 /// Makes the files those of the snapshot, durably.
-pub(crate) fn replace_all(place: &Place, patience: Patience<'_>) -> Result<(), ReplaceError> {
+pub(crate) fn replace_all(place: &SpoolDirectory, patience: Patience<'_>) -> Result<(), ReplaceError> {
     let dirty = Dirty::default();
     let mut replacing = Replacing { place, patience, dirty, changed: 0 };
     replacing.delete_others()?;
@@ -51,7 +51,7 @@ pub(crate) fn replace_all(place: &Place, patience: Patience<'_>) -> Result<(), R
 }
 
 struct Replacing<'p> {
-    place: &'p Place,
+    place: &'p SpoolDirectory,
     patience: Patience<'p>,
     dirty: Dirty,
     /// Keys in `dirty`, or more.

@@ -2,7 +2,7 @@
 
 use super::Recorder;
 use crate::position::Position;
-use crate::store::incoming::{Incoming, InstallError, Installing, Place};
+use crate::store::incoming::{Incoming, InstallError, Installing, SpoolDirectory};
 use crate::store::install::Request;
 
 impl<T: Send + 'static> Recorder<T> {
@@ -18,7 +18,7 @@ impl<T: Send + 'static> Recorder<T> {
     ) -> Result<Incoming, InstallError> {
         let reader = &self.reader;
         let (disk, root) = (reader.disk.clone(), reader.root.clone());
-        let place = Place { disk, root, salt: self.salt };
+        let place = SpoolDirectory { disk, root, salt: self.salt };
         let installing = Installing { position: at, members };
         Incoming::begin(place, installing, self.receiving.clone())
     }

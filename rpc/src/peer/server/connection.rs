@@ -9,7 +9,7 @@ use tokio::io::AsyncBufReadExt;
 use model::enrol::Fingerprint;
 use stdx::admission;
 
-use super::places::Place;
+use super::places::Slot;
 use super::{PeerService, Shared};
 use crate::peer::PEER_PROTOCOL;
 use crate::peer::control;
@@ -42,7 +42,7 @@ pub(super) async fn serve<S: PeerService>(
     arrived: Arrived,
     from: SocketAddr,
     shared: Arc<Shared<S>>,
-    greeting: admission::Place<IpAddr>,
+    greeting: admission::Slot<IpAddr>,
 ) {
     let begin = async {
         let (mut stream, peer) = shake_hands(arrived, &shared).await?;
@@ -88,7 +88,7 @@ async fn greet<S: PeerService>(
     stream: &mut Answered,
     peer: Fingerprint,
     shared: &Shared<S>,
-) -> Result<(Hello, Place), End> {
+) -> Result<(Hello, Slot), End> {
     let read = receive(stream, shared.limits.hello, HELLO_BYTES_MAX).await;
     let decided = read.and_then(|frame| {
         let hello = read_hello(&frame)?;

@@ -19,7 +19,7 @@ pub(super) struct Places {
 
 /// A connection's place, free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Slot {
     peer: Fingerprint,
     taken: Arc<Mutex<HashMap<Fingerprint, usize>>>,
 }
@@ -30,7 +30,7 @@ impl Places {
     }
 
     /// A place for `peer`.
-    pub(super) fn take(&self, peer: Fingerprint) -> Result<Place, PeerRefusal> {
+    pub(super) fn take(&self, peer: Fingerprint) -> Result<Slot, PeerRefusal> {
         let busy = |who, max| {
             let message = format!("{who} has {max} connections here already, which is the limit");
             Err(PeerRefusal::new(RefusalReason::Busy, message))
@@ -44,11 +44,11 @@ impl Places {
             return busy("this peer", self.per_peer_max);
         }
         *of_peer += 1;
-        Ok(Place { peer, taken: Arc::clone(&self.taken) })
+        Ok(Slot { peer, taken: Arc::clone(&self.taken) })
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut taken = self.taken.lock();
         if let Some(of_peer) = taken.get_mut(&self.peer) {

@@ -13,7 +13,7 @@ struct Drain {
     cluster: Cluster,
     n2: Host,
     n3: Host,
-    /// The epoch of its reign.
+    /// The epoch of its leadership.
     before: Option<String>,
     running: u64,
     attempt: Running,
@@ -35,7 +35,7 @@ fn epoch(cluster: &Cluster) -> Option<String> {
     Some(status(&cluster.master)?.master?.epoch.to_string())
 }
 
-/// It works in the same reign.
+/// It works in the same leadership.
 fn reigns_on(cluster: &Cluster, before: Option<&str>) {
     let next = cluster.submit("debug delay 0 --no-locks");
     cluster.wait_for_status(next, "success");
@@ -63,7 +63,7 @@ fn what_waits_for_locks_runs_under_the_next_master() {
         cluster.wait_for_status(id, "canceled");
     }
     assert_eq!(cluster.status(running), "running");
-    // What it ends may be the reign before its answer.
+    // What it ends may be the leadership before its answer.
     let _told = cluster.gnt(&format!("job cancel {running}"));
     let moved = attempt.end();
     assert!(moved.ok().contains("is the master, in epoch"), "{moved:#?}");

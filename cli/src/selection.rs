@@ -19,13 +19,13 @@ const EXPRESSION_MARKS: &str = "\t\n\u{b}\u{c}\r !\"'()/<=>\\~";
 
 /// The objects that are meant; none named means all there are.
 #[derive(Debug, Clone)]
-pub(crate) struct Chosen {
+pub(crate) struct Selection {
     key: &'static str,
     operands: Vec<Operand>,
     others: Vec<Filter>,
 }
 
-impl Chosen {
+impl Selection {
     /// The objects whose field `key` has one of these names. A name with `*` or `?` is a pattern
     /// for each part of a host name, and a lone argument that can only be an expression is one.
     pub(crate) fn by_arguments(key: &'static str, arguments: &[String]) -> Result<Self, CliError> {
@@ -203,20 +203,20 @@ mod tests {
         let names = ["n1", "n2.example.com", "n3", "N4"].map(str::to_owned);
         let there = ["n1.example.com", "n2.example.com", "n30.example.com", "n4.example.com"];
         let there = there.map(Value::from);
-        assert_eq!(Chosen::named("name", &names).missing(&table("name", &there)), ["n3"]);
+        assert_eq!(Selection::named("name", &names).missing(&table("name", &there)), ["n3"]);
         let serials = table("serial", &there);
-        assert_eq!(Chosen::named("serial", &names).missing(&serials), ["n1", "n3", "N4"]);
+        assert_eq!(Selection::named("serial", &names).missing(&serials), ["n1", "n3", "N4"]);
         let ids = [JobId(7), JobId(8)];
-        assert_eq!(Chosen::jobs(&ids).missing(&table("id", &[Value::from(7)])), ["8"]);
-        assert!(Chosen::all().missing(&table("id", &[])).is_empty());
-        assert!(Chosen::all().filter().is_none());
+        assert_eq!(Selection::jobs(&ids).missing(&table("id", &[Value::from(7)])), ["8"]);
+        assert!(Selection::all().missing(&table("id", &[])).is_empty());
+        assert!(Selection::all().filter().is_none());
     }
 
     #[test]
     fn arguments() {
         let wire = |arguments: &[&str]| {
             let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
-            let chosen = Chosen::by_arguments("name", &arguments).unwrap();
+            let chosen = Selection::by_arguments("name", &arguments).unwrap();
             let all: Vec<_> = chosen.filter().into_iter().chain(chosen.others.clone()).collect();
             serde_json::to_string(&all).unwrap()
         };

@@ -14,14 +14,14 @@ const STATUS: usize = 1;
 
 /// How the list is shown.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Board {
+pub(crate) struct JobTable {
     /// Whether titles stand over the columns.
     pub(crate) headers: bool,
     /// Whether colours are used.
     pub(crate) colored: bool,
 }
 
-impl Board {
+impl JobTable {
     /// The list as lines, at the time `now` in microseconds since the epoch.
     pub(crate) fn lines(self, table: &Table, now: i64) -> Vec<String> {
         let at = |name: &str| table.fields.iter().position(|field| field.name == name);
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn columns() {
-        let board = Board { headers: true, colored: false };
+        let board = JobTable { headers: true, colored: false };
         let shown = board.lines(&table(Cell::normal("root")), 200_000_000);
         let expected = [
             "ID Status    Age Duration Owner Summary",
@@ -144,8 +144,8 @@ mod tests {
     #[test]
     fn colors_change_nothing_else() {
         let table = table(Cell::normal("root"));
-        let plain = Board { headers: true, colored: false }.lines(&table, 200_000_000);
-        let colored = Board { headers: true, colored: true }.lines(&table, 200_000_000);
+        let plain = JobTable { headers: true, colored: false }.lines(&table, 200_000_000);
+        let colored = JobTable { headers: true, colored: true }.lines(&table, 200_000_000);
         assert!(colored[1].contains("\x1b[32msuccess\x1b[0m"));
         let without = regex::Regex::new("\x1b\\[[0-9]+m").unwrap();
         let stripped: Vec<_> =

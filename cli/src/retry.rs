@@ -129,7 +129,7 @@ impl Sending {
 
 #[cfg(test)]
 mod tests {
-    use luxi::response::{Failure, NotMaster, Outcome};
+    use luxi::response::{Failure, NotMaster, Unserved};
     use model::Exception;
     use model::error::ExceptionKind;
 
@@ -175,7 +175,7 @@ mod tests {
         let mut sending = Sending::new(OUTAGE_MAX, OUTAGE_MAX);
         let standby = ClientError::Failure(Failure::NotMaster {
             exception: Exception::new(ExceptionKind::GenericError, "n2 is a standby"),
-            about: NotMaster { outcome: Outcome::Again, master: None, address: None },
+            about: NotMaster { outcome: Unserved::Again, master: None, address: None },
         });
         assert_eq!(sending.failed(&standby, Duration::ZERO), Loss::First);
         for _ in 0..1_000 {
