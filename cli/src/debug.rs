@@ -8,10 +8,10 @@ use luxi::method::What;
 use model::OpCode;
 use model::opcode::TestDelay;
 
-use crate::selection::Selection;
 use crate::error::CliError;
 use crate::list::ListArguments;
 use crate::output::say;
+use crate::selection::Selection;
 use crate::session::{Session, pause};
 use crate::submit::{JobArguments, Priority};
 

@@ -13,9 +13,9 @@ use model::job::LogEntry;
 use crate::error::CliError;
 use crate::interrupt;
 use crate::moment::TimeForm;
-use crate::retry::OUTAGE_PAUSE;
 use crate::output::{say, warn};
 use crate::python;
+use crate::retry::OUTAGE_PAUSE;
 use crate::session::{Session, can_draw, pause};
 use crate::watch::{News, Unanswered, Watch};
 

@@ -9,13 +9,13 @@ use luxi::ClientError;
 use luxi::method::What;
 use model::JobId;
 
-use crate::selection::job_id;
 use crate::error::CliError;
 use crate::explain::exception_words;
 use crate::follow::{follow, wait};
 use crate::interrupt;
 use crate::list::ListFieldsArguments;
 use crate::output::{say, warn_lines};
+use crate::selection::job_id;
 use crate::session::Session;
 
 /// Statuses of jobs that have not begun, or were asked to end.

@@ -7,7 +7,7 @@ use std::{fmt, io};
 
 use model::cluster::Role;
 use model::layout::Layout;
-use model::ssconf::Told;
+use model::ssconf::MasterHint;
 use model::{NodeName, document};
 
 use crate::membership::{Membership, is_master, read_if_there};
@@ -95,9 +95,9 @@ fn by_files(layout: &Layout, me: Option<&NodeName>) -> Option<Known> {
     // Followed once: the link may be replaced meanwhile, and files of two versions do not go
     // together.
     let directory = std::fs::canonicalize(layout.ssconf()).ok()?;
-    let told = Told::of(|name| std::fs::read_to_string(directory.join(name)).ok())?;
+    let told = MasterHint::of(|name| std::fs::read_to_string(directory.join(name)).ok())?;
     let others = told.others(me);
-    let Told { cluster, master, address, epoch, candidates: _ } = told;
+    let MasterHint { cluster, master, address, epoch, candidates: _ } = told;
     Some(Known { master, address, epoch: epoch?, cluster, others })
 }
 

@@ -32,13 +32,13 @@ mod retry;
 mod submit;
 mod watch;
 
-mod job_table;
 mod cells;
-mod selection;
 mod expression;
+mod job_table;
 mod keys;
 mod list;
 mod screen;
+mod selection;
 mod table;
 
 mod details;

@@ -9,12 +9,12 @@ use luxi::query::{Cell, FieldDefinition, FieldKind, Filter, LEFT_OUT, Table};
 use serde_json::{Map, Value};
 
 use crate::cells::{self, Look, Units};
-use crate::selection::Selection;
 use crate::error::{CliError, Exit};
 use crate::explain::explain;
 use crate::expression;
 use crate::moment::TimeForm;
 use crate::output::{print, say_json, warn, warn_lines};
+use crate::selection::Selection;
 use crate::session::Session;
 use crate::table::{self, Column};
 

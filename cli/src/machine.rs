@@ -10,11 +10,11 @@ use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
 use model::{MacAddress, OpCode, Serial};
 
 use crate::cells::{self, Look, Units};
-use crate::selection::Selection;
 use crate::details::{self, Entry};
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named, as_json};
 use crate::output::{say_json, say_lines};
+use crate::selection::Selection;
 use crate::session::{Session, confirm, read_input, read_json};
 use crate::submit::JobArguments;
 

@@ -16,8 +16,8 @@ use stdx::{Clock, text};
 use crate::error::CliError;
 use crate::known::is_masters_place;
 use crate::moment::TimeForm;
-use crate::retry::{AWAY_MAX, OUTAGE_MAX, OUTAGE_PAUSE};
 use crate::output::warn;
+use crate::retry::{AWAY_MAX, OUTAGE_MAX, OUTAGE_PAUSE};
 
 /// Longest file or standard input that is read: what the master would take, and no more.
 const INPUT_BYTES_MAX: u64 = luxi::limits::MESSAGE_BYTES_MAX as u64;

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::follow::follow;
-use crate::retry::{Loss, Sending, reason};
 use crate::output::{say, warn};
+use crate::retry::{Loss, Sending, reason};
 use crate::session::{Session, pause};
 
 /// `SubmitJob` with opcodes as they come.

@@ -321,7 +321,10 @@ mod tests {
     fn what_may_be_old_says_so() {
         let answer = Response::success(&JobId(37)).stale(Duration::from_millis(1500));
         let told = read::<SubmitJob>(answer.as_bytes().strip_suffix(&[ETX]).unwrap()).unwrap();
-        assert_eq!(told, MasterReply { reply: JobId(37), stale: Some(Duration::from_millis(1500)) });
+        assert_eq!(
+            told,
+            MasterReply { reply: JobId(37), stale: Some(Duration::from_millis(1500)) }
+        );
     }
 
     #[test]

@@ -333,7 +333,9 @@ fn newest_role(seat: &MemberState) -> Result<Option<PeerRole>, String> {
     let name = model::document::ROLE;
     let role = match (seat, seat.engine()) {
         (_, Some(engine)) => newest(&engine, name)?,
-        (MemberState::Master { commits, .. }, None) => read(name, |key| commits.reader().read(key))?,
+        (MemberState::Master { commits, .. }, None) => {
+            read(name, |key| commits.reader().read(key))?
+        }
         (MemberState::Outside | MemberState::Standby(_), None) => None,
     };
     Ok(role.map(peer_checks::role))

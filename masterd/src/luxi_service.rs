@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ::jobs::locks::Locks;
 use ::jobs::submitter::Sender;
 use luxi::method::Class;
-use luxi::{Response, Caller, Request, Service, answer};
+use luxi::{Caller, Request, Response, Service, answer};
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
 use model::tag::TagKind;

@@ -11,7 +11,7 @@ use model::enrol::Token;
 use model::layout::{DAEMON_GROUP, Layout, MASTER_USER};
 use model::{NodeName, Timestamp};
 use rpc::calls::{Membership, WasNode};
-use rpc::enrol::{Desk, Enrolment};
+use rpc::enrol::{Desk, EnrolmentEnd};
 use rpc::identity::{IdentityError, is_enrolled, load_membership};
 use stdx::Clock;
 use stdx::net::interfaces;
@@ -108,8 +108,8 @@ pub async fn enroll(
     // The last answer is on its way: stopping lets it out.
     server.stop().await;
     match ended {
-        Ok(Enrolment::Enrolled) => give_to_users(layout),
-        Ok(Enrolment::Void) => Err(EnrollError::Void),
+        Ok(EnrolmentEnd::Enrolled) => give_to_users(layout),
+        Ok(EnrolmentEnd::Void) => Err(EnrollError::Void),
         Err(signal) => Err(EnrollError::Ended { signal }),
     }
 }

@@ -133,7 +133,8 @@ mod tests {
             assert!(told.is_err());
             assert_eq!(given, 1);
         }
-        let answers = vec![None, not_master(Unserved::Unknown), Some(Response::success(&json!({})))];
+        let answers =
+            vec![None, not_master(Unserved::Unknown), Some(Response::success(&json!({})))];
         let (told, given) = asked(answers, LONG, &QueryClusterInfo {});
         assert_eq!((told.unwrap(), given), (json!({}), 3), "a question does no harm");
     }

@@ -17,7 +17,7 @@ mod ask;
 mod desk;
 
 pub use ask::{EnrolError, Enrolment, Invitation};
-pub use desk::{Desk, Enrolment};
+pub use desk::{Desk, EnrolmentEnd};
 
 /// A new one-time secret.
 ///

@@ -12,10 +12,10 @@ use model::{Exception, JobId};
 use serde_json::Value;
 
 use super::{FINISHED, PENDING};
-use crate::selection::job_ids;
 use crate::error::{CliError, Exit};
 use crate::list::{Format, table_lines};
 use crate::output::{print, say, warn, warn_lines};
+use crate::selection::job_ids;
 use crate::session::{Session, confirm};
 use crate::span::seconds;
 

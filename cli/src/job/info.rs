@@ -5,13 +5,13 @@ use luxi::query::{Cell, FieldKind, Table};
 use model::job::Wait;
 use serde_json::Value;
 
-use crate::selection::{Selection, job_ids};
 use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
 use crate::list::as_json;
 use crate::moment::{self, TimeForm};
 use crate::output::{say_json, say_lines, warn};
 use crate::python;
+use crate::selection::{Selection, job_ids};
 use crate::session::Session;
 
 /// What is asked, in this order; a master that does not know the last two says so of each.

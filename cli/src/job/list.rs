@@ -8,12 +8,12 @@ use luxi::query::filter::Comparison;
 use luxi::query::{Cell, Filter, Table};
 
 use super::{FINISHED, PENDING};
-use crate::job_table::{self, JobTable};
-use crate::selection::Selection;
 use crate::error::CliError;
+use crate::job_table::{self, JobTable};
 use crate::list::{ARCHIVED, ListArguments, Named, is_about_archived, tell_left_out};
 use crate::output::{print, warn};
 use crate::screen;
+use crate::selection::Selection;
 use crate::session::{Session, can_draw};
 
 /// What is shown unless told otherwise.
@@ -148,7 +148,11 @@ fn board(arguments: &JobListArguments, on_terminal: bool, session: &Session) -> 
     JobTable { headers: arguments.list.has_headers(), colored: session.is_colored(on_terminal) }
 }
 
-fn watch(arguments: &JobListArguments, chosen: &Selection, session: &Session) -> Result<(), CliError> {
+fn watch(
+    arguments: &JobListArguments,
+    chosen: &Selection,
+    session: &Session,
+) -> Result<(), CliError> {
     let board = board(arguments, true, session);
     let mut client = Some(session.connect()?);
     screen::show(screen::INTERVAL, || {

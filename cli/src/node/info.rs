@@ -5,11 +5,11 @@ use luxi::query::{Cell, FieldKind};
 use serde_json::Value;
 
 use crate::cells::{self, Look, Units};
-use crate::selection::Selection;
 use crate::details::{self, Detail, Entry};
 use crate::error::CliError;
 use crate::list::as_json;
 use crate::output::{say_json, say_lines};
+use crate::selection::Selection;
 use crate::session::Session;
 use crate::{natural, params, python};
 

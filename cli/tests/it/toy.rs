@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use luxi::method::{JobChange, Query, QueryJobs, SubmitJob, WaitForJobChange, What};
 use luxi::query::{Cell, CellStatus, Definitions, FieldDefinition, FieldKind, Table, select};
-use luxi::{Response, Caller, Limits, Request, Service, answer, serve};
+use luxi::{Caller, Limits, Request, Response, Service, answer, serve};
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::{LogEntry, LogType};
 use model::layout::Layout;

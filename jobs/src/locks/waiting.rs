@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use foldhash::HashMap;
 
-use super::line::{Line, Lines, LineKey, Rank};
+use super::line::{Line, LineKey, Lines, Rank};
 use super::name::{LockName, Mode, Owner};
 use super::plan::{self, Plan, Refused, RemovedNames, WAITING_MAX, Wanted};
 use super::table::Table;

@@ -2,7 +2,7 @@
 //! One rule for all programs that follow the master.
 
 use super::ClientError;
-use crate::response::{CUT_OFF, ENDED, ENDING, Failure, NotMaster, Unserved, UNCONFIRMED};
+use crate::response::{CUT_OFF, ENDED, ENDING, Failure, NotMaster, UNCONFIRMED, Unserved};
 
 impl ClientError {
     /// What a server says that is no master, and passed the request on to none.

@@ -13,7 +13,7 @@ use luxi::method::{
     WaitForJobChange,
 };
 use luxi::query::{Cell, CellStatus, FieldDefinition, FieldKind, Table, select};
-use luxi::{Response, Caller, Limits, Request, Service, answer, serve};
+use luxi::{Caller, Limits, Request, Response, Service, answer, serve};
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::{LogEntry, LogType, RequestDigest};
 use model::{Exception, JobId, Timestamp};
@@ -161,7 +161,9 @@ impl Service for Toy {
             Request::QueryTags(call) => {
                 answer(call, async |call| Ok(vec!["x".repeat(call.kind.parse().unwrap())])).await
             }
-            other => Response::failure(&Exception::exec(format!("the toy has no {}", other.name()))),
+            other => {
+                Response::failure(&Exception::exec(format!("the toy has no {}", other.name())))
+            }
         }
     }
 }

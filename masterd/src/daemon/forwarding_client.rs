@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use luxi::method::Class;
-use luxi::{Response, Limits};
+use luxi::{Limits, Response};
 use parking_lot::Mutex;
 use rpc::peer::{PassLink, Passed, PeerError, PeerFailureKind};
 use stdx::daemon::chain;

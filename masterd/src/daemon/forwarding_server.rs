@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use luxi::limits::MESSAGE_BYTES_MAX;
-use luxi::{Response, Caller, Limits, Request, Service as _, within_deadline};
+use luxi::{Caller, Limits, Request, Response, Service as _, within_deadline};
 use rpc::peer::{ClientService, Hello, Passed, Passing, PeerFailure, PeerFailureKind};
 use stdx::Executor;
 

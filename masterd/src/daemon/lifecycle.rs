@@ -25,7 +25,7 @@ use super::leadership::{self, Begin, Keys, Leadership, Master, Publisher};
 use super::load::{self, Found, FoundError};
 use super::luxi_router::LuxiRouter;
 use super::{DaemonError, Options, replicate};
-use crate::local_member::{LocalMember, RoleCommand, MemberState};
+use crate::local_member::{LocalMember, MemberState, RoleCommand};
 use crate::members;
 use crate::members::room::AskForRoom;
 use crate::metrics::Metrics;

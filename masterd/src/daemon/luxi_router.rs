@@ -10,7 +10,7 @@ use luxi::method::{
     Class, GantryClusterStatus, GantryMasterFailover, GantryMasterStatus, JobChange,
 };
 use luxi::response::{CUT_OFF, Unserved};
-use luxi::{Response, Caller, Request, Service, answer};
+use luxi::{Caller, Request, Response, Service, answer};
 use model::cluster_status::{ClusterStatus, StoreMissing};
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;

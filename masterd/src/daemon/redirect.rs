@@ -10,7 +10,7 @@ use luxi::response::{NotMaster, Unserved};
 use model::cluster_status::StoreMissing;
 use model::error::{ErrorCode, ExceptionKind};
 use model::layout::Layout;
-use model::ssconf::{self, Told};
+use model::ssconf::{self, MasterHint};
 use model::{Code, Exception, NodeName};
 use queue_format::store::is_headless;
 use tokio::time::{Instant, timeout_at};
@@ -38,7 +38,7 @@ pub(super) struct Redirect {
     pub(super) master: Option<NodeName>,
     /// What this process is.
     pub(super) here: &'static str,
-    /// Told when this is so no longer: what is under way there is given up.
+    /// MasterHint when this is so no longer: what is under way there is given up.
     pub(super) moved: CancellationToken,
     /// Since when this is so.
     since: Instant,
@@ -224,7 +224,7 @@ pub(super) fn store_missing(
 }
 
 /// The candidates besides `me`, for a message.
-fn others(known: &Told, me: &NodeName) -> Option<String> {
+fn others(known: &MasterHint, me: &NodeName) -> Option<String> {
     ssconf::listed(known.candidates.iter().filter(|candidate| candidate.name != *me))
 }
 
@@ -241,10 +241,10 @@ pub(super) fn no_taker(me: &NodeName, layout: &Layout) -> String {
 }
 
 /// What the files of this machine's agent tell.
-fn by_agent(layout: &Layout) -> Option<Told> {
+fn by_agent(layout: &Layout) -> Option<MasterHint> {
     // Followed once: the link may be replaced meanwhile.
     let directory = fs::canonicalize(layout.ssconf()).ok()?;
-    Told::of(|name| fs::read_to_string(directory.join(name)).ok())
+    MasterHint::of(|name| fs::read_to_string(directory.join(name)).ok())
 }
 
 #[cfg(test)]

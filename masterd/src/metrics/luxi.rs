@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use luxi::{Response, Caller, Request, Service};
+use luxi::{Caller, Request, Response, Service};
 use model::job::RequestDigest;
 
 use super::{MethodMeter, Metrics};

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use membership::amnesia::Expected;
     use membership::confirm::{
-        Reached, Asked, Attempt, Count, Decision, Member, Row, Voting, Waivers,
+        Asked, Attempt, Count, Decision, Member, Reached, Row, Voting, Waivers,
     };
 
     fn name() -> NodeName {

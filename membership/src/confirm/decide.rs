@@ -8,7 +8,7 @@ use queue_format::{Epoch, Position};
 
 use super::weigh::{Heard, Store};
 use super::{
-    Reached, Attempt, Count, Decision, Question, Reason, RoleEntry, Row, Verdict, given,
+    Attempt, Count, Decision, Question, Reached, Reason, RoleEntry, Row, Verdict, given,
     knows_all_jobs, still_designated,
 };
 use crate::amnesia::Memory;

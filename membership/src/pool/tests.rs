@@ -71,7 +71,11 @@ fn a_cluster_grows_to_three_voters_and_back_to_one() {
     use NodeRole::{Candidate, Regular};
     use Step::{Admit, Demote, Dismiss, MakeLearner, MakeVoter, Promote};
     let mut pool = pool(
-        vec![node(1, Candidate, Some(Voting::Voter)), node(2, Regular, None), node(3, Regular, None)],
+        vec![
+            node(1, Candidate, Some(Voting::Voter)),
+            node(2, Regular, None),
+            node(3, Regular, None),
+        ],
         2,
     );
     assert_eq!(steps(&mut pool), [Promote(2), Admit(2)]);

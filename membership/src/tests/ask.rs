@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::super::amnesia::{Expected, Found, Memory};
 use super::super::confirm::{
-    AgentSays, Asked, Attempt, Decision, Member, Question, RoleEntry, Voting, Silence, StoreSays,
+    AgentSays, Asked, Attempt, Decision, Member, Question, RoleEntry, Silence, StoreSays, Voting,
     Waivers, confirm,
 };
 use super::super::forced_takeover::Other;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use model::node::NodeRole;
 
-use super::super::pool::{Pool, PoolNode, Voting, Step, next_seat};
+use super::super::pool::{Pool, PoolNode, Step, Voting, next_seat};
 use super::world::{ALL, Kind, NODES};
 
 /// What the policy looks at, in sets of nodes.

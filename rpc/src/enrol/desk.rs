@@ -32,7 +32,7 @@ const CONNECTIONS: usize = 8;
 
 /// How an enrolment ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Enrolment {
+pub enum EnrolmentEnd {
     /// The node has its identity, durably.
     Enrolled,
     /// Too many wrong secrets: another token is needed.
@@ -56,7 +56,7 @@ pub struct Desk {
     state: Mutex<State>,
     /// One at a time: two masters must not mix their files.
     finishing: tokio::sync::Mutex<()>,
-    outcome: watch::Sender<Option<Enrolment>>,
+    outcome: watch::Sender<Option<EnrolmentEnd>>,
 }
 
 #[derive(Debug, Default)]
@@ -130,7 +130,7 @@ impl Desk {
     }
 
     /// Waits for the end.
-    pub async fn outcome(&self) -> Enrolment {
+    pub async fn outcome(&self) -> EnrolmentEnd {
         let mut watching = self.outcome.subscribe();
         match watching.wait_for(Option::is_some).await.map(|outcome| *outcome) {
             Ok(Some(outcome)) => outcome,
@@ -151,7 +151,7 @@ impl Desk {
         let left = WRONG_SECRETS_MAX - state.wrong;
         tracing::warn!(left, "wrong enrolment secret");
         if left == 0 {
-            self.outcome.send_replace(Some(Enrolment::Void));
+            self.outcome.send_replace(Some(EnrolmentEnd::Void));
             return Err(Failure::new(FailureKind::Secret, void));
         }
         let message = format!("the one-time secret is wrong; {left} tries are left");
@@ -192,7 +192,7 @@ impl Desk {
         self.state.lock().finished = Some(call);
         self.outcome.send_if_modified(|outcome| {
             let first = outcome.is_none();
-            outcome.get_or_insert(Enrolment::Enrolled);
+            outcome.get_or_insert(EnrolmentEnd::Enrolled);
             first
         });
         Ok(())

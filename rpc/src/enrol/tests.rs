@@ -88,7 +88,7 @@ async fn a_node_gets_its_identity_and_a_repetition_does_no_harm() {
     assert_eq!(again.offer(), enrolment.offer());
     let pem = scene.sign(&enrolment);
     let fingerprint = scene.finish(&enrolment, &pem).await.unwrap();
-    assert_eq!(scene.desk.outcome().await, Enrolment::Enrolled);
+    assert_eq!(scene.desk.outcome().await, EnrolmentEnd::Enrolled);
     let (identity, member) = NodeIdentity::load(&scene.layout()).unwrap();
     assert_eq!(identity.fingerprint(), fingerprint);
     assert_eq!((member.node, member.node_id), (name("n2"), 4));
@@ -137,7 +137,7 @@ async fn five_wrong_secrets_end_it() {
         let expected = if left == 0 { "void".to_owned() } else { format!("{left} tries are left") };
         assert!(error.contains(&expected), "{error}");
     }
-    assert_eq!(scene.desk.outcome().await, Enrolment::Void);
+    assert_eq!(scene.desk.outcome().await, EnrolmentEnd::Void);
     let late = scene.begin(scene.invitation()).await.unwrap_err();
     assert!(late.to_string().contains("void"), "{late}");
     assert!(!is_enrolled(&scene.layout()));

@@ -81,7 +81,9 @@ pub fn parse(mut datagram: &[u8], sequence: u32) -> Vec<NetlinkReply> {
         }
         let error = body.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
         match i32::from(kind) {
-            libc::NLMSG_ERROR | libc::NLMSG_DONE => told.push(NetlinkReply::End(error.saturating_neg())),
+            libc::NLMSG_ERROR | libc::NLMSG_DONE => {
+                told.push(NetlinkReply::End(error.saturating_neg()));
+            }
             _ if kind == libc::RTM_NEWADDR => told.extend(address(body).map(NetlinkReply::Address)),
             _ => {}
         }
@@ -220,7 +222,10 @@ mod tests {
     fn an_end_has_its_error() {
         let end = |error: i32| message(2, 0, 9, &error.to_ne_bytes());
         assert_eq!(parse(&end(-1), 9), [NetlinkReply::End(1)]);
-        assert_eq!(parse(&[end(0), end(-17)].concat(), 9), [NetlinkReply::End(0), NetlinkReply::End(17)]);
+        assert_eq!(
+            parse(&[end(0), end(-17)].concat(), 9),
+            [NetlinkReply::End(0), NetlinkReply::End(17)]
+        );
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use luxi::method::{Method, QueryJobs};
 use model::JobId;
 use serde_json::Value;
 
-use super::clients::{FINAL, MARK, Told, Word, Words, is_final};
+use super::clients::{ClientOutput, FINAL, MARK, Word, Words, is_final};
 use super::{NODES, Testbed, noded_of};
 use crate::run::wait_for;
 
@@ -123,7 +123,7 @@ impl Reckoning {
         conclude(complaints)
     }
 
-    fn count(&mut self, told: &Told, job: Option<&Found>) {
+    fn count(&mut self, told: &ClientOutput, job: Option<&Found>) {
         match &told.word {
             Word::Accepted(id) => {
                 self.totals.acknowledged += 1;
@@ -210,7 +210,7 @@ fn opcode_called(line: &str) -> Option<Opcode> {
     Some((of("job=")?.parse().ok()?, of("op=")?.parse().ok()?))
 }
 
-fn wrong(mark: &str, told: &Told, job: Option<&Found>) -> Option<String> {
+fn wrong(mark: &str, told: &ClientOutput, job: Option<&Found>) -> Option<String> {
     match (&told.word, job) {
         (Word::Accepted(id), None) => {
             Some(format!("`{mark}` was acknowledged as job {id}, and is lost"))
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn words_are_held_against_jobs() {
         let job = Found { id: 7, mark: String::new(), row: vec!["success".into(); 3] };
-        let told = |word| Told { word, on_agents: false, ops: 1, ended: None };
+        let told = |word| ClientOutput { word, on_agents: false, ops: 1, ended: None };
         let no = || "no".to_owned();
         assert!(wrong("m", &told(Word::Accepted(7)), None).unwrap().contains("is lost"));
         assert!(wrong("m", &told(Word::Accepted(8)), Some(&job)).unwrap().contains("is job 7"));
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(wrong("m", &told(Word::Unknown(no())), Some(&job)), None);
         assert_eq!(wrong("m", &told(Word::Refused(no())), None), None);
         let ended = Some(vec!["error".into(); 3]);
-        let told = Told { ended, ..told(Word::Accepted(7)) };
+        let told = ClientOutput { ended, ..told(Word::Accepted(7)) };
         assert!(wrong("m", &told, Some(&job)).unwrap().contains("had ended"));
     }
 }

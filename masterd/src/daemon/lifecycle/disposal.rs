@@ -11,7 +11,7 @@ use queue_format::store::{AsideError, AtRest, keep_aside, wipe, wipe_aside};
 use stdx::daemon::chain;
 
 use super::{DaemonError, Leading, Lifecycle, Next, State};
-use crate::local_member::{Reply, MemberState, StoreDisposal};
+use crate::local_member::{MemberState, Reply, StoreDisposal};
 
 impl Lifecycle {
     /// Puts the store away of a member that is none any more.

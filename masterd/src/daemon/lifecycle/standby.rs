@@ -15,7 +15,7 @@ use super::{Lifecycle, Next, STEP_MAX, State};
 use crate::daemon::elected;
 use crate::daemon::prefetch::Prefetch;
 use crate::daemon::takeover::{Take, newest_config};
-use crate::local_member::{self, Reply, RoleCommand, MemberState};
+use crate::local_member::{self, MemberState, Reply, RoleCommand};
 use membership::automatic;
 use membership::confirm::Attempt;
 

@@ -9,7 +9,7 @@ use stdx::daemon::chain;
 use tokio::time::MissedTickBehavior;
 
 use super::{Lifecycle, Next, State};
-use crate::local_member::{RoleCommand, MemberState, StoreDisposal};
+use crate::local_member::{MemberState, RoleCommand, StoreDisposal};
 
 /// How often is looked whether a disk was mounted: sooner than a master gives up a member that has
 /// no store.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::*;
 use membership::amnesia::{Expected, Found};
 use membership::confirm::{
-    AgentSays, Asked, Member, RoleEntry, Voting, Silence, StoreSays, Waivers, confirm,
+    AgentSays, Asked, Member, RoleEntry, Silence, StoreSays, Voting, Waivers, confirm,
 };
 
 fn name(number: u64) -> NodeName {

@@ -42,7 +42,10 @@ impl ReplaceError {
 pub(crate) type Patience<'p> = &'p dyn Fn(&Path, &io::Error) -> bool;
 
 /// Makes the files those of the snapshot, durably.
-pub(crate) fn replace_all(place: &SpoolDirectory, patience: Patience<'_>) -> Result<(), ReplaceError> {
+pub(crate) fn replace_all(
+    place: &SpoolDirectory,
+    patience: Patience<'_>,
+) -> Result<(), ReplaceError> {
     let dirty = Dirty::default();
     let mut replacing = Replacing { place, patience, dirty, changed: 0 };
     replacing.delete_others()?;

@@ -295,7 +295,8 @@ fn a_candidate_whose_jobs_do_not_read_is_not_master_and_the_role_is_not_lost() {
         assert!(said.stderr.contains(&what), "{said:?}");
         assert!(said.stderr.contains(&format!("`queue/job-{job}`")), "{said:?}");
     };
-    let leadership = || status(&cluster.master).expect("it answers").master.expect("a master").epoch;
+    let leadership =
+        || status(&cluster.master).expect("it answers").master.expect("a master").epoch;
     let before = leadership();
     is_refused();
     assert_eq!(leadership(), before, "it was asked for nothing");
