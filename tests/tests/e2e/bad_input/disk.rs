@@ -273,6 +273,9 @@ fn an_agent_with_a_full_disk_ends_when_asked() {
     let token = cluster.token(&host, &[]);
     let _added = cluster.gnt(&format!("node add {} --secret {token}", host.name)).ok();
     cluster.wait_for_facts(&host.name);
+    // A half-made one gives its room back to a full disk.
+    let second = data.join("journal/segment-1");
+    wait_for("the whole journal", PATIENCE, || second.exists().then_some(()));
     let filler = fill(&disk);
     // Its journal has room for the document; the file has none.
     let _pushed = cluster.gnt(&format!("node modify --rack 1 {}", host.name)).ok();
