@@ -226,7 +226,7 @@ fn matching(field: &str, pattern: &str, negative: bool) -> Result<Filter, Expres
 
 /// A pattern of host names as Ganeti reads it: `*` is any text within one part of the name, `?` any
 /// one character but the dot, and parts may follow.
-fn glob_pattern(glob: &str) -> String {
+pub(crate) fn glob_pattern(glob: &str) -> String {
     let body: String = glob
         .chars()
         .map(|c| match c {

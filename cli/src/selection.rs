@@ -40,7 +40,7 @@ impl Selection {
             return Ok(Self::named(key, &names));
         }
         let matching = patterns.iter().map(|pattern| {
-            Filter::matching(key, &name_pattern(pattern))
+            Filter::matching(key, &expression::glob_pattern(pattern))
                 .map_err(|error| CliError::Usage(error.to_string()))
         });
         let mut any = matching.collect::<Result<Vec<_>, _>>()?;
@@ -158,20 +158,6 @@ pub(crate) fn job_id(text: &str) -> Result<JobId, CliError> {
 fn expression_of(text: &str) -> Result<Filter, CliError> {
     let wrong = |error| CliError::Filter { text: text.to_owned(), error };
     expression::read(text).map_err(wrong)
-}
-
-/// A pattern of `*` and `?` for parts of a host name as a regular expression; what is beyond the
-/// parts that it gives may be anything.
-fn name_pattern(pattern: &str) -> String {
-    let body: String = pattern
-        .chars()
-        .map(|c| match c {
-            '*' => "[^.]*".to_owned(),
-            '?' => "[^.]".to_owned(),
-            other => regex::escape(other.encode_utf8(&mut [0; 4])),
-        })
-        .collect();
-    format!(r"^{body}(\..*)?$")
 }
 
 fn text(value: &Value) -> String {
