@@ -95,6 +95,9 @@ pub(crate) enum CliError {
         #[source]
         error: io::Error,
     },
+    /// The file of an export is there already.
+    #[error("the export file `{0}` already exists; choose another name")]
+    ExportExists(PathBuf),
     /// A file is not what it should be.
     #[error("`{path}` is not {wanted}")]
     Content {
@@ -158,6 +161,7 @@ impl Coded for CliError {
             Self::Job { exception, .. } | Self::Refused(exception) => exception.code(),
             Self::Unknown(error) => error.code(),
             Self::NotMoved { code, .. } => *code,
+            Self::ExportExists(_) => Some(Code::ExportRefused),
             Self::Output(_)
             | Self::Read { .. }
             | Self::Write { .. }

@@ -44,13 +44,16 @@ pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Ex
             ),
             Exit::FAILURE,
         ),
-        ClientError::TimedOut { .. } | ClientError::Closed { .. } | ClientError::Io { .. } => (
-            format!(
-                "Failure: {what}.\nWhat was asked for may have happened, and jobs go on: see \
-                 `gnt job list` before trying again."
-            ),
-            Exit::FAILURE,
-        ),
+        ClientError::TimedOut { .. } | ClientError::Closed { .. } | ClientError::Io { .. } => {
+            let next = match session.lists_jobs() {
+                true => "Nothing was changed; try again.",
+                false => {
+                    "What was asked for may have happened, and jobs go on: see `gnt job list` before \
+                     trying again."
+                }
+            };
+            (format!("Failure: {what}.\n{next}"), Exit::FAILURE)
+        }
         ClientError::Failure(Failure::NotMaster { exception, .. }) => {
             let exit = if error.certainly_not_done() { Exit::NOT_MASTER } else { Exit::FAILURE };
             (format!("Failure: {}", text::line(exception.message())), exit)

@@ -38,8 +38,8 @@ pub(crate) enum Machine {
         #[arg(long = "role", value_name = "WORD")]
         roles: Vec<String>,
         /// Only those with this label; may be given several times.
-        #[arg(long = "label", value_name = "NAME=VALUE")]
-        labels: Vec<String>,
+        #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+        labels: Vec<(String, String)>,
         #[command(flatten)]
         list: ListArguments,
     },
@@ -63,7 +63,7 @@ pub(crate) enum Machine {
         #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
         labels: Vec<(String, String)>,
         /// Remove a label; may be given several times.
-        #[arg(long = "remove-label", value_name = "NAME", required_unless_present = "labels")]
+        #[arg(long = "remove-label", value_name = "NAME")]
         removed: Vec<String>,
         #[command(flatten)]
         job: JobArguments,
@@ -122,7 +122,9 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
     match verb {
         Machine::Add(arguments) => add(arguments, session),
         Machine::List { serials, racks, roles, labels, list } => {
-            let has = |label: &String| Filter::Contains("labels".to_owned(), label.as_str().into());
+            let has = |(name, value): &(String, String)| {
+                Filter::Contains("labels".to_owned(), format!("{name}={value}").as_str().into())
+            };
             let racks = racks.into_iter().map(|rack| u64::from(rack).into());
             let roles = roles.iter().map(|role| role.as_str().into());
             let chosen = list.chosen(&serials, Named::By("serial"))?;
@@ -133,6 +135,10 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
         Machine::ListFields(arguments) => arguments.print(What::Machine, session),
         Machine::Info { serials, json } => info(&serials, json, session),
         Machine::Modify { serial, labels, removed, job } => {
+            if labels.is_empty() && removed.is_empty() {
+                let told = "give at least one change: --label NAME=VALUE or --remove-label NAME";
+                return Err(CliError::Usage(told.to_owned()));
+            }
             let set = labels.into_iter().map(|(name, value)| (name, Some(value)));
             let labels = removed.into_iter().map(|name| (name, None)).chain(set).collect();
             let op = MachineSetParams { serial: serial.to_string(), labels };

@@ -198,6 +198,11 @@ impl Session {
         self.words.as_ganeti
     }
 
+    /// Whether this is `gnt job list`, which no message about it should name as the next step.
+    pub(crate) fn lists_jobs(&self) -> bool {
+        (self.words.object.as_str(), self.words.verb.as_str()) == ("job", "list")
+    }
+
     /// How times are shown.
     pub(crate) fn times(&self) -> TimeForm {
         if self.is_as_ganeti() { TimeForm::Ganeti } else { TimeForm::Zoned }

@@ -52,7 +52,10 @@ pub async fn run(options: Options) -> Result<(), RunError> {
 
 /// The token is used up; a closed standard output must not end the agent.
 fn announce(show: &mut impl io::Write, enrolling: &EnrollOptions) {
-    let next = if enrolling.exit { "start noded now" } else { "serving" };
+    let next = match enrolling.exit {
+        true => "start noded now, and masterd as well if this node is to be a candidate",
+        false => "serving",
+    };
     if let Err(error) = writeln!(show, "enrolled; {next}").and_then(|()| show.flush()) {
         tracing::debug!(%error, "standard output is closed");
     }

@@ -1,7 +1,7 @@
 //! `gnt cluster export`, and `import`, which is the daemon's.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -62,7 +62,10 @@ pub(super) fn export(arguments: ExportArguments, session: &Session) -> Result<()
         let what = "a passphrase seals secrets, and these are left out: add `--secrets seal`";
         return Err(CliError::Usage(what.to_owned()));
     }
-    let failed = |error| CliError::Write { path: file.clone(), error };
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => CliError::ExportExists(file.clone()),
+        _ => CliError::Write { path: file.clone(), error },
+    };
     let mut client = match session.reach() {
         Ok(client) => client,
         Err(ClientError::NoSocket { .. } | ClientError::Refused { .. })
@@ -92,7 +95,7 @@ pub(super) fn export(arguments: ExportArguments, session: &Session) -> Result<()
             break;
         }
         let bytes = STANDARD.decode(&piece.data);
-        let bytes = bytes.map_err(|error| failed(std::io::Error::other(error)))?;
+        let bytes = bytes.map_err(|error| failed(io::Error::other(error)))?;
         offset += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         new.write_all(&bytes).map_err(failed)?;
     }
@@ -123,7 +126,7 @@ fn passphrase(file: Option<&Path>) -> Result<Secret<String>, CliError> {
     }
     let ask = |prompt: &str| {
         let typed = match keys::secret(prompt) {
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 return Err(CliError::Ended(Exit::INTERRUPTED));
             }
             typed => typed?,

@@ -88,7 +88,7 @@ pub(super) fn run(arguments: &SubmitJobArguments, session: &Session) -> Result<(
             warn("Dry run: the jobs checked what they would do; nothing was changed")
         }
         0 => Ok(()),
-        n => Err(CliError::Failed(format!("{n} of {count} jobs"))),
+        n => Err(CliError::Failed(format!("{n} of {count} jobs failed"))),
     }
 }
 

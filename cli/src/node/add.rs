@@ -122,8 +122,8 @@ fn doubted(error: CliError) -> CliError {
         && told.contains(UNREACHED)
     {
         told.push_str(
-            "\nDoes `noded enroll` still run there? Its token is good for one node, and only while \
-             it runs. If it ended with `enrolled`, start noded there and give this command again.",
+            "; if `noded enroll` has ended there, its token is no longer valid: run it again, or, \
+             if it ended with `enrolled`, start noded there and repeat this command",
         );
     }
     CliError::Job { id, exception, said }

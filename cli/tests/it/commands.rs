@@ -94,6 +94,8 @@ fn changes() {
         "machine add --serial 1234abcd --role boot",
         "machine add --serial 1234abcd --role '-x'",
         "machine add",
+        "machine modify 1234abcd",
+        "machine list --label zone",
         "machine remove 1234abcd",
         "machine remove 1234abcd --yes",
         "machine info 1234abcd other",

@@ -302,7 +302,7 @@ fn a_node_that_does_not_answer_may_not_be_enrolling() {
         connections.extend(job("error", &failed));
         let (_asked, printed, status) = run(&words, &connections);
         assert!(printed.contains(told), "{printed}");
-        assert_eq!((printed.contains("Does `noded enroll` still run"), status), (doubted, 1));
+        assert_eq!((printed.contains("if `noded enroll` has ended"), status), (doubted, 1));
     }
 }
 

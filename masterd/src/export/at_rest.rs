@@ -57,6 +57,9 @@ pub enum ExportError {
     /// The disk takes no more of it.
     #[error("cannot write the export")]
     Disk(#[from] std::io::Error),
+    /// The file is there already.
+    #[error("the export file `{0}` already exists; choose another name")]
+    Exists(PathBuf),
     /// The file cannot be made.
     #[error("cannot write the export to `{path}`")]
     Write {
@@ -83,7 +86,10 @@ pub fn export(
 ) -> Result<Position, ExportError> {
     let data = layout.data();
     let at_rest = AtRest::read(&data)?.ok_or_else(|| ExportError::NoStore(data.clone()))?;
-    let failed = |error| ExportError::Write { path: file.to_owned(), error };
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => ExportError::Exists(file.to_owned()),
+        _ => ExportError::Write { path: file.to_owned(), error },
+    };
     let new = NewFile::begin(file, MODE).map_err(failed)?;
     let written = from_store(layout, at_rest.member, (passphrase, now), new);
     // Opening the store may have written files.

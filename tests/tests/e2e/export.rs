@@ -46,7 +46,7 @@ fn a_master_at_work_is_exported_and_restored_elsewhere() {
     let mode = std::fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let again = cluster.gnt(&format!("cluster export {path}"));
-    assert!(again.failed(1).contains("exists"), "{again:?}");
+    assert!(again.failed(1).contains("error[export-refused]: the export file"), "{again:?}");
     let plain = cluster.gnt(&format!("cluster export {path}.2 --passphrase-file {phrase}"));
     assert!(plain.failed(2).contains("--secrets seal"), "{plain:?}");
     let short = cluster.write("short", "horse\n");
