@@ -181,7 +181,7 @@ mod tests {
     use crate::verify::replicas::{Differing, Other};
 
     fn compared(node: &str, outcome: Result<Differing, String>) -> Compared {
-        Compared { node: node.parse().unwrap(), outcome }
+        Compared { node: node.parse().unwrap(), outcome, is_refused: false }
     }
 
     fn edited() -> Result<Differing, String> {

@@ -103,7 +103,10 @@ impl LogicalUnit for ClusterVerifyConfig {
         }
         let engine = context.engine();
         let known = (config.as_ref(), engine.as_deref(), context.contacts());
-        let missing = verify::members::check(&status::candidates(known, context.peers(), now));
+        let refusing: Vec<&str> =
+            compared.iter().filter(|one| one.is_refused).map(|one| one.node.as_str()).collect();
+        let candidates = status::candidates(known, context.peers(), now);
+        let missing = verify::members::check(&candidates, &refusing);
         // That its copy could not be compared says nothing more of a node.
         let is_said = |found: &Finding| missing.iter().any(|known| known.item == found.item);
         let mut found = verify::replicas::check(&config.role.master, &compared);

@@ -4,6 +4,7 @@
 //! a moment is chosen that is to come, and the log is brought there.
 
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 
 use engine::Engine;
@@ -95,7 +96,8 @@ impl<W: Write> Comparison<'_, W> {
                 Ok((own, theirs)) => self.keys(&mut asked, page(&own, &theirs)).await,
                 Err(why) => Err(why),
             };
-            compared.push(Compared { node: asked.node.name.clone(), outcome });
+            let node = asked.node.name.clone();
+            compared.push(Compared { node, outcome, is_refused: false });
         }
         compared.sort_by(|one, other| one.node.cmp(&other.node));
         compared
@@ -118,9 +120,11 @@ impl<W: Write> Comparison<'_, W> {
         for (node, opened) in join_all(opened).await {
             match opened {
                 Ok(link) => asked.push(Asked { node, link }),
-                Err(error) => {
-                    away.push(Compared { node: node.name.clone(), outcome: Err(chain(&error)) });
-                }
+                Err(error) => away.push(Compared {
+                    node: node.name.clone(),
+                    outcome: Err(chain(&error)),
+                    is_refused: is_refused(&error),
+                }),
             }
         }
         (asked, away)
@@ -209,6 +213,12 @@ impl<W: Write> Comparison<'_, W> {
             }
         }
     }
+}
+
+/// Whether the machine answers and nothing listens at that port.
+fn is_refused(error: &PeerError) -> bool {
+    let refused = io::ErrorKind::ConnectionRefused;
+    matches!(error, PeerError::Unreachable { error, .. } if error.kind() == refused)
 }
 
 #[cfg(test)]

@@ -4,13 +4,15 @@ use model::cluster_status::{CandidateSeat, CandidateStatus};
 
 use super::{Code, Finding};
 
-/// What is wrong with candidates and witnesses, as the master sees them.
+/// What is wrong with candidates and witnesses, as the master sees them. The `refusing` nodes refused
+/// a connection just now, before their silence has lasted.
 #[must_use]
-pub fn check(candidates: &[CandidateStatus]) -> Vec<Finding> {
-    candidates.iter().filter_map(of_candidate).collect()
+pub fn check(candidates: &[CandidateStatus], refusing: &[&str]) -> Vec<Finding> {
+    let found = |one: &CandidateStatus| of_candidate(one, refusing.contains(&one.node.as_str()));
+    candidates.iter().filter_map(found).collect()
 }
 
-fn of_candidate(candidate: &CandidateStatus) -> Option<Finding> {
+fn of_candidate(candidate: &CandidateStatus, refuses: bool) -> Option<Finding> {
     let node = candidate.node.as_str();
     if candidate.seat == CandidateSeat::NotYet {
         let text = format!(
@@ -27,7 +29,7 @@ fn of_candidate(candidate: &CandidateStatus) -> Option<Finding> {
         "its masterd does not answer, and it is a {part}; start masterd on {node}, or mend its \
          network"
     );
-    candidate.unreachable.then(|| Finding::error(Code::Reach, node, text))
+    (candidate.unreachable || refuses).then(|| Finding::error(Code::Reach, node, text))
 }
 
 #[cfg(test)]
@@ -44,7 +46,10 @@ mod tests {
             for (key, value) in change {
                 one[*key] = value.clone();
             }
-            let found = check(&[serde_json::from_value(one).unwrap()]);
+            let one: CandidateStatus = serde_json::from_value(one).unwrap();
+            let refusing = check(std::slice::from_ref(&one), &["n2"]);
+            assert_eq!(refusing.len(), 1, "{refusing:?}");
+            let found = check(&[one], &["n3"]);
             let lines = found.iter().map(|found| found.line(&Default::default()));
             lines.collect::<Vec<_>>().join("\n")
         };

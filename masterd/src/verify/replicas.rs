@@ -22,6 +22,8 @@ pub struct Compared {
     pub node: NodeName,
     /// What came of it, or why nothing could be told.
     pub outcome: Result<Differing, String>,
+    /// Whether its machine answers and no `masterd` listens there.
+    pub is_refused: bool,
 }
 
 /// A key of which a member has something else than the master.
@@ -132,7 +134,7 @@ pub fn check(master: &NodeName, compared: &[Compared]) -> Vec<Finding> {
         compared.iter().filter_map(|one| one.outcome.as_ref().ok()).collect();
     let sides = Sides::of(&told);
     let mut findings: Vec<Finding> = stray_master(master, &sides).into_iter().collect();
-    for Compared { node, outcome } in compared {
+    for Compared { node, outcome, .. } in compared {
         let found = match outcome {
             Err(why) => Some(not_compared(node, why)),
             Ok(differing) if differing.groups.is_empty() => None,
@@ -339,6 +341,7 @@ mod tests {
         let compared = outcomes.iter().zip(2..).map(|(outcome, n)| Compared {
             node: name(&format!("n{n}")),
             outcome: outcome.clone(),
+            is_refused: false,
         });
         let found = check(&name("n1"), &compared.collect::<Vec<_>>());
         let lines = found.iter().map(|found| found.line(&Default::default()));
@@ -442,7 +445,8 @@ mod tests {
     #[test]
     fn alone_there_is_nothing_to_compare() {
         assert!(note(&[]).unwrap().contains("nothing to compare"));
-        let one = Compared { node: name("n2"), outcome: Ok(Differing::default()) };
+        let outcome = Ok(Differing::default());
+        let one = Compared { node: name("n2"), outcome, is_refused: false };
         assert_eq!((note(std::slice::from_ref(&one)), check(&name("n1"), &[one])), (None, vec![]));
     }
 

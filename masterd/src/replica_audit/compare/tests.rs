@@ -114,7 +114,8 @@ async fn a_replica_that_was_edited_by_hand_is_found() {
     for n in 1..=12 {
         scene.put(&format!("config/nodes/n{n}"), "{}").await;
     }
-    let same = Compared { node: scene.local.asked.name.clone(), outcome: Ok(Differing::default()) };
+    let (node, outcome) = (scene.local.asked.name.clone(), Ok(Differing::default()));
+    let same = Compared { node, outcome, is_refused: false };
     assert_eq!(scene.compare().await, [same]);
 
     // The files must be there before a hand can change them.
