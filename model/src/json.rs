@@ -48,8 +48,12 @@ pub fn traced<'de, T, D: Deserializer<'de, Error = serde_json::Error>>(
     let value = read(serde_path_to_error::Deserializer::new(reader, &mut track));
     value.map_err(|error| {
         let (path, why) = (track.path(), told(&error));
-        // The reader is at a field that there is not, and its name is told anyway.
-        let is_unknown = why.starts_with("unknown field ");
+        // The reader is at a field that there is not, and its name is told anyway. A reader within
+        // a reader may tell of it from further outside.
+        let is_unknown = matches!(
+            path.iter().next_back(),
+            Some(Segment::Map { key }) if why.starts_with(&format!("unknown field `{key}`"))
+        );
         let steps = path.iter().count().saturating_sub(usize::from(is_unknown));
         Malformed { place: place(&path, steps), why }
     })

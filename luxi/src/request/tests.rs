@@ -123,6 +123,10 @@ fn what_is_no_request_is_told() {
             "SubmitJob takes [ops]: ops[0]: duration: expected a number, found a text",
         ),
         (
+            args("SubmitJob", r#"[[{"OP_ID":"OP_TEST_DELAY","duration":1,"foo":2}]]"#),
+            "SubmitJob takes [ops]: ops[0]: unknown field `foo`",
+        ),
+        (
             args("SubmitManyJobs", r#"[[[],[{"OP_ID":"OP_TEST_DELAY","reason":[["a"]]}]]]"#),
             "jobs[1][0].reason[0]: expected a list of 3 values, found 1 values",
         ),

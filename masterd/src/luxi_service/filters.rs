@@ -6,11 +6,11 @@ use std::sync::Arc;
 use ::jobs::filter::{Rule, RuleError, RuleMap};
 use luxi::method::{QueryFilters, ReplaceFilter, Row};
 use luxi::query::Filter;
-use model::Timestamp;
 use model::error::{ErrorCode, Exception};
 use model::filter::{FilterAction, FilterRule, Predicate};
 use model::opcode::ReasonEntry;
-use serde::de::DeserializeOwned;
+use model::{Timestamp, json};
+use serde::Deserialize as _;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -32,7 +32,8 @@ impl LuxiService {
             None => Uuid::new_v4().to_string(),
             Some(text) => checked_uuid(text)?,
         };
-        let action: FilterAction = read(call.action)?;
+        let action = json::traced(call.action, |reader| FilterAction::deserialize(reader))
+            .map_err(|error| wrong(error.to_string()))?;
         let predicates: Vec<Predicate> = call
             .predicates
             .into_iter()
@@ -141,16 +142,12 @@ fn checked_uuid(text: String) -> Result<String, Exception> {
 const QUOTED_MAX: usize = 64;
 
 fn predicate(value: Value, place: usize) -> Result<Predicate, Exception> {
-    serde_json::from_value(value).map_err(|error| {
+    json::traced(value, |reader| Predicate::deserialize(reader)).map_err(|error| {
         wrong(format!(
             "predicate {place} of a filter rule is [\"jobid\", condition], [\"opcode\", condition] \
              or [\"reason\", condition]: {error}"
         ))
     })
-}
-
-fn read<T: DeserializeOwned>(value: Value) -> Result<T, Exception> {
-    serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
 }
 
 fn refused(error: &RuleError) -> Exception {

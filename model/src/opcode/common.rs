@@ -51,8 +51,24 @@ pub struct Dependency(
     /// Which job.
     pub DependsOn,
     /// The final statuses that are good enough; none means any.
+    #[serde(deserialize_with = "ends")]
     pub Vec<JobStatus>,
 );
+
+/// Reads statuses; an error names only those with which jobs end.
+fn ends<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<JobStatus>, D::Error> {
+    struct End(JobStatus);
+    impl<'de> Deserialize<'de> for End {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let wanted = "expected `success`, `error` or `canceled`";
+            JobStatus::deserialize(deserializer)
+                .map(Self)
+                .map_err(|_error| serde::de::Error::custom(wanted))
+        }
+    }
+    let ends = Vec::<End>::deserialize(deserializer)?;
+    Ok(ends.into_iter().map(|End(status)| status).collect())
+}
 
 /// The job of a [`Dependency`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

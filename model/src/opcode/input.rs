@@ -316,6 +316,10 @@ mod tests {
                 "depends[0][1]: expected a list, found a text",
             ),
             (
+                r#"{"OP_ID":"OP_TEST_DELAY","duration":1,"depends":[[1,["nope"]]]}"#,
+                "depends[0][1][0]: expected `success`, `error` or `canceled`",
+            ),
+            (
                 r#"{"OP_ID":"OP_MACHINE_ADD","machines":[{"serial":"a","rack":-1,"role":"b"}]}"#,
                 "machines[0].rack: expected a whole number from 0 to 4294967295, found -1",
             ),

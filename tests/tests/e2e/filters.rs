@@ -113,6 +113,7 @@ fn rules_are_added_listed_replaced_and_deleted() {
         (vec!["add", r#"--predicates=[["jobid", ["=", "x", 1]]]"#], "predicate 1 names `x`"),
         (vec!["add", r#"--predicates=[["jobid", ["=~", "id", "("]]]"#], "regular expression"),
         (vec!["add", r#"--predicates=[["weather", []]]"#], "predicate 1 of a filter rule"),
+        (vec!["add", r#"--predicates=[5]"#], "expected a list, found 5"),
     ] {
         let ended = ganeti.filter(&args);
         assert!(ended.failed(1).contains(told), "{told}: {ended:?}");
