@@ -182,6 +182,7 @@ impl Watcher {
             agents: agents.collect(),
             master: config.role.master.clone(),
             address_missing: self.address.held.missing(),
+            takes_changes: self.commits.majority().contact().takes_changes(),
             auto_failover: config.cluster.auto_failover,
             copies: self.audit.differ(),
             ended: ended.map(|(_, number)| number).sum(),

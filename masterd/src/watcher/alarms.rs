@@ -194,10 +194,14 @@ fn unreached(seen: &Seen, agent: &Agent, (since, why): &(Timestamp, String)) -> 
         what: Subject::Agent(node.clone()),
         since: *since,
         text: format!("its agent does not answer: {why}"),
-        todo: format!(
-            "start noded on {node}; if the machine is away for long, `gnt node modify --offline \
-             yes --auto-promote {node}`"
-        ),
+        todo: match seen.takes_changes {
+            true => format!(
+                "start noded on {node}; if the machine is away for long, `gnt node modify --offline \
+                 yes --auto-promote {node}`"
+            ),
+            // To set it offline would be refused.
+            false => format!("start noded on {node}"),
+        },
     })
 }
 

@@ -137,6 +137,8 @@ pub struct Seen {
     pub master: NodeName,
     /// Since when that has not had the master's address, and why not.
     pub address_missing: Option<(Timestamp, String)>,
+    /// Whether a majority of the voters is heard, so that nodes can be changed.
+    pub takes_changes: bool,
     /// Whether a candidate is to take the role by itself.
     pub auto_failover: bool,
     /// Candidates that hold something else than the master.
