@@ -28,6 +28,7 @@ mod socket;
 mod stale_store;
 mod takeover;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -381,10 +382,22 @@ async fn serve_peers(
 ) -> Result<Option<PeerServer<LocalMember>>, DaemonError> {
     let Lifecycle { identity, callers, local, router, metrics, .. } = life;
     let Some(address) = endpoint.address() else {
-        tracing::warn!(
-            "masterd listens for no other candidate, so the cluster has this one node; start it with \
-             `--peers ADDRESS` for more candidates (the default where the root is `/`)"
-        );
+        local.set_listens(None);
+        let known = callers.allowed().current();
+        let known = known.callers.iter().map(|caller| caller.name.as_str());
+        let others: BTreeSet<&str> =
+            known.filter(|name| *name != life.membership.node.as_str()).collect();
+        match others.is_empty() {
+            true => tracing::warn!(
+                "masterd listens for no other candidate, so the cluster has this one node; start it \
+                 with `--peers ADDRESS` for more candidates (the default where the root is `/`)"
+            ),
+            false => tracing::error!(
+                ?others,
+                "other candidates cannot ask masterd here, which has no `--peers`; start it with \
+                 `--peers ADDRESS` (the default where the root is `/`)"
+            ),
+        }
         return Ok(None);
     };
     let clients = ForwardingServer::new(router.clone(), Arc::clone(metrics), Executor::current());
@@ -398,6 +411,7 @@ async fn serve_peers(
     };
     let server: Result<_, DaemonError> = life.options.executors.engine.run(serve).await;
     let server = server?;
+    local.set_listens(Some(server.address()));
     tracing::info!(address = %server.address(), "other members may ask");
     Ok(Some(server))
 }

@@ -8,8 +8,9 @@ pub(crate) mod digest;
 mod peer_checks;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -146,6 +147,8 @@ pub struct LocalMember {
     commands: mpsc::Sender<RoleCommand>,
     /// Why this store is none to vote with, once somebody told.
     reverted: Arc<RwLock<Option<String>>>,
+    /// Where other members may ask, once that is known; none for nowhere.
+    listens: Arc<OnceLock<Option<SocketAddr>>>,
 }
 
 impl LocalMember {
@@ -158,8 +161,19 @@ impl LocalMember {
     ) -> (Self, mpsc::Receiver<RoleCommand>) {
         let (commands, receiver) = mpsc::channel(ERRANDS_PENDING_MAX);
         let seat = Arc::new(RwLock::new(MemberState::Outside));
-        let reverted = Arc::default();
-        (Self { node, cluster_uuid, book, data, seat, commands, reverted }, receiver)
+        let (reverted, listens) = (Arc::default(), Arc::default());
+        (Self { node, cluster_uuid, book, data, seat, commands, reverted, listens }, receiver)
+    }
+
+    /// Notes where other members may ask, which stays so while the process lives.
+    pub fn set_listens(&self, listens: Option<SocketAddr>) {
+        self.listens.get_or_init(|| listens);
+    }
+
+    /// Where other members may ask, once that is known; none for nowhere.
+    #[must_use]
+    pub fn listens(&self) -> Option<Option<SocketAddr>> {
+        self.listens.get().copied()
     }
 
     /// What it is.

@@ -67,6 +67,7 @@ pub(crate) async fn collect(local: &LocalMember, part: Part, clock: &Clock) -> C
     let watched = match (part, seat) {
         (Part::Master(master), _) => {
             of_master(&mut seen, &master, &local.book);
+            note_listening(&mut seen, &master, local);
             master.alarms.all()
         }
         (Part::Other { starting, attempt }, MemberState::Standby(engine)) => {
@@ -180,6 +181,16 @@ fn of_master(seen: &mut ClusterStatus, view: &MasterView, book: &PeerBook) {
     seen.agents = Some(agents);
     seen.overridden.clone_from(&config.cluster.overridden);
     seen.watcher_paused_until = config.cluster.watcher_pause.filter(|until| *until > seen.now);
+}
+
+/// Notes where other candidates cannot ask the master, if there are any.
+fn note_listening(seen: &mut ClusterStatus, view: &MasterView, local: &LocalMember) {
+    let config = view.published.snapshot().config;
+    let own = config.nodes.get(local.node.as_str()).zip(local.listens());
+    let (Some((node, listens)), true) = (own, seen.candidates.len() > 1) else { return };
+    for candidate in seen.candidates.iter_mut().filter(|one| one.master) {
+        candidate.not_listening = members::not_listening(node, listens);
+    }
 }
 
 /// Who holds the store of a master, or should.

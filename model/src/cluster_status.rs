@@ -129,6 +129,9 @@ pub struct CandidateStatus {
     /// itself.
     #[serde(default)]
     pub older_copy: bool,
+    /// Why other candidates cannot ask it, where that is known; of the master.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_listening: Option<String>,
 }
 
 /// A candidate's part.

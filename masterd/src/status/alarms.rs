@@ -350,6 +350,13 @@ fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Fou
         };
         return Some(alarm(Kind::CandidateForgot, what, *since, forgot, todo));
     }
+    if let Some(why) = &candidate.not_listening {
+        let todo = format!(
+            "start masterd on {node} with `--peers` for that address, or correct the node: `gnt node \
+             modify --peer-port PORT {node}`"
+        );
+        return Some(alarm(Kind::CandidateUnreachable, what, *since, why, todo));
+    }
     if candidate.unreachable {
         let changes = seen.quorum.as_ref().is_none_or(|quorum| quorum.majority != Some(false));
         let back = format!("start masterd on {node}, or mend its network");

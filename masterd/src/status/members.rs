@@ -1,6 +1,7 @@
 //! Core: the candidates and the quorum, as the process that tells knows them.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
 
 use engine::{EngineStatus, Follower, LEASE_MS, Members};
 use model::Timestamp;
@@ -52,6 +53,24 @@ pub fn candidates(
     nodes.map(|node| of(node)).collect()
 }
 
+/// Why other candidates cannot ask the master, whose `masterd` listens at `listens`, or for nobody.
+#[must_use]
+pub fn not_listening(node: &Node, listens: Option<SocketAddr>) -> Option<String> {
+    let wanted = node.peer_address();
+    let is_there = |at: SocketAddr| {
+        at.port() == wanted.port() && (at.ip().is_unspecified() || at.ip() == wanted.ip())
+    };
+    match listens {
+        None => {
+            Some(format!("its masterd has no `--peers`, and other candidates ask it at {wanted}"))
+        }
+        Some(at) if is_there(at) => None,
+        Some(at) => {
+            Some(format!("its masterd listens at {at}, and other candidates ask it at {wanted}"))
+        }
+    }
+}
+
 /// The master, which lacks nothing and need not be heard.
 fn own(node: &Node) -> CandidateStatus {
     CandidateStatus {
@@ -65,6 +84,7 @@ fn own(node: &Node) -> CandidateStatus {
         disk_full: false,
         forgot: None,
         older_copy: false,
+        not_listening: None,
     }
 }
 
@@ -88,6 +108,7 @@ fn candidate(
             disk_full: false,
             forgot: None,
             older_copy: false,
+            not_listening: None,
         };
     };
     let seat = shown(seat, node.may_be_master());
@@ -105,6 +126,7 @@ fn candidate(
         disk_full: false,
         forgot: None,
         older_copy: false,
+        not_listening: None,
     }
 }
 
@@ -218,6 +240,7 @@ pub fn followed(
             disk_full: false,
             forgot: None,
             older_copy: false,
+            not_listening: None,
         }
     });
     let mut candidates: Vec<_> = candidates.collect();

@@ -19,6 +19,7 @@ fn candidate(node: &str, seat: CandidateSeat) -> CandidateStatus {
         disk_full: false,
         forgot: None,
         older_copy: false,
+        not_listening: None,
     }
 }
 
@@ -213,6 +214,8 @@ fn candidates_that_want_a_look() {
     let with = |change: fn(&mut CandidateStatus)| after(|seen| change(&mut seen.candidates[1]));
     assert_eq!(with(|one| one.unreachable = true), ["candidate-unreachable"]);
     assert_eq!(with(|one| one.disk_full = true), ["candidate-full"]);
+    let elsewhere = |one: &mut CandidateStatus| one.not_listening = Some("at 1818".to_owned());
+    assert_eq!(with(elsewhere), ["candidate-unreachable"]);
     for (older_copy, todo) in [(true, "put the store of n2.example aside"), (false, "mount it")] {
         let mut seen = well();
         let one = &mut seen.candidates[1];

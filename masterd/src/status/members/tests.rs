@@ -138,3 +138,17 @@ fn a_standby_knows_who_the_members_are() {
     assert_eq!(seats, [(Voter, true), (Witness, false), (Learner, false)]);
     assert_eq!(candidates[0].heard_ms, Some(100));
 }
+
+#[test]
+fn a_master_listens_where_its_node_says() {
+    let one = member(1, NodeRole::Candidate);
+    let told = |listens: &str| not_listening(&one, listens.parse().ok());
+    for there in ["0.0.0.0:1817", "[::]:1817", "10.0.0.1:1817"] {
+        assert_eq!(told(there), None, "{there}");
+    }
+    for elsewhere in ["0.0.0.0:1818", "10.0.0.9:1817"] {
+        let told = told(elsewhere).unwrap();
+        assert!(told.contains(elsewhere) && told.contains("10.0.0.1:1817"), "{told}");
+    }
+    assert!(told("none").unwrap().contains("has no `--peers`"));
+}
