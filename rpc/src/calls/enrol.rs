@@ -67,12 +67,12 @@ pub struct EnrolOffer {
 }
 
 impl EnrolOffer {
-    /// Whether the machine may become `node`. A name and its first labels are the same.
+    /// Whether the machine may become `node`.
     ///
     /// # Errors
     /// An operator gave the machine another name.
     pub fn may_be_called(&self, node: &NodeName) -> Result<(), String> {
-        if !self.named || self.is_called(node) {
+        if !self.named || self.hostname.eq_ignore_ascii_case(node.as_str()) {
             return Ok(());
         }
         let name = &self.hostname;
