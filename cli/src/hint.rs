@@ -34,7 +34,7 @@ pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Ex
                  is `{}`.",
                 session.layout().luxi_socket().display()
             ),
-            Exit::FAILURE,
+            not_reached(session),
         ),
         ClientError::NoSocket { .. } | ClientError::Refused { .. } => no_master(&what, session),
         ClientError::Permission { .. } => (
@@ -62,6 +62,11 @@ pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Ex
             (format!("Failure: {what}"), Exit::FAILURE)
         }
     }
+}
+
+/// The exit status where nobody serves the socket: Ganeti's tools end as for any other failure.
+fn not_reached(session: &Session) -> Exit {
+    if session.is_as_ganeti() { Exit::FAILURE } else { Exit::NOT_MASTER }
 }
 
 /// The message for a `masterd` that takes connections and answers nothing, and the exit status.
@@ -123,7 +128,7 @@ fn no_master(what: &str, session: &Session) -> (String, Exit) {
                 "Failure: {what}.\nThis node is the master, but masterd does not run, or is still \
                  ending: `systemctl status gantry-masterd`"
             ),
-            Exit::FAILURE,
+            not_reached(session),
         ),
         Ok(Some(known)) => (
             format!(

@@ -76,6 +76,7 @@ fn no_master_here() {
     drop(UnixListener::bind(&socket).unwrap());
     shown.push(run("job list --master-wait 0"));
     shown.push(run("job list --socket ROOT/elsewhere"));
+    shown.push(gnt("gnt-job", root.path().to_path_buf(), "list --master-wait 0", ""));
     // A node need not have the name of its host; then its address tells.
     role(root.path(), "elsewhere.example.com");
     node(root.path(), "elsewhere.example.com", "127.0.0.1");
@@ -95,7 +96,7 @@ fn a_node_is_what_it_was_enrolled_as() {
     for (master, told, exit) in [
         ("n3.example.com", "the master is n3.example.com", "(exit 11)\n"),
         (host.as_str(), "Run gnt there", "(exit 11)\n"),
-        ("n2.example.com", "This node is the master, but masterd does not run", "(exit 1)\n"),
+        ("n2.example.com", "This node is the master, but masterd does not run", "(exit 11)\n"),
     ] {
         role(root.path(), master);
         let shown = gnt("gnt", root.path().to_path_buf(), "job list --master-wait 0", "");
