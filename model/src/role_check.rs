@@ -151,20 +151,34 @@ pub struct RoleTaken {
     pub message: String,
     /// What everyone said; null where nobody was asked.
     pub check: Option<RoleCheck>,
+    /// Why nobody was asked, where that has a code.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::code::known"
+    )]
+    pub refusal: Option<Code>,
 }
 
 impl RoleTaken {
     /// Nobody was asked, and nothing was done.
     #[must_use]
     pub fn refused(message: impl Into<String>) -> Self {
-        Self { done: false, message: message.into(), check: None }
+        Self { done: false, message: message.into(), check: None, refusal: None }
+    }
+
+    /// Nobody was asked, since the node cannot be the master.
+    #[must_use]
+    pub fn not_eligible(message: impl Into<String>) -> Self {
+        Self { refusal: Some(Code::NotEligible), ..Self::refused(message) }
     }
 
     /// Why it was not done, as a code.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
         let refused = self.check.as_ref().filter(|check| !check.goes_on());
-        let code = refused.and_then(|check| check.code).unwrap_or(Code::RoleNotMoved);
+        let code = refused.and_then(|check| check.code).or(self.refusal);
+        let code = code.unwrap_or(Code::RoleNotMoved);
         (!self.done).then_some(code)
     }
 }

@@ -15,8 +15,9 @@ use model::cluster_status::{ClusterStatus, StoreMissing};
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
 use model::layout::Layout;
+use model::node::{Node, NodeRole};
 use model::role_check::{RoleRequest, RoleTaken};
-use model::{Code, Exception, NodeName, NotMeant};
+use model::{Code, Exception, NodeName, NotMeant, document};
 use parking_lot::RwLock;
 use rpc::peer::control::TakeOver;
 use rpc::peer::{Passed, PeerError};
@@ -28,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::forwarding_client::{Forwarder, NotForwarded};
 use super::redirect::{self, Redirect};
-use crate::local_member::LocalMember;
+use crate::local_member::{LocalMember, newest};
 use crate::luxi_service::{LuxiService, Sources};
 use crate::metrics::Metrics;
 use crate::status::{self, MasterView, Part};
@@ -240,16 +241,37 @@ impl LuxiRouter {
         }
     }
 
+    /// Whether a node is marked offline, as far as is known here.
+    async fn is_offline(&self, node: &NodeName) -> bool {
+        let role = match (self.master(), self.local.seat().engine()) {
+            (Some(view), _) => {
+                let config = view.published.snapshot().config;
+                config.nodes.get(node.as_str()).map(|node| node.role)
+            }
+            (None, Some(engine)) => {
+                let key = document::node(node);
+                let read = stdx::apart(move || newest::<Node>(&engine, &key).ok().flatten());
+                read.await.ok().flatten().map(|node| node.role)
+            }
+            (None, None) => None,
+        };
+        role == Some(NodeRole::Offline)
+    }
+
     async fn ask_to_take_over(
         &self,
         to: &NodeName,
         request: RoleRequest,
     ) -> Result<RoleTaken, Exception> {
+        if self.is_offline(to).await {
+            let first = format!("`gnt node modify -O no {to}` takes it back first");
+            return Ok(RoleTaken::not_eligible(format!("{to} is marked offline; {first}")));
+        }
         let Some(place) = self.local.book.of_node(to) else {
             let others = self.local.book.names();
             let others: Vec<&str> = others.iter().map(NodeName::as_str).collect();
             let others = if others.is_empty() { "nobody".to_owned() } else { others.join(", ") };
-            return Ok(RoleTaken::refused(format!(
+            return Ok(RoleTaken::not_eligible(format!(
                 "{to} is no master candidate with a copy of the store; besides {} those are: \
                  {others}",
                 self.me

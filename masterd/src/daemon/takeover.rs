@@ -127,7 +127,11 @@ impl Lifecycle {
             Err(error) => return Ok(Take::Left(RoleTaken::refused(chain(&error)))),
         };
         let check = table::table(&question, &verdict);
-        let told = |done, message| RoleTaken { done, message, check: Some(check.clone()) };
+        let told = |done, message: String| RoleTaken {
+            done,
+            check: Some(check.clone()),
+            ..RoleTaken::refused(message)
+        };
         if request.dry_run {
             return Ok(Take::Left(told(false, self.looked(&verdict))));
         }
@@ -342,7 +346,9 @@ impl Lifecycle {
     /// while everyone was asked.
     async fn be_elected(&self, engine: &Engine, known: Epoch) -> Result<Epoch, String> {
         engine.take_over_since(known, ELECTION_MAX).await.map_err(|error| match error {
-            TakeOverError::Another { epoch } => late(&self.leads_by_now(epoch)),
+            TakeOverError::Another { epoch } | TakeOverError::Back { epoch } => {
+                late(&self.leads_by_now(epoch))
+            }
             error => late(&format!("not elected: {error}")),
         })
     }

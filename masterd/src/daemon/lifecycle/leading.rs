@@ -298,7 +298,7 @@ impl Lifecycle {
         }
         let message = if request.dry_run { self.looked(&verdict) } else { already };
         let check = Some(table::table(&question, &verdict));
-        outcome.send(Ok(RoleTaken { done: false, message, check })).unwrap_or(());
+        outcome.send(Ok(RoleTaken { check, ..RoleTaken::refused(message) })).unwrap_or(());
         Ok(leading)
     }
 

@@ -256,8 +256,10 @@ impl Lifecycle {
     /// Why the role is moved no more that another member has by now, or is about to have, in `epoch`.
     pub(in crate::daemon) fn leads_by_now(&self, epoch: Epoch) -> String {
         let place = self.local.book.place(epoch.node);
-        let who = place.map(|place| format!("{}: ", place.target.name)).unwrap_or_default();
-        format!("{who}{}", TakeOverError::Another { epoch })
+        match place {
+            Some(place) => format!("{} was elected meanwhile, in epoch {epoch}", place.target.name),
+            None => TakeOverError::Another { epoch }.to_string(),
+        }
     }
 
     /// Opens an engine anew that is of no use any more.
