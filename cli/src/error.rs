@@ -116,6 +116,9 @@ pub(crate) enum CliError {
         #[source]
         error: io::Error,
     },
+    /// This is no number of a job.
+    #[error("`{0}` is no job id")]
+    NoJobId(String),
     /// A filter does not read.
     #[error("cannot read the filter `{text}`")]
     Filter {
@@ -168,6 +171,7 @@ impl Coded for CliError {
             | Self::Content { .. }
             | Self::Token(_)
             | Self::Start { .. }
+            | Self::NoJobId(_)
             | Self::Filter { .. }
             | Self::Usage(_)
             | Self::NotConfirmed(_)

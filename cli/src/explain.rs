@@ -6,10 +6,12 @@ use std::time::Duration;
 use luxi::method::{QueryJobs, What};
 use model::error::{ErrorCode, ExceptionKind};
 use model::{Code, Coded as _, Exception, JobId};
+use serde_json::Value;
 use stdx::text;
 
 use crate::error::{CliError, Exit};
 use crate::hint;
+use crate::python;
 use crate::session::Session;
 
 /// How the message of a failure begins, as with Ganeti's clients.
@@ -82,6 +84,14 @@ fn words(failed: &CliError, session: &Session) -> (String, Exit) {
             (format!("{text}\nThis was job {id}: {more}"), exit)
         }
         CliError::Refused(exception) => of(exception),
+        CliError::NoJobId(text) if session.is_as_ganeti() => {
+            // Python's words, which Ganeti's clients show.
+            let told = format!(
+                "Invalid job ID passed: invalid literal for int() with base 10: {}",
+                python::repr(&Value::from(text.as_str()))
+            );
+            of(&Exception::prereq(told, ErrorCode::WrongInput))
+        }
         CliError::Filter { text, error } => {
             let failed = match session.is_as_ganeti() {
                 true => "Error while parsing query filter: Failed to parse query filter",

@@ -7,7 +7,9 @@ mod list;
 use clap::Subcommand;
 use luxi::ClientError;
 use luxi::method::What;
+use luxi::response::Failure;
 use model::JobId;
+use model::error::ExceptionKind;
 
 use crate::error::CliError;
 use crate::explain::exception_words;
@@ -111,9 +113,15 @@ fn told<T>(
     let exception = match outcome {
         Ok(Ok(_results)) => return Ok(()),
         Ok(Err(exception)) => exception,
-        Err(CliError::Client(ClientError::Failure(luxi::response::Failure::Exception(
-            exception,
-        )))) => exception,
+        Err(CliError::Client(ClientError::Failure(Failure::Exception(exception)))) => {
+            match exception.kind {
+                _ if session.is_as_ganeti() => exception,
+                ExceptionKind::JobLost => {
+                    return Err(CliError::Missing { what: What::Job, names: id.to_string() });
+                }
+                _ => return Err(ClientError::Failure(Failure::Exception(exception)).into()),
+            }
+        }
         Err(error) => return Err(error),
     };
     let (words, exit) = exception_words(&exception, session);

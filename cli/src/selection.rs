@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use luxi::method::What;
 use luxi::query::filter::Operand;
 use luxi::query::{Cell, Filter, Table};
-use model::error::ErrorCode;
-use model::{Exception, JobId};
+use model::JobId;
 use serde_json::Value;
 
 use crate::error::CliError;
@@ -144,15 +143,8 @@ pub(crate) fn job_ids(arguments: &[String]) -> Result<Vec<JobId>, CliError> {
 
 /// Reads the number of a job.
 pub(crate) fn job_id(text: &str) -> Result<JobId, CliError> {
-    let number = text.trim().parse().map_err(|_no_number| {
-        // Python's words, which Ganeti's clients show.
-        let told = format!(
-            "Invalid job ID passed: invalid literal for int() with base 10: {}",
-            crate::python::repr(&Value::from(text))
-        );
-        CliError::Refused(Exception::prereq(told, ErrorCode::WrongInput))
-    })?;
-    Ok(JobId(number))
+    let number = text.trim().parse().map_err(|_no_number| CliError::NoJobId(text.to_owned()));
+    Ok(JobId(number?))
 }
 
 fn expression_of(text: &str) -> Result<Filter, CliError> {

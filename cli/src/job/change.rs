@@ -99,7 +99,8 @@ pub(super) fn cancel(arguments: &CancelArguments, session: &Session) -> Result<(
     let mut client = session.connect()?;
     let action = if kill { "KILL" } else { "Cancel" };
     let ids = arguments.chosen.ids(&mut client, &format!("{action} job(s) listed above?"))?;
-    each(&ids, |&job_id| session.call(&mut client, &CancelJob { job_id, kill }))
+    let cancel = |client: &mut Client, job_id| session.call(client, &CancelJob { job_id, kill });
+    each(&ids, (session, &mut client), cancel)
 }
 
 /// Arguments of `change-priority`.
@@ -129,18 +130,30 @@ pub(super) fn priority(arguments: &PriorityArguments, session: &Session) -> Resu
     };
     let mut client = session.connect()?;
     let ids = arguments.chosen.ids(&mut client, "Change priority of job(s) listed above?")?;
-    each(&ids, |&job_id| session.call(&mut client, &ChangeJobPriority { job_id, priority }))
+    let change =
+        |client: &mut Client, job_id| session.call(client, &ChangeJobPriority { job_id, priority });
+    each(&ids, (session, &mut client), change)
 }
 
 /// Does something with each job and tells how it went.
 fn each(
     ids: &[JobId],
-    mut change: impl FnMut(&JobId) -> Result<(bool, String), CliError>,
+    (session, client): (&Session, &mut Client),
+    mut change: impl FnMut(&mut Client, JobId) -> Result<(bool, String), CliError>,
 ) -> Result<(), CliError> {
     let mut all_well = true;
-    for id in ids {
-        let (well, message) = change(id)?;
-        say(message)?;
+    for &id in ids {
+        let (well, message) = change(client, id)?;
+        // Of a job that is not in the queue, the master says no more, as Ganeti's.
+        let away = match well || session.is_as_ganeti() {
+            true => None,
+            false => match standing(client, id)? {
+                Standing::Missing => Some(format!("Job {id} does not exist")),
+                Standing::Archived => Some(format!("Job {id} is archived, and changes no more")),
+                Standing::InQueue(_) => None,
+            },
+        };
+        say(away.unwrap_or(message))?;
         all_well &= well;
     }
     if all_well { Ok(()) } else { Err(CliError::Ended(Exit::FAILURE)) }
@@ -161,21 +174,40 @@ pub(super) fn archive(ids: &[String], session: &Session) -> Result<(), CliError>
     if all_well { Ok(()) } else { Err(CliError::Told) }
 }
 
-/// Why a job was not archived: the master's answer is only that it was not.
-fn unarchived(client: &mut Client, id: JobId) -> Result<String, CliError> {
+/// Where a job is.
+enum Standing {
+    /// Nowhere.
+    Missing,
+    /// In the archive.
+    Archived,
+    /// In the queue, with this status.
+    InQueue(String),
+}
+
+fn standing(client: &mut Client, id: JobId) -> Result<Standing, CliError> {
     let fields = ["status", "archived"].into();
     let jobs = client.call(&QueryJobs { job_ids: Some(vec![id]), fields })?;
     let job = jobs.into_iter().next().flatten().unwrap_or_default();
-    let status = job.first().and_then(Value::as_str);
     let archived = job.get(1).and_then(Value::as_bool).unwrap_or_default();
-    Ok(match status {
-        None => format!("Job {id} does not exist."),
-        Some(_) if archived => format!("Job {id} is archived already."),
+    Ok(match job.first().and_then(Value::as_str) {
+        None => Standing::Missing,
+        Some(_) if archived => Standing::Archived,
+        Some(status) => Standing::InQueue(status.to_owned()),
+    })
+}
+
+/// Why a job was not archived: the master's answer is only that it was not.
+fn unarchived(client: &mut Client, id: JobId) -> Result<String, CliError> {
+    Ok(match standing(client, id)? {
+        Standing::Missing => format!("Job {id} does not exist."),
+        Standing::Archived => format!("Job {id} is archived already."),
         // It may have ended since.
-        Some(status) if FINISHED.contains(&status) => {
+        Standing::InQueue(status) if FINISHED.contains(&status.as_str()) => {
             format!("Job {id} had not ended, or was just archived; try again.")
         }
-        Some(status) => format!("Job {id} is {status}, and only jobs that ended are archived."),
+        Standing::InQueue(status) => {
+            format!("Job {id} is {status}, and only jobs that ended are archived.")
+        }
     })
 }
 
