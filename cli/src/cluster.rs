@@ -17,10 +17,10 @@ use model::OpCode;
 use model::opcode::{ClusterRenewCrypto, ClusterSetParams};
 use serde_json::{Value, json};
 
+use crate::completion_words::Offered;
 use crate::error::CliError;
 use crate::known::Known;
 use crate::node::{YesNo, truth};
-use crate::offered::Offered;
 use crate::output::{say, warn};
 use crate::session::{Session, confirm};
 use crate::submit::{JobArguments, Priority, opcode};

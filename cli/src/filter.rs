@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 use luxi::method::{DeleteFilter, QueryFilters, ReplaceFilter, What};
 use serde_json::{Value, json};
 
+use crate::completion_words::Offered;
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
-use crate::offered::Offered;
 use crate::output::{say, say_json};
 use crate::python;
 use crate::session::Session;

@@ -11,7 +11,7 @@
 //! `cells`, `expression`, `board`, `screen` and `keys` show lists, `details` and `params` what there is
 //! to know about one object, by `python`, `moment`, `span` and `natural`; `wrap` breaks lines; then one
 //! module for each kind of object, and `tags`, which several have. `runbook` tells what a code of an
-//! error means, `completion` gives shells the words that they ask for, `offered` has those of fixed
+//! error means, `completion` gives shells the words that they ask for, `completion_words` has those of fixed
 //! sets, `generate` makes manual pages of the definition, `everywhere` has the options of every command.
 
 mod error;
@@ -61,9 +61,9 @@ mod node;
 mod tags;
 
 mod completion;
+mod completion_words;
 mod everywhere;
 mod generate;
-mod offered;
 mod runbook;
 
 use std::ffi::OsString;

@@ -4,8 +4,8 @@ use clap::Args;
 use model::Code;
 use serde_json::{Value, json};
 
+use crate::completion_words::Offered;
 use crate::error::CliError;
-use crate::offered::Offered;
 use crate::output::{say, say_json, say_lines};
 use crate::wrap::wrapped;
 

@@ -85,16 +85,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn thousands_wait_and_one_of_them_looks() {
-        let turnstile = Arc::new(Admission::default());
+        let admission = Arc::new(Admission::default());
         let (room, looks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let mut waiting = JoinSet::new();
         for _ in 0..2_000 {
-            let (turnstile, room, looks) = (turnstile.clone(), room.clone(), looks.clone());
+            let (admission, room, looks) = (admission.clone(), room.clone(), looks.clone());
             let admit = move || {
                 looks.fetch_add(1, Ordering::Relaxed);
                 if room.load(Ordering::Relaxed) { Ok(()) } else { Err(Refusal::Busy) }
             };
-            waiting.spawn(async move { turnstile.pass(admit).await });
+            waiting.spawn(async move { admission.pass(admit).await });
         }
         tokio::time::sleep(ROOM_LOOK * 100).await;
         assert!(looks.load(Ordering::Relaxed) < 2_000 + 200, "{looks:?}");

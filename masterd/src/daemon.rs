@@ -1,9 +1,10 @@
 //! The life of the daemon: find the state, take the role, serve, end.
 //!
-//! [`run`] makes what lasts as long as the process: the `door` for clients, the one for other members,
-//! the metrics; `passing` has requests of clients answered by the master, `passed` answers them
-//! there. `life` goes from state to state; [`leadership`] is the longest of them, [`replicate`] has
-//! it followed by others, `follow` keeps up with what is committed, `taker` takes the role.
+//! [`run`] makes what lasts as long as the process: `luxi_router` for clients, the server for other
+//! members, the metrics; `forwarding_client` has requests of clients answered by the master, and
+//! `forwarding_server` answers them there. `lifecycle` goes from state to state; [`leadership`] is the
+//! longest of them, [`replicate`] has it followed by others, `follow` keeps up with what is committed,
+//! `takeover` takes the role.
 
 pub(crate) mod assembly;
 mod certificate_reload;

@@ -1,7 +1,7 @@
 //! What stays the same over the leaderships of a process: its node, the door for other members, and what
 //! it is at the moment (decision 5, points 4, 5 and 8). Serves replication, below `commits`.
 //!
-//! What changes the seat is a role command: the life of the daemon runs them one after the other.
+//! What changes the state is a role command: the life of the daemon runs them one after the other.
 //! Questions that change nothing are answered here.
 
 pub(crate) mod digest;
@@ -90,7 +90,7 @@ impl From<&Purge> for StoreDisposal {
     }
 }
 
-/// What is to be done that may change the seat.
+/// What is to be done that may change the state.
 #[derive(Debug)]
 pub enum RoleCommand {
     /// Become this member, if this is none yet.
@@ -143,7 +143,7 @@ pub struct LocalMember {
     /// The other members.
     pub book: PeerBook,
     data: PathBuf,
-    seat: Arc<RwLock<MemberState>>,
+    state: Arc<RwLock<MemberState>>,
     commands: mpsc::Sender<RoleCommand>,
     /// Why this store is none to vote with, once somebody told.
     reverted: Arc<RwLock<Option<String>>>,
@@ -160,9 +160,9 @@ impl LocalMember {
         data: PathBuf,
     ) -> (Self, mpsc::Receiver<RoleCommand>) {
         let (commands, receiver) = mpsc::channel(ERRANDS_PENDING_MAX);
-        let seat = Arc::new(RwLock::new(MemberState::Outside));
+        let state = Arc::new(RwLock::new(MemberState::Outside));
         let (reverted, listens) = (Arc::default(), Arc::default());
-        (Self { node, cluster_uuid, book, data, seat, commands, reverted, listens }, receiver)
+        (Self { node, cluster_uuid, book, data, state, commands, reverted, listens }, receiver)
     }
 
     /// Notes where other members may ask, which stays so while the process lives.
@@ -178,18 +178,18 @@ impl LocalMember {
 
     /// What it is.
     #[must_use]
-    pub fn seat(&self) -> MemberState {
-        self.seat.read().clone()
+    pub fn state(&self) -> MemberState {
+        self.state.read().clone()
     }
 
     /// Makes it something else, with this store.
-    pub fn sit(&self, seat: MemberState, here: StoreId) {
+    pub fn set_state(&self, state: MemberState, here: StoreId) {
         if self.book.here() != here {
             // What was said of the store before says nothing about this one.
             *self.reverted.write() = None;
         }
         self.book.set_here(here);
-        *self.seat.write() = seat;
+        *self.state.write() = state;
     }
 
     /// Why this store is none to vote with, once somebody told.
@@ -214,7 +214,7 @@ impl LocalMember {
         if self.reverted.read().is_none() {
             return;
         }
-        let status = self.seat().engine().map(|engine| engine.status());
+        let status = self.state().engine().map(|engine| engine.status());
         if status.is_some_and(|status| status.elected && status.vote.node == member) {
             tracing::warn!(member, "votes again: the leader knows of nothing that is missing here");
             *self.reverted.write() = None;
@@ -240,8 +240,8 @@ impl LocalMember {
     }
 
     fn here(&self) -> Here {
-        let seat = self.seat();
-        let last = match (&seat, seat.engine()) {
+        let state = self.state();
+        let last = match (&state, state.engine()) {
             (_, Some(engine)) => engine.last(),
             (MemberState::Master { commits, .. }, None) => commits.position(),
             (MemberState::Outside | MemberState::Standby(_), None) => Position::default(),
@@ -284,15 +284,15 @@ impl LocalMember {
 
     /// Where this member stands: what others are told who ask for its position.
     pub async fn stand(&self) -> PeerPosition {
-        let seat = self.seat();
+        let state = self.state();
         // Before the rest, so that the entry is within the log that is told.
-        let reading = seat.clone();
+        let reading = state.clone();
         let read = move || (newest_role(&reading), reading.engine().and_then(|e| last_job(&e)));
         let (role, last_job) = match stdx::apart(read).await {
             Ok(read) => read,
             Err(ended) => (Err(ended.to_string()), None),
         };
-        let stands = match &seat {
+        let stands = match &state {
             MemberState::Outside => self.outside(),
             MemberState::Standby(engine) => self.replica(engine, PeerState::Standby),
             MemberState::Master { commits, epoch } => match commits.engine() {
@@ -343,9 +343,9 @@ impl LocalMember {
 }
 
 /// The newest role entry of the store, committed or not. Reads a file where the log has none.
-fn newest_role(seat: &MemberState) -> Result<Option<PeerRole>, String> {
+fn newest_role(state: &MemberState) -> Result<Option<PeerRole>, String> {
     let name = model::document::ROLE;
-    let role = match (seat, seat.engine()) {
+    let role = match (state, state.engine()) {
         (_, Some(engine)) => newest(&engine, name)?,
         (MemberState::Master { commits, .. }, None) => {
             read(name, |key| commits.reader().read(key))?
@@ -415,7 +415,7 @@ impl Gate for LocalMember {
 
 impl EngineService for LocalMember {
     async fn answer(&self, from: &Hello, kind: u8, body: Bytes) -> Result<Bytes, PeerFailure> {
-        let (Some(engine), Some(member)) = (self.seat().engine(), from.from.store.member) else {
+        let (Some(engine), Some(member)) = (self.state().engine(), from.from.store.member) else {
             return Err(PeerFailure::not_now("there is no engine here at this moment"));
         };
         engine.answer(member, kind, body).await.map_err(|error| match error {
@@ -431,7 +431,7 @@ impl EngineService for LocalMember {
 
 impl ControlService for LocalMember {
     async fn position(&self, _from: &Hello, _: AskPosition) -> Result<PeerPosition, PeerFailure> {
-        let engine = self.seat().engine();
+        let engine = self.state().engine();
         let stands = self.stand().await;
         // Its store is none to be put aside: it is opened anew, or the process ends, within moments.
         match engine.and_then(|engine| engine.status().stopped) {
@@ -473,7 +473,7 @@ impl ControlService for LocalMember {
     }
 
     async fn digest(&self, _from: &Hello, call: AskDigest) -> Result<PeerDigest, PeerFailure> {
-        let engine = self.seat().engine();
+        let engine = self.state().engine();
         let engine = engine.ok_or_else(|| PeerFailure::not_now("there is no replica here"))?;
         digest::digest(&engine, call).await
     }

@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 
 use crate::agents::Agents;
 use crate::contacts::Contacts;
-use crate::export::desk::Exports;
+use crate::export::downloads::Exports;
 use crate::queue::{Archive, Commits, Published, Submitter, Writer};
 use crate::secrets::StagedSecrets;
 

@@ -5,12 +5,12 @@
 //! whoever is master next goes on from there.
 
 mod aside;
+pub(crate) mod disk_space;
 mod documents;
 mod error;
-pub(crate) mod room;
-mod seat;
+mod member_state;
 
-pub(crate) use seat::{Awaited, heard, heard_lately};
+pub(crate) use member_state::{Awaited, heard, heard_lately};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ pub(crate) fn pool(
     let of = |node: &Node| {
         let master = config.is_master(node);
         let reached = !failed.contains(&node.id) && is_reached(node);
-        seat::pool_node(node, master, (status.as_ref(), awaited), reached)
+        member_state::pool_node(node, master, (status.as_ref(), awaited), reached)
     };
     let master = config.nodes.get(&config.role.master).map_or(config.role.node, |node| node.id);
     let size = config.pool_size();
@@ -200,7 +200,7 @@ impl Keeper {
         let long: BTreeSet<u64> = long.map(|(member, _)| *member).collect();
         // What failed a moment ago keeps nothing else waiting.
         let step = next_seat(&pool).filter(|step| !waiting.contains(&step.node()));
-        match (seat::to_be_replaced(&config, &pool, &long, &waiting), step) {
+        match (member_state::to_be_replaced(&config, &pool, &long, &waiting), step) {
             (Some(node), _) => Some((Arc::clone(node), self.give_up(node).await)),
             (None, Some(step)) => self.make(&config, step).await,
             (None, None) => match self.wipe_next(&config, &waiting).await {
@@ -235,7 +235,7 @@ impl Keeper {
             return;
         }
         for (name, at) in
-            seat::silent(&self.config(), &status, |id| self.local.book.acknowledged(id))
+            member_state::silent(&self.config(), &status, |id| self.local.book.acknowledged(id))
         {
             let noted = self.edit(name.clone(), move |node| {
                 if let Some(member) = &mut node.member {
@@ -320,7 +320,7 @@ impl Keeper {
     ) -> Made {
         // A master that is alone goes over for nobody who may not be there.
         self.commits.engine()?;
-        let nodes = seat::unreached(pool);
+        let nodes = member_state::unreached(pool);
         due.retain(|node, _| nodes.contains(node));
         let now = Instant::now();
         for node in nodes {
@@ -363,7 +363,7 @@ impl Keeper {
     async fn change(&self, change: MembersChange) -> Result<(), StepError> {
         let engine = self.commits.engine().ok_or(StepError::NoEngine)?;
         if let MembersChange::SetVoters(voters) = &change {
-            seat::can_become(engine.member(), &engine.status(), voters)?;
+            member_state::can_become(engine.member(), &engine.status(), voters)?;
         }
         Ok(engine.change_members(change).await?)
     }
@@ -382,7 +382,7 @@ impl Keeper {
             }
             return Unsettled::Was;
         }
-        let Some(gone) = seat::without_node(config, &status.members) else {
+        let Some(gone) = member_state::without_node(config, &status.members) else {
             return Unsettled::Nothing;
         };
         let change = match status.members.voters.contains(&gone) {
@@ -403,7 +403,7 @@ impl Keeper {
     async fn wipe_next(&self, config: &Config, waiting: &BTreeSet<u64>) -> Made {
         let status = self.commits.engine()?.status();
         let node = config.nodes.values().find(|node| {
-            seat::is_to_be_wiped(node, &status.members) && !waiting.contains(&node.id)
+            member_state::is_to_be_wiped(node, &status.members) && !waiting.contains(&node.id)
         })?;
         Some((Arc::clone(node), self.wipe(node).await))
     }

@@ -15,7 +15,7 @@ use jobs::locks::Locks;
 use model::cluster::{Cluster, Role};
 use model::cluster_status::{
     AgentUnreached, AgentsStatus, CandidateStatus, CertificateOwner, CertificateStatus,
-    ClusterStatus, HEARD_WITHIN_MS, MasterStatus, OldestJob, ProcessSeat, QueueStatus,
+    ClusterStatus, HEARD_WITHIN_MS, MasterStatus, OldestJob, ProcessState, QueueStatus,
     StandbyStatus, StoreHealth, StoreMissing, StoreStatus,
 };
 use model::node::{Node, NodeRole};
@@ -60,11 +60,11 @@ pub(crate) enum Part {
 /// How the cluster stands, as far as this process knows.
 pub(crate) async fn collect(local: &LocalMember, part: Part, clock: &Clock) -> ClusterStatus {
     let now = Timestamp::from_micros(clock.now_micros());
-    let seat = local.seat();
+    let state = local.state();
     let place = local.clone();
     let mut seen = nothing(local, now);
     let space = stdx::apart(move || place.space()).await.ok().flatten();
-    let watched = match (part, seat) {
+    let watched = match (part, state) {
         (Part::Master(master), _) => {
             of_master(&mut seen, &master, &local.book);
             note_listening(&mut seen, &master, local);
@@ -79,7 +79,7 @@ pub(crate) async fn collect(local: &LocalMember, part: Part, clock: &Clock) -> C
         }
         // Between two states; it is over in a moment.
         (Part::Other { .. }, MemberState::Master { .. }) => {
-            seen.seat = ProcessSeat::Starting;
+            seen.state = ProcessState::Starting;
             Arc::default()
         }
         (Part::Outside(missing), _) => {
@@ -100,7 +100,7 @@ fn nothing(local: &LocalMember, now: Timestamp) -> ClusterStatus {
     ClusterStatus {
         cluster: None,
         node: local.node.clone(),
-        seat: ProcessSeat::Outside,
+        state: ProcessState::Outside,
         now,
         master: None,
         quorum: None,
@@ -143,7 +143,7 @@ fn of_master(seen: &mut ClusterStatus, view: &MasterView, book: &PeerBook) {
     let status = view.commits.engine().map(|engine| (engine.member(), engine.status()));
     let contacts = view.contacts.all();
     let admitted = view.commits.admit();
-    seen.seat = ProcessSeat::Master;
+    seen.state = ProcessState::Master;
     seen.cluster = Some(config.cluster.cluster_name.clone());
     seen.master = Some(master(&config.role));
     seen.auto_failover = Some(config.cluster.auto_failover);
@@ -305,7 +305,7 @@ async fn of_standby(
     (seen.quorum, seen.candidates) = (Some(quorum), candidates);
     // The log knows sooner than clients are told that another node has the role.
     let starting = master.map_or(starting, |master| master == seen.node.as_str());
-    seen.seat = if starting { ProcessSeat::Starting } else { ProcessSeat::Standby };
+    seen.state = if starting { ProcessState::Starting } else { ProcessState::Standby };
     let known = members::standby(&status, seen.node.as_str(), master, starting);
     let is_heard = status.heard_ms.is_some_and(|ms| ms <= HEARD_WITHIN_MS);
     let attempt = attempt.filter(|_| !is_heard).map(|taken| RoleTaken::clone(&taken));

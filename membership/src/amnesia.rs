@@ -82,7 +82,7 @@ pub enum Memory {
         "went back in time: others have entries that it made in epoch {led}, and it has voted in term \
          {voted} at most"
     )]
-    ForgotReign {
+    ForgotLeadership {
         /// The epoch in which it led.
         led: Epoch,
         /// The highest term in which it knows of a vote.
@@ -136,7 +136,7 @@ impl Memory {
             Self::Known
             | Self::WrongIncarnation { .. }
             | Self::Reverted { .. }
-            | Self::ForgotReign { .. } => Code::CandidateForgot,
+            | Self::ForgotLeadership { .. } => Code::CandidateForgot,
         }
     }
 
@@ -153,7 +153,7 @@ impl Memory {
                 "check its disk, put its store aside, and start its masterd: \"A candidate gets a new \
                  store\" in the runbook"
             }
-            Self::Reverted { .. } | Self::ForgotReign { .. } => {
+            Self::Reverted { .. } | Self::ForgotLeadership { .. } => {
                 "put no old copies back below a cluster; put that one aside, and start its masterd: \
                  \"A candidate gets a new store\" in the runbook"
             }

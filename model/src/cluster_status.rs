@@ -21,7 +21,7 @@ pub struct ClusterStatus {
     /// The node that answers.
     pub node: NodeName,
     /// What its `masterd` is.
-    pub seat: ProcessSeat,
+    pub state: ProcessState,
     /// When this was so, by its clock.
     pub now: Timestamp,
     /// Who is master, by the newest role entry that is known here.
@@ -59,7 +59,7 @@ pub struct ClusterStatus {
 /// What a process of `masterd` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ProcessSeat {
+pub enum ProcessState {
     /// It has no store: no candidate, or not yet invited.
     Outside,
     /// It follows a master.
@@ -108,7 +108,7 @@ pub struct CandidateStatus {
     /// Its name.
     pub node: String,
     /// Its part.
-    pub seat: CandidateSeat,
+    pub state: CandidateState,
     /// Whether it is the master.
     pub master: bool,
     /// Entries of the log that it lacks, as far as is known.
@@ -137,7 +137,7 @@ pub struct CandidateStatus {
 /// A candidate's part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CandidateSeat {
+pub enum CandidateState {
     /// Its word counts, and it may be the master.
     Voter,
     /// It only follows.
@@ -151,7 +151,7 @@ pub enum CandidateSeat {
     Other,
 }
 
-impl CandidateSeat {
+impl CandidateState {
     /// The word for a reader.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -342,10 +342,13 @@ mod tests {
 
     #[test]
     fn what_a_newer_version_says_is_read_as_other() {
-        assert_eq!(serde_json::from_str::<ProcessSeat>("\"asleep\"").unwrap(), ProcessSeat::Other);
-        let seat = serde_json::from_str::<CandidateSeat>("\"observer\"").unwrap();
-        assert_eq!(seat, CandidateSeat::Other);
-        assert_eq!(serde_json::to_string(&CandidateSeat::NotYet).unwrap(), "\"not-yet\"");
+        assert_eq!(
+            serde_json::from_str::<ProcessState>("\"asleep\"").unwrap(),
+            ProcessState::Other
+        );
+        let state = serde_json::from_str::<CandidateState>("\"observer\"").unwrap();
+        assert_eq!(state, CandidateState::Other);
+        assert_eq!(serde_json::to_string(&CandidateState::NotYet).unwrap(), "\"not-yet\"");
     }
 
     #[test]

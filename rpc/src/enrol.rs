@@ -14,10 +14,10 @@ use model::enrol::{EnrolSecret, Fingerprint, SECRET_BYTES, Token};
 use crate::identity::{self, IdentityError};
 
 mod ask;
-mod desk;
+mod server;
 
 pub use ask::{EnrolError, Enrolment, Invitation};
-pub use desk::{Desk, EnrolmentEnd};
+pub use server::{Desk, EnrolmentEnd};
 
 /// A new one-time secret.
 ///

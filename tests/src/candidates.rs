@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use luxi::Client;
 use luxi::method::{GantryClusterStatus, GantryMasterFailover, QueryClusterInfo};
-use model::cluster_status::{ClusterStatus, ProcessSeat};
+use model::cluster_status::{ClusterStatus, ProcessState};
 use model::role_check::{RoleCheck, RoleRequest};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -139,7 +139,7 @@ impl Cluster {
     /// If it does not come to that.
     pub fn wait_for_standby(&self, host: &Host, master: &str) {
         wait_for(&format!("{} to be a standby of {master}", host.name), LONG, || {
-            let status = status(host).filter(|status| status.seat == ProcessSeat::Standby)?;
+            let status = status(host).filter(|status| status.state == ProcessState::Standby)?;
             (status.master?.node.as_str() == master).then_some(())
         });
     }
@@ -182,14 +182,14 @@ pub fn status(host: &Host) -> Option<ClusterStatus> {
 /// Whether the `masterd` of a machine answers as a master.
 #[must_use]
 pub fn is_master(host: &Host) -> bool {
-    status(host).is_some_and(|status| status.seat == ProcessSeat::Master)
+    status(host).is_some_and(|status| status.state == ProcessState::Master)
 }
 
 /// What a client is told by a `masterd` that is no master, and that a master answers through it where
 /// that is so; none where it is a master, or is not there.
 #[must_use]
 pub fn refusal(host: &Host) -> Option<String> {
-    let status = status(host).filter(|status| status.seat != ProcessSeat::Master)?;
+    let status = status(host).filter(|status| status.state != ProcessState::Master)?;
     let mut client = Client::connect(&host.layout().luxi_socket()).ok()?;
     Some(match client.call(&QueryClusterInfo {}) {
         Ok(info) => format!("{} passes on, and {} answers", status.node, info["master"]),

@@ -18,7 +18,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use luxi::Client;
-use model::cluster_status::{CandidateSeat, ClusterStatus, ProcessSeat};
+use model::cluster_status::{CandidateState, ClusterStatus, ProcessState};
 use model::layout::PEER_PORT;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
@@ -334,7 +334,7 @@ impl Testbed {
     fn is_well(&self) -> Result<usize, String> {
         let told: Vec<Option<ClusterStatus>> =
             self.sites.iter().map(|site| status(&site.host)).collect();
-        let master = told.iter().position(|told| is_seat(told.as_ref(), ProcessSeat::Master));
+        let master = told.iter().position(|told| is_state(told.as_ref(), ProcessState::Master));
         let master = master.ok_or("nobody is master")?;
         for (node, told) in told.iter().enumerate() {
             let name = &self.sites[node].host.name;
@@ -411,16 +411,16 @@ fn copy_command(from: &Path, to: &Path) -> Command {
     command
 }
 
-fn is_seat(told: Option<&ClusterStatus>, seat: ProcessSeat) -> bool {
-    told.is_some_and(|told| told.seat == seat)
+fn is_state(told: Option<&ClusterStatus>, state: ProcessState) -> bool {
+    told.is_some_and(|told| told.state == state)
 }
 
 /// Whether one node tells that all is well.
 fn well_on(told: &ClusterStatus, is_master: bool, master: &str) -> Result<(), String> {
     let name = &told.node;
-    let seat = if is_master { ProcessSeat::Master } else { ProcessSeat::Standby };
-    if told.seat != seat {
-        return Err(format!("{name} is {:?}", told.seat));
+    let state = if is_master { ProcessState::Master } else { ProcessState::Standby };
+    if told.state != state {
+        return Err(format!("{name} is {:?}", told.state));
     }
     let known = told.master.as_ref().map(|known| known.node.as_str());
     if known != Some(master) {
@@ -437,7 +437,7 @@ fn well_on(told: &ClusterStatus, is_master: bool, master: &str) -> Result<(), St
         return Err(format!("{name} hears {:?} of {:?}", quorum.heard, quorum.voters));
     }
     let follows = |one: &&model::cluster_status::CandidateStatus| {
-        one.seat == CandidateSeat::Voter && !one.unreachable && one.behind == Some(0)
+        one.state == CandidateState::Voter && !one.unreachable && one.behind == Some(0)
     };
     match told.candidates.iter().find(|one| !follows(one)) {
         Some(one) => Err(format!("{} does not follow: {one:?}", one.node)),

@@ -9,7 +9,7 @@ use clap::Args;
 use luxi::method::{GantryClusterStatus, GantryMasterStatus};
 use luxi::{Client, ClientError};
 use model::Timestamp;
-use model::cluster_status::{AlarmSeverity, AlarmStatus, ClusterStatus, ProcessSeat};
+use model::cluster_status::{AlarmSeverity, AlarmStatus, ClusterStatus, ProcessState};
 use serde_json::{Value, json};
 use stdx::daemon::chain;
 
@@ -87,19 +87,19 @@ impl Seen {
     /// Asks this machine's `masterd`, and, where that is a standby, the master for its alarms.
     fn ask(client: &mut Client) -> Result<Self, ClientError> {
         let mut status = client.call(&GantryClusterStatus {})?;
-        let unknown = match status.seat {
-            ProcessSeat::Master => None,
-            ProcessSeat::Standby => match client.call(&GantryMasterStatus {}) {
+        let unknown = match status.state {
+            ProcessState::Master => None,
+            ProcessState::Standby => match client.call(&GantryMasterStatus {}) {
                 Ok(of_master) => {
                     add_alarms(&mut status.alarms, of_master.alarms);
                     None
                 }
                 Err(error) => Some(chain(&error)),
             },
-            ProcessSeat::Outside => {
+            ProcessState::Outside => {
                 Some("this node is no master candidate; ask the master, or a candidate".to_owned())
             }
-            ProcessSeat::Starting | ProcessSeat::Other => {
+            ProcessState::Starting | ProcessState::Other => {
                 Some("this node is about to become the master, or to follow one".to_owned())
             }
         };

@@ -4,9 +4,9 @@ use clap::Args;
 use luxi::method::{QueryConfigValues, SetWatcherPause};
 use serde_json::Value;
 
+use crate::completion_words::Offered;
 use crate::error::CliError;
 use crate::moment;
-use crate::offered::Offered;
 use crate::output::say;
 use crate::session::Session;
 use crate::span::seconds;

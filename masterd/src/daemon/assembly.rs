@@ -13,7 +13,7 @@ use crate::agent_sync::AgentSync;
 use crate::agent_sync::allow_list::AllowListPush;
 use crate::agents::{Agents, Caller};
 use crate::contacts::Contacts;
-use crate::export::desk::Exports;
+use crate::export::downloads::Exports;
 use crate::lu::{LogicalUnits, Resources};
 use crate::luxi_service::Sources;
 use crate::master_address::MoveAddress;

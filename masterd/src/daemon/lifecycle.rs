@@ -27,7 +27,7 @@ use super::luxi_router::LuxiRouter;
 use super::{DaemonError, Options, replicate};
 use crate::local_member::{LocalMember, MemberState, RoleCommand};
 use crate::members;
-use crate::members::room::AskForRoom;
+use crate::members::disk_space::AskForRoom;
 use crate::metrics::Metrics;
 use crate::queue::Commits;
 use crate::replica_audit::Auditing;
@@ -206,7 +206,7 @@ impl Lifecycle {
             incarnation = %recovered.incarnation,
             "the store of a member is open"
         );
-        self.sit(MemberState::Standby(Arc::clone(&engine)));
+        self.set_state(MemberState::Standby(Arc::clone(&engine)));
         Ok(engine)
     }
 
@@ -236,12 +236,12 @@ impl Lifecycle {
     }
 
     /// Says what this process is from here on.
-    pub(super) fn sit(&self, seat: MemberState) {
-        let store = match seat.engine() {
+    pub(super) fn set_state(&self, state: MemberState) {
+        let store = match state.engine() {
             Some(engine) => StoreId::new(engine.member(), engine.recovered().incarnation),
             None => StoreId::NONE,
         };
-        self.local.sit(seat, store);
+        self.local.set_state(state, store);
     }
 
     /// The leadership of a master whose store no other node has.
@@ -311,7 +311,7 @@ impl Lifecycle {
     ) -> Leading {
         let epoch = master.epoch;
         let commits = Arc::clone(&master.commits);
-        self.sit(MemberState::Master { commits: Arc::clone(&commits), epoch });
+        self.set_state(MemberState::Master { commits: Arc::clone(&commits), epoch });
         let layout = &self.options.layout;
         // The store has it by now.
         if let Err(error) = Authority::remove_key_file(layout) {

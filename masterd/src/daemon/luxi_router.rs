@@ -1,5 +1,5 @@
 //! What clients of the socket meet: the master of this moment, the way to it, or a word on where it
-//! is. Serves the path of a job, before `luxi_service`; `whereabouts` has the words.
+//! is. Serves the path of a job, before `luxi_service`; `redirect` has the words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -243,7 +243,7 @@ impl LuxiRouter {
 
     /// Whether a node is marked offline, as far as is known here.
     async fn is_offline(&self, node: &NodeName) -> bool {
-        let role = match (self.master(), self.local.seat().engine()) {
+        let role = match (self.master(), self.local.state().engine()) {
             (Some(view), _) => {
                 let config = view.published.snapshot().config;
                 config.nodes.get(node.as_str()).map(|node| node.role)

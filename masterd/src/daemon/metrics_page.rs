@@ -12,7 +12,7 @@ use crate::watcher::alarms::Subject;
 pub(crate) fn page(master: Option<&MasterView>, metrics: &Metrics) -> Page {
     let mut page = Page::new(FAMILIES);
     page.gauge_of("gantry_master_info", &[env!("CARGO_PKG_VERSION")], 1);
-    page.gauge_of("gantry_master_reigns", &[], u64::from(master.is_some()));
+    page.gauge_of("gantry_master_leaderships", &[], u64::from(master.is_some()));
     if let Some(view) = master {
         of_master(&mut page, view);
     }

@@ -124,7 +124,7 @@ async fn follow(
     let follower = life.follower();
     follower.look(&engine.reader()).map_err(super::load::FoundError::Read)?;
     life.followers.spawn("follower", follower.run(Arc::clone(&engine), news));
-    life.sit(MemberState::Standby(Arc::clone(&engine)));
+    life.set_state(MemberState::Standby(Arc::clone(&engine)));
     let (allowed, local) = (life.callers.allowed(), life.local.clone());
     let server =
         PeerServer::start(listener, &life.identity, allowed, local, PeerLimits::default())?;

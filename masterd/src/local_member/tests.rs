@@ -58,7 +58,7 @@ impl Scene {
         engine.propose(epoch, batch).await.unwrap();
         assert!(news.recv().await.is_some());
         let here = StoreId::new(2, engine.recovered().incarnation);
-        self.local.server.service().sit(MemberState::Standby(Arc::clone(&engine)), here);
+        self.local.server.service().set_state(MemberState::Standby(Arc::clone(&engine)), here);
         engine
     }
 }
@@ -209,7 +209,7 @@ async fn an_older_copy_counts_as_damaged_until_another_store_is_there() {
     assert!(matches!(refusal.reason, RefusalReason::Reverted { .. }), "{refusal}");
     let PeerState::Damaged { why } = scene.position().await.state else { panic!("it is believed") };
     assert!(why.contains("went back in time"), "{why}");
-    local.sit(MemberState::Outside, StoreId::NONE);
+    local.set_state(MemberState::Outside, StoreId::NONE);
     assert_eq!(scene.position().await.state, PeerState::Outside);
     engine.close().await.unwrap();
 }

@@ -6,7 +6,7 @@ use stdx::metrics::Kind::{Counter, Gauge, Histogram};
 /// Every number.
 pub const FAMILIES: &[Family] = &[
     Family::new("gantry_master_info", Gauge, &["version"], "Always 1; which version runs"),
-    Family::new("gantry_master_reigns", Gauge, &[], "1 where the master is, 0 on a standby"),
+    Family::new("gantry_master_leaderships", Gauge, &[], "1 where the master is, 0 on a standby"),
     Family::new("gantry_master_term", Gauge, &[], "Term of this master's epoch"),
     Family::new("gantry_jobs", Gauge, &["status"], "Jobs that are not archived"),
     Family::new(

@@ -261,14 +261,14 @@ async fn who_opens_its_store_anew_is_asked_again() {
     engine.close().await.unwrap();
     let here = StoreId::new(12, engine.recovered().incarnation);
     let local = scene.members[1].service();
-    local.sit(MemberState::Standby(Arc::new(engine)), here);
+    local.set_state(MemberState::Standby(Arc::new(engine)), here);
     let metrics = Arc::clone(&scene.metrics);
     let anew = async {
         let not_now = r#"gantry_peer_failures_total{question="position",reason="failed"} 0"#;
         while page(&metrics).contains(not_now) {
             tokio::task::yield_now().await;
         }
-        local.sit(MemberState::Outside, StoreId::NONE);
+        local.set_state(MemberState::Outside, StoreId::NONE);
     };
     let asker = Asker { limit: FOR_EVER, ..scene.asker() };
     let own = own();

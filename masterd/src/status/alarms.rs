@@ -3,8 +3,8 @@
 
 use model::cluster::Overridden;
 use model::cluster_status::{
-    AlarmSeverity, AlarmStatus, CandidateSeat, CandidateStatus, CertificateOwner,
-    CertificateStatus, ClusterStatus, HEARD_WITHIN_MS, ProcessSeat, QuorumStatus, StandbyStatus,
+    AlarmSeverity, AlarmStatus, CandidateState, CandidateStatus, CertificateOwner,
+    CertificateStatus, ClusterStatus, HEARD_WITHIN_MS, ProcessState, QuorumStatus, StandbyStatus,
     StoreHealth, StoreMissing, StoreStatus,
 };
 use model::{Code, Timestamp};
@@ -128,7 +128,7 @@ fn alarm(
 /// All alarms, the worst first; `watched` are those that the watcher raised.
 #[must_use]
 pub fn alarms(seen: &ClusterStatus, watched: &[Alarm]) -> Vec<AlarmStatus> {
-    let is_master = seen.seat == ProcessSeat::Master;
+    let is_master = seen.state == ProcessState::Master;
     let mut found = Vec::new();
     found.extend(
         seen.quorum.iter().filter(|_| is_master).flat_map(|quorum| of_quorum(quorum, seen)),
@@ -197,7 +197,7 @@ fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
         return Some(alarm(Kind::CandidateForgot, what, None, forgot, todo));
     }
     let since = standby.heard_ms.map(|ms| before(seen.now, ms));
-    if seen.seat == ProcessSeat::Starting {
+    if seen.state == ProcessState::Starting {
         let text = format!("{} was the master last, and may not start yet", seen.node);
         let todo = "see below what every node said and what to do; it goes on by itself when enough \
                     answer";
@@ -223,9 +223,9 @@ fn of_standby(standby: &StandbyStatus, seen: &ClusterStatus) -> Option<Found> {
         None => "no master is heard here".to_owned(),
     };
     let is_own = |one: &&CandidateStatus| one.node == me.as_str();
-    let own = seen.candidates.iter().find(is_own).map(|one| one.seat);
+    let own = seen.candidates.iter().find(is_own).map(|one| one.state);
     let taker = match own {
-        Some(CandidateSeat::Witness) => "on a candidate asks everyone, and makes that one",
+        Some(CandidateState::Witness) => "on a candidate asks everyone, and makes that one",
         _ => "here asks everyone, and makes this node",
     };
     let todo = format!(
@@ -324,9 +324,9 @@ fn of_override(overridden: &Overridden) -> Found {
 
 fn of_candidate(candidate: &CandidateStatus, seen: &ClusterStatus) -> Option<Found> {
     let now = seen.now;
-    let CandidateStatus { node, seat, since, .. } = candidate;
+    let CandidateStatus { node, state, since, .. } = candidate;
     let what = format!("candidate {node}");
-    if *seat == CandidateSeat::NotYet {
+    if *state == CandidateState::NotYet {
         let patience = now.plus_seconds(-NOT_YET_SECONDS);
         let late = since.is_none_or(|since| since <= patience);
         let todo = format!(

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use engine::{EngineStatus, Follower, LEASE_MS, Members};
 use model::Timestamp;
 use model::cluster_status::{
-    CandidateSeat, CandidateStatus, HEARD_WITHIN_MS, QuorumStatus, StandbyStatus,
+    CandidateState, CandidateStatus, HEARD_WITHIN_MS, QuorumStatus, StandbyStatus,
 };
 use model::node::{Node, NodeRole};
 use queue_format::Refusal;
@@ -75,7 +75,7 @@ pub fn not_listening(node: &Node, listens: Option<SocketAddr>) -> Option<String>
 fn own(node: &Node) -> CandidateStatus {
     CandidateStatus {
         node: node.name.to_string(),
-        seat: CandidateSeat::Voter,
+        state: CandidateState::Voter,
         master: true,
         behind: Some(0),
         heard_ms: None,
@@ -95,11 +95,11 @@ fn candidate(
     now: Timestamp,
 ) -> CandidateStatus {
     let id = node.member.as_ref().map(|member| member.id);
-    let seat = id.zip(status).and_then(|(id, status)| seat(&status.members, id));
-    let Some((id, seat)) = seat else {
+    let state = id.zip(status).and_then(|(id, status)| state(&status.members, id));
+    let Some((id, state)) = state else {
         return CandidateStatus {
             node: node.name.to_string(),
-            seat: CandidateSeat::NotYet,
+            state: CandidateState::NotYet,
             master: false,
             behind: None,
             heard_ms: None,
@@ -111,13 +111,13 @@ fn candidate(
             not_listening: None,
         };
     };
-    let seat = shown(seat, node.may_be_master());
+    let state = shown(state, node.may_be_master());
     let follower = status.and_then(|status| status.followers.get(&id).copied());
     let Follower { heard_ms, behind, .. } = follower.unwrap_or_default();
     let unreachable = !is_heard(heard_ms);
     CandidateStatus {
         node: node.name.to_string(),
-        seat,
+        state,
         master: false,
         behind: follower.map(|_| behind),
         heard_ms,
@@ -130,18 +130,18 @@ fn candidate(
     }
 }
 
-/// A seat as it is told: who votes and can never be master is there for nothing else.
-fn shown(seat: CandidateSeat, may_be_master: bool) -> CandidateSeat {
-    match seat {
-        CandidateSeat::Voter if !may_be_master => CandidateSeat::Witness,
-        seat => seat,
+/// A state as it is told: who votes and can never be master is there for nothing else.
+fn shown(state: CandidateState, may_be_master: bool) -> CandidateState {
+    match state {
+        CandidateState::Voter if !may_be_master => CandidateState::Witness,
+        state => state,
     }
 }
 
-fn seat(members: &Members, id: u64) -> Option<(u64, CandidateSeat)> {
+fn state(members: &Members, id: u64) -> Option<(u64, CandidateState)> {
     match (members.voters.contains(&id), members.nodes.contains_key(&id)) {
-        (true, _) => Some((id, CandidateSeat::Voter)),
-        (false, true) => Some((id, CandidateSeat::Learner)),
+        (true, _) => Some((id, CandidateState::Voter)),
+        (false, true) => Some((id, CandidateState::Learner)),
         (false, false) => None,
     }
 }
@@ -226,12 +226,12 @@ pub fn followed(
     };
     let leader = leader(status);
     let candidates = members.nodes.iter().map(|(id, node)| {
-        let seat = seat(members, *id).map_or(CandidateSeat::NotYet, |(_, seat)| seat);
-        let seat = shown(seat, !never_master.contains(node));
+        let state = state(members, *id).map_or(CandidateState::NotYet, |(_, state)| state);
+        let state = shown(state, !never_master.contains(node));
         let leads = leader.as_ref() == Some(node);
         CandidateStatus {
             node: node.clone(),
-            seat,
+            state,
             master: master == Some(node.as_str()),
             behind: None,
             heard_ms: status.heard_ms.filter(|_| leads),

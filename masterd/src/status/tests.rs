@@ -2,7 +2,7 @@
 //! programs.
 
 use engine::{EngineOptions, Link, PeerError, Peers};
-use model::cluster_status::CandidateSeat;
+use model::cluster_status::CandidateState;
 use queue_format::StoreOptions;
 use rpc::peer::StoreId;
 
@@ -45,7 +45,7 @@ fn other() -> Part {
 async fn who_has_no_store_tells_its_certificates_and_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let told = collect(&local(dir.path()), other(), &Clock::system()).await;
-    assert_eq!((told.seat, told.certificates.len()), (ProcessSeat::Outside, 2));
+    assert_eq!((told.state, told.certificates.len()), (ProcessState::Outside, 2));
     assert_eq!((told.master, told.store, told.standby), (None, None, None));
 }
 
@@ -58,21 +58,21 @@ async fn who_follows_tells_its_store_and_what_it_waits_for() {
     let data = dir.path().join("data");
     let (engine, _news) = Engine::open(&data, options, Arc::new(Nobody)).await.unwrap();
     let engine = Arc::new(engine);
-    local.sit(MemberState::Standby(Arc::clone(&engine)), StoreId::NONE);
+    local.set_state(MemberState::Standby(Arc::clone(&engine)), StoreId::NONE);
 
     let told = collect(&local, other(), &Clock::system()).await;
-    assert_eq!((told.seat, told.master), (ProcessSeat::Standby, None));
+    assert_eq!((told.state, told.master), (ProcessState::Standby, None));
     let store = told.store.unwrap();
     assert!(store.disk_free_mib.is_some() && store.journal_bytes > 0, "{store:?}");
     let standby = told.standby.unwrap();
     assert_eq!(standby.leader, None);
     assert_eq!(standby.attempt.unwrap().message, "too few", "of its own, since nobody is heard");
-    assert!(told.candidates.iter().all(|one| one.seat != CandidateSeat::NotYet));
+    assert!(told.candidates.iter().all(|one| one.state != CandidateState::NotYet));
 
     let starting =
         Part::Other { starting: true, attempt: Some(Arc::new(RoleTaken::refused("too few"))) };
     let told = collect(&local, starting, &Clock::system()).await;
-    assert_eq!(told.seat, ProcessSeat::Starting);
+    assert_eq!(told.state, ProcessState::Starting);
     assert_eq!(told.standby.unwrap().attempt.unwrap().message, "too few");
     assert_eq!(told.alarms[0].kind, "not-confirmed");
     engine.close().await.unwrap();

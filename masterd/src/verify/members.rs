@@ -1,6 +1,6 @@
 //! Core: whether every candidate holds a copy, and answers.
 
-use model::cluster_status::{CandidateSeat, CandidateStatus};
+use model::cluster_status::{CandidateState, CandidateStatus};
 
 use super::{Code, Finding};
 
@@ -14,7 +14,7 @@ pub fn check(candidates: &[CandidateStatus], refusing: &[&str]) -> Vec<Finding> 
 
 fn of_candidate(candidate: &CandidateStatus, refuses: bool) -> Option<Finding> {
     let node = candidate.node.as_str();
-    if candidate.seat == CandidateSeat::NotYet {
+    if candidate.state == CandidateState::NotYet {
         let text = format!(
             "it has no copy of queue and configuration, and could not be the master; start masterd \
              on {node}, with `--peers` if its root is not `/`, and see `gnt cluster status`"
@@ -24,7 +24,7 @@ fn of_candidate(candidate: &CandidateStatus, refuses: bool) -> Option<Finding> {
     if let Some(forgot) = &candidate.forgot {
         return Some(Finding::error(Code::Files, node, forgot));
     }
-    let part = candidate.seat.word();
+    let part = candidate.state.word();
     let text = format!(
         "its masterd does not answer, and it is a {part}; start masterd on {node}, or mend its \
          network"
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn who_is_dead_or_has_no_copy_is_an_error() {
         let told = |change: &[(&str, serde_json::Value)]| {
-            let mut one = json!({"node": "n2", "seat": "voter", "master": false, "behind": 0,
+            let mut one = json!({"node": "n2", "state": "voter", "master": false, "behind": 0,
                 "heard_ms": 80, "unreachable": false, "since": null});
             for (key, value) in change {
                 one[*key] = value.clone();
@@ -56,9 +56,9 @@ mod tests {
         assert_eq!(told(&[]), "");
         let dead = told(&[("unreachable", json!(true))]);
         assert!(dead.starts_with("  - ERROR: node n2: its masterd does not answer"), "{dead}");
-        let learner = told(&[("unreachable", json!(true)), ("seat", json!("learner"))]);
+        let learner = told(&[("unreachable", json!(true)), ("state", json!("learner"))]);
         assert!(learner.contains("it is a learner"), "{learner}");
-        let without = told(&[("seat", json!("not-yet"))]);
+        let without = told(&[("state", json!("not-yet"))]);
         assert!(without.starts_with("  - ERROR: node n2: it has no copy"), "{without}");
         let forgot = told(&[("forgot", json!("it has another disk"))]);
         assert_eq!(forgot, "  - ERROR: node n2: it has another disk");

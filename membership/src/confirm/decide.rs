@@ -158,7 +158,7 @@ fn row(question: &Question, facts: &Facts<'_>, heard: &Heard<'_>) -> Row {
 fn missing(question: &Question, facts: &Facts<'_>) -> Option<Reason> {
     let later = question.later.as_ref().filter(|later| later.epoch > facts.epoch)?;
     let (taker, node) = (question.taker.clone(), later.node.clone());
-    Some(Reason::LaterReign { taker, node, epoch: later.epoch, known: facts.epoch })
+    Some(Reason::LaterLeadership { taker, node, epoch: later.epoch, known: facts.epoch })
 }
 
 /// What is wrong with the taker itself.
@@ -308,8 +308,8 @@ fn against(
         return Decision::Refuse { reasons };
     }
     let forgot = |reason: &Reason| {
-        use Reason::{JobsForgotten, LaterReign, Newer, VotersForgot};
-        let of_log = matches!(reason, Newer { .. } | VotersForgot { .. } | LaterReign { .. });
+        use Reason::{JobsForgotten, LaterLeadership, Newer, VotersForgot};
+        let of_log = matches!(reason, Newer { .. } | VotersForgot { .. } | LaterLeadership { .. });
         of_log || matches!(reason, JobsForgotten { .. })
     };
     let leads = |heard: &Heard<'_>| heard.holds().is_some_and(|store| store.says.leads);

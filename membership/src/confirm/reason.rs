@@ -158,7 +158,7 @@ pub enum Reason {
         "{taker} was told by {node} what was committed in epoch {epoch}; the newest that any store here \
          knows is {known}"
     )]
-    LaterReign {
+    LaterLeadership {
         /// The taker.
         taker: NodeName,
         /// Who told it.
@@ -342,7 +342,7 @@ impl Reason {
             | Self::VotersForgot { .. }
             | Self::JobsForgotten { .. }
             | Self::ObeysHigher { .. }
-            | Self::LaterReign { .. }
+            | Self::LaterLeadership { .. }
             | Self::LeadsApart { .. }
             | Self::KnowsAnother { .. }
             | Self::AnotherLeads { .. }

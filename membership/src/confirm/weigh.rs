@@ -154,7 +154,7 @@ impl Limits {
         self.position(last, says).map_err(|claim| nonsense(node, claim))?;
         let (id, voted) = (member.expected.member, says.vote.term);
         if let Some(&term) = self.led.get(&id).filter(|&&term| term > voted) {
-            let memory = Memory::ForgotReign { led: Epoch { term, node: id }, voted };
+            let memory = Memory::ForgotLeadership { led: Epoch { term, node: id }, voted };
             return Err(Reason::Forgetful { node: node.name.clone(), memory });
         }
         leads(member.expected.member, last, says).map_err(|claim| nonsense(node, claim))?;

@@ -11,8 +11,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use super::boot::{self, Stage};
 use super::config::{Config, ConfigError, LEASE_SECONDS_INFINITE, ServedRange};
 use super::leases::{LeaseRecord, Leases};
+use super::log_limit::LogLimit;
 use super::packet::{BOOT_REQUEST, Identity, MessageType, Packet, Reply, option};
-use super::told::LogLimit;
 use request::{Verdict, verdict};
 
 /// Relays that a message may have passed, RFC 1542 section 4.1.1.

@@ -7,9 +7,9 @@
 
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) mod by_hand;
+mod offline;
 mod order;
 mod receive;
-mod resting;
 pub(in crate::store) mod steps;
 #[cfg(test)]
 mod tests;

@@ -13,8 +13,8 @@ use model::NodeName;
 use model::enrol::Fingerprint;
 
 use super::PEER_PROTOCOL;
+use super::forwarding::PassLink;
 use super::hello::{Hello, Purpose, Speaker, StoreId};
-use super::passed::PassLink;
 use crate::certificate::server_name;
 use crate::identity::NodeIdentity;
 use crate::secured::Dialer;

@@ -15,8 +15,8 @@ use stdx::{Tasks, admission};
 
 use super::control::ControlService;
 use super::failure::PeerFailure;
+use super::forwarding::ClientService;
 use super::hello::{Hello, PeerRefusal, Purpose};
-use super::passed::ClientService;
 use crate::identity::NodeIdentity;
 use crate::secured::Listener;
 use crate::tls::{self, AllowedCallers};

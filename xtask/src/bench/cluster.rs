@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use luxi::client::{Client, ClientError};
 use luxi::method::GantryClusterStatus;
-use model::cluster_status::ProcessSeat;
+use model::cluster_status::ProcessState;
 
 mod crowd;
 mod nodes;
@@ -161,8 +161,8 @@ impl Cluster {
     /// It is none, or is not there.
     pub fn connect(&self) -> Result<Client, ClusterError> {
         let mut client = Client::connect(&self.socket())?;
-        match client.call(&GantryClusterStatus {})?.seat {
-            ProcessSeat::Master => Ok(client),
+        match client.call(&GantryClusterStatus {})?.state {
+            ProcessState::Master => Ok(client),
             other => Err(ClusterError::Client(format!("masterd is no master but {other:?}"))),
         }
     }
@@ -173,7 +173,7 @@ impl Cluster {
         let status = || Client::connect(&self.socket())?.call(&GantryClusterStatus {});
         status().is_ok_and(|status| {
             let master = status.master.is_some_and(|master| master.node.as_str() == of);
-            status.seat == ProcessSeat::Standby && master
+            status.state == ProcessState::Standby && master
         })
     }
 

@@ -2,8 +2,8 @@
 
 use model::Timestamp;
 use model::cluster_status::{
-    AgentUnreached, AlarmSeverity, AlarmStatus, CandidateSeat, CandidateStatus, CertificateOwner,
-    CertificateStatus, ClusterStatus, ProcessSeat, QuorumStatus, StandbyStatus, StoreHealth,
+    AgentUnreached, AlarmSeverity, AlarmStatus, CandidateState, CandidateStatus, CertificateOwner,
+    CertificateStatus, ClusterStatus, ProcessState, QuorumStatus, StandbyStatus, StoreHealth,
     StoreStatus,
 };
 use model::role_check::RoleCheck;
@@ -277,12 +277,12 @@ impl View {
 
 /// Who tells, where it is not the master.
 fn told_by(seen: &ClusterStatus) -> Option<Line> {
-    let seat = match seen.store_missing {
+    let state = match seen.store_missing {
         Some(_) => "without its store",
-        None => seat(seen.seat),
+        None => state(seen.state),
     };
-    let text = || format!("{}, {seat}", seen.node);
-    (seen.seat != ProcessSeat::Master).then(|| plain("Told by", text()))
+    let text = || format!("{}, {state}", seen.node);
+    (seen.state != ProcessState::Master).then(|| plain("Told by", text()))
 }
 
 /// Whether the role can move by itself, where that is wanted.
@@ -312,13 +312,13 @@ fn more(count: usize, shown: usize) -> Option<String> {
     (hidden > 0).then(|| format!("and {hidden} more (--json has all)"))
 }
 
-fn seat(seat: ProcessSeat) -> &'static str {
-    match seat {
-        ProcessSeat::Outside => "no candidate",
-        ProcessSeat::Standby => "a standby",
-        ProcessSeat::Master => "the master",
-        ProcessSeat::Starting => "about to start",
-        ProcessSeat::Other => "in a state of a newer version",
+fn state(state: ProcessState) -> &'static str {
+    match state {
+        ProcessState::Outside => "no candidate",
+        ProcessState::Standby => "a standby",
+        ProcessState::Master => "the master",
+        ProcessState::Starting => "about to start",
+        ProcessState::Other => "in a state of a newer version",
     }
 }
 
@@ -327,7 +327,7 @@ fn candidates(all: &[CandidateStatus]) -> Vec<Line> {
         return Vec::new();
     }
     let is_well = |one: &CandidateStatus| {
-        let follows = !one.unreachable && one.seat != CandidateSeat::NotYet;
+        let follows = !one.unreachable && one.state != CandidateState::NotYet;
         follows && !one.disk_full && one.forgot.is_none()
     };
     let mut shown: Vec<&CandidateStatus> = all.iter().collect();
@@ -341,15 +341,15 @@ fn candidates(all: &[CandidateStatus]) -> Vec<Line> {
         // As wide as what stands before all values.
         column("Candidates  ", false),
         column("Node", false),
-        column("Seat   ", false),
+        column("State  ", false),
         column("Behind", true),
         column("Heard", true),
     ];
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let row = |one: &&CandidateStatus| {
-        let seat = match one.master {
+        let state = match one.master {
             true => "master",
-            false => one.seat.word(),
+            false => one.state.word(),
         };
         let heard = match (one.heard_ms, one.unreachable) {
             (Some(ms), _) => Some(format!("{} ago", milliseconds(ms))),
@@ -357,7 +357,7 @@ fn candidates(all: &[CandidateStatus]) -> Vec<Line> {
             (None, false) => None,
         };
         let behind = or_dash(one.behind.map(|behind| behind.to_string()));
-        vec![String::new(), one.node.clone(), seat.to_owned(), behind, or_dash(heard)]
+        vec![String::new(), one.node.clone(), state.to_owned(), behind, or_dash(heard)]
     };
     let rows: Vec<_> = shown.iter().map(row).collect();
     let lines = table::lines(&columns, &rows, true, None);

@@ -42,7 +42,7 @@ impl Lifecycle {
             Ok(()) => tracing::warn!(member, "no member any more: its store is gone"),
             Err(why) => tracing::error!(why, "the store of a member that is none any more stays"),
         }
-        self.sit(MemberState::Outside);
+        self.set_state(MemberState::Outside);
         let next = match &gone {
             Ok(()) => Next::Be(State::Outside),
             Err(_stays) => self.as_before(member).await,
@@ -85,7 +85,7 @@ impl Lifecycle {
             self.me()
         );
         let gone = stdx::aside(|| keep_aside(&data, (&name, &reason), &BTreeMap::new()));
-        self.sit(MemberState::Outside);
+        self.set_state(MemberState::Outside);
         match gone {
             Ok(kept) => {
                 tracing::warn!(?kept, "the store is kept aside");

@@ -54,7 +54,7 @@ struct Following {
 impl Lifecycle {
     /// Follows, until something makes it something else.
     pub(super) async fn standby(&mut self, engine: Arc<Engine>) -> Next {
-        self.sit(MemberState::Standby(Arc::clone(&engine)));
+        self.set_state(MemberState::Standby(Arc::clone(&engine)));
         let now = Instant::now();
         let mut following =
             Following { began: now, pause_until: now, read_again: now, ahead: None };

@@ -18,7 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 impl Lifecycle {
     /// Waits for an invitation.
     pub(super) async fn outside(&mut self) -> Next {
-        self.sit(MemberState::Outside);
+        self.set_state(MemberState::Outside);
         self.callers.forget_store();
         self.router.point_outside();
         tracing::info!(node = %self.me(), "no store here: waits to be made a candidate");

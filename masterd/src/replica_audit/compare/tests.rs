@@ -56,8 +56,8 @@ impl Scene {
         assert_eq!(own.engine.position(), other.engine.position());
         let mut local = AskedHouse::start(other.dir.path(), own.epoch).await;
         let incarnation = other.engine.recovered().incarnation;
-        let seat = MemberState::Standby(Arc::clone(&other.engine));
-        local.server.service().sit(seat, StoreId::new(1, incarnation));
+        let state = MemberState::Standby(Arc::clone(&other.engine));
+        local.server.service().set_state(state, StoreId::new(1, incarnation));
         local.asked.member =
             Some(Member { id: 1, incarnation: Some(incarnation), acknowledged: None });
         Self { own, other, local }

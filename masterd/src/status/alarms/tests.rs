@@ -7,10 +7,10 @@ use crate::testing::NOW;
 
 const DOCS: &str = include_str!("../../../../docs/failover.md");
 
-fn candidate(node: &str, seat: CandidateSeat) -> CandidateStatus {
+fn candidate(node: &str, state: CandidateState) -> CandidateStatus {
     CandidateStatus {
         node: node.to_owned(),
-        seat,
+        state,
         master: node == "n1.example",
         behind: Some(0),
         heard_ms: Some(100),
@@ -31,7 +31,7 @@ fn well() -> ClusterStatus {
     ClusterStatus {
         cluster: Some("c1.example".parse().unwrap()),
         node: "n1.example".parse().unwrap(),
-        seat: ProcessSeat::Master,
+        state: ProcessState::Master,
         now: NOW,
         master: Some(MasterStatus {
             node: "n1.example".parse().unwrap(),
@@ -47,7 +47,7 @@ fn well() -> ClusterStatus {
             heard_ms: Some(100),
             refusing: None,
         }),
-        candidates: voters.map(|node| candidate(node, CandidateSeat::Voter)).to_vec(),
+        candidates: voters.map(|node| candidate(node, CandidateState::Voter)).to_vec(),
         standby: None,
         store_missing: None,
         queue: Some(QueueStatus {
@@ -79,7 +79,7 @@ fn well() -> ClusterStatus {
 }
 
 /// A process that follows.
-fn following(seat: ProcessSeat, heard_ms: Option<u64>) -> ClusterStatus {
+fn following(state: ProcessState, heard_ms: Option<u64>) -> ClusterStatus {
     let standby = StandbyStatus {
         leader: None,
         heard_ms,
@@ -90,7 +90,7 @@ fn following(seat: ProcessSeat, heard_ms: Option<u64>) -> ClusterStatus {
         offline: false,
         attempt: None,
     };
-    ClusterStatus { seat, standby: Some(standby), queue: None, ..well() }
+    ClusterStatus { state, standby: Some(standby), queue: None, ..well() }
 }
 
 fn kinds(seen: &ClusterStatus) -> Vec<String> {
@@ -106,7 +106,7 @@ fn after(change: impl FnOnce(&mut ClusterStatus)) -> Vec<String> {
 #[test]
 fn nothing_is_said_where_all_is_well() {
     assert_eq!(kinds(&well()), [""; 0]);
-    assert_eq!(kinds(&following(ProcessSeat::Standby, Some(HEARD_WITHIN_MS))), [""; 0]);
+    assert_eq!(kinds(&following(ProcessState::Standby, Some(HEARD_WITHIN_MS))), [""; 0]);
     // One voter is all of them: a cluster of one or two nodes.
     let lone = |seen: &mut ClusterStatus| {
         let quorum = seen.quorum.as_mut().unwrap();
@@ -117,19 +117,19 @@ fn nothing_is_said_where_all_is_well() {
 
 #[test]
 fn who_hears_no_master_is_told_what_helps_there() {
-    let told = |offline, seat| {
-        let mut seen = following(ProcessSeat::Standby, Some(HEARD_WITHIN_MS + 1));
-        seen.candidates = vec![candidate(seen.node.as_str(), seat)];
+    let told = |offline, state| {
+        let mut seen = following(ProcessState::Standby, Some(HEARD_WITHIN_MS + 1));
+        seen.candidates = vec![candidate(seen.node.as_str(), state)];
         seen.standby.as_mut().unwrap().offline = offline;
         let [alarm] = &alarms(&seen, &[])[..] else { panic!("one alarm") };
         assert_eq!(alarm.kind, "leader-silent");
         format!("{}: {}", alarm.text, alarm.todo)
     };
-    let candidate = told(false, CandidateSeat::Voter);
+    let candidate = told(false, CandidateState::Voter);
     assert!(candidate.contains("makes this node the master"), "{candidate}");
-    let witness = told(false, CandidateSeat::Witness);
+    let witness = told(false, CandidateState::Witness);
     assert!(witness.contains("master-failover` on a candidate"), "{witness}");
-    let offline = told(true, CandidateSeat::Voter);
+    let offline = told(true, CandidateState::Voter);
     assert!(offline.contains("n1.example is marked offline"), "{offline}");
     assert!(
         offline.contains("-O no n1.example") && !offline.contains("start masterd"),
@@ -142,8 +142,8 @@ fn a_node_without_the_store_that_it_should_have() {
     let missing = |was_master, headless: Option<&str>, others: Option<&str>| {
         let (headless, others) = (headless.map(str::to_owned), others.map(str::to_owned));
         let missing = StoreMissing { was_master, headless, others };
-        let (seat, standby, store) = (ProcessSeat::Outside, None, None);
-        let seen = ClusterStatus { seat, standby, store, store_missing: Some(missing), ..well() };
+        let (state, standby, store) = (ProcessState::Outside, None, None);
+        let seen = ClusterStatus { state, standby, store, store_missing: Some(missing), ..well() };
         let [alarm] = &alarms(&seen, &[])[..] else { panic!("one alarm") };
         assert_eq!((&*alarm.kind, &*alarm.what), ("store-missing", "store of n1.example"));
         format!("{}: {}", alarm.text, alarm.todo)
@@ -241,7 +241,7 @@ fn candidates_that_want_a_look() {
     }
     let invited = |ago: i64| {
         after(|seen| {
-            seen.candidates[1].seat = CandidateSeat::NotYet;
+            seen.candidates[1].state = CandidateState::NotYet;
             seen.candidates[1].since = Some(NOW.plus_seconds(-ago));
         })
     };
@@ -252,17 +252,17 @@ fn candidates_that_want_a_look() {
 #[test]
 fn standbys() {
     let silent = HEARD_WITHIN_MS + 1;
-    assert_eq!(kinds(&following(ProcessSeat::Standby, Some(silent))), ["leader-silent"]);
-    assert_eq!(kinds(&following(ProcessSeat::Standby, None)), ["leader-silent"]);
+    assert_eq!(kinds(&following(ProcessState::Standby, Some(silent))), ["leader-silent"]);
+    assert_eq!(kinds(&following(ProcessState::Standby, None)), ["leader-silent"]);
     // Whose own store is the older one is not sent to the master, whether that one is heard or not.
     for heard_ms in [None, Some(0)] {
-        let mut forgot = following(ProcessSeat::Standby, heard_ms);
+        let mut forgot = following(ProcessState::Standby, heard_ms);
         forgot.standby.as_mut().unwrap().forgot = Some("it ends too early".to_owned());
         assert_eq!(kinds(&forgot), ["candidate-forgot"]);
     }
-    assert_eq!(kinds(&following(ProcessSeat::Starting, None)), ["not-confirmed"]);
+    assert_eq!(kinds(&following(ProcessState::Starting, None)), ["not-confirmed"]);
     // What it remembers of the others is none of its business.
-    let mut seen = following(ProcessSeat::Standby, Some(0));
+    let mut seen = following(ProcessState::Standby, Some(0));
     seen.candidates[1].unreachable = true;
     assert_eq!(kinds(&seen), [""; 0]);
 }

@@ -47,7 +47,7 @@ fn seen(nodes: &[Node], status: Option<&EngineStatus>) -> BTreeMap<String, Candi
 }
 
 #[test]
-fn each_candidate_has_its_seat() {
+fn each_candidate_has_its_state() {
     let mut witness = member(4, NodeRole::Regular);
     witness.master_capable = false;
     let nodes = [
@@ -60,8 +60,8 @@ fn each_candidate_has_its_seat() {
     ];
     let followers = [(12, Some(80), 0), (13, Some(5_001), 40), (14, None, 50)];
     let found = seen(&nodes, Some(&status(&[11, 12, 14], &followers)));
-    let seats: Vec<_> = found.values().map(|one| (one.node.as_str(), one.seat)).collect();
-    use CandidateSeat::{Learner, NotYet, Voter, Witness};
+    let states: Vec<_> = found.values().map(|one| (one.node.as_str(), one.state)).collect();
+    use CandidateState::{Learner, NotYet, Voter, Witness};
     let expected = [
         ("n1.example", Voter),
         ("n2.example", Voter),
@@ -69,7 +69,7 @@ fn each_candidate_has_its_seat() {
         ("n4.example", Witness),
         ("n5.example", NotYet),
     ];
-    assert_eq!(seats, expected, "who is no candidate and no member is none of them");
+    assert_eq!(states, expected, "who is no candidate and no member is none of them");
     assert!(found["n1.example"].master && !found["n2.example"].unreachable);
     let silent = &found["n3.example"];
     assert_eq!((silent.behind, silent.unreachable), (Some(40), true));
@@ -80,8 +80,8 @@ fn each_candidate_has_its_seat() {
 #[test]
 fn a_master_that_is_alone_has_candidates_without_a_copy() {
     let found = seen(&[node("n2.example", NodeRole::Candidate)], None);
-    assert_eq!(found["n1.example"].seat, CandidateSeat::Voter);
-    assert_eq!(found["n2.example"].seat, CandidateSeat::NotYet);
+    assert_eq!(found["n1.example"].state, CandidateState::Voter);
+    assert_eq!(found["n2.example"].state, CandidateState::NotYet);
     assert_eq!(lone_quorum("n1.example", Ok(())).refusing, None);
 }
 
@@ -133,9 +133,9 @@ fn a_standby_knows_who_the_members_are() {
     let witness = BTreeSet::from(["n2.example".to_owned()]);
     let (quorum, candidates) = followed(&follows, Some("n1.example"), &witness);
     assert_eq!((quorum.heard, quorum.majority, quorum.needed), (None, None, 2));
-    let seats: Vec<_> = candidates.iter().map(|one| (one.seat, one.master)).collect();
-    use CandidateSeat::{Learner, Voter, Witness};
-    assert_eq!(seats, [(Voter, true), (Witness, false), (Learner, false)]);
+    let states: Vec<_> = candidates.iter().map(|one| (one.state, one.master)).collect();
+    use CandidateState::{Learner, Voter, Witness};
+    assert_eq!(states, [(Voter, true), (Witness, false), (Learner, false)]);
     assert_eq!(candidates[0].heard_ms, Some(100));
 }
 

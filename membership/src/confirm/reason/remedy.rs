@@ -36,7 +36,7 @@ impl Reason {
                      --ignore-node {node} if it comes from elsewhere"
                 );
             }
-            Self::LaterReign { node, .. } => {
+            Self::LaterLeadership { node, .. } => {
                 return format!(
                     "start {node}, or who was master then, and have that one go on; if they are lost: \
                      --no-voting --yes-do-it, which cuts what was done in that epoch"
@@ -124,7 +124,7 @@ impl Reason {
             | Self::Forgetful { .. }
             | Self::JobsForgotten { .. }
             | Self::Newer { .. }
-            | Self::LaterReign { .. }
+            | Self::LaterLeadership { .. }
             | Self::LeadsApart { .. }
             | Self::ObeysHigher { .. } => "",
         }
@@ -142,7 +142,7 @@ impl Reason {
             Self::JobsForgotten { .. } => Code::CandidateForgot,
             Self::DiskFull { .. } => Code::CandidateFull,
             Self::Newer { .. } | Self::VotersForgot { .. } => Code::NewerLog,
-            Self::ObeysHigher { .. } | Self::LaterReign { .. } => Code::LaterMaster,
+            Self::ObeysHigher { .. } | Self::LaterLeadership { .. } => Code::LaterMaster,
             Self::LeadsApart { .. } => Code::Diverged,
             Self::TooFewVoters { .. } | Self::IgnoredIsNeeded { .. } => Code::TooFewVoters,
             Self::NotConfigured { .. }

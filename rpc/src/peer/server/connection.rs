@@ -14,9 +14,9 @@ use super::{PeerService, Shared};
 use crate::peer::PEER_PROTOCOL;
 use crate::peer::control;
 use crate::peer::failure::{PeerFailure, PeerFailureKind};
+use crate::peer::forwarding;
 use crate::peer::frame::{FRAME_BYTES_MAX, HELLO_BYTES_MAX, HELLO_MARK, Status, header};
 use crate::peer::hello::{Hello, PeerRefusal, Purpose, RefusalReason, Welcome};
-use crate::peer::passed;
 use crate::peer::stream::{self, Frame, StreamError};
 use crate::secured::{Answered, Arrived, linger};
 use crate::tls::ALPN_PEER;
@@ -174,7 +174,7 @@ async fn question<S: PeerService>(
         },
         Purpose::Luxi => tokio::select! {
             biased;
-            answer = passed::answer(shared.clients.as_deref(), hello, mark, body) => answer,
+            answer = forwarding::answer(shared.clients.as_deref(), hello, mark, body) => answer,
             end = gone(stream) => return Err(end),
         },
     };

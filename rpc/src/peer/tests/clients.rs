@@ -3,7 +3,7 @@
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::peer::passed::{ClientService, PassLink, Passed, Passing};
+use crate::peer::forwarding::{ClientService, PassLink, Passed, Passing};
 
 /// A request that is never answered.
 const NEVER: &[u8] = b"never";

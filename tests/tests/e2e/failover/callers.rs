@@ -1,6 +1,6 @@
 //! Who may call agents: lists that are told late, and a master that an agent does not know.
 
-use model::cluster_status::CandidateSeat;
+use model::cluster_status::CandidateState;
 use tests::candidates::{LONG, status};
 use tests::cluster::{Cluster, Host, MASTER};
 use tests::run::wait_for;
@@ -35,7 +35,7 @@ fn wait_for_vote(cluster: &Cluster, host: &Host) {
     wait_for("its vote", LONG, || {
         let candidates = status(&cluster.master)?.candidates;
         let it = candidates.into_iter().find(|one| one.node == host.name)?;
-        (it.seat == CandidateSeat::Voter).then_some(())
+        (it.state == CandidateState::Voter).then_some(())
     });
 }
 

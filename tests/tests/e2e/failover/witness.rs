@@ -1,6 +1,6 @@
 //! Two nodes that can be master, and a third one that votes and cannot.
 
-use model::cluster_status::CandidateSeat::{Voter, Witness};
+use model::cluster_status::CandidateState::{Voter, Witness};
 use tests::candidates::{LONG, is_master, refusal, role_check, status};
 use tests::cluster::{Cluster, Host, MASTER};
 use tests::run::wait_for;
@@ -35,8 +35,8 @@ fn the_other_one_is_master_without_an_override() {
     assert_eq!(cluster.gnt_on(&n3, nodes).ok(), cluster.gnt(nodes).ok());
     for host in [&n1, &n2, &n3] {
         let candidates = status(host).unwrap().candidates;
-        let seats: Vec<_> = candidates.iter().map(|one| one.seat).collect();
-        assert_eq!(seats, [Voter, Voter, Witness], "{}", host.name);
+        let states: Vec<_> = candidates.iter().map(|one| one.state).collect();
+        assert_eq!(states, [Voter, Voter, Witness], "{}", host.name);
     }
     cluster.kill_host(&n1);
 

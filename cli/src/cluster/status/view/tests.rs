@@ -8,11 +8,11 @@ const NOW: i64 = 1_700_000_000;
 /// A master of three, about which nothing is to be said.
 fn well() -> Value {
     let one = |node: &str, master: bool| {
-        json!({"node": node, "seat": "voter", "master": master, "behind": 0,
+        json!({"node": node, "state": "voter", "master": master, "behind": 0,
             "heard_ms": if master { Value::Null } else { json!(83) }, "unreachable": false,
             "since": null})
     };
-    json!({"cluster": "c1.example.com", "node": "n1.example.com", "seat": "master",
+    json!({"cluster": "c1.example.com", "node": "n1.example.com", "state": "master",
         "now": [NOW, 0],
         "master": {"node": "n1.example.com", "epoch": "3.1", "since": [NOW - 7_500, 0]},
         "quorum": {"voters": ["n1.example.com", "n2.example.com", "n3.example.com"], "needed": 2,
@@ -69,7 +69,7 @@ fn standby() -> Value {
         seen[key] = Value::Null;
     }
     seen["node"] = json!("n2.example.com");
-    seen["seat"] = json!("standby");
+    seen["state"] = json!("standby");
     seen["quorum"]["heard"] = Value::Null;
     seen["auto_failover"] = json!(true);
     seen["standby"] = json!({"leader": "n1.example.com", "heard_ms": 83, "last": "3.1/90211",
@@ -80,7 +80,7 @@ fn standby() -> Value {
 fn starting() -> Value {
     let mut seen = standby();
     seen["node"] = json!("n1.example.com");
-    seen["seat"] = json!("starting");
+    seen["state"] = json!("starting");
     seen["standby"]["leader"] = Value::Null;
     seen["standby"]["heard_ms"] = Value::Null;
     seen["standby"]["why"] = json!("it was the master last, and is not confirmed yet");
@@ -96,7 +96,7 @@ fn outside() -> Value {
         seen[key] = Value::Null;
     }
     seen["node"] = json!("n7.example.com");
-    seen["seat"] = json!("outside");
+    seen["state"] = json!("outside");
     seen["candidates"] = json!([]);
     seen
 }
@@ -105,11 +105,11 @@ fn outside() -> Value {
 fn many() -> Value {
     let mut seen = well();
     let one = |at: usize| {
-        json!({"node": format!("n{at:02}.example.com"), "seat": "voter", "master": at == 5,
+        json!({"node": format!("n{at:02}.example.com"), "state": "voter", "master": at == 5,
             "behind": 0, "heard_ms": 20, "unreachable": at == 9, "since": null})
     };
     let mut candidates: Vec<Value> = (1..=14).map(one).collect();
-    candidates[12]["seat"] = json!("not-yet");
+    candidates[12]["state"] = json!("not-yet");
     seen["candidates"] = candidates.into();
     let agent =
         |at: i64| json!({"node": format!("n{at:02}"), "since": [NOW - at, 0], "why": "gone"});
@@ -137,7 +137,7 @@ fn shown(seen: &Value) -> Vec<String> {
 
 /// Nobody tells a node that is no candidate of alarms.
 fn unknown(seen: &ClusterStatus) -> Option<&'static str> {
-    (seen.seat == ProcessSeat::Outside).then_some("this node is no master candidate")
+    (seen.state == ProcessState::Outside).then_some("this node is no master candidate")
 }
 
 #[test]
