@@ -49,7 +49,7 @@ pub(crate) fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
     if let Some(text) = special(value, &field.name, look) {
         return text;
     }
-    let is_ours = look.own || look.what == What::Machine;
+    let is_ours = look.own || matches!(look.what, What::Machine | What::Image);
     let other = |value: &Value| if is_ours { plain(value) } else { python::text(value) };
     match field.kind {
         FieldKind::Bool => if python::is_true(value) { "Y" } else { "N" }.to_owned(),
@@ -106,7 +106,12 @@ pub(crate) fn has_own_form(what: What, field: &str) -> bool {
         What::Node => matches!(field, "pinst_list" | "sinst_list" | "tags"),
         What::Group => matches!(field, "node_list" | "pinst_list" | "ndparams"),
         What::Lock => matches!(field, "mode" | "owner" | "pending"),
-        What::Instance | What::Network | What::Export | What::Filter | What::Machine => false,
+        What::Instance
+        | What::Network
+        | What::Export
+        | What::Filter
+        | What::Machine
+        | What::Image => false,
     }
 }
 

@@ -54,6 +54,7 @@ mod cluster;
 mod debug;
 mod filter;
 mod group;
+mod image;
 mod ipam;
 mod job;
 mod machine;
@@ -138,6 +139,9 @@ enum Object {
     /// Machines, the bare-metal servers of the inventory.
     #[command(subcommand)]
     Machine(machine::Machine),
+    /// Operating systems that machines boot.
+    #[command(subcommand)]
+    Image(image::Image),
     /// Look inside, and test.
     #[command(subcommand)]
     Debug(debug::Debug),
@@ -221,6 +225,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Group(verb) => group::run(verb, &session),
         Object::Ipam(verb) => ipam::run(verb, &session),
         Object::Machine(verb) => machine::run(verb, &session),
+        Object::Image(verb) => image::run(verb, &session),
         Object::Debug(verb) => debug::run(verb, &session),
         Object::Explain(arguments) => runbook::run(&arguments),
         Object::Completion { shell } => completion::print(shell).map_err(CliError::from),
@@ -273,6 +278,7 @@ impl Object {
             "group" => Self::Group(group::Group::from_arg_matches(matches)?),
             "ipam" => Self::Ipam(ipam::Ipam::from_arg_matches(matches)?),
             "machine" => Self::Machine(machine::Machine::from_arg_matches(matches)?),
+            "image" => Self::Image(image::Image::from_arg_matches(matches)?),
             "debug" => Self::Debug(debug::Debug::from_arg_matches(matches)?),
             _ => return Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
         })

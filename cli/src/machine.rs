@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use luxi::method::{Query, QueryFields, What};
 use luxi::query::Filter;
+use model::image::{BootTarget, Parameter};
 use model::machine::MachineSpec;
 use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
 use model::{MacAddress, OpCode, Serial};
@@ -65,6 +66,20 @@ pub(crate) enum Machine {
         /// Remove a label; may be given several times.
         #[arg(long = "remove-label", value_name = "NAME")]
         removed: Vec<String>,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Choose what machines boot: an image of `gnt image list`, or `local` for their disks.
+    SetBoot {
+        /// NAME for the newest version of an image, NAME/VERSION, or `local`.
+        #[arg(value_name = "IMAGE")]
+        boot: BootTarget,
+        /// Their serial numbers.
+        #[arg(required = true)]
+        serials: Vec<Serial>,
+        /// A kernel parameter behind those of the image; may be given several times.
+        #[arg(long = "append", value_name = "WORD")]
+        parameters: Vec<Parameter>,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -141,8 +156,23 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
             }
             let set = labels.into_iter().map(|(name, value)| (name, Some(value)));
             let labels = removed.into_iter().map(|name| (name, None)).chain(set).collect();
-            let op = MachineSetParams { serial: serial.to_string(), labels };
+            let op = MachineSetParams {
+                serial: serial.to_string(),
+                labels,
+                boot: None,
+                kernel_parameters: None,
+            };
             job.run(OpCode::MachineSetParams(op), session).map(drop)
+        }
+        Machine::SetBoot { boot, serials, parameters, job } => {
+            let op = |serial: &Serial| MachineSetParams {
+                serial: serial.to_string(),
+                labels: std::collections::BTreeMap::new(),
+                boot: Some(boot.clone()),
+                kernel_parameters: Some(parameters.clone()),
+            };
+            let ops = serials.iter().map(|serial| OpCode::MachineSetParams(op(serial)));
+            job.run_all(ops.collect(), session)
         }
         Machine::Remove { serial, yes, job } => {
             confirm(&format!("Remove machine {serial} from the inventory?"), yes || job.dry_run)?;

@@ -238,6 +238,18 @@ impl JobArguments {
         self.run_raw(op, session)
     }
 
+    /// Submits opcodes as one job, which carries them out in this order, and follows it.
+    pub(crate) fn run_all(&self, ops: Vec<OpCode>, session: &Session) -> Result<(), CliError> {
+        let completed = |op| {
+            let op = serde_json::to_value(op).expect("opcodes are maps of plain values");
+            self.completed(op, session)
+        };
+        let ops = ops.into_iter().map(completed).collect();
+        let mut client = session.connect()?;
+        let id = submit(session, &mut client, &RawJob::new(ops))?;
+        self.end(id, &mut client, session).map(drop)
+    }
+
     /// The same of an opcode as it is on the wire.
     pub(crate) fn run_raw(&self, op: Value, session: &Session) -> Result<Option<Value>, CliError> {
         let mut client = session.connect()?;

@@ -6,6 +6,7 @@
 
 pub(crate) mod allow_list;
 pub(crate) mod desired_state;
+mod images;
 mod master_files;
 pub mod observe;
 mod rack_document;
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::agents::Agents;
+use crate::blobs::Source;
 use crate::contacts::{Contacts, Unreached};
 use crate::master_address::MoveAddress;
 use crate::metrics::Metrics;
@@ -33,6 +35,7 @@ use crate::queue::{Published, Submitter, Writer};
 use crate::reconciler::{self, Reconciler};
 use allow_list::{AllowListPush, Callers};
 use desired_state::{Keep, Wanted};
+use images::ImageBlobs;
 use observe::Observed;
 
 /// How long an agent holds an exchange that has nothing to tell.
@@ -55,6 +58,7 @@ const REFUSED_RACKS_MAX: usize = 64;
 struct AllKept {
     files: Wanted<Ssconf>,
     callers: Wanted<Callers>,
+    images: Wanted<ImageBlobs>,
 }
 
 /// Counts when an agent may not have what is kept there.
@@ -62,6 +66,7 @@ struct AllKept {
 struct Due {
     files: watch::Sender<u64>,
     callers: watch::Sender<u64>,
+    images: watch::Sender<u64>,
 }
 
 /// Keeps all agents in step.
@@ -83,6 +88,8 @@ pub struct AgentSync {
     pub(crate) address: Arc<MoveAddress>,
     /// Counts events.
     pub(crate) metrics: Arc<Metrics>,
+    /// Where the files of images are.
+    pub(crate) source: Arc<Source>,
     /// Gives the time.
     pub(crate) clock: Clock,
 }
@@ -93,8 +100,12 @@ pub async fn run(sync: Arc<AgentSync>, stop: CancellationToken) {
     let mut enrolling = sync.contacts.enrolling();
     let mut running: HashMap<NodeName, (Arc<Node>, CancellationToken)> = HashMap::new();
     let mut loops = JoinSet::new();
-    let kept =
-        AllKept { files: Wanted::new(&sync.published), callers: Wanted::new(&sync.published) };
+    let kept = AllKept {
+        files: Wanted::new(&sync.published),
+        callers: Wanted::new(&sync.published),
+        images: Wanted::new(&sync.published),
+    };
+    loops.spawn(kept.images.clone().follow(sync.published.subscribe(), stop.clone()));
     loops.spawn(kept.files.clone().follow(sync.published.subscribe(), stop.clone()));
     loops.spawn(kept.callers.clone().follow(sync.published.subscribe(), stop.clone()));
     loop {
@@ -156,19 +167,22 @@ struct Conversation {
 /// All that is kept of one agent until `stop`.
 async fn with_agent(sync: Arc<AgentSync>, node: Arc<Node>, kept: AllKept, stop: CancellationToken) {
     let ((files, files_due), (callers, callers_due)) = (watch::channel(0), watch::channel(0));
+    let (images, images_due) = watch::channel(0);
     let exchange = AgentExchange {
         sync: Arc::clone(&sync),
         node: Arc::clone(&node),
         wanted: kept.callers.clone(),
-        due: Due { files, callers },
+        due: Due { files, callers, images },
         talk: Conversation::default(),
     };
     let files = Keep::new(Arc::clone(&sync), Arc::clone(&node), kept.files, files_due);
+    let images = Keep::new(Arc::clone(&sync), Arc::clone(&node), kept.images, images_due);
     let callers = Keep::new(sync, node, kept.callers, callers_due);
     tokio::join!(
         reconciler::run(exchange, stop.clone()),
         reconciler::run(files, stop.clone()),
-        reconciler::run(callers, stop),
+        reconciler::run(callers, stop.clone()),
+        reconciler::run(images, stop),
     );
 }
 
@@ -233,6 +247,7 @@ impl AgentSync {
             self.contacts.set(&node.name, self.now(), None);
             Box::pin(self.address.drop_at(node)).await;
             due.files.send_modify(|count| *count += 1);
+            due.images.send_modify(|count| *count += 1);
         }
     }
 

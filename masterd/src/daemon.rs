@@ -370,7 +370,10 @@ type Doors = (Option<PeerServer<LocalMember>>, Vec<UnixListener>, Vec<socket::Pu
 
 async fn open_doors(options: &Options, life: &Lifecycle) -> Result<Doors, DaemonError> {
     let peers = serve_peers(options.peers, life).await?;
-    let own = options.layout.luxi_socket();
+    let (own, spool) = (options.layout.luxi_socket(), options.layout.spool());
+    if let Err(error) = socket::make_spool(&spool) {
+        tracing::warn!(path = %spool.display(), %error, "nothing can be uploaded");
+    }
     let sockets = socket::bind(own, options.ganeti_socket.as_deref())?;
     let (listeners, sockets) = socket::publish(sockets)?;
     Ok((peers, listeners, sockets))

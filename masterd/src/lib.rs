@@ -48,6 +48,7 @@ pub mod status;
 pub mod users;
 pub mod watcher;
 
+pub mod blobs;
 pub mod bootstrap;
 mod codes;
 pub mod daemon;

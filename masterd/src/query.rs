@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod cluster_info;
 pub mod filter;
 pub mod group;
+pub mod image;
 pub mod job;
 pub mod lock;
 pub mod machine;
@@ -165,7 +166,7 @@ fn exist(wanted: &[String], is_known: impl Fn(&str) -> bool) -> Result<(), Excep
 
 /// The objects to which a filter is limited by `field`, which has their keys; `None` if every object
 /// has to be looked at.
-fn by_key<'a, T: Object>(
+pub(crate) fn by_key<'a, T: Object>(
     objects: &'a Objects<T>,
     filter: &Filter,
     field: &str,

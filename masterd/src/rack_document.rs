@@ -1,8 +1,13 @@
 //! Core: the document of a rack: all that its agents need to serve it (DESIGN §9).
 
+use std::sync::Arc;
+
 use model::Exception;
+use model::image::{BootTarget, Image};
+use model::machine::Machine;
 use model::rack::{BootChoice, DocumentVersion, LEASE_SECONDS, RackDocument, RackMachine};
 
+use crate::config::Config;
 use crate::queue::Snapshot;
 
 /// Compiles the document of one rack from the committed configuration; none before the rules of
@@ -22,7 +27,7 @@ pub(crate) fn compile(snapshot: &Snapshot, rack: u32) -> Result<Option<RackDocum
         index: machine.index_in_rack,
         mac: machine.mac.clone(),
         addresses: machine.network.values().flat_map(|a| a.ipv4.iter().copied()).collect(),
-        boot: BootChoice::Local,
+        boot: boot_choice(config, machine),
     });
     Ok(Some(RackDocument {
         cluster_name: config.cluster.cluster_name.clone(),
@@ -32,4 +37,25 @@ pub(crate) fn compile(snapshot: &Snapshot, rack: u32) -> Result<Option<RackDocum
         lease_seconds: LEASE_SECONDS,
         machines: machines.collect(),
     }))
+}
+
+/// What a machine is to boot. One whose image is gone boots its disk.
+fn boot_choice(config: &Config, machine: &Machine) -> BootChoice {
+    let Some(image) = image_of(config, &machine.boot) else { return BootChoice::Local };
+    let parameters = image.parameters.iter().chain(&machine.kernel_parameters);
+    BootChoice::Image {
+        id: image.id.clone(),
+        files: image.files.clone(),
+        parameters: parameters.cloned().collect(),
+    }
+}
+
+/// The image that a target means: the version that it names, or the newest one.
+pub(crate) fn image_of<'a>(config: &'a Config, target: &BootTarget) -> Option<&'a Arc<Image>> {
+    let BootTarget::Image { name, version } = target else { return None };
+    let versions = config.images.values().filter(|image| image.id.name == *name);
+    match version {
+        Some(version) => versions.into_iter().find(|image| image.id.version == *version),
+        None => versions.max_by(|a, b| (a.ctime, &a.id).cmp(&(b.ctime, &b.id))),
+    }
 }

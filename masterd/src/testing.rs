@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{Answer, Link, PeerError, Peers};
+use model::blob::Blob;
 use model::cluster::{CANDIDATE_POOL_SIZE, Cluster, Role};
 use model::enrol::Fingerprint;
+use model::image::{Image, ImageFiles};
 use model::ipam::IpamConfig;
 use model::layout::PEER_PORT;
 use model::machine::MachineSpec;
@@ -40,6 +42,13 @@ pub(crate) fn ipam() -> IpamConfig {
             "bmc-ipv4-pool": "10.72.16.0/20", "bmc-ipv4-range-size": 5, "bmc-ipv4-range-mask": 20}"#,
     )
     .unwrap()
+}
+
+/// An image whose files are nowhere.
+pub(crate) fn image(id: &str) -> Image {
+    let uki = Blob { sha256: "ee".repeat(32).parse().unwrap(), size: 1 };
+    let (id, files) = (id.parse().unwrap(), ImageFiles::Uki(uki));
+    Image { id, files, parameters: Vec::new(), ctime: NOW }
 }
 
 /// A node; the first one made is the master.

@@ -27,6 +27,8 @@ pub const FILTERS: &str = "config/filters";
 pub const GROUP: &str = "config/groups/default";
 /// Rules of addresses.
 pub const IPAM: &str = "ipam";
+/// Directory of images, by name.
+pub const IMAGES: &str = "images";
 /// Directory of machines.
 pub const MACHINES: &str = "machines";
 /// Directory of the machines' last boots.

@@ -34,6 +34,8 @@ pub const ADMIN_GROUP: &str = "gantry-admin";
 
 /// Mode of the LUXI socket: owner and group may connect.
 pub const SOCKET_MODE: u32 = 0o660;
+/// Mode of the spool: operators add files, which get its group.
+pub const SPOOL_MODE: u32 = 0o2770;
 /// Mode of job files and configuration documents.
 pub const DOCUMENT_MODE: u32 = 0o640;
 /// Mode of directories of the store.
@@ -92,6 +94,10 @@ paths! {
     node_data = "var/lib/gantry/node", NODE_USER, "0751";
     /// Link to the newest files about the master, for this machine's tools.
     ssconf = "var/lib/gantry/node/ssconf", NODE_USER, "0755";
+    /// Files by their SHA-256 digests, for machines that boot.
+    blobs = "var/lib/gantry/node/blobs", NODE_USER, "0755";
+    /// Uploads that are not blobs yet, by their digests.
+    spool = "var/spool/gantry", MASTER_USER, "2770";
     /// Sockets and PID files.
     run = "run/gantry", MASTER_USER, "0755";
     /// The master's LUXI socket.

@@ -13,6 +13,7 @@
 
 pub mod layout;
 
+pub mod blob;
 pub mod job_id;
 pub mod name;
 pub mod range;
@@ -27,6 +28,7 @@ pub mod status;
 pub mod cluster;
 pub mod enrol;
 pub mod group;
+pub mod image;
 pub mod ipam;
 pub mod machine;
 pub mod node;
@@ -47,7 +49,7 @@ pub use code::{Code, Coded};
 pub use error::Exception;
 pub use job::Job;
 pub use job_id::JobId;
-pub use name::{MacAddress, NodeName, NotMeant, Serial};
+pub use name::{MacAddress, NodeName, NotMeant, Serial, Word};
 pub use opcode::{OpCode, OpInput};
 pub use secret::Secret;
 pub use status::{JobStatus, OpStatus};

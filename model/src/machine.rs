@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::{BootTarget, Parameter};
 use crate::name::{MacAddress, Serial};
 use crate::range::{RACK_MAX, ranges};
 use crate::time::Timestamp;
@@ -149,6 +150,12 @@ pub struct Machine {
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// What it is to boot.
+    #[serde(default, skip_serializing_if = "BootTarget::is_local")]
+    pub boot: BootTarget,
+    /// Kernel parameters behind those of its image.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_parameters: Vec<Parameter>,
     /// When it was registered.
     pub register_date: Timestamp,
 }
@@ -202,8 +209,16 @@ pub struct Boot {
 pub enum BootStage {
     /// It has a lease.
     Lease,
+    /// It fetched its loader.
+    Loader,
     /// It fetched its boot script.
     Script,
+    /// It fetched its kernel.
+    Kernel,
+    /// It fetched its last initial file system.
+    Initrd,
+    /// Its operating system told that it runs.
+    System,
 }
 
 impl BootStage {
@@ -212,7 +227,11 @@ impl BootStage {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Lease => "lease",
+            Self::Loader => "loader",
             Self::Script => "script",
+            Self::Kernel => "kernel",
+            Self::Initrd => "initrd",
+            Self::System => "system",
         }
     }
 }

@@ -14,6 +14,9 @@ const HOST_LABEL_MAX: usize = 63;
 /// Longest serial number: vendors stay far below, and it must fit a file name.
 const SERIAL_MAX: usize = 128;
 
+/// Longest word, as with Kubernetes' labels.
+const WORD_MAX: usize = 63;
+
 /// Text that is no name of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {kind}: {why}")]
@@ -90,6 +93,24 @@ text_name!(
     Serial,
     serial
 );
+
+text_name!(
+    /// A word: 1 to 63 letters, digits, `-`, `_` or `.`, beginning and ending with a letter or digit.
+    /// It needs no quotes in paths, URLs and kernel parameters.
+    Word,
+    word
+);
+
+fn word(text: &str) -> Result<&str, NameError> {
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    let good = bytes.len() <= WORD_MAX
+        && edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b));
+    let why = "it must have 1 to 63 letters, digits, `-`, `_` or `.`, the first and last a letter or digit";
+    good.then_some(text).ok_or_else(|| NameError::new(text, "word", why))
+}
 
 fn host_name(text: &str) -> Result<String, NameError> {
     let wrong = |why| Err(NameError::new(text, "host name", why));

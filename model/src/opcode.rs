@@ -6,6 +6,7 @@
 
 pub mod cluster;
 pub mod common;
+pub mod image;
 pub mod input;
 pub mod machine;
 pub mod node;
@@ -23,6 +24,7 @@ pub use cluster::{
     ClusterRenewCrypto, ClusterSetParams,
 };
 pub use common::{Common, Dependency, ReasonEntry};
+pub use image::{ImageAdd, ImageRemove};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{IpamSet, MachineAdd, MachineRemove, MachineSetParams, RackPush};
 pub use node::{NodeAdd, NodePowercycle, NodeRemove, NodeSetParams};
@@ -36,6 +38,7 @@ pub use verify::{
     DisksFound, GroupVerifyDisks, SubmittedJobs,
 };
 
+use crate::image::Image;
 use crate::machine::Machine;
 
 /// A verb of the cluster: its name, its parameters (`Self`), its result.
@@ -167,10 +170,14 @@ opcodes! {
     "OP_IPAM_SET" IpamSet -> (), Agents, [];
     /// Register machines, all or none.
     "OP_MACHINE_ADD" MachineAdd -> Vec<Machine>, Agents, [machines];
-    /// Change the labels of a machine.
-    "OP_MACHINE_SET_PARAMS" MachineSetParams -> Machine, Master, [serial];
+    /// Change the labels of a machine, or what it boots.
+    "OP_MACHINE_SET_PARAMS" MachineSetParams -> Machine, Agents, [serial];
     /// Remove a machine from the inventory.
     "OP_MACHINE_REMOVE" MachineRemove -> (), Agents, [serial];
+    /// Add a version of an operating system that machines can boot.
+    "OP_IMAGE_ADD" ImageAdd -> Image, Agents, [image];
+    /// Remove one.
+    "OP_IMAGE_REMOVE" ImageRemove -> (), Master, [image];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, [racks];
     /// Describe instances; there are none yet.

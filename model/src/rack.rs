@@ -8,6 +8,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::blob::Blob;
+use crate::image::{ImageFiles, ImageId, Parameter};
 use crate::ipam::LeaseRange;
 use crate::machine::BootStage;
 use crate::name::{MacAddress, NodeName, Serial};
@@ -80,12 +82,33 @@ pub struct RackMachine {
     pub boot: BootChoice,
 }
 
-/// What a machine is to boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What a machine is to boot, as its rack's agent serves it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BootChoice {
     /// What its firmware has next, as a rule its disk.
+    #[default]
     Local,
+    /// An image.
+    Image {
+        /// Which.
+        id: ImageId,
+        /// Its files.
+        files: ImageFiles,
+        /// Kernel parameters: those of the image, then those of the machine.
+        parameters: Vec<Parameter>,
+    },
+}
+
+impl BootChoice {
+    /// The files that the agent needs.
+    pub fn blobs(&self) -> impl Iterator<Item = Blob> {
+        let files = match self {
+            Self::Local => None,
+            Self::Image { files, .. } => Some(files.blobs()),
+        };
+        files.into_iter().flatten()
+    }
 }
 
 /// One thing that an agent saw, numbered in its outbox.

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
+use blobs::{BlobError, Blobs};
 use model::Timestamp;
 use model::layout::Layout;
 use rpc::calls::{
-    ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, Exchange, Leave, MasterAddressDown,
-    MasterAddressHere, MasterAddressUp, MasterViewed, Membership, NodeFacts, NodeHeld, NodeVersion,
-    PowercycleScheduled, RackHeld, RackPush, RackWithdraw, SetAllowList, SsconfHeld, SsconfPush,
-    TEST_DELAY_SECONDS_MAX, TestDelay,
+    ALLOW_LIST_MAX, AddressChanged, AddressHere, AllowList, BlobAppend, BlobKeep, Exchange, Leave,
+    MasterAddressDown, MasterAddressHere, MasterAddressUp, MasterViewed, Membership, NodeFacts,
+    NodeHeld, NodeVersion, PIECE_BYTES, PowercycleScheduled, RackHeld, RackPush, RackWithdraw,
+    SetAllowList, SsconfHeld, SsconfPush, TEST_DELAY_SECONDS_MAX, TestDelay,
 };
 use rpc::fence::{EpochStore, HoldError, Interrupt, Obeyed};
 use rpc::identity::NodeIdentity;
@@ -53,6 +54,7 @@ pub struct Agent {
     membership: Membership,
     ledger: Arc<Ledger>,
     racks: Arc<Racks>,
+    blobs: Arc<Blobs>,
     allowed: AllowedCallers,
     obeyed: watch::Sender<Obeyed>,
     identity: Arc<NodeIdentity>,
@@ -80,6 +82,8 @@ pub struct Parts {
     pub ledger: Arc<Ledger>,
     /// What it serves from.
     pub racks: Arc<Racks>,
+    /// The files that it serves.
+    pub blobs: Arc<Blobs>,
     /// Who may call.
     pub allowed: AllowedCallers,
     /// Whom it obeys.
@@ -117,6 +121,7 @@ impl Agent {
             membership,
             ledger,
             racks,
+            blobs,
             allowed,
             obeyed,
             identity,
@@ -131,6 +136,7 @@ impl Agent {
             membership,
             ledger,
             racks,
+            blobs,
             allowed,
             obeyed: watch::channel(obeyed).0,
             identity,
@@ -212,6 +218,35 @@ impl Agent {
         }
         let installed = self.racks.install(&self.ledger, document).await;
         installed.map_err(|error| Failure::failed(chain(&error)))
+    }
+
+    /// Does something with the blobs, where that may block.
+    async fn with_blobs<T: Send + 'static>(
+        &self,
+        does: impl FnOnce(&Blobs) -> Result<T, BlobError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let blobs = Arc::clone(&self.blobs);
+        let done = tokio::task::spawn_blocking(move || does(&blobs)).await;
+        let done = done.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
+        done.map_err(|error| Failure::failed(chain(&error)))
+    }
+
+    async fn blob_append(&self, call: BlobAppend) -> Result<u64, Failure> {
+        let BlobAppend { blob, offset, data } = call;
+        if data.len() > PIECE_BYTES {
+            let text = format!("a piece of {} bytes; at most {PIECE_BYTES} are taken", data.len());
+            return Err(Failure::new(FailureKind::Malformed, text));
+        }
+        self.with_blobs(move |blobs| blobs.append(blob, offset, &data)).await
+    }
+
+    async fn blob_keep(&self, call: BlobKeep) -> Result<(), Failure> {
+        let removed = self.with_blobs(move |blobs| blobs.keep(&call.blobs.into_iter().collect()));
+        let removed = removed.await?;
+        if removed.files > 0 {
+            tracing::info!(files = removed.files, bytes = removed.bytes, "blobs removed");
+        }
+        Ok(())
     }
 
     async fn rack_withdraw(&self, call: RackWithdraw) -> Result<(), Failure> {
@@ -356,6 +391,14 @@ impl Agent {
             Request::Facts(call) => answer(call, |_| self.facts()).await,
             Request::Verify(call) => answer(call, |_| self.held()).await,
             Request::RackPush(call) => answer(call, |call| self.rack_push(call)).await,
+            Request::BlobHeld(call) => {
+                answer(call, async |call| {
+                    Ok(call.blobs.into_iter().map(|blob| self.blobs.held(blob)).collect())
+                })
+                .await
+            }
+            Request::BlobAppend(call) => answer(call, |call| self.blob_append(call)).await,
+            Request::BlobKeep(call) => answer(call, |call| self.blob_keep(call)).await,
             Request::RackWithdraw(call) => answer(call, |call| self.rack_withdraw(call)).await,
             Request::Exchange(call) => self.exchange(call, interrupt).await,
             Request::MasterAddressUp(call) => {

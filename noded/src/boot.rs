@@ -7,6 +7,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tower::Service as _;
 
+use blobs::Blobs;
 use stdx::admission::Limits;
 use stdx::net::{Connection, Places};
 use stdx::{Clock, Tasks};
@@ -27,6 +29,7 @@ use crate::ledger::Ledger;
 use crate::metrics::BootAnswers;
 use crate::rack::Racks;
 
+mod files;
 mod routes;
 pub mod script;
 
@@ -47,6 +50,10 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Rack {
     /// The documents.
     pub racks: Arc<Racks>,
+    /// The files.
+    pub blobs: Arc<Blobs>,
+    /// iPXE as an EFI program.
+    pub ipxe: PathBuf,
     /// Leases, and where observations go.
     pub ledger: Arc<Ledger>,
     /// The time.

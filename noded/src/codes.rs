@@ -25,6 +25,7 @@ impl Coded for DaemonError {
             Self::Identity(error) => error.code(),
             Self::Tls(_) => Some(Code::IdentityDamaged),
             Self::Ledger(error) => error.code(),
+            Self::Blobs(_) => Some(Code::FileAccess),
             Self::Listen { .. } => Some(Code::AlreadyRunning),
         }
     }

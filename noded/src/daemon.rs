@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use blobs::{BlobError, Blobs};
 use model::layout::Layout;
 use rpc::calls::Membership;
 use rpc::fence::{Fence, Obeyed};
@@ -54,6 +56,10 @@ pub struct Settings {
     pub powercycle: Arc<dyn Powercycle>,
     /// Bytes of a segment of its journal, where that is made; see [`crate::ledger::SEGMENT_BYTES`].
     pub segment_bytes: u64,
+    /// Bytes that all blobs may take.
+    pub blob_bytes_max: u64,
+    /// iPXE as an EFI program, for machines whose Ethernet addresses are not known.
+    pub ipxe: PathBuf,
     /// The time.
     pub clock: Clock,
 }
@@ -70,6 +76,9 @@ pub enum DaemonError {
     /// The store cannot be had.
     #[error("cannot use the agent's state")]
     Ledger(#[from] LedgerError),
+    /// The files that it serves cannot be had.
+    #[error("cannot use the agent's blobs")]
+    Blobs(#[from] BlobError),
     /// A port cannot be had.
     #[error(
         "cannot listen on {address} for {what}: is another program, or another noded, using the port?"
@@ -113,6 +122,7 @@ impl Daemon {
         let (ledger, restored) =
             open_ledger(&settings.layout, &membership, settings.segment_bytes).await?;
         let racks = Arc::new(Racks::new(restored.racks.clone()));
+        let blobs = open_blobs(&settings).await?;
         let list = allow_list(&membership, &restored);
         if list != membership.allow {
             crate::agent::show_allow_list(settings.layout.clone(), &membership, list.clone()).await;
@@ -126,6 +136,7 @@ impl Daemon {
             membership,
             ledger: Arc::clone(&ledger),
             racks: Arc::clone(&racks),
+            blobs: Arc::clone(&blobs),
             allowed: allowed.clone(),
             obeyed: obeyed.clone(),
             identity: Arc::clone(&identity),
@@ -144,7 +155,7 @@ impl Daemon {
         let boot = boot_listener.local_addr().map_err(failed)?;
         let (stop, _) = watch::channel(false);
         let daemon = Self { agent, ledger, rpc, boot, stop, tasks: Tasks::new() };
-        daemon.serve(settings, boot_listener, racks, calls).await;
+        daemon.serve(settings, boot_listener, (racks, blobs), calls).await;
         daemon.look_after_address();
         let node = identity.name();
         tracing::info!(%node, %epoch, rpc = %daemon.rpc.address(), %boot, "agent serves");
@@ -166,10 +177,10 @@ impl Daemon {
         &self,
         settings: Settings,
         boot_listener: TcpListener,
-        racks: Arc<Racks>,
+        (racks, blobs): (Arc<Racks>, Arc<Blobs>),
         calls: Arc<Calls>,
     ) {
-        let Settings { boot_alias, leasing, metrics, clock, .. } = settings;
+        let Settings { boot_alias, ipxe, leasing, metrics, clock, .. } = settings;
         let sources = Sources {
             calls,
             boot: Arc::<BootAnswers>::default(),
@@ -180,6 +191,8 @@ impl Daemon {
         };
         let rack = boot::Rack {
             racks: Arc::clone(&racks),
+            blobs,
+            ipxe,
             ledger: Arc::clone(&self.ledger),
             clock: clock.clone(),
             answers: Arc::clone(&sources.boot),
@@ -256,6 +269,13 @@ async fn open_ledger(
     let (ledger, restored) =
         opening.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()))?;
     Ok((Arc::new(ledger), restored))
+}
+
+async fn open_blobs(settings: &Settings) -> Result<Arc<Blobs>, DaemonError> {
+    let (directory, bytes_max) = (settings.layout.blobs(), settings.blob_bytes_max);
+    let opening = tokio::task::spawn_blocking(move || Blobs::open(&directory, bytes_max)).await;
+    let opened = opening.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
+    Ok(Arc::new(opened?))
 }
 
 /// The list that the master sent last; the one of the enrolment where that is of a later epoch.

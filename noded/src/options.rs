@@ -20,6 +20,9 @@ use crate::leasing::Leasing;
 use crate::ledger::SEGMENT_BYTES;
 use crate::powercycle;
 
+/// Bytes of a GiB.
+const GIB: u64 = 1 << 30;
+
 /// The agent of a node: answers the master's calls, gives DHCP leases and serves boot scripts.
 #[derive(Debug, Clone, Parser)]
 #[command(
@@ -101,6 +104,13 @@ pub struct AgentOptions {
     /// root is `/`, else none]
     #[arg(long, global = true, value_name = "ADDRESS")]
     pub metrics: Option<Endpoint>,
+    /// Room for kernels, initrds and images, in GiB.
+    #[arg(long, global = true, value_name = "GIB", default_value_t = 64)]
+    pub blobs_max: u32,
+    /// iPXE as an EFI program, which machines load whose Ethernet addresses are not known; Debian has
+    /// it in its package ipxe.
+    #[arg(long, global = true, value_name = "FILE", default_value = "/usr/lib/ipxe/snponly.efi")]
+    pub ipxe: PathBuf,
     /// Look of the log: text or json.
     #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
@@ -140,6 +150,8 @@ impl AgentOptions {
             versions: Versions::OURS,
             powercycle: powercycle::of_machine(self.allow_powercycle, &self.layout()),
             segment_bytes: SEGMENT_BYTES,
+            blob_bytes_max: u64::from(self.blobs_max).saturating_mul(GIB),
+            ipxe: self.ipxe.clone(),
             clock: Clock::system(),
         }
     }

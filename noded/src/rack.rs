@@ -7,8 +7,8 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use model::Serial;
 use model::rack::{RackDocument, RackMachine};
+use model::{MacAddress, Serial};
 use rpc::calls::RackHeld;
 
 use crate::ledger::{Ledger, LedgerError};
@@ -146,6 +146,16 @@ impl Racks {
         let documents = self.documents.read();
         documents.values().find_map(|document| {
             let machine = document.machines.iter().find(|machine| machine.serial == *serial)?;
+            Some((document.rack, machine.clone()))
+        })
+    }
+
+    /// The machine with this Ethernet address, and its rack.
+    #[must_use]
+    pub fn machine_of(&self, mac: MacAddress) -> Option<(u32, RackMachine)> {
+        let documents = self.documents.read();
+        documents.values().find_map(|document| {
+            let machine = document.machines.iter().find(|machine| machine.mac.contains(&mac))?;
             Some((document.rack, machine.clone()))
         })
     }

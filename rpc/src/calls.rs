@@ -4,13 +4,16 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+mod blob;
 mod enrol;
 mod master;
 mod node;
 
+pub use blob::*;
 pub use enrol::*;
 pub use master::*;
 pub use node::*;
@@ -119,6 +122,11 @@ pub trait Call: Serialize + DeserializeOwned + Debug + Send + Sync + 'static {
     const TRAITS: Traits;
     /// What the agent answers.
     type Reply: Serialize + DeserializeOwned + Debug + Send + 'static;
+
+    /// Bytes that travel behind the parameters; few calls have any.
+    fn data(&self) -> Bytes {
+        Bytes::new()
+    }
 }
 
 /// A call that could not be read.
@@ -129,6 +137,14 @@ pub enum DecodeError {
     Unknown {
         /// The name that was asked for.
         name: String,
+    },
+    /// Bytes follow the parameters, and the call takes none.
+    #[error("{length} bytes follow the parameters of call `{name}`, which takes none")]
+    Data {
+        /// The call.
+        name: &'static str,
+        /// How many.
+        length: usize,
     },
     /// The parameters are not the call's.
     #[error("cannot read the parameters of call `{name}`")]
@@ -144,7 +160,7 @@ pub enum DecodeError {
 macro_rules! calls {
     ($(#[$meta:meta])* $table:ident {
         $(#[doc = $doc:literal] $name:literal $call:ident -> $reply:ty,
-          $class:ident, $effect:ident, $offline:ident, $carriage:ident;)+
+          $class:ident, $effect:ident, $offline:ident, $carriage:ident$(, $data:ident)?;)+
     }) => {
         $(#[$meta])*
         #[derive(Debug)]
@@ -162,6 +178,10 @@ macro_rules! calls {
                 about: $doc.trim_ascii(),
             };
             type Reply = $reply;
+
+            $(fn data(&self) -> Bytes {
+                self.$data.clone()
+            })?
         })+
 
         impl $table {
@@ -180,20 +200,32 @@ macro_rules! calls {
                 Self::TABLE.iter().find(|line| line.name == name)
             }
 
-            /// Reads the call `name` from its parameters.
+            /// Reads the call `name` from its parameters and the bytes behind them.
             ///
             /// # Errors
-            /// The table has no such call, or `body` does not hold its parameters.
-            pub fn decode(name: &str, body: &str) -> Result<Self, DecodeError> {
+            /// The table has no such call, or these are not its parameters.
+            pub fn decode(name: &str, body: &str, data: Bytes) -> Result<Self, DecodeError> {
                 match name {
-                    $($name => serde_json::from_str(body)
-                        .map(Self::$call)
-                        .map_err(|error| DecodeError::Parameters { name: $name, error }),)+
+                    $($name => serde_json::from_str::<$call>(body)
+                        .map_err(|error| DecodeError::Parameters { name: $name, error })
+                        .and_then(|call| calls!(@take $name, call, data $(, $data)?))
+                        .map(Self::$call),)+
                     unknown => Err(DecodeError::Unknown { name: unknown.chars().take(64).collect() }),
                 }
             }
         }
     };
+    (@take $name:literal, $call:ident, $bytes:ident) => {
+        match $bytes.len() {
+            0 => Ok($call),
+            length => Err(DecodeError::Data { name: $name, length }),
+        }
+    };
+    (@take $name:literal, $call:ident, $bytes:ident, $data:ident) => {{
+        let mut call = $call;
+        call.$data = $bytes;
+        Ok(call)
+    }};
 }
 
 calls! {
@@ -209,6 +241,12 @@ calls! {
         "verify" Verify -> NodeHeld, Fast, Reads, Fails, Shared;
         /// Install a rack document, if it is newer than the one held.
         "rack_push" RackPush -> RackHeld, Fast, Changes, Fails, Bulk;
+        /// Tell how many bytes of blobs are there.
+        "blob_held" BlobHeld -> Vec<u64>, Fast, Reads, Fails, Shared;
+        /// Take a piece of a blob, which shows once it is whole and has its digest.
+        "blob_append" BlobAppend -> u64, Fast, Changes, Fails, Bulk, data;
+        /// Remove all blobs but those that are named.
+        "blob_keep" BlobKeep -> (), Fast, Changes, Fails, Bulk;
         /// Stop serving a rack.
         "rack_withdraw" RackWithdraw -> (), Fast, Changes, Fails, Shared;
         /// Acknowledge events, and wait for more.
@@ -270,14 +308,16 @@ mod tests {
 
     #[test]
     fn decoding_tells_what_is_wrong() {
-        let version = Request::decode("version", "{}").unwrap();
+        let version = Request::decode("version", "{}", Bytes::new()).unwrap();
         assert!(matches!(version, Request::Version(_)) && version.name() == "version");
         assert!(matches!(
-            Request::decode("version", r#"{"x":1}"#),
+            Request::decode("version", r#"{"x":1}"#, Bytes::new()),
             Err(DecodeError::Parameters { name: "version", .. })
         ));
-        assert!(matches!(Request::decode("enrol_begin", "{}"), Err(DecodeError::Unknown { .. })));
-        assert!(matches!(Request::decode("", "{}"), Err(DecodeError::Unknown { .. })));
+        for other in ["enrol_begin", ""] {
+            let unknown = Request::decode(other, "{}", Bytes::new());
+            assert!(matches!(unknown, Err(DecodeError::Unknown { .. })));
+        }
     }
 
     #[test]

@@ -184,7 +184,9 @@ impl Client {
         };
         let malformed =
             |error| RpcError::Malformed { node: target.name.clone(), call: C::TRAITS.name, error };
-        let body = serde_json::to_vec(&envelope).map(Bytes::from).map_err(malformed)?;
+        let mut body = serde_json::to_vec(&envelope).map_err(malformed)?;
+        body.extend_from_slice(&call.data());
+        let body = Bytes::from(body);
         let asked = async {
             match C::TRAITS.carriage {
                 Carriage::Shared => self.shared.pool.post(target, &C::TRAITS, body).await,

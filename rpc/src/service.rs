@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use model::NodeName;
@@ -85,14 +86,24 @@ pub trait Service: Send + Sync + 'static {
 }
 
 /// Reads an envelope, its version first: the rest may look otherwise in another one.
-pub(crate) fn open(body: &[u8], versions: Versions) -> Result<InEnvelope<'_>, Failure> {
-    let malformed =
-        |error| Failure::new(FailureKind::Malformed, format!("the body is no envelope: {error}"));
-    let version: InVersion = serde_json::from_slice(body).map_err(malformed)?;
+/// Gives the bytes behind it, too.
+pub(crate) fn open(body: &Bytes, versions: Versions) -> Result<(InEnvelope<'_>, Bytes), Failure> {
+    let (version, _length) = first::<InVersion>(body)?;
     if !versions.contain(version.protocol) {
         return Err(Failure::version(version.protocol, versions));
     }
-    serde_json::from_slice(body).map_err(malformed)
+    let (envelope, length) = first(body)?;
+    Ok((envelope, body.slice(length..)))
+}
+
+/// The JSON value at the beginning of `body`, and its length.
+fn first<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<(T, usize), Failure> {
+    let malformed = |why: String| {
+        Failure::new(FailureKind::Malformed, format!("the body is no envelope: {why}"))
+    };
+    let mut values = serde_json::Deserializer::from_slice(body).into_iter();
+    let value = values.next().ok_or_else(|| malformed("it is empty".to_owned()))?;
+    Ok((value.map_err(|error| malformed(error.to_string()))?, values.byte_offset()))
 }
 
 /// Serves an agent: checks caller, version and epoch before a call gets to it.
@@ -117,9 +128,9 @@ impl<A: Agent, S: EpochStore> AgentService<A, S> {
     }
 
     fn read<'a>(&self, received: &'a Received) -> Result<(InEnvelope<'a>, Request), Failure> {
-        let envelope = open(&received.body, self.versions)?;
+        let (envelope, data) = open(&received.body, self.versions)?;
         self.check_caller(received.peer, &envelope.caller)?;
-        let request = Request::decode(&received.name, envelope.call.get())
+        let request = Request::decode(&received.name, envelope.call.get(), data)
             .map_err(|error| Failure::new(FailureKind::Malformed, chain(&error)))?;
         Ok((envelope, request))
     }

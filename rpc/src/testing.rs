@@ -82,20 +82,23 @@ fn refuse<T>(why: &str) -> Result<T, Failure> {
     Err(Failure::failed(why))
 }
 
+fn version_of_n2() -> NodeVersion {
+    NodeVersion {
+        node: name("n2"),
+        node_id: 4,
+        cluster_uuid: Uuid::from_u128(7),
+        software: "0".to_owned(),
+        protocol: Versions::OURS,
+        incarnation: Uuid::from_u128(1),
+        epoch: epoch(1),
+    }
+}
+
 impl Agent for MemoryAgent {
     async fn call(&self, request: Request, mut context: CallContext) -> Answer {
         match request {
             Request::Version(call) => {
-                let version = NodeVersion {
-                    node: name("n2"),
-                    node_id: 4,
-                    cluster_uuid: Uuid::from_u128(7),
-                    software: "0".to_owned(),
-                    protocol: Versions::OURS,
-                    incarnation: Uuid::from_u128(1),
-                    epoch: epoch(1),
-                };
-                answer(call, |_| std::future::ready(Ok(version))).await
+                answer(call, |_| std::future::ready(Ok(version_of_n2()))).await
             }
             Request::MasterView(call) => {
                 let (obeys, cluster_uuid) = (epoch(1), Uuid::from_u128(7));
@@ -145,12 +148,14 @@ impl Agent for MemoryAgent {
                 let held = SsconfHeld { version, digest };
                 answer(call, |_| std::future::ready(Ok(held))).await
             }
+            Request::BlobHeld(_) | Request::BlobAppend(_) | Request::BlobKeep(_) => {
+                refuse("has no disk")
+            }
             Request::RackWithdraw(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,
-            Request::RenewBegin(call) => answer(call, async |_| refuse("has no files")).await,
-            Request::RenewFinish(call) => answer(call, async |_| refuse("has no files")).await,
-            Request::Leave(call) => answer(call, async |_| refuse("cannot leave")).await,
+            Request::RenewBegin(_) | Request::RenewFinish(_) => refuse("has no files"),
+            Request::Leave(_) => refuse("cannot leave"),
         }
     }
 }

@@ -105,7 +105,12 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
             vec![json!({"name": "node/n1", "mode": "exclusive", "owner": ["job7"],
                 "pending": [["shared", ["job8", "job9"]]]})],
         ),
-        What::Instance | What::Group | What::Network | What::Export | What::Filter => (&[], vec![]),
+        What::Image
+        | What::Instance
+        | What::Group
+        | What::Network
+        | What::Export
+        | What::Filter => (&[], vec![]),
     }
 }
 

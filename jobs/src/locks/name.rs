@@ -22,13 +22,15 @@ pub enum Level {
     Machine,
     /// Switches, by name.
     Switch,
+    /// Images that machines boot, by name.
+    Image,
     /// The configuration as a whole.
     Config,
 }
 
 impl Level {
     /// All levels, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cluster,
         Self::Instance,
         Self::NodeGroup,
@@ -37,6 +39,7 @@ impl Level {
         Self::Network,
         Self::Machine,
         Self::Switch,
+        Self::Image,
         Self::Config,
     ];
 
@@ -52,6 +55,7 @@ impl Level {
             Self::Network => "network",
             Self::Machine => "machine",
             Self::Switch => "switch",
+            Self::Image => "image",
             Self::Config => "config",
         }
     }

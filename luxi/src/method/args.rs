@@ -34,6 +34,8 @@ pub enum What {
     Filter,
     /// Bare-metal servers of the inventory; ours.
     Machine,
+    /// Operating systems that machines boot; ours.
+    Image,
 }
 
 impl fmt::Display for What {
@@ -48,6 +50,7 @@ impl fmt::Display for What {
             Self::Export => "export",
             Self::Filter => "filter",
             Self::Machine => "machine",
+            Self::Image => "image",
         })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jobs::Changed;
 use model::document;
+use model::image::Image;
 use model::machine::Machine;
 
 use super::objects::Objects;
@@ -17,6 +18,7 @@ impl Config {
         for change in changes {
             let also = change.entails();
             for change in std::iter::once(change).chain(also) {
+                changed.racks.extend(change.racks_of_image(self));
                 let (key, content) = change.document();
                 if let Some(racks) = change.enter(self) {
                     changed.documents.insert(key, content);
@@ -36,6 +38,14 @@ impl Config {
 }
 
 impl ConfigChange {
+    /// The racks of machines that boot the newest version of an image which changes.
+    fn racks_of_image(&self, config: &Config) -> Vec<u32> {
+        let (Self::Image(Image { id, .. }) | Self::ImageRemoved(id)) = self else {
+            return Vec::new();
+        };
+        config.machines.by.image.of(id.name.clone()).map(|machine| machine.rack).collect()
+    }
+
     /// The change that a removal entails.
     fn entails(&self) -> Option<Self> {
         match self {

@@ -8,11 +8,12 @@ use bytes::Bytes;
 use jobs::filter::Rule;
 use model::cluster::{Cluster, Role};
 use model::group::Group;
+use model::image::{Image, ImageId};
 use model::ipam::IpamConfig;
 use model::machine::{LastBoot, Machine};
 use model::node::Node;
 use model::rack::{Lease, LeaseKey};
-use model::{MacAddress, NodeName, Serial, Timestamp, document};
+use model::{MacAddress, NodeName, Serial, Timestamp, Word, document};
 
 use super::load::{LoadError, below, parse};
 use super::objects::{Index, Indices, Object, Objects};
@@ -188,6 +189,11 @@ configuration! {
             change: Filter / FilterRemoved, below: document::FILTERS,
             key: String = |rule| rule.document.uuid.clone(),
         }
+        /// Images by name and version.
+        images: Image {
+            change: Image / ImageRemoved, below: document::IMAGES,
+            key: ImageId = |image| image.id.clone(),
+        }
         /// Machines by serial.
         machines: Machine {
             change: Machine / MachineRemoved, below: document::MACHINES,
@@ -198,6 +204,8 @@ configuration! {
                 mac: MacAddress = |machine| machine.mac.iter().copied(),
                 /// Rack, and number within it.
                 place: (u32, u32) = |machine| [(machine.rack, machine.index_in_rack)],
+                /// Name of the image that it is to boot.
+                image: Word = |machine| machine.boot.image().cloned(),
             },
         }
         /// Last boots of machines, by serial.

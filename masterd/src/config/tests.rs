@@ -62,6 +62,8 @@ fn machine(number: u8, rack: u32, index: u32, ports: &BTreeSet<u8>) -> Machine {
         network: BTreeMap::new(),
         bmc: model::machine::Addresses::default(),
         mac: ports.iter().map(|port| mac(*port)).collect(),
+        boot: Default::default(),
+        kernel_parameters: Vec::new(),
         labels: BTreeMap::new(),
         register_date: NOW,
     }

@@ -12,6 +12,7 @@ use super::leadership::{Keys, Master};
 use crate::agent_sync::AgentSync;
 use crate::agent_sync::allow_list::AllowListPush;
 use crate::agents::{Agents, Caller};
+use crate::blobs::Source;
 use crate::contacts::Contacts;
 use crate::export::downloads::Exports;
 use crate::lu::{LogicalUnits, Resources};
@@ -58,7 +59,7 @@ pub(crate) struct Assembly {
 impl Assembly {
     /// The parts of `master`, which is known to agents by `keys`.
     pub(crate) fn new(master: &Master, layout: &Layout, keys: Keys, clock: &Clock) -> Self {
-        let wiring = Wiring::new(master, keys, clock);
+        let wiring = Wiring::new(master, layout, keys, clock);
         Self {
             units: Arc::new(LogicalUnits(Arc::new(wiring.resources(layout)))),
             sync: Arc::new(wiring.sync()),
@@ -87,12 +88,13 @@ struct Wiring {
     audit: Arc<ReplicaAudit>,
     alarms: Arc<Alarms>,
     secrets: Arc<StagedSecrets>,
+    source: Arc<Source>,
     metrics: Arc<Metrics>,
     clock: Clock,
 }
 
 impl Wiring {
-    fn new(master: &Master, keys: Keys, clock: &Clock) -> Self {
+    fn new(master: &Master, layout: &Layout, keys: Keys, clock: &Clock) -> Self {
         let Keys { identity, membership, authority } = keys;
         let caller = Caller {
             authority,
@@ -137,6 +139,7 @@ impl Wiring {
             audit,
             alarms,
             secrets,
+            source: Arc::new(Source::new(layout)),
             metrics: Arc::clone(&master.metrics),
             clock: clock.clone(),
         }
@@ -164,6 +167,7 @@ impl Wiring {
             commits: Arc::clone(&self.commits),
             audit: Arc::clone(&self.audit),
             secrets: Arc::clone(&self.secrets),
+            source: Arc::clone(&self.source),
             metrics: Arc::clone(&self.metrics),
             clock: self.clock.clone(),
             layout: layout.clone(),
@@ -180,6 +184,7 @@ impl Wiring {
             allow_lists: Arc::clone(&self.allow_lists),
             address: Arc::clone(&self.address),
             metrics: Arc::clone(&self.metrics),
+            source: Arc::clone(&self.source),
             clock: self.clock.clone(),
         }
     }

@@ -41,6 +41,31 @@ pub(super) fn publish(
     Ok(published?.into_iter().unzip())
 }
 
+/// Makes the directory where clients put what they upload, unless it is there.
+///
+/// # Errors
+/// It cannot be made.
+pub(super) fn make_spool(directory: &Path) -> io::Result<()> {
+    if !directory.is_dir() {
+        std::fs::create_dir_all(directory)?;
+        open_to_operators(directory, layout::SPOOL_MODE)?;
+    }
+    Ok(())
+}
+
+/// Gives a file to the group of operators. Only root and members of the group may do that; the files of
+/// others stay with their own group.
+fn open_to_operators(path: &Path, mode: u32) -> io::Result<()> {
+    if let Ok(Some(group)) = nix::unistd::Group::from_name(layout::ADMIN_GROUP)
+        && let Err(error) = std::os::unix::fs::chown(path, None, Some(group.gid.as_raw()))
+    {
+        let (path, group) = (path.display(), layout::ADMIN_GROUP);
+        tracing::warn!(%path, %error, group, "stays with this user's group");
+    }
+    // Behind it: another group takes away the bit that hands a directory's group down.
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
+}
+
 /// A socket that listens and that no client knows.
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -89,15 +114,7 @@ impl Socket {
             std::fs::create_dir_all(directory).map_err(failed)?;
         }
         let listener = luxi::listen(&unpublished).map_err(failed)?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(layout::SOCKET_MODE);
-        std::fs::set_permissions(&unpublished, mode).map_err(failed)?;
-        // Only root and members of the group may give the socket to it; others keep their own.
-        if let Ok(Some(group)) = nix::unistd::Group::from_name(layout::ADMIN_GROUP)
-            && let Err(error) =
-                std::os::unix::fs::chown(&unpublished, None, Some(group.gid.as_raw()))
-        {
-            tracing::warn!(%error, group = layout::ADMIN_GROUP, "socket stays with this user's group");
-        }
+        open_to_operators(&unpublished, layout::SOCKET_MODE).map_err(failed)?;
         Ok(Self { listener: Some(listener), path })
     }
 

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Failure, Wanted};
 use crate::agent_sync::allow_list::AllowListPush;
 use crate::agents::{Agents, Behalf};
+use crate::blobs::Source;
 use crate::config::Config;
 use crate::contacts::{Contacts, Enrolling};
 use crate::master_address::MoveAddress;
@@ -68,6 +69,8 @@ pub struct Resources {
     pub(crate) commits: Arc<Commits>,
     /// Compares candidates' stores.
     pub(crate) audit: Arc<ReplicaAudit>,
+    /// Where the files of images are.
+    pub(crate) source: Arc<Source>,
     /// One-time secrets of nodes that are about to be added.
     pub(crate) secrets: Arc<StagedSecrets>,
     /// What is counted.
@@ -228,6 +231,11 @@ impl Context {
     /// It cannot be read.
     pub fn authority_ends(&self) -> Result<Timestamp, IdentityError> {
         self.resources.agents.authority_ends()
+    }
+
+    /// Where the files of images are.
+    pub(crate) fn source(&self) -> Arc<Source> {
+        Arc::clone(&self.resources.source)
     }
 
     /// Where things live on this machine.

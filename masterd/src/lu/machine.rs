@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
+use model::image::{BootTarget, PARAMETERS_MAX};
 use model::ipam::{IpamConfig, IpamError};
 use model::machine::{Addresses, Machine, MachineSpec, check_labels};
 use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
 use model::{Exception, MacAddress, Serial, Timestamp};
 
+use super::image::distribute;
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::config::{Config, ConfigChange};
 use crate::queue::Decision;
+use crate::rack_document::image_of;
 
 /// Machines of one registration: a large hall, and one commit.
 const MACHINES_MAX: usize = 10_000;
@@ -132,6 +135,8 @@ fn place(
         bmc: Addresses::of(ipam.bmc_address(spec.rack, index)?),
         mac: spec.mac.clone(),
         labels: spec.labels.clone(),
+        boot: BootTarget::Local,
+        kernel_parameters: Vec::new(),
         register_date: now,
     })
 }
@@ -163,17 +168,33 @@ impl LogicalUnit for MachineSetParams {
     }
 
     async fn check(&self, context: &mut Context) -> Result<(), Failure> {
-        labeled(self, &context.config())?;
+        changed(self, &context.config())?;
         Ok(())
     }
 
     async fn exec(self, (): (), context: &mut Context) -> Result<Machine, Failure> {
-        context.transact(move |config| labeled(&self, config)).await
+        let config = context.config();
+        let (_, after) = changed(&self, &config)?;
+        let before = config.machine(&self.serial)?;
+        let boots_anew =
+            (&before.boot, &before.kernel_parameters) != (&after.boot, &after.kernel_parameters);
+        let image = image_of(&config, &after.boot).filter(|_| boots_anew);
+        if let Some(image) = image {
+            // The agents have its files before their document names them.
+            let agents: Vec<_> = config.agents_of(after.rack).cloned().collect();
+            let blobs: Vec<_> = image.files.blobs().collect();
+            distribute(context, &agents, &blobs, None).await?;
+        }
+        let machine = context.transact(move |config| changed(&self, config)).await?;
+        if boots_anew {
+            rack::push(context, &BTreeSet::from([machine.rack])).await?;
+        }
+        Ok(machine)
     }
 }
 
-/// The machine with other labels, unless it has them already.
-fn labeled(op: &MachineSetParams, config: &Config) -> Decision<Machine> {
+/// The machine as the opcode makes it, and the change, unless it is so already.
+fn changed(op: &MachineSetParams, config: &Config) -> Decision<Machine> {
     let before = config.machine(&op.serial)?;
     let mut machine = before.as_ref().clone();
     for (name, value) in &op.labels {
@@ -186,8 +207,22 @@ fn labeled(op: &MachineSetParams, config: &Config) -> Decision<Machine> {
     }
     check_labels(&machine.serial, &machine.labels)
         .map_err(|error| Exception::prereq(error.to_string(), ErrorCode::WrongInput))?;
-    let differs = machine.labels != before.labels;
-    let change = differs.then(|| ConfigChange::Machine(machine.clone()));
+    if let Some(boot) = &op.boot {
+        if !boot.is_local() && image_of(config, boot).is_none() {
+            let text = format!("Image '{boot}' is not known; `gnt image list` names all");
+            return Err(Exception::prereq(text, ErrorCode::UnknownEntity));
+        }
+        machine.boot = boot.clone();
+    }
+    if let Some(parameters) = &op.kernel_parameters {
+        if parameters.len() > PARAMETERS_MAX {
+            let count = parameters.len();
+            let text = format!("{count} kernel parameters; at most {PARAMETERS_MAX} are taken");
+            return Err(Exception::prereq(text, ErrorCode::WrongInput));
+        }
+        machine.kernel_parameters = parameters.clone();
+    }
+    let change = (machine != **before).then(|| ConfigChange::Machine(machine.clone()));
     Ok((change.into_iter().collect(), machine))
 }
 
@@ -289,7 +324,7 @@ mod tests {
         present.apply(machines.into_iter().map(ConfigChange::Machine));
         let mut set = |labels: &str| {
             let op = format!(r#"{{"serial": "w1", "labels": {labels}}}"#);
-            let (changes, machine) = labeled(&serde_json::from_str(&op).unwrap(), &present)?;
+            let (changes, machine) = changed(&serde_json::from_str(&op).unwrap(), &present)?;
             let documents = present.apply(changes).documents.len();
             assert_eq!(**present.machine("w1")?, machine);
             Ok::<_, Exception>((documents, machine.labels))

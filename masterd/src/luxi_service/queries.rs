@@ -23,6 +23,7 @@ use tokio::time::Instant;
 
 use super::{LuxiService, no_locking};
 use crate::query::group::GroupRow;
+use crate::query::image::ImageRow;
 use crate::query::job::JobRow;
 use crate::query::machine::MachineRow;
 use crate::query::node::NodeRow;
@@ -81,6 +82,7 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
         What::Lock => definitions(query::lock::FIELDS, wanted),
         What::Group => definitions(query::group::FIELDS, wanted),
         What::Machine => definitions(query::machine::FIELDS, wanted),
+        What::Image => definitions(query::image::FIELDS, wanted),
         What::Filter => definitions(query::filter::FIELDS, wanted),
         What::Instance => without_rows::describe(&INSTANCE, wanted),
         What::Network => without_rows::describe(NETWORK, wanted),
@@ -131,6 +133,10 @@ impl LuxiService {
             What::Machine => {
                 let rows = self.machine_rows(call.filter.as_ref());
                 table(query::machine::FIELDS, rows, &call).await
+            }
+            What::Image => {
+                let rows = self.image_rows(call.filter.as_ref());
+                table(query::image::FIELDS, rows, &call).await
             }
             What::Filter => {
                 let rows = self.filter_rows(call.filter.as_ref())?;
@@ -265,6 +271,16 @@ impl LuxiService {
         match query::machine::limited(&config, filter) {
             Some(machines) => machines.into_iter().map(row).collect(),
             None => config.machines.values().map(row).collect(),
+        }
+    }
+
+    fn image_rows(&self, filter: Option<&Filter>) -> Vec<ImageRow> {
+        let config = self.sources.published.snapshot().config;
+        let row =
+            |image: &Arc<_>| ImageRow { image: Arc::clone(image), config: Arc::clone(&config) };
+        match filter.and_then(|filter| query::by_key(&config.images, filter, "image")) {
+            Some(images) => images.into_iter().map(row).collect(),
+            None => config.images.values().map(row).collect(),
         }
     }
 

@@ -80,6 +80,16 @@ pub const FIELDS: &[Field<MachineRow>] = &[
         let labels = r.machine.labels.iter();
         json(&labels.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>())
     }),
+    field!("boot", "Boot", Text, "What it is to boot: an image, or `local` for its disk", |r| {
+        Cell::normal(r.machine.boot.to_string())
+    }),
+    field!(
+        "kernel_parameters",
+        "KernelParameters",
+        Other,
+        "Kernel parameters behind those of its image",
+        |r| { json(&r.machine.kernel_parameters) }
+    ),
     field!("lease", "Lease", Text, "Address that it has a lease of", |r| {
         Cell::optional(r.lease().map(|lease| lease.address.to_string()))
     }),

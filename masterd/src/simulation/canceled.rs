@@ -38,6 +38,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_MACHINE_ADD", r#""machines": [{"serial": "M#", "rack": 0, "role": "worker"}]"#),
     ("OP_MACHINE_SET_PARAMS", r#""serial": "S1", "labels": {"zone": "a#"}"#),
     ("OP_MACHINE_REMOVE", r#""serial": "S1""#),
+    ("OP_IMAGE_ADD", r#""image": "debian/#", "files": {"uki": {"sha256": "DIGEST", "size": 1}}"#),
+    ("OP_IMAGE_REMOVE", r#""image": "debian/0""#),
     ("OP_RACK_PUSH", ""),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
@@ -107,6 +109,7 @@ async fn prepare(scene: &Scene, silent: u16) {
             ConfigChange::Cluster(cluster),
         ];
         with_ipam.apply(changes.clone());
+        changes.push(ConfigChange::Image(crate::testing::image("debian/0")));
         if !config.machines.contains_key("S1") {
             let spec = crate::testing::spec("S1", 0, "worker");
             let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;
@@ -180,7 +183,9 @@ fn whatever_is_canceled_is_told_the_truth() {
                         r#""config": {}"#,
                         serde_json::to_string(&crate::testing::ipam()).unwrap()
                     ),
-                    _ => parameters.replace('#', &number.to_string()),
+                    _ => parameters
+                        .replace("DIGEST", &"ee".repeat(32))
+                        .replace('#', &number.to_string()),
                 };
                 let comma = if parameters.is_empty() { "" } else { ", " };
                 let op = format!(r#"{{"OP_ID": "{op_id}"{comma}{parameters}}}"#);

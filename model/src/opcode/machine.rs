@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::{BootTarget, Parameter};
 use crate::ipam::IpamConfig;
 use crate::machine::MachineSpec;
 use crate::name::Serial;
@@ -33,6 +34,12 @@ pub struct MachineSetParams {
     /// Values of labels to set, by name; null removes a label.
     #[serde(default)]
     pub labels: BTreeMap<String, Option<String>>,
+    /// What it is to boot; null leaves that alone.
+    #[serde(default)]
+    pub boot: Option<BootTarget>,
+    /// Kernel parameters behind those of its image; null leaves them alone.
+    #[serde(default)]
+    pub kernel_parameters: Option<Vec<Parameter>>,
 }
 
 /// Parameters of `OP_MACHINE_REMOVE`.

@@ -14,6 +14,7 @@ use model::rack::Observation;
 use model::{MacAddress, Serial, Timestamp};
 use stdx::daemon::chain as causes;
 
+use super::files::{self, FILES_PATH};
 use super::script::{self, PATH, PATH_ALIAS};
 use super::{Ends, Rack};
 use crate::dhcp::LeaseState;
@@ -27,7 +28,10 @@ pub(super) fn router(rack: Rack) -> Router {
         .route(&format!("{PATH}/{{serial}}"), get(of_machine))
         .route(PATH_ALIAS, get(first))
         .route(&format!("{PATH_ALIAS}/{{serial}}"), get(of_machine))
-        .route("/api/v1/boot/ipxe.efi", get(loader))
+        .route("/api/v1/boot/loader.efi", get(files::loader))
+        .route("/api/v1/boot/ipxe.efi", get(files::ipxe))
+        .route(&format!("{FILES_PATH}/{{serial}}/up"), get(files::is_up).post(files::is_up))
+        .route(&format!("{FILES_PATH}/{{serial}}/{{kind}}/{{digest}}"), get(files::of_machine))
         .route("/health", get(health))
         .route("/version", get(version))
         .fallback(nothing)
@@ -35,7 +39,7 @@ pub(super) fn router(rack: Rack) -> Router {
         .with_state(rack)
 }
 
-fn text(status: StatusCode, text: String) -> Response {
+pub(super) fn text(status: StatusCode, text: String) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }
 
@@ -64,25 +68,28 @@ async fn of_machine(
         return text(StatusCode::NOT_FOUND, script::unknown(&serial));
     };
     rack.answers.script.add();
-    note(&rack, number, serial, ends.theirs.ip());
-    text(StatusCode::OK, script::boot(&machine))
+    note(&rack, number, serial, ends.theirs.ip(), BootStage::Script);
+    text(StatusCode::OK, script::boot(ends.ours, &machine))
 }
 
 /// The machine boots whether or not the master can be told.
-fn note(rack: &Rack, number: u32, serial: Serial, from: IpAddr) {
+pub(super) fn note(rack: &Rack, number: u32, serial: Serial, from: IpAddr, stage: BootStage) {
     let IpAddr::V4(address) = from.to_canonical() else { return };
-    let at = Timestamp::from_micros(rack.clock.now_micros());
+    let at = now(rack);
     let mac = holder(rack, address, at);
-    tracing::info!(%serial, %address, "machine fetched its boot script");
-    let stage = BootStage::Script;
+    tracing::info!(%serial, %address, stage = stage.as_str(), "machine boots");
     let observation = Observation::Boot { rack: number, serial, address, mac, stage };
     if let Err(error) = rack.ledger.note(at, observation) {
         tracing::warn!(error = causes(&error), "boot stage was not noted");
     }
 }
 
+pub(super) fn now(rack: &Rack) -> Timestamp {
+    Timestamp::from_micros(rack.clock.now_micros())
+}
+
 /// Who holds the lease of `address` now.
-fn holder(rack: &Rack, address: Ipv4Addr, at: Timestamp) -> Option<MacAddress> {
+pub(super) fn holder(rack: &Rack, address: Ipv4Addr, at: Timestamp) -> Option<MacAddress> {
     let lease = rack.ledger.lease(address)?;
     match lease.state {
         LeaseState::Bound { until_us } if until_us > at.micros() => lease.client.mac(),
@@ -90,11 +97,6 @@ fn holder(rack: &Rack, address: Ipv4Addr, at: Timestamp) -> Option<MacAddress> {
             None
         }
     }
-}
-
-async fn loader() -> Response {
-    let why = "this agent has no iPXE loader; boot iPXE from the network card or a medium\n";
-    text(StatusCode::NOT_FOUND, why.to_owned())
 }
 
 async fn health() -> Response {

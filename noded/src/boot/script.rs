@@ -3,26 +3,60 @@
 use std::net::SocketAddr;
 
 use model::Serial;
+use model::image::ImageFiles;
 use model::rack::{BootChoice, RackMachine};
+
+use super::files::FILES_PATH;
 
 /// The path of the first script; sabakan's clients know it by [`PATH_ALIAS`], too.
 pub const PATH: &str = "/api/v1/boot/ipxe";
 /// The same by its other name.
 pub const PATH_ALIAS: &str = "/api/v1/boot/coreos/ipxe";
 
-/// The script that every machine gets: it asks for that of its serial number, which iPXE fills in.
+/// The script that every machine gets. It asks for that of its serial number, which iPXE fills in and
+/// escapes. Where there is none, it leaves iPXE as a failure, so that the firmware goes on to its disk.
 #[must_use]
 pub fn chain(server: SocketAddr, path: &str) -> String {
-    format!("#!ipxe\nchain http://{server}{path}/${{serial}}\n")
+    format!(
+        "#!ipxe\n\
+         chain --replace --autofree http://{server}{path}/${{serial:uristring}} || goto refused\n\
+         :refused\n\
+         echo No boot from http://{server} for serial ${{serial}}, MAC ${{netX/mac}}\n\
+         echo gnt machine list tells which machines are registered\n\
+         exit 1\n"
+    )
 }
 
-/// The script of one machine.
+/// The script of one machine. `exit 1` leaves the network to what the firmware has next.
 #[must_use]
-pub fn boot(machine: &RackMachine) -> String {
+pub fn boot(server: SocketAddr, machine: &RackMachine) -> String {
     let RackMachine { serial, role, boot, .. } = machine;
-    match boot {
-        BootChoice::Local => {
-            format!("#!ipxe\necho {serial} ({role}) boots what its firmware has next\nexit\n")
+    let BootChoice::Image { id, files, parameters } = boot else {
+        return format!(
+            "#!ipxe\necho {serial} ({role}) boots what its firmware has next\nexit 1\n"
+        );
+    };
+    let base = format!("http://{server}{FILES_PATH}/{serial}");
+    let heading = format!("#!ipxe\necho {serial} ({role}) boots {id}\n");
+    match files {
+        ImageFiles::Uki(uki) => format!("{heading}chain {base}/uki/{} || exit 1\n", uki.sha256),
+        ImageFiles::Linux { kernel, initrds } => {
+            let mut script =
+                format!("{heading}kernel --name kernel {base}/kernel/{}", kernel.sha256);
+            for number in 0..initrds.len() {
+                script.push_str(&format!(" initrd=initrd{number}"));
+            }
+            for parameter in parameters {
+                script.push_str(&format!(" {}", parameter.as_str()));
+            }
+            script.push_str(&format!(" gantry.up={base}/up || exit 1\n"));
+            for (number, initrd) in initrds.iter().enumerate() {
+                let digest = initrd.sha256;
+                script.push_str(&format!(
+                    "initrd --name initrd{number} {base}/initrd/{digest} || exit 1\n"
+                ));
+            }
+            script + "boot || exit 1\n"
         }
     }
 }
@@ -39,19 +73,51 @@ pub fn unknown(serial: &Serial) -> String {
 
 #[cfg(test)]
 mod tests {
+    use model::blob::Blob;
+
     use super::*;
+
+    fn server() -> SocketAddr {
+        "10.69.0.3:10080".parse().unwrap()
+    }
+
+    fn blob(digit: char) -> Blob {
+        Blob { sha256: digit.to_string().repeat(64).parse().unwrap(), size: 1 }
+    }
+
+    fn script(files: Option<ImageFiles>) -> String {
+        let racks = crate::rack::Racks::new(vec![crate::testing::rack(0, 1)]);
+        let (_, mut machine) = racks.machine(&"S1".parse().unwrap()).unwrap();
+        machine.boot = files.map_or(BootChoice::Local, |files| BootChoice::Image {
+            id: "debian/12".parse().unwrap(),
+            files,
+            parameters: vec!["console=ttyS0".parse().unwrap()],
+        });
+        boot(server(), &machine)
+    }
+
+    #[test]
+    fn the_first_script_escapes_what_it_asks_with() {
+        let text = chain(server(), PATH);
+        assert!(text.starts_with("#!ipxe\nchain --replace "), "{text}");
+        assert!(text.contains("http://10.69.0.3:10080/api/v1/boot/ipxe/${serial:uristring} "));
+        assert!(text.ends_with("exit 1\n"), "firmware ends in its set-up where iPXE succeeds");
+    }
 
     #[test]
     fn scripts() {
-        let server = "10.69.0.3:10080".parse().unwrap();
-        assert_eq!(
-            chain(server, PATH),
-            "#!ipxe\nchain http://10.69.0.3:10080/api/v1/boot/ipxe/${serial}\n"
+        let local = script(None);
+        assert!(local.starts_with("#!ipxe\n") && local.ends_with("exit 1\n"), "{local}");
+        let (base, a, b) =
+            ("http://10.69.0.3:10080/api/v1/boot/machines/S1", blob('a').sha256, blob('b').sha256);
+        let uki = script(Some(ImageFiles::Uki(blob('a'))));
+        assert!(uki.ends_with(&format!("\nchain {base}/uki/{a} || exit 1\n")), "{uki}");
+        let linux = script(Some(ImageFiles::Linux { kernel: blob('a'), initrds: vec![blob('b')] }));
+        let wanted = format!(
+            "\nkernel --name kernel {base}/kernel/{a} initrd=initrd0 console=ttyS0 \
+             gantry.up={base}/up || exit 1\ninitrd --name initrd0 {base}/initrd/{b} || exit 1\n\
+             boot || exit 1\n"
         );
-        let (_, machine) = crate::rack::Racks::new(vec![crate::testing::rack(0, 1)])
-            .machine(&"S1".parse().unwrap())
-            .unwrap();
-        let text = boot(&machine);
-        assert!(text.starts_with("#!ipxe\n") && text.ends_with("exit\n"), "{text}");
+        assert!(linux.ends_with(&wanted), "{linux}");
     }
 }

@@ -27,7 +27,10 @@ async fn scene() -> Scene {
     let (stop, stopped) = watch::channel(false);
     let tasks = Tasks::new();
     let clock = Clock::manual(now().micros());
-    let served = Rack { racks, ledger: Arc::clone(&ledger), clock, answers: Arc::default() };
+    let blobs = Arc::new(Blobs::open(&dir.path().join("blobs"), 1 << 30).unwrap());
+    let ipxe = "/nowhere".into();
+    let served =
+        Rack { racks, blobs, ipxe, ledger: Arc::clone(&ledger), clock, answers: Arc::default() };
     tasks.spawn("boot", serve(listener, served, stopped));
     Scene { address, ledger, stop, tasks, _dir: dir }
 }
@@ -59,15 +62,15 @@ fn body(answer: &str) -> &str {
 async fn routes() {
     let scene = scene().await;
     for (head, status, words) in [
-        ("GET /api/v1/boot/ipxe", 200, "/api/v1/boot/ipxe/${serial}"),
-        ("GET /api/v1/boot/coreos/ipxe", 200, "/api/v1/boot/coreos/ipxe/${serial}"),
+        ("GET /api/v1/boot/ipxe", 200, "/api/v1/boot/ipxe/${serial:uristring}"),
+        ("GET /api/v1/boot/coreos/ipxe", 200, "/api/v1/boot/coreos/ipxe/${serial:uristring}"),
         ("GET /api/v1/boot/ipxe/S1", 200, "exit"),
         ("GET /api/v1/boot/coreos/ipxe/S1", 200, "exit"),
         ("GET /api/v1/boot/ipxe/S2", 404, "gnt machine add"),
         ("GET /api/v1/boot/ipxe/%2e%2e", 400, ".."),
         ("GET /api/v1/boot/ipxe/a%20b", 400, "a b"),
         ("GET /api/v1/boot/ipxe/%ff", 400, ""),
-        ("GET /api/v1/boot/ipxe.efi", 404, "loader"),
+        ("GET /api/v1/boot/ipxe.efi", 404, "install the package ipxe"),
         ("GET /health", 200, "healthy"),
         ("GET /version", 200, env!("CARGO_PKG_VERSION")),
         ("GET /", 404, "nothing"),

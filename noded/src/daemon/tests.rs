@@ -65,6 +65,8 @@ impl Scene {
             },
             powercycle: crate::powercycle::of_machine(false, &Layout::new("/none")),
             segment_bytes: SMALL,
+            blob_bytes_max: 1 << 30,
+            ipxe: "/nowhere".into(),
             clock: Clock::system(),
         }
     }

@@ -2,8 +2,8 @@
 
 use super::packet::{Packet, option};
 
-/// Path of the loader that UEFI HTTP boot gets: iPXE as an EFI program.
-const LOADER_PATH: &str = "/api/v1/boot/ipxe.efi";
+/// Path of the loader that UEFI HTTP boot gets: an EFI program, that of the machine or iPXE.
+const LOADER_PATH: &str = "/api/v1/boot/loader.efi";
 /// Path of the script that iPXE, or a ramdisk that asks, gets; it answers by serial number.
 const SCRIPT_PATH: &str = "/api/v1/boot/ipxe";
 /// User class of iPXE.
@@ -101,7 +101,7 @@ mod tests {
     use crate::dhcp::packet::vectors::{self, MAC, Request};
 
     const BASE: &str = "http://10.69.0.3:10080";
-    const LOADER: &str = "http://10.69.0.3:10080/api/v1/boot/ipxe.efi";
+    const LOADER: &str = "http://10.69.0.3:10080/api/v1/boot/loader.efi";
     const SCRIPT: &str = "http://10.69.0.3:10080/api/v1/boot/ipxe";
 
     fn file(options: &[(u8, Vec<u8>)]) -> Option<&str> {

@@ -87,6 +87,8 @@ async fn a_machine_becomes_a_node_and_serves_on_the_same_port() {
         },
         powercycle: crate::powercycle::of_machine(false, &layout),
         segment_bytes: SMALL,
+        blob_bytes_max: 1 << 30,
+        ipxe: "/nowhere".into(),
         clock: clock.clone(),
     };
     let daemon = Daemon::start(settings).await.unwrap();

@@ -49,6 +49,8 @@ impl Rig {
             leasing: Leasing { port: 67, relays_only: Vec::new(), boot, counters: Arc::default() },
             powercycle: noded::powercycle::of_machine(false, &Layout::new(root)),
             segment_bytes: SMALL,
+            blob_bytes_max: 1 << 30,
+            ipxe: "/nowhere".into(),
             clock: Clock::system(),
         };
         let daemon = Daemon::start(settings).await.unwrap();
@@ -143,7 +145,10 @@ fn a_machine_gets_its_lease_and_script_and_the_master_learns_of_both() {
         }));
         assert_eq!(address, FIRST);
         let chain = fetch(&wire, "/api/v1/boot/ipxe");
-        assert!(chain.contains("http://10.69.0.3:10080/api/v1/boot/ipxe/${serial}"), "{chain}");
+        assert!(
+            chain.contains("http://10.69.0.3:10080/api/v1/boot/ipxe/${serial:uristring}"),
+            "{chain}"
+        );
         assert!(fetch(&wire, "/api/v1/boot/ipxe/S1").starts_with("HTTP/1.1 200"));
         let holder = runtime.block_on(rig.observe(|seen| match seen {
             Observation::Boot { serial, mac, .. } if serial.as_str() == "S1" => Some(*mac),

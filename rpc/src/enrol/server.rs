@@ -218,8 +218,8 @@ impl Service for Arc<Desk> {
     }
 
     async fn respond(&self, received: Received) -> Answer {
-        let envelope = open(&received.body, Versions::OURS)?;
-        let request = EnrolRequest::decode(&received.name, envelope.call.get())
+        let (envelope, data) = open(&received.body, Versions::OURS)?;
+        let request = EnrolRequest::decode(&received.name, envelope.call.get(), data)
             .map_err(|error| Failure::new(FailureKind::Malformed, chain(&error)))?;
         match request {
             EnrolRequest::EnrolBegin(call) => {

@@ -14,16 +14,20 @@ use crate::source;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("stdx", &[]),
     ("model", &[]),
+    ("blobs", &["model", "stdx"]),
     ("queue-format", &["model", "stdx"]),
     ("luxi", &["model", "stdx"]),
     ("rpc", &["model", "queue-format", "stdx"]),
     ("engine", &["model", "queue-format", "stdx"]),
     ("jobs", &["model", "queue-format", "engine", "luxi", "stdx"]),
     ("membership", &["model", "queue-format", "engine", "jobs", "rpc", "stdx"]),
-    ("masterd", &["model", "queue-format", "luxi", "rpc", "stdx", "engine", "jobs", "membership"]),
-    ("noded", &["model", "queue-format", "rpc", "stdx"]),
+    (
+        "masterd",
+        &["model", "blobs", "queue-format", "luxi", "rpc", "stdx", "engine", "jobs", "membership"],
+    ),
+    ("noded", &["model", "blobs", "queue-format", "rpc", "stdx"]),
     ("rapi", &["model", "luxi", "stdx"]),
-    ("cli", &["model", "luxi", "stdx"]),
+    ("cli", &["model", "blobs", "luxi", "stdx"]),
 ];
 
 /// Crates that see everything: nothing that is installed is built from them.

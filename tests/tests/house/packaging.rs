@@ -25,6 +25,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("/var/lib/gantry/node", DAEMON_GROUP),
     ("/run/gantry", ADMIN_GROUP),
     ("/var/log/gantry", DAEMON_GROUP),
+    ("/var/spool/gantry", ADMIN_GROUP),
 ];
 
 #[test]

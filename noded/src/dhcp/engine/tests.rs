@@ -68,7 +68,7 @@ fn lease(engine: &mut Engine, mac: [u8; 6]) -> Ipv4Addr {
 fn a_machine_boots_with_one_address() {
     let mut engine = engine();
     let files = [
-        Some("http://10.69.0.3:10080/api/v1/boot/ipxe.efi"),
+        Some("http://10.69.0.3:10080/api/v1/boot/loader.efi"),
         Some("http://10.69.0.3:10080/api/v1/boot/ipxe"),
         Some("http://10.69.0.3:10080/api/v1/boot/ipxe"),
     ];

@@ -1,0 +1,148 @@
+//! `gnt image`.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use blobs::Hasher;
+use clap::{Args, Subcommand};
+use luxi::method::What;
+use model::OpCode;
+use model::blob::Blob;
+use model::image::{ImageFiles, ImageId, Parameter};
+use model::layout::DOCUMENT_MODE;
+use model::opcode::{ImageAdd, ImageRemove};
+
+use crate::error::CliError;
+use crate::list::{ListArguments, ListFieldsArguments, Named};
+use crate::session::{Session, confirm};
+use crate::submit::JobArguments;
+
+/// What `list` shows unless told otherwise.
+const USUAL: [&str; 5] = ["image", "kind", "size", "machines", "ctime"];
+/// Bytes that are copied at a time.
+const COPY_BYTES: usize = 1024 * 1024;
+
+/// What can be done with images.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Image {
+    /// Add a version of an operating system: a unified kernel image, or a kernel and what it unpacks.
+    Upload(UploadArguments),
+    /// List images.
+    List {
+        /// Only these, each NAME/VERSION.
+        images: Vec<String>,
+        #[command(flatten)]
+        list: ListArguments,
+    },
+    /// Describe the fields that `list` can show.
+    ListFields(ListFieldsArguments),
+    /// Remove an image that no machine is to boot.
+    Remove {
+        /// NAME/VERSION.
+        image: ImageId,
+        /// Do not ask.
+        #[arg(short = 'f', long, visible_alias = "force")]
+        yes: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+}
+
+/// Arguments of `upload`.
+#[derive(Debug, Args)]
+pub(crate) struct UploadArguments {
+    /// NAME/VERSION, such as `debian/12.4`.
+    image: ImageId,
+    /// The unified kernel image: an EFI program that holds kernel, initrd and kernel parameters.
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "kernel",
+        conflicts_with = "kernel"
+    )]
+    uki: Option<PathBuf>,
+    /// The kernel, an EFI program such as `vmlinuz`.
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// An initial file system; several are unpacked one over the other.
+    #[arg(long = "initrd", value_name = "FILE", requires = "kernel")]
+    initrds: Vec<PathBuf>,
+    /// A kernel parameter; may be given several times.
+    #[arg(long = "append", value_name = "WORD", requires = "kernel")]
+    parameters: Vec<Parameter>,
+    #[command(flatten)]
+    job: JobArguments,
+}
+
+/// Carries out one verb.
+pub(crate) fn run(verb: Image, session: &Session) -> Result<(), CliError> {
+    match verb {
+        Image::Upload(arguments) => upload(arguments, session),
+        Image::List { images, list } => {
+            let chosen = list.chosen(&images, Named::By("image"))?;
+            list.print(What::Image, list.fields(&USUAL), &chosen, session)
+        }
+        Image::ListFields(arguments) => arguments.print(What::Image, session),
+        Image::Remove { image, yes, job } => {
+            confirm(&format!("Remove image {image}?"), yes || job.dry_run)?;
+            job.run(OpCode::ImageRemove(ImageRemove { image }), session).map(drop)
+        }
+    }
+}
+
+fn upload(arguments: UploadArguments, session: &Session) -> Result<(), CliError> {
+    let UploadArguments { image, uki, kernel, initrds, parameters, job } = arguments;
+    let spool = session.layout().spool();
+    let files = match (uki, kernel) {
+        (Some(uki), _) => ImageFiles::Uki(stage(&uki, &spool)?),
+        (None, Some(kernel)) => ImageFiles::Linux {
+            kernel: stage(&kernel, &spool)?,
+            initrds: initrds
+                .iter()
+                .map(|initrd| stage(initrd, &spool))
+                .collect::<Result<_, _>>()?,
+        },
+        (None, None) => return Err(CliError::Usage("give --uki or --kernel".to_owned())),
+    };
+    job.run(OpCode::ImageAdd(ImageAdd { image, files, parameters }), session).map(drop)
+}
+
+/// Copies a file into the spool, where the master finds it by its digest.
+fn stage(path: &Path, spool: &Path) -> Result<Blob, CliError> {
+    let read = |error| CliError::Read { path: path.to_owned(), error };
+    let mut from = File::open(path).map_err(read)?;
+    let temporary = spool.join(format!(".upload-{}", std::process::id()));
+    let write = |error| CliError::Write { path: temporary.clone(), error };
+    let mut options = File::options();
+    let mut to = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(DOCUMENT_MODE)
+        .open(&temporary)
+        .map_err(write)?;
+    let (mut hasher, mut buffer) = (Hasher::default(), vec![0; COPY_BYTES]);
+    let copied = loop {
+        let bytes = match from.read(&mut buffer) {
+            Ok(0) => break Ok(()),
+            Ok(bytes) => &buffer[..bytes],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => break Err(read(error)),
+        };
+        hasher.update(bytes);
+        if let Err(error) = to.write_all(bytes) {
+            break Err(write(error));
+        }
+    };
+    let blob = hasher.finish();
+    let named = copied.and_then(|()| {
+        let name = spool.join(blob.sha256.to_string());
+        to.sync_all().and_then(|()| stdx::atomic::rename(&temporary, &name)).map_err(write)
+    });
+    if named.is_err() {
+        drop(fs::remove_file(&temporary));
+    }
+    named.map(|()| blob)
+}

@@ -1,0 +1,62 @@
+//! The files of images, as the agents should have them: candidates, any of which may be the master that
+//! sends them, and agents of racks.
+
+use std::collections::BTreeSet;
+
+use model::blob::Blob;
+use model::node::{Node, NodeRole};
+use rpc::calls::{BlobHeld, BlobKeep};
+use stdx::daemon::chain;
+
+use super::AgentSync;
+use super::desired_state::Kept;
+use crate::blobs::{SendError, Sending};
+use crate::queue::Snapshot;
+
+/// The files of all images.
+#[derive(Debug)]
+pub(super) struct ImageBlobs(BTreeSet<Blob>);
+
+impl Kept for ImageBlobs {
+    const WHAT: &'static str = "the files of images";
+
+    fn of(snapshot: &Snapshot) -> Self {
+        Self(snapshot.config.images.values().flat_map(|image| image.files.blobs()).collect())
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
+    fn must_follow(&self, _newest: &Self) -> bool {
+        false
+    }
+
+    async fn push(&self, sync: &AgentSync, node: &Node) -> Result<(), String> {
+        if node.role != NodeRole::Candidate && node.rack.is_none() {
+            return Ok(());
+        }
+        let blobs: Vec<Blob> = self.0.iter().copied().collect();
+        let asked = BlobHeld { blobs: blobs.clone() };
+        let held = sync.agents.call(node, asked, None).await.map_err(|error| chain(&error))?;
+        let lacks = blobs.iter().zip(held).filter(|(blob, held)| blob.size != *held);
+        let mut failed = None;
+        for (&blob, _) in lacks {
+            let sent = async {
+                let from = (&sync.agents, &*sync.source);
+                let mut sending = Sending::begin(from, node, blob, None).await?;
+                while sending.next().await? {}
+                Ok::<_, SendError>(())
+            };
+            if let Err(error) = sent.await {
+                failed = Some(chain(&error));
+            }
+        }
+        if let Some(why) = failed {
+            return Err(why);
+        }
+        let kept = blobs.into_iter().chain(sync.source.pinned());
+        let kept = BlobKeep { blobs: kept.map(|blob| blob.sha256).collect() };
+        sync.agents.call(node, kept, None).await.map_err(|error| chain(&error))
+    }
+}

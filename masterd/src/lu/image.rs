@@ -1,0 +1,205 @@
+//! Opcodes on images: operating systems that machines boot.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jobs::locks::{Level, LockName, Mode};
+use model::blob::Blob;
+use model::error::ErrorCode;
+use model::image::{BootTarget, INITRDS_MAX, Image, ImageFiles, ImageId, PARAMETERS_MAX};
+use model::node::{Node, NodeRole};
+use model::opcode::{ImageAdd, ImageRemove};
+use model::{Exception, NodeName};
+
+use super::{Context, Failure, LogicalUnit, Wanted, rack};
+use crate::blobs::{SendError, Sending};
+use crate::config::{Config, ConfigChange};
+use crate::rack_document::image_of;
+
+/// Lines of a job's log that tell how far one file is at one node.
+const STEPS: u64 = 10;
+
+impl LogicalUnit for ImageAdd {
+    type Plan = ();
+
+    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(lock(&self.image, level))
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        self.check_form()?;
+        is_new(&context.config(), &self.image)?;
+        let source = context.source();
+        let blobs: Vec<Blob> = self.files.blobs().collect();
+        let found = stdx::aside(|| blobs.iter().try_for_each(|&blob| source.open(blob).map(drop)));
+        found.map_err(|error| wrong(stdx::daemon::chain(&error)))?;
+        Ok(())
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<Image, Failure> {
+        let Self { image: id, files, parameters } = self;
+        let blobs: Vec<Blob> = files.blobs().collect();
+        let config = context.config();
+        let keepers = config.nodes.values().filter(|node| node.role == NodeRole::Candidate);
+        let racks: BTreeSet<u32> = config
+            .machines
+            .by
+            .image
+            .of(id.name.clone())
+            .filter(|machine| matches!(machine.boot, BootTarget::Image { version: None, .. }))
+            .map(|machine| machine.rack)
+            .collect();
+        let agents = racks.iter().flat_map(|&rack| config.agents_of(rack));
+        let mut nodes: Vec<Arc<Node>> = keepers.chain(agents).cloned().collect();
+        // This machine's own agent first: the master reads the files of others from it.
+        nodes.sort_by_key(|node| (node.name != config.role.master, node.name.clone()));
+        nodes.dedup_by(|a, b| a.name == b.name);
+        let _pin = context.source().pin(&blobs);
+        distribute(context, &nodes, &blobs, Some(&config.role.master)).await?;
+        let now = context.now();
+        let image = Image { id, files, parameters, ctime: now };
+        let made = image.clone();
+        context
+            .transact(move |config| {
+                is_new(config, &made.id)?;
+                Ok((vec![ConfigChange::Image(made)], ()))
+            })
+            .await?;
+        let source = context.source();
+        stdx::aside(|| source.clear(blobs));
+        rack::push(context, &racks).await?;
+        Ok(image)
+    }
+}
+
+/// Checks what the types alone do not.
+trait Form {
+    fn check_form(&self) -> Result<(), Exception>;
+}
+
+impl Form for ImageAdd {
+    fn check_form(&self) -> Result<(), Exception> {
+        let parameters = self.parameters.len();
+        if parameters > PARAMETERS_MAX {
+            let text =
+                format!("{parameters} kernel parameters; at most {PARAMETERS_MAX} are taken");
+            return Err(wrong(text));
+        }
+        match &self.files {
+            ImageFiles::Uki(_) if parameters > 0 => Err(wrong(
+                "a unified kernel image holds its kernel parameters, and takes no others"
+                    .to_owned(),
+            )),
+            ImageFiles::Linux { initrds, .. } if initrds.len() > INITRDS_MAX => {
+                let count = initrds.len();
+                Err(wrong(format!("{count} initial file systems; at most {INITRDS_MAX} are taken")))
+            }
+            files if files.blobs().any(|blob| blob.size == 0) => {
+                Err(wrong("a file of an image is empty".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn wrong(text: String) -> Exception {
+    Exception::prereq(text, ErrorCode::WrongInput)
+}
+
+fn is_new(config: &Config, id: &ImageId) -> Result<(), Exception> {
+    if !config.images.contains_key(id) {
+        return Ok(());
+    }
+    let text = format!("Image '{id}' exists already; a changed image is another version");
+    Err(Exception::prereq(text, ErrorCode::AlreadyExists))
+}
+
+fn lock(id: &ImageId, level: Level) -> Wanted {
+    if level != Level::Image {
+        return Vec::new();
+    }
+    vec![(LockName::member(Level::Image, id.name.as_str()), Mode::Exclusive)]
+}
+
+/// Sends blobs to agents, and tells in the job's log how far they are. Whoever does not take them
+/// gets them later; but for the node that must have them.
+pub(crate) async fn distribute(
+    context: &mut Context,
+    nodes: &[Arc<Node>],
+    blobs: &[Blob],
+    must: Option<&NodeName>,
+) -> Result<(), Failure> {
+    let source = context.source();
+    let behalf = context.behalf();
+    for node in nodes.iter().filter(|node| node.role != NodeRole::Offline) {
+        for &blob in blobs {
+            let agents = context.agents().await?.clone();
+            let sent = async {
+                let mut sending = Sending::begin((&agents, &source), node, blob, behalf).await?;
+                let mut told = 0;
+                while sending.next().await? {
+                    let step = sending.offset().saturating_mul(STEPS) / blob.size;
+                    if step > told {
+                        told = step;
+                        let (name, percent) = (&node.name, step * 100 / STEPS);
+                        context.say(format!("{name}: {percent} % of {}", blob.sha256)).await;
+                    }
+                }
+                Ok(())
+            };
+            let sent: Result<(), SendError> = sent.await;
+            match sent {
+                Ok(()) => {}
+                Err(error) if must != Some(&node.name) && matches!(error, SendError::Agent(_)) => {
+                    let why = stdx::daemon::chain(&error);
+                    let text = format!(
+                        "{} did not take {} ({why}); it is sent again",
+                        node.name, blob.sha256
+                    );
+                    context.say(text).await;
+                    break;
+                }
+                Err(error) => return Err(Exception::exec(stdx::daemon::chain(&error)).into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+impl LogicalUnit for ImageRemove {
+    type Plan = ();
+
+    fn locks(&self, level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(lock(&self.image, level))
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        Ok(may_go(&context.config(), &self.image)?)
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
+        context
+            .transact(move |config| {
+                may_go(config, &self.image)?;
+                Ok((vec![ConfigChange::ImageRemoved(self.image)], ()))
+            })
+            .await
+    }
+}
+
+/// An image that a machine is to boot stays.
+fn may_go(config: &Config, id: &ImageId) -> Result<(), Exception> {
+    if !config.images.contains_key(id) {
+        let text = format!("Image '{id}' is not known; `gnt image list` names all");
+        return Err(Exception::prereq(text, ErrorCode::UnknownEntity));
+    }
+    let mut machines = config.machines.by.image.of(id.name.clone());
+    let boots = machines
+        .find(|machine| image_of(config, &machine.boot).is_some_and(|image| image.id == *id));
+    let Some(machine) = boots else { return Ok(()) };
+    let text = format!(
+        "Machine '{}' is to boot image '{id}'; `gnt machine set-boot` changes that",
+        machine.serial
+    );
+    Err(Exception::prereq(text, ErrorCode::WrongState))
+}

@@ -1,0 +1,242 @@
+//! Core: an operating system that machines boot, in the versions that the operator uploaded.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::blob::Blob;
+use crate::name::{NameError, Word};
+use crate::time::Timestamp;
+
+/// Most initial file systems of one image; the kernel unpacks them one over the other.
+pub const INITRDS_MAX: usize = 8;
+/// Most words of one list of kernel parameters.
+pub const PARAMETERS_MAX: usize = 64;
+/// Longest word of kernel parameters, in bytes: x86 takes a command line of 2,048 bytes.
+pub const PARAMETER_BYTES_MAX: usize = 512;
+
+/// Characters of a wrong text that an error repeats.
+const TOLD_MAX: usize = 80;
+
+/// One version of an operating system: the document `images/NAME/VERSION`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// What it is.
+    pub id: ImageId,
+    /// What a machine loads.
+    pub files: ImageFiles,
+    /// Kernel parameters; a unified kernel image holds its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<Parameter>,
+    /// When it was uploaded.
+    pub ctime: Timestamp,
+}
+
+/// Name and version of an image; written `NAME/VERSION`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ImageId {
+    /// Name of the operating system.
+    pub name: Word,
+    /// Its version.
+    pub version: Word,
+}
+
+/// A text that is no image.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ImageIdError {
+    /// It has no version.
+    #[error("`{0}` names no image: expected NAME/VERSION")]
+    Form(String),
+    /// A part is no word.
+    #[error(transparent)]
+    Part(#[from] NameError),
+}
+
+impl FromStr for ImageId {
+    type Err = ImageIdError;
+
+    fn from_str(text: &str) -> Result<Self, ImageIdError> {
+        let form = || ImageIdError::Form(text.chars().take(TOLD_MAX).collect());
+        let (name, version) = text.split_once('/').ok_or_else(form)?;
+        Ok(Self { name: name.parse()?, version: version.parse()? })
+    }
+}
+
+impl TryFrom<String> for ImageId {
+    type Error = ImageIdError;
+
+    fn try_from(text: String) -> Result<Self, ImageIdError> {
+        text.parse()
+    }
+}
+
+impl From<ImageId> for String {
+    fn from(id: ImageId) -> Self {
+        id.to_string()
+    }
+}
+
+impl fmt::Display for ImageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name, self.version)
+    }
+}
+
+/// What a machine loads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ImageFiles {
+    /// A unified kernel image: an EFI program that holds kernel, initial file system and parameters.
+    Uki(Blob),
+    /// A kernel and its initial file systems.
+    Linux {
+        /// The kernel, an EFI program.
+        kernel: Blob,
+        /// The initial file systems, in this order.
+        initrds: Vec<Blob>,
+    },
+}
+
+impl ImageFiles {
+    /// All of its files.
+    pub fn blobs(&self) -> impl Iterator<Item = Blob> {
+        let (first, rest) = match self {
+            Self::Uki(uki) => (*uki, [].as_slice()),
+            Self::Linux { kernel, initrds } => (*kernel, initrds.as_slice()),
+        };
+        std::iter::once(first).chain(rest.iter().copied())
+    }
+}
+
+/// One word of kernel parameters: printable ASCII without blanks, quotes and what iPXE or a shell
+/// would read as more than text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Parameter(String);
+
+/// A text that is no kernel parameter.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no kernel parameter: expected 1 to 512 letters, digits and `-_.,:;/=+@%^~[]`, without blanks"
+)]
+pub struct ParameterError(String);
+
+impl Parameter {
+    /// The word.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Parameter {
+    type Err = ParameterError;
+
+    fn from_str(text: &str) -> Result<Self, ParameterError> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.,:;/=+@%^~[]".contains(&b);
+        let good = (1..=PARAMETER_BYTES_MAX).contains(&text.len()) && text.bytes().all(plain);
+        let wrong = || ParameterError(text.chars().take(TOLD_MAX).collect());
+        good.then(|| Self(text.to_owned())).ok_or_else(wrong)
+    }
+}
+
+impl TryFrom<String> for Parameter {
+    type Error = ParameterError;
+
+    fn try_from(text: String) -> Result<Self, ParameterError> {
+        text.parse()
+    }
+}
+
+impl From<Parameter> for String {
+    fn from(parameter: Parameter) -> Self {
+        parameter.0
+    }
+}
+
+/// What a machine is to boot.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum BootTarget {
+    /// What its firmware has next, as a rule its disk.
+    #[default]
+    Local,
+    /// An image; the newest version that was uploaded, where none is named.
+    Image {
+        /// Name of the operating system.
+        name: Word,
+        /// Its version.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        version: Option<Word>,
+    },
+}
+
+impl BootTarget {
+    /// Whether it boots what its firmware has next.
+    #[must_use]
+    pub const fn is_local(&self) -> bool {
+        matches!(self, Self::Local)
+    }
+
+    /// The name of the image that it boots.
+    #[must_use]
+    pub const fn image(&self) -> Option<&Word> {
+        match self {
+            Self::Local => None,
+            Self::Image { name, .. } => Some(name),
+        }
+    }
+}
+
+impl FromStr for BootTarget {
+    type Err = ImageIdError;
+
+    fn from_str(text: &str) -> Result<Self, ImageIdError> {
+        Ok(match text.split_once('/') {
+            None if text == "local" => Self::Local,
+            None => Self::Image { name: text.parse()?, version: None },
+            Some((name, version)) => {
+                Self::Image { name: name.parse()?, version: Some(version.parse()?) }
+            }
+        })
+    }
+}
+
+impl fmt::Display for BootTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("local"),
+            Self::Image { name, version: None } => write!(f, "{name}"),
+            Self::Image { name, version: Some(version) } => write!(f, "{name}/{version}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_targets_read_as_they_were_written() {
+        for text in ["local", "debian", "debian/12.4"] {
+            assert_eq!(text.parse::<BootTarget>().unwrap().to_string(), text);
+        }
+        assert_eq!("debian/12.4".parse::<ImageId>().unwrap().to_string(), "debian/12.4");
+        for wrong in ["debian", "debian/", "/12", "a/b/c", "a/..", "a b/1", "a/1\n"] {
+            assert!(wrong.parse::<ImageId>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_single_plain_words() {
+        for good in ["quiet", "console=ttyS0,115200n8", "root=UUID=12-ab", "ip=[fd00::1]:9"] {
+            assert_eq!(good.parse::<Parameter>().unwrap().as_str(), good);
+        }
+        let long = "x".repeat(PARAMETER_BYTES_MAX + 1);
+        for wrong in ["", "a b", "a\nb", "${net0/mac}", "a||b", "a&b", "\"a\"", "ä", "#", &long] {
+            assert!(wrong.parse::<Parameter>().is_err(), "{wrong}");
+        }
+    }
+}

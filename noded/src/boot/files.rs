@@ -1,0 +1,125 @@
+//! Files that machines load: loaders, kernels, initial file systems.
+
+use std::net::IpAddr;
+use std::path::Path as FilePath;
+
+use axum::extract::{Extension, Path, Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use model::Serial;
+use model::blob::BlobDigest;
+use model::image::ImageFiles;
+use model::machine::BootStage;
+use model::rack::{BootChoice, RackMachine};
+use tower::ServiceExt as _;
+use tower_http::services::ServeFile;
+
+use super::routes::{holder, note, now, text};
+use super::{Ends, Rack};
+
+/// Files of machines, by serial number and digest.
+pub(super) const FILES_PATH: &str = "/api/v1/boot/machines";
+
+/// The EFI program that firmware loads. A machine whose Ethernet address is known and that is to boot a
+/// unified kernel image gets that; every other one gets iPXE, which tells its serial number.
+pub(super) async fn loader(
+    State(rack): State<Rack>,
+    Extension(ends): Extension<Ends>,
+    request: Request,
+) -> Response {
+    let machine = machine_at(&rack, ends.theirs.ip());
+    let is_get = request.method() == Method::GET;
+    if let Some((number, machine)) = &machine
+        && is_get
+    {
+        note(&rack, *number, machine.serial.clone(), ends.theirs.ip(), BootStage::Loader);
+    }
+    let choice = machine.map(|(_, machine)| machine.boot);
+    match choice {
+        Some(BootChoice::Image { files: ImageFiles::Uki(uki), .. }) => {
+            of_blob(&rack, uki.sha256, request).await
+        }
+        _ => ipxe(State(rack), request).await,
+    }
+}
+
+/// iPXE itself.
+pub(super) async fn ipxe(State(rack): State<Rack>, request: Request) -> Response {
+    if !rack.ipxe.exists() {
+        let why = format!(
+            "this agent has no iPXE: {} is missing; install the package ipxe, or give --ipxe\n",
+            rack.ipxe.display()
+        );
+        tracing::warn!(path = %rack.ipxe.display(), "a machine asked for iPXE, which is not here");
+        return text(StatusCode::NOT_FOUND, why);
+    }
+    serve(&rack.ipxe, request).await
+}
+
+/// A kernel, or an initial file system, by its digest.
+pub(super) async fn of_machine(
+    State(rack): State<Rack>,
+    Extension(ends): Extension<Ends>,
+    Path((serial, kind, digest)): Path<(String, String, String)>,
+    request: Request,
+) -> Response {
+    let stage = match kind.as_str() {
+        "uki" | "kernel" => BootStage::Kernel,
+        "initrd" => BootStage::Initrd,
+        _ => return text(StatusCode::NOT_FOUND, format!("a machine has no file `{kind}`\n")),
+    };
+    let (Ok(serial), Ok(digest)) = (serial.parse::<Serial>(), digest.parse::<BlobDigest>()) else {
+        let why = "expected a serial number and a SHA-256 digest\n".to_owned();
+        return text(StatusCode::BAD_REQUEST, why);
+    };
+    if let Some((number, _)) = rack.racks.machine(&serial)
+        && request.method() == Method::GET
+    {
+        note(&rack, number, serial, ends.theirs.ip(), stage);
+    }
+    of_blob(&rack, digest, request).await
+}
+
+/// A machine tells that its operating system runs.
+pub(super) async fn is_up(
+    State(rack): State<Rack>,
+    Extension(ends): Extension<Ends>,
+    Path(serial): Path<String>,
+) -> Response {
+    let Some((number, machine)) = serial.parse().ok().and_then(|s: Serial| rack.racks.machine(&s))
+    else {
+        return text(
+            StatusCode::NOT_FOUND,
+            "no machine of this rack has that serial number\n".into(),
+        );
+    };
+    note(&rack, number, machine.serial, ends.theirs.ip(), BootStage::System);
+    StatusCode::NO_CONTENT.into_response()
+}
+
+/// The machine that holds the lease of an address.
+fn machine_at(rack: &Rack, from: IpAddr) -> Option<(u32, RackMachine)> {
+    let IpAddr::V4(address) = from.to_canonical() else { return None };
+    let mac = holder(rack, address, now(rack))?;
+    rack.racks.machine_of(mac)
+}
+
+async fn of_blob(rack: &Rack, digest: BlobDigest, request: Request) -> Response {
+    match rack.blobs.path_of(digest) {
+        Some(path) => serve(&path, request).await,
+        None => {
+            tracing::warn!(%digest, "a machine asked for a file that is not here yet");
+            let why = format!("{digest} is not here yet; the master sends it\n");
+            (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "5")], why).into_response()
+        }
+    }
+}
+
+/// Answers with a file: `HEAD`, ranges, and its exact length.
+async fn serve(path: &FilePath, request: Request) -> Response {
+    let mime = "application/octet-stream".parse().expect("a good type");
+    match ServeFile::new_with_mime(path, &mime).oneshot(request).await {
+        Ok(response) => response.map(axum::body::Body::new),
+        Err(never) => match never {},
+    }
+}

@@ -1,0 +1,40 @@
+//! Core: calls about blobs.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use model::blob::{Blob, BlobDigest};
+
+/// Bytes of one piece: long enough that its connection costs little, short enough for a slow link.
+pub const PIECE_BYTES: usize = 8 * 1024 * 1024;
+/// Most blobs that one call names.
+pub const BLOBS_MAX: usize = 4_096;
+
+/// Parameters of `blob_held`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlobHeld {
+    /// Which blobs; the answer has a number for each, in this order.
+    pub blobs: Vec<Blob>,
+}
+
+/// Parameters of `blob_append`; the answer tells how many bytes are there then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlobAppend {
+    /// Which blob.
+    pub blob: Blob,
+    /// Where the piece begins: at the bytes that are there.
+    pub offset: u64,
+    /// The piece; at most [`PIECE_BYTES`].
+    #[serde(skip)]
+    pub data: Bytes,
+}
+
+/// Parameters of `blob_keep`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlobKeep {
+    /// What stays.
+    pub blobs: Vec<BlobDigest>,
+}
