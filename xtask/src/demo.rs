@@ -3,6 +3,7 @@
 //! Nothing here needs root: all daemons live below one temporary root and listen on loopback. The
 //! scenes are in [`scenes`].
 
+pub mod guest;
 pub mod machine;
 pub mod scenes;
 
@@ -13,6 +14,7 @@ use std::process::{ExitStatus, Stdio};
 
 use clap::Args;
 
+use crate::guest::GuestError;
 use crate::programs::{self, BuildError, Profile, Programs};
 use crate::stage::{Stage, StageError};
 
@@ -63,6 +65,9 @@ pub enum DemoError {
         #[source]
         error: io::Error,
     },
+    /// A guest did not boot.
+    #[error("the guest did not boot")]
+    Guest(#[from] GuestError),
     /// A program succeeded that should fail.
     #[error("`{command}` should have failed")]
     Succeeded {

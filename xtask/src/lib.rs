@@ -5,7 +5,8 @@
 //! this machine; [`mod@bench`] measures it, most against the disk under it; [`dist`] packs it; [`fuzz`]
 //! looks for bytes that break a rule, [`soak`] for trouble that loses or doubles a job. [`needs`] are the
 //! programs of others that tests and benches use; [`programs`] and [`stage`] are what demo and bench
-//! stand on: the built programs, and a temporary root with daemons that ends with its owner.
+//! stand on: the built programs, and a temporary root with daemons that ends with its owner; [`guest`]
+//! are real machines that boot.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]
 
 pub mod bench;
@@ -13,6 +14,7 @@ pub mod demo;
 pub mod dist;
 pub mod flaky;
 pub mod fuzz;
+pub mod guest;
 pub mod soak;
 pub mod test;
 

@@ -30,6 +30,12 @@ pub(crate) const NEEDS: &[Need] = &[
     Need { program: "valgrind", package: "valgrind", purpose: "counting instructions" },
     Need { program: "zsh", package: "zsh", purpose: "its completions" },
     Need { program: "fish", package: "fish", purpose: "its completions" },
+    Need {
+        program: "qemu-system-x86_64",
+        package: "qemu-system-x86",
+        purpose: "machines that boot",
+    },
+    Need { program: "objcopy", package: "binutils", purpose: "unified kernel images" },
     Need { program: "script", package: "bsdutils", purpose: "its terminal" },
 ];
 
@@ -71,11 +77,16 @@ pub(crate) fn provide(program: &str) -> Result<PathBuf, String> {
 
 /// Installs those packages, as far as that succeeds.
 pub(crate) fn fetch(missing: &[&Need]) {
-    // Without it, a fresh machine knows no package. If it fails, the installation says more.
-    apt(&["update", "-o", "DPkg::Lock::Timeout=600"]);
+    update();
     for need in missing {
         apt(&[INSTALL, &[need.package]].concat());
     }
+}
+
+/// Reads the lists of packages, of which a fresh machine has none. Where that fails, the installation
+/// says more.
+pub(crate) fn update() {
+    apt(&["update", "-o", "DPkg::Lock::Timeout=600"]);
 }
 
 /// Whether packages may be installed here, or why not.

@@ -128,6 +128,14 @@ impl Stage {
         inner.daemons.iter().find(|(known, _)| known == name).map(|(_, child)| child.id())
     }
 
+    /// Whether a daemon has ended, or never ran.
+    #[must_use]
+    pub fn has_ended(&self, name: &str) -> bool {
+        let mut inner = self.0.lock();
+        let child = inner.daemons.iter_mut().find(|(known, _)| known == name);
+        child.is_none_or(|(_, child)| !matches!(child.try_wait(), Ok(None)))
+    }
+
     /// Ends one daemon as its service manager would, and waits for it. An unknown name is no
     /// error: the daemon is not running.
     pub fn stop(&self, name: &str) {

@@ -110,7 +110,7 @@ pub fn fetch(from: Ipv4Addr, server: SocketAddrV4, path: &str) -> io::Result<Str
     let mut answer = String::new();
     stream.take(SCRIPT_BYTES_MAX).read_to_string(&mut answer)?;
     match answer.split_once("\r\n\r\n") {
-        Some((head, body)) if head.starts_with("HTTP/1.1 200") => Ok(body.to_owned()),
+        Some((head, body)) if head.starts_with("HTTP/1.1 2") => Ok(body.to_owned()),
         _ => Err(io::Error::other(answer.lines().next().unwrap_or("no answer").to_owned())),
     }
 }

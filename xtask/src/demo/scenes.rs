@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::layout::{BOOT_PORT, Layout, PEER_PORT};
 
 use super::machine::{Machine, fetch};
-use super::{DemoError, Play, Scene};
+use super::{DemoError, Play, Scene, guest};
 
 /// How long a daemon may take to serve.
 const SOON: Duration = Duration::from_secs(30);
@@ -25,6 +25,7 @@ pub const SCENES: &[Scene] = &[
     Scene { title: "A rack: addresses by rule, machines registered all or none", play: rack },
     Scene { title: "A machine boots from its rack's agent", play: boot },
     Scene { title: "The master is away, and the rack still boots", play: without_master },
+    Scene { title: "A real machine: UEFI, iPXE, kernel, first program", play: guest::boot },
     Scene { title: "The master dies, and another node goes on with its jobs", play: fail_over },
     Scene { title: "What is done is archived", play: archive },
 ];
@@ -135,6 +136,11 @@ fn rack(play: &Play) -> Result<(), DemoError> {
 }
 
 fn boot(play: &Play) -> Result<(), DemoError> {
+    let kernel = play.write("vmlinuz", "a kernel")?;
+    let initrd = play.write("initrd", "a file system in memory")?;
+    play.gnt(&["image", "upload", "demo/1", "--kernel", &kernel, "--initrd", &initrd])?;
+    play.gnt(&["image", "list"])?;
+    play.gnt(&["machine", "set-boot", "demo/1", "SN-0002"])?;
     boot_machine(play, "SN-0002", 2)?;
     seen(play, "SN-0002")?;
     play.gnt(&["machine", "list"])
@@ -195,8 +201,17 @@ fn boot_machine(play: &Play, serial: &str, number: u8) -> Result<(), DemoError> 
     let server = SocketAddrV4::new(agent, BOOT_PORT);
     let path = format!("/api/v1/boot/ipxe/{serial}");
     println!("  which chains to {path}:");
-    for line in fetch(lease.address, server, &path).map_err(failed)?.lines() {
+    let script = fetch(lease.address, server, &path).map_err(failed)?;
+    for line in script.lines() {
         println!("    {line}");
+    }
+    // The same words as iPXE's, in the same order: files, and where the system reports.
+    let base = format!("http://{server}");
+    let urls = script.split_whitespace().filter_map(|word| word.split_once(&base));
+    let (reports, files): (Vec<_>, Vec<_>) = urls.partition(|(before, _)| !before.is_empty());
+    for (_, path) in files.into_iter().chain(reports) {
+        let body = fetch(lease.address, server, path).map_err(failed)?;
+        println!("  fetches {path}: {} bytes", body.len());
     }
     Ok(())
 }
@@ -206,7 +221,8 @@ fn seen(play: &Play, serial: &str) -> Result<(), DemoError> {
     let what = format!("news of {serial} at the master");
     let told = || {
         let list = play.quiet(&["machine", "list", "--no-headers", "-o", "serial,stage"]);
-        list.is_some_and(|list| list.lines().any(|l| l.starts_with(serial) && l.contains("script")))
+        let reached = |line: &str| line.contains("script") || line.contains("system");
+        list.is_some_and(|list| list.lines().any(|l| l.starts_with(serial) && reached(l)))
     };
     Ok(play.stage.wait_until(&what, SOON, told)?)
 }

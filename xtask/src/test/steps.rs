@@ -19,6 +19,8 @@ const LONG: &str = "GANTRY_TEST_LONG";
 
 /// The tests of package `tests` that have a step of their own.
 const FAILURES: &str = "failures";
+/// Likewise.
+const GUESTS: &str = "guests";
 
 /// One step.
 #[derive(Debug)]
@@ -59,6 +61,7 @@ pub const STEPS: &[Step] = &[
     Step::new("build", "the programs, for tests that run them", build),
     Step::new("test", "every test", test),
     Step::new("failures", "nodes in real trouble: links, disks, power, processes", failures).slow(),
+    Step::new("guests", "machines that boot: UEFI firmware in QEMU", guests).slow().covering(BOOT),
     Step::new("orders", "many orders of the store's steps", orders).slow().covering(STORE),
     Step::new("doctest", "examples in the documentation", doctest).slow(),
     Step::new("doc", "the documentation builds", doc).slow(),
@@ -81,12 +84,29 @@ pub const STEPS: &[Step] = &[
 
 /// What the store is made of.
 const STORE: &[&str] = &["Cargo.toml", "Cargo.lock", "stdx", "model", "queue-format"];
+/// What a machine that boots meets.
+const BOOT: &[&str] = &[
+    "Cargo.toml",
+    "Cargo.lock",
+    "stdx",
+    "model",
+    "blobs",
+    "rpc",
+    "masterd/src/agent_sync",
+    "masterd/src/blobs.rs",
+    "masterd/src/lu/image.rs",
+    "masterd/src/rack_document.rs",
+    "noded",
+    "tests/tests/guests",
+    "xtask/src/guest",
+];
 /// What the steps of a job are made of, and how their instructions are counted.
 const JOBS: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",
     "stdx",
     "model",
+    "blobs",
     "queue-format",
     "engine",
     "luxi",
@@ -106,6 +126,7 @@ const PACKAGES: &[&str] = &[
     "packaging",
     "stdx",
     "model",
+    "blobs",
     "queue-format",
     "engine",
     "luxi",
@@ -188,7 +209,11 @@ fn doc(_round: &mut Round) -> Outcome {
 fn test(round: &mut Round) -> Outcome {
     let tests = round.tests.clone();
     if has_nextest() {
-        return with_nextest(&format!("not binary(={FAILURES})"), &tests, round);
+        return with_nextest(
+            &format!("not (binary(={FAILURES}) or binary(={GUESTS}))"),
+            &tests,
+            round,
+        );
     }
     println!("cargo nextest is not installed; cargo test does the same, slower");
     let mut command = cargo();
@@ -197,13 +222,29 @@ fn test(round: &mut Round) -> Outcome {
     watched(&mut command, round)
 }
 
-/// Of the whole workspace, as all tests are: for one package, cargo would build all that it needs anew.
 fn failures(round: &mut Round) -> Outcome {
+    one_binary(FAILURES, round)
+}
+
+fn guests(round: &mut Round) -> Outcome {
+    one_binary(GUESTS, round)
+}
+
+/// Of the whole workspace, as all tests are: for one package, cargo would build all that it needs anew.
+fn one_binary(name: &str, round: &mut Round) -> Outcome {
     if has_nextest() {
-        return with_nextest(&format!("binary(={FAILURES})"), &[], round);
+        return with_nextest(&format!("binary(={name})"), &[], round);
     }
     let mut command = cargo();
-    command.args(["test", "--workspace", "--test", FAILURES, "--", "--show-output"]);
+    command.args([
+        "test",
+        "--workspace",
+        "--test",
+        name,
+        "--",
+        "--show-output",
+        "--test-threads=1",
+    ]);
     watched(&mut command, round)
 }
 

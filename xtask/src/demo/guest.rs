@@ -1,0 +1,46 @@
+//! A guest of QEMU boots from a rack of its own, where this machine can run one.
+
+use super::{DemoError, Play};
+use crate::guest::GuestError;
+use crate::guest::rack::{Guest, Rack};
+
+/// The machine's serial number.
+const SERIAL: &str = "SN-0004";
+/// Its guest's card.
+const MAC: &str = "52:54:00:00:00:04";
+/// First words of the lines of a console that tell how far the guest is.
+const TOLD: &[&str] = &[">>Start HTTP Boot", "iPXE", "http://", "GUEST"];
+
+pub(super) fn boot(play: &Play) -> Result<(), DemoError> {
+    let rack = match Rack::new(play.programs.clone(), &play.stage.root(), 1, 1) {
+        Ok(rack) => rack,
+        Err(GuestError::Impossible(why)) => {
+            println!("  skipped: no guest can run here: {why}");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let path = |file: &std::path::Path| file.display().to_string();
+    let (kernel, initrd) = (path(&rack.parts().kernel), path(&rack.parts().initrd));
+    println!("  in network namespaces: a switch, a node that is master and agent, a guest of QEMU");
+    show(&rack, &["machine", "add", "--serial", SERIAL, "--rack", "0", "--role", "worker"])?;
+    let image = ["image", "upload", "guest/1", "--kernel", &kernel, "--initrd", &initrd];
+    show(&rack, &[&image[..], &["--append", "console=ttyS0"]].concat())?;
+    show(&rack, &["machine", "set-boot", "guest/1", SERIAL])?;
+    println!("  power on; without hardware support this takes half a minute");
+    rack.power_on(&Guest { number: 0, serial: SERIAL, mac: MAC, disk: None })?;
+    rack.wait_for_stage(SERIAL, "system").map_err(GuestError::from)?;
+    let console = rack.console(0);
+    for line in console.lines().filter(|line| TOLD.iter().any(|told| line.starts_with(told))) {
+        println!("    {}", stdx::text::line(line.trim_end()));
+    }
+    show(&rack, &["machine", "list"])
+}
+
+fn show(rack: &Rack, arguments: &[&str]) -> Result<(), DemoError> {
+    println!("$ gnt {}", arguments.join(" "));
+    for line in rack.gnt(arguments)?.lines() {
+        println!("{line}");
+    }
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! What a guest is made of.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{GuestError, run};
+use crate::{needs, target_dir};
+
+/// Packages that are unpacked beside the kernel's, and not installed.
+const PACKAGES: &[&str] = &["busybox-static", "ovmf", "ipxe", "systemd-boot-efi"];
+/// Depends on the newest kernel for machines without hardware.
+const KERNEL: &str = "linux-image-cloud-amd64";
+/// Kernel modules that a guest needs for its network card, in the order of their loading.
+const MODULES: &[&str] = &[
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_modern_dev",
+    "virtio_pci_legacy_dev",
+    "virtio_pci",
+    "failover",
+    "net_failover",
+    "virtio_net",
+];
+/// Distance of sections of a unified kernel image.
+const SECTION_BYTES: u64 = 4_096;
+/// Mode of the programs in a guest.
+const PROGRAM: u32 = 0o755;
+
+/// The first program of a guest. It takes a lease, reports where its image told, and ends the guest.
+const INIT: &str = r#"#!/bin/busybox sh
+/bin/busybox mkdir -p /proc /sys /dev /tmp
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+for module in $(cat /modules/order); do
+    [ -f /modules/$module.ko ] && insmod /modules/$module.ko
+done
+echo "GUEST runs: $(cat /proc/cmdline)"
+ip link set eth0 up
+udhcpc -i eth0 -n -q -s /udhcpc
+report=$(sed -n 's/.*gantry.up=\([^ ]*\).*/\1/p' /proc/cmdline)
+serial=$(cat /sys/class/dmi/id/product_serial)
+[ -n "$report" ] || report=http://$(cat /tmp/server):10080/api/v1/boot/machines/$serial/up
+wget -q -O - "$report" && echo "GUEST reported"
+poweroff -f
+"#;
+
+/// Sets the address of a guest; `udhcpc` calls it.
+const UDHCPC: &str = r#"#!/bin/busybox sh
+case $1 in
+bound|renew)
+    ip addr flush dev $interface
+    ip addr add $ip/$mask dev $interface
+    [ -n "$router" ] && ip route add default via $router
+    echo $serverid > /tmp/server
+    echo "GUEST has $ip";;
+esac
+exit 0
+"#;
+
+/// Files that guests boot, and what boots them.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// A kernel.
+    pub kernel: PathBuf,
+    /// Its file system in memory.
+    pub initrd: PathBuf,
+    /// Both as a unified kernel image, with the parameter `console=ttyS0`.
+    pub uki: PathBuf,
+    /// A directory with a unified kernel image where firmware looks for it on a disk; its kernel has
+    /// the parameter `guest.disk`.
+    pub disk: PathBuf,
+    /// iPXE for UEFI.
+    pub ipxe: PathBuf,
+    /// UEFI firmware.
+    pub firmware: PathBuf,
+    /// Its variables at first.
+    pub variables: PathBuf,
+}
+
+impl Parts {
+    /// Downloads and builds what is not there yet.
+    ///
+    /// # Errors
+    /// Why guests cannot run here.
+    pub fn provide() -> Result<Self, GuestError> {
+        if !nix::unistd::geteuid().is_root() {
+            return Err(GuestError::Impossible("network namespaces need root".to_owned()));
+        }
+        if std::env::consts::ARCH != "x86_64" {
+            let why = format!("the guests are x86_64, this machine is {}", std::env::consts::ARCH);
+            return Err(GuestError::Impossible(why));
+        }
+        needs::provide("qemu-system-x86_64").map_err(GuestError::Impossible)?;
+        let place = target_dir().join("guest");
+        let parts = Self::at(&place);
+        if !parts.uki.is_file() || !parts.disk.is_dir() {
+            let unpacked = place.join("unpacked");
+            fs::create_dir_all(&unpacked).map_err(|error| file(&unpacked, error))?;
+            unpack(&place)?;
+            build(&place, &parts)?;
+        }
+        Ok(parts)
+    }
+
+    fn at(place: &Path) -> Self {
+        let unpacked = |path: &str| place.join("unpacked").join(path);
+        Self {
+            kernel: place.join("vmlinuz"),
+            initrd: place.join("initrd"),
+            disk: place.join("disk"),
+            uki: place.join("uki.efi"),
+            ipxe: unpacked("usr/lib/ipxe/snponly.efi"),
+            firmware: unpacked("usr/share/OVMF/OVMF_CODE_4M.fd"),
+            variables: unpacked("usr/share/OVMF/OVMF_VARS_4M.fd"),
+        }
+    }
+}
+
+fn file(path: &Path, error: io::Error) -> GuestError {
+    GuestError::File { path: path.display().to_string(), error }
+}
+
+/// Downloads the packages into `place`, and unpacks them beside.
+fn unpack(place: &Path) -> Result<(), GuestError> {
+    let depends = |package: &str| run(Command::new("apt-cache").args(["depends", package]));
+    let mut told = depends(KERNEL);
+    if told.as_ref().map_or(true, |told| !told.contains("Depends")) {
+        needs::update();
+        told = depends(KERNEL);
+    }
+    let told = told?;
+    let kernel = told.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"));
+    let kernel = kernel.ok_or_else(|| {
+        GuestError::Impossible(format!("apt-cache knows no package that {KERNEL} depends on"))
+    })?;
+    let kernel = format!("linux-image-{kernel}");
+    println!("downloading {kernel} {}", PACKAGES.join(" "));
+    let mut download = Command::new("apt-get");
+    download.current_dir(place).arg("download").arg(kernel).args(PACKAGES);
+    run(&mut download).map_err(|error| GuestError::Impossible(crate::chain(&error)))?;
+    for package in listed(place)?.iter().filter(|file| file.extension() == Some("deb".as_ref())) {
+        run(Command::new("dpkg-deb").arg("-x").arg(package).arg(place.join("unpacked")))?;
+        fs::remove_file(package).map_err(|error| file(package, error))?;
+    }
+    Ok(())
+}
+
+fn listed(directory: &Path) -> Result<Vec<PathBuf>, GuestError> {
+    let entries = fs::read_dir(directory).and_then(|entries| {
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
+    });
+    entries.map_err(|error| file(directory, error))
+}
+
+/// Builds the parts from what was unpacked.
+fn build(place: &Path, parts: &Parts) -> Result<(), GuestError> {
+    let unpacked = place.join("unpacked");
+    let boot = listed(&unpacked.join("boot"))?;
+    let kernel = boot.iter().find(|file| file.to_string_lossy().contains("/vmlinuz-"));
+    let kernel = kernel
+        .ok_or_else(|| GuestError::Impossible("the kernel's package has no kernel".to_owned()))?;
+    copy(kernel, &parts.kernel)?;
+    build_initrd(&unpacked, &place.join("initrd.d"), &parts.initrd)?;
+    let stub = unpacked.join("usr/lib/systemd/boot/efi/linuxx64.efi.stub");
+    let firmware_looks_at = parts.disk.join("EFI/BOOT");
+    fs::create_dir_all(&firmware_looks_at).map_err(|error| file(&firmware_looks_at, error))?;
+    let on_disk = firmware_looks_at.join("BOOTX64.EFI");
+    unify(&stub, parts, "console=ttyS0 guest.disk", &on_disk)?;
+    unify(&stub, parts, "console=ttyS0", &parts.uki)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), GuestError> {
+    fs::copy(from, to).map(drop).map_err(|error| file(from, error))
+}
+
+fn build_initrd(unpacked: &Path, tree: &Path, initrd: &Path) -> Result<(), GuestError> {
+    for directory in ["bin", "modules"] {
+        let directory = tree.join(directory);
+        fs::create_dir_all(&directory).map_err(|error| file(&directory, error))?;
+    }
+    // Where Debian has merged `/bin` into `/usr/bin`, its packages still may have either.
+    let places = ["bin/busybox", "usr/bin/busybox"].map(|path| unpacked.join(path));
+    let busybox = places.iter().find(|path| path.is_file());
+    let busybox = busybox
+        .ok_or_else(|| GuestError::Impossible("busybox-static has no busybox".to_owned()))?;
+    copy(busybox, &tree.join("bin/busybox"))?;
+    for (name, text) in [("init", INIT), ("udhcpc", UDHCPC), ("modules/order", &MODULES.join("\n"))]
+    {
+        let path = tree.join(name);
+        stdx::atomic::write(&path, text.as_bytes(), PROGRAM)
+            .map_err(|error| file(&path, io::Error::other(error)))?;
+    }
+    let find = format!(
+        "find '{}' -name '*.ko*' | grep -E '/({})\\.ko(\\.xz|\\.zst)?$'",
+        unpacked.display(),
+        MODULES.join("|")
+    );
+    for module in run(Command::new("sh").args(["-c", &find]))?.lines() {
+        let module = Path::new(module);
+        let target = tree.join("modules").join(module.file_name().unwrap_or_default());
+        copy(module, &target)?;
+        // Busybox loads no compressed module.
+        match module.extension().and_then(|end| end.to_str()) {
+            Some("xz") => drop(run(Command::new("xz").arg("-df").arg(&target))?),
+            Some("zst") => drop(run(Command::new("zstd").arg("-df").arg("--rm").arg(&target))?),
+            _ => {}
+        }
+    }
+    let pack = format!(
+        "cd '{}' && find . | '{}' cpio -o -H newc > '{}'",
+        tree.display(),
+        busybox.display(),
+        initrd.display()
+    );
+    run(Command::new("sh").args(["-c", &pack])).map(drop)
+}
+
+/// A unified kernel image: the stub with three more sections.
+fn unify(stub: &Path, parts: &Parts, parameters: &str, to: &Path) -> Result<(), GuestError> {
+    let cmdline = to.with_extension("cmdline");
+    stdx::atomic::write(&cmdline, parameters.as_bytes(), PROGRAM)
+        .map_err(|error| file(&cmdline, io::Error::other(error)))?;
+    let mut at = aligned(end_of_sections(stub)?);
+    let mut objcopy = Command::new("objcopy");
+    for (name, path) in
+        [(".cmdline", &cmdline), (".initrd", &parts.initrd), (".linux", &parts.kernel)]
+    {
+        let size = path.metadata().map_err(|error| file(path, error))?.len();
+        objcopy.args(["--add-section", &format!("{name}={}", path.display())]);
+        objcopy.args(["--change-section-vma", &format!("{name}={at:#x}")]);
+        at = aligned(at + size);
+    }
+    run(objcopy.arg(stub).arg(to)).map(drop)
+}
+
+const fn aligned(address: u64) -> u64 {
+    address.next_multiple_of(SECTION_BYTES)
+}
+
+/// Where the last section of a program ends in memory.
+fn end_of_sections(program: &Path) -> Result<u64, GuestError> {
+    let said = run(Command::new("objdump").arg("-h").arg(program))?;
+    let ends = said.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let _number: u32 = words.next()?.parse().ok()?;
+        let size = u64::from_str_radix(words.nth(1)?, 16).ok()?;
+        let start = u64::from_str_radix(words.next()?, 16).ok()?;
+        Some(start + size)
+    });
+    ends.max()
+        .ok_or_else(|| GuestError::Impossible(format!("`{}` is no program", program.display())))
+}

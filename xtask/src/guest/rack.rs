@@ -1,0 +1,211 @@
+//! A small cluster around a switch, and guests that boot from it.
+
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use model::layout::{Layout, PEER_PORT};
+
+use super::parts::Parts;
+use super::wires::{Switch, port};
+use super::{GuestError, run};
+use crate::programs::Programs;
+use crate::stage::{Stage, StageError};
+
+/// How long a daemon may take to serve.
+pub const SOON: Duration = Duration::from_secs(60);
+/// How long a guest may take from power-on to its first program, without hardware support.
+pub const BOOT_TIME_MAX: Duration = Duration::from_secs(240);
+/// MiB of memory that a guest has: its file system is in there twice while it boots.
+const MEMORY_MIB: &str = "768";
+/// Lines of a console that an error shows.
+const LAST_LINES: usize = 12;
+/// Mode of its files.
+const MODE: u32 = 0o644;
+/// Addresses by rule, as in document 1.
+const IPAM: &str = r#"{"max-nodes-in-rack": 28, "node-ipv4-pool": "10.69.0.0/16",
+ "node-ipv4-range-size": 6, "node-ipv4-range-mask": 26, "node-ip-per-node": 3, "node-index-offset": 3,
+ "bmc-ipv4-pool": "10.72.16.0/20", "bmc-ipv4-offset": "0.0.1.0", "bmc-ipv4-range-size": 5,
+ "bmc-ipv4-range-mask": 20}"#;
+
+/// Rack 0 with its nodes; node 1 is the master.
+#[derive(Debug)]
+pub struct Rack {
+    programs: Programs,
+    /// Its daemons and guests, and the files of all.
+    pub stage: Stage,
+    switch: Switch,
+    parts: Parts,
+}
+
+/// A guest to be switched on.
+#[derive(Debug, Clone, Copy)]
+pub struct Guest<'g> {
+    /// Its port at the switch.
+    pub number: u8,
+    /// Serial number in its firmware.
+    pub serial: &'g str,
+    /// Address of its card.
+    pub mac: &'g str,
+    /// A directory that it has as a disk.
+    pub disk: Option<&'g Path>,
+}
+
+impl Rack {
+    /// A cluster of one master and agent, which serves rack 0, and wires for further nodes and guests.
+    ///
+    /// # Errors
+    /// Guests cannot run here, or the cluster does not begin.
+    pub fn new(programs: Programs, dir: &Path, nodes: u8, guests: u8) -> Result<Self, GuestError> {
+        let parts = Parts::provide()?;
+        let addresses: Vec<Ipv4Addr> = (1..=nodes).map(address).collect();
+        let switch = Switch::new(guests, &addresses)?;
+        let rack = Self { programs, stage: Stage::new(dir)?, switch, parts };
+        let own = address(1).to_string();
+        let init = ["cluster", "init", "guests.example", "--node-name", "n1.example"];
+        rack.gnt(&[&init[..], &["--primary-ip", &own]].concat())?;
+        rack.start_master()?;
+        rack.start_agent(1, &[])?;
+        let rules = rack.stage.root().join("ipam.json");
+        stdx::atomic::write(&rules, IPAM.as_bytes(), MODE).map_err(|error| GuestError::File {
+            path: rules.display().to_string(),
+            error: io::Error::other(error),
+        })?;
+        rack.gnt(&["ipam", "set", "-f", &rules.display().to_string()])?;
+        rack.gnt(&["node", "modify", "--rack", "0", "n1.example"])?;
+        Ok(rack)
+    }
+
+    /// What guests are made of.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    fn root(&self, node: u8) -> PathBuf {
+        self.stage.root().join(format!("n{node}"))
+    }
+
+    /// `gnt` on the master's node.
+    #[must_use]
+    pub fn gnt_command(&self, arguments: &[&str]) -> Command {
+        let mut gnt = self.programs.command("gnt");
+        gnt.env("GANTRY_ROOT", self.root(1)).args(arguments);
+        self.switch.at_node(1, &gnt)
+    }
+
+    /// What `gnt` prints.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn gnt(&self, arguments: &[&str]) -> Result<String, GuestError> {
+        run(&mut self.gnt_command(arguments))
+    }
+
+    /// Starts the master's daemon, and waits for its socket.
+    ///
+    /// # Errors
+    /// It does not serve.
+    pub fn start_master(&self) -> Result<(), GuestError> {
+        let mut masterd = self.programs.command("masterd");
+        masterd.arg("--root").arg(self.root(1));
+        masterd.args(["--peers", &format!("{}:{PEER_PORT}", address(1))]);
+        self.stage.start("masterd", self.switch.at_node(1, &masterd))?;
+        let socket = Layout::new(self.root(1)).luxi_socket();
+        Ok(self.stage.wait_until("the socket of masterd", SOON, || socket.exists())?)
+    }
+
+    /// Starts the agent of a node.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_agent(&self, node: u8, further: &[&str]) -> Result<(), StageError> {
+        let mut noded = self.programs.command("noded");
+        noded.arg("--root").arg(self.root(node)).arg("--ipxe").arg(&self.parts.ipxe).args(further);
+        self.stage.start(&format!("noded{node}"), self.switch.at_node(node, &noded))
+    }
+
+    /// Switches a guest on. What it prints goes to [`Self::console`].
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn power_on(&self, guest: &Guest<'_>) -> Result<(), GuestError> {
+        let name = port(guest.number);
+        let variables = self.stage.root().join(format!("{name}.fd"));
+        fs::copy(&self.parts.variables, &variables)
+            .map_err(|error| GuestError::File { path: variables.display().to_string(), error })?;
+        let mut qemu = Command::new("qemu-system-x86_64");
+        // A hypervisor inside a virtual machine may fail at once, and takes no less time to boot this.
+        qemu.args(["-accel", "tcg,thread=multi"]);
+        qemu.args(["-cpu", "max", "-M", "q35", "-m", MEMORY_MIB, "-smp", "1"]);
+        qemu.args(["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"]);
+        let firmware = self.parts.firmware.display();
+        for (unit, file) in [
+            ("unit=0,readonly=on", firmware.to_string()),
+            ("unit=1", variables.display().to_string()),
+        ] {
+            qemu.args(["-drive", &format!("if=pflash,format=raw,{unit},file={file}")]);
+        }
+        qemu.args(["-netdev", &format!("tap,id=n0,ifname={name},script=no,downscript=no")]);
+        let mac = guest.mac;
+        let card = format!("virtio-net-pci,netdev=n0,mac={mac},romfile=,bootindex=1");
+        qemu.args(["-device", &card, "-device", "virtio-rng-pci"]);
+        if let Some(disk) = guest.disk {
+            let drive = format!("if=none,id=d0,format=raw,readonly=on,file=fat:{}", disk.display());
+            qemu.args(["-drive", &drive, "-device", "virtio-blk-pci,drive=d0,bootindex=2"]);
+        }
+        qemu.args(["-smbios", &format!("type=1,serial={}", guest.serial)]);
+        // HTTP boot alone: PXE over TFTP is not served, and would only wait.
+        for option in ["IPv4PXESupport", "IPv6PXESupport"] {
+            qemu.args(["-fw_cfg", &format!("name=opt/org.tianocore/{option},string=n")]);
+        }
+        Ok(self.stage.start(&name, self.switch.at_switch(&qemu))?)
+    }
+
+    /// What a guest printed so far.
+    #[must_use]
+    pub fn console(&self, guest: u8) -> String {
+        let text = fs::read(self.stage.root().join(format!("{}.out", port(guest))));
+        String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
+    }
+
+    /// Waits until a guest has printed a text.
+    ///
+    /// # Errors
+    /// It did not in time, or ended before.
+    pub fn wait_for(&self, guest: u8, text: &str) -> Result<(), GuestError> {
+        let what = format!("`{text}` of guest {guest}");
+        self.stage.wait_until(&what, BOOT_TIME_MAX, || {
+            self.console(guest).contains(text) || self.stage.has_ended(&port(guest))
+        })?;
+        let console = self.console(guest);
+        if console.contains(text) {
+            return Ok(());
+        }
+        let last: Vec<&str> = console.lines().rev().take(LAST_LINES).collect();
+        let said = last.into_iter().rev().collect::<Vec<_>>().join("\n");
+        Err(GuestError::Ended { what, said })
+    }
+
+    /// Waits until the master knows that a machine has reached a stage of its boot.
+    ///
+    /// # Errors
+    /// It did not in time.
+    pub fn wait_for_stage(&self, serial: &str, stage: &str) -> Result<(), StageError> {
+        let list = ["machine", "list", "--no-headers", "-o", "serial,stage"];
+        let what = format!("stage {stage} of {serial}");
+        self.stage.wait_until(&what, BOOT_TIME_MAX, || {
+            let told = self.gnt(&list).unwrap_or_default();
+            told.lines().any(|line| line.split_whitespace().eq([serial, stage]))
+        })
+    }
+}
+
+/// The address of a node, the one of the machine with its number in rack 0.
+#[must_use]
+pub const fn address(node: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 69, 0, 3 * node)
+}
