@@ -41,6 +41,7 @@ pub mod agent_sync;
 pub mod metrics;
 pub mod query;
 pub mod rack_document;
+pub mod rack_shares;
 mod reconciler;
 pub mod secrets;
 pub mod ssconf;

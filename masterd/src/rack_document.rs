@@ -16,7 +16,18 @@ use crate::queue::Snapshot;
 /// # Errors
 /// The rack lies beyond the pool of addresses.
 pub(crate) fn compile(snapshot: &Snapshot, rack: u32) -> Result<Option<RackDocument>, Exception> {
-    let config = &snapshot.config;
+    compile_at(&snapshot.config, rack, snapshot.rack_position(rack))
+}
+
+/// The same, from a configuration of this position.
+///
+/// # Errors
+/// As [`compile`].
+pub(crate) fn compile_at(
+    config: &Config,
+    rack: u32,
+    position: u64,
+) -> Result<Option<RackDocument>, Exception> {
     let Some(ipam) = &config.ipam else { return Ok(None) };
     let ranges = ipam.lease_ranges(rack).map_err(|error| Exception::exec(error.to_string()))?;
     let mut machines: Vec<_> = config.machines_in(rack).collect();
@@ -32,9 +43,10 @@ pub(crate) fn compile(snapshot: &Snapshot, rack: u32) -> Result<Option<RackDocum
     Ok(Some(RackDocument {
         cluster_name: config.cluster.cluster_name.clone(),
         rack,
-        version: DocumentVersion { term: config.role.term, position: snapshot.rack_position(rack) },
+        version: DocumentVersion { term: config.role.term, position },
         ranges,
         lease_seconds: LEASE_SECONDS,
+        parts: config.shares.get(&rack).map_or_else(Vec::new, |shares| shares.parts.to_vec()),
         machines: machines.collect(),
     }))
 }

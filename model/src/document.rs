@@ -33,6 +33,8 @@ pub const IMAGES: &str = "images";
 pub const MACHINES: &str = "machines";
 /// Directory of the machines' last boots.
 pub const BOOTS: &str = "boots";
+/// Directory of the shares of agents in lease ranges, by rack.
+pub const SHARES: &str = "shares";
 /// Directory of leases, by rack.
 pub const LEASES: &str = "leases";
 /// Directory of indices in use, by rack.

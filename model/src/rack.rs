@@ -13,6 +13,7 @@ use crate::image::{ImageFiles, ImageId, Parameter};
 use crate::ipam::LeaseRange;
 use crate::machine::BootStage;
 use crate::name::{MacAddress, NodeName, Serial};
+use crate::shares::Part;
 use crate::time::Timestamp;
 
 /// Seconds that a lease lasts.
@@ -31,6 +32,9 @@ pub struct RackDocument {
     pub ranges: Vec<LeaseRange>,
     /// Seconds that a lease lasts.
     pub lease_seconds: u32,
+    /// Which agent leases which part of each range; an agent leases all where there are none.
+    #[serde(default)]
+    pub parts: Vec<Part>,
     /// Its machines, by serial.
     pub machines: Vec<RackMachine>,
 }
@@ -58,8 +62,8 @@ impl RackDocument {
     /// hexadecimal. A new master that compiles the same document need not push it.
     #[must_use]
     pub fn digest(&self) -> String {
-        let Self { cluster_name, rack, version: _, ranges, lease_seconds, machines } = self;
-        let said = (cluster_name, rack, ranges, lease_seconds, machines);
+        let Self { cluster_name, rack, version: _, ranges, lease_seconds, parts, machines } = self;
+        let said = (cluster_name, rack, ranges, lease_seconds, parts, machines);
         let text = serde_json::to_vec(&said).expect("a document has plain keys");
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     }

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use blobs::{BlobError, Blobs};
+use model::NodeName;
 use model::layout::Layout;
 use rpc::calls::Membership;
 use rpc::fence::{Fence, Obeyed};
@@ -155,7 +156,8 @@ impl Daemon {
         let boot = boot_listener.local_addr().map_err(failed)?;
         let (stop, _) = watch::channel(false);
         let daemon = Self { agent, ledger, rpc, boot, stop, tasks: Tasks::new() };
-        daemon.serve(settings, boot_listener, (racks, blobs), calls).await;
+        let own = identity.name().clone();
+        daemon.serve(settings, boot_listener, (racks, blobs), (calls, own)).await;
         daemon.look_after_address();
         let node = identity.name();
         tracing::info!(%node, %epoch, rpc = %daemon.rpc.address(), %boot, "agent serves");
@@ -178,7 +180,7 @@ impl Daemon {
         settings: Settings,
         boot_listener: TcpListener,
         (racks, blobs): (Arc<Racks>, Arc<Blobs>),
-        calls: Arc<Calls>,
+        (calls, own): (Arc<Calls>, NodeName),
     ) {
         let Settings { boot_alias, ipxe, leasing, metrics, clock, .. } = settings;
         let sources = Sources {
@@ -212,7 +214,7 @@ impl Daemon {
         let leasing =
             Leasing { boot: SocketAddr::new(leasing.boot.ip(), self.boot.port()), ..leasing };
         let ledger = Arc::clone(&self.ledger);
-        let leases = leasing::serve(leasing, ledger, racks, clock, self.stop.subscribe());
+        let leases = leasing::serve(leasing, own, (ledger, racks), clock, self.stop.subscribe());
         self.tasks.spawn("leasing", leases);
     }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
-use model::Timestamp;
 use model::layout::DHCP_SERVER_PORT;
 use model::rack::{Lease, LeaseState as TellState, Observation};
+use model::{NodeName, Timestamp};
 use stdx::daemon::chain;
 use stdx::net::interfaces;
 use stdx::{Clock, Tasks};
@@ -92,11 +92,11 @@ impl Running {
     }
 }
 
-/// Serves until `stopped`.
+/// Serves what belongs to the node `own`, until `stopped`.
 pub async fn serve(
     leasing: Leasing,
-    ledger: Arc<Ledger>,
-    racks: Arc<Racks>,
+    own: NodeName,
+    (ledger, racks): (Arc<Ledger>, Arc<Racks>),
     clock: Clock,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -105,7 +105,7 @@ pub async fn serve(
     let mut last: Option<Compiled> = None;
     loop {
         changed.mark_unchanged();
-        let wanted = wanted(&leasing, &racks);
+        let wanted = wanted(&leasing, &own, &racks);
         // What failed before is tried again only with another configuration or by the next look.
         if last.as_ref() != Some(&wanted) || (running.is_none() && !wanted.places.is_empty()) {
             let anew = last.as_ref() != Some(&wanted);
@@ -149,7 +149,7 @@ fn log_unserved(wanted: &Compiled) {
     }
 }
 
-fn wanted(leasing: &Leasing, racks: &Racks) -> Compiled {
+fn wanted(leasing: &Leasing, own: &NodeName, racks: &Racks) -> Compiled {
     let interfaces = interfaces().unwrap_or_else(|error| {
         tracing::warn!(%error, "network interfaces cannot be listed");
         Vec::new()
@@ -159,7 +159,7 @@ fn wanted(leasing: &Leasing, racks: &Racks) -> Compiled {
         // Clients ask on port 67 only.
         return Compiled::default();
     }
-    compile(&racks.all(), &places(&interfaces, &leasing.relays_only), leasing.boot)
+    compile(&racks.all(), &places(&interfaces, &leasing.relays_only), leasing.boot, own)
 }
 
 async fn follow(

@@ -47,6 +47,7 @@ pub(crate) fn rack(rack: u32, version: u64) -> RackDocument {
             gateway: "10.69.0.1".parse().unwrap(),
         }],
         lease_seconds: 3_600,
+        parts: Vec::new(),
         machines: vec![RackMachine {
             serial: "S1".parse().unwrap(),
             role: "worker".to_owned(),

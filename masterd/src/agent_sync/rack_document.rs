@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::AgentSync;
 use crate::rack_document::compile;
+use crate::rack_shares;
 
 /// Pause after a push that failed, doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
@@ -49,7 +50,9 @@ impl AgentSync {
                 State { wanted: Some((rack, position, document.digest())), ..State::default() };
         }
         let Some((_, _, digest)) = &state.wanted else { return false };
-        if held.iter().any(|held| held.rack == rack && held.digest == *digest) {
+        let now = Timestamp::from_micros(self.clock.now_micros());
+        let is_due = rack_shares::is_due(&snapshot.config, rack, &node.name, now);
+        if !is_due && held.iter().any(|held| held.rack == rack && held.digest == *digest) {
             (state.tries, state.next) = (0, None);
             return false;
         }

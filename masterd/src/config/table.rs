@@ -13,6 +13,7 @@ use model::ipam::IpamConfig;
 use model::machine::{LastBoot, Machine};
 use model::node::Node;
 use model::rack::{Lease, LeaseKey};
+use model::shares::RackShares;
 use model::{MacAddress, NodeName, Serial, Timestamp, Word, document};
 
 use super::load::{LoadError, below, parse};
@@ -193,6 +194,12 @@ configuration! {
         images: Image {
             change: Image / ImageRemoved, below: document::IMAGES,
             key: ImageId = |image| image.id.clone(),
+        }
+        /// Shares of agents in the lease range of each rack.
+        shares: RackShares {
+            change: Shares / SharesRemoved, below: document::SHARES,
+            key: u32 = |shares| shares.rack,
+            racks: |shares| [shares.rack],
         }
         /// Machines by serial.
         machines: Machine {

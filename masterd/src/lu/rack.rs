@@ -11,8 +11,9 @@ use model::{Code, Exception, NodeName};
 use rpc::calls::RackPush;
 
 use super::{Context, Failure, LogicalUnit, Wanted};
-use crate::config::Config;
-use crate::rack_document::compile;
+use crate::config::{Config, ConfigChange};
+use crate::rack_document::{compile, compile_at};
+use crate::rack_shares;
 
 /// Sends the documents of `racks` to their agents that are not offline. An agent that is not
 /// reached is told of in the job's log and gets its document when it is back; the change itself
@@ -90,9 +91,53 @@ fn served(config: &Config) -> BTreeSet<u32> {
 
 type Pushed = Vec<(NodeName, Result<DocumentVersion, String>)>;
 
+/// Sends the document. Where an agent gives addresses away that another is to lease, the document that
+/// says so follows once the first agent took its own.
 async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> {
+    settle(context, rack, Vec::new(), String::new()).await?;
+    let (pushed, digest) = push_document(context, rack).await?;
+    let took = pushed.iter().filter(|(_, result)| result.is_ok());
+    let took = took.map(|(name, _)| name.clone()).collect();
+    match settle(context, rack, took, digest).await? {
+        true => Ok(push_document(context, rack).await?.0),
+        false => Ok(pushed),
+    }
+}
+
+/// Brings the shares of a rack's agents up to date, where these agents took the document with this
+/// digest. Whether they changed.
+async fn settle(
+    context: &mut Context,
+    rack: u32,
+    took: Vec<NodeName>,
+    digest: String,
+) -> Result<bool, Failure> {
+    let now = context.now();
+    let config = context.config();
+    if config.ipam.is_none() || rack_shares::settled(&config, rack, &took, now).is_none() {
+        return Ok(false);
+    }
+    let shares = context
+        .transact(move |config| {
+            // It may have changed since the agents took it.
+            let document = compile_at(config, rack, 0)?;
+            let is_same = document.is_some_and(|document| document.digest() == digest);
+            let without = if is_same { took.as_slice() } else { &[] };
+            let shares = rack_shares::settled(config, rack, without, now);
+            Ok((shares.clone().map(ConfigChange::Shares).into_iter().collect(), shares))
+        })
+        .await?;
+    for line in shares.iter().flat_map(rack_shares::told) {
+        context.say(line).await;
+    }
+    Ok(shares.is_some())
+}
+
+async fn push_document(context: &mut Context, rack: u32) -> Result<(Pushed, String), Failure> {
     let snapshot = context.committed();
-    let Some(document) = compile(&snapshot, rack)? else { return Ok(Vec::new()) };
+    let Some(document) = compile(&snapshot, rack)? else {
+        return Ok((Vec::new(), String::new()));
+    };
     let digest = document.digest();
     let called = |node: &&Arc<Node>| node.role != NodeRole::Offline;
     let nodes: Vec<Arc<Node>> = snapshot.config.agents_of(rack).filter(called).cloned().collect();
@@ -109,7 +154,7 @@ async fn push_rack(context: &mut Context, rack: u32) -> Result<Pushed, Failure> 
         };
         pushed.push((name, result));
     }
-    Ok(pushed)
+    Ok((pushed, digest))
 }
 
 impl LogicalUnit for opcode::RackPush {

@@ -1,6 +1,6 @@
 //! Core: what the DHCP server of a rack is told.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 /// Ranges of one server: a rack has one for each of its networks.
@@ -37,6 +37,9 @@ pub struct ServedRange {
     /// Addresses that are never leased, whether in the range or not. Our own, the gateway's and
     /// those of the name servers need not be listed.
     pub excluded: BTreeSet<Ipv4Addr>,
+    /// When, in microseconds since the epoch, addresses may first be leased, where another agent may
+    /// have leased them before.
+    pub later: BTreeMap<Ipv4Addr, i64>,
     /// The router (option 3), if there is one.
     pub gateway: Option<Ipv4Addr>,
     /// Name servers (option 6).
@@ -119,6 +122,12 @@ impl ServedRange {
             && !self.excluded.contains(&address)
     }
 
+    /// Whether no other agent's lease of `address` can live at `now`.
+    #[must_use]
+    pub fn is_ours(&self, address: Ipv4Addr, now: i64) -> bool {
+        self.later.get(&address).is_none_or(|from| *from <= now)
+    }
+
     /// All addresses that may be leased, lowest first.
     pub fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
         let all = u32::from(self.first)..=u32::from(self.last);
@@ -179,6 +188,7 @@ pub(crate) mod tests {
             first: Ipv4Addr::new(10, 69, 0, 32),
             last: Ipv4Addr::new(10, 69, 0, 62),
             excluded: BTreeSet::new(),
+            later: BTreeMap::new(),
             gateway: Some(Ipv4Addr::new(10, 69, 0, 1)),
             dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
             lease_seconds: 3_600,

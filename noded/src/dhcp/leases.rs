@@ -178,6 +178,7 @@ impl Leases {
         match entry {
             Some(entry) if entry.is_declined() && entry.is_live(now) => Standing::Quarantined,
             Some(entry) if entry.is_of(client) && own == Some(address) => match entry.state {
+                _ if !entry.is_live(now) && !range.is_ours(address, now) => Standing::Stranger,
                 _ if !entry.is_live(now) => Standing::Lapsed,
                 State::Offered { .. } => Standing::Offered,
                 State::Durable(_) => Standing::Bound,
@@ -206,9 +207,12 @@ impl Leases {
             None if self.offers(now) >= OFFERS_MAX => return None,
             None => {}
         }
+        let is_ours = |address: &Ipv4Addr| range.is_ours(*address, now);
+        let is_free = |address: &Ipv4Addr| is_ours(address) && self.is_unused(*address, now);
         let address = own
-            .or_else(|| wish.filter(|wish| range.leases(*wish) && self.is_unused(*wish, now)))
-            .or_else(|| range.addresses().find(|address| self.is_unused(*address, now)))
+            .filter(is_ours)
+            .or_else(|| wish.filter(|wish| range.leases(*wish) && is_free(wish)))
+            .or_else(|| range.addresses().find(is_free))
             .or_else(|| self.longest_free(range, now))?;
         if self.0.len() >= ADDRESSES_MAX && !self.0.contains_key(&address) {
             return None;
@@ -286,6 +290,7 @@ impl Leases {
         self.0
             .range(range.first..=range.last)
             .filter(|(address, entry)| !entry.is_live(now) && range.leases(**address))
+            .filter(|(address, _)| range.is_ours(**address, now))
             .min_by_key(|(_, entry)| entry.ends())
             .map(|(address, _)| *address)
     }

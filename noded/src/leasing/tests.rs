@@ -4,7 +4,7 @@ use tokio::net::UdpSocket;
 
 use super::*;
 use crate::dhcp::packet::Identity;
-use crate::testing::{SMALL, membership, now, rack};
+use crate::testing::{SMALL, membership, name, now, rack};
 
 #[tokio::test]
 async fn a_lease_and_its_event_are_one_commit() {
@@ -58,7 +58,10 @@ async fn the_server_comes_and_goes_with_the_rack_document() {
     let (stop, stopped) = watch::channel(false);
     let tasks = Tasks::new();
     let (its_ledger, its_racks) = (Arc::clone(&ledger), Arc::clone(&racks));
-    tasks.spawn("leasing", serve(leasing, its_ledger, its_racks, Clock::system(), stopped));
+    tasks.spawn(
+        "leasing",
+        serve(leasing, name("n2"), (its_ledger, its_racks), Clock::system(), stopped),
+    );
     assert!(is_free(at).await);
     racks.install(&ledger, document).await.unwrap();
     while is_free(at).await {

@@ -1,11 +1,13 @@
 //! Core: from rack documents and network interfaces to what the DHCP server is told.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use model::NodeName;
 use model::ipam::LeaseRange;
 use model::rack::RackDocument;
+use model::shares::Part;
 use stdx::net::Interface;
 
 use crate::dhcp::{Config, ServedRange};
@@ -65,7 +67,12 @@ pub fn places(interfaces: &[Interface], relays_only: &[Ipv4Addr]) -> Vec<Listene
 /// Serves every range in whose network one of our `places` lies. Machines are told to boot from
 /// `boot`; where it is no address of its own (0.0.0.0), from our address in their network.
 #[must_use]
-pub fn compile(documents: &[Arc<RackDocument>], places: &[Listener], boot: SocketAddr) -> Compiled {
+pub fn compile(
+    documents: &[Arc<RackDocument>],
+    places: &[Listener],
+    boot: SocketAddr,
+    own: &NodeName,
+) -> Compiled {
     let fixed: BTreeSet<Ipv4Addr> =
         documents.iter().flat_map(|d| &d.machines).flat_map(|m| m.addresses.clone()).collect();
     let mut compiled = Compiled::default();
@@ -76,12 +83,27 @@ pub fn compile(documents: &[Arc<RackDocument>], places: &[Listener], boot: Socke
                 continue;
             };
             let served = served(range, document.lease_seconds, place.address(), boot);
-            let excluded = fixed.range(range.first..=range.last).copied().collect();
-            compiled.config.ranges.push(ServedRange { excluded, ..served });
+            let mut excluded: BTreeSet<_> =
+                fixed.range(range.first..=range.last).copied().collect();
+            let mut later = BTreeMap::new();
+            for (address, part) in parts(range, &document.parts) {
+                if part.owner.as_ref() == Some(own) {
+                    later.insert(address, part.from.micros());
+                } else {
+                    excluded.insert(address);
+                }
+            }
+            compiled.config.ranges.push(ServedRange { excluded, later, ..served });
             compiled.places.insert(place.clone());
         }
     }
     compiled
+}
+
+/// The addresses of a range with the part that each is in; none where the range has no parts.
+fn parts<'a>(range: &LeaseRange, parts: &'a [Part]) -> impl Iterator<Item = (Ipv4Addr, &'a Part)> {
+    let addresses = u32::from(range.first)..=u32::from(range.last);
+    addresses.zip(parts.iter().cycle()).map(|(address, part)| (address.into(), part))
 }
 
 fn served(
@@ -100,6 +122,7 @@ fn served(
         first: range.first,
         last: range.last,
         excluded: BTreeSet::new(),
+        later: BTreeMap::new(),
         gateway: Some(range.gateway),
         dns: Vec::new(),
         lease_seconds,
@@ -110,10 +133,15 @@ fn served(
 
 #[cfg(test)]
 mod tests {
+    use model::Timestamp;
     use stdx::net::InterfaceAddress;
 
     use super::*;
-    use crate::testing::rack;
+    use crate::testing::{name, rack};
+
+    fn own() -> NodeName {
+        name("n2")
+    }
 
     fn interface(name: &str, address: [u8; 4], up: bool) -> Interface {
         Interface {
@@ -141,7 +169,7 @@ mod tests {
         let mut document = rack(0, 1);
         // A machine that was given an address of the range by hand.
         document.machines[0].addresses.push("10.69.0.40".parse().unwrap());
-        let compiled = compile(&[Arc::new(document)], &places(&interfaces, &[]), boot());
+        let compiled = compile(&[Arc::new(document)], &places(&interfaces, &[]), boot(), &own());
         let address = Ipv4Addr::new(10, 69, 0, 3);
         let place = Listener::Interface { name: "rack0".to_owned(), address };
         assert_eq!(compiled.places, [place].into());
@@ -155,12 +183,31 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_leases_its_own_parts() {
+        let interfaces = [interface("rack0", [10, 69, 0, 3], true)];
+        let mut document = rack(0, 1);
+        let part = |owner: &str, from: i64| Part {
+            owner: Some(owner.parse().unwrap()),
+            leaving: None,
+            from: Timestamp::from_micros(from),
+        };
+        document.parts = vec![part("n2", 0), part("n3", 0), part("n2", 77), Part::default()];
+        let places = places(&interfaces, &[]);
+        let compiled = compile(&[Arc::new(document)], &places, boot(), &own());
+        let range = &compiled.config.ranges[0];
+        let leased: Vec<u8> = range.addresses().map(|address| address.octets()[3]).collect();
+        assert_eq!(leased, [32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62]);
+        let now = |now| range.addresses().filter(|address| range.is_ours(*address, now)).count();
+        assert_eq!((now(76), now(77)), (8, 16));
+    }
+
+    #[test]
     fn named_addresses_serve_relays_and_nothing_else() {
         let interfaces = [interface("rack0", [10, 69, 0, 3], true)];
         let named = Ipv4Addr::new(10, 69, 0, 9);
         let places = places(&interfaces, &[named]);
         let boot = "10.69.0.9:8080".parse().unwrap();
-        let compiled = compile(&[Arc::new(rack(0, 1))], &places, boot);
+        let compiled = compile(&[Arc::new(rack(0, 1))], &places, boot, &own());
         assert_eq!(compiled.places, [Listener::Address(named)].into());
         assert_eq!(compiled.config.ranges[0].boot_base_url, "http://10.69.0.9:8080");
     }
@@ -168,7 +215,7 @@ mod tests {
     #[test]
     fn a_rack_without_an_interface_here_is_not_served() {
         let interfaces = [interface("eth0", [192, 0, 2, 1], true)];
-        let compiled = compile(&[Arc::new(rack(0, 1))], &places(&interfaces, &[]), boot());
+        let compiled = compile(&[Arc::new(rack(0, 1))], &places(&interfaces, &[]), boot(), &own());
         let unserved = compiled.unserved.clone();
         assert_eq!(compiled, Compiled { unserved, ..Compiled::default() });
         assert_eq!(compiled.unserved.len(), rack(0, 1).ranges.len());

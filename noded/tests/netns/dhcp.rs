@@ -38,6 +38,7 @@ fn config() -> Config {
         first: FIRST,
         last: Ipv4Addr::new(10, 69, 0, 62),
         excluded: BTreeSet::new(),
+        later: BTreeMap::new(),
         gateway: Some(Ipv4Addr::new(10, 69, 0, 1)),
         dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
         lease_seconds: 3_600,

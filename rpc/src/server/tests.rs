@@ -15,6 +15,7 @@ fn document(padding: usize) -> RackPush {
             version: model::rack::DocumentVersion { term: 1, position: 9 },
             ranges: Vec::new(),
             lease_seconds: 60,
+            parts: Vec::new(),
             machines: vec![model::rack::RackMachine {
                 serial: "S1".parse().unwrap(),
                 role: "x".repeat(padding),

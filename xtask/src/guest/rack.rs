@@ -55,7 +55,7 @@ pub struct Guest<'g> {
 }
 
 impl Rack {
-    /// A cluster of one master and agent, which serves rack 0, and wires for further nodes and guests.
+    /// A cluster whose nodes all serve rack 0, and wires for guests. Node 1 is its master.
     ///
     /// # Errors
     /// Guests cannot run here, or the cluster does not begin.
@@ -69,13 +69,15 @@ impl Rack {
         rack.gnt(&[&init[..], &["--primary-ip", &own]].concat())?;
         rack.start_master()?;
         rack.start_agent(1, &[])?;
+        for node in 2..=nodes {
+            rack.enrol(node)?;
+        }
+        for node in 1..=nodes {
+            rack.gnt(&["node", "modify", "--rack", "0", &format!("n{node}.example")])?;
+        }
         let rules = rack.stage.root().join("ipam.json");
-        stdx::atomic::write(&rules, IPAM.as_bytes(), MODE).map_err(|error| GuestError::File {
-            path: rules.display().to_string(),
-            error: io::Error::other(error),
-        })?;
+        write(&rules, IPAM)?;
         rack.gnt(&["ipam", "set", "-f", &rules.display().to_string()])?;
-        rack.gnt(&["node", "modify", "--rack", "0", "n1.example"])?;
         Ok(rack)
     }
 
@@ -116,6 +118,22 @@ impl Rack {
         self.stage.start("masterd", self.switch.at_node(1, &masterd))?;
         let socket = Layout::new(self.root(1)).luxi_socket();
         Ok(self.stage.wait_until("the socket of masterd", SOON, || socket.exists())?)
+    }
+
+    fn enrol(&self, node: u8) -> Result<(), GuestError> {
+        self.start_agent(node, &["enroll", "--address", &address(node).to_string()])?;
+        let output = self.stage.root().join(format!("noded{node}.out"));
+        let token = || {
+            let text = fs::read_to_string(&output).unwrap_or_default();
+            text.lines().find_map(|line| line.strip_prefix("token: ").map(str::to_owned))
+        };
+        self.stage.wait_until("the token of a new node", SOON, || token().is_some())?;
+        let secret = self.stage.root().join(format!("token{node}"));
+        write(&secret, &token().unwrap_or_default())?;
+        let input = fs::File::open(&secret)
+            .map_err(|error| GuestError::File { path: secret.display().to_string(), error })?;
+        let mut add = self.gnt_command(&["node", "add", &format!("n{node}.example")]);
+        run(add.stdin(input)).map(drop)
     }
 
     /// Starts the agent of a node.
@@ -208,4 +226,11 @@ impl Rack {
 #[must_use]
 pub const fn address(node: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 69, 0, 3 * node)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), GuestError> {
+    stdx::atomic::write(path, text.as_bytes(), MODE).map_err(|error| GuestError::File {
+        path: path.display().to_string(),
+        error: io::Error::other(error),
+    })
 }
