@@ -1,7 +1,7 @@
 //! Files that machines load: loaders, kernels, initial file systems.
 
 use std::net::IpAddr;
-use std::path::Path as FilePath;
+use std::path::{Path as FilePath, PathBuf};
 
 use axum::extract::{Extension, Path, Request, State};
 use axum::http::{Method, StatusCode, header};
@@ -23,6 +23,7 @@ pub(super) const FILES_PATH: &str = "/api/v1/boot/machines";
 /// The EFI program that firmware loads. A machine whose Ethernet address is known and that is to boot a
 /// unified kernel image gets that; every other one gets iPXE, which tells its serial number.
 pub(super) async fn loader(
+    architecture: &str,
     State(rack): State<Rack>,
     Extension(ends): Extension<Ends>,
     request: Request,
@@ -39,21 +40,32 @@ pub(super) async fn loader(
         Some(BootChoice::Image { files: ImageFiles::Uki(uki), .. }) => {
             of_blob(&rack, uki.sha256, request).await
         }
-        _ => ipxe(State(rack), request).await,
+        _ if architecture.is_empty() => serve_ipxe(&rack.ipxe, request).await,
+        _ => serve_ipxe(&beside(&rack.ipxe, architecture), request).await,
     }
 }
 
 /// iPXE itself.
 pub(super) async fn ipxe(State(rack): State<Rack>, request: Request) -> Response {
-    if !rack.ipxe.exists() {
+    serve_ipxe(&rack.ipxe, request).await
+}
+
+/// iPXE of another architecture than x64 lies beside the usual one: `snponly-aa64.efi`.
+fn beside(ipxe: &FilePath, architecture: &str) -> PathBuf {
+    let stem = ipxe.file_stem().unwrap_or_default().to_string_lossy();
+    ipxe.with_file_name(format!("{stem}-{architecture}.efi"))
+}
+
+async fn serve_ipxe(file: &FilePath, request: Request) -> Response {
+    if !file.exists() {
         let why = format!(
             "this agent has no iPXE: {} is missing; install the package ipxe, or give --ipxe\n",
-            rack.ipxe.display()
+            file.display()
         );
-        tracing::warn!(path = %rack.ipxe.display(), "a machine asked for iPXE, which is not here");
+        tracing::warn!(path = %file.display(), "a machine asked for iPXE, which is not here");
         return text(StatusCode::NOT_FOUND, why);
     }
-    serve(&rack.ipxe, request).await
+    serve(file, request).await
 }
 
 /// A kernel, or an initial file system, by its digest.

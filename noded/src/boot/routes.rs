@@ -18,17 +18,22 @@ use super::files::{self, FILES_PATH};
 use super::script::{self, PATH, PATH_ALIAS};
 use super::{Ends, Rack};
 use crate::dhcp::LeaseState;
+use crate::dhcp::boot::{HTTP_ARCHITECTURES, loader_path};
 
 /// Bytes of a body that is read at most: no route has one.
 const BODY_BYTES_MAX: usize = 1_024;
 
 pub(super) fn router(rack: Rack) -> Router {
-    Router::new()
+    let mut router = Router::new();
+    for (_, name) in HTTP_ARCHITECTURES {
+        let loader = move |rack, ends, request| files::loader(name, rack, ends, request);
+        router = router.route(&loader_path(name), get(loader));
+    }
+    router
         .route(PATH, get(first))
         .route(&format!("{PATH}/{{serial}}"), get(of_machine))
         .route(PATH_ALIAS, get(first))
         .route(&format!("{PATH_ALIAS}/{{serial}}"), get(of_machine))
-        .route("/api/v1/boot/loader.efi", get(files::loader))
         .route("/api/v1/boot/ipxe.efi", get(files::ipxe))
         .route(&format!("{FILES_PATH}/{{serial}}/up"), get(files::is_up).post(files::is_up))
         .route(&format!("{FILES_PATH}/{{serial}}/{{kind}}/{{digest}}"), get(files::of_machine))

@@ -2,8 +2,6 @@
 
 use super::packet::{Packet, option};
 
-/// Path of the loader that UEFI HTTP boot gets: an EFI program, that of the machine or iPXE.
-const LOADER_PATH: &str = "/api/v1/boot/loader.efi";
 /// Path of the script that iPXE, or a ramdisk that asks, gets; it answers by serial number.
 const SCRIPT_PATH: &str = "/api/v1/boot/ipxe";
 /// User class of iPXE.
@@ -14,9 +12,10 @@ const HTTP_CLIENT: &[u8] = b"HTTPClient";
 const PXE_CLIENT: &[u8] = b"PXEClient";
 /// Tells iPXE not to wait for a ProxyDHCP server: encapsulated option 176, one byte, set.
 const IPXE_NO_PROXY: [u8; 3] = [176, 1, 1];
-/// Architectures (option 93) whose firmware loads EFI programs by HTTP: x86, x64, ARM 32 and 64,
-/// RISC-V 32 and 64.
-const HTTP_ARCHITECTURES: [u16; 6] = [15, 16, 18, 19, 26, 28];
+/// Architectures (option 93) whose firmware loads EFI programs by HTTP, as UEFI names their loaders; x64
+/// has the name of the others' default.
+pub const HTTP_ARCHITECTURES: [(u16, &str); 6] =
+    [(15, "ia32"), (16, ""), (18, "arm"), (19, "aa64"), (26, "riscv32"), (28, "riscv64")];
 
 /// Who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,12 +41,9 @@ impl Stage {
         if packet.has_user_class(IPXE_CLASS) {
             Self::Ipxe
         } else if vendor.starts_with(HTTP_CLIENT) {
-            let mut told = packet.architectures().chain(architecture_in(vendor)).peekable();
-            // Firmware that tells no architecture gets the benefit of the doubt.
-            if told.peek().is_none() || told.any(|arch| HTTP_ARCHITECTURES.contains(&arch)) {
-                Self::HttpFirmware
-            } else {
-                Self::OtherHttpFirmware
+            match loader_of(packet) {
+                Some(_) => Self::HttpFirmware,
+                None => Self::OtherHttpFirmware,
             }
         } else if vendor.starts_with(PXE_CLIENT) {
             Self::PxeFirmware
@@ -70,7 +66,8 @@ impl Stage {
         match self {
             Self::Ipxe => vec![url(SCRIPT_PATH), (option::IPXE, IPXE_NO_PROXY.to_vec())],
             Self::HttpFirmware => {
-                vec![url(LOADER_PATH), (option::VENDOR_CLASS, HTTP_CLIENT.to_vec())]
+                let path = loader_path(loader_of(packet).unwrap_or_default());
+                vec![url(&path), (option::VENDOR_CLASS, HTTP_CLIENT.to_vec())]
             }
             Self::System if packet.requested_options().contains(&option::BOOT_FILE) => {
                 vec![url(SCRIPT_PATH)]
@@ -88,6 +85,25 @@ pub fn architecture(packet: &Packet) -> Option<u16> {
     packet.architectures().next().or_else(vendor)
 }
 
+/// Path of the loader that UEFI HTTP boot gets: an EFI program, that of the machine or iPXE.
+#[must_use]
+pub fn loader_path(name: &str) -> String {
+    let dash = if name.is_empty() { "" } else { "-" };
+    format!("/api/v1/boot/loader{dash}{name}.efi")
+}
+
+/// Which loader of [`HTTP_ARCHITECTURES`] firmware gets that boots by HTTP. Firmware that tells no
+/// architecture gets that of x64.
+fn loader_of(packet: &Packet) -> Option<&'static str> {
+    let vendor = packet.option(option::VENDOR_CLASS).unwrap_or_default();
+    let mut told = packet.architectures().chain(architecture_in(vendor)).peekable();
+    if told.peek().is_none() {
+        return Some("");
+    }
+    told.find_map(|arch| HTTP_ARCHITECTURES.iter().find(|(known, _)| *known == arch))
+        .map(|(_, name)| *name)
+}
+
 /// The number in `HTTPClient:Arch:00016:UNDI:003000`.
 fn architecture_in(vendor: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(vendor).ok()?;
@@ -102,6 +118,9 @@ mod tests {
 
     const BASE: &str = "http://10.69.0.3:10080";
     const LOADER: &str = "http://10.69.0.3:10080/api/v1/boot/loader.efi";
+    const IA32: &str = "http://10.69.0.3:10080/api/v1/boot/loader-ia32.efi";
+    const ARM: &str = "http://10.69.0.3:10080/api/v1/boot/loader-arm.efi";
+    const AA64: &str = "http://10.69.0.3:10080/api/v1/boot/loader-aa64.efi";
     const SCRIPT: &str = "http://10.69.0.3:10080/api/v1/boot/ipxe";
 
     fn file(options: &[(u8, Vec<u8>)]) -> Option<&str> {
@@ -124,9 +143,9 @@ mod tests {
             (x64, b"", &[0, 16], &[], HttpFirmware, Some(LOADER)),
             (x64, b"", b"", &[67], HttpFirmware, Some(LOADER)),
             (b"HTTPClient", b"", b"", &[67], HttpFirmware, Some(LOADER)),
-            (b"HTTPClient", b"", &[0, 15], &[67], HttpFirmware, Some(LOADER)),
-            (b"HTTPClient", b"", &[0, 18], &[67], HttpFirmware, Some(LOADER)),
-            (b"HTTPClient", b"", &[0, 19], &[67], HttpFirmware, Some(LOADER)),
+            (b"HTTPClient", b"", &[0, 15], &[67], HttpFirmware, Some(IA32)),
+            (b"HTTPClient", b"", &[0, 18], &[67], HttpFirmware, Some(ARM)),
+            (b"HTTPClient", b"", &[0, 19], &[67], HttpFirmware, Some(AA64)),
             (b"HTTPClient", b"", &[0, 7, 0, 16], &[67], HttpFirmware, Some(LOADER)),
             (bios, b"", &[0, 20], &[67], OtherHttpFirmware, None),
             (bios, b"", b"", &[67], OtherHttpFirmware, None),

@@ -170,6 +170,8 @@ pub struct Engine {
     full_told: Vec<i64>,
     /// Of whose firmware it was told that it does not boot here.
     stranded_told: LogLimit,
+    /// The time of the last packet: what was given later was given by a clock that was ahead.
+    last: i64,
 }
 
 /// One message, with all that its answer needs.
@@ -193,7 +195,7 @@ impl Engine {
         config.check()?;
         let full_told = vec![i64::MIN; config.ranges.len()];
         let leases = Leases::restore(records);
-        Ok(Self { config, leases, full_told, stranded_told: LogLimit::default() })
+        Ok(Self { config, leases, full_told, stranded_told: LogLimit::default(), last: i64::MAX })
     }
 
     /// Serves another configuration from now on. Leases are kept, also those outside its ranges:
@@ -230,6 +232,13 @@ impl Engine {
         arrival: &Arrival,
         now: i64,
     ) -> Result<Vec<Effect>, Ignored> {
+        if now < self.last {
+            let seconds = self.config.ranges.iter().map(|range| range.lease_seconds).max();
+            if let Some(seconds) = seconds.filter(|seconds| *seconds != LEASE_SECONDS_INFINITE) {
+                self.leases.shorten(i64::from(seconds) * 1_000_000, now);
+            }
+        }
+        self.last = now;
         let (kind, client) = admit(packet)?;
         let at = range_of(&self.config, packet, arrival).ok_or(Ignored::Unserved)?;
         let range = self.config.ranges.get(at).ok_or(Ignored::Unserved)?;

@@ -20,6 +20,9 @@ pub const OFFER_HOLD_US: i64 = 30 * 1_000_000;
 /// How long an address stays unused after a client found it in use by another: time to look for
 /// the culprit, but short enough that one broken interface does not eat a rack's range for good.
 pub const QUARANTINE_US: i64 = 3_600 * 1_000_000;
+/// Addresses that one client keeps in quarantine: a second interface may clash once more, but no client
+/// takes a rack's range from the others.
+pub const DECLINES_MAX: usize = 2;
 /// Offers held at a time, all ranges together: more than the machines of a row that wake at once.
 pub const OFFERS_MAX: usize = 1_024;
 /// Addresses remembered: every address of every range. Each takes about 100 bytes.
@@ -175,14 +178,16 @@ impl Leases {
             return if own { Standing::Revoked } else { Standing::Foreign };
         }
         let own = self.last_of(range, client, now);
+        let is_ours = range.is_ours(address, now);
         match entry {
             Some(entry) if entry.is_declined() && entry.is_live(now) => Standing::Quarantined,
             Some(entry) if entry.is_of(client) && own == Some(address) => match entry.state {
-                _ if !entry.is_live(now) && !range.is_ours(address, now) => Standing::Stranger,
+                _ if !entry.is_live(now) && !is_ours => Standing::Foreign,
                 _ if !entry.is_live(now) => Standing::Lapsed,
                 State::Offered { .. } => Standing::Offered,
                 State::Durable(_) => Standing::Bound,
             },
+            _ if !is_ours => Standing::Foreign,
             _ if own.is_some() => Standing::Elsewhere,
             Some(entry) if entry.is_live(now) => Standing::Taken,
             _ => Standing::Stranger,
@@ -247,17 +252,37 @@ impl Leases {
             .then(|| self.set(client, address, LeaseState::Released { at_us: now }))
     }
 
-    /// Puts `address` into quarantine. `None` if it is not kept for `client`.
+    /// Puts `address` into quarantine, or only ends its lease if the client has [`DECLINES_MAX`] there.
+    /// `None` if it is not kept for `client`.
     pub fn decline(
         &mut self,
         client: &Identity,
         address: Ipv4Addr,
         now: i64,
     ) -> Option<LeaseRecord> {
-        let until_us = now.saturating_add(QUARANTINE_US);
+        let declined =
+            |entry: &&Entry| entry.client == *client && entry.is_declined() && entry.is_live(now);
+        let state = match self.0.values().filter(declined).count() {
+            ..DECLINES_MAX => LeaseState::Declined { until_us: now.saturating_add(QUARANTINE_US) },
+            _ => LeaseState::Released { at_us: now },
+        };
         let entry = self.0.get(&address)?;
-        (entry.is_of(client) && entry.is_live(now))
-            .then(|| self.set(client, address, LeaseState::Declined { until_us }))
+        (entry.is_of(client) && entry.is_live(now)).then(|| self.set(client, address, state))
+    }
+
+    /// Shortens what was given while the clock was ahead: nothing lasts longer from `now` on than a lease
+    /// of `lease_us`, or a quarantine.
+    pub fn shorten(&mut self, lease_us: i64, now: i64) {
+        for entry in self.0.values_mut() {
+            if let State::Durable(state) = &mut entry.state {
+                let (until_us, longest) = match state {
+                    LeaseState::Bound { until_us } => (until_us, lease_us),
+                    LeaseState::Declined { until_us } => (until_us, QUARANTINE_US),
+                    LeaseState::Released { .. } => continue,
+                };
+                *until_us = (*until_us).min(now.saturating_add(longest));
+            }
+        }
     }
 
     fn set(&mut self, client: &Identity, address: Ipv4Addr, state: LeaseState) -> LeaseRecord {

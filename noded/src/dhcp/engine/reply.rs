@@ -20,7 +20,8 @@ impl Exchange<'_> {
 
     /// What the client is to know us by: as its relay wishes (RFC 5107), else as configured.
     fn server_id(&self) -> Ipv4Addr {
-        self.packet.relay_address(option::RELAY_SERVER_ID).unwrap_or(self.range.server_id)
+        let wish = self.packet.relay_address(option::RELAY_SERVER_ID);
+        wish.filter(is_host).unwrap_or(self.range.server_id)
     }
 
     /// An OFFER or ACK of `address`.
@@ -123,6 +124,14 @@ impl Exchange<'_> {
         let stage = Stage::of(self.packet);
         reply.options.extend(stage.options(self.packet, &self.range.boot_base_url));
     }
+}
+
+/// Whether it can be one host's address, which is all that a relay may name in our place.
+fn is_host(address: &Ipv4Addr) -> bool {
+    !(address.is_unspecified()
+        || address.is_broadcast()
+        || address.is_multicast()
+        || address.is_loopback())
 }
 
 /// How a client can be reached on its link.

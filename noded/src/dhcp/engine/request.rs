@@ -74,7 +74,7 @@ fn kind(
 /// The answer to a request of `kind` by a client with this standing to the address; `None` if the
 /// address is of another network than the client.
 ///
-/// An address of our range is ours to judge. About the rest only silence is right, because another
+/// An address that is ours to lease is ours to judge, also without a lease. About the rest only silence is right, because another
 /// server may have given it; but a client on the wrong network is always told, except when it
 /// wrote to us directly: then the network is that of its address.
 #[must_use]
@@ -97,14 +97,10 @@ pub fn verdict(kind: RequestKind, standing: Option<Standing>) -> Verdict {
         (Elsewhere, _) => Verdict::Refuse("the client has another address"),
         (Revoked, _) => Verdict::Refuse("the address is no longer leased"),
         (Quarantined, _) => Verdict::Refuse("the address is in use by another host"),
-        (Taken, Selecting | Renewing | Rebinding) => {
-            Verdict::Refuse("the address is leased to another client")
-        }
-        (Stranger, Selecting | Renewing) => Verdict::Refuse("there is no such lease"),
+        (Taken, _) => Verdict::Refuse("the address is leased to another client"),
+        (Stranger, Selecting | InitReboot | Renewing) => Verdict::Refuse("there is no such lease"),
         (Foreign, Selecting) => Verdict::Refuse("the address was not offered"),
-        (Taken, InitReboot)
-        | (Stranger, InitReboot | Rebinding)
-        | (Foreign, InitReboot | Renewing | Rebinding) => Verdict::Silence,
+        (Stranger, Rebinding) | (Foreign, InitReboot | Renewing | Rebinding) => Verdict::Silence,
     }
 }
 
@@ -151,8 +147,8 @@ mod tests {
             (Some(Elsewhere), "NNNN"),
             (Some(Revoked), "NNNN"),
             (Some(Quarantined), "NNNN"),
-            (Some(Taken), "N-NN"),
-            (Some(Stranger), "N-N-"),
+            (Some(Taken), "NNNN"),
+            (Some(Stranger), "NNN-"),
             (Some(Foreign), "N---"),
             (None, "NN-N"),
         ] {

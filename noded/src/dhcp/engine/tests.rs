@@ -239,7 +239,7 @@ fn what_is_dropped() {
         (new(MessageType::Release).ciaddr(at(32)).address(54, RELAY), Ignored::OtherServer),
         (new(MessageType::Inform), Ignored::Incomplete),
         (new(MessageType::Inform).ciaddr(other_net), Ignored::Unserved),
-        (new(MessageType::Request).address(50, at(40)), Ignored::UnknownClient),
+        (new(MessageType::Request).address(50, at(3)), Ignored::UnknownClient),
         (new(MessageType::Request).ciaddr(at(40)), Ignored::UnknownClient),
     ] {
         let mut engine = engine();
@@ -278,11 +278,13 @@ fn rebooting() {
     let reboot = |address| new(MessageType::Request).address(50, address);
     assert_eq!(kind(&ask(&mut engine, reboot(address))), MessageType::Ack);
     assert_eq!(kind(&ask(&mut engine, reboot(at(40)))), MessageType::Nak);
-    // A stranger is not told anything, whatever it asks for.
-    for address in [address, at(40), at(3)] {
+    // A stranger is told what is ours to lease, and nothing else.
+    for address in [address, at(40)] {
         let stranger = Request::new(MessageType::Request, OTHER_MAC).address(50, address);
-        assert_eq!(ignored(&ask(&mut engine, stranger)), Ignored::UnknownClient);
+        assert_eq!(kind(&ask(&mut engine, stranger)), MessageType::Nak);
     }
+    let stranger = Request::new(MessageType::Request, OTHER_MAC).address(50, at(3));
+    assert_eq!(ignored(&ask(&mut engine, stranger)), Ignored::UnknownClient);
     let late = 2 * 3_600 * SECOND;
     let effects = engine.handle(&reboot(address).decode(), &broadcast(), late);
     assert_eq!(kind(&effects), MessageType::Ack);

@@ -2,6 +2,7 @@ use super::*;
 use crate::dhcp::config::tests::sample;
 
 const MINUTE: i64 = 60 * 1_000_000;
+const HOUR: i64 = 60 * MINUTE;
 
 fn client(number: u8) -> Identity {
     Identity::Ethernet(model::MacAddress::new([0x52, 0x54, 0, 0, 0, number]))
@@ -177,4 +178,38 @@ fn records_as_text() {
         r#"{"address":"10.69.0.32","client":"52:54:00:00:00:01","state":"bound","until_us":600000000}"#
     );
     assert_eq!(serde_json::from_str::<LeaseRecord>(&text).unwrap(), record);
+}
+
+#[test]
+fn a_client_takes_no_more_than_two_addresses_from_the_others() {
+    let range = sample();
+    let mut leases = Leases::default();
+    let mut quarantined = 0;
+    for _ in 0..5 {
+        let address = leases.offer(&range, &client(1), None, 0).unwrap();
+        leases.bind(&client(1), address, HOUR);
+        let record = leases.decline(&client(1), address, 0).unwrap();
+        quarantined += usize::from(matches!(record.state, LeaseState::Declined { .. }));
+    }
+    assert_eq!(quarantined, DECLINES_MAX);
+}
+
+#[test]
+fn what_was_given_while_the_clock_was_ahead_ends_a_lease_from_now() {
+    let mut leases = Leases::default();
+    leases.bind(&client(1), at(32), 14 * HOUR);
+    leases.bind(&client(2), at(33), MINUTE);
+    leases.shorten(HOUR, 0);
+    let ends: Vec<_> = leases.records().map(|record| record.bound_until_us()).collect();
+    assert_eq!(ends, [Some(HOUR), Some(MINUTE)]);
+}
+
+#[test]
+fn what_another_agent_may_have_leased_is_left_alone_until_its_time() {
+    let range = ServedRange { later: [(at(32), HOUR)].into(), ..sample() };
+    let mut leases = Leases::default();
+    leases.bind(&client(1), at(32), -1);
+    assert_eq!(leases.standing(&range, &client(1), at(32), 0), Standing::Foreign);
+    assert_eq!(leases.offer(&range, &client(1), Some(at(32)), 0), Some(at(33)));
+    assert_eq!(leases.standing(&range, &client(2), at(32), 0), Standing::Foreign);
 }
