@@ -1,6 +1,6 @@
 //! The vocabulary of the cluster. Pure: no I/O, no clock, no tasks.
 //!
-//! In reading order: [`layout`] says where things live; [`name`], [`job_id`], [`time`], [`range`] and
+//! In reading order: [`layout`] says where things live; [`name`], [`serial`], [`mac`], [`job_id`], [`time`], [`range`] and
 //! [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
 //! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`],
@@ -16,9 +16,11 @@ pub mod layout;
 
 pub mod blob;
 pub mod job_id;
+pub mod mac;
 pub mod name;
 pub mod range;
 pub mod secret;
+pub mod serial;
 pub mod time;
 
 pub mod code;
@@ -51,8 +53,11 @@ pub use code::{Code, Coded};
 pub use error::Exception;
 pub use job::Job;
 pub use job_id::JobId;
-pub use name::{MacAddress, NodeName, NotMeant, Serial, Word};
+pub use mac::MacAddress;
+pub use name::{NodeName, NotMeant, Word};
 pub use opcode::{OpCode, OpInput};
 pub use secret::Secret;
+pub use serial::Serial;
 pub use status::{JobStatus, OpStatus};
 pub use time::Timestamp;
+pub use uuid::Uuid;

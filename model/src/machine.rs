@@ -6,8 +6,9 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::image::{BootTarget, Parameter};
-use crate::name::{MacAddress, Serial};
+use crate::mac::MacAddress;
 use crate::range::{RACK_MAX, ranges};
+use crate::serial::Serial;
 use crate::time::Timestamp;
 
 /// The role whose machine gets the rack's first index.

@@ -1,18 +1,9 @@
 //! Core: the names of things, checked once where they enter.
 
-use std::borrow::Borrow;
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
-
 /// Longest host name: RFC 1035 section 2.3.4 has 253, but it is a part of keys, which have 200.
 const HOST_NAME_MAX: usize = 200;
 /// Longest label of a host name, same place.
 const HOST_LABEL_MAX: usize = 63;
-/// Longest serial number: vendors stay far below, and it must fit a file name.
-const SERIAL_MAX: usize = 128;
 
 /// Longest word, as with Kubernetes' labels.
 const WORD_MAX: usize = 63;
@@ -27,7 +18,7 @@ pub struct NameError {
 }
 
 impl NameError {
-    fn new(text: &str, kind: &'static str, why: &'static str) -> Self {
+    pub(crate) fn new(text: &str, kind: &'static str, why: &'static str) -> Self {
         Self { text: text.chars().take(80).collect(), kind, why }
     }
 }
@@ -35,9 +26,9 @@ impl NameError {
 macro_rules! text_name {
     ($(#[$doc:meta])* $name:ident, $check:path) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(Arc<str>);
+        pub struct $name(std::sync::Arc<str>);
 
         impl $name {
             /// The name as text.
@@ -47,16 +38,16 @@ macro_rules! text_name {
             }
         }
 
-        impl FromStr for $name {
-            type Err = NameError;
-            fn from_str(text: &str) -> Result<Self, NameError> {
-                $check(text).map(|text| Self(Arc::from(text.as_ref())))
+        impl std::str::FromStr for $name {
+            type Err = $crate::name::NameError;
+            fn from_str(text: &str) -> Result<Self, $crate::name::NameError> {
+                $check(text).map(|text| Self(std::sync::Arc::from(text.as_ref())))
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = NameError;
-            fn try_from(text: String) -> Result<Self, NameError> {
+            type Error = $crate::name::NameError;
+            fn try_from(text: String) -> Result<Self, $crate::name::NameError> {
                 text.parse()
             }
         }
@@ -67,31 +58,25 @@ macro_rules! text_name {
             }
         }
 
-        impl Borrow<str> for $name {
+        impl std::borrow::Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(&self.0)
             }
         }
     };
 }
+pub(crate) use text_name;
 
 text_name!(
     /// A node's host name: lower-case labels of letters, digits and hyphens, joined by dots.
     NodeName,
     host_name
-);
-
-text_name!(
-    /// A machine's serial number: 1 to 128 of letters, digits, `.`, `_` and `-`, not starting with
-    /// a dot (it is a file name of the store and a part of URLs).
-    Serial,
-    serial
 );
 
 text_name!(
@@ -129,83 +114,6 @@ fn host_name(text: &str) -> Result<String, NameError> {
         }
     }
     Ok(text.to_ascii_lowercase())
-}
-
-fn serial(text: &str) -> Result<String, NameError> {
-    let wrong = |why| Err(NameError::new(text, "serial number", why));
-    if text.is_empty() || text.len() > SERIAL_MAX {
-        return wrong("it must have 1 to 128 characters");
-    }
-    if text.starts_with('.') {
-        return wrong("it must not begin with a dot");
-    }
-    if !text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) {
-        return wrong("only letters, digits, `.`, `_` and `-` are allowed");
-    }
-    Ok(text.to_owned())
-}
-
-/// An Ethernet address, written `52:54:00:aa:bb:01`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct MacAddress([u8; 6]);
-
-impl MacAddress {
-    /// From its six bytes.
-    #[must_use]
-    pub const fn new(bytes: [u8; 6]) -> Self {
-        Self(bytes)
-    }
-
-    /// Its six bytes.
-    #[must_use]
-    pub const fn bytes(self) -> [u8; 6] {
-        self.0
-    }
-}
-
-impl FromStr for MacAddress {
-    type Err = NameError;
-
-    /// Accepts colons or hyphens between the bytes.
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        let wrong = || NameError::new(text, "MAC address", "write it as 52:54:00:aa:bb:01");
-        let mut bytes = [0; 6];
-        let mut parts = text.split([':', '-']);
-        for byte in &mut bytes {
-            let part = parts.next().filter(|p| is_hex_pair(p)).ok_or_else(wrong)?;
-            *byte = u8::from_str_radix(part, 16).map_err(|_not_hex| wrong())?;
-        }
-        if parts.next().is_some() {
-            return Err(wrong());
-        }
-        Ok(Self(bytes))
-    }
-}
-
-/// `from_str_radix` alone would also take `+2`.
-fn is_hex_pair(text: &str) -> bool {
-    text.len() == 2 && text.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
-impl TryFrom<String> for MacAddress {
-    type Error = NameError;
-    fn try_from(text: String) -> Result<Self, NameError> {
-        text.parse()
-    }
-}
-
-impl From<MacAddress> for String {
-    fn from(mac: MacAddress) -> Self {
-        mac.to_string()
-    }
-}
-
-impl fmt::Display for MacAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
 }
 
 impl NodeName {
@@ -253,26 +161,6 @@ mod tests {
             ["", ".", "a..b", "-a", "a-", "a_b", "a/b", "é", &"a".repeat(64), &"a.".repeat(130)]
         {
             assert!(bad.parse::<NodeName>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn serials() {
-        assert!("1234abcd".parse::<Serial>().is_ok());
-        for bad in ["", "..", ".a", "a/b", "a b", "ü", &"x".repeat(129)] {
-            assert!(bad.parse::<Serial>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn mac_addresses() {
-        let mac: MacAddress = "52:54:00:AA:bb:01".parse().unwrap();
-        assert_eq!(mac.to_string(), "52:54:00:aa:bb:01");
-        assert_eq!("52-54-00-aa-bb-01".parse::<MacAddress>().unwrap(), mac);
-        for bad in
-            ["", "52:54:00:aa:bb", "52:54:00:aa:bb:01:02", "5254.00aa.bb01", "+2:54:00:aa:bb:01"]
-        {
-            assert!(bad.parse::<MacAddress>().is_err(), "{bad}");
         }
     }
 

@@ -11,8 +11,10 @@ use sha2::{Digest, Sha256};
 use crate::blob::Blob;
 use crate::image::{ImageFiles, ImageId, Parameter};
 use crate::ipam::LeaseRange;
+use crate::mac::MacAddress;
 use crate::machine::BootStage;
-use crate::name::{MacAddress, NodeName, Serial};
+use crate::name::NodeName;
+use crate::serial::Serial;
 use crate::shares::Part;
 use crate::time::Timestamp;
 

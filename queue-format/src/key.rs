@@ -40,7 +40,7 @@ pub(crate) fn mode_of(path: &str) -> Option<u32> {
 /// A relative path below the data directory, such as `queue/job-37` or `config/nodes/n1`.
 ///
 /// Each of its at most [`SEGMENTS_MAX`] segments has 1 to [`SEGMENT_BYTES_MAX`] bytes out of
-/// `A-Z a-z 0-9 . _ @ : + -` and does not start with a dot, so a key never leaves the directory
+/// `A-Z a-z 0-9 . _ @ : + % -` and does not start with a dot, so a key never leaves the directory
 /// and never meets a temporary file. Cloning shares the text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
@@ -57,7 +57,7 @@ pub enum KeyError {
     /// A segment that is empty, too long, starts with a dot or has a forbidden byte.
     #[error(
         "`{segment}` in key `{key}` must have 1 to {SEGMENT_BYTES_MAX} characters out of \
-         A-Z a-z 0-9 . _ @ : + - and not start with a dot"
+         A-Z a-z 0-9 . _ @ : + % - and not start with a dot"
     )]
     Segment {
         /// The text as given.
@@ -115,7 +115,7 @@ fn is_segment(segment: &str) -> bool {
     !segment.is_empty()
         && segment.len() <= SEGMENT_BYTES_MAX
         && !segment.starts_with('.')
-        && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b"._@:+-".contains(&b))
+        && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b"._@:+%-".contains(&b))
 }
 
 fn is_at_or_below(text: &str, name: &str) -> bool {
@@ -194,6 +194,7 @@ mod tests {
             "queue/archive/0/job-12",
             "config/nodes/n1.example.com",
             "machines/SN1",
+            "machines/%2F5Q4Q7Y1%2FCN72%2F",
             "crypts/SN1/disk:0",
             "a/b/c/d/e/f/g/h",
         ] {

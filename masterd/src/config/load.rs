@@ -6,7 +6,7 @@ use model::cluster::{Cluster, Role};
 use model::document;
 use serde::de::DeserializeOwned;
 
-use super::objects::Object;
+use super::objects::{Named as _, Object};
 use super::{Config, ConfigChange};
 
 /// Documents that do not make a configuration. Going on with part of it would spread the damage,
@@ -122,7 +122,7 @@ pub(super) fn parse<T: DeserializeOwned>(key: &str, content: &[u8]) -> Result<T,
 /// Reads the document of an object of this kind, if `key` lies in its directory.
 pub(super) fn below<T: Object>(key: &str, content: &[u8]) -> Result<Option<T>, LoadError> {
     let Some(name) = name(T::BELOW, key) else { return Ok(None) };
-    let own = name.parse().map_err(|_not_one| LoadError::Unknown(key.to_owned()))?;
+    let own = T::Key::of_name(name).ok_or_else(|| LoadError::Unknown(key.to_owned()))?;
     let object = T::read(&own, content).map_err(|error| malformed(key, error))?;
     match object.key() {
         held if held == own => Ok(Some(object)),

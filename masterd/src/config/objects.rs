@@ -7,12 +7,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use model::image::ImageId;
+use model::rack::LeaseKey;
+use model::{NodeName, Serial};
 use serde::Serialize;
 
 /// A kind of object. The rows of [`super::table`] implement this.
 pub trait Object: Clone + Debug + Serialize {
-    /// The key of an object. Its text is the name of the object's document.
-    type Key: Clone + Ord + Debug + Display + FromStr;
+    /// The key of an object.
+    type Key: Clone + Ord + Debug + Display + FromStr + Named;
     /// The secondary indices.
     type By: Indices<Self>;
     /// The directory of the documents, a prefix of their keys in the store.
@@ -31,6 +34,42 @@ pub trait Object: Clone + Debug + Serialize {
     /// # Errors
     /// The content is malformed.
     fn read(key: &Self::Key, content: &[u8]) -> serde_json::Result<Self>;
+}
+
+/// A key as the name of a document.
+pub trait Named: Sized {
+    /// The name, a path below the directory of the kind.
+    fn name(&self) -> String;
+
+    /// The key that has this name.
+    fn of_name(name: &str) -> Option<Self>;
+}
+
+/// Keys whose text is a path.
+macro_rules! named_by_their_text {
+    ($($key:ty),+) => {$(
+        impl Named for $key {
+            fn name(&self) -> String {
+                self.to_string()
+            }
+
+            fn of_name(name: &str) -> Option<Self> {
+                name.parse().ok()
+            }
+        }
+    )+};
+}
+
+named_by_their_text!(NodeName, String, ImageId, LeaseKey);
+
+impl Named for Serial {
+    fn name(&self) -> String {
+        self.escaped()
+    }
+
+    fn of_name(name: &str) -> Option<Self> {
+        Self::from_escaped(name)
+    }
 }
 
 /// The objects of one kind, in the order of their keys.

@@ -17,7 +17,7 @@ use model::shares::RackShares;
 use model::{MacAddress, NodeName, Serial, Timestamp, Word, document};
 
 use super::load::{LoadError, below, parse};
-use super::objects::{Index, Indices, Object, Objects};
+use super::objects::{Index, Indices, Named as _, Object, Objects};
 
 /// The key and the new content of a document; `None` deletes it.
 pub type Document = (String, Option<Bytes>);
@@ -240,7 +240,7 @@ configuration! {
 
 /// The key of the document of an object.
 pub(super) fn key_of<T: Object>(key: &T::Key) -> String {
-    format!("{}/{key}", T::BELOW)
+    format!("{}/{}", T::BELOW, key.name())
 }
 
 /// The content of the document of an object.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::image::{BootTarget, Parameter};
 use crate::ipam::IpamConfig;
 use crate::machine::MachineSpec;
-use crate::name::Serial;
+use crate::serial::Serial;
 
 /// Parameters of `OP_IPAM_SET`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -110,7 +110,7 @@ pub(super) async fn is_up(
 }
 
 /// The machine that holds the lease of an address.
-fn machine_at(rack: &Rack, from: IpAddr) -> Option<(u32, RackMachine)> {
+pub(super) fn machine_at(rack: &Rack, from: IpAddr) -> Option<(u32, RackMachine)> {
     let IpAddr::V4(address) = from.to_canonical() else { return None };
     let mac = holder(rack, address, now(rack))?;
     rack.racks.machine_of(mac)

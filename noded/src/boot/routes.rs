@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use serde_json::json;
 
 use model::machine::BootStage;
-use model::rack::Observation;
+use model::rack::{Observation, RackMachine};
 use model::{MacAddress, Serial, Timestamp};
 use stdx::daemon::chain as causes;
 
@@ -31,8 +31,10 @@ pub(super) fn router(rack: Rack) -> Router {
     }
     router
         .route(PATH, get(first))
+        .route(&format!("{PATH}/"), get(of_card))
         .route(&format!("{PATH}/{{serial}}"), get(of_machine))
         .route(PATH_ALIAS, get(first))
+        .route(&format!("{PATH_ALIAS}/"), get(of_card))
         .route(&format!("{PATH_ALIAS}/{{serial}}"), get(of_machine))
         .route("/api/v1/boot/ipxe.efi", get(files::ipxe))
         .route(&format!("{FILES_PATH}/{{serial}}/up"), get(files::is_up).post(files::is_up))
@@ -62,19 +64,44 @@ async fn of_machine(
 ) -> Response {
     let serial: Serial = match serial.parse() {
         Ok(serial) => serial,
+        Err(_) if serial.trim().is_empty() => return by_card(&rack, ends, &serial, EMPTY),
         Err(error) => {
             rack.answers.refused.add();
             return text(StatusCode::BAD_REQUEST, format!("{}\n", causes(&error)));
         }
     };
+    if let Some(why) = serial.placeholder() {
+        return by_card(&rack, ends, serial.as_str(), why);
+    }
     let Some((number, machine)) = rack.racks.machine(&serial) else {
         tracing::info!(%serial, from = %ends.theirs, "unknown machine asked for its script");
         rack.answers.unknown.add();
         return text(StatusCode::NOT_FOUND, script::unknown(&serial));
     };
+    answer(&rack, ends, (number, &machine))
+}
+
+/// What is wrong with an empty serial number.
+const EMPTY: &str = "is empty";
+
+async fn of_card(State(rack): State<Rack>, Extension(ends): Extension<Ends>) -> Response {
+    by_card(&rack, ends, "", EMPTY)
+}
+
+/// The script of the machine whose card holds the lease: its serial number tells nothing.
+fn by_card(rack: &Rack, ends: Ends, told: &str, why: &str) -> Response {
+    if let Some((number, machine)) = files::machine_at(rack, ends.theirs.ip()) {
+        return answer(rack, ends, (number, &machine));
+    }
+    tracing::info!(serial = told, from = %ends.theirs, "machine without a serial number asked for its script");
+    rack.answers.unknown.add();
+    text(StatusCode::NOT_FOUND, script::nameless(told, why))
+}
+
+fn answer(rack: &Rack, ends: Ends, (number, machine): (u32, &RackMachine)) -> Response {
     rack.answers.script.add();
-    note(&rack, number, serial, ends.theirs.ip(), BootStage::Script);
-    text(StatusCode::OK, script::boot(ends.ours, &machine))
+    note(rack, number, machine.serial.clone(), ends.theirs.ip(), BootStage::Script);
+    text(StatusCode::OK, script::boot(ends.ours, machine))
 }
 
 /// The machine boots whether or not the master can be told.

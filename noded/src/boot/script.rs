@@ -31,6 +31,8 @@ pub fn chain(server: SocketAddr, path: &str) -> String {
 #[must_use]
 pub fn boot(server: SocketAddr, machine: &RackMachine) -> String {
     let RackMachine { serial, role, boot, .. } = machine;
+    // In a script, `||`, `&&` and `${` would be syntax.
+    let serial = serial.escaped();
     let BootChoice::Image { id, files, parameters } = boot else {
         return format!(
             "#!ipxe\necho {serial} ({role}) boots what its firmware has next\nexit 1\n"
@@ -64,10 +66,21 @@ pub fn boot(server: SocketAddr, machine: &RackMachine) -> String {
 /// For a machine that nobody registered. Not a script: the machine must not go on as if it were.
 #[must_use]
 pub fn unknown(serial: &Serial) -> String {
+    let text = serde_json::Value::from(serial.as_str());
     format!(
         "machine {serial} is not registered in a rack of this agent; register it with\n\
          gnt machine add -f FILE\n\
-         where FILE holds [{{\"serial\": \"{serial}\", \"rack\": RACK, \"role\": \"ROLE\"}}]\n"
+         where FILE holds [{{\"serial\": {text}, \"rack\": RACK, \"role\": \"ROLE\"}}]\n"
+    )
+}
+
+/// For a machine whose firmware tells no serial number of its own, and whose card is not known.
+#[must_use]
+pub fn nameless(told: &str, why: &str) -> String {
+    format!(
+        "the serial number '{told}' {why}; register the machine by a serial number of your own and its \
+         MAC address:\n\
+         gnt machine add --serial SERIAL --mac ADDRESS --rack RACK --role ROLE\n"
     )
 }
 
@@ -102,6 +115,22 @@ mod tests {
         assert!(text.starts_with("#!ipxe\nchain --replace "), "{text}");
         assert!(text.contains("http://10.69.0.3:10080/api/v1/boot/ipxe/${serial:uristring} "));
         assert!(text.ends_with("exit 1\n"), "firmware ends in its set-up where iPXE succeeds");
+    }
+
+    #[test]
+    fn a_serial_is_never_syntax() {
+        let racks = crate::rack::Racks::new(vec![crate::testing::rack(0, 1)]);
+        let (_, mut machine) = racks.machine(&"S1".parse().unwrap()).unwrap();
+        machine.serial = "a#b?c/d || shell ${x}".parse().unwrap();
+        let escaped = "a%23b%3Fc%2Fd%20%7C%7C%20shell%20%24%7Bx%7D";
+        let local = boot(server(), &machine);
+        assert!(local.contains(&format!("\necho {escaped} (worker) boots")), "{local}");
+        let files = ImageFiles::Linux { kernel: blob('a'), initrds: vec![blob('b')] };
+        let (id, parameters) = ("debian/12".parse().unwrap(), Vec::new());
+        machine.boot = BootChoice::Image { id, files, parameters };
+        let linux = boot(server(), &machine);
+        assert_eq!(linux.matches(&format!("/machines/{escaped}/")).count(), 3, "{linux}");
+        assert!(!linux.contains(machine.serial.as_str()) && !linux.contains("${"), "{linux}");
     }
 
     #[test]

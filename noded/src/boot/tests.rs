@@ -2,7 +2,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use model::Timestamp;
-use model::rack::Observation;
+use model::machine::BootStage;
+use model::rack::{Observation, RackDocument, RackMachine};
 
 use super::*;
 use crate::dhcp::packet::Identity;
@@ -18,10 +19,14 @@ struct Scene {
 }
 
 async fn scene() -> Scene {
+    scene_of(rack(5, 1)).await
+}
+
+async fn scene_of(document: RackDocument) -> Scene {
     let dir = tempfile::tempdir().unwrap();
     let (ledger, _) = Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap();
     let ledger = Arc::new(ledger);
-    let racks = Arc::new(Racks::new(vec![rack(5, 1)]));
+    let racks = Arc::new(Racks::new(vec![document]));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
@@ -41,6 +46,17 @@ impl Scene {
         self.stop.send_replace(true);
         self.tasks.join().await;
         self.ledger.close().unwrap();
+    }
+
+    /// Whoever asks from here holds the lease of this card.
+    async fn lease(&self, mac: model::MacAddress) {
+        let until_us = now().micros() + 3_600_000_000;
+        let lease = LeaseRecord {
+            address: "127.0.0.1".parse().unwrap(),
+            client: Identity::Ethernet(mac),
+            state: LeaseState::Bound { until_us },
+        };
+        self.ledger.keep_leases(vec![lease], Timestamp::from_micros(1), Vec::new()).await.unwrap();
     }
 
     async fn ask(&self, head: &str) -> String {
@@ -67,8 +83,12 @@ async fn routes() {
         ("GET /api/v1/boot/ipxe/S1", 200, "exit"),
         ("GET /api/v1/boot/coreos/ipxe/S1", 200, "exit"),
         ("GET /api/v1/boot/ipxe/S2", 404, "gnt machine add"),
-        ("GET /api/v1/boot/ipxe/%2e%2e", 400, ".."),
-        ("GET /api/v1/boot/ipxe/a%20b", 400, "a b"),
+        ("GET /api/v1/boot/ipxe/%2e%2e", 404, "'..' has nothing but"),
+        ("GET /api/v1/boot/ipxe/a%20b", 404, r#"[{"serial": "a b","#),
+        ("GET /api/v1/boot/ipxe/a%0ab", 400, "printable"),
+        ("GET /api/v1/boot/ipxe/", 404, "'' is empty; register the machine by a serial number of"),
+        ("GET /api/v1/boot/ipxe/%20%20", 404, "'  ' is empty"),
+        ("GET /api/v1/boot/coreos/ipxe/Default%20string", 404, "'Default string' is what vendors"),
         ("GET /api/v1/boot/ipxe/%ff", 400, ""),
         ("GET /api/v1/boot/ipxe.efi", 404, "install the package ipxe"),
         ("GET /health", 200, "healthy"),
@@ -84,6 +104,49 @@ async fn routes() {
     }
     let chained = scene.ask("GET /api/v1/boot/ipxe").await;
     assert!(body(&chained).contains(&format!("http://{}/", scene.address)), "{chained}");
+    scene.end().await;
+}
+
+/// Machines whose serial numbers differ only by what a URL would end at are several.
+#[tokio::test]
+async fn escaped_serials_are_told_apart() {
+    let mut document = rack(5, 1);
+    let [first] = document.machines.as_slice() else { panic!("{document:?}") };
+    let serials = ["SN-0001", "SN-0001#ABU", "SN-0001?x", "/5Q4Q7Y1/CN72/", "..CN7204", "a%20b"];
+    let of = |serial: &&str| RackMachine { serial: serial.parse().unwrap(), ..first.clone() };
+    document.machines = serials.iter().map(of).collect();
+    let escaped: Vec<_> = document.machines.iter().map(|m| m.serial.escaped()).collect();
+    let scene = scene_of(document).await;
+    for (serial, escaped) in serials.iter().zip(&escaped) {
+        let script = scene.ask(&format!("GET /api/v1/boot/ipxe/{escaped}")).await;
+        assert!(body(&script).contains(&format!("echo {escaped} (worker)")), "{serial}: {script}");
+        scene.ask(&format!("POST /api/v1/boot/machines/{escaped}/up")).await;
+    }
+    let (events, _) = scene.ledger.pending(10);
+    let up = events.iter().filter_map(|event| match &event.observation {
+        Observation::Boot { serial, stage: BootStage::System, .. } => Some(serial.as_str()),
+        Observation::Boot { .. } | Observation::Lease(_) => None,
+    });
+    assert_eq!(up.collect::<Vec<_>>(), serials);
+    scene.end().await;
+}
+
+/// A machine whose firmware tells a placeholder is known by its card.
+#[tokio::test]
+async fn a_placeholder_is_no_identity() {
+    let mut document = rack(5, 1);
+    let mac = model::MacAddress::new([2, 0, 0, 0, 0, 9]);
+    document.machines[0].mac = vec![mac];
+    let unnamed = RackMachine { serial: "None".parse().unwrap(), ..document.machines[0].clone() };
+    document.machines.push(RackMachine { mac: Vec::new(), ..unnamed });
+    let scene = scene_of(document).await;
+    let path = "GET /api/v1/boot/ipxe/None";
+    assert!(scene.ask(path).await.starts_with("HTTP/1.1 404"));
+    scene.lease(mac).await;
+    for path in [path, "GET /api/v1/boot/ipxe/", "GET /api/v1/boot/ipxe/0123456789"] {
+        let script = scene.ask(path).await;
+        assert!(body(&script).contains("echo S1 (worker)"), "{path}: {script}");
+    }
     scene.end().await;
 }
 
@@ -107,13 +170,7 @@ async fn head_is_get_without_the_body() {
 async fn a_fetched_script_is_noted_with_the_holder_of_the_lease() {
     let scene = scene().await;
     let mac = model::MacAddress::new([2, 0, 0, 0, 0, 9]);
-    let until_us = now().micros() + 3_600_000_000;
-    let lease = LeaseRecord {
-        address: "127.0.0.1".parse().unwrap(),
-        client: Identity::Ethernet(mac),
-        state: LeaseState::Bound { until_us },
-    };
-    scene.ledger.keep_leases(vec![lease], Timestamp::from_micros(1), Vec::new()).await.unwrap();
+    scene.lease(mac).await;
     let mut watching = scene.ledger.watch();
     scene.ask("GET /api/v1/boot/ipxe/S2").await;
     scene.ask("GET /api/v1/boot/ipxe/S1").await;
