@@ -1,23 +1,32 @@
 //! `gnt machine`.
 
+mod chosen;
+mod modify;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use luxi::method::{Query, QueryFields, What};
-use luxi::query::Filter;
 use model::image::{BootTarget, Parameter};
-use model::machine::MachineSpec;
+use model::json;
+use model::machine::{BmcSpec, MachineSpec, check};
 use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
-use model::{MacAddress, OpCode, Serial};
+use model::{MacAddress, OpCode, Serial, Uuid};
+use serde_json::Value;
 
 use crate::cells::{self, Look, Units};
 use crate::details::{self, Entry};
 use crate::error::CliError;
+use crate::expression;
 use crate::list::{ListArguments, ListFieldsArguments, Named, as_json};
 use crate::output::{say_json, say_lines};
 use crate::selection::Selection;
 use crate::session::{Session, confirm, read_input, read_json};
 use crate::submit::JobArguments;
+
+use chosen::Conditions;
+use modify::Changes;
 
 /// What `list` shows unless told otherwise.
 const USUAL: [&str; 9] =
@@ -27,20 +36,13 @@ const USUAL: [&str; 9] =
 #[derive(Debug, Subcommand)]
 pub(crate) enum Machine {
     /// Register machines, all or none.
-    Add(AddArguments),
+    Add(Box<AddArguments>),
     /// List machines.
     List {
         /// Only those with these serial numbers.
         serials: Vec<String>,
-        /// Only those in this rack; may be given several times.
-        #[arg(long = "rack", value_name = "NUMBER")]
-        racks: Vec<u32>,
-        /// Only those of this role; may be given several times.
-        #[arg(long = "role", value_name = "WORD")]
-        roles: Vec<String>,
-        /// Only those with this label; may be given several times.
-        #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
-        labels: Vec<(String, String)>,
+        #[command(flatten)]
+        conditions: Box<Conditions>,
         #[command(flatten)]
         list: ListArguments,
     },
@@ -56,16 +58,12 @@ pub(crate) enum Machine {
         #[arg(long)]
         json: bool,
     },
-    /// Change the labels of a machine.
+    /// Change what is known of a machine.
     Modify {
         /// Its serial number.
         serial: Serial,
-        /// Set a label; may be given several times.
-        #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
-        labels: Vec<(String, String)>,
-        /// Remove a label; may be given several times.
-        #[arg(long = "remove-label", value_name = "NAME")]
-        removed: Vec<String>,
+        #[command(flatten)]
+        changes: Box<Changes>,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -128,6 +126,18 @@ pub(crate) struct AddArguments {
     /// A label of it; may be given several times.
     #[arg(long = "label", value_name = "NAME=VALUE", requires = "serial", value_parser = label)]
     labels: Vec<(String, String)>,
+    /// Its system UUID, as its firmware tells it.
+    #[arg(long, value_name = "UUID", requires = "serial")]
+    uuid: Option<Uuid>,
+    /// The type of its management controller, such as IPMI-2.0.
+    #[arg(long, value_name = "WORD", requires = "serial")]
+    bmc_type: Option<String>,
+    /// The address of its management controller, if it is not that of the rules.
+    #[arg(long, value_name = "ADDRESS", requires = "serial")]
+    bmc_ipv4: Option<Ipv4Addr>,
+    /// The IPv6 address of its management controller.
+    #[arg(long, value_name = "ADDRESS", requires = "serial")]
+    bmc_ipv6: Option<Ipv6Addr>,
     #[command(flatten)]
     job: JobArguments,
 }
@@ -135,41 +145,26 @@ pub(crate) struct AddArguments {
 /// Carries out one verb.
 pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
     match verb {
-        Machine::Add(arguments) => add(arguments, session),
-        Machine::List { serials, racks, roles, labels, list } => {
-            let has = |(name, value): &(String, String)| {
-                Filter::Contains("labels".to_owned(), format!("{name}={value}").as_str().into())
+        Machine::Add(arguments) => add(*arguments, session),
+        Machine::List { serials, conditions, list } => {
+            let chosen = match serials.as_slice() {
+                [lone] if is_only_a_serial(lone) => Selection::named("serial", &serials),
+                _ => list.chosen(&serials, Named::By("serial"))?,
             };
-            let racks = racks.into_iter().map(|rack| u64::from(rack).into());
-            let roles = roles.iter().map(|role| role.as_str().into());
-            let chosen = list.chosen(&serials, Named::By("serial"))?;
-            let chosen = chosen.with("rack", racks.collect()).with("role", roles.collect());
-            let chosen = chosen.limited(labels.iter().map(has).collect());
+            let chosen = chosen.limited(conditions.filters());
             list.print(What::Machine, list.fields(&USUAL), &chosen, session)
         }
         Machine::ListFields(arguments) => arguments.print(What::Machine, session),
         Machine::Info { serials, json } => info(&serials, json, session),
-        Machine::Modify { serial, labels, removed, job } => {
-            if labels.is_empty() && removed.is_empty() {
-                let told = "give at least one change: --label NAME=VALUE or --remove-label NAME";
-                return Err(CliError::Usage(told.to_owned()));
-            }
-            let set = labels.into_iter().map(|(name, value)| (name, Some(value)));
-            let labels = removed.into_iter().map(|name| (name, None)).chain(set).collect();
-            let op = MachineSetParams {
-                serial: serial.to_string(),
-                labels,
-                boot: None,
-                kernel_parameters: None,
-            };
-            job.run(OpCode::MachineSetParams(op), session).map(drop)
+        Machine::Modify { serial, changes, job } => {
+            job.run(OpCode::MachineSetParams(changes.of(&serial)), session).map(drop)
         }
         Machine::SetBoot { boot, serials, parameters, job } => {
             let op = |serial: &Serial| MachineSetParams {
                 serial: serial.to_string(),
-                labels: std::collections::BTreeMap::new(),
                 boot: Some(boot.clone()),
                 kernel_parameters: Some(parameters.clone()),
+                ..MachineSetParams::default()
             };
             let ops = serials.iter().map(|serial| OpCode::MachineSetParams(op(serial)));
             job.run_all(ops.collect(), session)
@@ -197,26 +192,50 @@ fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
             rack,
             role: arguments.role.unwrap_or_default(),
             mac: arguments.mac,
+            uuid: arguments.uuid,
+            bmc: BmcSpec {
+                kind: arguments.bmc_type,
+                ipv4: arguments.bmc_ipv4,
+                ipv6: arguments.bmc_ipv6,
+            },
             labels: arguments.labels.into_iter().collect(),
         }],
         (None, ..) => {
             return Err(CliError::Usage("give --file, or --serial and --rack".to_owned()));
         }
     };
-    for machine in &machines {
-        machine.validate().map_err(|error| CliError::Failed(error.to_string()))?;
-    }
-    // The job says what became of each machine.
+    // The job says what became of each machine, or all that is wrong with them.
     arguments.job.run(OpCode::MachineAdd(MachineAdd { machines }), session).map(drop)
 }
 
 fn from_file(file: PathBuf) -> Result<Vec<MachineSpec>, CliError> {
     let text = read_input(&file)?;
     let wanted = "a machine or a list of machines";
-    match text.trim_start().starts_with('{') {
-        true => Ok(vec![read_json(&file, &text, wanted)?]),
-        false => read_json(&file, &text, wanted),
+    if text.trim_start().starts_with('{') {
+        return Ok(vec![read_json(&file, &text, wanted)?]);
     }
+    read_json(&file, &text, wanted).map_err(|error| all_faults(&text).unwrap_or(error))
+}
+
+/// What is wrong with a list in which several machines do not read.
+fn all_faults(text: &str) -> Option<CliError> {
+    let values: Vec<Value> = serde_json::from_str(text).ok()?;
+    let mut faults = Vec::new();
+    let mut specs = Vec::new();
+    for (at, value) in values.iter().enumerate() {
+        match json::read::<MachineSpec>(&value.to_string()) {
+            Ok(spec) => specs.push(spec),
+            Err(error) if error.place.is_empty() => faults.push(format!("[{at}]: {}", error.why)),
+            Err(error) => faults.push(format!("[{at}].{error}")),
+        }
+    }
+    faults.extend(check::faults(&specs).iter().map(ToString::to_string));
+    (faults.len() > 1).then(|| CliError::Failed(check::told(&faults)))
+}
+
+/// Serial numbers may have the marks of expressions, and few of those that do are any.
+fn is_only_a_serial(text: &str) -> bool {
+    !text.contains('*') && text.parse::<Serial>().is_ok() && expression::read(text).is_err()
 }
 
 fn info(serials: &[String], json: bool, session: &Session) -> Result<(), CliError> {
@@ -249,4 +268,37 @@ fn info(serials: &[String], json: bool, session: &Session) -> Result<(), CliErro
         say_lines(&details::lines(machines.collect()))?;
     }
     chosen.all_in(What::Machine, &table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_machine_that_does_not_read_is_told() {
+        let told = |text: &str| all_faults(text).map(|error| error.to_string());
+        let list = r#"[{"serial": "a\nb", "role": "w"}, {"serial": "s1", "role": "w"},
+            {"serial": "s1", "role": "W", "mac": []}, {"serial": "s2", "role": "w", "mac": ["x"]}]"#;
+        let text = told(list).unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(lines.len(), 5, "{text}");
+        assert!(
+            lines[1].starts_with("[0].serial: ") && lines[2].starts_with("[3].mac[0]: "),
+            "{text}"
+        );
+        assert!(lines[3].contains("role `W`") && lines[4].contains("given twice"), "{text}");
+        // The usual error tells one fault better.
+        assert_eq!(told(r#"[{"serial": "s1", "role": 1}]"#), None);
+        assert_eq!(told("nonsense"), None);
+    }
+
+    #[test]
+    fn serials_are_no_expressions() {
+        for serial in ["/5Q4Q7Y1/CN72/", "SN 0001", "a/b", "SN-0001?x", "(x", "S!"] {
+            assert!(is_only_a_serial(serial), "{serial}");
+        }
+        for other in ["role == \"x\"", "rack = 1", "not role", "s*"] {
+            assert!(!is_only_a_serial(other), "{other}");
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! Core: a machine, a bare-metal server of the inventory.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::image::{BootTarget, Parameter};
 use crate::mac::MacAddress;
@@ -11,12 +12,10 @@ use crate::range::{RACK_MAX, ranges};
 use crate::serial::Serial;
 use crate::time::Timestamp;
 
+pub mod check;
+
 /// The role whose machine gets the rack's first index.
 pub const BOOT_ROLE: &str = "boot";
-/// Longest text of a product, data centre or role.
-const WORD_MAX: usize = 64;
-/// Most labels of a machine, so that its document stays small.
-const LABELS_MAX: usize = 64;
 
 /// Labels of a machine: values by name.
 pub type Labels = BTreeMap<String, String>;
@@ -41,88 +40,42 @@ pub struct MachineSpec {
     /// Ethernet addresses that are known beforehand.
     #[serde(default)]
     pub mac: Vec<MacAddress>,
+    /// Its system UUID, as its firmware (SMBIOS) tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<Uuid>,
+    /// Its management controller.
+    #[serde(default, skip_serializing_if = "BmcSpec::is_empty")]
+    pub bmc: BmcSpec,
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+}
+
+/// What an operator tells of a management controller.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct BmcSpec {
+    /// What it is, such as `IPMI-2.0` or `iDRAC-9`.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Its address, where the rules of addresses do not give it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<Ipv4Addr>,
+    /// Its IPv6 address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<Ipv6Addr>,
+}
+
+impl BmcSpec {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 ranges! {
     MachineSpec {
         rack: 0 to RACK_MAX,
     }
-}
-
-/// A machine description that cannot be taken.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("machine {serial}: {field} `{value}` must be {wanted}")]
-pub struct MachineSpecError {
-    serial: Serial,
-    field: &'static str,
-    value: String,
-    wanted: &'static str,
-}
-
-impl MachineSpecError {
-    fn new(serial: &Serial, field: &'static str, value: &str, wanted: &'static str) -> Self {
-        let value = value.chars().take(WORD_MAX).collect();
-        Self { serial: serial.clone(), field, value, wanted }
-    }
-}
-
-impl MachineSpec {
-    /// Checks what the types alone do not.
-    ///
-    /// # Errors
-    /// A role, product or data centre that is too long or holds characters that would have to be
-    /// quoted where it is used.
-    pub fn validate(&self) -> Result<(), MachineSpecError> {
-        let wrong = |field, value: &str, wanted| {
-            Err(MachineSpecError::new(&self.serial, field, value, wanted))
-        };
-        if !is_word(&self.role) {
-            return wrong("role", &self.role, WORD);
-        }
-        for (field, value) in [("product", &self.product), ("datacenter", &self.datacenter)] {
-            if value.len() > WORD_MAX || value.chars().any(char::is_control) {
-                return wrong(field, value, "at most 64 printable characters");
-            }
-        }
-        check_labels(&self.serial, &self.labels)
-    }
-}
-
-/// Checks the labels of a machine.
-///
-/// # Errors
-/// A name or value is no word, or there are too many.
-pub fn check_labels(serial: &Serial, labels: &Labels) -> Result<(), MachineSpecError> {
-    let wrong =
-        |field, value: &str, wanted| Err(MachineSpecError::new(serial, field, value, wanted));
-    if labels.len() > LABELS_MAX {
-        return wrong("number of labels", &labels.len().to_string(), "at most 64");
-    }
-    for (name, value) in labels {
-        if !is_word(name) {
-            return wrong("label", name, WORD);
-        }
-        if !value.is_empty() && !is_word(value) {
-            return wrong("value of label", &format!("{name}={value}"), WORD);
-        }
-    }
-    Ok(())
-}
-
-/// What [`is_word`] takes.
-const WORD: &str =
-    "1 to 63 letters, digits, `-`, `_` or `.`, beginning and ending with a letter or digit";
-
-/// The rule that sabakan took from Kubernetes for labels.
-fn is_word(text: &str) -> bool {
-    let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
-    text.len() <= 63
-        && edge(text.bytes().next())
-        && edge(text.bytes().last())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
 /// The document `machines/SERIAL`, in the form of the REST interface.
@@ -143,8 +96,11 @@ pub struct Machine {
     pub role: String,
     /// Addresses of its operating system, by interface `node0`, `node1`, …
     pub network: BTreeMap<String, Addresses>,
-    /// Address of its management controller.
-    pub bmc: Addresses,
+    /// Its management controller.
+    pub bmc: Bmc,
+    /// Its system UUID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<Uuid>,
     /// Its Ethernet addresses, told at registration or learnt when it booted.
     #[serde(default)]
     pub mac: Vec<MacAddress>,
@@ -159,6 +115,21 @@ pub struct Machine {
     pub kernel_parameters: Vec<Parameter>,
     /// When it was registered.
     pub register_date: Timestamp,
+    /// When it is to be taken out of use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retire_date: Option<Timestamp>,
+}
+
+/// A management controller.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Bmc {
+    /// What it is, such as `IPMI-2.0` or `iDRAC-9`.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// IPv4 addresses.
+    pub ipv4: Vec<Ipv4Addr>,
+    /// IPv6 addresses; null where there are none.
+    pub ipv6: Option<Vec<Ipv6Addr>>,
 }
 
 /// Addresses of one interface.
@@ -167,7 +138,7 @@ pub struct Addresses {
     /// IPv4 addresses.
     pub ipv4: Vec<Ipv4Addr>,
     /// IPv6 addresses; null where there are none.
-    pub ipv6: Option<Vec<std::net::Ipv6Addr>>,
+    pub ipv6: Option<Vec<Ipv6Addr>>,
 }
 
 impl Addresses {
@@ -246,33 +217,17 @@ mod tests {
         let text = r#"[{"serial": "1234abcd", "product": "R630", "datacenter": "ty3", "rack": 1,
             "role": "boot"}]"#;
         let specs: Vec<MachineSpec> = serde_json::from_str(text).unwrap();
-        assert!(specs[0].validate().is_ok());
+        assert_eq!(specs[0].problems(), []);
         assert_eq!(specs[0].rack, 1);
     }
 
     #[test]
-    fn labels() {
-        let of = |pairs: &[(&str, &str)]| {
-            let labels = pairs.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-            check_labels(&"s1".parse().unwrap(), &labels.collect())
-        };
-        assert_eq!(of(&[("zone", "a"), ("gpu", "")]), Ok(()));
-        for (pair, told) in [(("-", "a"), "label `-` must"), (("zone", "a b"), "`zone=a b` must")] {
-            let error = of(&[pair]).unwrap_err().to_string();
-            assert!(error.contains(told), "{error}");
-        }
-        let many = (0..=LABELS_MAX).map(|n| (n.to_string(), String::new())).collect();
-        let error = check_labels(&"s1".parse().unwrap(), &many).unwrap_err().to_string();
-        assert!(error.contains("number of labels `65` must be at most 64"), "{error}");
-    }
-
-    #[test]
-    fn words() {
-        for good in ["boot", "worker", "a", "A-1_x.y"] {
-            assert!(is_word(good), "{good}");
-        }
-        for bad in ["", "-a", "a-", "a b", "ä", &"x".repeat(64)] {
-            assert!(!is_word(bad), "{bad}");
-        }
+    fn documents_of_earlier_versions_read_and_stay_the_same() {
+        let text = r#"{"serial":"1234abcd","product":"R630","datacenter":"ty3","rack":1,
+            "index-in-rack":4,"role":"Worker","network":{"node0":{"ipv4":["10.69.0.4"],"ipv6":null}},
+            "bmc":{"ipv4":["10.72.17.4"],"ipv6":null},"mac":[],"register-date":[1700000000,0]}"#;
+        let machine: Machine = serde_json::from_str(text).unwrap();
+        let written: serde_json::Value = serde_json::to_value(&machine).unwrap();
+        assert_eq!(written, serde_json::from_str::<serde_json::Value>(text).unwrap());
     }
 }

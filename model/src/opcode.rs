@@ -26,7 +26,7 @@ pub use cluster::{
 pub use common::{Common, Dependency, ReasonEntry};
 pub use image::{ImageAdd, ImageRemove};
 pub use input::{Input, OpInput, OpInputError};
-pub use machine::{IpamSet, MachineAdd, MachineRemove, MachineSetParams, RackPush};
+pub use machine::{Clearable, IpamSet, MachineAdd, MachineRemove, MachineSetParams, RackPush};
 pub use node::{NodeAdd, NodePowercycle, NodeRemove, NodeSetParams};
 pub use query::{
     ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
@@ -170,7 +170,7 @@ opcodes! {
     "OP_IPAM_SET" IpamSet -> (), Agents, [];
     /// Register machines, all or none.
     "OP_MACHINE_ADD" MachineAdd -> Vec<Machine>, Agents, [machines];
-    /// Change the labels of a machine, or what it boots.
+    /// Change what is known of a machine, or what it boots.
     "OP_MACHINE_SET_PARAMS" MachineSetParams -> Machine, Agents, [serial];
     /// Remove a machine from the inventory.
     "OP_MACHINE_REMOVE" MachineRemove -> (), Agents, [serial];

@@ -29,6 +29,21 @@ impl Timestamp {
         self.0.div_euclid(MICROS_PER_SECOND)
     }
 
+    /// The beginning of a day, UTC, that is written `2026-11-20`.
+    ///
+    /// # Errors
+    /// The text is no date.
+    pub fn of_date(text: &str) -> Result<Self, NotADate> {
+        let numbers = text.split('-').map(|part| part.parse::<u16>().ok());
+        let numbers: Vec<u16> = numbers.collect::<Option<_>>().ok_or(NotADate)?;
+        let &[year, month, day] = numbers.as_slice() else { return Err(NotADate) };
+        let date = (i64::from(year), i64::from(month), i64::from(day));
+        let days = days_from_civil(date);
+        // No month has more days than the calendar gives back.
+        let is_date = (1..=12).contains(&month) && civil_from_days(days) == date;
+        is_date.then_some(Self(days * 86_400 * MICROS_PER_SECOND)).ok_or(NotADate)
+    }
+
     /// This moment moved by `seconds`.
     #[must_use]
     pub const fn plus_seconds(self, seconds: i64) -> Self {
@@ -65,6 +80,20 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// A text that is no date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("write a date as 2026-11-20")]
+pub struct NotADate;
+
+/// The inverse of [`civil_from_days`].
+fn days_from_civil((year, month, day): (i64, i64, i64)) -> i64 {
+    let year = year - i64::from(month <= 2);
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let shifted_month = if month > 2 { month - 3 } else { month + 9 };
+    let of_year = (153 * shifted_month + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
 /// Gregorian date of a day number counted from 1970-01-01, by eras of 400 years.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
@@ -88,6 +117,32 @@ mod tests {
         let t = Timestamp::from_micros(1_700_000_000_000_042);
         assert_eq!(serde_json::to_string(&t).unwrap(), "[1700000000,42]");
         assert_eq!(serde_json::from_str::<Timestamp>("[1700000000,42]").unwrap(), t);
+    }
+
+    #[test]
+    fn dates_read() {
+        for (text, seconds) in [
+            ("1970-01-01", 0),
+            ("2000-02-29", 951_782_400),
+            ("2026-11-20", 1_795_132_800),
+            ("2026-3-1", 1_772_323_200),
+        ] {
+            assert_eq!(Timestamp::of_date(text).unwrap().seconds(), seconds, "{text}");
+        }
+        for bad in [
+            "",
+            "2026-02-29",
+            "2026-13-01",
+            "2026-00-10",
+            "2026-04-31",
+            "2026-11",
+            "a-b-c",
+            "2026-11-20-1",
+            "70000-01-01",
+            "-2026-11-20",
+        ] {
+            assert_eq!(Timestamp::of_date(bad), Err(NotADate), "{bad}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use model::machine::{LastBoot, Machine};
 use model::node::Node;
 use model::rack::{Lease, LeaseKey};
 use model::shares::RackShares;
-use model::{MacAddress, NodeName, Serial, Timestamp, Word, document};
+use model::{MacAddress, NodeName, Serial, Timestamp, Uuid, Word, document};
 
 use super::load::{LoadError, below, parse};
 use super::objects::{Index, Indices, Named as _, Object, Objects};
@@ -209,6 +209,10 @@ configuration! {
             by: MachinesBy {
                 /// Ethernet addresses.
                 mac: MacAddress = |machine| machine.mac.iter().copied(),
+                /// System UUIDs.
+                uuid: Uuid = |machine| machine.uuid,
+                /// Addresses of management controllers.
+                bmc: Ipv4Addr = |machine| machine.bmc.ipv4.iter().copied(),
                 /// Rack, and number within it.
                 place: (u32, u32) = |machine| [(machine.rack, machine.index_in_rack)],
                 /// Name of the image that it is to boot.

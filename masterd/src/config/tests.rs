@@ -60,12 +60,14 @@ fn machine(number: u8, rack: u32, index: u32, ports: &BTreeSet<u8>) -> Machine {
         index_in_rack: index,
         role: "worker".to_owned(),
         network: BTreeMap::new(),
-        bmc: model::machine::Addresses::default(),
+        bmc: model::machine::Bmc::default(),
+        uuid: None,
         mac: ports.iter().map(|port| mac(*port)).collect(),
         boot: Default::default(),
         kernel_parameters: Vec::new(),
         labels: BTreeMap::new(),
         register_date: NOW,
+        retire_date: None,
     }
 }
 

@@ -75,6 +75,16 @@ pub const FIELDS: &[Field<MachineRow>] = &[
     field!("bmc", "BMC", Text, "Address of its management controller", |r| {
         Cell::optional(r.machine.bmc.ipv4.first().map(ToString::to_string))
     }),
+    field!("bmc_type", "BMCType", Text, "Type of its management controller", |r| {
+        Cell::optional(r.machine.bmc.kind.as_deref())
+    }),
+    field!("bmc_ipv6", "BMCIPv6", Text, "IPv6 address of its management controller", |r| {
+        let address = r.machine.bmc.ipv6.iter().flatten().next();
+        Cell::optional(address.map(ToString::to_string))
+    }),
+    field!("uuid", "UUID", Text, "System UUID", |r| {
+        Cell::optional(r.machine.uuid.map(|uuid| uuid.to_string()))
+    }),
     field!("mac", "MAC", Other, "Ethernet addresses, told or learnt", |r| json(&r.machine.mac)),
     field!("labels", "Labels", Other, "Labels, each as NAME=VALUE", |r| {
         let labels = r.machine.labels.iter();
@@ -104,6 +114,9 @@ pub const FIELDS: &[Field<MachineRow>] = &[
     }),
     field!("registered", "Registered", Timestamp, "When it was registered", |r| {
         json(&r.machine.register_date)
+    }),
+    field!("retire_date", "RetireDate", Timestamp, "When it is to be taken out of use", |r| {
+        r.machine.retire_date.map_or_else(|| Cell::optional(None::<bool>), |date| json(&date))
     }),
 ];
 

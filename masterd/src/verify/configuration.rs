@@ -86,7 +86,7 @@ fn machines(config: &Config, wrong: &mut impl FnMut(String)) {
         if !places.insert((rack, index)) {
             wrong(format!("machine {serial} has index {index} of rack {rack}, as another one has"));
         }
-        let all = machine.network.values().chain([&machine.bmc]).flat_map(|a| &a.ipv4);
+        let all = machine.network.values().flat_map(|a| &a.ipv4).chain(&machine.bmc.ipv4);
         for address in all {
             if let Some(other) = addresses.insert(*address, serial) {
                 wrong(format!("machines {other} and {serial} both have {address}"));

@@ -1,13 +1,17 @@
 //! Core: opcodes on racks, addresses and machines.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::image::{BootTarget, Parameter};
 use crate::ipam::IpamConfig;
+use crate::mac::MacAddress;
 use crate::machine::MachineSpec;
 use crate::serial::Serial;
+use crate::time::Timestamp;
 
 /// Parameters of `OP_IPAM_SET`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +30,7 @@ pub struct MachineAdd {
 }
 
 /// Parameters of `OP_MACHINE_SET_PARAMS`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineSetParams {
     /// Which machine.
@@ -40,6 +44,66 @@ pub struct MachineSetParams {
     /// Kernel parameters behind those of its image; null leaves them alone.
     #[serde(default)]
     pub kernel_parameters: Option<Vec<Parameter>>,
+    /// What it is for; `boot` can be neither given nor taken away.
+    #[serde(default)]
+    pub role: Option<String>,
+    /// Its product name; null leaves it alone.
+    #[serde(default)]
+    pub product: Option<String>,
+    /// Where it stands; null leaves it alone.
+    #[serde(default)]
+    pub datacenter: Option<String>,
+    /// Ethernet addresses that it has, too.
+    #[serde(default)]
+    pub add_mac: Vec<MacAddress>,
+    /// Ethernet addresses that it has no longer.
+    #[serde(default)]
+    pub remove_mac: Vec<MacAddress>,
+    /// Its system UUID; null leaves it alone.
+    #[serde(default)]
+    pub uuid: Option<Uuid>,
+    /// The type of its management controller; null leaves it alone.
+    #[serde(default)]
+    pub bmc_type: Option<String>,
+    /// The address of its management controller; null leaves it alone.
+    #[serde(default)]
+    pub bmc_ipv4: Option<Ipv4Addr>,
+    /// The IPv6 address of its management controller; null leaves it alone.
+    #[serde(default)]
+    pub bmc_ipv6: Option<Ipv6Addr>,
+    /// When it is to be taken out of use; null leaves it alone.
+    #[serde(default)]
+    pub retire_date: Option<Timestamp>,
+    /// What is to be forgotten.
+    #[serde(default)]
+    pub clear: Vec<Clearable>,
+}
+
+/// What can be forgotten of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clearable {
+    /// Its system UUID.
+    Uuid,
+    /// The type of its management controller.
+    BmcType,
+    /// The address of its management controller: it has that of the rules again.
+    BmcIpv4,
+    /// The IPv6 address of its management controller.
+    BmcIpv6,
+    /// When it is to be taken out of use.
+    RetireDate,
+}
+
+impl Clearable {
+    /// All of them.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("uuid", Self::Uuid),
+        ("bmc-type", Self::BmcType),
+        ("bmc-ipv4", Self::BmcIpv4),
+        ("bmc-ipv6", Self::BmcIpv6),
+        ("retire-date", Self::RetireDate),
+    ];
 }
 
 /// Parameters of `OP_MACHINE_REMOVE`.

@@ -1,0 +1,136 @@
+//! What `modify` changes.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use model::opcode::{Clearable, MachineSetParams};
+use model::{MacAddress, Serial, Timestamp, Uuid};
+
+use super::label;
+
+/// The names of what can be forgotten.
+const CLEARABLE: [&str; 5] = {
+    let [(a, _), (b, _), (c, _), (d, _), (e, _)] = Clearable::ALL;
+    [a, b, c, d, e]
+};
+
+/// Changes of one machine.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Changes {
+    /// Set a label; may be given several times.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// Remove a label; may be given several times.
+    #[arg(long = "remove-label", value_name = "NAME")]
+    removed: Vec<String>,
+    /// What it is for; a machine neither becomes nor ceases to be its rack's `boot` machine.
+    #[arg(long, value_name = "WORD")]
+    role: Option<String>,
+    /// Its product name.
+    #[arg(long, value_name = "TEXT")]
+    product: Option<String>,
+    /// Where it stands.
+    #[arg(long, value_name = "TEXT")]
+    datacenter: Option<String>,
+    /// Add an Ethernet address; may be given several times.
+    #[arg(long = "mac", visible_alias = "add-mac", value_name = "ADDRESS")]
+    macs: Vec<MacAddress>,
+    /// Remove an Ethernet address; may be given several times.
+    #[arg(long = "remove-mac", value_name = "ADDRESS")]
+    removed_macs: Vec<MacAddress>,
+    /// Its system UUID, as its firmware tells it.
+    #[arg(long, value_name = "UUID")]
+    uuid: Option<Uuid>,
+    /// The type of its management controller, such as IPMI-2.0.
+    #[arg(long, value_name = "WORD")]
+    bmc_type: Option<String>,
+    /// The address of its management controller, if it is not that of the rules.
+    #[arg(long, value_name = "ADDRESS")]
+    bmc_ipv4: Option<Ipv4Addr>,
+    /// The IPv6 address of its management controller.
+    #[arg(long, value_name = "ADDRESS")]
+    bmc_ipv6: Option<Ipv6Addr>,
+    /// When it is to be taken out of use, as 2027-03-31 (UTC).
+    #[arg(long, value_name = "DATE", value_parser = Timestamp::of_date)]
+    retire_date: Option<Timestamp>,
+    /// Forget a field; may be given several times.
+    #[arg(long, value_name = "FIELD", value_parser = PossibleValuesParser::new(CLEARABLE).map(cleared))]
+    clear: Vec<Clearable>,
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as a parser of arguments gives it")]
+fn cleared(name: String) -> Clearable {
+    let found = Clearable::ALL.into_iter().find(|(other, _)| *other == name);
+    found.expect("the parser takes no other").1
+}
+
+impl Changes {
+    /// The opcode that makes them.
+    pub(super) fn of(self, serial: &Serial) -> MachineSetParams {
+        let set = self.labels.into_iter().map(|(name, value)| (name, Some(value)));
+        MachineSetParams {
+            serial: serial.to_string(),
+            labels: self.removed.into_iter().map(|name| (name, None)).chain(set).collect(),
+            role: self.role,
+            product: self.product,
+            datacenter: self.datacenter,
+            add_mac: self.macs,
+            remove_mac: self.removed_macs,
+            uuid: self.uuid,
+            bmc_type: self.bmc_type,
+            bmc_ipv4: self.bmc_ipv4,
+            bmc_ipv6: self.bmc_ipv6,
+            retire_date: self.retire_date,
+            clear: self.clear,
+            ..MachineSetParams::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        changes: Changes,
+    }
+
+    #[test]
+    fn changes() {
+        let unchanged = serde_json::to_value(MachineSetParams::default()).unwrap();
+        for (line, wanted) in [
+            ("--role storage --product R640", json!({"role": "storage", "product": "R640"})),
+            ("--label a=1 --remove-label b", json!({"labels": {"a": "1", "b": null}})),
+            (
+                "--mac 5254.0000.0001 --remove-mac 525400000002",
+                json!({"add_mac": ["52:54:00:00:00:01"], "remove_mac": ["52:54:00:00:00:02"]}),
+            ),
+            ("--bmc-type IPMI-2.0", json!({"bmc_type": "IPMI-2.0"})),
+            (
+                "--bmc-ipv4 192.0.2.1 --bmc-ipv6 ::2",
+                json!({"bmc_ipv4": "192.0.2.1", "bmc_ipv6": "::2"}),
+            ),
+            ("--retire-date 2026-11-20", json!({"retire_date": [1_795_132_800, 0]})),
+            ("--clear uuid --clear bmc-ipv4", json!({"clear": ["uuid", "bmc-ipv4"]})),
+        ] {
+            let arguments = ["modify"].into_iter().chain(line.split_whitespace());
+            let op = Line::parse_from(arguments).changes.of(&"s/1".parse().unwrap());
+            let mut wanted = wanted.as_object().unwrap().clone();
+            wanted.insert("serial".to_owned(), "s/1".into());
+            let Value::Object(mut op) = serde_json::to_value(op).unwrap() else { panic!() };
+            op.retain(|name, value| unchanged[name.as_str()] != *value);
+            assert_eq!(op, wanted, "{line}");
+        }
+        for wrong in ["", "--mac x", "--clear serial", "--retire-date soon", "--uuid 1"] {
+            let arguments = ["modify"].into_iter().chain(wrong.split_whitespace());
+            assert!(Line::try_parse_from(arguments).is_err(), "{wrong}");
+        }
+    }
+}
