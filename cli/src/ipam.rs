@@ -1,28 +1,37 @@
 //! `gnt ipam`.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use luxi::method::GantryIpam;
 use model::OpCode;
-use model::ipam::IpamConfig;
+use model::ipam::{IpamConfig, IpamError};
 use model::opcode::IpamSet;
 
 use crate::error::CliError;
-use crate::output::say_json;
+use crate::output::{say, say_json, say_lines};
 use crate::session::{Session, read_input, read_json};
 use crate::submit::JobArguments;
+use crate::table::{self, Column};
 
 /// What can be done with the rules of addresses.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Ipam {
-    /// Set the rules; refused while machines are registered, unless they stay as they are.
+    /// Set the rules; refused if addresses of registered machines would change.
     Set {
         /// JSON file with the rules; `-` reads standard input.
         #[arg(short, long, value_name = "FILE")]
         file: PathBuf,
         #[command(flatten)]
         job: JobArguments,
+    },
+    /// Check rules without setting them, and show some of the addresses that they give.
+    Check {
+        /// JSON file with the rules; `-` reads standard input.
+        #[arg(short, long, value_name = "FILE")]
+        file: PathBuf,
     },
     /// Print the rules as JSON.
     #[command(visible_aliases = ["show", "info", "list"])]
@@ -33,10 +42,13 @@ pub(crate) enum Ipam {
 pub(crate) fn run(verb: Ipam, session: &Session) -> Result<(), CliError> {
     match verb {
         Ipam::Set { file, job } => {
-            let text = read_input(&file)?;
-            let config: IpamConfig = read_json(&file, &text, "a set of address rules")?;
-            config.validate().map_err(|error| CliError::Failed(error.to_string()))?;
+            let config = rules(&file)?;
             job.run(OpCode::IpamSet(IpamSet { config }), session).map(drop)
+        }
+        Ipam::Check { file } => {
+            let config = rules(&file)?;
+            say_lines(&sample(&config).join("\n"))?;
+            say("The rules can be set, unless they change addresses of registered machines")
         }
         Ipam::Get => match session.ask(&GantryIpam {})? {
             Some(config) => say_json(&config),
@@ -44,5 +56,73 @@ pub(crate) fn run(verb: Ipam, session: &Session) -> Result<(), CliError> {
                 "no address rules are set; `gnt ipam set -f FILE` sets them".to_owned(),
             )),
         },
+    }
+}
+
+/// The rules in a file, if they can work.
+fn rules(file: &Path) -> Result<IpamConfig, CliError> {
+    let text = read_input(file)?;
+    let config: IpamConfig = read_json(file, &text, "a set of address rules")?;
+    let faults = config.faults();
+    if faults.is_empty() { Ok(config) } else { Err(CliError::Failed(told(&faults))) }
+}
+
+/// Addresses of the first two racks and the last one: of the boot machine, the first and the last
+/// other machine; and what of the ranges is leased.
+fn sample(config: &IpamConfig) -> Vec<String> {
+    let last = config.racks().saturating_sub(1);
+    let racks: BTreeSet<u32> = [0, 1.min(last), last].into();
+    let first = config.node_index_offset;
+    let indices: BTreeSet<u32> = [first, first + 1, config.last_index()].into();
+    let mut rows = Vec::new();
+    for rack in racks {
+        for &index in &indices {
+            let machine = config.node_addresses(rack, index).map(|all| words(&all));
+            let machine = machine.unwrap_or_else(|error| error.to_string());
+            let bmc = config.bmc_address(rack, index).map(|address| address.to_string());
+            let bmc = bmc.unwrap_or_else(|error| format!("none: {error}"));
+            rows.push(vec![rack.to_string(), index.to_string(), machine, bmc]);
+        }
+        let ranges = config.lease_ranges(rack).unwrap_or_default();
+        let leased = ranges.iter().map(|range| format!("{}-{}", range.first, range.last));
+        let leased: Vec<_> = leased.collect();
+        let gateways: Vec<_> = ranges.iter().map(|range| range.gateway).collect();
+        rows.push(vec![rack.to_string(), "leases".to_owned(), words(&leased), String::new()]);
+        rows.push(vec![rack.to_string(), "gateway".to_owned(), words(&gateways), String::new()]);
+    }
+    let column = |title: &str| Column { title: title.to_owned(), right: false };
+    let columns = ["Rack", "Index", "Addresses", "BMC"].map(column);
+    let mut lines = table::lines(&columns, &rows, true, None);
+    lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
+    lines.push(format!("Racks that have room: 0 to {last}"));
+    lines
+}
+
+/// One fault in a line, several in lines.
+fn told(faults: &[IpamError]) -> String {
+    if let [one] = faults {
+        return one.to_string();
+    }
+    let lines: Vec<String> = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+    format!("{} rules cannot work:{}", faults.len(), lines.concat())
+}
+
+fn words(all: &[impl Display]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_of_the_documents_rules() {
+        let config = serde_json::from_str(
+            r#"{"max-nodes-in-rack": 28, "node-ipv4-pool": "10.69.0.0/16", "node-ipv4-range-size": 6,
+                "node-ipv4-range-mask": 26, "node-ip-per-node": 3, "node-index-offset": 3,
+                "bmc-ipv4-pool": "10.72.16.0/20", "bmc-ipv4-range-size": 5,
+                "bmc-ipv4-range-mask": 20, "bmc-ipv4-offset": "0.0.1.0"}"#,
+        );
+        insta::assert_snapshot!(sample(&config.unwrap()).join("\n"));
     }
 }

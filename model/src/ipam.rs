@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::machine::BOOT_ROLE;
 use crate::range::{OutOfRange, ranges};
 
+mod check;
+
 /// The document `ipam`: the rules by which machines get addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -127,6 +129,46 @@ pub enum IpamError {
         /// The racks that fit.
         racks: String,
     },
+    /// A pool in a network that hosts cannot use.
+    #[error("{field} {pool} meets {network}, {why}; use another network")]
+    Special {
+        /// The pool's field.
+        field: &'static str,
+        /// The pool.
+        pool: Ipv4Net,
+        /// The network that it meets.
+        network: Ipv4Net,
+        /// What that is for.
+        why: &'static str,
+    },
+    /// An address that no host can have.
+    #[error("{who} of rack {rack} would get {address}, {why}; change {fields}")]
+    Unusable {
+        /// Who would get it.
+        who: String,
+        /// The rack.
+        rack: u32,
+        /// The address.
+        address: Ipv4Addr,
+        /// What is wrong with it.
+        why: String,
+        /// The fields that lead to it.
+        fields: &'static str,
+    },
+    /// A gateway that cannot be one.
+    #[error("{field} {offset} puts the gateway of rack {rack} at {address}, {why}")]
+    Gateway {
+        /// Its field.
+        field: &'static str,
+        /// What that is.
+        offset: u64,
+        /// The first rack that has it.
+        rack: u32,
+        /// Its address.
+        address: Ipv4Addr,
+        /// What is wrong with it.
+        why: String,
+    },
     /// An index beyond the rack.
     #[error("index {index} is none of {first} to {last}")]
     Index {
@@ -167,82 +209,6 @@ pub struct LeaseRange {
 }
 
 impl IpamConfig {
-    /// Checks that the rules can work for at least one rack.
-    ///
-    /// Stricter than the system that the document describes: a range must have room for every
-    /// index and for at least one lease, or machines of one rack would get addresses of the next.
-    ///
-    /// # Errors
-    /// The first rule that cannot work, with what would.
-    pub fn validate(&self) -> Result<(), IpamError> {
-        self.check_ranges()?;
-        self.validate_pools()?;
-        let last_index = u64::from(self.last_index());
-        let needed = last_index + 2;
-        if needed >= size(self.node_ipv4_range_size) {
-            return Err(IpamError::OutOfRange {
-                field: "node-ipv4-range-size",
-                value: u64::from(self.node_ipv4_range_size),
-                wanted: format!("large enough for index {last_index} and one lease behind it"),
-            });
-        }
-        if last_index >= size(self.bmc_ipv4_range_size) {
-            return Err(IpamError::OutOfRange {
-                field: "bmc-ipv4-range-size",
-                value: u64::from(self.bmc_ipv4_range_size),
-                wanted: format!("large enough for index {last_index}"),
-            });
-        }
-        let gateway = u64::from(self.node_gateway_offset.unwrap_or(1));
-        if gateway >= u64::from(self.node_index_offset)
-            && gateway + 1 < size(self.node_ipv4_range_size)
-        {
-            return Err(IpamError::OutOfRange {
-                field: "node-gateway-offset",
-                value: gateway,
-                wanted: format!("below node-index-offset {}", self.node_index_offset),
-            });
-        }
-        self.node_base(0)?;
-        self.bmc_base(0)?;
-        Ok(())
-    }
-
-    fn validate_pools(&self) -> Result<(), IpamError> {
-        for (field, pool) in
-            [("node-ipv4-pool", self.node_ipv4_pool), ("bmc-ipv4-pool", self.bmc_ipv4_pool)]
-        {
-            if pool.trunc() != pool {
-                return Err(IpamError::HostBits { field, value: pool, trimmed: pool.trunc() });
-            }
-        }
-        let (node, bmc) = (self.node_ipv4_pool, self.bmc_ipv4_pool);
-        if node.contains(&bmc) || bmc.contains(&node) {
-            return Err(IpamError::Overlap { node, bmc });
-        }
-        for (size_field, bits, field, mask) in [
-            (
-                "node-ipv4-range-size",
-                self.node_ipv4_range_size,
-                "node-ipv4-range-mask",
-                self.node_ipv4_range_mask,
-            ),
-            (
-                "bmc-ipv4-range-size",
-                self.bmc_ipv4_range_size,
-                "bmc-ipv4-range-mask",
-                self.bmc_ipv4_range_mask,
-            ),
-        ] {
-            let longest = 32_u8.saturating_sub(bits);
-            if mask > longest {
-                let wanted = format!("at most {longest}, as {size_field} is {bits}");
-                return Err(IpamError::OutOfRange { field, value: u64::from(mask), wanted });
-            }
-        }
-        Ok(())
-    }
-
     /// The highest index that a machine can get.
     #[must_use]
     pub fn last_index(&self) -> u32 {
@@ -287,9 +253,10 @@ impl IpamConfig {
         self.check_index(index)?;
         let base = self.node_base(rack)?;
         let range = size(self.node_ipv4_range_size);
-        Ok((0..u64::from(self.node_ip_per_node))
-            .map(|i| address(base + u64::from(index) + i * range))
-            .collect())
+        (0..u64::from(self.node_ip_per_node))
+            .map(|i| base + u64::from(index) + i * range)
+            .map(|number| self.nodes().usable(rack, index, number))
+            .collect()
     }
 
     /// Address of the management controller of the machine `index` in `rack`.
@@ -298,7 +265,7 @@ impl IpamConfig {
     /// A rack beyond the pool, or an index that no machine can have.
     pub fn bmc_address(&self, rack: u32, index: u32) -> Result<Ipv4Addr, IpamError> {
         self.check_index(index)?;
-        Ok(address(self.bmc_base(rack)? + u64::from(index)))
+        self.controllers().usable(rack, index, self.bmc_base(rack)? + u64::from(index))
     }
 
     /// The lease ranges of `rack`, one an interface, in their order: what lies behind the last
@@ -324,6 +291,12 @@ impl IpamConfig {
             .collect())
     }
 
+    /// How many racks have room in both pools.
+    #[must_use]
+    pub fn racks(&self) -> u32 {
+        self.nodes().racks.min(self.controllers().racks)
+    }
+
     fn check_index(&self, index: u32) -> Result<(), IpamError> {
         let (first, last) = (self.node_index_offset, self.last_index());
         if (first..=last).contains(&index) {
@@ -334,25 +307,31 @@ impl IpamConfig {
     }
 
     fn node_base(&self, rack: u32) -> Result<u64, IpamError> {
-        let share = Share {
+        self.node_share().base(rack)
+    }
+
+    fn bmc_base(&self, rack: u32) -> Result<u64, IpamError> {
+        self.bmc_share().base(rack)
+    }
+
+    fn node_share(&self) -> Share {
+        Share {
             field: "node-ipv4-pool",
             pool: self.node_ipv4_pool,
             offset: self.node_ipv4_offset,
             per_rack: size(self.node_ipv4_range_size) * u64::from(self.node_ip_per_node),
             formula: "node-ip-per-node times 2 to the power of node-ipv4-range-size",
-        };
-        share.base(rack)
+        }
     }
 
-    fn bmc_base(&self, rack: u32) -> Result<u64, IpamError> {
-        let share = Share {
+    fn bmc_share(&self) -> Share {
+        Share {
             field: "bmc-ipv4-pool",
             pool: self.bmc_ipv4_pool,
             offset: self.bmc_ipv4_offset,
             per_rack: size(self.bmc_ipv4_range_size),
             formula: "2 to the power of bmc-ipv4-range-size",
-        };
-        share.base(rack)
+        }
     }
 }
 
@@ -366,11 +345,16 @@ struct Share {
 }
 
 impl Share {
+    /// Addresses of the pool behind its offset.
+    fn room(&self) -> u64 {
+        size(32 - self.pool.prefix_len()).saturating_sub(self.offset.map_or(0, number))
+    }
+
     /// First address of a rack's share.
     fn base(self, rack: u32) -> Result<u64, IpamError> {
         let Self { field, pool, per_rack, formula, .. } = self;
         let offset = self.offset.map_or(0, number);
-        let room = size(32 - pool.prefix_len()).saturating_sub(offset);
+        let room = self.room();
         match (room / per_rack).checked_sub(1) {
             None => Err(IpamError::Pool { field, pool, room, per_rack, formula }),
             Some(last) if u64::from(rack) > last => {
