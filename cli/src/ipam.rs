@@ -80,7 +80,7 @@ fn sample(config: &IpamConfig) -> Vec<String> {
             let machine = config.node_addresses(rack, index).map(|all| words(&all));
             let machine = machine.unwrap_or_else(|error| error.to_string());
             let bmc = config.bmc_address(rack, index).map(|address| address.to_string());
-            let bmc = bmc.unwrap_or_else(|error| format!("none: {error}"));
+            let bmc = bmc.unwrap_or_else(|_broadcast| "none".to_owned());
             rows.push(vec![rack.to_string(), index.to_string(), machine, bmc]);
         }
         let ranges = config.lease_ranges(rack).unwrap_or_default();
@@ -98,13 +98,13 @@ fn sample(config: &IpamConfig) -> Vec<String> {
     lines
 }
 
-/// One fault in a line, several in lines.
+/// All faults in one line.
 fn told(faults: &[IpamError]) -> String {
     if let [one] = faults {
         return one.to_string();
     }
-    let lines: Vec<String> = faults.iter().map(|fault| format!("\n  {fault}")).collect();
-    format!("{} rules cannot work:{}", faults.len(), lines.concat())
+    let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    format!("{} rules cannot work: {}", faults.len(), all.join("; "))
 }
 
 fn words(all: &[impl Display]) -> String {

@@ -171,20 +171,18 @@ pub fn faults(specs: &[MachineSpec]) -> Vec<Fault> {
     faults
 }
 
-/// Faults in one text: as many as a screen holds, and how many more there are.
+/// Faults in one line: as many as a reader takes in, and how many more there are.
 #[must_use]
 pub fn told(faults: &[impl Display]) -> String {
     if let [one] = faults {
         return one.to_string();
     }
-    let mut text = format!("{} faults, and nothing was changed:", faults.len());
-    for fault in faults.iter().take(FAULTS_TOLD_MAX) {
-        text.push_str(&format!("\n  {fault}"));
-    }
+    let mut parts: Vec<String> =
+        faults.iter().take(FAULTS_TOLD_MAX).map(ToString::to_string).collect();
     if let Some(more) = faults.len().checked_sub(FAULTS_TOLD_MAX).filter(|&more| more > 0) {
-        text.push_str(&format!("\n  and {more} more"));
+        parts.push(format!("and {more} more"));
     }
-    text
+    format!("{} faults, and nothing was changed: {}", faults.len(), parts.join("; "))
 }
 
 impl MachineSpec {
@@ -369,11 +367,11 @@ mod tests {
     #[test]
     fn the_list_of_faults_is_bounded() {
         assert_eq!(told(&["one"]), "one");
-        assert_eq!(told(&["a", "b"]), "2 faults, and nothing was changed:\n  a\n  b");
+        assert_eq!(told(&["a", "b"]), "2 faults, and nothing was changed: a; b");
         let many: Vec<u32> = (1..=23).collect();
         let text = told(&many);
-        assert!(text.ends_with("\n  20\n  and 3 more"), "{text}");
-        assert!(told(&many[..20]).ends_with("\n  20"));
+        assert!(text.ends_with("; 20; and 3 more"), "{text}");
+        assert!(told(&many[..20]).ends_with("; 20"));
     }
 
     #[test]

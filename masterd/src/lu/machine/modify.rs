@@ -253,7 +253,7 @@ mod tests {
             (r#""bmc_type": "-""#, "bmc type `-` must"),
             (
                 r#""role": "A", "bmc_type": "-""#,
-                "2 faults, and nothing was changed:\n  machine 'w1': ",
+                "2 faults, and nothing was changed: machine 'w1': ",
             ),
         ] {
             let refusal = set(&mut present, params).unwrap_err().to_string();
