@@ -49,7 +49,7 @@ pub(crate) fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
     if let Some(text) = special(value, &field.name, look) {
         return text;
     }
-    let is_ours = look.own || matches!(look.what, What::Machine | What::Image);
+    let is_ours = look.own || is_ours(look.what);
     let other = |value: &Value| if is_ours { plain(value) } else { python::text(value) };
     match field.kind {
         FieldKind::Bool => if python::is_true(value) { "Y" } else { "N" }.to_owned(),
@@ -64,6 +64,11 @@ pub(crate) fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
         | FieldKind::Other
         | FieldKind::Unknown => other(value),
     }
+}
+
+/// Whether Ganeti has no such objects.
+const fn is_ours(what: What) -> bool {
+    matches!(what, What::Machine | What::Image | What::Rack | What::Lease | What::Unregistered)
 }
 
 /// Fields that Ganeti's clients show in a form of their own.
@@ -111,7 +116,10 @@ pub(crate) fn has_own_form(what: What, field: &str) -> bool {
         | What::Export
         | What::Filter
         | What::Machine
-        | What::Image => false,
+        | What::Image
+        | What::Rack
+        | What::Lease
+        | What::Unregistered => false,
     }
 }
 
@@ -188,6 +196,7 @@ pub(crate) fn json(value: &Value, field: &FieldDefinition) -> Value {
     }
     match (field.name.as_ref(), value) {
         ("received_ts" | "start_ts" | "end_ts", time) => seconds(time),
+        ("stages" | "last_boot", Value::Array(stages)) => stages.iter().map(stage_json).collect(),
         (name, Value::Array(times)) if is_times(name) => times.iter().map(seconds).collect(),
         ("oplog", Value::Array(logs)) => logs.iter().map(log_json).collect(),
         _ => value.clone(),
@@ -202,6 +211,15 @@ pub(crate) fn is_moment(field: &str) -> bool {
 /// Whether the field has a time for each opcode of a job.
 fn is_times(field: &str) -> bool {
     matches!(field, "opstart" | "opexec" | "opend")
+}
+
+/// A stage of a boot.
+fn stage_json(stage: &Value) -> Value {
+    let mut stage = stage.clone();
+    if let Some(at) = stage.get_mut("at") {
+        *at = seconds(at);
+    }
+    stage
 }
 
 /// What one opcode said: entries of serial, time, type and text.

@@ -19,7 +19,7 @@ use model::node::{Node, NodeRole};
 use model::ssconf::Ssconf;
 use model::{Code, Coded as _, MacAddress, NodeName, Serial, Timestamp};
 use rpc::RpcError;
-use rpc::calls::{Exchange, Exchanged};
+use rpc::calls::{Exchange, Exchanged, TROUBLES_MAX};
 use stdx::Clock;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -270,8 +270,10 @@ impl AgentSync {
 
     /// Commits what an agent saw, and only then lets it forget.
     async fn take(&self, node: &Node, talk: &mut Conversation, exchanged: Exchanged) {
-        let Exchanged { incarnation, events, racks, dropped, callers: _, certificate_ends } =
-            exchanged;
+        let Exchanged {
+            incarnation, events, racks, dropped, certificate_ends, mut troubles, ..
+        } = exchanged;
+        troubles.truncate(TROUBLES_MAX);
         if talk.incarnation != Some(incarnation) {
             if talk.incarnation.is_some() {
                 tracing::warn!(node = %node.name, "agent came back with another store");
@@ -286,13 +288,15 @@ impl AgentSync {
             let name = node.name.clone();
             let number = u64::try_from(events.len()).unwrap_or(u64::MAX);
             let decide = move |config: &_| {
-                let Observed { changes, learnt, refused } =
+                let Observed { changes, learnt, refused, served } =
                     observe::observed(config, &name, &events);
-                Ok((changes, (learnt, refused)))
+                Ok((changes, (learnt, refused, served)))
             };
             match self.writer.transact(None, decide).await {
-                Ok((learnt, refused)) => {
+                Ok((learnt, refused, served)) => {
                     talk.acknowledged = last;
+                    let config = self.published.snapshot().config;
+                    self.contacts.strangers.see(&node.name, &config, &served);
                     self.metrics.agent_events.add_many(number);
                     log_observed(node, talk, learnt, refused);
                 }
@@ -302,7 +306,7 @@ impl AgentSync {
             }
         }
         talk.behind = self.push_if_stale(node, &mut talk.push, &racks).await;
-        self.contacts.set_held(&node.name, talk.behind, certificate_ends);
+        self.contacts.set_held(&node.name, talk.behind, certificate_ends, troubles);
     }
 }
 

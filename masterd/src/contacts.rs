@@ -8,6 +8,8 @@ use parking_lot::RwLock;
 use rpc::RpcError;
 use tokio::sync::watch;
 
+use crate::strangers::Strangers;
+
 /// How one agent was found at the last attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contact {
@@ -23,6 +25,8 @@ pub struct Contact {
     pub behind: bool,
     /// When its certificate ends, as it said when it last answered.
     pub certificate_ends: Option<Timestamp>,
+    /// What keeps it from serving its racks, as it said when it last answered.
+    pub troubles: Vec<String>,
 }
 
 /// Why an agent is not reached.
@@ -48,6 +52,8 @@ impl Unreached {
 #[derive(Debug, Default)]
 pub struct Contacts {
     agents: RwLock<HashMap<NodeName, Contact>>,
+    /// Machines that are not registered and were seen by agents.
+    pub(crate) strangers: Strangers,
     /// Nodes that are being given their certificate.
     enrolling: Arc<watch::Sender<BTreeSet<NodeName>>>,
 }
@@ -118,19 +124,34 @@ impl Contacts {
         let since = before.map_or(now, |before| before.since);
         let behind = known.is_some_and(|contact| contact.behind);
         let certificate_ends = known.and_then(|contact| contact.certificate_ends);
+        let troubles = known.map(|contact| contact.troubles.clone()).unwrap_or_default();
         let is_stranger = failure.as_ref().is_some_and(|failure| failure.is_stranger);
         let obeys_later = failure.as_ref().is_some_and(|failure| failure.obeys_later);
         let failure = failure.map(|failure| failure.why);
-        let contact =
-            Contact { since, failure, is_stranger, obeys_later, behind, certificate_ends };
+        let contact = Contact {
+            since,
+            failure,
+            is_stranger,
+            obeys_later,
+            behind,
+            certificate_ends,
+            troubles,
+        };
         contacts.insert(node.clone(), contact);
     }
 
-    /// Notes whether an agent that answered holds the document of its rack, and when its certificate
-    /// ends.
-    pub(crate) fn set_held(&self, node: &NodeName, behind: bool, ends: Option<Timestamp>) {
+    /// Notes whether an agent that answered holds the document of its rack, when its certificate ends,
+    /// and what keeps it from serving.
+    pub(crate) fn set_held(
+        &self,
+        node: &NodeName,
+        behind: bool,
+        ends: Option<Timestamp>,
+        troubles: Vec<String>,
+    ) {
         if let Some(contact) = self.agents.write().get_mut(node) {
             (contact.behind, contact.certificate_ends) = (behind, ends);
+            contact.troubles = troubles;
         }
     }
 
@@ -167,16 +188,26 @@ mod tests {
             let since = at(since);
             let obeys_later = false;
             let behind = true;
-            Some(Contact { since, failure, is_stranger, obeys_later, behind, certificate_ends })
+            let troubles = vec!["no interface".to_owned()];
+            Some(Contact {
+                since,
+                failure,
+                is_stranger,
+                obeys_later,
+                behind,
+                certificate_ends,
+                troubles,
+            })
         };
         let unreached = |why: &str| {
             let (why, is_stranger) = (why.to_owned(), why == "refused");
             Some(Unreached { why, is_stranger, obeys_later: false })
         };
         assert_eq!(contacts.get(&node), None);
-        contacts.set_held(&node, true, Some(at(9)));
+        let trouble = || vec!["no interface".to_owned()];
+        contacts.set_held(&node, true, Some(at(9)), trouble());
         contacts.set(&node, at(1), None);
-        contacts.set_held(&node, true, Some(at(9)));
+        contacts.set_held(&node, true, Some(at(9)), trouble());
         contacts.set(&node, at(2), unreached("stopping"));
         contacts.set(&node, at(3), unreached("refused"));
         assert_eq!(contacts.get(&node), found(2, Some("refused")));

@@ -42,10 +42,12 @@ pub mod metrics;
 pub mod query;
 pub mod rack_document;
 pub mod rack_shares;
+pub mod rack_status;
 mod reconciler;
 pub mod secrets;
 pub mod ssconf;
 pub mod status;
+pub mod strangers;
 pub mod users;
 pub mod watcher;
 

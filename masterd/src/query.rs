@@ -9,11 +9,14 @@ pub mod filter;
 pub mod group;
 pub mod image;
 pub mod job;
+pub mod lease;
 pub mod lock;
 pub mod machine;
 pub mod natural;
 pub mod node;
 pub mod params;
+pub mod rack;
+pub mod stranger;
 pub mod without_rows;
 
 use std::sync::Arc;

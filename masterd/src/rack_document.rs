@@ -39,6 +39,7 @@ pub(crate) fn compile_at(
         mac: machine.mac.clone(),
         addresses: machine.network.values().flat_map(|a| a.ipv4.iter().copied()).collect(),
         boot: boot_choice(config, machine),
+        registered: Some(machine.register_date),
     });
     Ok(Some(RackDocument {
         cluster_name: config.cluster.cluster_name.clone(),

@@ -18,10 +18,12 @@ use stdx::Clock;
 use tokio::time::Instant;
 
 use crate::agent_sync::allow_list::AllowListPush;
+use crate::config::Config;
 use crate::contacts::Contacts;
 use crate::master_address::MoveAddress;
 use crate::members::{self, Awaited};
 use crate::queue::{Commits, Published, Submitter, Writer};
+use crate::rack_status;
 use crate::reconciler::Reconciler;
 use crate::replica_audit::ReplicaAudit;
 use alarms::Alarm;
@@ -165,6 +167,7 @@ impl Watcher {
                 is_stranger: contact.is_some_and(|contact| contact.is_stranger),
                 behind: contact.is_some_and(|contact| contact.behind),
                 other_callers: other.filter(|_| is_reached),
+                troubles: contact.map(|contact| contact.troubles.clone()).unwrap_or_default(),
             }
         });
         let ended = self.published.jobs.tally().now().filter(|(status, _)| status.is_final());
@@ -185,6 +188,7 @@ impl Watcher {
             takes_changes: self.commits.majority().contact().takes_changes(),
             auto_failover: config.cluster.auto_failover,
             copies: self.audit.differ(),
+            unserved: unserved(config),
             ended: ended.map(|(_, number)| number).sum(),
             live,
         }
@@ -233,6 +237,12 @@ impl Watcher {
             tracing::info!(jobs = total, %before, "the watcher archived jobs that had ended before");
         }
     }
+}
+
+/// Racks whose machines nobody serves, once addresses are given at all.
+fn unserved(config: &Config) -> Vec<(u32, String)> {
+    let racks = rack_status::with_machines(config).filter(|_| config.ipam.is_some());
+    racks.filter_map(|rack| Some((rack, rack_status::unserved(config, rack)?))).collect()
 }
 
 /// What a job of the watcher's is to do.

@@ -139,6 +139,8 @@ codes! {
         "An agent did not take the list of nodes that may call it",
     Document "document"
         "An agent does not serve the newest document of its rack, or no agent serves the rack",
+    RackUnserved "rack-unserved"
+        "Nobody serves a rack, or its agent cannot",
     NotAccepted "not-accepted"
         "Two nodes do not accept each other, because of a certificate or a list of callers",
     OtherCluster "other-cluster"

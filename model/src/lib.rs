@@ -22,6 +22,7 @@ pub mod range;
 pub mod secret;
 pub mod serial;
 pub mod time;
+pub mod timeline;
 
 pub mod code;
 pub mod error;

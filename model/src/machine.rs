@@ -11,6 +11,7 @@ use crate::mac::MacAddress;
 use crate::range::{RACK_MAX, ranges};
 use crate::serial::Serial;
 use crate::time::Timestamp;
+use crate::timeline::StageSeen;
 
 pub mod check;
 
@@ -173,13 +174,19 @@ pub struct Boot {
     pub agent: String,
     /// When it was seen.
     pub seen: Timestamp,
+    /// The stages of this boot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageSeen>,
+    /// The stages of the boot before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<StageSeen>,
 }
 
 /// How far a machine came in its boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BootStage {
-    /// It has a lease.
+    /// Its firmware got a lease.
     Lease,
     /// It fetched its loader.
     Loader,

@@ -17,6 +17,7 @@ use crate::name::NodeName;
 use crate::serial::Serial;
 use crate::shares::Part;
 use crate::time::Timestamp;
+use crate::timeline::StageSeen;
 
 /// Seconds that a lease lasts.
 pub const LEASE_SECONDS: u32 = 3_600;
@@ -86,6 +87,24 @@ pub struct RackMachine {
     pub addresses: Vec<Ipv4Addr>,
     /// What it is to boot.
     pub boot: BootChoice,
+    /// When it was registered: it tells a machine from one that had its serial number before.
+    #[serde(default)]
+    pub registered: Option<Timestamp>,
+}
+
+impl RackMachine {
+    /// The observation that it came to a stage of its boot.
+    #[must_use]
+    pub fn observed(
+        &self,
+        rack: u32,
+        address: Ipv4Addr,
+        mac: Option<MacAddress>,
+        stage: BootStage,
+    ) -> Observation {
+        let (serial, registered) = (self.serial.clone(), self.registered);
+        Observation::Boot { rack, serial, address, mac, stage, registered, earlier: Vec::new() }
+    }
 }
 
 /// What a machine is to boot, as its rack's agent serves it.
@@ -147,6 +166,23 @@ pub enum Observation {
         mac: Option<MacAddress>,
         /// How far it came.
         stage: BootStage,
+        /// Which registration of the machine it is about, as the rack document had it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        registered: Option<Timestamp>,
+        /// Stages before it, of which the outbox has no events any more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        earlier: Vec<StageSeen>,
+    },
+    /// A machine that no rack document has asked for its boot script.
+    Unknown {
+        /// The rack.
+        rack: u32,
+        /// The serial number that it told.
+        serial: Serial,
+        /// Its address.
+        address: Ipv4Addr,
+        /// The Ethernet address that holds the lease of that address.
+        mac: Option<MacAddress>,
     },
 }
 
@@ -156,7 +192,7 @@ impl Observation {
     pub fn rack(&self) -> u32 {
         match self {
             Self::Lease(lease) => lease.rack,
-            Self::Boot { rack, .. } => *rack,
+            Self::Boot { rack, .. } | Self::Unknown { rack, .. } => *rack,
         }
     }
 
@@ -165,7 +201,7 @@ impl Observation {
     pub fn mac(&self) -> Option<MacAddress> {
         match self {
             Self::Lease(lease) => Some(lease.mac),
-            Self::Boot { mac, .. } => *mac,
+            Self::Boot { mac, .. } | Self::Unknown { mac, .. } => *mac,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use model::layout::DHCP_SERVER_PORT;
+use model::machine::BootStage;
 use model::rack::{Lease, LeaseState as TellState, Observation};
 use model::{NodeName, Timestamp};
 use stdx::daemon::chain;
@@ -117,7 +118,9 @@ pub async fn serve(
                 racks: Arc::clone(&racks),
                 clock: clock.clone(),
             };
-            running = follow(running, &wanted, &leasing, world, anew).await;
+            let served = follow(running, &wanted, &leasing, world, anew).await;
+            racks.set_dhcp_trouble(served.as_ref().err().cloned().or_else(|| unserved(&wanted)));
+            running = served.ok().flatten();
             last = Some(wanted);
         }
         tokio::select! {
@@ -129,6 +132,13 @@ pub async fn serve(
     if let Some(running) = running {
         running.end().await;
     }
+}
+
+/// What the master is told where no network of the racks is served.
+fn unserved(wanted: &Compiled) -> Option<String> {
+    let none = wanted.places.is_empty() && !wanted.unserved.is_empty();
+    let networks = wanted.unserved.join(", ");
+    none.then(|| format!("no interface that is up has an address in {networks}"))
 }
 
 /// Says which networks of the racks are not served, and what is missing for it.
@@ -168,30 +178,30 @@ async fn follow(
     leasing: &Leasing,
     world: LedgerLeases,
     loud: bool,
-) -> Option<Running> {
+) -> Result<Option<Running>, String> {
     if let Err(error) = wanted.config.check() {
         tracing::error!(
             error = chain(&error),
             "dhcp goes on as before: the rack documents cannot be served"
         );
-        return running;
+        return Ok(running);
     }
     if let Some(running) = running {
         if running.places == wanted.places
             && matches!(running.handle.configure(wanted.config.clone()).await, Ok(Ok(())))
         {
             tracing::info!(ranges = wanted.config.ranges.len(), "dhcp configuration changed");
-            return Some(running);
+            return Ok(Some(running));
         }
         running.end().await;
     }
     if wanted.places.is_empty() {
-        return None;
+        return Ok(None);
     }
     match begin(wanted, leasing, world) {
         Ok(running) => {
             tracing::info!(places = ?running.places, "dhcp is served");
-            Some(running)
+            Ok(Some(running))
         }
         Err(error) if loud => {
             tracing::error!(
@@ -201,11 +211,11 @@ async fn follow(
                  again every {} s",
                 INTERFACES_EVERY.as_secs()
             );
-            None
+            Err(chain(&error))
         }
         Err(error) => {
             tracing::debug!(error = chain(&error), "dhcp is still not served");
-            None
+            Err(chain(&error))
         }
     }
 }
@@ -229,10 +239,13 @@ fn begin(wanted: &Compiled, leasing: &Leasing, world: LedgerLeases) -> Result<Ru
         });
     }
     let (observations, mut observed) = mpsc::channel(OBSERVATIONS_MAX);
+    let (racks, ledger) = (Arc::clone(&world.racks), Arc::clone(&world.ledger));
+    let at = world.clock.clone();
     let tasks = Tasks::new();
     tasks.spawn("dhcp observations", async move {
         while let Some(observation) = observed.recv().await {
             log(&observation);
+            tell(&observation, &racks, &ledger, at.now_micros());
         }
     });
     let clock = world.clock.clone();
@@ -240,6 +253,27 @@ fn begin(wanted: &Compiled, leasing: &Leasing, world: LedgerLeases) -> Result<Ru
     let parts = Parts { engine, links, store: world, observations, clock, counters };
     let handle = server::start(parts, &tasks);
     Ok(Running { places: wanted.places.clone(), handle, tasks })
+}
+
+/// Tells the master of what does not go with the lease: that the firmware of a registered machine got
+/// one, which begins a boot, and that a range is full.
+fn tell(observation: &dhcp::Observation, racks: &Racks, ledger: &Ledger, now_us: i64) {
+    match observation {
+        dhcp::Observation::Leased { record, stage, .. } => {
+            racks.set_range_trouble(None);
+            let is_firmware = !matches!(stage, Stage::Ipxe | Stage::System);
+            let mac = record.client.mac().filter(|_| is_firmware);
+            let Some((rack, machine)) = mac.and_then(|mac| racks.machine_of(mac)) else { return };
+            let seen = machine.observed(rack, record.address, mac, BootStage::Lease);
+            if let Err(error) = ledger.note(Timestamp::from_micros(now_us), seen) {
+                tracing::warn!(error = chain(&error), "the begin of a boot was not noted");
+            }
+        }
+        dhcp::Observation::Full { first, last } => {
+            racks.set_range_trouble(Some(format!("no address is left of {first} to {last}")));
+        }
+        _ => {}
+    }
 }
 
 /// The log's share of what the server sees; the master's share went with the lease.

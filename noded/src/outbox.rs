@@ -10,6 +10,7 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use model::rack::{Event, LeaseKey, Observation};
+use model::timeline::{StageSeen, carry};
 use model::{MacAddress, Serial, Timestamp};
 
 /// Events that are kept: one for each lease and machine of a hundred racks. Beyond it the oldest is
@@ -38,6 +39,9 @@ enum Subject {
     Machine(u32, Serial),
     /// That a machine of a rack has an Ethernet address, which the master learns from its boots.
     Port(u32, Serial, MacAddress),
+    /// That an address asks for the boot of a machine which no rack document has: by address, so that
+    /// made-up serial numbers do not fill the outbox.
+    Stranger(u32, Ipv4Addr),
 }
 
 impl Subject {
@@ -50,6 +54,7 @@ impl Subject {
                 Self::Machine(*rack, serial.clone()),
                 mac.map(|mac| Self::Port(*rack, serial.clone(), mac)),
             ),
+            Observation::Unknown { rack, address, .. } => (Self::Stranger(*rack, *address), None),
         };
         std::iter::once(first).chain(second)
     }
@@ -111,8 +116,16 @@ impl Outbox {
         let mut put: BTreeMap<u64, Event> = BTreeMap::new();
         let mut newest: HashMap<Subject, u64> = HashMap::new();
         let mut met = Vec::new();
-        for observation in observations {
+        for mut observation in observations {
             numbers.last += 1;
+            let of_machine = Subject::of(&observation).next();
+            let last =
+                of_machine.as_ref().and_then(|s| newest.get(s).or_else(|| self.newest.get(s)));
+            if let Some(last) =
+                last.and_then(|last| put.get(last).or_else(|| self.events.get(last)))
+            {
+                take_along(&mut observation, last);
+            }
             for subject in Subject::of(&observation) {
                 let stored = self.newest.get(&subject).copied();
                 met.extend(newest.insert(subject, numbers.last).or(stored));
@@ -182,6 +195,21 @@ impl Outbox {
                 self.newest.remove(&subject);
             }
         }
+    }
+}
+
+/// Has an event of a machine carry the stages of the one before it, which it overtakes: the machine
+/// is the same only in the same registration.
+fn take_along(observation: &mut Observation, last: &Event) {
+    let Observation::Boot { registered, earlier, .. } = observation else { return };
+    match &last.observation {
+        Observation::Boot { stage, registered: of_last, earlier: told, .. }
+            if of_last == registered =>
+        {
+            let last = StageSeen { stage: *stage, at: last.at, agent: String::new() };
+            *earlier = carry(told.iter().cloned().chain([last]));
+        }
+        _ => {}
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use model::rack::{RackDocument, RackMachine};
@@ -44,6 +45,18 @@ pub struct Racks {
     /// One change at a time, so that disk and memory agree.
     changing: tokio::sync::Mutex<()>,
     changed: watch::Sender<u64>,
+    troubles: Mutex<Troubles>,
+}
+
+/// What keeps the agent from serving its racks.
+#[derive(Debug, Default)]
+struct Troubles {
+    /// Why DHCP is not served.
+    dhcp: Option<String>,
+    /// A lease range that is full.
+    range: Option<String>,
+    /// The loader that a machine asked for and that was not there.
+    loader: Option<PathBuf>,
 }
 
 impl Racks {
@@ -55,6 +68,7 @@ impl Racks {
             documents: RwLock::new(documents),
             changing: tokio::sync::Mutex::new(()),
             changed: watch::channel(0).0,
+            troubles: Mutex::default(),
         }
     }
 
@@ -158,6 +172,32 @@ impl Racks {
             let machine = document.machines.iter().find(|machine| machine.mac.contains(&mac))?;
             Some((document.rack, machine.clone()))
         })
+    }
+
+    /// Notes why DHCP is not served; none where it is.
+    pub fn set_dhcp_trouble(&self, why: Option<String>) {
+        self.troubles.lock().dhcp = why;
+    }
+
+    /// Notes that a lease range is full; none where an address was leased.
+    pub fn set_range_trouble(&self, why: Option<String>) {
+        self.troubles.lock().range = why;
+    }
+
+    /// Notes that a machine asked for a loader that is not there.
+    pub fn miss_loader(&self, path: PathBuf) {
+        self.troubles.lock().loader = Some(path);
+    }
+
+    /// What keeps the agent from serving its racks, each in a line.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<String> {
+        let mut troubles = self.troubles.lock();
+        troubles.loader = troubles.loader.take().filter(|path| !path.exists());
+        let loader = troubles.loader.as_ref().map(|path| {
+            format!("{} is missing; install the package ipxe, or give --ipxe", path.display())
+        });
+        troubles.dhcp.iter().chain(&troubles.range).cloned().chain(loader).collect()
     }
 
     /// Changes with every change of the documents.

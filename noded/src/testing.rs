@@ -55,6 +55,7 @@ pub(crate) fn rack(rack: u32, version: u64) -> RackDocument {
             mac: Vec::new(),
             addresses: vec!["10.69.0.4".parse().unwrap()],
             boot: BootChoice::Local,
+            registered: None,
         }],
     }
 }

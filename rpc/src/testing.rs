@@ -132,6 +132,7 @@ impl Agent for MemoryAgent {
                     dropped: 0,
                     callers: None,
                     certificate_ends: None,
+                    troubles: Vec::new(),
                 };
                 answer(call, |_| std::future::ready(Ok(exchanged))).await
             }

@@ -91,14 +91,23 @@ fn observation() -> impl Strategy<Value = Observation> {
         let until = Timestamp::from_micros(LEASE);
         Observation::Lease(Lease { rack, mac: mac(port), address: address(at), state, until })
     });
-    let boot = (rack, 0_u8..5, 0_u8..4, any::<bool>()).prop_map(|(rack, port, at, known)| {
-        Observation::Boot {
-            rack,
-            serial: serial(port),
-            address: address(at),
-            mac: known.then(|| mac(port)),
-            stage: BootStage::Script,
-        }
+    let stages = [
+        BootStage::Lease,
+        BootStage::Loader,
+        BootStage::Script,
+        BootStage::Kernel,
+        BootStage::System,
+    ];
+    let stage = proptest::sample::select(stages.to_vec());
+    let boot = (rack, 0_u8..5, 0_u8..4, any::<bool>(), stage);
+    let boot = boot.prop_map(|(rack, port, at, known, stage)| Observation::Boot {
+        rack,
+        serial: serial(port),
+        address: address(at),
+        mac: known.then(|| mac(port)),
+        stage,
+        registered: None,
+        earlier: Vec::new(),
     });
     prop_oneof![3 => lease, 2 => boot]
 }
@@ -117,11 +126,21 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let exchange = (1_usize..5, any::<bool>())
         .prop_map(|(most, acknowledged)| Step::Exchange { most, acknowledged });
     let step = prop_oneof![
-        6 => proptest::collection::vec(observation(), 1..5).prop_map(Step::See),
+        6 => proptest::collection::vec(observation(), 1..5).prop_map(at_one_moment),
         3 => exchange,
         1 => Just(Step::Restart),
     ];
     proptest::collection::vec(step, 0..30)
+}
+
+/// A machine is in one stage at a moment.
+fn at_one_moment(mut seen: Vec<Observation>) -> Step {
+    let mut booted = BTreeSet::new();
+    seen.retain(|one| match one {
+        Observation::Boot { rack, serial, .. } => booted.insert((*rack, serial.clone())),
+        _ => true,
+    });
+    Step::See(seen)
 }
 
 fn commit(config: &mut Config, events: &[Event]) {

@@ -36,6 +36,12 @@ pub enum What {
     Machine,
     /// Operating systems that machines boot; ours.
     Image,
+    /// Racks, how they stand; ours.
+    Rack,
+    /// Leases; ours.
+    Lease,
+    /// Machines that were seen in a rack and are not registered; ours.
+    Unregistered,
 }
 
 impl fmt::Display for What {
@@ -51,6 +57,9 @@ impl fmt::Display for What {
             Self::Filter => "filter",
             Self::Machine => "machine",
             Self::Image => "image",
+            Self::Rack => "rack",
+            Self::Lease => "lease",
+            Self::Unregistered => "unregistered",
         })
     }
 }

@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 
 use model::machine::{Boot, BootStage, LastBoot, Machine};
 use model::rack::{Event, Lease, LeaseKey, LeaseState, Observation};
+use model::timeline::{StageSeen, Timeline};
 use model::{MacAddress, NodeName, Serial, Timestamp};
 
 use crate::config::{Config, ConfigChange};
@@ -34,6 +35,8 @@ pub struct Observed {
     pub learnt: Vec<(Serial, MacAddress)>,
     /// How many of them were of a rack that the agent does not serve, by rack: they change nothing.
     pub refused: BTreeMap<u32, usize>,
+    /// The others.
+    pub served: Vec<Event>,
 }
 
 /// The changes of [`observed`] alone.
@@ -64,6 +67,7 @@ pub fn observed(config: &Config, agent: &NodeName, events: &[Event]) -> Observed
     fold.remove_ended(newest.at);
     observed.learnt = std::mem::take(&mut fold.learnt);
     observed.changes = fold.changes();
+    observed.served = taken.into_iter().cloned().collect();
     observed
 }
 
@@ -107,23 +111,47 @@ impl<'a> Fold<'a> {
     fn event(&mut self, event: &Event) {
         match &event.observation {
             Observation::Lease(lease) => self.leased(event.at, lease),
-            Observation::Boot { serial, address, mac, stage, .. } => {
-                if !self.config.machines.contains_key(serial) {
+            Observation::Boot { serial, address, mac, stage, registered, earlier, .. } => {
+                let Some(machine) = self.config.machines.get(serial) else { return };
+                if registered.is_some_and(|at| at != machine.register_date) {
                     return;
                 }
                 if let Some(mac) = mac {
                     self.learn(serial, *mac);
                 }
+                let agent = self.agent.to_string();
+                let last = StageSeen { stage: *stage, at: event.at, agent: String::new() };
+                let mut timeline = self.timeline(serial);
+                for seen in earlier.iter().chain([&last]) {
+                    timeline.see(StageSeen { agent: agent.clone(), ..seen.clone() });
+                }
+                let Timeline { now: stages, before } = timeline;
                 let boot = Boot {
-                    stage: *stage,
+                    stage: stages.last().map_or(*stage, |seen| seen.stage),
                     address: *address,
                     mac: *mac,
-                    agent: self.agent.to_string(),
+                    agent,
                     seen: event.at,
+                    stages,
+                    before,
                 };
                 self.boots.insert(serial.clone(), boot);
             }
+            Observation::Unknown { .. } => {}
         }
+    }
+
+    fn boot(&self, serial: &Serial) -> Option<&Boot> {
+        let before = || self.config.boots.get(serial).map(|last| &last.boot);
+        self.boots.get(serial).or_else(before)
+    }
+
+    fn timeline(&self, serial: &Serial) -> Timeline {
+        let boot = self.boot(serial);
+        boot.map_or_else(Timeline::default, |boot| Timeline {
+            now: boot.stages.clone(),
+            before: boot.before.clone(),
+        })
     }
 
     /// The agent is the authority: nobody else has the address, and the client has no other.
@@ -144,17 +172,24 @@ impl<'a> Fold<'a> {
         self.leases.insert(lease.mac, held.then(|| lease.clone()));
         // Whatever became of the lease, the machine was seen: an outbox may tell of its end alone.
         if let Some(serial) = self.owners.get(&lease.mac).cloned() {
+            let registered = self.config.machines.get(&serial).map(|machine| machine.register_date);
+            // It may have been seen of a machine that had the serial number before.
+            if registered.is_some_and(|registered| at < registered) {
+                return;
+            }
             // A renewal is no new boot: the stage stays, and only the sight is newer.
-            let known = self.boots.get(&serial);
-            let known = known.or_else(|| self.config.boots.get(&serial).map(|last| &last.boot));
-            let known = known.filter(|boot| boot.mac == Some(lease.mac));
+            let same = |boot: &&Boot| boot.mac == Some(lease.mac) || !boot.stages.is_empty();
+            let known = self.boot(&serial).filter(same);
             let stage = known.map_or(BootStage::Lease, |boot| boot.stage);
+            let Timeline { now: stages, before } = self.timeline(&serial);
             let boot = Boot {
                 stage,
                 address: lease.address,
                 mac: Some(lease.mac),
                 agent: self.agent.to_string(),
                 seen: at,
+                stages,
+                before,
             };
             self.boots.insert(serial, boot);
         }
@@ -219,7 +254,7 @@ impl<'a> Fold<'a> {
 fn leased_address(observation: &Observation) -> Option<Ipv4Addr> {
     match observation {
         Observation::Lease(lease) => Some(lease.address),
-        Observation::Boot { .. } => None,
+        Observation::Boot { .. } | Observation::Unknown { .. } => None,
     }
 }
 

@@ -79,7 +79,9 @@ fn node(number: u64, rack: Option<u32>, member: Option<u64>) -> Node {
 
 fn boot(number: u8, address: u8) -> LastBoot {
     let (stage, agent) = (BootStage::Script, "n1".to_owned());
-    let boot = Boot { stage, address: [10, 0, 0, address].into(), mac: None, agent, seen: NOW };
+    let address = [10, 0, 0, address].into();
+    let (stages, before) = (Vec::new(), Vec::new());
+    let boot = Boot { stage, address, mac: None, agent, seen: NOW, stages, before };
     LastBoot { serial: serial(number), boot }
 }
 

@@ -15,6 +15,7 @@ use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
 use model::error::ExceptionKind;
 use model::node::{Node, NodeRole};
+use model::rack::Lease;
 use model::{Job, JobId, NodeName};
 use rpc::calls::{Facts, NodeFacts};
 use tokio::sync::SemaphorePermit;
@@ -25,10 +26,13 @@ use super::{LuxiService, no_locking};
 use crate::query::group::GroupRow;
 use crate::query::image::ImageRow;
 use crate::query::job::JobRow;
+use crate::query::lease::LeaseRow;
 use crate::query::machine::MachineRow;
 use crate::query::node::NodeRow;
 use crate::query::without_rows::{self, EXPORT, INSTANCE, NETWORK};
 use crate::query::{self, Field, Listing, bare, definitions, natural};
+use crate::rack_status::{self, RackStatus};
+use crate::strangers::Stranger;
 use crate::users;
 
 /// How long a list of nodes waits for agents: they answer in milliseconds or are in trouble.
@@ -83,6 +87,9 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
         What::Group => definitions(query::group::FIELDS, wanted),
         What::Machine => definitions(query::machine::FIELDS, wanted),
         What::Image => definitions(query::image::FIELDS, wanted),
+        What::Rack => definitions(query::rack::FIELDS, wanted),
+        What::Lease => definitions(query::lease::FIELDS, wanted),
+        What::Unregistered => definitions(query::stranger::FIELDS, wanted),
         What::Filter => definitions(query::filter::FIELDS, wanted),
         What::Instance => without_rows::describe(&INSTANCE, wanted),
         What::Network => without_rows::describe(NETWORK, wanted),
@@ -106,6 +113,13 @@ impl LuxiService {
                 limited.map_or_else(|| config.machines.len(), |machines| machines.len())
             }
             Request::Query(Query { what: What::Lock, .. }) => self.sources.locks.waiting(),
+            // A rack is as much work as all of its machines.
+            Request::Query(Query { what: What::Rack, .. }) => {
+                published.snapshot().config.machines.len()
+            }
+            Request::Query(Query { what: What::Lease, .. }) => {
+                published.snapshot().config.leases.len()
+            }
             Request::QueryJobs(QueryJobs { job_ids, .. }) => {
                 job_ids.as_ref().map_or_else(all_jobs, Vec::len)
             }
@@ -138,6 +152,11 @@ impl LuxiService {
                 let rows = self.image_rows(call.filter.as_ref());
                 table(query::image::FIELDS, rows, &call).await
             }
+            What::Rack => {
+                table(query::rack::FIELDS, self.rack_rows(call.filter.as_ref()), &call).await
+            }
+            What::Lease => table(query::lease::FIELDS, self.lease_rows(), &call).await,
+            What::Unregistered => table(query::stranger::FIELDS, self.strangers(), &call).await,
             What::Filter => {
                 let rows = self.filter_rows(call.filter.as_ref())?;
                 table(query::filter::FIELDS, rows, &call).await
@@ -282,6 +301,40 @@ impl LuxiService {
             Some(images) => images.into_iter().map(row).collect(),
             None => config.images.values().map(row).collect(),
         }
+    }
+
+    fn strangers(&self) -> Vec<Stranger> {
+        let config = self.sources.published.snapshot().config;
+        self.sources.contacts.strangers.all(&config, self.now())
+    }
+
+    /// All racks, or those to which the filter is limited.
+    fn rack_rows(&self, filter: Option<&Filter>) -> Vec<RackStatus> {
+        let config = self.sources.published.snapshot().config;
+        let (contacts, strangers) = (self.sources.contacts.all(), self.strangers());
+        let limits = filter.and_then(|filter| filter.limits("rack"));
+        let limits: Option<Vec<u32>> =
+            limits.and_then(|limits| limits.into_iter().map(Operand::as_u32).collect());
+        let mut racks = rack_status::racks(&config);
+        racks.retain(|rack| limits.as_ref().is_none_or(|limits| limits.contains(rack)));
+        let status = |rack| rack_status::status(&config, rack, &contacts, &strangers, self.now());
+        racks.into_iter().map(status).collect()
+    }
+
+    fn lease_rows(&self) -> Vec<LeaseRow> {
+        let config = self.sources.published.snapshot().config;
+        let strangers = self.strangers();
+        let strangers: HashMap<_, _> =
+            strangers.into_iter().filter_map(|one| Some(((one.rack, one.mac?), one))).collect();
+        let row = |lease: &Arc<Lease>| LeaseRow {
+            lease: Arc::clone(lease),
+            config: Arc::clone(&config),
+            stranger: strangers.get(&(lease.rack, lease.mac)).cloned(),
+            now: self.now(),
+        };
+        let mut rows: Vec<LeaseRow> = config.leases.values().map(row).collect();
+        rows.sort_by_key(|row| (row.lease.rack, row.lease.address));
+        rows
     }
 
     /// All nodes, or those that were named, in that order; their agents are asked only for what they know.

@@ -106,6 +106,12 @@ pub const FIELDS: &[Field<MachineRow>] = &[
     field!("stage", "Stage", Text, "How far its last boot came", |r| {
         Cell::optional(r.boot().map(|boot| boot.stage.as_str()))
     }),
+    field!("stages", "Stages", Other, "Stages of its boot, each with time and agent", |r| {
+        json(&r.boot().map_or(&[][..], |boot| boot.stages.as_slice()))
+    }),
+    field!("last_boot", "LastBoot", Other, "The same of the boot before", |r| {
+        json(&r.boot().map_or(&[][..], |boot| boot.before.as_slice()))
+    }),
     field!("seen", "Seen", Timestamp, "When it was last seen booting", |r| {
         r.boot().map_or_else(|| Cell::optional(None::<bool>), |boot| json(&boot.seen))
     }),

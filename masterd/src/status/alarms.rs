@@ -104,6 +104,8 @@ kinds! {
     Callers Warning,
     /// An agent does not serve its rack's newest document.
     Document Warning,
+    /// Nobody serves a rack, or an agent of it cannot.
+    RackUnserved Warning,
     /// No new jobs are taken.
     Drained Warning,
     /// The watcher does nothing.
@@ -395,6 +397,7 @@ fn of_watcher(raised: &Alarm) -> Found {
         Subject::Callers(_) => Kind::Callers,
         Subject::MasterAddress => Kind::MasterAddress,
         Subject::Copies => Kind::Copies,
+        Subject::Rack(_) | Subject::Serving(..) => Kind::RackUnserved,
     };
     let Alarm { what, since, text, todo } = raised;
     alarm(kind, what.to_string(), Some(*since), text, todo)

@@ -23,6 +23,8 @@ pub const UNREACHED_DEADLINE: u64 = 60;
 /// Seconds for which an agent that answers may have another list of callers: it is told at once, and
 /// a few times more within them.
 pub const CALLERS_DEADLINE: u64 = 60;
+/// Seconds for which a rack may be unserved: a restart of its agent takes less.
+pub const UNSERVED_DEADLINE: u64 = 60;
 /// Seconds for which the master's node may lack the master's address: time for some attempts to take
 /// it.
 pub const ADDRESS_DEADLINE: u64 = 30;
@@ -44,12 +46,24 @@ pub enum Subject {
     MasterAddress,
     /// What candidates hold.
     Copies,
+    /// A rack that nobody serves.
+    Rack(u32),
+    /// A rack that the agent of a node cannot serve.
+    Serving(u32, NodeName),
 }
 
 impl Subject {
     /// Every [`Subject::word`].
-    pub const WORDS: [&str; 7] =
-        ["agent", "callers", "copies", "document", "master-address", "pool", "redundancy"];
+    pub const WORDS: [&str; 8] = [
+        "agent",
+        "callers",
+        "copies",
+        "document",
+        "master-address",
+        "pool",
+        "rack-unserved",
+        "redundancy",
+    ];
 
     /// The word in the metrics, which is the alarm's code.
     #[must_use]
@@ -62,6 +76,7 @@ impl Subject {
             Self::Callers(_) => "callers",
             Self::MasterAddress => "master-address",
             Self::Copies => "copies",
+            Self::Rack(_) | Self::Serving(..) => "rack-unserved",
         }
     }
 
@@ -76,6 +91,7 @@ impl Subject {
             Self::Callers(_) => CALLERS_DEADLINE,
             Self::MasterAddress => ADDRESS_DEADLINE,
             Self::Copies => 0,
+            Self::Rack(_) | Self::Serving(..) => UNSERVED_DEADLINE,
         }
     }
 }
@@ -90,6 +106,8 @@ impl fmt::Display for Subject {
             Self::Callers(node) => write!(f, "callers of {node}"),
             Self::MasterAddress => write!(f, "master's address"),
             Self::Copies => write!(f, "copies of candidates"),
+            Self::Rack(rack) => write!(f, "rack {rack}"),
+            Self::Serving(rack, node) => write!(f, "rack {rack} at {node}"),
         }
     }
 }
@@ -170,7 +188,9 @@ fn found(seen: &Seen) -> Vec<Alarm> {
     });
     let callers = called().filter_map(|agent| callers(seen, agent));
     let whole = [pool(seen), redundancy(seen), address(seen), copies(seen)].into_iter().flatten();
-    silent.chain(behind).chain(callers).chain(whole).collect()
+    let unserved = called().filter_map(|agent| cannot_serve(seen, agent));
+    let unserved = unserved.chain(seen.unserved.iter().map(|rack| unserved_rack(seen, rack)));
+    silent.chain(behind).chain(callers).chain(whole).chain(unserved).collect()
 }
 
 fn unreached(seen: &Seen, agent: &Agent, (since, why): &(Timestamp, String)) -> Option<Alarm> {
@@ -202,6 +222,34 @@ fn unreached(seen: &Seen, agent: &Agent, (since, why): &(Timestamp, String)) -> 
             // To set it offline would be refused.
             false => format!("start noded on {node}"),
         },
+    })
+}
+
+/// A rack whose machines nobody serves.
+fn unserved_rack(seen: &Seen, (rack, why): &(u32, String)) -> Alarm {
+    Alarm {
+        what: Subject::Rack(*rack),
+        since: seen.now,
+        text: format!("{why}: they get no address and no boot from here"),
+        todo: format!("`gnt node modify --rack {rack} NODE` gives it an agent"),
+    }
+}
+
+/// An agent that answers, and says that it cannot serve its rack.
+fn cannot_serve(seen: &Seen, agent: &Agent) -> Option<Alarm> {
+    let rack = agent.rack.filter(|_| agent.unreached.is_none())?;
+    if agent.troubles.is_empty() {
+        return None;
+    }
+    let node = &agent.node;
+    Some(Alarm {
+        what: Subject::Serving(rack, node.clone()),
+        since: seen.now,
+        text: format!("its agent cannot serve it: {}", agent.troubles.join("; ")),
+        todo: format!(
+            "repair that on {node}; the agent looks again within seconds, and `gnt rack status {rack}` \
+             tells what is left"
+        ),
     })
 }
 

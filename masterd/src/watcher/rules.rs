@@ -116,6 +116,8 @@ pub struct Agent {
     pub behind: bool,
     /// Why it has another list of callers than the master's, if it answers and has another one.
     pub other_callers: Option<String>,
+    /// What keeps it from serving its rack, as it says itself.
+    pub troubles: Vec<String>,
 }
 
 /// All that the watcher looks at.
@@ -143,6 +145,8 @@ pub struct Seen {
     pub auto_failover: bool,
     /// Candidates that hold something else than the master.
     pub copies: Option<Differ>,
+    /// Racks whose machines nobody serves, and why.
+    pub unserved: Vec<(u32, String)>,
     /// Jobs that have ended and are not archived.
     pub ended: u64,
     /// What jobs of its own are to do that have not ended.

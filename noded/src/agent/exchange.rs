@@ -6,7 +6,9 @@ use std::time::Duration;
 use model::Timestamp;
 use tokio::sync::watch;
 
-use rpc::calls::{Caller, EXCHANGE_EVENTS_MAX, EXCHANGE_WAIT_MS_MAX, Exchange, Exchanged};
+use rpc::calls::{
+    Caller, EXCHANGE_EVENTS_MAX, EXCHANGE_WAIT_MS_MAX, Exchange, Exchanged, TROUBLES_MAX,
+};
 use rpc::fence::Interrupt;
 use rpc::tls::AllowedCallers;
 use rpc::{Failure, FailureKind};
@@ -45,8 +47,10 @@ impl Turn<'_> {
         let (events, dropped) = self.ledger.pending(EXCHANGE_EVENTS_MAX);
         let racks = self.racks.held();
         let callers = Some(Caller::digest(&self.allowed.current().callers));
-        let certificate_ends = self.certificate_ends;
-        Ok(Exchanged { incarnation: ours, events, racks, dropped, callers, certificate_ends })
+        let (certificate_ends, mut troubles) = (self.certificate_ends, self.racks.troubles());
+        troubles.truncate(TROUBLES_MAX);
+        let incarnation = ours;
+        Ok(Exchanged { incarnation, events, racks, dropped, callers, certificate_ends, troubles })
     }
 
     /// Waits for an event, at most `limit`.

@@ -33,21 +33,21 @@ pub(super) async fn loader(
     if let Some((number, machine)) = &machine
         && is_get
     {
-        note(&rack, *number, machine.serial.clone(), ends.theirs.ip(), BootStage::Loader);
+        note(&rack, (*number, machine), ends.theirs.ip(), BootStage::Loader);
     }
     let choice = machine.map(|(_, machine)| machine.boot);
     match choice {
         Some(BootChoice::Image { files: ImageFiles::Uki(uki), .. }) => {
             of_blob(&rack, uki.sha256, request).await
         }
-        _ if architecture.is_empty() => serve_ipxe(&rack.ipxe, request).await,
-        _ => serve_ipxe(&beside(&rack.ipxe, architecture), request).await,
+        _ if architecture.is_empty() => serve_ipxe(&rack, &rack.ipxe, request).await,
+        _ => serve_ipxe(&rack, &beside(&rack.ipxe, architecture), request).await,
     }
 }
 
 /// iPXE itself.
 pub(super) async fn ipxe(State(rack): State<Rack>, request: Request) -> Response {
-    serve_ipxe(&rack.ipxe, request).await
+    serve_ipxe(&rack, &rack.ipxe, request).await
 }
 
 /// iPXE of another architecture than x64 lies beside the usual one: `snponly-aa64.efi`.
@@ -56,13 +56,14 @@ fn beside(ipxe: &FilePath, architecture: &str) -> PathBuf {
     ipxe.with_file_name(format!("{stem}-{architecture}.efi"))
 }
 
-async fn serve_ipxe(file: &FilePath, request: Request) -> Response {
+async fn serve_ipxe(rack: &Rack, file: &FilePath, request: Request) -> Response {
     if !file.exists() {
         let why = format!(
             "this agent has no iPXE: {} is missing; install the package ipxe, or give --ipxe\n",
             file.display()
         );
         tracing::warn!(path = %file.display(), "a machine asked for iPXE, which is not here");
+        rack.racks.miss_loader(file.to_owned());
         return text(StatusCode::NOT_FOUND, why);
     }
     serve(file, request).await
@@ -84,10 +85,10 @@ pub(super) async fn of_machine(
         let why = "expected a serial number and a SHA-256 digest\n".to_owned();
         return text(StatusCode::BAD_REQUEST, why);
     };
-    if let Some((number, _)) = rack.racks.machine(&serial)
+    if let Some((number, machine)) = rack.racks.machine(&serial)
         && request.method() == Method::GET
     {
-        note(&rack, number, serial, ends.theirs.ip(), stage);
+        note(&rack, (number, &machine), ends.theirs.ip(), stage);
     }
     of_blob(&rack, digest, request).await
 }
@@ -105,7 +106,7 @@ pub(super) async fn is_up(
             "no machine of this rack has that serial number\n".into(),
         );
     };
-    note(&rack, number, machine.serial, ends.theirs.ip(), BootStage::System);
+    note(&rack, (number, &machine), ends.theirs.ip(), BootStage::System);
     StatusCode::NO_CONTENT.into_response()
 }
 

@@ -76,6 +76,7 @@ async fn of_machine(
     let Some((number, machine)) = rack.racks.machine(&serial) else {
         tracing::info!(%serial, from = %ends.theirs, "unknown machine asked for its script");
         rack.answers.unknown.add();
+        note_unknown(&rack, &serial, ends.theirs.ip());
         return text(StatusCode::NOT_FOUND, script::unknown(&serial));
     };
     answer(&rack, ends, (number, &machine))
@@ -100,19 +101,36 @@ fn by_card(rack: &Rack, ends: Ends, told: &str, why: &str) -> Response {
 
 fn answer(rack: &Rack, ends: Ends, (number, machine): (u32, &RackMachine)) -> Response {
     rack.answers.script.add();
-    note(rack, number, machine.serial.clone(), ends.theirs.ip(), BootStage::Script);
+    note(rack, (number, machine), ends.theirs.ip(), BootStage::Script);
     text(StatusCode::OK, script::boot(ends.ours, machine))
 }
 
 /// The machine boots whether or not the master can be told.
-pub(super) fn note(rack: &Rack, number: u32, serial: Serial, from: IpAddr, stage: BootStage) {
+pub(super) fn note(
+    rack: &Rack,
+    (number, machine): (u32, &RackMachine),
+    from: IpAddr,
+    stage: BootStage,
+) {
     let IpAddr::V4(address) = from.to_canonical() else { return };
     let at = now(rack);
     let mac = holder(rack, address, at);
-    tracing::info!(%serial, %address, stage = stage.as_str(), "machine boots");
-    let observation = Observation::Boot { rack: number, serial, address, mac, stage };
+    tracing::info!(serial = %machine.serial, %address, stage = stage.as_str(), "machine boots");
+    let observation = machine.observed(number, address, mac, stage);
     if let Err(error) = rack.ledger.note(at, observation) {
         tracing::warn!(error = causes(&error), "boot stage was not noted");
+    }
+}
+
+/// Notes a machine that is not registered, if its address is of a lease range here.
+fn note_unknown(rack: &Rack, serial: &Serial, from: IpAddr) {
+    let IpAddr::V4(address) = from.to_canonical() else { return };
+    let Some(number) = rack.racks.rack_of(address) else { return };
+    let at = now(rack);
+    let mac = holder(rack, address, at);
+    let observation = Observation::Unknown { rack: number, serial: serial.clone(), address, mac };
+    if let Err(error) = rack.ledger.note(at, observation) {
+        tracing::warn!(error = causes(&error), "an unknown machine was not noted");
     }
 }
 

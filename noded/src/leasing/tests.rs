@@ -31,6 +31,49 @@ async fn a_lease_and_its_event_are_one_commit() {
     assert_eq!(ledger.lease(Ipv4Addr::new(10, 69, 0, 40)).unwrap().client.mac(), None);
 }
 
+#[tokio::test]
+async fn the_lease_of_a_machines_firmware_begins_a_boot() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ledger, _) = Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap();
+    let mac = model::MacAddress::new([2, 0, 0, 0, 0, 9]);
+    let mut document = rack(4, 1);
+    document.machines[0].mac = vec![mac];
+    let (registered, racks) = (Some(now()), Racks::new(vec![document.clone()]));
+    document.machines[0].registered = registered;
+    document.version.position = 2;
+    racks.install(&ledger, document).await.unwrap();
+    let leased = |stage, client| dhcp::Observation::Leased {
+        record: LeaseRecord {
+            address: Ipv4Addr::new(10, 69, 0, 40),
+            client,
+            state: LeaseState::Bound { until_us: 77 },
+        },
+        stage,
+        uuid: None,
+    };
+    let full = dhcp::Observation::Full {
+        first: Ipv4Addr::new(10, 69, 0, 32),
+        last: Ipv4Addr::new(10, 69, 0, 62),
+    };
+    tell(&full, &racks, &ledger, 1);
+    assert_eq!(racks.troubles(), ["no address is left of 10.69.0.32 to 10.69.0.62"]);
+    let mut durable = ledger.watch();
+    let stranger = model::MacAddress::new([2, 0, 0, 0, 0, 8]);
+    tell(&leased(Stage::HttpFirmware, Identity::Ethernet(stranger)), &racks, &ledger, 2);
+    tell(&leased(Stage::Ipxe, Identity::Ethernet(mac)), &racks, &ledger, 3);
+    tell(&leased(Stage::HttpFirmware, Identity::Ethernet(mac)), &racks, &ledger, 4);
+    durable.changed().await.unwrap();
+    let (events, _) = ledger.pending(10);
+    let [event] = events.as_slice() else { panic!("{events:?}") };
+    let Observation::Boot { stage, registered: told, .. } = &event.observation else { panic!() };
+    assert_eq!((*stage, *told), (BootStage::Lease, registered));
+    assert_eq!(racks.troubles(), [""; 0], "an address was left");
+    racks.miss_loader(dir.path().join("ipxe.efi"));
+    assert!(racks.troubles()[0].contains("ipxe.efi is missing"));
+    std::fs::write(dir.path().join("ipxe.efi"), "").unwrap();
+    assert_eq!(racks.troubles(), [""; 0]);
+}
+
 /// Whether something can listen on the port of `address`, that is, whether nobody else does.
 async fn is_free(address: SocketAddrV4) -> bool {
     UdpSocket::bind(address).await.is_ok()

@@ -22,6 +22,8 @@ fn boot(serial: u8) -> Observation {
         address: Ipv4Addr::new(10, 69, 0, serial),
         mac: None,
         stage: BootStage::Script,
+        registered: None,
+        earlier: Vec::new(),
     }
 }
 
@@ -50,6 +52,31 @@ fn a_later_event_of_the_same_lease_overtakes() {
 }
 
 #[test]
+fn an_event_takes_the_stages_before_it_along() {
+    let at = |stage, registered: i64| {
+        let Observation::Boot { rack, serial, address, mac, earlier, .. } = boot(1) else {
+            unreachable!()
+        };
+        let registered = Some(Timestamp::from_micros(registered));
+        Observation::Boot { rack, serial, address, mac, stage, registered, earlier }
+    };
+    let mut outbox = Outbox::default();
+    let mut carried = |micros, observation| {
+        let plan = outbox.plan(Timestamp::from_micros(micros), vec![observation]);
+        outbox.apply(plan);
+        let events = outbox.pending(u64::MAX, usize::MAX);
+        let [event] = events.as_slice() else { panic!("{events:?}") };
+        let Observation::Boot { earlier, .. } = &event.observation else { unreachable!() };
+        earlier.iter().map(|seen| (seen.stage, seen.at.micros())).collect::<Vec<_>>()
+    };
+    assert_eq!(carried(1, at(BootStage::Loader, 7)), []);
+    assert_eq!(carried(2, at(BootStage::Script, 7)), [(BootStage::Loader, 1)]);
+    let two = [(BootStage::Loader, 1), (BootStage::Script, 2)];
+    assert_eq!(carried(3, at(BootStage::Kernel, 7)), two);
+    assert_eq!(carried(4, at(BootStage::Kernel, 8)), [], "another machine of that serial number");
+}
+
+#[test]
 fn an_event_stays_until_later_ones_tell_all_of_it() {
     let of = |client: u8, address: u8, state| {
         let Observation::Lease(lease) = lease(address, 10) else { unreachable!() };
@@ -57,11 +84,12 @@ fn an_event_stays_until_later_ones_tell_all_of_it() {
         Observation::Lease(Lease { mac, state, ..lease })
     };
     let port = |port: Option<u8>| {
-        let Observation::Boot { rack, serial, address, stage, .. } = boot(1) else {
+        let Observation::Boot { rack, serial, address, stage, registered, earlier, .. } = boot(1)
+        else {
             unreachable!()
         };
         let mac = port.map(|port| model::MacAddress::new([2, 0, 0, 0, 0, port]));
-        Observation::Boot { rack, serial, address, mac, stage }
+        Observation::Boot { rack, serial, address, mac, stage, registered, earlier }
     };
     let (bound, released) = (LeaseState::Bound, LeaseState::Released);
     for (seen, kept) in [

@@ -186,7 +186,13 @@ pub struct Exchanged {
     /// When its certificate ends; null of an agent whose software does not tell.
     #[serde(default)]
     pub certificate_ends: Option<Timestamp>,
+    /// What keeps it from serving its racks, each in a line; at most [`TROUBLES_MAX`].
+    #[serde(default)]
+    pub troubles: Vec<String>,
 }
+
+/// Troubles that an agent tells: it has fewer parts.
+pub const TROUBLES_MAX: usize = 8;
 
 /// Those who may call: the candidates, any of which may be or become the master.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

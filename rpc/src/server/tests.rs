@@ -23,6 +23,7 @@ fn document(padding: usize) -> RackPush {
                 mac: Vec::new(),
                 addresses: Vec::new(),
                 boot: model::rack::BootChoice::Local,
+                registered: None,
             }],
         },
     }

@@ -42,6 +42,8 @@ fn boot(serial: &str) -> Observation {
         address: [10, 69, 0, 32].into(),
         mac: Some(MAC.parse().unwrap()),
         stage: BootStage::Script,
+        registered: None,
+        earlier: Vec::new(),
     }
 }
 
@@ -87,6 +89,45 @@ fn a_renewal_does_not_take_a_boot_back() {
     assert_eq!(config.boots[&serial].boot.seen.micros(), NOW.micros() + 2);
     seen(&mut config, vec![lease(LeaseState::Released)]);
     assert!(config.leases.is_empty());
+}
+
+#[test]
+fn boots_have_a_timeline() {
+    let mut config = with_machine();
+    let at = |stage: BootStage| {
+        let Observation::Boot { rack, serial, address, mac, .. } = boot("s1") else { panic!() };
+        let (registered, earlier) = (Some(NOW), Vec::new());
+        Observation::Boot { rack, serial, address, mac, stage, registered, earlier }
+    };
+    use BootStage::{Kernel, Loader, Script, System};
+    seen(&mut config, [Loader, Script, Kernel, System, Loader, Script].map(at).to_vec());
+    let told = |stages: &[StageSeen]| -> Vec<BootStage> {
+        assert!(stages.iter().all(|seen| seen.agent == "n2.example"));
+        stages.iter().map(|seen| seen.stage).collect()
+    };
+    let serial: Serial = "s1".parse().unwrap();
+    let boot = &config.boots[&serial].boot;
+    assert_eq!(told(&boot.stages), [Loader, Script]);
+    assert_eq!(told(&boot.before), [Loader, Script, Kernel, System]);
+    assert_eq!(boot.stages[1].at.micros(), NOW.micros() + 6);
+}
+
+#[test]
+fn what_was_seen_of_a_removed_machine_is_not_on_the_new_record() {
+    let mut config = with_machine();
+    let Observation::Boot { rack, serial, address, mac, stage, earlier, .. } = boot("s1") else {
+        panic!()
+    };
+    let registered = Some(NOW.plus_seconds(-1));
+    let old = Observation::Boot { rack, serial, address, mac, stage, registered, earlier };
+    assert!(seen(&mut config, vec![old]).changes.is_empty());
+    assert!(config.boots.is_empty() && config.machine("s1").unwrap().mac.is_empty());
+    let mut machine = config.machine("s1").unwrap().as_ref().clone();
+    machine.mac = vec![MAC.parse().unwrap()];
+    machine.register_date = NOW.plus_seconds(60);
+    config.apply([ConfigChange::Machine(machine)]);
+    seen(&mut config, vec![lease(LeaseState::Bound)]);
+    assert!(config.boots.is_empty(), "the lease is from before the registration");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::super::alarms::{
     ADDRESS_DEADLINE, Alarm, CALLERS_DEADLINE, POOL_DEADLINE, REDUNDANCY_DEADLINE, Subject,
-    UNREACHED_DEADLINE,
+    UNREACHED_DEADLINE, UNSERVED_DEADLINE,
 };
 use super::*;
 use crate::testing::NOW;
@@ -37,6 +37,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         is_stranger: false,
         behind: false,
         other_callers: None,
+        troubles: Vec::new(),
     };
     Seen {
         now: NOW,
@@ -50,6 +51,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         takes_changes: true,
         auto_failover: false,
         copies: None,
+        unserved: Vec::new(),
         ended: 0,
         live: BTreeSet::new(),
     }
@@ -261,7 +263,22 @@ fn what_too_much_depends_on_is_an_alarm() {
 #[test]
 fn what_agents_and_the_masters_node_lack_is_an_alarm_after_a_while() {
     type Lack = fn(&mut Seen);
-    let cases: [(Lack, Subject, u64, &[&str]); 3] = [
+    let cases: [(Lack, Subject, u64, &[&str]); 5] = [
+        (
+            |seen| seen.unserved = vec![(3, "no agent serves its 2 machines".to_owned())],
+            Subject::Rack(3),
+            UNSERVED_DEADLINE,
+            &["no agent serves its 2 machines", "gnt node modify --rack 3"],
+        ),
+        (
+            |seen| {
+                seen.agents[1].rack = Some(3);
+                seen.agents[1].troubles = vec!["port 67 is taken".to_owned()];
+            },
+            Subject::Serving(3, name(2)),
+            UNSERVED_DEADLINE,
+            &["port 67 is taken", "n2.example", "gnt rack status 3"],
+        ),
         (
             |seen| seen.agents[1].other_callers = Some("its disk is full".to_owned()),
             Subject::Callers(name(2)),

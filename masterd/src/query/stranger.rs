@@ -1,0 +1,22 @@
+//! Core: fields of machines that are not registered and were seen in a rack.
+
+use super::{Cell, Field, field, json};
+use crate::strangers::Stranger;
+
+/// The table.
+pub const FIELDS: &[Field<Stranger>] = &[
+    field!("rack", "Rack", Number, "Rack that it was seen in", |r| Cell::normal(r.rack)),
+    field!("mac", "MAC", Text, "Ethernet address", |r| {
+        Cell::optional(r.mac.map(|mac| mac.to_string()))
+    }),
+    field!("serial", "Serial", Text, "Serial number, if it asked for its boot script", |r| {
+        Cell::optional(r.serial.as_ref().map(|serial| serial.as_str()))
+    }),
+    field!("ipv4", "IPv4", Text, "Address that it had", |r| Cell::normal(r.address.to_string())),
+    field!("agent", "Agent", Text, "Agent that saw it last", |r| {
+        Cell::optional(r.agent.as_ref().map(|agent| agent.as_str()))
+    }),
+    field!("first", "First", Timestamp, "When it was seen first", |r| json(&r.first)),
+    field!("last", "Last", Timestamp, "When it was seen last", |r| json(&r.last)),
+    field!("count", "Count", Number, "How often it was seen", |r| Cell::normal(r.count)),
+];

@@ -1,0 +1,298 @@
+//! Core: how a rack stands: its agents, its machines by the stage of their boot, what keeps them from
+//! booting, and the use of its leases.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use model::image::{BootTarget, ImageFiles};
+use model::machine::{BootStage, Machine};
+use model::node::NodeRole;
+use model::rack::LeaseState;
+use model::{NodeName, Timestamp};
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::contacts::Contact;
+use crate::rack_document::image_of;
+use crate::strangers::Stranger;
+
+/// Seconds from a machine's lease, loader or script to the next stage: what is loaded is small, and
+/// firmware tries again within them.
+pub const SMALL_DEADLINE: i64 = 60;
+/// Seconds from a machine's kernel or initial file system to the first word of its system: the files are
+/// large, and so may be the machine.
+pub const LARGE_DEADLINE: i64 = 300;
+/// Seconds for which a machine that is not registered is told of after it was last seen.
+pub const STRANGER_SECONDS: i64 = 3_600;
+/// Lines of each kind: the rest is counted.
+const LINES_MAX: usize = 20;
+
+/// How a rack stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RackStatus {
+    /// Its number.
+    pub rack: u32,
+    /// Its agents.
+    pub agents: Vec<AgentStatus>,
+    /// Its machines.
+    pub machines: usize,
+    /// The same by the last stage that they came to; `none` where nothing was seen.
+    pub stages: BTreeMap<&'static str, usize>,
+    /// Machines that should have come further, with the likely reason.
+    pub stuck: Vec<String>,
+    /// Machines that asked for a boot script and are not registered.
+    pub unknown: Vec<String>,
+    /// Leases in use.
+    pub leases: usize,
+    /// Addresses that can be leased.
+    pub range: u64,
+    /// What somebody should do something about.
+    pub warnings: Vec<String>,
+}
+
+/// An agent of a rack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AgentStatus {
+    /// Its node.
+    pub node: String,
+    /// Whether it answers; none before it was asked.
+    pub reached: Option<bool>,
+    /// Whether it lacks the newest document of the rack.
+    pub stale: bool,
+    /// What keeps it from serving.
+    pub troubles: Vec<String>,
+}
+
+/// The racks that have an agent or a machine.
+#[must_use]
+pub fn racks(config: &Config) -> BTreeSet<u32> {
+    let mut racks: BTreeSet<u32> = config.served().collect();
+    racks.extend(with_machines(config));
+    racks
+}
+
+/// The racks that have a machine.
+pub fn with_machines(config: &Config) -> impl Iterator<Item = u32> {
+    let next = |from: u32| {
+        let mut after = config.machines.by.place.within((from, 0)..=(u32::MAX, u32::MAX));
+        after.next().map(|(place, _)| place.0)
+    };
+    std::iter::successors(next(0), move |rack| next(rack.checked_add(1)?))
+}
+
+/// Why nobody serves a rack that has machines, if nobody does.
+#[must_use]
+pub fn unserved(config: &Config, rack: u32) -> Option<String> {
+    let has_agent = config.agents_of(rack).any(|node| node.role != NodeRole::Offline);
+    let machines = config.machines_in(rack).count();
+    (!has_agent && machines > 0).then(|| format!("no agent serves its {machines} machines"))
+}
+
+/// How `rack` stands, with the strangers that were seen in it.
+#[must_use]
+pub fn status(
+    config: &Config,
+    rack: u32,
+    contacts: &HashMap<NodeName, Contact>,
+    strangers: &[Stranger],
+    now: Timestamp,
+) -> RackStatus {
+    let called = config.agents_of(rack).filter(|node| node.role != NodeRole::Offline);
+    let agents: Vec<AgentStatus> = called.map(|node| agent(&node.name, contacts)).collect();
+    let (mut stages, mut stuck, mut machines) = (BTreeMap::new(), Vec::new(), 0);
+    for machine in config.machines_in(rack) {
+        machines += 1;
+        let boot = config.boots.get(&machine.serial);
+        let stage = boot.map_or("none", |last| last.boot.stage.as_str());
+        *stages.entry(stage).or_default() += 1;
+        stuck.extend(why_stuck(config, machine, now));
+    }
+    let recent = now.plus_seconds(-STRANGER_SECONDS);
+    let asked = strangers.iter().filter(|s| s.rack == rack && s.last >= recent);
+    let unknown: Vec<String> = asked.filter_map(told_of).collect();
+    let ranges = config.ipam.as_ref().and_then(|ipam| ipam.lease_ranges(rack).ok());
+    let size = |first, last| u64::from(u32::from(last)).saturating_sub(u32::from(first).into()) + 1;
+    let range = ranges.iter().flatten().map(|range| size(range.first, range.last)).sum();
+    let ends = (rack, now)..=(rack, Timestamp::from_micros(i64::MAX));
+    let live = config.leases.by.end.within(ends);
+    let leases = live.filter(|(_, lease)| lease.state == LeaseState::Bound).count();
+    let (stuck, unknown) = (shortened(stuck), shortened(unknown));
+    let mut warnings: Vec<String> = unserved(config, rack).into_iter().collect();
+    warnings.extend(agents.iter().flat_map(AgentStatus::warnings));
+    warnings.extend(stuck.iter().chain(&unknown).cloned());
+    if range > 0 && u64::try_from(leases).is_ok_and(|leases| leases >= range) {
+        warnings.push(format!("all {range} addresses of the lease range are in use"));
+    }
+    RackStatus { rack, agents, machines, stages, stuck, unknown, leases, range, warnings }
+}
+
+fn agent(node: &NodeName, contacts: &HashMap<NodeName, Contact>) -> AgentStatus {
+    let contact = contacts.get(node);
+    AgentStatus {
+        node: node.to_string(),
+        reached: contact.map(|contact| contact.failure.is_none()),
+        stale: contact.is_some_and(|contact| contact.behind),
+        troubles: contact.map(|contact| contact.troubles.clone()).unwrap_or_default(),
+    }
+}
+
+impl AgentStatus {
+    fn warnings(&self) -> impl Iterator<Item = String> {
+        let node = &self.node;
+        let silent = self.reached == Some(false);
+        let silent = silent.then(|| format!("the agent of {node} does not answer"));
+        let stale = self.stale.then(|| format!("{node} lacks the newest document of the rack"));
+        let troubles = self.troubles.iter().map(move |why| format!("{node}: {why}"));
+        silent.into_iter().chain(stale).chain(troubles)
+    }
+}
+
+/// Why a machine does not go on with its boot, if it should have.
+fn why_stuck(config: &Config, machine: &Machine, now: Timestamp) -> Option<String> {
+    let boot = &config.boots.get(&machine.serial)?.boot;
+    let last = boot.stages.last()?;
+    let seconds = now.seconds().saturating_sub(last.at.seconds());
+    let image = image_of(config, &machine.boot);
+    let wants_image = matches!(machine.boot, BootTarget::Image { .. });
+    let (deadline, why) = match last.stage {
+        BootStage::Lease => (SMALL_DEADLINE, "its firmware has a lease and loaded nothing"),
+        BootStage::Loader => (SMALL_DEADLINE, "loader fetched, no boot script asked for"),
+        // It went on to its disk, and tells no more.
+        BootStage::Script if !wants_image => return None,
+        BootStage::Script if image.is_none() => (SMALL_DEADLINE, "no image for it: boots local"),
+        BootStage::Script => (SMALL_DEADLINE, "boot script fetched, no kernel asked for"),
+        BootStage::Kernel => match image.map(|image| &image.files) {
+            Some(ImageFiles::Linux { initrds, .. }) if !initrds.is_empty() => {
+                (LARGE_DEADLINE, "kernel loaded, no initrd asked for")
+            }
+            _ => (LARGE_DEADLINE, "kernel loaded, the system did not report"),
+        },
+        BootStage::Initrd => (LARGE_DEADLINE, "initrd loaded, the system did not report"),
+        BootStage::System => return None,
+    };
+    let (serial, stage) = (&machine.serial, last.stage.as_str());
+    (seconds > deadline).then(|| format!("{serial}: {stage} for {seconds} s: {why}"))
+}
+
+/// A machine that asked for its script; who only has a lease need be none.
+fn told_of(stranger: &Stranger) -> Option<String> {
+    let serial = stranger.serial.as_ref()?;
+    let mac = stranger.mac.map_or_else(|| "-".to_owned(), |mac| mac.to_string());
+    Some(format!("not registered: MAC {mac}, serial {serial}"))
+}
+
+fn shortened(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(LINES_MAX);
+    lines.truncate(LINES_MAX);
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use model::image::Image;
+    use model::machine::{Boot, LastBoot};
+    use model::timeline::StageSeen;
+
+    use super::*;
+    use crate::config::ConfigChange;
+    use crate::lu::machine::register;
+    use crate::testing::{NOW, config, node, spec};
+
+    fn rack(agents: &[&str]) -> Config {
+        let nodes = agents.iter().map(|name| {
+            let mut node = node(name, NodeRole::Candidate);
+            node.rack = Some(1);
+            node
+        });
+        let mut config = config(&nodes.collect::<Vec<_>>());
+        let machines = register(&config, &[spec("s1", 1, "worker")], NOW).unwrap();
+        config.apply(machines.into_iter().map(ConfigChange::Machine));
+        config
+    }
+
+    fn booted(config: &mut Config, stage: BootStage) {
+        let seen = StageSeen { stage, at: NOW, agent: "n2.example".to_owned() };
+        let address = [10, 69, 0, 40].into();
+        let (agent, stages) = ("n2.example".to_owned(), vec![seen]);
+        let boot = Boot { stage, address, mac: None, agent, seen: NOW, stages, before: Vec::new() };
+        config.apply([ConfigChange::Boot(LastBoot { serial: "s1".parse().unwrap(), boot })]);
+    }
+
+    fn warnings(config: &Config, seconds: i64) -> Vec<String> {
+        status(config, 1, &HashMap::new(), &[], NOW.plus_seconds(seconds)).warnings
+    }
+
+    #[test]
+    fn a_stage_that_lasts_has_a_likely_reason() {
+        let mut config = rack(&["n2.example"]);
+        assert_eq!(racks(&config), BTreeSet::from([1]));
+        booted(&mut config, BootStage::Script);
+        assert_eq!(warnings(&config, 3_600), [""; 0], "it boots its disk");
+        let mut machine = config.machine("s1").unwrap().as_ref().clone();
+        machine.boot = "debian".parse().unwrap();
+        config.apply([ConfigChange::Machine(machine)]);
+        assert_eq!(warnings(&config, 60), [""; 0]);
+        assert_eq!(warnings(&config, 61), ["s1: script for 61 s: no image for it: boots local"]);
+        let image = serde_json::json!({
+            "id": "debian/12",
+            "files": {"uki": {"sha256": "0".repeat(64), "size": 1}},
+            "parameters": [], "ctime": [1, 0],
+        });
+        let image: Image = serde_json::from_value(image).unwrap();
+        config.apply([ConfigChange::Image(image)]);
+        for (stage, deadline, why) in [
+            (BootStage::Lease, 60, "loaded nothing"),
+            (BootStage::Loader, 60, "no boot script"),
+            (BootStage::Script, 60, "no kernel"),
+            (BootStage::Kernel, 300, "the system did not report"),
+            (BootStage::Initrd, 300, "the system did not report"),
+        ] {
+            booted(&mut config, stage);
+            assert_eq!(warnings(&config, deadline), [""; 0]);
+            let told = warnings(&config, deadline + 1);
+            assert!(told.len() == 1 && told[0].contains(why), "{told:?}");
+        }
+        booted(&mut config, BootStage::System);
+        assert_eq!(warnings(&config, 9_000), [""; 0]);
+    }
+
+    #[test]
+    fn an_agent_that_cannot_serve_and_a_stranger_are_told_of() {
+        assert_eq!(warnings(&rack(&[]), 0), ["no agent serves its 1 machines"]);
+        let config = rack(&["n2.example"]);
+        let contact = Contact {
+            since: NOW,
+            failure: None,
+            is_stranger: false,
+            obeys_later: false,
+            behind: true,
+            certificate_ends: None,
+            troubles: vec!["port 67 is taken".to_owned()],
+        };
+        let contacts = HashMap::from([("n2.example".parse().unwrap(), contact)]);
+        let mut stranger = Stranger {
+            rack: 1,
+            mac: Some("52:54:00:00:00:09".parse().unwrap()),
+            serial: Some("s9".parse().unwrap()),
+            address: [10, 69, 0, 41].into(),
+            agent: None,
+            first: NOW,
+            last: NOW,
+            count: 1,
+        };
+        let of = |stranger: &Stranger| {
+            status(&config, 1, &contacts, std::slice::from_ref(stranger), NOW)
+        };
+        let found = of(&stranger);
+        let told = [
+            "n2.example lacks the newest document of the rack",
+            "n2.example: port 67 is taken",
+            "not registered: MAC 52:54:00:00:00:09, serial s9",
+        ];
+        assert_eq!(found.warnings, told);
+        assert_eq!((found.machines, found.leases, found.stages["none"]), (1, 0, 1));
+        assert!(found.range > 0);
+        stranger.serial = None;
+        assert_eq!(of(&stranger).warnings, told[..2], "a lease alone is no wish to boot");
+    }
+}
