@@ -38,6 +38,9 @@ const OFFERS: &[(&str, &[&str], Offer)] = &[
     ("cluster", &["to", "nodes", "ignore_node"], nodes),
     ("cluster", &["node_group"], groups),
     ("debug", &["nodes"], nodes),
+    ("rack", &["racks"], racks),
+    ("lease", &["racks"], racks),
+    ("lease", &["addresses"], addresses),
 ];
 
 /// Verbs that add what they name.
@@ -168,6 +171,21 @@ fn nodes(begin: &OsStr) -> Vec<CompletionCandidate> {
 
 fn machines(begin: &OsStr) -> Vec<CompletionCandidate> {
     words(What::Machine, "serial", begin).unwrap_or_default()
+}
+
+fn racks(begin: &OsStr) -> Vec<CompletionCandidate> {
+    let ask = || {
+        let begin = begin.to_str()?;
+        let rows = asked(&Query { what: What::Rack, fields: ["rack"].into(), filter: None })?;
+        let number = |row: &Vec<Cell>| Some(row.first()?.value()?.as_u64()?.to_string());
+        let numbers = rows.iter().filter_map(number).filter(|number| number.starts_with(begin));
+        Some(numbers.take(WORDS_MAX).map(CompletionCandidate::new).collect())
+    };
+    ask().unwrap_or_default()
+}
+
+fn addresses(begin: &OsStr) -> Vec<CompletionCandidate> {
+    words(What::Lease, "ipv4", begin).unwrap_or_default()
 }
 
 fn groups(begin: &OsStr) -> Vec<CompletionCandidate> {

@@ -57,8 +57,10 @@ mod group;
 mod image;
 mod ipam;
 mod job;
+mod lease;
 mod machine;
 mod node;
+mod rack;
 mod tags;
 
 mod completion;
@@ -142,6 +144,12 @@ enum Object {
     /// Operating systems that machines boot.
     #[command(subcommand)]
     Image(image::Image),
+    /// Racks, and how they stand.
+    #[command(subcommand)]
+    Rack(rack::Rack),
+    /// Addresses that agents leased.
+    #[command(subcommand)]
+    Lease(lease::Lease),
     /// Look inside, and test.
     #[command(subcommand)]
     Debug(debug::Debug),
@@ -226,6 +234,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Ipam(verb) => ipam::run(verb, &session),
         Object::Machine(verb) => machine::run(verb, &session),
         Object::Image(verb) => image::run(verb, &session),
+        Object::Rack(verb) => rack::run(verb, &session),
+        Object::Lease(verb) => lease::run(verb, &session),
         Object::Debug(verb) => debug::run(verb, &session),
         Object::Explain(arguments) => runbook::run(&arguments),
         Object::Completion { shell } => completion::print(shell).map_err(CliError::from),
@@ -279,6 +289,8 @@ impl Object {
             "ipam" => Self::Ipam(ipam::Ipam::from_arg_matches(matches)?),
             "machine" => Self::Machine(machine::Machine::from_arg_matches(matches)?),
             "image" => Self::Image(image::Image::from_arg_matches(matches)?),
+            "rack" => Self::Rack(rack::Rack::from_arg_matches(matches)?),
+            "lease" => Self::Lease(lease::Lease::from_arg_matches(matches)?),
             "debug" => Self::Debug(debug::Debug::from_arg_matches(matches)?),
             _ => return Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
         })

@@ -2,13 +2,14 @@
 
 mod chosen;
 mod modify;
+mod timeline;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use luxi::method::{Query, QueryFields, What};
-use luxi::query::Filter;
+use luxi::query::{Cell, FieldDefinition, Filter};
 use model::image::{BootTarget, Parameter};
 use model::json;
 use model::machine::{BmcSpec, MachineSpec, check};
@@ -33,6 +34,9 @@ use modify::Changes;
 const USUAL: [&str; 9] =
     ["serial", "rack", "index", "role", "product", "ipv4", "mac", "lease", "stage"];
 
+/// The same of `list-unknown`, before the command that registers the machine.
+const UNKNOWN: [&str; 8] = ["rack", "mac", "serial", "ipv4", "agent", "first", "last", "count"];
+
 /// What can be done with machines.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Machine {
@@ -44,6 +48,15 @@ pub(crate) enum Machine {
         serials: Vec<String>,
         #[command(flatten)]
         conditions: Box<Conditions>,
+        #[command(flatten)]
+        list: ListArguments,
+    },
+    /// List machines that are not registered and were seen in a rack, and what would register them.
+    #[command(visible_alias = "unknown")]
+    ListUnknown {
+        /// Only those in this rack; may be given several times.
+        #[arg(long = "rack", value_name = "NUMBER")]
+        racks: Vec<u32>,
         #[command(flatten)]
         list: ListArguments,
     },
@@ -155,6 +168,7 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
             let chosen = chosen.limited(conditions.filters());
             list.print(What::Machine, list.fields(&USUAL), &chosen, session)
         }
+        Machine::ListUnknown { racks, list } => unknown(&racks, &list, session),
         Machine::ListFields(arguments) => arguments.print(What::Machine, session),
         Machine::Info { serials, json } => info(&serials, json, session),
         Machine::Modify { serial, changes, job } => {
@@ -175,6 +189,38 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
             let op = MachineRemove { serial: serial.to_string() };
             job.run(OpCode::MachineRemove(op), session).map(drop)
         }
+    }
+}
+
+/// Lists strangers, and behind them, for a reader, what registers each.
+fn unknown(racks: &[u32], list: &ListArguments, session: &Session) -> Result<(), CliError> {
+    let racks = racks.iter().map(|rack| u64::from(*rack).into()).collect();
+    let chosen = list.chosen(&[], Named::By("mac"))?.with("rack", racks);
+    list.print(What::Unregistered, list.fields(&UNKNOWN), &chosen, session)?;
+    if list.is_plain() {
+        return Ok(());
+    }
+    let fields = ["rack", "mac", "serial"].into();
+    let query = Query { what: What::Unregistered, fields, filter: chosen.filter() };
+    let table = session.ask(&query)?;
+    let lines: Vec<String> = as_json(&table).iter().map(registering).collect();
+    if lines.is_empty() { Ok(()) } else { say_lines(&format!("\n{}", lines.join("\n"))) }
+}
+
+/// The command that registers a stranger; what nobody knows yet is in capitals.
+fn registering(stranger: &Value) -> String {
+    let text = |name: &str| stranger[name].as_str();
+    let serial = text("serial").map_or_else(|| "SERIAL".to_owned(), shell_word);
+    let mac = text("mac").map(|mac| format!(" --mac {mac}")).unwrap_or_default();
+    format!("gnt machine add --serial {serial} --rack {} --role ROLE{mac}", stranger["rack"])
+}
+
+/// A word that a shell takes as it is.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    match text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -264,7 +310,15 @@ fn info(serials: &[String], json: bool, session: &Session) -> Result<(), CliErro
             .chain(table.fields.iter().skip(1).map(|field| field.title.as_ref()));
         let cells =
             row.iter().zip(&table.fields).map(|(cell, field)| cells::text(cell, field, look));
-        titles.zip(cells).map(|(title, text)| Entry::new(title, text)).collect()
+        let entry =
+            |((title, text), (cell, field)): ((_, String), (&Cell, &FieldDefinition))| match cell
+                .value()
+                .filter(|_| matches!(&*field.name, "stages" | "last_boot"))
+            {
+                Some(stages) => Entry::new(title, timeline::detail(stages, session.times())),
+                None => Entry::new(title, text),
+            };
+        titles.zip(cells).zip(row.iter().zip(&table.fields)).map(entry).collect()
     });
     if !table.data.is_empty() {
         say_lines(&details::lines(machines.collect()))?;
@@ -274,6 +328,8 @@ fn info(serials: &[String], json: bool, session: &Session) -> Result<(), CliErro
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -300,5 +356,14 @@ mod tests {
         for other in ["role == \"x\"", "rack = 1", "not role", "s*"] {
             assert!(!is_only_a_serial(other), "{other}");
         }
+    }
+
+    #[test]
+    fn what_registers_a_stranger() {
+        let told = registering(&json!({"rack": 3, "serial": "S 9", "mac": "52:54:00:00:00:09"}));
+        let command = "gnt machine add --serial 'S 9' --rack 3 --role ROLE --mac 52:54:00:00:00:09";
+        assert_eq!(told, command);
+        let unnamed = registering(&json!({"rack": 3, "serial": null, "mac": null}));
+        assert_eq!(unnamed, "gnt machine add --serial SERIAL --rack 3 --role ROLE");
     }
 }
