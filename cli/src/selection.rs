@@ -82,6 +82,14 @@ impl Selection {
         self
     }
 
+    /// Only those whose field has one of these values, where some are given.
+    pub(crate) fn with(self, field: &str, values: Vec<Operand>) -> Self {
+        if values.is_empty() {
+            return self;
+        }
+        self.limited(vec![Filter::any_of(field, values)])
+    }
+
     /// The further conditions.
     pub(crate) fn others(&self) -> &[Filter] {
         &self.others

@@ -60,7 +60,7 @@ macro_rules! named_by_their_text {
     )+};
 }
 
-named_by_their_text!(NodeName, String, ImageId, LeaseKey);
+named_by_their_text!(NodeName, String, ImageId, LeaseKey, u32);
 
 impl Named for Serial {
     fn name(&self) -> String {
