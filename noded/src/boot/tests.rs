@@ -122,7 +122,7 @@ async fn escaped_serials_are_told_apart() {
         assert!(body(&script).contains(&format!("echo {escaped} (worker)")), "{serial}: {script}");
         scene.ask(&format!("POST /api/v1/boot/machines/{escaped}/up")).await;
     }
-    let (events, _) = scene.ledger.pending(10);
+    let (events, _) = scene.ledger.pending(20);
     let up = events.iter().filter_map(|event| match &event.observation {
         Observation::Boot { serial, stage: BootStage::System, .. } => Some(serial.as_str()),
         Observation::Boot { .. } | Observation::Lease(_) => None,
