@@ -190,8 +190,7 @@ fn shortened(mut lines: Vec<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use model::image::Image;
-    use model::machine::{Boot, LastBoot};
-    use model::timeline::StageSeen;
+    use model::machine::{Boot, LastBoot, StageSeen};
 
     use super::*;
     use crate::config::ConfigChange;

@@ -11,7 +11,6 @@ use crate::mac::MacAddress;
 use crate::range::{RACK_MAX, ranges};
 use crate::serial::Serial;
 use crate::time::Timestamp;
-use crate::timeline::StageSeen;
 
 pub mod check;
 
@@ -180,6 +179,18 @@ pub struct Boot {
     /// The stages of the boot before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<StageSeen>,
+}
+
+/// A stage of a boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageSeen {
+    /// Which.
+    pub stage: BootStage,
+    /// When it was seen last.
+    pub at: Timestamp,
+    /// Name of the agent that saw it; empty in the agent's own events.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub agent: String,
 }
 
 /// How far a machine came in its boot.

@@ -12,12 +12,11 @@ use crate::blob::Blob;
 use crate::image::{ImageFiles, ImageId, Parameter};
 use crate::ipam::LeaseRange;
 use crate::mac::MacAddress;
-use crate::machine::BootStage;
+use crate::machine::{BootStage, StageSeen};
 use crate::name::NodeName;
 use crate::serial::Serial;
 use crate::shares::Part;
 use crate::time::Timestamp;
-use crate::timeline::StageSeen;
 
 /// Seconds that a lease lasts.
 pub const LEASE_SECONDS: u32 = 3_600;

@@ -1,27 +1,12 @@
 //! Core: the stages of a machine's boot with their times, of this boot and of the last one.
 
-use serde::{Deserialize, Serialize};
-
-use crate::machine::BootStage;
-use crate::time::Timestamp;
+use crate::machine::StageSeen;
 
 /// Boots that an agent's event carries. The master keeps two; one more tells where the older one of
 /// these began.
 const BOOTS_CARRIED_MAX: usize = 3;
 /// A sight that is older than this beside the newest one is no late word: the agent's clock went back.
 const CLOCK_WENT_BACK_US: i64 = 24 * 3_600 * 1_000_000;
-
-/// A stage of a boot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StageSeen {
-    /// Which.
-    pub stage: BootStage,
-    /// When it was seen last.
-    pub at: Timestamp,
-    /// Name of the agent that saw it; empty in the agent's own events.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub agent: String,
-}
 
 /// A machine's stages, each at most once in a boot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -79,6 +64,8 @@ mod tests {
     use BootStage::{Kernel, Lease, Loader, Script, System};
 
     use super::*;
+    use crate::machine::BootStage;
+    use crate::time::Timestamp;
 
     fn seen(stage: BootStage, at: i64) -> StageSeen {
         StageSeen { stage, at: Timestamp::from_micros(at), agent: String::new() }

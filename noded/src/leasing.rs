@@ -260,7 +260,6 @@ fn begin(wanted: &Compiled, leasing: &Leasing, world: LedgerLeases) -> Result<Ru
 fn tell(observation: &dhcp::Observation, racks: &Racks, ledger: &Ledger, now_us: i64) {
     match observation {
         dhcp::Observation::Leased { record, stage, .. } => {
-            racks.set_range_trouble(None);
             let is_firmware = !matches!(stage, Stage::Ipxe | Stage::System);
             let mac = record.client.mac().filter(|_| is_firmware);
             let Some((rack, machine)) = mac.and_then(|mac| racks.machine_of(mac)) else { return };
@@ -270,7 +269,7 @@ fn tell(observation: &dhcp::Observation, racks: &Racks, ledger: &Ledger, now_us:
             }
         }
         dhcp::Observation::Full { first, last } => {
-            racks.set_range_trouble(Some(format!("no address is left of {first} to {last}")));
+            racks.set_range_trouble(format!("no address is left of {first} to {last}"));
         }
         _ => {}
     }

@@ -9,8 +9,9 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
+use model::machine::StageSeen;
 use model::rack::{Event, LeaseKey, Observation};
-use model::timeline::{StageSeen, carry};
+use model::timeline::carry;
 use model::{MacAddress, Serial, Timestamp};
 
 /// Events that are kept: one for each lease and machine of a hundred racks. Beyond it the oldest is

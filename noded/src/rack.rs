@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use model::rack::{RackDocument, RackMachine};
 use model::{MacAddress, Serial};
@@ -16,6 +18,9 @@ use crate::ledger::{Ledger, LedgerError};
 
 pub mod compile;
 
+/// How long a full lease range is told of: the engine says it again each minute while a client asks
+/// in vain.
+const RANGE_FULL: Duration = Duration::from_secs(180);
 /// Racks that one agent serves: one as a rule, a few where a node stands between them.
 pub const RACKS_MAX: usize = 16;
 
@@ -53,8 +58,8 @@ pub struct Racks {
 struct Troubles {
     /// Why DHCP is not served.
     dhcp: Option<String>,
-    /// A lease range that is full.
-    range: Option<String>,
+    /// A lease range that was full, and when.
+    range: Option<(String, Instant)>,
     /// The loader that a machine asked for and that was not there.
     loader: Option<PathBuf>,
 }
@@ -179,9 +184,9 @@ impl Racks {
         self.troubles.lock().dhcp = why;
     }
 
-    /// Notes that a lease range is full; none where an address was leased.
-    pub fn set_range_trouble(&self, why: Option<String>) {
-        self.troubles.lock().range = why;
+    /// Notes that a lease range is full; that is over when it was not told again.
+    pub fn set_range_trouble(&self, why: String) {
+        self.troubles.lock().range = Some((why, Instant::now()));
     }
 
     /// Notes that a machine asked for a loader that is not there.
@@ -197,7 +202,9 @@ impl Racks {
         let loader = troubles.loader.as_ref().map(|path| {
             format!("{} is missing; install the package ipxe, or give --ipxe", path.display())
         });
-        troubles.dhcp.iter().chain(&troubles.range).cloned().chain(loader).collect()
+        troubles.range = troubles.range.take().filter(|(_, at)| at.elapsed() < RANGE_FULL);
+        let range = troubles.range.as_ref().map(|(why, _)| why);
+        troubles.dhcp.iter().chain(range).cloned().chain(loader).collect()
     }
 
     /// Changes with every change of the documents.

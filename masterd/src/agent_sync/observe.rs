@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use model::machine::{Boot, BootStage, LastBoot, Machine};
+use model::machine::{Boot, BootStage, LastBoot, Machine, StageSeen};
 use model::rack::{Event, Lease, LeaseKey, LeaseState, Observation};
-use model::timeline::{StageSeen, Timeline};
+use model::timeline::Timeline;
 use model::{MacAddress, NodeName, Serial, Timestamp};
 
 use crate::config::{Config, ConfigChange};

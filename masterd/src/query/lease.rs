@@ -26,7 +26,7 @@ impl LeaseRow {
     fn serial(&self) -> Option<&str> {
         let machine = self.config.machine_of(self.lease.mac).map(|machine| &machine.serial);
         let told = || self.stranger.as_ref().and_then(|stranger| stranger.serial.as_ref());
-        machine.or_else(told).map(|serial| serial.as_str())
+        machine.or_else(told).map(model::Serial::as_str)
     }
 
     fn state(&self) -> &'static str {

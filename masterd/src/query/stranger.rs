@@ -10,11 +10,11 @@ pub const FIELDS: &[Field<Stranger>] = &[
         Cell::optional(r.mac.map(|mac| mac.to_string()))
     }),
     field!("serial", "Serial", Text, "Serial number, if it asked for its boot script", |r| {
-        Cell::optional(r.serial.as_ref().map(|serial| serial.as_str()))
+        Cell::optional(r.serial.as_ref().map(model::Serial::as_str))
     }),
     field!("ipv4", "IPv4", Text, "Address that it had", |r| Cell::normal(r.address.to_string())),
     field!("agent", "Agent", Text, "Agent that saw it last", |r| {
-        Cell::optional(r.agent.as_ref().map(|agent| agent.as_str()))
+        Cell::optional(r.agent.as_ref().map(model::NodeName::as_str))
     }),
     field!("first", "First", Timestamp, "When it was seen first", |r| json(&r.first)),
     field!("last", "Last", Timestamp, "When it was seen last", |r| json(&r.last)),
