@@ -65,7 +65,6 @@ pub(crate) fn run(verb: Rack, session: &Session) -> Result<(), CliError> {
 
 fn status(arguments: &StatusArguments, session: &Session) -> Result<(), CliError> {
     let interval = Duration::from_secs(arguments.interval);
-    let names: Vec<String> = arguments.racks.iter().map(u32::to_string).collect();
     let racks = arguments.racks.iter().map(|rack| u64::from(*rack).into()).collect();
     let chosen = Selection::all().with("rack", racks);
     let ask = || {
@@ -93,14 +92,15 @@ fn status(arguments: &StatusArguments, session: &Session) -> Result<(), CliError
         true => say_json(&as_json(&table))?,
         false => print(&lines(&table).join("\n"))?,
     }
-    if table.data.len() < names.len() {
-        let known =
-            |name: &&String| !as_json(&table).iter().any(|row| row["rack"].to_string() == **name);
-        let missing: Vec<&str> = names.iter().filter(known).map(String::as_str).collect();
+    let rows = as_json(&table);
+    let is_there = |rack: &u32| rows.iter().any(|row| row["rack"].as_u64() == Some((*rack).into()));
+    let missing: Vec<String> =
+        arguments.racks.iter().filter(|rack| !is_there(rack)).map(u32::to_string).collect();
+    if !missing.is_empty() {
         let text = format!("no machine and no agent is in rack {}", missing.join(", "));
         return Err(CliError::Failed(text));
     }
-    match as_json(&table).iter().any(|row| row["warnings"] != Value::Array(Vec::new())) {
+    match rows.iter().any(|row| row["warnings"] != Value::Array(Vec::new())) {
         true => Err(CliError::Told),
         false => Ok(()),
     }

@@ -69,7 +69,7 @@ async fn the_lease_of_a_machines_firmware_begins_a_boot() {
     assert_eq!((*stage, *told), (BootStage::Lease, registered));
     racks.miss_loader(dir.path().join("ipxe.efi"));
     assert!(racks.troubles()[1].contains("ipxe.efi is missing"));
-    std::fs::write(dir.path().join("ipxe.efi"), "").unwrap();
+    drop(std::fs::File::create(dir.path().join("ipxe.efi")).unwrap());
     assert_eq!(racks.troubles().len(), 1, "the package was installed");
 }
 
