@@ -125,7 +125,7 @@ async fn escaped_serials_are_told_apart() {
     let (events, _) = scene.ledger.pending(20);
     let up = events.iter().filter_map(|event| match &event.observation {
         Observation::Boot { serial, stage: BootStage::System, .. } => Some(serial.as_str()),
-        Observation::Boot { .. } | Observation::Lease(_) => None,
+        Observation::Boot { .. } | Observation::Lease(_) | Observation::Unknown { .. } => None,
     });
     assert_eq!(up.collect::<Vec<_>>(), serials);
     scene.end().await;
