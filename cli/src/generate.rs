@@ -110,6 +110,8 @@ fn describe(page: &mut Vec<u8>, program: &str, verb: &Command) -> io::Result<()>
     heading(page, "SS", &name)?;
     let mut piece = Vec::new();
     man.render_synopsis_section(&mut piece)?;
+    // A line may break between options of which one must be given.
+    let mut piece = String::from_utf8_lossy(&piece).replace('|', " | ").into_bytes();
     piece.extend(b".PP\n");
     man.render_description_section(&mut piece)?;
     let aliases: Vec<&str> = verb.get_visible_aliases().collect();

@@ -140,7 +140,7 @@ codes! {
     Document "document"
         "An agent does not serve the newest document of its rack, or no agent serves the rack",
     RackUnserved "rack-unserved"
-        "Nobody serves a rack, or its agent cannot",
+        "A rack has machines and no agent, or its agent cannot serve it",
     NotAccepted "not-accepted"
         "Two nodes do not accept each other, because of a certificate or a list of callers",
     OtherCluster "other-cluster"

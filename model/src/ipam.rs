@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
-use crate::machine::BOOT_ROLE;
+use crate::name::BOOT_ROLE;
 use crate::range::{OutOfRange, ranges};
 
 mod check;

@@ -8,14 +8,12 @@ use uuid::Uuid;
 
 use crate::image::{BootTarget, Parameter};
 use crate::mac::MacAddress;
+pub use crate::name::BOOT_ROLE;
 use crate::range::{RACK_MAX, ranges};
 use crate::serial::Serial;
 use crate::time::Timestamp;
 
 pub mod check;
-
-/// The role whose machine gets the rack's first index.
-pub const BOOT_ROLE: &str = "boot";
 
 /// Labels of a machine: values by name.
 pub type Labels = BTreeMap<String, String>;

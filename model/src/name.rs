@@ -1,5 +1,8 @@
 //! Core: the names of things, checked once where they enter.
 
+/// The role whose machine gets the rack's first index.
+pub const BOOT_ROLE: &str = "boot";
+
 /// Longest host name: RFC 1035 section 2.3.4 has 253, but it is a part of keys, which have 200.
 const HOST_NAME_MAX: usize = 200;
 /// Longest label of a host name, same place.

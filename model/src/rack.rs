@@ -15,11 +15,9 @@ use crate::mac::MacAddress;
 use crate::machine::{BootStage, StageSeen};
 use crate::name::NodeName;
 use crate::serial::Serial;
+pub use crate::shares::LEASE_SECONDS;
 use crate::shares::Part;
 use crate::time::Timestamp;
-
-/// Seconds that a lease lasts.
-pub const LEASE_SECONDS: u32 = 3_600;
 
 /// What the master compiled for one rack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,9 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::name::NodeName;
-use crate::rack::LEASE_SECONDS;
 use crate::time::Timestamp;
 
+/// Seconds that a lease lasts.
+pub const LEASE_SECONDS: u32 = 3_600;
 /// Parts of the lease range of each rack: the most agents that lease in one rack.
 pub const PARTS: usize = 4;
 

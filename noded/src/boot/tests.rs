@@ -3,7 +3,7 @@ use tokio::net::TcpStream;
 
 use model::Timestamp;
 use model::machine::BootStage;
-use model::rack::{Observation, RackDocument, RackMachine};
+use model::rack::{Event, Observation, RackDocument, RackMachine};
 
 use super::*;
 use crate::dhcp::packet::Identity;
@@ -107,6 +107,14 @@ async fn routes() {
     scene.end().await;
 }
 
+/// The machine whose system an event tells to run.
+fn system(event: &Event) -> Option<String> {
+    match &event.observation {
+        Observation::Boot { serial, stage: BootStage::System, .. } => Some(serial.to_string()),
+        Observation::Boot { .. } | Observation::Lease(_) | Observation::Unknown { .. } => None,
+    }
+}
+
 /// Machines whose serial numbers differ only by what a URL would end at are several.
 #[tokio::test]
 async fn escaped_serials_are_told_apart() {
@@ -122,12 +130,16 @@ async fn escaped_serials_are_told_apart() {
         assert!(body(&script).contains(&format!("echo {escaped} (worker)")), "{serial}: {script}");
         scene.ask(&format!("POST /api/v1/boot/machines/{escaped}/up")).await;
     }
-    let (events, _) = scene.ledger.pending(20);
-    let up = events.iter().filter_map(|event| match &event.observation {
-        Observation::Boot { serial, stage: BootStage::System, .. } => Some(serial.as_str()),
-        Observation::Boot { .. } | Observation::Lease(_) | Observation::Unknown { .. } => None,
-    });
-    assert_eq!(up.collect::<Vec<_>>(), serials);
+    // The last of them may not be durable yet.
+    let up = loop {
+        let (events, _) = scene.ledger.pending(100);
+        let up: Vec<_> = events.iter().filter_map(system).collect();
+        if up.len() >= serials.len() {
+            break up;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(up, serials);
     scene.end().await;
 }
 

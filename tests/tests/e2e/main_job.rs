@@ -52,8 +52,9 @@ fn boot(wire: &Wire, cluster: &Cluster, mac: &str, serial: &str) -> Leased {
     assert_eq!(leased.boot_file, "http://10.69.0.3:10080/api/v1/boot/ipxe");
     let chain = wire.curl(&leased.boot_file);
     let next = chain.ok().lines().find_map(|line| line.strip_prefix("chain ")).unwrap();
+    let next = next.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
     assert!(chain.ok().starts_with("#!ipxe\n"), "{chain:?}");
-    let script = wire.curl(&next.replace("${serial}", serial));
+    let script = wire.curl(&next.replace("${serial:uristring}", serial));
     assert!(script.ok().starts_with("#!ipxe\n") && script.ok().contains(serial), "{script:?}");
     leased
 }
