@@ -149,13 +149,14 @@ fn try_out(fresh: &Path, packages: &[PathBuf]) -> io::Result<String> {
 fn directories() -> String {
     let group = |path: &str| match path {
         "etc/gantry" => "root",
-        "run/gantry" => ADMIN_GROUP,
+        "run/gantry" | "var/spool/gantry" => ADMIN_GROUP,
         _ => DAEMON_GROUP,
     };
-    // Files have a dot in their names; the link is made by the agent.
+    // Files have a dot in their names.
     let is_directory = |path: &&str| {
         let name = path.rsplit('/').next().unwrap_or_default();
-        !name.contains('.') && name != "ssconf"
+        // The agent makes these when it first starts.
+        !name.contains('.') && !["ssconf", "blobs"].contains(&name)
     };
     let rows = Layout::TABLE.iter().filter(|(path, ..)| is_directory(path));
     rows.map(|(path, owner, mode, _)| {
