@@ -196,12 +196,21 @@ impl Engine {
         let begun = TypeConfig::now();
         let beaten = self.raft.trigger().heartbeat().await;
         beaten.map_err(|error| HandOverError::Stuck { to, reason: error.to_string() })?;
-        let anew = |status: &EngineStatus| {
-            let heard = status.followers.get(&to).and_then(|follower| follower.heard_ms);
-            heard.is_some_and(|ms| Duration::from_millis(ms) <= TypeConfig::now() - begun)
+        let mut metrics = self.raft.metrics();
+        let answered = async {
+            loop {
+                let heard = {
+                    let seen = metrics.borrow_watched();
+                    seen.heartbeat.as_ref().and_then(|heard| Some(**heard.get(&to)?.as_ref()?))
+                };
+                if heard.is_some_and(|then| then >= begun) {
+                    return Some(());
+                }
+                metrics.changed().await.ok()?;
+            }
         };
-        let (answered, _) = self.wait_for(deadline, anew).await;
-        answered.then_some(()).ok_or(HandOverError::Silent { to })
+        let answered = tokio::time::timeout(deadline, answered).await;
+        answered.ok().flatten().ok_or(HandOverError::Silent { to })
     }
 
     /// Waits until another member leads; none where the engine has stopped.

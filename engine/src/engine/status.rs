@@ -127,13 +127,18 @@ impl Engine {
     ) -> (bool, EngineStatus) {
         let mut metrics = self.raft.metrics();
         let reached = async {
-            while !enough(&self.status()) {
-                if metrics.changed().await.is_err() {
-                    return;
+            loop {
+                let status = self.status();
+                if enough(&status) {
+                    return Some(status);
                 }
+                metrics.changed().await.ok()?;
             }
         };
-        drop(tokio::time::timeout(deadline, reached).await);
+        // What was enough once is given as it was: time alone makes it less a moment later.
+        if let Ok(Some(status)) = tokio::time::timeout(deadline, reached).await {
+            return (true, status);
+        }
         let status = self.status();
         (enough(&status), status)
     }
