@@ -8,7 +8,7 @@ use luxi::Request;
 use luxi::frame::Splitter;
 use luxi::query::Filter;
 use model::Job;
-use noded::dhcp::packet::{Identity, Packet};
+use netboot::dhcp::packet::{Identity, Packet};
 use queue_format::journal::{frame, live, record};
 use queue_format::{Batch, Position};
 

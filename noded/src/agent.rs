@@ -25,12 +25,12 @@ use stdx::Clock;
 use stdx::daemon::chain;
 
 use crate::facts;
-use crate::ledger::Ledger;
 use crate::master_address::MasterAddress;
 use crate::metrics::Calls;
 use crate::powercycle::Powercycle;
-use crate::rack::Racks;
 use crate::ssconf;
+use netboot::ledger::Ledger;
+use netboot::rack::Racks;
 
 mod exchange;
 mod renewal;

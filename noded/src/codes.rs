@@ -1,11 +1,9 @@
 //! Core: the codes of errors that end `noded`.
 
 use model::{Code, Coded};
-use queue_format::{CloseError, OpenError, Refusal};
 
 use crate::daemon::DaemonError;
 use crate::enroll::EnrollError;
-use crate::ledger::LedgerError;
 use crate::run::RunError;
 
 impl Coded for RunError {
@@ -40,25 +38,6 @@ impl Coded for EnrollError {
             Self::Owner(_) => Some(Code::FileAccess),
             Self::Void => Some(Code::EnrolmentFailed),
             Self::Name(_) | Self::Show(_) | Self::Ended { .. } => None,
-        }
-    }
-}
-
-impl Coded for LedgerError {
-    fn code(&self) -> Option<Code> {
-        match self {
-            Self::InUse { .. } => Some(Code::AlreadyRunning),
-            Self::Open { error: OpenError::Full { .. }, .. }
-            | Self::Refused(Refusal::DiskFull { .. })
-            | Self::Close(CloseError::DiskFull) => Some(Code::DiskFull),
-            Self::Directory { error, .. } => error.code().or(Some(Code::AgentStore)),
-            Self::Open { .. }
-            | Self::Read(_)
-            | Self::Document { .. }
-            | Self::Start(_)
-            | Self::Refused(_)
-            | Self::Ended
-            | Self::Close(_) => Some(Code::AgentStore),
         }
     }
 }

@@ -25,12 +25,12 @@ use stdx::metrics::Endpoint;
 use stdx::{Clock, Tasks};
 
 use crate::agent::{Agent, LedgerEpochs, Parts};
-use crate::boot;
-use crate::leasing::{self, Leasing};
-use crate::ledger::{Ledger, LedgerError, Restored};
-use crate::metrics::{self, BootAnswers, Calls, Sources};
+use crate::metrics::{self, Calls, Sources};
 use crate::powercycle::Powercycle;
-use crate::rack::Racks;
+use netboot::boot::{self, BootAnswers};
+use netboot::leasing::{self, Leasing};
+use netboot::ledger::{Ledger, LedgerError, Restored};
+use netboot::rack::Racks;
 
 /// How long tasks may take to end: a lease that waits for room on the disk would take for ever.
 const TASKS_END_WITHIN: Duration = Duration::from_secs(5);
@@ -55,7 +55,7 @@ pub struct Settings {
     pub versions: Versions,
     /// Restarts the machine, where that is allowed.
     pub powercycle: Arc<dyn Powercycle>,
-    /// Bytes of a segment of its journal, where that is made; see [`crate::ledger::SEGMENT_BYTES`].
+    /// Bytes of a segment of its journal, where that is made; see [`netboot::ledger::SEGMENT_BYTES`].
     pub segment_bytes: u64,
     /// Bytes that all blobs may take.
     pub blob_bytes_max: u64,

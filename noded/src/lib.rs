@@ -1,12 +1,11 @@
 //! The agent of a node, as a library.
 //!
 //! In reading order: [`options`] is the command line, [`run`] what becomes of it, `codes` tells
-//! what an operator must act on, [`enroll`] how a
-//! machine joins; [`daemon`] puts the agent together: [`agent`] answers the master's calls,
-//! [`ledger`] is what the agent remembers and [`outbox`] what it has to tell, [`rack`] what it
-//! serves from, [`master_address`] and [`ssconf`] what this machine has of the master,
-//! [`powercycle`] restarts its machine; [`leasing`] runs [`dhcp`] by it, [`boot`] serves the scripts,
-//! [`metrics`] counts.
+//! what an operator must act on, [`enroll`] how a machine joins; [`daemon`] puts the agent
+//! together: [`agent`] answers the master's calls,
+//! [`netboot`] is what it serves to its racks; [`master_address`] and [`ssconf`] are what this
+//! machine has of the master; [`facts`] tells what the machine is made of, [`powercycle`] restarts
+//! it, and [`metrics`] counts.
 #![warn(missing_docs)]
 
 mod codes;
@@ -19,18 +18,8 @@ pub mod daemon;
 
 pub mod agent;
 pub mod facts;
-pub mod ledger;
 pub mod master_address;
-pub mod outbox;
 pub mod powercycle;
-pub mod rack;
 pub mod ssconf;
 
-pub mod dhcp;
-pub mod leasing;
-
-pub mod boot;
 pub mod metrics;
-
-#[cfg(test)]
-mod testing;

@@ -1,7 +1,7 @@
 //! The agent's numbers, for Prometheus.
 //!
 //! `table` names them, `page` puts them together when they are asked for. DHCP counts for itself
-//! ([`crate::dhcp::server::Counters`]), as does the store; the rest is counted here.
+//! ([`netboot::dhcp::server::Counters`]), as does the store; the rest is counted here.
 
 mod page;
 mod table;
@@ -14,24 +14,12 @@ use stdx::metrics::{Counter, Endpoint, Histogram, LATENCY, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::dhcp::server::Counters;
-use crate::ledger::Ledger;
-use crate::rack::Racks;
+use netboot::boot::BootAnswers;
+use netboot::dhcp::server::Counters;
+use netboot::ledger::Ledger;
+use netboot::rack::Racks;
 
 pub use table::FAMILIES;
-
-/// What a boot request was answered with.
-#[derive(Debug, Default)]
-pub struct BootAnswers {
-    /// The script that asks again with the machine's serial.
-    pub first: Counter,
-    /// The script of a machine.
-    pub script: Counter,
-    /// That the machine is not known.
-    pub unknown: Counter,
-    /// That the serial is none, or that nothing is there.
-    pub refused: Counter,
-}
 
 /// Calls of the master.
 #[derive(Debug)]

@@ -16,9 +16,9 @@ use stdx::daemon::LogFormat;
 use stdx::metrics::Endpoint;
 
 use crate::daemon::Settings;
-use crate::leasing::Leasing;
-use crate::ledger::SEGMENT_BYTES;
 use crate::powercycle;
+use netboot::leasing::Leasing;
+use netboot::ledger::SEGMENT_BYTES;
 
 /// Bytes of a GiB.
 const GIB: u64 = 1 << 30;

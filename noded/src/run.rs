@@ -7,8 +7,8 @@ use stdx::daemon::{Log, LogError, asked_to_end, notify_ready, notify_stopping};
 
 use crate::daemon::{Daemon, DaemonError, Settings};
 use crate::enroll::{EnrollError, enroll};
-use crate::ledger::LedgerError;
 use crate::options::{AgentOptions, Command, EnrollOptions, Options};
+use netboot::ledger::LedgerError;
 
 /// Why the process ends with a failure.
 #[derive(Debug, thiserror::Error)]

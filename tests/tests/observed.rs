@@ -13,7 +13,7 @@ use model::enrol::Fingerprint;
 use model::machine::BootStage;
 use model::rack::{Event, Lease, LeaseState, Observation};
 use model::{MacAddress, Serial, Timestamp, document};
-use noded::outbox::Outbox;
+use netboot::outbox::Outbox;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

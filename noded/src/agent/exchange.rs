@@ -14,8 +14,8 @@ use rpc::tls::AllowedCallers;
 use rpc::{Failure, FailureKind};
 use stdx::daemon::chain;
 
-use crate::ledger::Ledger;
-use crate::rack::Racks;
+use netboot::ledger::Ledger;
+use netboot::rack::Racks;
 
 /// One exchange under way.
 pub(super) struct Turn<'a> {

@@ -14,7 +14,7 @@ use rpc::identity::Authority;
 use rpc::{Client, FailureKind, Meta, NodeTarget, RpcError};
 
 use super::*;
-use crate::testing::{SMALL, epoch, membership, name, now, rack};
+use netboot::testing::{SMALL, epoch, membership, name, now, rack};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 

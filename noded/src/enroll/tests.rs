@@ -10,8 +10,8 @@ use stdx::Tasks;
 
 use super::*;
 use crate::daemon::{Daemon, Settings};
-use crate::leasing::Leasing;
-use crate::testing::{SMALL, epoch, membership, name, now};
+use netboot::leasing::Leasing;
+use netboot::testing::{SMALL, epoch, membership, name, now};
 
 const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 

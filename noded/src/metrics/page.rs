@@ -7,8 +7,8 @@ use rpc::FailureKind;
 use stdx::metrics::Page;
 
 use super::{FAMILIES, Sources};
-use crate::dhcp::LeaseState;
-use crate::dhcp::server::Counters;
+use netboot::dhcp::LeaseState;
+use netboot::dhcp::server::Counters;
 
 /// Takes the numbers.
 pub(super) fn page(sources: &Sources) -> Page {

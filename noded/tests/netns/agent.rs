@@ -9,15 +9,15 @@ use std::time::Duration;
 use model::MacAddress;
 use model::layout::Layout;
 use model::rack::{LeaseState, Observation};
+use netboot::leasing::Leasing;
 use noded::daemon::{Daemon, Settings};
-use noded::leasing::Leasing;
 use rpc::calls::{AllowList, Caller, Exchange, Membership, RackPush};
 use rpc::identity::Authority;
 use rpc::{Call, Client, Meta, NodeTarget, RpcError};
 use stdx::{Clock, Tasks};
 
-use crate::testing::{SMALL, epoch, membership, name, now, rack};
 use crate::wire::{FIRST, MAC, SERVER, Wire};
+use netboot::testing::{SMALL, epoch, membership, name, now, rack};
 
 /// For anything that should happen at once; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(20);

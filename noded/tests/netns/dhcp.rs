@@ -10,8 +10,8 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 
-use noded::dhcp::server::{self, Handle, LeaseStore, Link, Parts, PersistError};
-use noded::dhcp::{Config, Engine, LeaseRecord, LeaseState, Observation, ServedRange};
+use netboot::dhcp::server::{self, Handle, LeaseStore, Link, Parts, PersistError};
+use netboot::dhcp::{Config, Engine, LeaseRecord, LeaseState, Observation, ServedRange};
 use parking_lot::Mutex;
 use stdx::{Clock, Tasks};
 use tokio::sync::mpsc;

@@ -9,6 +9,3 @@ mod wire;
 mod address;
 mod agent;
 mod dhcp;
-
-#[path = "../../src/testing.rs"]
-mod testing;

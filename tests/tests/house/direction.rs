@@ -25,7 +25,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "masterd",
         &["model", "blobs", "queue-format", "luxi", "rpc", "stdx", "engine", "jobs", "membership"],
     ),
-    ("noded", &["model", "blobs", "queue-format", "rpc", "stdx"]),
+    ("netboot", &["model", "blobs", "queue-format", "rpc", "stdx"]),
+    ("noded", &["model", "blobs", "queue-format", "rpc", "netboot", "stdx"]),
     ("rapi", &["model", "luxi", "stdx"]),
     ("cli", &["model", "blobs", "luxi", "stdx"]),
 ];

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use model::MacAddress;
-use noded::dhcp::packet::{MessageType, Packet, option};
+use netboot::dhcp::packet::{MessageType, Packet, option};
 use socket2::{Domain, Socket, Type};
 
 /// How long an answer may take.

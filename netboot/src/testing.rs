@@ -1,4 +1,4 @@
-//! What several tests of this crate need.
+//! What tests of agents need: a rack, a membership, names.
 
 use model::ipam::LeaseRange;
 use model::rack::{BootChoice, DocumentVersion, RackDocument, RackMachine};
@@ -7,22 +7,26 @@ use queue_format::Epoch;
 use rpc::calls::{AllowList, Membership};
 use uuid::Uuid;
 
-pub(crate) fn name(text: &str) -> NodeName {
+/// A name that is written well.
+pub fn name(text: &str) -> NodeName {
     text.parse().unwrap()
 }
 
-pub(crate) fn now() -> Timestamp {
+/// The time of the system.
+pub fn now() -> Timestamp {
     Timestamp::from_micros(stdx::Clock::system().now_micros())
 }
 
-pub(crate) fn epoch(term: u64) -> Epoch {
+/// The epoch of this term, of the first member.
+pub fn epoch(term: u64) -> Epoch {
     Epoch { term, node: 1 }
 }
 
 /// Bytes of a journal segment: two are made for every store.
-pub(crate) const SMALL: u64 = 1 << 20;
+pub const SMALL: u64 = 1 << 20;
 
-pub(crate) fn membership(node: &str) -> Membership {
+/// What a node of this name has from its enrolment.
+pub fn membership(node: &str) -> Membership {
     Membership {
         cluster_uuid: Uuid::from_u128(7),
         cluster_name: name("cluster.example.com"),
@@ -35,7 +39,7 @@ pub(crate) fn membership(node: &str) -> Membership {
 }
 
 /// A rack with one range and the machine `S1`.
-pub(crate) fn rack(rack: u32, version: u64) -> RackDocument {
+pub fn rack(rack: u32, version: u64) -> RackDocument {
     RackDocument {
         cluster_name: name("cluster.example.com"),
         rack,

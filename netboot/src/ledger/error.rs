@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use model::{Code, Coded};
 use queue_format::{CloseError, FileError, OpenError, Refusal, StartError};
 
 /// A state that could not be read or kept.
@@ -70,6 +71,25 @@ impl LedgerError {
         match error {
             OpenError::Locked { owner, .. } => Self::InUse { path, owner },
             error => Self::Open { path, error },
+        }
+    }
+}
+
+impl Coded for LedgerError {
+    fn code(&self) -> Option<Code> {
+        match self {
+            Self::InUse { .. } => Some(Code::AlreadyRunning),
+            Self::Open { error: OpenError::Full { .. }, .. }
+            | Self::Refused(Refusal::DiskFull { .. })
+            | Self::Close(CloseError::DiskFull) => Some(Code::DiskFull),
+            Self::Directory { error, .. } => error.code().or(Some(Code::AgentStore)),
+            Self::Open { .. }
+            | Self::Read(_)
+            | Self::Document { .. }
+            | Self::Start(_)
+            | Self::Refused(_)
+            | Self::Ended
+            | Self::Close(_) => Some(Code::AgentStore),
         }
     }
 }

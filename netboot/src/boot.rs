@@ -22,16 +22,29 @@ use tower::Service as _;
 
 use blobs::Blobs;
 use stdx::admission::Limits;
+use stdx::metrics::Counter;
 use stdx::net::{Connection, Places};
 use stdx::{Clock, Tasks};
 
 use crate::ledger::Ledger;
-use crate::metrics::BootAnswers;
 use crate::rack::Racks;
 
 mod files;
 mod routes;
 pub mod script;
+
+/// What a boot request was answered with.
+#[derive(Debug, Default)]
+pub struct BootAnswers {
+    /// The script that asks again with the machine's serial.
+    pub first: Counter,
+    /// The script of a machine.
+    pub script: Counter,
+    /// That the machine is not known.
+    pub unknown: Counter,
+    /// That the serial is none, or that nothing is there.
+    pub refused: Counter,
+}
 
 /// Connections at the same time: every machine of some racks, twice; and those of one machine, whose
 /// firmware has a few.
