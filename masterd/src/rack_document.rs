@@ -5,7 +5,10 @@ use std::sync::Arc;
 use model::Exception;
 use model::image::{BootTarget, Image};
 use model::machine::Machine;
-use model::rack::{BootChoice, DocumentVersion, LEASE_SECONDS, RackDocument, RackMachine};
+use model::node::{Node, NodeRole};
+use model::rack::{
+    BootChoice, DocumentVersion, LEASE_SECONDS, RackAgent, RackDocument, RackMachine,
+};
 
 use crate::config::Config;
 use crate::queue::Snapshot;
@@ -48,8 +51,19 @@ pub(crate) fn compile_at(
         ranges,
         lease_seconds: LEASE_SECONDS,
         parts: config.shares.get(&rack).map_or_else(Vec::new, |shares| shares.parts.to_vec()),
+        agents: agents(config, rack),
         machines: machines.collect(),
     }))
+}
+
+fn agents(config: &Config, rack: u32) -> Vec<RackAgent> {
+    let serving = config.agents_of(rack).filter(|node| node.role != NodeRole::Offline);
+    let agent = |node: &Arc<Node>| RackAgent {
+        name: node.name.clone(),
+        address: node.rpc_address(),
+        fingerprints: node.fingerprints().collect(),
+    };
+    serving.map(agent).collect()
 }
 
 /// What a machine is to boot. One whose image is gone boots its disk.

@@ -2,13 +2,14 @@
 //! that the agent gives back.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::blob::Blob;
+use crate::enrol::Fingerprint;
 use crate::image::{ImageFiles, ImageId, Parameter};
 use crate::ipam::LeaseRange;
 use crate::mac::MacAddress;
@@ -35,8 +36,22 @@ pub struct RackDocument {
     /// Which agent leases which part of each range; an agent leases all where there are none.
     #[serde(default)]
     pub parts: Vec<Part>,
+    /// Its agents, which tell each other of leases.
+    #[serde(default)]
+    pub agents: Vec<RackAgent>,
     /// Its machines, by serial.
     pub machines: Vec<RackMachine>,
+}
+
+/// An agent as the other agents of its rack need to know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RackAgent {
+    /// Its node.
+    pub name: NodeName,
+    /// Where it answers calls.
+    pub address: SocketAddr,
+    /// The certificates that it may show: two while one is renewed.
+    pub fingerprints: Vec<Fingerprint>,
 }
 
 /// What a document was made from. Ordered: a later master's documents are newer than all of its
@@ -62,8 +77,9 @@ impl RackDocument {
     /// hexadecimal. A new master that compiles the same document need not push it.
     #[must_use]
     pub fn digest(&self) -> String {
-        let Self { cluster_name, rack, version: _, ranges, lease_seconds, parts, machines } = self;
-        let said = (cluster_name, rack, ranges, lease_seconds, parts, machines);
+        let Self { cluster_name, rack, version: _, ranges, lease_seconds, parts, agents, machines } =
+            self;
+        let said = (cluster_name, rack, ranges, lease_seconds, parts, agents, machines);
         let text = serde_json::to_vec(&said).expect("a document has plain keys");
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     }

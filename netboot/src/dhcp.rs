@@ -23,5 +23,5 @@ pub mod server;
 
 pub use config::{Config, ConfigError, ServedRange};
 pub use engine::{Arrival, Destination, Effect, Engine, Ignored, Observation, Outgoing};
-pub use leases::{LeaseRecord, LeaseState};
+pub use leases::{Learned, LeaseRecord, LeaseState};
 pub use packet::{Identity, Packet, Reply};

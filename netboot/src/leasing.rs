@@ -17,7 +17,7 @@ use stdx::net::interfaces;
 use stdx::{Clock, Tasks};
 
 use crate::dhcp::boot::Stage;
-use crate::dhcp::server::{self, Counters, Handle, LeaseStore, Link, Parts, PersistError};
+use crate::dhcp::server::{self, Counters, Handle, Learner, LeaseStore, Link, Parts, PersistError};
 use crate::dhcp::{self, Engine, LeaseRecord, LeaseState};
 use crate::ledger::Ledger;
 use crate::rack::Racks;
@@ -51,12 +51,24 @@ struct LedgerLeases {
 
 impl LeaseStore for LedgerLeases {
     async fn persist(&self, records: Vec<LeaseRecord>) -> Result<(), PersistError> {
-        let at = Timestamp::from_micros(self.clock.now_micros());
         let told = records.iter().filter_map(|record| observation(&self.racks, record)).collect();
-        self.ledger
-            .keep_leases(records, at, told)
-            .await
-            .map_err(|error| PersistError(Box::new(error)))
+        self.keep(records, told).await
+    }
+
+    async fn persist_learned(&self, records: Vec<LeaseRecord>) -> Result<(), PersistError> {
+        self.keep(records, Vec::new()).await
+    }
+}
+
+impl LedgerLeases {
+    async fn keep(
+        &self,
+        records: Vec<LeaseRecord>,
+        told: Vec<Observation>,
+    ) -> Result<(), PersistError> {
+        let at = Timestamp::from_micros(self.clock.now_micros());
+        let kept = self.ledger.keep_leases(records, at, told).await;
+        kept.map_err(|error| PersistError(Box::new(error)))
     }
 }
 
@@ -99,7 +111,7 @@ pub async fn serve(
     own: NodeName,
     (ledger, racks): (Arc<Ledger>, Arc<Racks>),
     clock: Clock,
-    mut stopped: watch::Receiver<bool>,
+    (learner, mut stopped): (watch::Sender<Option<Learner>>, watch::Receiver<bool>),
 ) {
     let mut changed = racks.watch();
     let mut running: Option<Running> = None;
@@ -121,6 +133,8 @@ pub async fn serve(
             let served = follow(running, &wanted, &leasing, world, anew).await;
             racks.set_dhcp_trouble(served.as_ref().err().cloned().or_else(|| unserved(&wanted)));
             running = served.ok().flatten();
+            let now = running.as_ref().map(|running| running.handle.learner());
+            learner.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
             last = Some(wanted);
         }
         tokio::select! {

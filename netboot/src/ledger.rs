@@ -24,12 +24,14 @@ use stdx::metrics::{Histogram, LATENCY};
 use crate::dhcp::LeaseRecord;
 use crate::outbox::Outbox;
 
+mod changes;
 mod error;
 mod keys;
 mod restore;
 
 pub use error::LedgerError;
 
+use changes::Changes;
 use restore::Owner;
 
 /// Bytes of a journal segment. A rack document must fit half of one; an agent changes little, and
@@ -56,7 +58,11 @@ pub struct Ledger {
     state: Mutex<State>,
     /// The last event that is durable.
     durable: watch::Sender<u64>,
+    /// The last change of a lease.
+    changed: watch::Sender<u64>,
     incarnation: Uuid,
+    /// Another one after each start.
+    run: Uuid,
     /// When the node was enrolled.
     enrolled: Timestamp,
     commit_seconds: Arc<Histogram>,
@@ -67,6 +73,7 @@ pub struct Ledger {
 struct State {
     outbox: Outbox,
     leases: BTreeMap<Ipv4Addr, LeaseRecord>,
+    changes: Changes,
 }
 
 /// What was found at the start.
@@ -117,10 +124,14 @@ impl Ledger {
         let counted = Arc::clone(&commit_seconds);
         let callbacks = callbacks.on_flushed(move |flushed| counted.observe_time(flushed.took));
         let committer = store.start(Epoch::default(), callbacks)?;
-        let state = State { outbox: found.outbox, leases: found.leases };
+        let changes: Changes = found.leases.keys().copied().collect();
+        let (changed, _) = watch::channel(changes.last());
+        let state = State { outbox: found.outbox, leases: found.leases, changes };
         let state = Mutex::new(state);
         let enrolled = membership.enrolled;
-        let ledger = Self { committer, state, durable, incarnation, enrolled, commit_seconds };
+        let run = Uuid::new_v4();
+        let ledger =
+            Self { committer, state, durable, changed, incarnation, run, enrolled, commit_seconds };
         ledger.begin(&Owner::of(membership), found.foreign)?;
         Ok((ledger, found.restored))
     }
@@ -196,7 +207,7 @@ impl Ledger {
             // Last: a stop before it leaves a store that the next owner empties.
             gone.push(keys::owner());
             let outbox = Outbox::restore(state.outbox.numbers(), []);
-            *state = State { outbox, leases: BTreeMap::new() };
+            *state = State { outbox, ..State::default() };
             self.delete(gone)?
         };
         match done {
@@ -216,13 +227,18 @@ impl Ledger {
         observations: Vec<Observation>,
     ) -> Result<(), LedgerError> {
         let changes = leases.iter().map(|lease| put(keys::lease(lease.address), lease)).collect();
+        let addresses: Vec<_> = leases.iter().map(|lease| lease.address).collect();
         let done = {
             let mut state = self.state.lock();
             let done = self.submit_events(&mut state, changes, at, observations)?;
             state.leases.extend(leases.into_iter().map(|lease| (lease.address, lease)));
             done
         };
-        done.await.map_err(|_ended| LedgerError::Ended)
+        done.await.map_err(|_ended| LedgerError::Ended)?;
+        let mut state = self.state.lock();
+        addresses.into_iter().for_each(|address| state.changes.note(address));
+        self.changed.send_replace(state.changes.last());
+        Ok(())
     }
 
     /// Notes what was seen. It is handed out once it is durable; nobody waits for it here.
@@ -319,6 +335,29 @@ impl Ledger {
     #[must_use]
     pub fn leases(&self) -> Vec<LeaseRecord> {
         self.state.lock().leases.values().cloned().collect()
+    }
+
+    /// The leases that changed after this number of this [`Self::run`], at most so many, and the
+    /// number up to which that is all.
+    #[must_use]
+    pub fn leases_after(&self, number: u64, most: usize) -> (Vec<LeaseRecord>, u64) {
+        let state = self.state.lock();
+        let changed: Vec<_> = state.changes.after(number).take(most).collect();
+        let upto = changed.last().map_or_else(|| state.changes.last(), |(number, _)| *number);
+        let leases = changed.iter().filter_map(|(_, address)| state.leases.get(address).cloned());
+        (leases.collect(), upto)
+    }
+
+    /// Identity of this run of the agent.
+    #[must_use]
+    pub fn run(&self) -> Uuid {
+        self.run
+    }
+
+    /// Watches the number of the last change of a lease.
+    #[must_use]
+    pub fn watch_leases(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
     }
 
     async fn commit(&self, changes: Vec<Change>) -> Result<(), LedgerError> {

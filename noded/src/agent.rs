@@ -29,6 +29,7 @@ use crate::master_address::MasterAddress;
 use crate::metrics::Calls;
 use crate::powercycle::Powercycle;
 use crate::ssconf;
+use netboot::lease_sync;
 use netboot::ledger::Ledger;
 use netboot::rack::Racks;
 
@@ -411,6 +412,10 @@ impl Agent {
                 answer(call, async |call| self.master_address_down(&call)).await
             }
             Request::SsconfPush(call) => answer(call, |call| self.ssconf_push(call)).await,
+            Request::LeaseSync(call) => {
+                let tell = |call| lease_sync::tell(&self.ledger, &self.racks, call, interrupt);
+                answer(call, tell).await
+            }
             Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,
             Request::RenewBegin(call) => answer(call, |_| self.renew_begin()).await,

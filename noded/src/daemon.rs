@@ -28,9 +28,12 @@ use crate::agent::{Agent, LedgerEpochs, Parts};
 use crate::metrics::{self, Calls, Sources};
 use crate::powercycle::Powercycle;
 use netboot::boot::{self, BootAnswers};
+use netboot::dhcp::server::Learner;
+use netboot::lease_sync;
 use netboot::leasing::{self, Leasing};
 use netboot::ledger::{Ledger, LedgerError, Restored};
 use netboot::rack::Racks;
+use rpc::client::Client;
 
 /// How long tasks may take to end: a lease that waits for room on the disk would take for ever.
 const TASKS_END_WITHIN: Duration = Duration::from_secs(5);
@@ -148,6 +151,7 @@ impl Daemon {
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), obeyed);
         let tls = server_config(&identity, allowed.clone())?;
+        let agents = allowed.clone();
         let service = AgentService::new(Arc::clone(&agent), fence, allowed);
         let service = service.with_versions(settings.versions);
         let failed = |error| listen_error(settings.rpc, "the node protocol", error);
@@ -156,8 +160,17 @@ impl Daemon {
         let boot = boot_listener.local_addr().map_err(failed)?;
         let (stop, _) = watch::channel(false);
         let daemon = Self { agent, ledger, rpc, boot, stop, tasks: Tasks::new() };
+        let (server, learners) = watch::channel(None);
+        let asking = lease_sync::Asking {
+            own: identity.name().clone(),
+            racks: Arc::clone(&racks),
+            client: Client::new(Arc::clone(&identity), Tasks::new()),
+            allowed: agents,
+            server: learners,
+        };
+        daemon.tasks.spawn("lease sync", lease_sync::serve(asking, daemon.stop.subscribe()));
         let own = identity.name().clone();
-        daemon.serve(settings, boot_listener, (racks, blobs), (calls, own)).await;
+        daemon.serve(settings, boot_listener, (racks, blobs), (calls, own, server)).await;
         daemon.look_after_address();
         let node = identity.name();
         tracing::info!(%node, %epoch, rpc = %daemon.rpc.address(), %boot, "agent serves");
@@ -180,7 +193,7 @@ impl Daemon {
         settings: Settings,
         boot_listener: TcpListener,
         (racks, blobs): (Arc<Racks>, Arc<Blobs>),
-        (calls, own): (Arc<Calls>, NodeName),
+        (calls, own, learner): (Arc<Calls>, NodeName, watch::Sender<Option<Learner>>),
     ) {
         let Settings { boot_alias, ipxe, leasing, metrics, clock, .. } = settings;
         let sources = Sources {
@@ -214,7 +227,8 @@ impl Daemon {
         let leasing =
             Leasing { boot: SocketAddr::new(leasing.boot.ip(), self.boot.port()), ..leasing };
         let ledger = Arc::clone(&self.ledger);
-        let leases = leasing::serve(leasing, own, (ledger, racks), clock, self.stop.subscribe());
+        let leases =
+            leasing::serve(leasing, own, (ledger, racks), clock, (learner, self.stop.subscribe()));
         self.tasks.spawn("leasing", leases);
     }
 

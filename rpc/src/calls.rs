@@ -10,11 +10,13 @@ use serde::de::DeserializeOwned;
 
 mod blob;
 mod enrol;
+mod lease;
 mod master;
 mod node;
 
 pub use blob::*;
 pub use enrol::*;
+pub use lease::*;
 pub use master::*;
 pub use node::*;
 
@@ -65,6 +67,8 @@ pub enum Effect {
     Reads,
     /// Something: refused under a lower epoch, and never run beside a call of another epoch.
     Changes,
+    /// Nothing, and other agents of the rack may ask too: no master takes part.
+    Shares,
 }
 
 /// What the caller does where the node is marked offline.
@@ -251,6 +255,8 @@ calls! {
         "rack_withdraw" RackWithdraw -> (), Fast, Changes, Fails, Shared;
         /// Acknowledge events, and wait for more.
         "exchange" Exchange -> Exchanged, Fast, Changes, Fails, Shared;
+        /// Tell another agent of the rack of leases, and wait for more.
+        "lease_sync" LeaseSync -> LeasesTold, Fast, Shares, Fails, Shared;
         /// Replace the allow-list.
         "allow_list" SetAllowList -> (), Fast, Changes, Fails, Shared;
         /// Take the master's address, and tell the link.

@@ -129,14 +129,18 @@ impl<A: Agent, S: EpochStore> AgentService<A, S> {
 
     fn read<'a>(&self, received: &'a Received) -> Result<(InEnvelope<'a>, Request), Failure> {
         let (envelope, data) = open(&received.body, self.versions)?;
-        self.check_caller(received.peer, &envelope.caller)?;
+        self.check_caller(received, &envelope.caller)?;
         let request = Request::decode(&received.name, envelope.call.get(), data)
             .map_err(|error| Failure::new(FailureKind::Malformed, chain(&error)))?;
         Ok((envelope, request))
     }
 
-    fn check_caller(&self, peer: Option<Fingerprint>, caller: &NodeName) -> Result<(), Failure> {
-        let known = peer.and_then(|peer| self.allowed.find(&peer));
+    fn check_caller(&self, received: &Received, caller: &NodeName) -> Result<(), Failure> {
+        let shared = Request::traits(&received.name).is_some_and(|t| t.effect == Effect::Shares);
+        let known = received.peer.and_then(|peer| match shared {
+            true => self.allowed.find(&peer).or_else(|| self.allowed.find_agent(&peer)),
+            false => self.allowed.find(&peer),
+        });
         match known {
             Some(name) if name == *caller => Ok(()),
             Some(name) => Err(Failure::new(
@@ -162,7 +166,7 @@ impl<A: Agent, S: EpochStore> AgentService<A, S> {
         signal: &Signal,
     ) -> Result<Option<Permit>, Failure> {
         match traits.effect {
-            Effect::Reads => Ok(None),
+            Effect::Reads | Effect::Shares => Ok(None),
             Effect::Changes => {
                 self.fence.enter(envelope.epoch, &envelope.caller, signal).await.map(Some)
             }
@@ -176,7 +180,7 @@ impl<A: Agent, S: EpochStore> Service for AgentService<A, S> {
     }
 
     fn admits(&self, peer: Option<Fingerprint>) -> bool {
-        peer.is_some_and(|peer| self.allowed.find(&peer).is_some())
+        peer.is_some_and(|peer| self.allowed.knows(&peer))
     }
 
     async fn respond(&self, received: Received) -> Answer {

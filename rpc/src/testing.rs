@@ -153,6 +153,7 @@ impl Agent for MemoryAgent {
                 refuse("has no disk")
             }
             Request::RackWithdraw(call) => answer(call, |_| std::future::ready(Ok(()))).await,
+            Request::LeaseSync(_) => refuse("serves no rack"),
             Request::SetAllowList(call) => answer(call, |_| std::future::ready(Ok(()))).await,
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,
             Request::RenewBegin(_) | Request::RenewFinish(_) => refuse("has no files"),

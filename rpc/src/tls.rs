@@ -1,7 +1,7 @@
 //! TLS 1.3 in both directions: what either side demands of the other's certificate.
 //!
 //! An agent accepts a caller whose certificate is signed by the cluster's authority *and* stands on
-//! the allow-list. A caller accepts an agent whose certificate is signed by the authority, carries
+//! the allow-list, or is that of another agent of its rack, which gets a few calls answered. A caller accepts an agent whose certificate is signed by the authority, carries
 //! the node's name and, where it is known, has the node's fingerprint.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ServerConfig};
 use model::NodeName;
 use model::enrol::Fingerprint;
 
-use crate::calls::AllowList;
+use crate::calls::{AllowList, Caller};
 use crate::certificate::provider;
 use crate::identity::NodeIdentity;
 
@@ -32,24 +32,31 @@ pub(crate) const ALPN_PEER: &[u8] = b"gantry-peer/1";
 /// The allow-list in force; a clone refers to the same list. Open connections obey a new list at
 /// their next call.
 #[derive(Debug, Clone, Default)]
-pub struct AllowedCallers(Arc<RwLock<Arc<AllowList>>>);
+pub struct AllowedCallers(Arc<Lists>);
+
+#[derive(Debug, Default)]
+struct Lists {
+    masters: RwLock<Arc<AllowList>>,
+    /// Other agents, as rack documents name them.
+    agents: RwLock<Vec<Caller>>,
+}
 
 impl AllowedCallers {
     /// Begins with `list`.
     #[must_use]
     pub fn new(list: AllowList) -> Self {
-        Self(Arc::new(RwLock::new(Arc::new(list))))
+        Self(Arc::new(Lists { masters: RwLock::new(Arc::new(list)), ..Lists::default() }))
     }
 
     /// Puts `list` in force.
     pub fn replace(&self, list: AllowList) {
-        *self.0.write() = Arc::new(list);
+        *self.0.masters.write() = Arc::new(list);
     }
 
     /// The list in force.
     #[must_use]
     pub fn current(&self) -> Arc<AllowList> {
-        Arc::clone(&self.0.read())
+        Arc::clone(&self.0.masters.read())
     }
 
     /// The name of the caller with this certificate, where it may call.
@@ -57,6 +64,24 @@ impl AllowedCallers {
     pub fn find(&self, fingerprint: &Fingerprint) -> Option<NodeName> {
         let list = self.current();
         list.callers.iter().find(|c| c.fingerprint == *fingerprint).map(|c| c.name.clone())
+    }
+
+    /// Replaces the other agents that may make calls of [`crate::calls::Effect::Shares`].
+    pub fn replace_agents(&self, agents: Vec<Caller>) {
+        *self.0.agents.write() = agents;
+    }
+
+    /// The name of the other agent with this certificate.
+    #[must_use]
+    pub fn find_agent(&self, fingerprint: &Fingerprint) -> Option<NodeName> {
+        let agents = self.0.agents.read();
+        agents.iter().find(|c| c.fingerprint == *fingerprint).map(|c| c.name.clone())
+    }
+
+    /// Whether any call of this certificate is answered.
+    #[must_use]
+    pub fn knows(&self, fingerprint: &Fingerprint) -> bool {
+        self.find(fingerprint).is_some() || self.find_agent(fingerprint).is_some()
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod addresses;
 pub mod announce;
+pub mod arp;
 pub mod frame;
 pub mod interface;
 pub mod link;

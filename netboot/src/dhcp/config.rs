@@ -40,6 +40,9 @@ pub struct ServedRange {
     /// When, in microseconds since the epoch, addresses may first be leased, where another agent may
     /// have leased them before.
     pub later: BTreeMap<Ipv4Addr, i64>,
+    /// Addresses that other agents lease, with the time from which they do. Their leases are renewed
+    /// here where they were told, since any agent of a rack does that.
+    pub others: BTreeMap<Ipv4Addr, i64>,
     /// The router (option 3), if there is one.
     pub gateway: Option<Ipv4Addr>,
     /// Name servers (option 6).
@@ -122,10 +125,24 @@ impl ServedRange {
             && !self.excluded.contains(&address)
     }
 
-    /// Whether no other agent's lease of `address` can live at `now`.
+    /// Whether `address` may be leased here anew at `now`: no other agent does, and no lease that one
+    /// gave can live.
     #[must_use]
     pub fn is_ours(&self, address: Ipv4Addr, now: i64) -> bool {
-        self.later.get(&address).is_none_or(|from| *from <= now)
+        !self.others.contains_key(&address)
+            && self.later.get(&address).is_none_or(|from| *from <= now)
+    }
+
+    /// Seconds that a lease of `address` may last which is given or renewed at `now`; none where that
+    /// is too short for a lease. An agent that takes an address over counts on it that no lease of an
+    /// earlier one lives by then.
+    #[must_use]
+    pub fn seconds_of(&self, address: Ipv4Addr, now: i64) -> Option<u32> {
+        let until = self.others.get(&address).filter(|from| **from > now);
+        let Some(until) = until else { return Some(self.lease_seconds) };
+        let left = until.saturating_sub(now) / 1_000_000;
+        let seconds = u32::try_from(left).unwrap_or(u32::MAX).min(self.lease_seconds);
+        (seconds >= LEASE_SECONDS_MIN).then_some(seconds)
     }
 
     /// All addresses that may be leased, lowest first.
@@ -189,6 +206,7 @@ pub(crate) mod tests {
             last: Ipv4Addr::new(10, 69, 0, 62),
             excluded: BTreeSet::new(),
             later: BTreeMap::new(),
+            others: BTreeMap::new(),
             gateway: Some(Ipv4Addr::new(10, 69, 0, 1)),
             dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
             lease_seconds: 3_600,

@@ -9,8 +9,8 @@ pub mod request;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::boot::{self, Stage};
-use super::config::{Config, ConfigError, LEASE_SECONDS_INFINITE, ServedRange};
-use super::leases::{LeaseRecord, Leases};
+use super::config::{Config, ConfigError, LEASE_SECONDS_INFINITE, LEASE_SECONDS_MIN, ServedRange};
+use super::leases::{Learned, LeaseRecord, Leases};
 use super::log_limit::LogLimit;
 use super::packet::{BOOT_REQUEST, Identity, MessageType, Packet, Reply, option};
 use request::{Verdict, verdict};
@@ -216,6 +216,17 @@ impl Engine {
         &self.config
     }
 
+    /// Takes leases that another agent of the rack told of; those in no range of ours are ignored.
+    pub fn learn(&mut self, told: Vec<LeaseRecord>, now: i64) -> Vec<Learned> {
+        let ranges = &self.config.ranges;
+        let known = told.into_iter().filter_map(|record| {
+            let range = ranges.iter().find(|range| range.leases(record.address))?;
+            let lease_us = i64::from(range.lease_seconds).saturating_mul(1_000_000);
+            Some(self.leases.learn(record, lease_us, now))
+        });
+        known.collect()
+    }
+
     /// What is known of each address, by address: leases, ended ones, quarantines.
     pub fn records(&self) -> impl Iterator<Item = LeaseRecord> {
         self.leases.records()
@@ -346,7 +357,7 @@ impl Exchange<'_> {
     }
 
     fn bind(&self, leases: &mut Leases, address: Ipv4Addr) -> Effect {
-        let record = leases.bind(&self.client, address, self.lease_end());
+        let record = leases.bind(&self.client, address, self.lease_end(address));
         let observation = Observation::Leased {
             record: record.clone(),
             stage: Stage::of(self.packet),
@@ -356,8 +367,12 @@ impl Exchange<'_> {
         Effect::Persist { record, reply, observation }
     }
 
-    fn lease_end(&self) -> i64 {
-        match self.range.lease_seconds {
+    fn lease_seconds(&self, address: Ipv4Addr) -> u32 {
+        self.range.seconds_of(address, self.now).unwrap_or(LEASE_SECONDS_MIN)
+    }
+
+    fn lease_end(&self, address: Ipv4Addr) -> i64 {
+        match self.lease_seconds(address) {
             LEASE_SECONDS_INFINITE => i64::MAX,
             seconds => self.now.saturating_add(i64::from(seconds) * 1_000_000),
         }

@@ -61,6 +61,40 @@ pub enum LeaseState {
     },
 }
 
+/// What another agent told of a lease, and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Learned {
+    /// It is newer than what was known here, and has to be made durable.
+    Taken(LeaseRecord),
+    /// This agent knows as much, or more.
+    Known,
+    /// Another client holds the address by a lease of this agent.
+    Contradicted(LeaseRecord),
+}
+
+impl LeaseState {
+    /// When it came to this, where leases last `lease_us`.
+    fn since_us(self, lease_us: i64) -> i64 {
+        match self {
+            Self::Bound { until_us } => until_us.saturating_sub(lease_us),
+            Self::Declined { until_us } => until_us.saturating_sub(QUARANTINE_US),
+            Self::Released { at_us } => at_us,
+        }
+    }
+
+    /// The same, no longer than one that began now: the clock of the one that told it may be ahead.
+    fn capped(self, lease_us: i64, now: i64) -> Self {
+        let cap = |until_us: i64, longest: i64| until_us.min(now.saturating_add(longest));
+        match self {
+            Self::Bound { until_us } => Self::Bound { until_us: cap(until_us, lease_us) },
+            Self::Declined { until_us } => {
+                Self::Declined { until_us: cap(until_us, QUARANTINE_US) }
+            }
+            Self::Released { at_us } => Self::Released { at_us: at_us.min(now) },
+        }
+    }
+}
+
 impl LeaseRecord {
     /// When the lease ends, if it is one.
     #[must_use]
@@ -184,6 +218,7 @@ impl Leases {
             Some(entry) if entry.is_of(client) && own == Some(address) => match entry.state {
                 _ if !entry.is_live(now) && !is_ours => Standing::Foreign,
                 _ if !entry.is_live(now) => Standing::Lapsed,
+                _ if range.seconds_of(address, now).is_none() => Standing::Foreign,
                 State::Offered { .. } => Standing::Offered,
                 State::Durable(_) => Standing::Bound,
             },
@@ -205,6 +240,7 @@ impl Leases {
         now: i64,
     ) -> Option<Ipv4Addr> {
         let own = self.last_of(range, client, now);
+        let own = own.filter(|address| range.seconds_of(*address, now).is_some());
         let held = own.and_then(|address| self.0.get(&address)).filter(|entry| entry.is_live(now));
         match held.map(|entry| entry.state) {
             Some(State::Durable(_)) => return own,
@@ -283,6 +319,31 @@ impl Leases {
                 *until_us = (*until_us).min(now.saturating_add(longest));
             }
         }
+    }
+
+    /// Takes what another agent of the rack told, where that is newer than what is known here. The
+    /// later one of two is right: agents speak of one client's lease, except where an address was
+    /// given twice.
+    pub fn learn(&mut self, told: LeaseRecord, lease_us: i64, now: i64) -> Learned {
+        let told = LeaseRecord { state: told.state.capped(lease_us, now), ..told };
+        if let Some(entry) = self.0.get(&told.address)
+            && let State::Durable(state) = entry.state
+        {
+            if state.since_us(lease_us) >= told.state.since_us(lease_us) {
+                return Learned::Known;
+            }
+            let another = entry.client != told.client && entry.is_live(now) && !entry.is_declined();
+            if another && matches!(told.state, LeaseState::Bound { .. }) {
+                return Learned::Contradicted(told);
+            }
+            if another {
+                return Learned::Known;
+            }
+        }
+        if self.0.len() >= ADDRESSES_MAX && !self.0.contains_key(&told.address) {
+            return Learned::Known;
+        }
+        Learned::Taken(self.set(&told.client, told.address, told.state))
     }
 
     fn set(&mut self, client: &Identity, address: Ipv4Addr, state: LeaseState) -> LeaseRecord {

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::config::{Config, ConfigError};
 use super::engine::{Engine, Observation};
-use super::leases::LeaseRecord;
+use super::leases::{Learned, LeaseRecord};
 pub use link::{Link, LinkError};
 use turn::{Received, Turns};
 
@@ -34,6 +34,12 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// The state of an address is its last record; a store may key records by address. After an
     /// error any part of the group may be durable, which is safe: nothing was acknowledged.
     fn persist(
+        &self,
+        records: Vec<LeaseRecord>,
+    ) -> impl Future<Output = Result<(), PersistError>> + Send;
+
+    /// The same for leases that another agent told of: its master knows them from that one.
+    fn persist_learned(
         &self,
         records: Vec<LeaseRecord>,
     ) -> impl Future<Output = Result<(), PersistError>> + Send;
@@ -116,6 +122,7 @@ impl Counters {
 enum Command {
     Configure(Config, oneshot::Sender<Result<(), ConfigError>>),
     Records(oneshot::Sender<Vec<LeaseRecord>>),
+    Learn(Vec<LeaseRecord>, oneshot::Sender<Result<Vec<Learned>, PersistError>>),
 }
 
 /// The server has ended.
@@ -178,12 +185,46 @@ impl Handle {
         &self.counters
     }
 
+    /// A way to hand it leases, which does not keep it running.
+    #[must_use]
+    pub fn learner(&self) -> Learner {
+        Learner(self.commands.downgrade())
+    }
+
     async fn command<A>(
         &self,
         command: Command,
         answer: oneshot::Receiver<A>,
     ) -> Result<A, Stopped> {
         self.commands.send(command).await.map_err(|_ended| Stopped)?;
+        answer.await.map_err(|_ended| Stopped)
+    }
+}
+
+/// Hands leases to a server, as long as that runs.
+#[derive(Debug, Clone)]
+pub struct Learner(mpsc::WeakSender<Command>);
+
+impl PartialEq for Learner {
+    fn eq(&self, other: &Self) -> bool {
+        let (one, other) = (self.0.upgrade(), other.0.upgrade());
+        one.zip(other).is_some_and(|(one, other)| one.same_channel(&other))
+    }
+}
+
+impl Learner {
+    /// Takes what another agent told of leases; those that are taken are durable then.
+    ///
+    /// # Errors
+    /// The server has stopped, or what was told cannot be made durable.
+    pub async fn learn(
+        &self,
+        told: Vec<LeaseRecord>,
+    ) -> Result<Result<Vec<Learned>, PersistError>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        let commands = self.0.upgrade().ok_or(Stopped)?;
+        commands.send(Command::Learn(told, reply)).await.map_err(|_ended| Stopped)?;
+        drop(commands);
         answer.await.map_err(|_ended| Stopped)
     }
 }

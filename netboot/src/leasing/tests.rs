@@ -98,11 +98,12 @@ async fn the_server_comes_and_goes_with_the_rack_document() {
     };
     let at = SocketAddrV4::new(address, port);
     let (stop, stopped) = watch::channel(false);
+    let (learner, _) = watch::channel(None);
     let tasks = Tasks::new();
     let (its_ledger, its_racks) = (Arc::clone(&ledger), Arc::clone(&racks));
     tasks.spawn(
         "leasing",
-        serve(leasing, name("n2"), (its_ledger, its_racks), Clock::system(), stopped),
+        serve(leasing, name("n2"), (its_ledger, its_racks), Clock::system(), (learner, stopped)),
     );
     assert!(is_free(at).await);
     racks.install(&ledger, document).await.unwrap();

@@ -85,15 +85,16 @@ pub fn compile(
             let served = served(range, document.lease_seconds, place.address(), boot);
             let mut excluded: BTreeSet<_> =
                 fixed.range(range.first..=range.last).copied().collect();
-            let mut later = BTreeMap::new();
+            let (mut later, mut others) = (BTreeMap::new(), BTreeMap::new());
             for (address, part) in parts(range, &document.parts) {
-                if part.owner.as_ref() == Some(own) {
-                    later.insert(address, part.from.micros());
-                } else {
-                    excluded.insert(address);
-                }
+                match &part.owner {
+                    Some(owner) if owner == own => later.insert(address, part.from.micros()),
+                    Some(_) => others.insert(address, part.from.micros()),
+                    // On its way from one agent to another.
+                    None => excluded.insert(address).then_some(0),
+                };
             }
-            compiled.config.ranges.push(ServedRange { excluded, later, ..served });
+            compiled.config.ranges.push(ServedRange { excluded, later, others, ..served });
             compiled.places.insert(place.clone());
         }
     }
@@ -123,6 +124,7 @@ fn served(
         last: range.last,
         excluded: BTreeSet::new(),
         later: BTreeMap::new(),
+        others: BTreeMap::new(),
         gateway: Some(range.gateway),
         dns: Vec::new(),
         lease_seconds,
@@ -191,14 +193,21 @@ mod tests {
             leaving: None,
             from: Timestamp::from_micros(from),
         };
-        document.parts = vec![part("n2", 0), part("n3", 0), part("n2", 77), Part::default()];
+        let hour = 3_600_000_000;
+        document.parts = vec![part("n2", 0), part("n3", hour), part("n2", 77), Part::default()];
         let places = places(&interfaces, &[]);
         let compiled = compile(&[Arc::new(document)], &places, boot(), &own());
         let range = &compiled.config.ranges[0];
-        let leased: Vec<u8> = range.addresses().map(|address| address.octets()[3]).collect();
+        let ours = range.addresses().filter(|address| range.is_ours(*address, 77));
+        let leased: Vec<u8> = ours.map(|address| address.octets()[3]).collect();
         assert_eq!(leased, [32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62]);
         let now = |now| range.addresses().filter(|address| range.is_ours(*address, now)).count();
         assert_eq!((now(76), now(77)), (8, 16));
+        let of_another = Ipv4Addr::new(10, 69, 0, 33);
+        assert_eq!(range.seconds_of(of_another, hour / 2), Some(1_800), "until that one leases it");
+        assert_eq!(range.seconds_of(of_another, hour - 1), None);
+        assert_eq!(range.seconds_of(of_another, hour), Some(3_600), "told of, it may be renewed");
+        assert!(!range.leases(Ipv4Addr::new(10, 69, 0, 35)), "on its way to another agent");
     }
 
     #[test]

@@ -16,6 +16,8 @@ use rpc::{Client, FailureKind, Meta, NodeTarget, RpcError};
 use super::*;
 use netboot::testing::{SMALL, epoch, membership, name, now, rack};
 
+mod lease_sync;
+
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn caller(identity: &NodeIdentity) -> Caller {

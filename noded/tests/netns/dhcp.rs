@@ -29,6 +29,10 @@ impl LeaseStore for Memory {
         self.0.lock().extend(records.into_iter().map(|record| (record.address, record)));
         Ok(())
     }
+
+    async fn persist_learned(&self, records: Vec<LeaseRecord>) -> Result<(), PersistError> {
+        self.persist(records).await
+    }
 }
 
 fn config() -> Config {
@@ -39,6 +43,7 @@ fn config() -> Config {
         last: Ipv4Addr::new(10, 69, 0, 62),
         excluded: BTreeSet::new(),
         later: BTreeMap::new(),
+        others: BTreeMap::new(),
         gateway: Some(Ipv4Addr::new(10, 69, 0, 1)),
         dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
         lease_seconds: 3_600,

@@ -44,13 +44,11 @@ impl ClientCertVerifier for AllowedClient {
     ) -> Result<ClientCertVerified, Error> {
         let verified = self.roots.verify_client_cert(end_entity, intermediates, now)?;
         let caller = fingerprint(end_entity);
-        match self.allowed.find(&caller) {
-            Some(_name) => Ok(verified),
-            None => {
-                tracing::warn!(%caller, "caller of this cluster is not on the allow-list");
-                Err(NOT_THE_ONE)
-            }
+        if self.allowed.knows(&caller) {
+            return Ok(verified);
         }
+        tracing::warn!(%caller, "caller of this cluster is not on the allow-list");
+        Err(NOT_THE_ONE)
     }
 
     fn verify_tls12_signature(

@@ -12,14 +12,14 @@ pub const ETHERTYPE_ARP: u16 = 0x0806;
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
 
 /// Everybody on the link.
-const BROADCAST: [u8; 6] = [0xff; 6];
+pub(super) const BROADCAST: [u8; 6] = [0xff; 6];
 /// All nodes of the link (RFC 4291 section 2.7.1), and their Ethernet address (RFC 2464 section 7).
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const ALL_NODES_MAC: [u8; 6] = [0x33, 0x33, 0, 0, 0, 1];
 
 /// ARP for IPv4 over Ethernet: kinds of addresses, and their lengths (RFC 826).
-const ARP_OVER_ETHERNET: [u8; 6] = [0, 1, 0x08, 0, 6, 4];
-const ARP_REQUEST: u8 = 1;
+pub(super) const ARP_OVER_ETHERNET: [u8; 6] = [0, 1, 0x08, 0, 6, 4];
+pub(super) const ARP_REQUEST: u8 = 1;
 const ARP_REPLY: u8 = 2;
 
 /// Next header of ICMPv6 (RFC 4443).

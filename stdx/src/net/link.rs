@@ -67,7 +67,7 @@ impl LinkSocket {
 }
 
 /// A destination on the link.
-fn link_address(index: u32, mac: [u8; 6], ethertype: u16) -> io::Result<LinkAddr> {
+pub(super) fn link_address(index: u32, mac: [u8; 6], ethertype: u16) -> io::Result<LinkAddr> {
     let ifindex = i32::try_from(index).map_err(|_too_big| io::ErrorKind::InvalidInput)?;
     let family = u16::try_from(libc::AF_PACKET).expect("address families are small numbers");
     let [a, b, c, d, e, f] = mac;

@@ -32,7 +32,7 @@ impl Exchange<'_> {
             header.ciaddr = self.packet.header.ciaddr;
         }
         let mut reply = self.reply(kind, header);
-        self.add_lease_times(&mut reply);
+        self.add_lease_times(&mut reply, self.lease_seconds(address));
         self.add_parameters(&mut reply);
         self.outgoing(reply, destination(self.packet, self.arrival, self.reachable(address)))
     }
@@ -101,8 +101,7 @@ impl Exchange<'_> {
     }
 
     /// Lease time, T1 at a half and T2 at seven eighths of it (section 4.4.5).
-    fn add_lease_times(&self, reply: &mut Reply) {
-        let seconds = self.range.lease_seconds;
+    fn add_lease_times(&self, reply: &mut Reply, seconds: u32) {
         let mut add = |code, value: u32| reply.options.insert(code, value.to_be_bytes().to_vec());
         add(option::LEASE_SECONDS, seconds);
         if seconds != LEASE_SECONDS_INFINITE {

@@ -1,4 +1,6 @@
 use super::*;
+
+mod agents;
 use crate::dhcp::config::tests::sample;
 
 const MINUTE: i64 = 60 * 1_000_000;

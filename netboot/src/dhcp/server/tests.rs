@@ -29,6 +29,10 @@ impl LeaseStore for Memory {
         self.records.lock().extend(records);
         Ok(())
     }
+
+    async fn persist_learned(&self, records: Vec<LeaseRecord>) -> Result<(), PersistError> {
+        self.persist(records).await
+    }
 }
 
 /// A server on loopback and a relay that talks to it.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use stdx::Clock;
 use tokio::sync::mpsc;
 
-use super::{Command, Counters, LeaseStore, Link};
+use super::{Command, Counters, LeaseStore, Link, PersistError};
 use crate::dhcp::engine::{Arrival, Effect, Engine, Observation, Outgoing};
-use crate::dhcp::leases::LeaseRecord;
+use crate::dhcp::leases::{Learned, LeaseRecord};
 use crate::dhcp::packet::Packet;
 
 /// Packets of one turn, and so the leases of one flush: enough to make the flush cheap for each,
@@ -68,7 +68,7 @@ impl<S: LeaseStore> Turns<S> {
         loop {
             tokio::select! {
                 command = commands.recv() => match command {
-                    Some(command) => self.obey(command),
+                    Some(command) => self.obey(command).await,
                     None => return,
                 },
                 count = packets.recv_many(&mut batch, PACKETS_PER_TURN), if linked => {
@@ -81,12 +81,26 @@ impl<S: LeaseStore> Turns<S> {
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    async fn obey(&mut self, command: Command) {
         // An asker that is gone needs no answer.
         match command {
             Command::Configure(config, reply) => drop(reply.send(self.engine.configure(config))),
             Command::Records(reply) => drop(reply.send(self.engine.records().collect())),
+            Command::Learn(told, reply) => drop(reply.send(self.learn(told).await)),
         }
+    }
+
+    async fn learn(&mut self, told: Vec<LeaseRecord>) -> Result<Vec<Learned>, PersistError> {
+        let learned = self.engine.learn(told, self.world.clock.now_micros());
+        let taken = learned.iter().filter_map(|learned| match learned {
+            Learned::Taken(record) => Some(record.clone()),
+            Learned::Known | Learned::Contradicted(_) => None,
+        });
+        let taken: Vec<_> = taken.collect();
+        if !taken.is_empty() {
+            self.world.store.persist_learned(taken).await?;
+        }
+        Ok(learned)
     }
 
     async fn turn(&mut self, batch: &mut Vec<Received>) {

@@ -1,0 +1,226 @@
+//! What the agents of a rack tell each other of leases (DESIGN §9), so that each of them can renew
+//! what another one gave.
+//!
+//! An agent asks each other one for news, by a long poll, and takes what is newer than what it
+//! knows. It begins with everything, once it starts and whenever the DHCP server starts anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use model::enrol::Fingerprint;
+use model::rack::{LeaseState as TellState, RackAgent, RackDocument};
+use model::shares::PARTS;
+use model::{NodeName, Timestamp};
+use rpc::calls::{
+    Caller, LEASE_SYNC_WAIT_MS_MAX, LEASES_TOLD_MAX, LeaseSync, LeaseTold, LeasesTold,
+};
+use rpc::client::{Client, Meta, NodeTarget};
+use rpc::fence::Interrupt;
+use rpc::tls::AllowedCallers;
+use rpc::{Failure, FailureKind};
+use stdx::Tasks;
+use stdx::daemon::chain;
+
+use crate::dhcp::server::Learner;
+use crate::dhcp::{Learned, LeaseRecord, LeaseState};
+use crate::ledger::Ledger;
+use crate::rack::Racks;
+
+/// Pause after a call that failed, doubled with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause: an agent that comes back is asked within it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Answers another agent: the leases of its rack that changed, or the wait for some.
+///
+/// # Errors
+/// The wait is longer than allowed, or the agent is ending.
+pub async fn tell(
+    ledger: &Ledger,
+    racks: &Racks,
+    call: LeaseSync,
+    mut interrupt: Interrupt,
+) -> Result<LeasesTold, Failure> {
+    if call.wait_ms > LEASE_SYNC_WAIT_MS_MAX {
+        let message = format!("`lease_sync` waits at most {LEASE_SYNC_WAIT_MS_MAX} ms");
+        return Err(Failure::new(FailureKind::Malformed, message));
+    }
+    let run = ledger.run();
+    let mut after = if call.run == Some(run) { call.after } else { 0 };
+    let mut changed = ledger.watch_leases();
+    let deadline = tokio::time::sleep(Duration::from_millis(call.wait_ms.into()));
+    tokio::pin!(deadline);
+    loop {
+        changed.mark_unchanged();
+        let (records, upto) = ledger.leases_after(after, LEASES_TOLD_MAX);
+        let of_rack = records.iter().filter(|r| racks.rack_of(r.address) == Some(call.rack));
+        let leases: Vec<_> = of_rack.map(told).collect();
+        let more = records.len() == LEASES_TOLD_MAX;
+        if !leases.is_empty() || (!more && deadline.is_elapsed()) {
+            return Ok(LeasesTold { run, upto, leases });
+        }
+        after = upto;
+        if more {
+            continue;
+        }
+        tokio::select! {
+            _ = changed.changed() => {}
+            () = deadline.as_mut() => {}
+            why = interrupt.wait() => return Err(why.failure()),
+        }
+    }
+}
+
+fn told(record: &LeaseRecord) -> LeaseTold {
+    let (state, until) = match record.state {
+        LeaseState::Bound { until_us } => (TellState::Bound, until_us),
+        LeaseState::Released { at_us } => (TellState::Released, at_us),
+        LeaseState::Declined { until_us } => (TellState::Declined, until_us),
+    };
+    let client = record.client.to_string();
+    LeaseTold { address: record.address, client, state, until: Timestamp::from_micros(until) }
+}
+
+fn record(told: &LeaseTold) -> Option<LeaseRecord> {
+    let us = told.until.micros();
+    let state = match told.state {
+        TellState::Bound => LeaseState::Bound { until_us: us },
+        TellState::Released => LeaseState::Released { at_us: us },
+        TellState::Declined => LeaseState::Declined { until_us: us },
+    };
+    Some(LeaseRecord { address: told.address, client: told.client.parse().ok()?, state })
+}
+
+/// What it needs to ask other agents.
+#[derive(Debug)]
+pub struct Asking {
+    /// The name of this agent's node.
+    pub own: NodeName,
+    /// Whom it serves.
+    pub racks: Arc<Racks>,
+    /// Calls the others.
+    pub client: Client,
+    /// Learns who the others are, since they call, too.
+    pub allowed: AllowedCallers,
+    /// The DHCP server, while it runs.
+    pub server: watch::Receiver<Option<Learner>>,
+}
+
+/// Asks the other agents of its racks for their leases until `stopped`.
+pub async fn serve(mut asking: Asking, mut stopped: watch::Receiver<bool>) {
+    let mut changed = asking.racks.watch();
+    let mut asked = None;
+    let polls = Tasks::new();
+    loop {
+        changed.mark_unchanged();
+        let is_anew = asking.server.has_changed().unwrap_or(false);
+        let server = asking.server.borrow_and_update().clone();
+        let others = others(&asking.racks.all(), &asking.own);
+        if is_anew || asked.as_ref() != Some(&others) {
+            polls.shutdown().await;
+            let callers = others.iter().flat_map(|(_, agent)| callers(agent)).collect();
+            asking.allowed.replace_agents(callers);
+            for (rack, agent) in others.iter().filter(|_| server.is_some()) {
+                let (client, server) = (asking.client.clone(), server.clone());
+                polls.spawn("lease sync", poll(*rack, agent.clone(), client, server));
+            }
+            asked = Some(others);
+        }
+        tokio::select! {
+            _ = changed.changed() => {}
+            Ok(()) = asking.server.changed() => asking.server.mark_changed(),
+            _ = stopped.wait_for(|stop| *stop) => break,
+        }
+    }
+    polls.shutdown().await;
+    asking.client.close().await;
+}
+
+/// The other agents of each rack.
+fn others(documents: &[Arc<RackDocument>], own: &NodeName) -> Vec<(u32, RackAgent)> {
+    let of = |document: &Arc<RackDocument>| {
+        let others = document.agents.iter().filter(|agent| agent.name != *own).cloned();
+        let rack = document.rack;
+        others.take(PARTS).map(move |agent| (rack, agent)).collect::<Vec<_>>()
+    };
+    documents.iter().flat_map(of).collect()
+}
+
+fn callers(agent: &RackAgent) -> impl Iterator<Item = Caller> + '_ {
+    let caller =
+        |fingerprint: &Fingerprint| Caller { name: agent.name.clone(), fingerprint: *fingerprint };
+    agent.fingerprints.iter().map(caller)
+}
+
+/// Asks one agent for ever.
+async fn poll(rack: u32, agent: RackAgent, client: Client, server: Option<Learner>) {
+    let Some(server) = server else { return };
+    let mut fingerprints = agent.fingerprints.iter().copied();
+    let target = NodeTarget {
+        name: agent.name.clone(),
+        address: agent.address,
+        fingerprint: fingerprints.next(),
+        renewing: fingerprints.next(),
+        offline: false,
+    };
+    let mut call = LeaseSync { rack, run: None, after: 0, wait_ms: 0 };
+    let mut pause = None;
+    loop {
+        match client.call(&target, call, Meta::default()).await {
+            Ok(told) => {
+                if pause.take().is_some() {
+                    tracing::info!(rack, agent = %agent.name, "tells of its leases again");
+                }
+                let records = told.leases.iter().filter_map(record).collect();
+                if !learn(&server, &agent.name, records).await {
+                    return;
+                }
+                let (run, after) = (Some(told.run), told.upto);
+                call = LeaseSync { rack, run, after, wait_ms: LEASE_SYNC_WAIT_MS_MAX };
+            }
+            Err(error) => {
+                if pause.is_none() {
+                    tracing::warn!(
+                        rack,
+                        agent = %agent.name,
+                        error = chain(&error),
+                        "does not tell of its leases: clients that got theirs from it since cannot \
+                         renew them here; it is asked again"
+                    );
+                }
+                let next = pause.map_or(FIRST_PAUSE, |pause: Duration| pause * 2);
+                let next = next.min(LONGEST_PAUSE);
+                pause = Some(next);
+                tokio::time::sleep(next).await;
+            }
+        }
+    }
+}
+
+/// Hands leases to the DHCP server. Whether that still runs.
+async fn learn(server: &Learner, agent: &NodeName, records: Vec<LeaseRecord>) -> bool {
+    if records.is_empty() {
+        return true;
+    }
+    match server.learn(records).await {
+        Ok(Ok(learned)) => {
+            for learned in learned {
+                if let Learned::Contradicted(told) = learned {
+                    let (address, client) = (told.address, &told.client);
+                    tracing::error!(
+                        %address, %client, %agent,
+                        "the agent leased an address to one client that another one has from here"
+                    );
+                }
+            }
+            true
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(error = chain(&error), %agent, "leases that it told of are not kept");
+            true
+        }
+        Err(_stopped) => false,
+    }
+}

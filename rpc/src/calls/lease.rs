@@ -1,0 +1,52 @@
+//! Core: what the agents of one rack tell each other of leases (DESIGN §9).
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use model::Timestamp;
+use model::rack::LeaseState;
+
+/// Longest wait of a call, in milliseconds: as that of an exchange.
+pub const LEASE_SYNC_WAIT_MS_MAX: u32 = super::EXCHANGE_WAIT_MS_MAX;
+/// Most leases in one reply: about 150 kB. What is left comes with the next call.
+pub const LEASES_TOLD_MAX: usize = 1_000;
+
+/// Parameters of `lease_sync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseSync {
+    /// The rack: only leases of its ranges are told.
+    pub rack: u32,
+    /// The run of the agent that `after` counts in; another one means that everything is wanted.
+    pub run: Option<Uuid>,
+    /// What was told up to this number is known.
+    pub after: u64,
+    /// How long to wait where nothing is new, in milliseconds; 0 to [`LEASE_SYNC_WAIT_MS_MAX`].
+    pub wait_ms: u32,
+}
+
+/// Leases that changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeasesTold {
+    /// The run of the agent that answers: numbers begin anew with each start.
+    pub run: Uuid,
+    /// The number up to which all is told.
+    pub upto: u64,
+    /// The leases, oldest change first; an address is there once.
+    pub leases: Vec<LeaseTold>,
+}
+
+/// A lease as one agent tells it to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseTold {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// The client, by the identity that the agents give it.
+    pub client: String,
+    /// What became of it.
+    pub state: LeaseState,
+    /// Until when that holds; of a released one, since when.
+    pub until: Timestamp,
+}
