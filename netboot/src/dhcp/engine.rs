@@ -8,6 +8,8 @@ pub mod request;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use model::MacAddress;
+
 use super::boot::{self, Stage};
 use super::config::{Config, ConfigError, LEASE_SECONDS_INFINITE, LEASE_SECONDS_MIN, ServedRange};
 use super::leases::{Learned, LeaseRecord, Leases};
@@ -60,6 +62,9 @@ pub struct Outgoing {
     pub source: Ipv4Addr,
     /// Who gets it.
     pub to: Destination,
+    /// The address that it offers, if another client had that before. A host on the link that
+    /// answers for it has it still (RFC 2131 section 2.2); then this is not sent.
+    pub probe: Option<Ipv4Addr>,
 }
 
 /// Who gets a reply.
@@ -227,6 +232,11 @@ impl Engine {
         known.collect()
     }
 
+    /// Quarantines an address that was to be offered, since a host answers for it.
+    pub fn occupied(&mut self, address: Ipv4Addr, host: MacAddress, now: i64) -> LeaseRecord {
+        self.leases.occupy(address, host, now)
+    }
+
     /// What is known of each address, by address: leases, ended ones, quarantines.
     pub fn records(&self) -> impl Iterator<Item = LeaseRecord> {
         self.leases.records()
@@ -319,7 +329,9 @@ impl Exchange<'_> {
     fn discover(&self, leases: &mut Leases) -> Option<Vec<Effect>> {
         let wish = self.packet.address(option::REQUESTED_ADDRESS);
         let address = leases.offer(self.range, &self.client, wish, self.now)?;
-        Some(vec![Effect::Reply(self.lease_reply(MessageType::Offer, address))])
+        let probe = leases.is_offered_again(address).then_some(address);
+        let offer = self.lease_reply(MessageType::Offer, address);
+        Some(vec![Effect::Reply(Outgoing { probe, ..offer })])
     }
 
     /// What to tell of firmware that asks for what is not served.

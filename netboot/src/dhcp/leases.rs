@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use model::MacAddress;
 use serde::{Deserialize, Serialize};
 
 use super::config::{RANGE_ADDRESSES_MAX, RANGES_MAX, ServedRange};
@@ -137,7 +138,11 @@ struct Entry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Offered { until_us: i64 },
+    /// `again` where another client had the address before.
+    Offered {
+        until_us: i64,
+        again: bool,
+    },
     Durable(LeaseState),
 }
 
@@ -145,7 +150,7 @@ impl Entry {
     /// When the address becomes, or became, free.
     fn ends(&self) -> i64 {
         match self.state {
-            State::Offered { until_us }
+            State::Offered { until_us, .. }
             | State::Durable(LeaseState::Bound { until_us } | LeaseState::Declined { until_us }) => {
                 until_us
             }
@@ -258,9 +263,26 @@ impl Leases {
         if self.0.len() >= ADDRESSES_MAX && !self.0.contains_key(&address) {
             return None;
         }
-        let state = State::Offered { until_us: now.saturating_add(OFFER_HOLD_US) };
+        let again = self.0.get(&address).is_some_and(|entry| match entry.state {
+            State::Offered { again, .. } => again,
+            State::Durable(_) => entry.client != *client,
+        });
+        let state = State::Offered { until_us: now.saturating_add(OFFER_HOLD_US), again };
         self.0.insert(address, Entry { client: client.clone(), state });
         Some(address)
+    }
+
+    /// Whether an address that is offered was another client's before, which may use it still.
+    #[must_use]
+    pub fn is_offered_again(&self, address: Ipv4Addr) -> bool {
+        let entry = self.0.get(&address);
+        entry.is_some_and(|entry| matches!(entry.state, State::Offered { again: true, .. }))
+    }
+
+    /// Quarantines an address that a host uses without a lease.
+    pub fn occupy(&mut self, address: Ipv4Addr, host: MacAddress, now: i64) -> LeaseRecord {
+        let until_us = now.saturating_add(QUARANTINE_US);
+        self.set(&Identity::Ethernet(host), address, LeaseState::Declined { until_us })
     }
 
     /// Forgets what is kept for `client` by an offer: it took another server's.

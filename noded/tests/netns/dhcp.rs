@@ -295,3 +295,38 @@ fn a_missing_interface_or_address_is_told() {
         rig.stop().await;
     });
 }
+
+/// A host that keeps an address after the end of its lease keeps it from others.
+#[test]
+fn an_address_is_not_given_again_while_a_host_answers_for_it() {
+    on_a_wire("e", async |wire, mut rig| {
+        let next = Ipv4Addr::new(10, 69, 0, 33);
+        let mut config = config();
+        config.ranges[0].last = next;
+        rig.handle.configure(config).await.unwrap().unwrap();
+        let released = |address, mac: &str, at_us| LeaseRecord {
+            address,
+            client: mac.parse().unwrap(),
+            state: LeaseState::Released { at_us },
+        };
+        let (squatter, gone) = ("02:00:00:00:00:aa", "02:00:00:00:00:bb");
+        let ended = vec![released(FIRST, squatter, 1), released(next, gone, 2)];
+        rig.handle.learner().learn(ended).await.unwrap().unwrap();
+        let shell = |script: &str| {
+            let status = wire.in_client("sh").args(["-c", script]).status().unwrap();
+            assert!(status.success(), "{script}");
+        };
+        // A second host behind the client's wire; each answers for its own address only.
+        shell("echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore");
+        shell(&format!("ip link add other link eth0 address {squatter} type macvlan mode bridge"));
+        shell(&format!("ip addr add {FIRST}/26 dev other && ip link set other up"));
+
+        let client = Client::udhcpc(wire, &["-q"]);
+        let Observation::Declined(found) = rig.observation().await else { panic!() };
+        assert_eq!((found.address, found.client.to_string().as_str()), (FIRST, squatter));
+        assert_eq!(client.event("bound").await["ip"], "10.69.0.33");
+        assert_eq!(rig.leased().await.address, next);
+        client.ended().await;
+        rig.stop().await;
+    });
+}

@@ -59,7 +59,7 @@ impl Exchange<'_> {
     }
 
     fn outgoing(&self, reply: Reply, to: Destination) -> Outgoing {
-        Outgoing { reply, source: self.range.interface_address, to }
+        Outgoing { reply, source: self.range.interface_address, to, probe: None }
     }
 
     /// A client that tells an address of its network in `ciaddr` answers there. Other networks are

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use stdx::net::{Binding, Datagram, LinkSocket, UdpSocket, frame, interfaces};
+use stdx::net::{Binding, Datagram, LinkSocket, UdpSocket, arp, frame, interfaces};
 use tokio::sync::mpsc;
 
 use super::turn::Received;
@@ -17,6 +17,10 @@ use crate::dhcp::engine::{Destination, Outgoing};
 const DATAGRAM_MAX: usize = 9_000;
 /// After an error of receiving: an interface that is gone must not keep a processor busy.
 const RECEIVE_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a host may take to answer for an address: on one link it takes milliseconds, and a client
+/// waits for its offer meanwhile.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(300);
 
 /// A link could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +62,7 @@ pub struct Link {
 enum Kind {
     /// All clients of the link are served. Without `frames`, for want of `CAP_NET_RAW`, clients
     /// that have no address yet are answered by broadcast.
-    Interface { index: u32, frames: Option<LinkSocket> },
+    Interface { index: u32, mac: Option<[u8; 6]>, frames: Option<LinkSocket> },
     /// Relayed clients only.
     Address,
 }
@@ -71,10 +75,9 @@ impl Link {
     /// If there is no such interface with that address, or the port cannot be had.
     pub fn interface(name: &str, address: Ipv4Addr) -> Result<Self, LinkError> {
         let all = interfaces().map_err(LinkError::List)?;
-        let index = all
+        let interface = all
             .iter()
             .find(|one| one.name == name && one.addresses.iter().any(|a| a.address == address))
-            .map(|one| one.index)
             .ok_or_else(|| LinkError::Missing { name: name.to_owned(), address })?;
         let udp = UdpSocket::bind(&Binding::Interface(name.to_owned()), SERVER_PORT)
             .map_err(|error| LinkError::Listen { at: name.to_owned(), port: SERVER_PORT, error })?;
@@ -85,7 +88,9 @@ impl Link {
                 None
             }
         };
-        Ok(Self { address, udp, kind: Kind::Interface { index, frames } })
+        let (index, mac) = (interface.index, interface.mac);
+        let kind = Kind::Interface { index, mac, frames };
+        Ok(Self { address, udp, kind })
     }
 
     /// Serves relays that write to `address`; needs no privilege if `port` is above 1023. A relay
@@ -112,10 +117,23 @@ impl Link {
         self.address
     }
 
+    /// The host that answers for `address` on this link; none where nobody does, or where it cannot
+    /// be asked: there are relays between, or the capability lacks.
+    pub(super) async fn host_of(&self, address: Ipv4Addr) -> Option<[u8; 6]> {
+        let Kind::Interface { index, mac: Some(mac), frames: Some(_) } = &self.kind else {
+            return None;
+        };
+        let asked = arp::who_has((*index, *mac, self.address), address, ANSWERS_WITHIN).await;
+        asked.unwrap_or_else(|error| {
+            tracing::debug!(%error, %address, "cannot ask for the address");
+            None
+        })
+    }
+
     /// Sends a reply on its way.
     pub(super) async fn send(&self, out: &Outgoing) -> io::Result<()> {
         let bytes = out.reply.encode();
-        let Kind::Interface { index, frames } = &self.kind else {
+        let Kind::Interface { index, frames, .. } = &self.kind else {
             return match out.to {
                 Destination::Host(host) => self.udp.send(&bytes, None, host).await,
                 Destination::Broadcast(_) | Destination::Frame { .. } => Err(io::Error::new(

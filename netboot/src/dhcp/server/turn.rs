@@ -6,11 +6,17 @@ use std::sync::Arc;
 
 use stdx::Clock;
 use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+
+use model::MacAddress;
 
 use super::{Command, Counters, LeaseStore, Link, PersistError};
 use crate::dhcp::engine::{Arrival, Effect, Engine, Observation, Outgoing};
 use crate::dhcp::leases::{Learned, LeaseRecord};
 use crate::dhcp::packet::Packet;
+
+/// Addresses that are asked for at the same time. Clients of further ones ask again.
+const PROBES_MAX: usize = 64;
 
 /// Packets of one turn, and so the leases of one flush: enough to make the flush cheap for each,
 /// few enough that their clients do not wait for each other.
@@ -42,7 +48,16 @@ pub(super) struct World<S> {
 pub(super) struct Turns<S> {
     world: World<S>,
     engine: Engine,
+    probes: JoinSet<Probed>,
     complaints: Complaints,
+}
+
+/// An offer, and the host that answers for its address.
+#[derive(Debug)]
+struct Probed {
+    link: usize,
+    out: Outgoing,
+    host: Option<[u8; 6]>,
 }
 
 /// What waits for its lease to be durable.
@@ -54,7 +69,7 @@ struct Waiting {
 
 impl<S: LeaseStore> Turns<S> {
     pub(super) fn new(world: World<S>, engine: Engine) -> Self {
-        Self { world, engine, complaints: Complaints::default() }
+        Self { world, engine, probes: JoinSet::new(), complaints: Complaints::default() }
     }
 
     /// Goes on until every [`super::Handle`] is dropped.
@@ -77,6 +92,7 @@ impl<S: LeaseStore> Turns<S> {
                     }
                     self.turn(&mut batch).await;
                 }
+                Some(probed) = self.probes.join_next() => self.probed(probed).await,
             }
         }
     }
@@ -109,6 +125,12 @@ impl<S: LeaseStore> Turns<S> {
         for received in batch.drain(..) {
             for effect in self.effects(&received) {
                 match effect {
+                    Effect::Reply(Outgoing { probe: Some(address), .. })
+                        if self.probes.len() >= PROBES_MAX =>
+                    {
+                        tracing::debug!(%address, "not offered: too many addresses are asked for");
+                    }
+                    Effect::Reply(out) if out.probe.is_some() => self.probe(received.link, out),
                     Effect::Reply(out) => self.send(received.link, &out).await,
                     Effect::Persist { record, reply, observation } => {
                         records.push(record);
@@ -128,6 +150,31 @@ impl<S: LeaseStore> Turns<S> {
     }
 
     /// What one datagram leads to. A panic of the engine is a bug, but one client's only.
+    /// Asks whether a host has the address that is to be offered.
+    fn probe(&mut self, at: usize, out: Outgoing) {
+        let Some(link) = self.world.links.get(at).cloned() else { return };
+        self.probes.spawn(async move {
+            let host = match out.probe {
+                Some(address) => link.host_of(address).await,
+                None => None,
+            };
+            Probed { link: at, out, host }
+        });
+    }
+
+    async fn probed(&mut self, probed: Result<Probed, JoinError>) {
+        let Ok(Probed { link, out, host }) = probed else { return };
+        let host = host.filter(|host| !out.reply.header.chaddr.starts_with(host));
+        let (Some(host), Some(address)) = (host, out.probe) else {
+            return self.send(link, &out).await;
+        };
+        let now = self.world.clock.now_micros();
+        let record = self.engine.occupied(address, MacAddress::new(host), now);
+        let observation = Observation::Declined(record.clone());
+        let waiting = Waiting { link, reply: None, observation };
+        self.persist(vec![record], vec![waiting]).await;
+    }
+
     fn effects(&mut self, received: &Received) -> Vec<Effect> {
         let Received { link, source, destination, bytes } = received;
         let counters = &self.world.counters;
