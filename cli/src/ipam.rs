@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -77,9 +78,16 @@ fn sample(config: &IpamConfig) -> Vec<String> {
     let mut rows = Vec::new();
     for rack in racks {
         for &index in &indices {
-            let machine = config.node_addresses(rack, index).map(|all| words(&all));
+            let machine = config.node_addresses(rack, index).and_then(|ipv4| {
+                let ipv4 = ipv4.into_iter().map(IpAddr::from);
+                let ipv6 = config.node_ipv6(rack, index)?.into_iter().map(IpAddr::from);
+                Ok(words(&ipv4.chain(ipv6).collect::<Vec<_>>()))
+            });
             let machine = machine.unwrap_or_else(|error| error.to_string());
-            let bmc = config.bmc_address(rack, index).map(|address| address.to_string());
+            let bmc = config.bmc_address(rack, index).and_then(|ipv4| {
+                let ipv6 = config.bmc_ipv6(rack, index)?.map(IpAddr::from);
+                Ok(words(&[IpAddr::from(ipv4)].into_iter().chain(ipv6).collect::<Vec<_>>()))
+            });
             let bmc = bmc.unwrap_or_else(|_broadcast| "none".to_owned());
             rows.push(vec![rack.to_string(), index.to_string(), machine, bmc]);
         }

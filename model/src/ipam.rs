@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use ipnet::Ipv4Net;
+use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use crate::name::BOOT_ROLE;
 use crate::range::{OutOfRange, ranges};
 
 mod check;
+mod ipv6;
 
 /// The document `ipam`: the rules by which machines get addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +47,13 @@ pub struct IpamConfig {
     /// Place of the controllers' gateway, 1 to 65,534; 1 where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bmc_ipv4_gateway_offset: Option<u32>,
+    /// Pool of IPv6 addresses of machines: each range of IPv4 addresses has a network of 64 bits, in
+    /// the same order, and the index of a machine is its address there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_ipv6_pool: Option<Ipv6Net>,
+    /// The same for controllers: one network for each rack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bmc_ipv6_pool: Option<Ipv6Net>,
 }
 
 // A range of 16 bits has 65,536 addresses: its first, an index for each machine, one lease, its last.
@@ -167,6 +175,16 @@ pub enum IpamError {
         /// Its address.
         address: Ipv4Addr,
         /// What is wrong with it.
+        why: String,
+    },
+    /// A pool of IPv6 addresses cannot work.
+    #[error("{field} {pool} {why}")]
+    Ipv6Pool {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        pool: Ipv6Net,
+        /// What is wrong, and what to do.
         why: String,
     },
     /// An index beyond the rack.
@@ -294,7 +312,7 @@ impl IpamConfig {
     /// How many racks have room in both pools.
     #[must_use]
     pub fn racks(&self) -> u32 {
-        self.nodes().racks.min(self.controllers().racks)
+        self.nodes().racks.min(self.controllers().racks).min(self.racks_ipv6())
     }
 
     fn check_index(&self, index: u32) -> Result<(), IpamError> {

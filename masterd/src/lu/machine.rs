@@ -1,7 +1,7 @@
 //! Opcodes on the inventory of machines.
 
 mod modify;
-mod register;
+pub(super) mod register;
 
 use std::collections::BTreeSet;
 

@@ -72,6 +72,9 @@ pub const FIELDS: &[Field<MachineRow>] = &[
     field!("ipv4", "IPv4", Other, "Addresses of its operating system", |r| {
         json(&r.machine.network.values().flat_map(|a| &a.ipv4).collect::<Vec<_>>())
     }),
+    field!("ipv6", "IPv6", Other, "IPv6 addresses of its operating system", |r| {
+        json(&r.machine.network.values().flat_map(|a| a.ipv6.iter().flatten()).collect::<Vec<_>>())
+    }),
     field!("bmc", "BMC", Text, "Address of its management controller", |r| {
         Cell::optional(r.machine.bmc.ipv4.first().map(ToString::to_string))
     }),

@@ -100,6 +100,14 @@ fn machines(config: &Config, wrong: &mut impl FnMut(String)) {
         if ipam.node_addresses(rack, index).ok().as_ref() != Some(&held) {
             wrong(format!("machine {serial} has other addresses than the rules give it"));
         }
+        let ipv6 = machine.network.values().flat_map(|a| a.ipv6.iter().flatten().copied());
+        let held: Vec<_> = ipv6.collect();
+        if ipam.node_ipv6(rack, index).ok().as_ref() != Some(&held) {
+            wrong(format!(
+                "machine {serial} has other IPv6 addresses than the rules give it; if it has none, \
+                 `gnt ipam set` with the same rules gives them"
+            ));
+        }
     }
 }
 

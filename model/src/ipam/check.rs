@@ -58,6 +58,7 @@ impl IpamConfig {
         }
         let mut faults = self.wrong_pools();
         faults.extend(self.wrong_sizes());
+        faults.extend(self.wrong_ipv6());
         let bases = [self.node_base(0), self.bmc_base(0)];
         faults.extend(bases.into_iter().filter_map(Result::err));
         if faults.is_empty() {

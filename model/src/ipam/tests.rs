@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn sample() -> IpamConfig {
+pub(super) fn sample() -> IpamConfig {
     serde_json::from_str(
         r#"{"max-nodes-in-rack": 28, "node-ipv4-pool": "10.69.0.0/16", "node-ipv4-range-size": 6,
             "node-ipv4-range-mask": 26, "node-ip-per-node": 3, "node-index-offset": 3,

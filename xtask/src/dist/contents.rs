@@ -75,6 +75,7 @@ const DOCUMENTS: &[&str] = &[
     "luxi.md",
     "metrics.md",
     "node-rpc.md",
+    "netboot.md",
     "nodes.md",
     "performance.md",
     "queue-format.md",

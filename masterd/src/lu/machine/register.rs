@@ -132,9 +132,8 @@ fn place(
     now: Timestamp,
 ) -> Result<Machine, IpamError> {
     let index = ipam.assign_index(spec.rack, &spec.role, taken)?;
-    let addresses = ipam.node_addresses(spec.rack, index)?;
-    let network = addresses.into_iter().enumerate();
     let by_rules = ipam.bmc_address(spec.rack, index);
+    let bmc_ipv6 = spec.bmc.ipv6.or(ipam.bmc_ipv6(spec.rack, index)?);
     Ok(Machine {
         serial: spec.serial.clone(),
         product: spec.product.clone(),
@@ -142,11 +141,11 @@ fn place(
         rack: spec.rack,
         index_in_rack: index,
         role: spec.role.clone(),
-        network: network.map(|(i, a)| (format!("node{i}"), Addresses::of(a))).collect(),
+        network: network(ipam, spec.rack, index)?,
         bmc: Bmc {
             kind: spec.bmc.kind.clone(),
             ipv4: vec![spec.bmc.ipv4.map_or(by_rules, Ok)?],
-            ipv6: spec.bmc.ipv6.map(|address| vec![address]),
+            ipv6: bmc_ipv6.map(|address| vec![address]),
         },
         uuid: spec.uuid,
         mac: spec.mac.clone(),
@@ -156,6 +155,21 @@ fn place(
         register_date: now,
         retire_date: None,
     })
+}
+
+/// The addresses that the rules give to the interfaces of a machine.
+///
+/// # Errors
+/// The rules have none for this place.
+pub(in crate::lu) fn network(
+    ipam: &IpamConfig,
+    rack: u32,
+    index: u32,
+) -> Result<BTreeMap<String, Addresses>, IpamError> {
+    let mut ipv6 = ipam.node_ipv6(rack, index)?.into_iter();
+    let ipv4 = ipam.node_addresses(rack, index)?.into_iter();
+    let of = |address| Addresses { ipv6: ipv6.next().map(|a| vec![a]), ..Addresses::of(address) };
+    Ok(ipv4.map(of).enumerate().map(|(i, a)| (format!("node{i}"), a)).collect())
 }
 
 #[cfg(test)]
