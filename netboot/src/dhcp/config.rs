@@ -114,6 +114,15 @@ impl ServedRange {
         u32::from(address) & mask == u32::from(self.interface_address) & mask
     }
 
+    /// Whether `address` can be that of another host on this network.
+    #[must_use]
+    pub fn is_neighbour(&self, address: Ipv4Addr) -> bool {
+        let (at, hosts) = (u32::from(address), !u32::from(self.mask()));
+        self.on_network(address)
+            && ![0, hosts].contains(&(at & hosts))
+            && ![self.interface_address, self.server_id].contains(&address)
+    }
+
     /// Whether `address` may be leased.
     #[must_use]
     pub fn leases(&self, address: Ipv4Addr) -> bool {

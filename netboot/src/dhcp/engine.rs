@@ -146,6 +146,12 @@ pub enum Ignored {
     /// Option 82, which only relays add, without a relay.
     #[error("it has a relay's option, but came without a relay")]
     UntrustedRelayOption,
+    /// A relay at an address where replies would reach every host, or us.
+    #[error("its relay's address can be no host's")]
+    RelayAddress,
+    /// An address that can be no client's, to which the reply would go.
+    #[error("the address can be no client's")]
+    ClientAddress,
     /// From a network without a range.
     #[error("its network is not served here")]
     Unserved,
@@ -261,6 +267,7 @@ impl Engine {
         }
         self.last = now;
         let (kind, client) = admit(packet)?;
+        check_relay(&self.config, packet, arrival)?;
         let at = range_of(&self.config, packet, arrival).ok_or(Ignored::Unserved)?;
         let range = self.config.ranges.get(at).ok_or(Ignored::Unserved)?;
         let exchange = Exchange { packet, arrival, range, client, now };
@@ -295,6 +302,19 @@ fn admit(packet: &Packet) -> Result<(MessageType, Identity), Ignored> {
     }
     let kind = packet.message_type().ok_or(Ignored::Untyped)?;
     Ok((kind, Identity::of(packet).ok_or(Ignored::Anonymous)?))
+}
+
+/// Replies go to the relay's address, so it must be that of one other host. On loopback the relay
+/// may be a program beside us.
+fn check_relay(config: &Config, packet: &Packet, arrival: &Arrival) -> Result<(), Ignored> {
+    let relay = packet.header.giaddr;
+    let loopback = relay.is_loopback() && arrival.interface.is_loopback();
+    if !packet.is_relayed() || loopback {
+        return Ok(());
+    }
+    let neighbour = |range: &ServedRange| !range.on_network(relay) || range.is_neighbour(relay);
+    let one_host = reply::is_host(&relay) && config.ranges.iter().all(neighbour);
+    if one_host && relay != arrival.interface { Ok(()) } else { Err(Ignored::RelayAddress) }
 }
 
 /// The range of the client's network: the relay's link (RFC 3527), or the network of the address
@@ -421,10 +441,16 @@ impl Exchange<'_> {
         if !self.range.on_network(address) {
             return Err(Ignored::Unserved);
         }
+        if !self.range.is_neighbour(address) {
+            return Err(Ignored::ClientAddress);
+        }
         Ok(vec![Effect::Reply(self.parameters(address))])
     }
 }
 
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test that panics has done its job")]
+mod cases;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]

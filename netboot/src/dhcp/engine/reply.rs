@@ -62,11 +62,11 @@ impl Exchange<'_> {
         Outgoing { reply, source: self.range.interface_address, to, probe: None }
     }
 
-    /// A client that tells an address of its network in `ciaddr` answers there. Other networks are
-    /// not believed: replies would go where a stranger wants them.
+    /// A client that tells an address of its network in `ciaddr` answers there. Other networks, and
+    /// addresses of no single host, are not believed: replies would go where a stranger wants them.
     fn reachable(&self, address: Ipv4Addr) -> Reachable {
         let current = self.packet.header.ciaddr;
-        if !current.is_unspecified() && self.range.on_network(current) {
+        if self.range.is_neighbour(current) {
             Reachable::At(current)
         } else if self.packet.header.flags & FLAG_BROADCAST != 0 {
             Reachable::No
@@ -125,8 +125,8 @@ impl Exchange<'_> {
     }
 }
 
-/// Whether it can be one host's address, which is all that a relay may name in our place.
-fn is_host(address: &Ipv4Addr) -> bool {
+/// Whether it can be one host's address, as that of a relay or what it names in our place.
+pub(super) fn is_host(address: &Ipv4Addr) -> bool {
     !(address.is_unspecified()
         || address.is_broadcast()
         || address.is_multicast()

@@ -24,8 +24,8 @@ const KEPT: [u8; 8] = [
     option::SERVER_ID,
     option::LEASE_SECONDS,
     option::SUBNET_MASK,
-    option::CLIENT_ID,
     option::RELAY_AGENT,
+    option::CLIENT_ID,
     option::VENDOR_CLASS,
     option::BOOT_FILE,
 ];

@@ -46,7 +46,11 @@ impl Identity {
                 .option(option::CLIENT_ID)
                 .filter(|id| (1..=CLIENT_ID_MAX).contains(&id.len()))
                 .map(|id| Self::ClientId(id.to_vec())),
-            len => header.chaddr.get(..len).map(|at| Self::Hardware(header.htype, at.to_vec())),
+            len => header
+                .chaddr
+                .get(..len)
+                .filter(|at| at.iter().any(|byte| *byte != 0))
+                .map(|at| Self::Hardware(header.htype, at.to_vec())),
         }
     }
 

@@ -83,6 +83,20 @@ impl Request {
         self
     }
 
+    /// Bytes of the option area, whatever they are.
+    pub(crate) fn raw(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
+        self
+    }
+
+    pub(crate) fn pad(self, count: usize) -> Self {
+        self.raw(&vec![0; count])
+    }
+
+    pub(crate) fn end(self) -> Self {
+        self.raw(&[255])
+    }
+
     pub(crate) fn address(self, code: u8, address: Ipv4Addr) -> Self {
         self.option(code, &address.octets())
     }
