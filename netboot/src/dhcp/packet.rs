@@ -264,4 +264,7 @@ impl Fields<'_> {
 
 #[cfg(test)]
 #[expect(clippy::indexing_slicing, reason = "a test that panics has done its job")]
+mod differential;
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test that panics has done its job")]
 mod tests;
