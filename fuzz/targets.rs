@@ -3,6 +3,9 @@
 //! `cargo xtask fuzz NAME` looks for such bytes; `tests/tests/fuzz_corpus.rs` runs what lies in
 //! `fuzz/corpus` through the same functions.
 
+#[path = "dhcp_server.rs"]
+mod server;
+
 use bytes::Bytes;
 use luxi::Request;
 use luxi::frame::Splitter;
@@ -11,6 +14,7 @@ use model::Job;
 use netboot::dhcp::packet::{Identity, Packet};
 use queue_format::journal::{frame, live, record};
 use queue_format::{Batch, Position};
+pub(crate) use server::dhcp_server;
 
 /// Takes any bytes.
 type Target = fn(&[u8]);
@@ -23,6 +27,7 @@ pub(crate) const TARGETS: &[(&str, Target)] = &[
     ("job_files", job_files),
     ("journal", journal),
     ("dhcp_packets", dhcp_packets),
+    ("dhcp_server", dhcp_server),
 ];
 
 /// Longest message that frames are cut with here.

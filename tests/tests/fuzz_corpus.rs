@@ -31,6 +31,29 @@ fn corpora_break_no_rule() {
     assert!(bytes <= CORPORA_BYTES_MAX, "{bytes} bytes of corpora");
 }
 
+/// Longest recording whose bits are turned one by one: longer ones hold the messages of others.
+const TURNED_BYTES_MAX: usize = 1_300;
+
+/// Recorded conversations with the DHCP server, cut at every byte and with every bit wrong.
+#[test]
+fn dhcp_survives_every_cut_and_every_wrong_bit() {
+    for file in fs::read_dir(xtask::root().join("fuzz/corpus/dhcp_server")).unwrap() {
+        let path = file.unwrap().path();
+        eprintln!("{}", path.display());
+        let recorded = fs::read(path).unwrap();
+        for len in 0..recorded.len() {
+            targets::dhcp_server(&recorded[..len]);
+        }
+        let mut wrong = recorded.clone();
+        let turned = if recorded.len() > TURNED_BYTES_MAX { 0 } else { recorded.len() };
+        for bit in 0..8 * turned {
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            targets::dhcp_server(&wrong);
+            wrong[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}
+
 /// Records and batches are binary: their seeds are what the journal writes.
 #[test]
 fn journal_seeds_are_what_is_written() {
