@@ -2,7 +2,8 @@
 //!
 //! In reading order: [`config`] is what a server is told; [`packet`] is the wire; [`leases`] says
 //! who holds which address; [`boot`] tells firmware, iPXE and operating systems apart; [`engine`]
-//! decides what a packet leads to, and `log_limit` which of it is told again; [`server`] is the shell with sockets, disk and clock.
+//! decides what a packet leads to, and `log_limit` which of it is told again; [`limits`] drops what
+//! is sent too often; [`server`] is the shell with sockets, disk and clock.
 //!
 //! Rules that hold throughout (each is a property of the engine's tests):
 //! - no address is leased to two clients at a time, none outside its range, none that is excluded;
@@ -17,6 +18,7 @@ pub mod leases;
 
 pub mod boot;
 pub mod engine;
+pub mod limits;
 mod log_limit;
 
 pub mod server;

@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::config::{Config, ConfigError};
 use super::engine::{Engine, Observation};
 use super::leases::{Learned, LeaseRecord};
+use super::limits::Limited;
 pub use link::{Link, LinkError};
 use turn::{Received, Turns};
 
@@ -76,6 +77,12 @@ pub struct Counters {
     pub malformed: AtomicU64,
     /// Messages that led to nothing, for good reasons.
     pub ignored: AtomicU64,
+    /// Messages beyond the limit of their client.
+    pub limited_client: AtomicU64,
+    /// Messages beyond the limit of their relay's circuit.
+    pub limited_circuit: AtomicU64,
+    /// Packets beyond the limit of their link.
+    pub limited_link: AtomicU64,
     /// Replies sent.
     pub replied: AtomicU64,
     /// Replies that could not be sent.
@@ -103,6 +110,14 @@ pub struct Counters {
 impl Counters {
     fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn add_limited(&self, limited: Limited) {
+        Self::add(match limited {
+            Limited::Client => &self.limited_client,
+            Limited::Circuit => &self.limited_circuit,
+            Limited::Link => &self.limited_link,
+        });
     }
 
     fn add_observed(&self, observation: &Observation) {

@@ -64,6 +64,13 @@ fn dhcp(page: &mut Page, counters: &Counters) {
     page.counter("gantry_dhcp_packets_received", &[], get(&counters.received));
     page.counter("gantry_dhcp_packets_malformed", &[], get(&counters.malformed));
     page.counter("gantry_dhcp_messages_ignored", &[], get(&counters.ignored));
+    for (by, counter) in [
+        ("client", &counters.limited_client),
+        ("circuit", &counters.limited_circuit),
+        ("link", &counters.limited_link),
+    ] {
+        page.counter("gantry_dhcp_messages_limited", &[by], get(counter));
+    }
     page.counter("gantry_dhcp_replies", &[], get(&counters.replied));
     page.counter("gantry_dhcp_send_failures", &[], get(&counters.send_failed));
     page.counter("gantry_dhcp_persist_failures", &[], get(&counters.persist_failed));

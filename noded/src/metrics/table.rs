@@ -55,6 +55,12 @@ pub const FAMILIES: &[Family] = &[
         &[],
         "Messages that led to nothing, for good reasons",
     ),
+    Family::new(
+        "gantry_dhcp_messages_limited",
+        Counter,
+        &["by"],
+        "Messages that were dropped because a client, a relay's circuit or a link sent too many",
+    ),
     Family::new("gantry_dhcp_replies", Counter, &[], "Replies sent"),
     Family::new("gantry_dhcp_send_failures", Counter, &[], "Replies that could not be sent"),
     Family::new(

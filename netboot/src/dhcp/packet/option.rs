@@ -49,6 +49,8 @@ pub const IPXE: u8 = 175;
 /// End of the options.
 pub const END: u8 = 255;
 
+/// Sub-option of 82: the relay's name for the port that the client is at.
+pub const RELAY_CIRCUIT: u8 = 1;
 /// Sub-option of 82: an address on the client's link when that of the relay is elsewhere
 /// (RFC 3527).
 pub const RELAY_LINK_SELECTION: u8 = 5;

@@ -158,6 +158,20 @@ async fn nonsense_is_counted_and_others_notice_nothing() {
 }
 
 #[tokio::test]
+async fn a_client_in_a_loop_keeps_no_other_waiting() {
+    let rig = Rig::new();
+    for _ in 0..100 {
+        rig.send(Request::new(MessageType::Discover, [2, 0, 0, 0, 0, 1])).await;
+    }
+    for _ in 0..32 {
+        assert_eq!(rig.receive().await.message_type(), Some(MessageType::Offer));
+    }
+    rig.offer(2).await;
+    assert_eq!(rig.count(|c| &c.limited_client), 68);
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_full_channel_of_observations_delays_nobody() {
     let rig = Rig::new();
     let address = rig.offer(1).await;

@@ -13,7 +13,8 @@ use model::MacAddress;
 use super::{Command, Counters, LeaseStore, Link, PersistError};
 use crate::dhcp::engine::{Arrival, Effect, Engine, Observation, Outgoing};
 use crate::dhcp::leases::{Learned, LeaseRecord};
-use crate::dhcp::packet::Packet;
+use crate::dhcp::limits::{Limited, Limits};
+use crate::dhcp::packet::{Identity, Packet};
 
 /// Addresses that are asked for at the same time. Clients of further ones ask again.
 const PROBES_MAX: usize = 64;
@@ -49,6 +50,7 @@ pub(super) struct Turns<S> {
     world: World<S>,
     engine: Engine,
     probes: JoinSet<Probed>,
+    limits: Limits,
     complaints: Complaints,
 }
 
@@ -69,7 +71,13 @@ struct Waiting {
 
 impl<S: LeaseStore> Turns<S> {
     pub(super) fn new(world: World<S>, engine: Engine) -> Self {
-        Self { world, engine, probes: JoinSet::new(), complaints: Complaints::default() }
+        Self {
+            world,
+            engine,
+            probes: JoinSet::new(),
+            limits: Limits::default(),
+            complaints: Complaints::default(),
+        }
     }
 
     /// Goes on until every [`super::Handle`] is dropped.
@@ -180,6 +188,10 @@ impl<S: LeaseStore> Turns<S> {
         let counters = &self.world.counters;
         Counters::add(&counters.received);
         let now = self.world.clock.now_micros();
+        if let Err(limited) = self.limits.datagram(*link, now) {
+            self.limited(limited, *source, None, now);
+            return Vec::new();
+        }
         let packet = match Packet::decode(bytes) {
             Ok(packet) => packet,
             Err(error) => {
@@ -190,6 +202,10 @@ impl<S: LeaseStore> Turns<S> {
                 return Vec::new();
             }
         };
+        if let Err(limited) = self.limits.message(*link, &packet, now) {
+            self.limited(limited, *source, Identity::of(&packet), now);
+            return Vec::new();
+        }
         let Some(link) = self.world.links.get(*link) else { return Vec::new() };
         let arrival =
             Arrival { interface: link.own_address(), source: *source, destination: *destination };
@@ -199,6 +215,23 @@ impl<S: LeaseStore> Turns<S> {
             tracing::error!(%source, len = bytes.len(), "a message made the DHCP engine panic");
             Vec::new()
         })
+    }
+
+    /// Counts what was sent too often, and tells of it now and then.
+    fn limited(
+        &mut self,
+        limited: Limited,
+        source: SocketAddrV4,
+        client: Option<Identity>,
+        now: i64,
+    ) {
+        self.world.counters.add_limited(limited);
+        if let Some(unsaid) = self.complaints.may_speak(now) {
+            let client = client.map(|client| client.to_string());
+            tracing::warn!(
+                by = ?limited, client, %source, unsaid, "dropped: too many DHCP messages"
+            );
+        }
     }
 
     async fn persist(&mut self, records: Vec<LeaseRecord>, waiting: Vec<Waiting>) {
