@@ -32,6 +32,9 @@ fn config() -> Config {
             dns: vec![at(2)],
             lease_seconds: 3_600,
             boot_base_url: format!("http://{}:10080", at(3)),
+            observe: false,
+            trusted_circuits: third == 1,
+            onie: None,
             server_id: at(3),
         }
     };
@@ -69,7 +72,7 @@ impl Rules {
                     self.check_reply(asked, &out);
                 }
             }
-            Effect::Observe(_) | Effect::Ignore(_) => {}
+            Effect::Withheld(_) | Effect::Observe(_) | Effect::Ignore(_) => {}
         }
     }
 

@@ -52,6 +52,7 @@ mod span;
 
 mod cluster;
 mod debug;
+mod dhcp;
 mod filter;
 mod group;
 mod image;
@@ -138,6 +139,9 @@ enum Object {
     /// The rules by which machines get addresses.
     #[command(subcommand)]
     Ipam(ipam::Ipam),
+    /// How agents serve DHCP.
+    #[command(subcommand)]
+    Dhcp(dhcp::Dhcp),
     /// Machines, the bare-metal servers of the inventory.
     #[command(subcommand)]
     Machine(machine::Machine),
@@ -232,6 +236,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Filter(verb) => filter::run(verb, &session),
         Object::Group(verb) => group::run(verb, &session),
         Object::Ipam(verb) => ipam::run(verb, &session),
+        Object::Dhcp(verb) => dhcp::run(verb, &session),
         Object::Machine(verb) => machine::run(verb, &session),
         Object::Image(verb) => image::run(verb, &session),
         Object::Rack(verb) => rack::run(verb, &session),
@@ -287,6 +292,7 @@ impl Object {
             "filter" => Self::Filter(filter::Filter::from_arg_matches(matches)?),
             "group" => Self::Group(group::Group::from_arg_matches(matches)?),
             "ipam" => Self::Ipam(ipam::Ipam::from_arg_matches(matches)?),
+            "dhcp" => Self::Dhcp(dhcp::Dhcp::from_arg_matches(matches)?),
             "machine" => Self::Machine(machine::Machine::from_arg_matches(matches)?),
             "image" => Self::Image(image::Image::from_arg_matches(matches)?),
             "rack" => Self::Rack(rack::Rack::from_arg_matches(matches)?),

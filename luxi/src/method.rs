@@ -10,6 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use model::cluster_status::ClusterStatus;
+use model::dhcp::DhcpConfig;
 use model::ipam::IpamConfig;
 use model::opcode::ReasonEntry;
 use model::role_check::{RoleRequest, RoleTaken};
@@ -416,4 +417,7 @@ methods! {
 
     /// The rules by which machines get addresses; null where none are set.
     Query GantryIpam [] -> Option<IpamConfig>;
+
+    /// How agents serve DHCP.
+    Query GantryDhcp [] -> DhcpConfig;
 }

@@ -28,7 +28,7 @@ impl Config {
     #[must_use]
     pub fn new(cluster: Cluster, role: Role) -> Self {
         let group = Group::initial(&cluster.uuid, cluster.ctime);
-        Self::without_objects(Arc::new(cluster), Arc::new(role), Arc::new(group), None)
+        Self::without_objects(Arc::new(cluster), Arc::new(role), Arc::new(group), None, None)
     }
 
     /// A node by its name, or by its first label where only one node has it.

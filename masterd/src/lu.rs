@@ -3,6 +3,7 @@
 
 pub mod cluster;
 pub mod context;
+pub mod dhcp;
 pub mod image;
 pub mod ipam;
 pub mod machine;

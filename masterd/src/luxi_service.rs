@@ -162,6 +162,7 @@ impl LuxiService {
                     .await
             }
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
+            Request::GantryDhcp(call) => answer(call, async |_| Ok(self.dhcp())).await,
         }
     }
 }
@@ -201,6 +202,10 @@ impl LuxiService {
     /// The time of day.
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.sources.clock.now_micros())
+    }
+
+    fn dhcp(&self) -> model::dhcp::DhcpConfig {
+        self.sources.published.snapshot().config.dhcp.as_deref().cloned().unwrap_or_default()
     }
 
     fn ipam(&self) -> Option<model::ipam::IpamConfig> {
@@ -289,7 +294,8 @@ fn changed_by(request: &Request) -> Option<String> {
         | Request::GantryClusterStatus(_)
         | Request::GantryMasterStatus(_)
         | Request::GantryExportPiece(_)
-        | Request::GantryIpam(_) => return None,
+        | Request::GantryIpam(_)
+        | Request::GantryDhcp(_) => return None,
     };
     Some(of)
 }

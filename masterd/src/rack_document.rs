@@ -52,6 +52,7 @@ pub(crate) fn compile_at(
         lease_seconds: LEASE_SECONDS,
         parts: config.shares.get(&rack).map_or_else(Vec::new, |shares| shares.parts.to_vec()),
         agents: agents(config, rack),
+        dhcp: config.dhcp.as_ref().map(|dhcp| dhcp.of_rack(rack)).unwrap_or_default(),
         machines: machines.collect(),
     }))
 }
@@ -63,7 +64,8 @@ fn agents(config: &Config, rack: u32) -> Vec<RackAgent> {
         address: node.rpc_address(),
         fingerprints: node.fingerprints().collect(),
     };
-    serving.map(agent).collect()
+    let agents: Vec<_> = serving.map(agent).collect();
+    if agents.len() > 1 { agents } else { Vec::new() }
 }
 
 /// What a machine is to boot. One whose image is gone boots its disk.

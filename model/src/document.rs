@@ -25,6 +25,8 @@ pub const NODES: &str = "config/nodes";
 pub const FILTERS: &str = "config/filters";
 /// The node group, once it was changed.
 pub const GROUP: &str = "config/groups/default";
+/// Settings of DHCP, once they were changed.
+pub const DHCP: &str = "config/dhcp";
 /// Rules of addresses.
 pub const IPAM: &str = "ipam";
 /// Directory of images, by name.

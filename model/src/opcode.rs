@@ -26,7 +26,9 @@ pub use cluster::{
 pub use common::{Common, Dependency, ReasonEntry};
 pub use image::{ImageAdd, ImageRemove};
 pub use input::{Input, OpInput, OpInputError};
-pub use machine::{Clearable, IpamSet, MachineAdd, MachineRemove, MachineSetParams, RackPush};
+pub use machine::{
+    Clearable, DhcpSet, IpamSet, MachineAdd, MachineRemove, MachineSetParams, RackPush,
+};
 pub use node::{NodeAdd, NodePowercycle, NodeRemove, NodeSetParams};
 pub use query::{
     ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
@@ -168,6 +170,8 @@ opcodes! {
     "OP_NODE_POWERCYCLE" NodePowercycle -> String, Agents, [node_name];
     /// Set the rules by which machines get addresses.
     "OP_IPAM_SET" IpamSet -> (), Agents, [];
+    /// Set how agents serve DHCP.
+    "OP_DHCP_SET" DhcpSet -> (), Agents, [];
     /// Register machines, all or none.
     "OP_MACHINE_ADD" MachineAdd -> Vec<Machine>, Agents, [machines];
     /// Change what is known of a machine, or what it boots.

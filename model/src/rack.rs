@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::blob::Blob;
 use crate::enrol::Fingerprint;
+use crate::dhcp::RackDhcp;
 use crate::image::{ImageFiles, ImageId, Parameter};
 use crate::ipam::LeaseRange;
 use crate::mac::MacAddress;
@@ -36,9 +37,12 @@ pub struct RackDocument {
     /// Which agent leases which part of each range; an agent leases all where there are none.
     #[serde(default)]
     pub parts: Vec<Part>,
-    /// Its agents, which tell each other of leases.
+    /// Its agents, which tell each other of leases; none where there is only one.
     #[serde(default)]
     pub agents: Vec<RackAgent>,
+    /// How DHCP is served.
+    #[serde(default)]
+    pub dhcp: RackDhcp,
     /// Its machines, by serial.
     pub machines: Vec<RackMachine>,
 }
@@ -77,10 +81,26 @@ impl RackDocument {
     /// hexadecimal. A new master that compiles the same document need not push it.
     #[must_use]
     pub fn digest(&self) -> String {
-        let Self { cluster_name, rack, version: _, ranges, lease_seconds, parts, agents, machines } =
-            self;
-        let said = (cluster_name, rack, ranges, lease_seconds, parts, agents, machines);
-        let text = serde_json::to_vec(&said).expect("a document has plain keys");
+        let Self {
+            cluster_name,
+            rack,
+            version: _,
+            ranges,
+            lease_seconds,
+            parts,
+            agents,
+            dhcp,
+            machines,
+        } = self;
+        let said = (cluster_name, rack, ranges, lease_seconds, parts, machines);
+        let mut text = serde_json::to_vec(&said).expect("a document has plain keys");
+        // Without these it is as it was before they were known, so that an upgrade pushes nothing.
+        if !agents.is_empty() {
+            text.extend(serde_json::to_vec(agents).expect("agents have plain keys"));
+        }
+        if *dhcp != RackDhcp::default() {
+            text.extend(serde_json::to_vec(dhcp).expect("settings have plain keys"));
+        }
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }

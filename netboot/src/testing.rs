@@ -53,6 +53,7 @@ pub fn rack(rack: u32, version: u64) -> RackDocument {
         lease_seconds: 3_600,
         parts: Vec::new(),
         agents: Vec::new(),
+        dhcp: model::dhcp::RackDhcp::default(),
         machines: vec![RackMachine {
             serial: "S1".parse().unwrap(),
             role: "worker".to_owned(),

@@ -64,6 +64,7 @@ fn one_request_of_each_method_reads() {
         ("GantryClusterStatus", "[]".to_owned()),
         ("GantryMasterStatus", "[]".to_owned()),
         ("GantryIpam", "[]".to_owned()),
+        ("GantryDhcp", "[]".to_owned()),
     ] {
         let request = args(method, &text);
         assert_eq!(request.as_ref().map(Request::name), Ok(method), "{text}");

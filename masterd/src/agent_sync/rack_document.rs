@@ -99,6 +99,7 @@ fn will_push(job: &Job, rack: u32) -> bool {
         Some(OpCode::MachineAdd(op)) => op.machines.iter().any(|spec| spec.rack == rack),
         Some(
             OpCode::IpamSet(_)
+            | OpCode::DhcpSet(_)
             | OpCode::MachineRemove(_)
             | OpCode::NodeAdd(_)
             | OpCode::NodeSetParams(_),

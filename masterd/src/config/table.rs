@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jobs::filter::Rule;
 use model::cluster::{Cluster, Role};
+use model::dhcp::DhcpConfig;
 use model::group::Group;
 use model::image::{Image, ImageId};
 use model::ipam::IpamConfig;
@@ -165,6 +166,11 @@ configuration! {
         /// Rules of addresses; none before they are set.
         ipam: Option<Arc<IpamConfig>> {
             change: Ipam(IpamConfig), at: document::IPAM,
+            racks: |config| config.served().collect(),
+        }
+        /// Settings of DHCP; the defaults before they are set.
+        dhcp: Option<Arc<DhcpConfig>> {
+            change: Dhcp(DhcpConfig), at: document::DHCP,
             racks: |config| config.served().collect(),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jobs::Documents;
 use jobs::filter::Rule;
+use model::dhcp::DhcpConfig;
 use model::ipam::IpamConfig;
 use model::machine::{Boot, BootStage, LastBoot};
 use model::node::{Member, NodeRole};
@@ -121,6 +122,10 @@ fn change() -> impl Strategy<Value = ConfigChange> {
         1 => (number(), 0_u32..3).prop_map(|(n, first)| ConfigChange::Filter(rule(n, first))),
         1 => number().prop_map(|n| ConfigChange::FilterRemoved(format!("u-{n}"))),
         1 => (10_u32..13).prop_map(|most| ConfigChange::Ipam(ipam(most))),
+        1 => any::<bool>().prop_map(|trusted_circuits| ConfigChange::Dhcp(DhcpConfig {
+            trusted_circuits,
+            ..DhcpConfig::default()
+        })),
     ]
 }
 

@@ -35,6 +35,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_NODE_SET_PARAMS", r#""node_name": "n2", "rack": 1"#),
     ("OP_NODE_POWERCYCLE", r#""node_name": "n2""#),
     ("OP_IPAM_SET", ""),
+    ("OP_DHCP_SET", r#""config": {"observe-racks": [#]}"#),
     ("OP_MACHINE_ADD", r#""machines": [{"serial": "M#", "rack": 0, "role": "worker"}]"#),
     ("OP_MACHINE_SET_PARAMS", r#""serial": "S1", "labels": {"zone": "a#"}"#),
     ("OP_MACHINE_REMOVE", r#""serial": "S1""#),
@@ -62,6 +63,7 @@ const CHANGING: &[&str] = &[
     "OP_NODE_REMOVE",
     "OP_NODE_POWERCYCLE",
     "OP_IPAM_SET",
+    "OP_DHCP_SET",
     "OP_MACHINE_ADD",
     "OP_MACHINE_REMOVE",
 ];

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::dhcp::DhcpConfig;
 use crate::image::{BootTarget, Parameter};
 use crate::ipam::IpamConfig;
 use crate::mac::MacAddress;
@@ -19,6 +20,14 @@ use crate::time::Timestamp;
 pub struct IpamSet {
     /// The new rules; refused when they would change addresses of registered machines.
     pub config: IpamConfig,
+}
+
+/// Parameters of `OP_DHCP_SET`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DhcpSet {
+    /// The new settings, all of them.
+    pub config: DhcpConfig,
 }
 
 /// Parameters of `OP_MACHINE_ADD`.

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use model::MacAddress;
 
 /// Ranges of one server: a rack has one for each of its networks.
 pub const RANGES_MAX: usize = 16;
@@ -51,9 +54,24 @@ pub struct ServedRange {
     pub lease_seconds: u32,
     /// Where boot files are served, such as `http://10.69.0.3:10080`, without a slash at the end.
     pub boot_base_url: String,
+    /// Decide and send nothing.
+    pub observe: bool,
+    /// Whether switches on the clients' own link may add option 82.
+    pub trusted_circuits: bool,
+    /// What switches load that boot by ONIE; none are told anything without it.
+    pub onie: Option<Onie>,
     /// What clients know this server by (option 54), as a rule the interface address; renewals are
     /// sent to it.
     pub server_id: Ipv4Addr,
+}
+
+/// The installer of switches (option 114).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Onie {
+    /// Where it is.
+    pub url: String,
+    /// Who is told: the machines of the inventory.
+    pub known: Arc<BTreeSet<MacAddress>>,
 }
 
 /// Why a configuration cannot be served.
@@ -220,6 +238,9 @@ pub(crate) mod tests {
             dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
             lease_seconds: 3_600,
             boot_base_url: "http://10.69.0.3:10080".to_owned(),
+            observe: false,
+            trusted_circuits: false,
+            onie: None,
             server_id: Ipv4Addr::new(10, 69, 0, 3),
         }
     }

@@ -19,6 +19,8 @@ use request::{Verdict, verdict};
 
 /// Relays that a message may have passed, RFC 1542 section 4.1.1.
 const HOPS_MAX: u8 = 16;
+/// Vendor class of agents that look for other servers: what answers them is no agent.
+pub const PROBE_CLASS: &[u8] = b"gantry-probe";
 /// Between two alarms that a range is full: often enough to be seen, not once a packet.
 const FULL_ALARM_INTERVAL_US: i64 = 60 * 1_000_000;
 
@@ -47,6 +49,8 @@ pub enum Effect {
         /// What to tell.
         observation: Observation,
     },
+    /// What would have been sent, in a network that is only observed.
+    Withheld(Outgoing),
     /// Tell it.
     Observe(Observation),
     /// Nothing, for this reason.
@@ -152,6 +156,9 @@ pub enum Ignored {
     /// An address that can be no client's, to which the reply would go.
     #[error("the address can be no client's")]
     ClientAddress,
+    /// Another agent looks for servers that are none of the rack's.
+    #[error("another agent of a rack looks for servers")]
+    Probe,
     /// From a network without a range.
     #[error("its network is not served here")]
     Unserved,
@@ -270,22 +277,36 @@ impl Engine {
         check_relay(&self.config, packet, arrival)?;
         let at = range_of(&self.config, packet, arrival).ok_or(Ignored::Unserved)?;
         let range = self.config.ranges.get(at).ok_or(Ignored::Unserved)?;
-        let exchange = Exchange { packet, arrival, range, client, now };
-        let leases = &mut self.leases;
-        match kind {
-            MessageType::Discover => match exchange.discover(leases) {
-                Some(mut effects) => {
-                    effects.extend(exchange.stranded(&mut self.stranded_told));
-                    Ok(effects)
-                }
-                None => full(range, self.full_told.get_mut(at), now),
-            },
-            MessageType::Request => exchange.request(leases),
-            MessageType::Decline => exchange.decline(leases),
-            MessageType::Release => exchange.release(leases),
-            MessageType::Inform => exchange.inform(),
-            MessageType::Offer | MessageType::Ack | MessageType::Nak => Err(Ignored::NotFromClient),
+        let adds_circuit = !packet.is_relayed() && packet.option(option::RELAY_AGENT).is_some();
+        if adds_circuit && !range.trusted_circuits {
+            return Err(Ignored::UntrustedRelayOption);
         }
+        let exchange = Exchange { packet, arrival, range, client, now };
+        if range.observe {
+            // On a copy: whoever is only observed gets no lease here.
+            let would = exchange.led_to(kind, &mut self.leases.clone())?;
+            return Ok(would.into_iter().filter_map(withheld).collect());
+        }
+        let leases = &mut self.leases;
+        match exchange.led_to(kind, leases) {
+            Err(Ignored::Full) => full(range, self.full_told.get_mut(at), now),
+            Ok(mut effects) if kind == MessageType::Discover => {
+                effects.extend(exchange.stranded(&mut self.stranded_told));
+                Ok(effects)
+            }
+            other => other,
+        }
+    }
+}
+
+/// What stays of an effect in a network that is only observed.
+fn withheld(effect: Effect) -> Option<Effect> {
+    match effect {
+        Effect::Reply(out) | Effect::Persist { reply: Some(out), .. } => {
+            Some(Effect::Withheld(out))
+        }
+        Effect::Persist { reply: None, .. } | Effect::Observe(_) => None,
+        Effect::Withheld(_) | Effect::Ignore(_) => Some(effect),
     }
 }
 
@@ -297,8 +318,8 @@ fn admit(packet: &Packet) -> Result<(MessageType, Identity), Ignored> {
     if packet.header.hops > HOPS_MAX {
         return Err(Ignored::Hops);
     }
-    if !packet.is_relayed() && packet.option(option::RELAY_AGENT).is_some() {
-        return Err(Ignored::UntrustedRelayOption);
+    if packet.option(option::VENDOR_CLASS) == Some(PROBE_CLASS) {
+        return Err(Ignored::Probe);
     }
     let kind = packet.message_type().ok_or(Ignored::Untyped)?;
     Ok((kind, Identity::of(packet).ok_or(Ignored::Anonymous)?))
@@ -346,6 +367,17 @@ fn full(range: &ServedRange, told: Option<&mut i64>, now: i64) -> Result<Vec<Eff
 }
 
 impl Exchange<'_> {
+    fn led_to(&self, kind: MessageType, leases: &mut Leases) -> Result<Vec<Effect>, Ignored> {
+        match kind {
+            MessageType::Discover => self.discover(leases).ok_or(Ignored::Full),
+            MessageType::Request => self.request(leases),
+            MessageType::Decline => self.decline(leases),
+            MessageType::Release => self.release(leases),
+            MessageType::Inform => self.inform(),
+            MessageType::Offer | MessageType::Ack | MessageType::Nak => Err(Ignored::NotFromClient),
+        }
+    }
+
     fn discover(&self, leases: &mut Leases) -> Option<Vec<Effect>> {
         let wish = self.packet.address(option::REQUESTED_ADDRESS);
         let address = leases.offer(self.range, &self.client, wish, self.now)?;

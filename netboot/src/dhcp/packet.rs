@@ -2,11 +2,12 @@
 //!
 //! Reading never fails past the magic cookie: an option that makes no sense costs that option only.
 //! [`option`] numbers what is spoken here, `scan` reads the option areas, [`identity`] says who a
-//! client is, [`encode`] writes replies.
+//! client is, [`onie`] knows switches, [`encode`] writes replies.
 #![warn(clippy::indexing_slicing)]
 
 pub mod encode;
 pub mod identity;
+pub mod onie;
 pub mod option;
 mod scan;
 #[cfg(test)]
@@ -27,9 +28,9 @@ pub const ETHERNET: u8 = 1;
 /// Bit of `flags` by which a client asks for broadcast answers.
 pub const FLAG_BROADCAST: u16 = 0x8000;
 /// Length of the fixed part, up to the magic cookie.
-const FIXED_LEN: usize = 236;
+pub const FIXED_LEN: usize = 236;
 /// First bytes of the option area, RFC 2131 section 3.
-const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
+pub const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
 /// Longest list of requested options that is looked at: there are no more codes.
 const REQUESTED_MAX: usize = 255;
 

@@ -83,6 +83,10 @@ pub struct Counters {
     pub limited_circuit: AtomicU64,
     /// Packets beyond the limit of their link.
     pub limited_link: AtomicU64,
+    /// Messages with option 82 that no relay passed on, where circuits are not trusted.
+    pub untrusted: AtomicU64,
+    /// Replies that were not sent, because the network is only observed.
+    pub withheld: AtomicU64,
     /// Replies sent.
     pub replied: AtomicU64,
     /// Replies that could not be sent.

@@ -5,11 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use model::NodeName;
+use model::dhcp::RackDhcp;
 use model::ipam::LeaseRange;
 use model::rack::RackDocument;
 use model::shares::Part;
 use stdx::net::Interface;
 
+use crate::dhcp::config::Onie;
 use crate::dhcp::{Config, ServedRange};
 
 /// Where the server listens: a link of [`Config`]'s ranges.
@@ -43,6 +45,8 @@ pub struct Compiled {
     pub places: BTreeSet<Listener>,
     /// What is served.
     pub config: Config,
+    /// Our addresses in networks of racks that yield to other servers.
+    pub yielding: BTreeSet<Ipv4Addr>,
     /// Networks of ranges that cannot be served here, since no place has an address in them.
     pub unserved: Vec<String>,
 }
@@ -77,6 +81,7 @@ pub fn compile(
         documents.iter().flat_map(|d| &d.machines).flat_map(|m| m.addresses.clone()).collect();
     let mut compiled = Compiled::default();
     for document in documents {
+        let onie = onie(document);
         for range in &document.ranges {
             let Some(place) = places.iter().find(|p| range.subnet.contains(&p.address())) else {
                 compiled.unserved.push(range.subnet.to_string());
@@ -95,10 +100,30 @@ pub fn compile(
                 };
             }
             compiled.config.ranges.push(ServedRange { excluded, later, others, ..served });
+            let onie = onie.clone();
+            let RackDhcp { observe, trusted_circuits, .. } = document.dhcp;
+            compiled.config.ranges.push(ServedRange {
+                excluded,
+                later,
+                observe,
+                trusted_circuits,
+                onie,
+                ..served
+            });
             compiled.places.insert(place.clone());
+            if document.dhcp.hold_back {
+                compiled.yielding.insert(place.address());
+            }
         }
     }
     compiled
+}
+
+/// What the rack's switches load: those that are in its inventory.
+fn onie(document: &RackDocument) -> Option<Onie> {
+    let url = document.dhcp.onie_installer_url.clone()?;
+    let known = document.machines.iter().flat_map(|machine| machine.mac.iter().copied());
+    Some(Onie { url, known: Arc::new(known.collect()) })
 }
 
 /// The addresses of a range with the part that each is in; none where the range has no parts.
@@ -129,6 +154,9 @@ fn served(
         dns: Vec::new(),
         lease_seconds,
         boot_base_url: format!("http://{host}:{}", boot.port()),
+        observe: false,
+        trusted_circuits: false,
+        onie: None,
         server_id: address,
     }
 }

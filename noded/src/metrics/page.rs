@@ -71,6 +71,8 @@ fn dhcp(page: &mut Page, counters: &Counters) {
     ] {
         page.counter("gantry_dhcp_messages_limited", &[by], get(counter));
     }
+    page.counter("gantry_dhcp_messages_untrusted", &[], get(&counters.untrusted));
+    page.counter("gantry_dhcp_replies_withheld", &[], get(&counters.withheld));
     page.counter("gantry_dhcp_replies", &[], get(&counters.replied));
     page.counter("gantry_dhcp_send_failures", &[], get(&counters.send_failed));
     page.counter("gantry_dhcp_persist_failures", &[], get(&counters.persist_failed));

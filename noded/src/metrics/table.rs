@@ -61,6 +61,18 @@ pub const FAMILIES: &[Family] = &[
         &["by"],
         "Messages that were dropped because a client, a relay's circuit or a link sent too many",
     ),
+    Family::new(
+        "gantry_dhcp_messages_untrusted",
+        Counter,
+        &[],
+        "Messages with option 82 that came without a relay, where circuits are not trusted",
+    ),
+    Family::new(
+        "gantry_dhcp_replies_withheld",
+        Counter,
+        &[],
+        "Replies that were not sent, because the rack is only observed",
+    ),
     Family::new("gantry_dhcp_replies", Counter, &[], "Replies sent"),
     Family::new("gantry_dhcp_send_failures", Counter, &[], "Replies that could not be sent"),
     Family::new(

@@ -48,6 +48,9 @@ fn config() -> Config {
         dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
         lease_seconds: 3_600,
         boot_base_url: format!("http://{SERVER}:10080"),
+        observe: false,
+        trusted_circuits: false,
+        onie: None,
         server_id: SERVER,
     };
     Config { ranges: vec![range] }

@@ -13,6 +13,7 @@ mod parameters;
 mod relay;
 mod release;
 mod request;
+mod settings;
 
 use super::*;
 use crate::dhcp::config::tests::sample;
@@ -149,6 +150,11 @@ fn outcome(effects: &[Effect]) -> (String, Option<Packet>) {
             };
             (format!("{state} .{}", record.address.octets()[3]), None)
         }
+        [Effect::Withheld(out)] => {
+            let (line, reply) = outcome(&[Effect::Reply(out.clone())]);
+            (format!("withheld {line}"), reply)
+        }
+        [] => ("nothing".to_owned(), None),
         [Effect::Reply(out) | Effect::Persist { reply: Some(out), .. }, ..] => {
             let reply = Packet::decode(&out.reply.encode()).unwrap();
             let kind = format!("{:?}", reply.message_type().unwrap()).to_uppercase();

@@ -145,7 +145,7 @@ impl World {
                         self.receive(client, &out, asked);
                     }
                 }
-                Effect::Observe(_) | Effect::Ignore(_) => {}
+                Effect::Withheld(_) | Effect::Observe(_) | Effect::Ignore(_) => {}
             }
         }
     }

@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::{Destination, Exchange, Outgoing};
 use crate::dhcp::boot::Stage;
-use crate::dhcp::config::LEASE_SECONDS_INFINITE;
+use crate::dhcp::config::{LEASE_SECONDS_INFINITE, Onie};
+use crate::dhcp::packet::onie::is_onie;
 use crate::dhcp::packet::{BOOT_REPLY, FLAG_BROADCAST, Header, MessageType, Packet, Reply, option};
 
 /// Port of servers and relays.
@@ -20,7 +21,8 @@ impl Exchange<'_> {
 
     /// What the client is to know us by: as its relay wishes (RFC 5107), else as configured.
     fn server_id(&self) -> Ipv4Addr {
-        let wish = self.packet.relay_address(option::RELAY_SERVER_ID);
+        let relayed = self.packet.is_relayed().then_some(self.packet);
+        let wish = relayed.and_then(|packet| packet.relay_address(option::RELAY_SERVER_ID));
         wish.filter(is_host).unwrap_or(self.range.server_id)
     }
 
@@ -119,6 +121,14 @@ impl Exchange<'_> {
         if !self.range.dns.is_empty() {
             let servers = self.range.dns.iter().flat_map(Ipv4Addr::octets).collect();
             reply.options.insert(option::DNS, servers);
+        }
+        if is_onie(self.packet) {
+            let known =
+                |onie: &&Onie| self.client.mac().is_some_and(|mac| onie.known.contains(&mac));
+            if let Some(onie) = self.range.onie.as_ref().filter(known) {
+                reply.options.insert(option::DEFAULT_URL, onie.url.as_bytes().to_vec());
+            }
+            return;
         }
         let stage = Stage::of(self.packet);
         reply.options.extend(stage.options(self.packet, &self.range.boot_base_url));

@@ -44,6 +44,10 @@ pub const RELAY_AGENT: u8 = 82;
 pub const CLIENT_ARCHITECTURE: u8 = 93;
 /// The machine's UUID (RFC 4578).
 pub const MACHINE_UUID: u8 = 97;
+/// Default URL, as ONIE reads it.
+pub const DEFAULT_URL: u8 = 114;
+/// Vendors' own options, by enterprise number (RFC 3925).
+pub const VENDOR_OPTIONS: u8 = 125;
 /// iPXE's own encapsulated options.
 pub const IPXE: u8 = 175;
 /// End of the options.

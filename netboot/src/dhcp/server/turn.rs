@@ -4,14 +4,13 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use model::MacAddress;
 use stdx::Clock;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-use model::MacAddress;
-
 use super::{Command, Counters, LeaseStore, Link, PersistError};
-use crate::dhcp::engine::{Arrival, Effect, Engine, Observation, Outgoing};
+use crate::dhcp::engine::{Arrival, Effect, Engine, Ignored, Observation, Outgoing};
 use crate::dhcp::leases::{Learned, LeaseRecord};
 use crate::dhcp::limits::{Limited, Limits};
 use crate::dhcp::packet::{Identity, Packet};
@@ -52,6 +51,8 @@ pub(super) struct Turns<S> {
     probes: JoinSet<Probed>,
     limits: Limits,
     complaints: Complaints,
+    withheld: Complaints,
+    untrusted: Complaints,
 }
 
 /// An offer, and the host that answers for its address.
@@ -71,13 +72,9 @@ struct Waiting {
 
 impl<S: LeaseStore> Turns<S> {
     pub(super) fn new(world: World<S>, engine: Engine) -> Self {
-        Self {
-            world,
-            engine,
-            probes: JoinSet::new(),
-            limits: Limits::default(),
-            complaints: Complaints::default(),
-        }
+        let [complaints, withheld, untrusted] = Default::default();
+        let (probes, limits) = (JoinSet::new(), Limits::default());
+        Self { world, engine, probes, limits, complaints, withheld, untrusted }
     }
 
     /// Goes on until every [`super::Handle`] is dropped.
@@ -145,7 +142,9 @@ impl<S: LeaseStore> Turns<S> {
                         waiting.push(Waiting { link: received.link, reply, observation });
                     }
                     Effect::Observe(observation) => self.observe(observation),
+                    Effect::Withheld(out) => self.withhold(&out),
                     Effect::Ignore(reason) => {
+                        self.complain_of(reason, &received);
                         Counters::add(&self.world.counters.ignored);
                         tracing::trace!(%reason, source = %received.source, "message ignored");
                     }
@@ -215,6 +214,33 @@ impl<S: LeaseStore> Turns<S> {
             tracing::error!(%source, len = bytes.len(), "a message made the DHCP engine panic");
             Vec::new()
         })
+    }
+
+    /// Says what a network that is only observed would have been sent.
+    fn withhold(&mut self, out: &Outgoing) {
+        Counters::add(&self.world.counters.withheld);
+        if let Some(unsaid) = self.withheld.may_speak(self.world.clock.now_micros()) {
+            let (kind, header) = (out.reply.message_type(), &out.reply.header);
+            let [mac @ .., _, _, _, _, _, _, _, _, _, _] = header.chaddr;
+            let client = MacAddress::new(mac);
+            tracing::info!(?kind, %client, address = %header.yiaddr, unsaid, "observed, would reply");
+        }
+    }
+
+    /// Names the setting by which a message would have been answered.
+    fn complain_of(&mut self, reason: Ignored, received: &Received) {
+        if reason != Ignored::UntrustedRelayOption {
+            return;
+        }
+        Counters::add(&self.world.counters.untrusted);
+        if let Some(unsaid) = self.untrusted.may_speak(self.world.clock.now_micros()) {
+            let source = received.source;
+            tracing::warn!(
+                %source, unsaid,
+                "dropped: option 82 without a relay; if switches of the rack add it, set \
+                 trusted-circuits with `gnt dhcp set`"
+            );
+        }
     }
 
     /// Counts what was sent too often, and tells of it now and then.
