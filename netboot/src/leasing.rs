@@ -22,6 +22,9 @@ use crate::dhcp::{self, Engine, LeaseRecord, LeaseState};
 use crate::ledger::Ledger;
 use crate::rack::Racks;
 use crate::rack::compile::{Compiled, Listener, compile, places};
+use others::Others;
+
+mod others;
 
 /// Between two looks at the network interfaces: one that comes up late is served soon after.
 const INTERFACES_EVERY: Duration = Duration::from_secs(10);
@@ -114,11 +117,17 @@ pub async fn serve(
     (learner, mut stopped): (watch::Sender<Option<Learner>>, watch::Receiver<bool>),
 ) {
     let mut changed = racks.watch();
+    let mut others = Others::new(Arc::clone(&racks), clock.clone(), stopped.clone());
     let mut running: Option<Running> = None;
     let mut last: Option<Compiled> = None;
     loop {
         changed.mark_unchanged();
-        let wanted = wanted(&leasing, &own, &racks);
+        let mut wanted = wanted(&leasing, &own, &racks);
+        if others.look(&speaking(&wanted)) {
+            // Before the first word on an interface.
+            tokio::time::sleep(others::FIRST_LISTEN).await;
+        }
+        yield_to_others(&mut wanted, &racks);
         // What failed before is tried again only with another configuration or by the next look.
         if last.as_ref() != Some(&wanted) || (running.is_none() && !wanted.places.is_empty()) {
             let anew = last.as_ref() != Some(&wanted);
@@ -145,6 +154,29 @@ pub async fn serve(
     }
     if let Some(running) = running {
         running.end().await;
+    }
+    others.end().await;
+}
+
+/// Where more is done than to observe.
+fn speaking(wanted: &Compiled) -> BTreeSet<Listener> {
+    let speaks = |place: &&Listener| {
+        let mut ranges = wanted.config.ranges.iter();
+        ranges.any(|range| range.interface_address == place.address() && !range.observe)
+    };
+    wanted.places.iter().filter(speaks).cloned().collect()
+}
+
+/// Only observes where another server answers and the operator wants it so.
+fn yield_to_others(wanted: &mut Compiled, racks: &Racks) {
+    for place in &wanted.places {
+        let Listener::Interface { name, address } = place else { continue };
+        if !wanted.yielding.contains(address) || !racks.has_other_servers(name) {
+            continue;
+        }
+        for range in &mut wanted.config.ranges {
+            range.observe |= range.interface_address == *address;
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The rack documents that the agent serves from, and what they mean for DHCP.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,6 +60,8 @@ struct Troubles {
     dhcp: Option<String>,
     /// A lease range that was full, and when.
     range: Option<(String, Instant)>,
+    /// Servers that are no agents, by interface.
+    others: BTreeMap<String, BTreeSet<Ipv4Addr>>,
     /// The loader that a machine asked for and that was not there.
     loader: Option<PathBuf>,
 }
@@ -189,6 +191,28 @@ impl Racks {
         self.troubles.lock().range = Some((why, Instant::now()));
     }
 
+    /// Notes which DHCP servers that are no agents answer on an interface.
+    pub fn set_other_servers(&self, interface: &str, servers: &BTreeSet<Ipv4Addr>) {
+        let mut troubles = self.troubles.lock();
+        let before = troubles.others.insert(interface.to_owned(), servers.clone());
+        drop(troubles);
+        if before.unwrap_or_default() != *servers {
+            tracing::warn!(interface, ?servers, "other DHCP servers on the link");
+            self.tell();
+        }
+    }
+
+    /// Forgets the servers of interfaces that are not served.
+    pub fn keep_other_servers(&self, is_served: impl Fn(&str) -> bool) {
+        self.troubles.lock().others.retain(|name, _servers| is_served(name));
+    }
+
+    /// Whether another DHCP server answers on an interface.
+    #[must_use]
+    pub fn has_other_servers(&self, interface: &str) -> bool {
+        self.troubles.lock().others.get(interface).is_some_and(|servers| !servers.is_empty())
+    }
+
     /// Notes that a machine asked for a loader that is not there.
     pub fn miss_loader(&self, path: PathBuf) {
         self.troubles.lock().loader = Some(path);
@@ -204,7 +228,12 @@ impl Racks {
         });
         troubles.range = troubles.range.take().filter(|(_, at)| at.elapsed() < RANGE_FULL);
         let range = troubles.range.as_ref().map(|(why, _)| why);
-        troubles.dhcp.iter().chain(range).cloned().chain(loader).collect()
+        let others = troubles.others.iter().filter(|(_, servers)| !servers.is_empty());
+        let others = others.map(|(interface, servers)| {
+            let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
+            format!("another DHCP server answers on {interface}: {}; stop it", servers.join(", "))
+        });
+        troubles.dhcp.iter().chain(range).cloned().chain(loader).chain(others).collect()
     }
 
     /// Changes with every change of the documents.
