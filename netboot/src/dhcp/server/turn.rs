@@ -156,7 +156,6 @@ impl<S: LeaseStore> Turns<S> {
         }
     }
 
-    /// What one datagram leads to. A panic of the engine is a bug, but one client's only.
     /// Asks whether a host has the address that is to be offered.
     fn probe(&mut self, at: usize, out: Outgoing) {
         let Some(link) = self.world.links.get(at).cloned() else { return };
@@ -182,6 +181,7 @@ impl<S: LeaseStore> Turns<S> {
         self.persist(vec![record], vec![waiting]).await;
     }
 
+    /// What one datagram leads to. A panic of the engine is a bug, but one client's only.
     fn effects(&mut self, received: &Received) -> Vec<Effect> {
         let Received { link, source, destination, bytes } = received;
         let counters = &self.world.counters;
