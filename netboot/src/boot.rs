@@ -4,31 +4,25 @@
 //! Firmware loads iPXE, iPXE loads [`script`] by the URL that DHCP told it, and from there the
 //! script of its machine by serial number.
 
-use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tower::Service as _;
 
 use blobs::Blobs;
 use stdx::admission::Limits;
 use stdx::metrics::Counter;
-use stdx::net::{Connection, Places};
+use stdx::net::Places;
 use stdx::{Clock, Tasks};
 
 use crate::ledger::Ledger;
 use crate::rack::Racks;
+use connection::Patience;
 
+mod connection;
 mod files;
 mod routes;
 pub mod script;
@@ -47,14 +41,8 @@ pub struct BootAnswers {
 }
 
 /// Connections at the same time: every machine of some racks, twice; and those of one machine, whose
-/// firmware has a few.
+/// firmware has a few. A machine with more sheds its own idle ones, and is refused where all are downloads.
 const CONNECTIONS: Limits = Limits { total: 512, of_peer: 32 };
-/// Time for the head of a request, and between two requests.
-const HEAD: Duration = Duration::from_secs(10);
-/// Life of a connection: scripts are small, and nobody may hold a place for longer.
-const CONNECTION: Duration = Duration::from_secs(300);
-/// Bytes of the head of a request.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// How long connections may take to end when the agent stops.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -83,7 +71,16 @@ struct Ends {
 }
 
 /// Serves on `listener` until `stopped`.
-pub async fn serve(listener: TcpListener, rack: Rack, mut stopped: watch::Receiver<bool>) {
+pub async fn serve(listener: TcpListener, rack: Rack, stopped: watch::Receiver<bool>) {
+    serve_within(listener, rack, Patience::USUAL, stopped).await;
+}
+
+async fn serve_within(
+    listener: TcpListener,
+    rack: Rack,
+    patience: Patience,
+    mut stopped: watch::Receiver<bool>,
+) {
     let router = routes::router(rack);
     let places = Places::new(listener, "boot", CONNECTIONS);
     let connections = Tasks::new();
@@ -93,7 +90,7 @@ pub async fn serve(listener: TcpListener, rack: Rack, mut stopped: watch::Receiv
             let place = stream.place();
             tokio::select! {
                 () = place.shed() => tracing::debug!("connection is shed"),
-                ended = connection(stream, router, stopped) => {
+                ended = connection::serve(stream, router, patience, stopped) => {
                     if let Err(error) = ended {
                         tracing::debug!(%error, "connection ended");
                     }
@@ -105,35 +102,6 @@ pub async fn serve(listener: TcpListener, rack: Rack, mut stopped: watch::Receiv
         tracing::debug!("connections were dropped at the end");
     }
     connections.shutdown().await;
-}
-
-async fn connection(
-    stream: Connection,
-    router: Router,
-    mut stopped: watch::Receiver<bool>,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let tcp = stream.stream();
-    let ends = Ends { ours: tcp.local_addr()?, theirs: tcp.peer_addr()? };
-    let service = tower::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(ends);
-        let mut router = router.clone();
-        async move {
-            Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|never| match never {}))
-        }
-    });
-    let mut builder = Builder::new(TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES_MAX);
-    let service = TowerToHyperService::new(service);
-    let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    tokio::select! {
-        ended = serving.as_mut() => return ended,
-        _ = stopped.wait_for(|stop| *stop) => {}
-        () = tokio::time::sleep(CONNECTION) => {}
-    }
-    serving.as_mut().graceful_shutdown();
-    tokio::time::timeout(GRACE, serving).await.map_err(|_elapsed| {
-        io::Error::new(io::ErrorKind::TimedOut, "the connection did not end in time")
-    })?
 }
 
 #[cfg(test)]

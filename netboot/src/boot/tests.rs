@@ -10,9 +10,12 @@ use crate::dhcp::packet::Identity;
 use crate::dhcp::{LeaseRecord, LeaseState};
 use crate::testing::{SMALL, membership, now, rack};
 
+mod connections;
+
 struct Scene {
     address: SocketAddr,
     ledger: Arc<Ledger>,
+    blobs: Arc<Blobs>,
     stop: watch::Sender<bool>,
     tasks: Tasks,
     _dir: tempfile::TempDir,
@@ -23,6 +26,10 @@ async fn scene() -> Scene {
 }
 
 async fn scene_of(document: RackDocument) -> Scene {
+    scene_with(document, Patience::USUAL).await
+}
+
+async fn scene_with(document: RackDocument, patience: Patience) -> Scene {
     let dir = tempfile::tempdir().unwrap();
     let (ledger, _) = Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap();
     let ledger = Arc::new(ledger);
@@ -34,10 +41,16 @@ async fn scene_of(document: RackDocument) -> Scene {
     let clock = Clock::manual(now().micros());
     let blobs = Arc::new(Blobs::open(&dir.path().join("blobs"), 1 << 30).unwrap());
     let ipxe = "/nowhere".into();
-    let served =
-        Rack { racks, blobs, ipxe, ledger: Arc::clone(&ledger), clock, answers: Arc::default() };
-    tasks.spawn("boot", serve(listener, served, stopped));
-    Scene { address, ledger, stop, tasks, _dir: dir }
+    let served = Rack {
+        racks,
+        blobs: Arc::clone(&blobs),
+        ipxe,
+        ledger: Arc::clone(&ledger),
+        clock,
+        answers: Arc::default(),
+    };
+    tasks.spawn("boot", serve_within(listener, served, patience, stopped));
+    Scene { address, ledger, blobs, stop, tasks, _dir: dir }
 }
 
 impl Scene {

@@ -1,0 +1,128 @@
+//! One connection of a machine: how long it may last, and when it counts as busy.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::watch;
+use tower::Service as _;
+
+use stdx::admission::Slot;
+use stdx::net::Connection;
+
+use super::{Ends, GRACE};
+
+/// Bytes of the head of a request.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// How long a machine is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// For the head of a request, and between two requests.
+    pub(super) head: Duration,
+    /// While nothing that was sent arrives, or the machine has no room for more. The kernel counts
+    /// this, so that it holds for a machine that was switched off, too.
+    pub(super) stalled: Duration,
+    /// For all of a connection. An image of 50 GB takes 11 hours at 10 Mbit/s; nothing that a rack boots
+    /// takes longer, and a machine that reads a byte a minute does not hold a place for days.
+    pub(super) life: Duration,
+}
+
+impl Patience {
+    /// What real machines get.
+    pub(super) const USUAL: Self = Self {
+        head: Duration::from_secs(10),
+        stalled: Duration::from_secs(60),
+        life: Duration::from_secs(12 * 3_600),
+    };
+}
+
+/// Answers the requests of one connection until it ends, `patience` does, or `stopped` is true.
+pub(super) async fn serve(
+    stream: Connection,
+    router: Router,
+    patience: Patience,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let tcp = stream.stream();
+    let ends = Ends { ours: tcp.local_addr()?, theirs: tcp.peer_addr()? };
+    let stalled = u32::try_from(patience.stalled.as_millis()).unwrap_or(u32::MAX);
+    rustix::net::sockopt::set_tcp_user_timeout(tcp, stalled).map_err(io::Error::from)?;
+    let place = stream.place();
+    let service = tower::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(ends);
+        let mut router = router.clone();
+        let busy = Busy::new(Arc::clone(&place));
+        async move {
+            let answer = router.call(request).await.unwrap_or_else(|never| match never {});
+            Ok::<_, Infallible>(answer.map(|body| Answer { body, _busy: busy }))
+        }
+    });
+    let mut builder = Builder::new(TokioExecutor::new()).http1_only();
+    let http1 = &mut builder.http1();
+    http1.timer(TokioTimer::new()).header_read_timeout(patience.head).max_buf_size(HEAD_BYTES_MAX);
+    let service = TowerToHyperService::new(service);
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        ended = serving.as_mut() => return ended,
+        _ = stopped.wait_for(|stop| *stop) => {}
+        () = tokio::time::sleep(patience.life) => {}
+    }
+    serving.as_mut().graceful_shutdown();
+    tokio::time::timeout(GRACE, serving).await.map_err(|_elapsed| {
+        io::Error::new(io::ErrorKind::TimedOut, "the connection did not end in time")
+    })?
+}
+
+/// A request that is being answered: its connection is not shed.
+struct Busy(Arc<Slot<IpAddr>>);
+
+impl Busy {
+    fn new(place: Arc<Slot<IpAddr>>) -> Self {
+        place.set_busy(true);
+        Self(place)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.set_busy(false);
+    }
+}
+
+/// What is sent, busy to its end.
+struct Answer {
+    body: Body,
+    _busy: Busy,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
