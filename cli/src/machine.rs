@@ -13,7 +13,7 @@ use luxi::query::{Cell, FieldDefinition, Filter};
 use model::image::{BootTarget, Parameter};
 use model::json;
 use model::machine::{BmcSpec, MachineSpec, check};
-use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
+use model::opcode::{KernelSet, MachineAdd, MachineRemove, MachineSetParams};
 use model::{MacAddress, OpCode, Serial, Uuid};
 use serde_json::Value;
 
@@ -92,6 +92,23 @@ pub(crate) enum Machine {
         /// A kernel parameter behind those of the image; may be given several times.
         #[arg(long = "append", value_name = "WORD")]
         parameters: Vec<Parameter>,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Choose kernel parameters of all machines, or of those with a role, in place of earlier ones.
+    ///
+    /// A kernel gets those of its image, then those of all machines, of the machine's role and of the
+    /// machine itself. `gnt cluster info` shows them. Unified kernel images take none.
+    SetKernel {
+        /// Only for machines with this role.
+        #[arg(long, value_name = "WORD")]
+        role: Option<String>,
+        /// A kernel parameter; may be given several times.
+        #[arg(long = "append", value_name = "WORD", required_unless_present = "clear")]
+        parameters: Vec<Parameter>,
+        /// They get none.
+        #[arg(long, conflicts_with = "parameters")]
+        clear: bool,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -183,6 +200,9 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
             };
             let ops = serials.iter().map(|serial| OpCode::MachineSetParams(op(serial)));
             job.run_all(ops.collect(), session)
+        }
+        Machine::SetKernel { role, parameters, clear: _, job } => {
+            job.run(OpCode::KernelSet(KernelSet { role, parameters }), session).map(drop)
         }
         Machine::Remove { serial, yes, job } => {
             confirm(&format!("Remove machine {serial} from the inventory?"), yes || job.dry_run)?;

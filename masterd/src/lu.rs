@@ -6,6 +6,7 @@ pub mod context;
 pub mod dhcp;
 pub mod image;
 pub mod ipam;
+pub mod kernel;
 pub mod machine;
 pub mod master_ip;
 pub mod node;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::Exception;
-use model::image::{BootTarget, Image};
+use model::image::{BootTarget, Image, ImageFiles, Parameter};
 use model::machine::Machine;
 use model::node::{Node, NodeRole};
 use model::rack::{
@@ -71,12 +71,25 @@ fn agents(config: &Config, rack: u32) -> Vec<RackAgent> {
 /// What a machine is to boot. One whose image is gone boots its disk.
 fn boot_choice(config: &Config, machine: &Machine) -> BootChoice {
     let Some(image) = image_of(config, &machine.boot) else { return BootChoice::Local };
-    let parameters = image.parameters.iter().chain(&machine.kernel_parameters);
     BootChoice::Image {
         id: image.id.clone(),
         files: image.files.clone(),
-        parameters: parameters.cloned().collect(),
+        parameters: parameters(config, machine, image).cloned().collect(),
     }
+}
+
+/// The kernel parameters of a machine that boots an image: from the most general to its own, since
+/// kernels take the last word.
+pub(crate) fn parameters<'a>(
+    config: &'a Config,
+    machine: &'a Machine,
+    image: &'a Image,
+) -> impl Iterator<Item = &'a Parameter> {
+    // A unified kernel image holds its own, and takes no others.
+    let is_uki = matches!(image.files, ImageFiles::Uki(_));
+    let kernel = config.kernel.as_deref().filter(|_| !is_uki);
+    let others = kernel.into_iter().flat_map(|kernel| kernel.of_role(&machine.role));
+    image.parameters.iter().chain(others).chain(&machine.kernel_parameters)
 }
 
 /// The image that a target means: the version that it names, or the newest one.
@@ -86,5 +99,40 @@ pub(crate) fn image_of<'a>(config: &'a Config, target: &BootTarget) -> Option<&'
     match version {
         Some(version) => versions.into_iter().find(|image| image.id.version == *version),
         None => versions.max_by(|a, b| (a.ctime, &a.id).cmp(&(b.ctime, &b.id))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::kernel::KernelParameters;
+
+    use super::*;
+    use crate::config::ConfigChange;
+    use crate::lu::machine::register;
+    use crate::testing::{NOW, config, image, spec};
+
+    #[test]
+    fn kernel_parameters_go_from_the_most_general_to_the_machines_own() {
+        let words = |text: &str| -> Vec<Parameter> {
+            text.split_whitespace().map(|word| word.parse().unwrap()).collect()
+        };
+        let mut config = config(&[]);
+        let uki = image("debian/1");
+        let ImageFiles::Uki(kernel) = uki.files else { panic!("{uki:?}") };
+        let files = ImageFiles::Linux { kernel, initrds: Vec::new() };
+        let linux = Image { files, parameters: words("of=image"), ..uki.clone() };
+        let kernel = KernelParameters::default()
+            .with(None, words("of=all"))
+            .with(Some("worker".to_owned()), words("of=role"));
+        let mut machine = register(&config, &[spec("s1", 0, "worker")], NOW).unwrap().remove(0);
+        machine.kernel_parameters = words("of=machine");
+        config.apply([ConfigChange::Kernel(kernel)]);
+        let of = |machine: &Machine, image: &Image| {
+            parameters(&config, machine, image).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(of(&machine, &linux), words("of=image of=all of=role of=machine"));
+        assert_eq!(of(&machine, &uki), words("of=machine"), "it holds its own");
+        machine.role = "boot".to_owned();
+        assert_eq!(of(&machine, &linux), words("of=image of=all of=machine"));
     }
 }

@@ -19,6 +19,8 @@ pub const CLUSTER: &str = "config/cluster";
 pub const ROLE: &str = "config/role";
 /// The key of the cluster's authority, PEM; readable by the master's user alone.
 pub const AUTHORITY: &str = "config/authority";
+/// Kernel parameters of all machines and of roles, once some were set.
+pub const KERNEL: &str = "config/kernel";
 /// Directory of nodes.
 pub const NODES: &str = "config/nodes";
 /// Directory of the queue's filter rules.

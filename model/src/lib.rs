@@ -3,7 +3,7 @@
 //! In reading order: [`layout`] says where things live; [`name`], [`serial`], [`mac`], [`job_id`], [`time`], [`range`] and
 //! [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
-//! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`],
+//! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`kernel`],
 //! [`ipam`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
 //! [`opcode`] is the table of everything that an operator can ask for, [`job`] what becomes of it;
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod kernel;
 pub mod layout;
 
 pub mod blob;

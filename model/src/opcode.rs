@@ -24,7 +24,7 @@ pub use cluster::{
     ClusterRenewCrypto, ClusterSetParams,
 };
 pub use common::{Common, Dependency, ReasonEntry};
-pub use image::{ImageAdd, ImageRemove};
+pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{
     Clearable, DhcpSet, IpamSet, MachineAdd, MachineRemove, MachineSetParams, RackPush,
@@ -41,6 +41,7 @@ pub use verify::{
 };
 
 use crate::image::Image;
+use crate::kernel::KernelParameters;
 use crate::machine::Machine;
 
 /// A verb of the cluster: its name, its parameters (`Self`), its result.
@@ -182,6 +183,8 @@ opcodes! {
     "OP_IMAGE_ADD" ImageAdd -> Image, Agents, [image];
     /// Remove one.
     "OP_IMAGE_REMOVE" ImageRemove -> (), Master, [image];
+    /// Choose kernel parameters of all machines, or of those with a role.
+    "OP_KERNEL_SET" KernelSet -> KernelParameters, Agents, [];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, [racks];
     /// Describe instances; there are none yet.

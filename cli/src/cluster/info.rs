@@ -193,6 +193,18 @@ impl Info<'_> {
         if self.get("auto_failover").as_bool() == Some(true) {
             entries.push(value("automatic failover", "auto_failover"));
         }
+        let kernel = self.get("kernel_parameters");
+        let words = |list: &Value| {
+            let words = list.as_array().into_iter().flatten().map(python::text);
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let all = words(&kernel["all"]);
+        if !all.is_empty() {
+            entries.push(Entry::new("kernel parameters", all));
+        }
+        for (role, list) in kernel["roles"].as_object().into_iter().flatten() {
+            entries.push(Entry::new(&format!("kernel parameters of role {role}"), words(list)));
+        }
         entries
     }
 

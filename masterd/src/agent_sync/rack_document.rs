@@ -100,6 +100,7 @@ fn will_push(job: &Job, rack: u32) -> bool {
         Some(
             OpCode::IpamSet(_)
             | OpCode::DhcpSet(_)
+            | OpCode::KernelSet(_)
             | OpCode::MachineRemove(_)
             | OpCode::NodeAdd(_)
             | OpCode::NodeSetParams(_),

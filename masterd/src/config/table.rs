@@ -11,6 +11,7 @@ use model::dhcp::DhcpConfig;
 use model::group::Group;
 use model::image::{Image, ImageId};
 use model::ipam::IpamConfig;
+use model::kernel::KernelParameters;
 use model::machine::{LastBoot, Machine};
 use model::node::Node;
 use model::rack::{Lease, LeaseKey};
@@ -171,6 +172,11 @@ configuration! {
         /// Settings of DHCP; the defaults before they are set.
         dhcp: Option<Arc<DhcpConfig>> {
             change: Dhcp(DhcpConfig), at: document::DHCP,
+            racks: |config| config.served().collect(),
+        }
+        /// Kernel parameters of all machines and of roles; none before some are set.
+        kernel: Option<Arc<KernelParameters>> {
+            change: Kernel(KernelParameters), at: document::KERNEL,
             racks: |config| config.served().collect(),
         }
     }

@@ -10,6 +10,7 @@ use model::{MacAddress, Timestamp};
 
 use super::{Cell, Field, by_key, field, json};
 use crate::config::Config;
+use crate::rack_document::{image_of, parameters};
 
 /// A machine with all that is known of it.
 #[derive(Debug, Clone)]
@@ -102,6 +103,18 @@ pub const FIELDS: &[Field<MachineRow>] = &[
         Other,
         "Kernel parameters behind those of its image",
         |r| { json(&r.machine.kernel_parameters) }
+    ),
+    field!(
+        "command_line",
+        "CommandLine",
+        Other,
+        "All kernel parameters that it boots with: of its image, all machines, its role, and its own",
+        |r| {
+            let image = image_of(&r.config, &r.machine.boot);
+            let all =
+                image.map(|image| parameters(&r.config, &r.machine, image).collect::<Vec<_>>());
+            Cell::optional(all.map(|all| serde_json::json!(all)))
+        }
     ),
     field!("lease", "Lease", Text, "Address that it has a lease of", |r| {
         Cell::optional(r.lease().map(|lease| lease.address.to_string()))

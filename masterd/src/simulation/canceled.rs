@@ -41,6 +41,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_MACHINE_REMOVE", r#""serial": "S1""#),
     ("OP_IMAGE_ADD", r#""image": "debian/#", "files": {"uki": {"sha256": "DIGEST", "size": 1}}"#),
     ("OP_IMAGE_REMOVE", r#""image": "debian/0""#),
+    ("OP_KERNEL_SET", r#""parameters": ["quiet"]"#),
     ("OP_RACK_PUSH", ""),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
@@ -66,6 +67,7 @@ const CHANGING: &[&str] = &[
     "OP_DHCP_SET",
     "OP_MACHINE_ADD",
     "OP_MACHINE_REMOVE",
+    "OP_KERNEL_SET",
 ];
 
 /// When a job is canceled, after it was sent.

@@ -26,6 +26,19 @@ pub struct ImageRemove {
     pub image: ImageId,
 }
 
+/// Parameters of `OP_KERNEL_SET`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelSet {
+    /// Machines of which role get them; null means all machines.
+    #[serde(default)]
+    pub role: Option<String>,
+    /// The kernel parameters, in place of those that they had; they stand behind those of the image, and a
+    /// role's behind those of all machines.
+    #[serde(default)]
+    pub parameters: Vec<Parameter>,
+}
+
 impl super::common::Summary for ImageId {
     fn text(&self) -> String {
         self.to_string()
