@@ -40,6 +40,7 @@ pub(crate) fn compile_at(
         role: machine.role.clone(),
         index: machine.index_in_rack,
         mac: machine.mac.clone(),
+        uuid: machine.uuid,
         addresses: machine.network.values().flat_map(|a| a.ipv4.iter().copied()).collect(),
         boot: boot_choice(config, machine),
         registered: Some(machine.register_date),

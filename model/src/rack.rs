@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use crate::blob::Blob;
 use crate::enrol::Fingerprint;
@@ -116,6 +117,9 @@ pub struct RackMachine {
     pub index: u32,
     /// Its Ethernet addresses, as far as they are known.
     pub mac: Vec<MacAddress>,
+    /// Its system UUID, if the operator told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<Uuid>,
     /// Addresses of its operating system, one an interface.
     pub addresses: Vec<Ipv4Addr>,
     /// What it is to boot.

@@ -24,6 +24,7 @@ use connection::Patience;
 
 mod connection;
 mod files;
+mod identity;
 mod routes;
 pub mod script;
 

@@ -18,9 +18,9 @@ use crate::ledger::{Ledger, LedgerError};
 
 pub mod compile;
 
-/// How long a full lease range is told of: the engine says it again each minute while a client asks
-/// in vain.
-const RANGE_FULL: Duration = Duration::from_secs(180);
+/// How long a full lease range, and a machine that is refused, is told of: the engine says it again
+/// each minute while a client asks in vain, and firmware begins again.
+const TOLD_AGAIN: Duration = Duration::from_secs(180);
 /// Racks that one agent serves: one as a rule, a few where a node stands between them.
 pub const RACKS_MAX: usize = 16;
 
@@ -64,6 +64,8 @@ struct Troubles {
     others: BTreeMap<String, BTreeSet<Ipv4Addr>>,
     /// The loader that a machine asked for and that was not there.
     loader: Option<PathBuf>,
+    /// Identities of one machine that are of several, and when they were told.
+    identity: Option<(String, Instant)>,
 }
 
 impl Racks {
@@ -213,6 +215,11 @@ impl Racks {
         self.troubles.lock().others.get(interface).is_some_and(|servers| !servers.is_empty())
     }
 
+    /// Notes that a machine told what is not of one machine; that is over when it was not told again.
+    pub fn set_identity_trouble(&self, why: String) {
+        self.troubles.lock().identity = Some((why, Instant::now()));
+    }
+
     /// Notes that a machine asked for a loader that is not there.
     pub fn miss_loader(&self, path: PathBuf) {
         self.troubles.lock().loader = Some(path);
@@ -226,14 +233,17 @@ impl Racks {
         let loader = troubles.loader.as_ref().map(|path| {
             format!("{} is missing; install the package ipxe, or give --ipxe", path.display())
         });
-        troubles.range = troubles.range.take().filter(|(_, at)| at.elapsed() < RANGE_FULL);
+        troubles.identity = troubles.identity.take().filter(|(_, at)| at.elapsed() < TOLD_AGAIN);
+        troubles.range = troubles.range.take().filter(|(_, at)| at.elapsed() < TOLD_AGAIN);
         let range = troubles.range.as_ref().map(|(why, _)| why);
         let others = troubles.others.iter().filter(|(_, servers)| !servers.is_empty());
         let others = others.map(|(interface, servers)| {
             let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
             format!("another DHCP server answers on {interface}: {}; stop it", servers.join(", "))
         });
-        troubles.dhcp.iter().chain(range).cloned().chain(loader).chain(others).collect()
+        let identity = troubles.identity.as_ref().map(|(why, _)| why);
+        let told = troubles.dhcp.iter().chain(range).chain(identity).cloned();
+        told.chain(loader).chain(others).collect()
     }
 
     /// Changes with every change of the documents.

@@ -59,6 +59,7 @@ pub fn rack(rack: u32, version: u64) -> RackDocument {
             role: "worker".to_owned(),
             index: 4,
             mac: Vec::new(),
+            uuid: None,
             addresses: vec!["10.69.0.4".parse().unwrap()],
             boot: BootChoice::Local,
             registered: None,

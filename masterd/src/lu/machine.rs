@@ -99,7 +99,7 @@ impl LogicalUnit for MachineSetParams {
             let blobs: Vec<_> = image.files.blobs().collect();
             distribute(context, &agents, &blobs, None).await?;
         }
-        let of_rack = |machine: &Machine| (machine.role.clone(), machine.mac.clone());
+        let of_rack = |machine: &Machine| (machine.role.clone(), machine.mac.clone(), machine.uuid);
         let is_shown = boots_anew || of_rack(before) != of_rack(&after);
         let machine = context.transact(move |config| changed(&self, config)).await?;
         if is_shown {

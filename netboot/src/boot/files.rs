@@ -6,14 +6,15 @@ use std::path::{Path as FilePath, PathBuf};
 use axum::extract::{Extension, Path, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use model::Serial;
 use model::blob::BlobDigest;
 use model::image::ImageFiles;
 use model::machine::BootStage;
 use model::rack::{BootChoice, RackMachine};
+use model::{MacAddress, Serial};
 use tower::ServiceExt as _;
 use tower_http::services::ServeFile;
 
+use super::identity::Told;
 use super::routes::{holder, note, now, text};
 use super::{Ends, Rack};
 
@@ -85,7 +86,7 @@ pub(super) async fn of_machine(
         let why = "expected a serial number and a SHA-256 digest\n".to_owned();
         return text(StatusCode::BAD_REQUEST, why);
     };
-    if let Some((number, machine)) = rack.racks.machine(&serial)
+    if let Some((number, machine)) = told(&rack, ends, serial)
         && request.method() == Method::GET
     {
         note(&rack, (number, &machine), ends.theirs.ip(), stage);
@@ -99,22 +100,32 @@ pub(super) async fn is_up(
     Extension(ends): Extension<Ends>,
     Path(serial): Path<String>,
 ) -> Response {
-    let Some((number, machine)) = serial.parse().ok().and_then(|s: Serial| rack.racks.machine(&s))
-    else {
+    let serial = serial.parse().ok();
+    let Some((number, machine)) = serial.and_then(|serial| told(&rack, ends, serial)) else {
         return text(
             StatusCode::NOT_FOUND,
-            "no machine of this rack has that serial number\n".into(),
+            "no machine of this rack has that serial number and this address\n".into(),
         );
     };
     note(&rack, (number, &machine), ends.theirs.ip(), BootStage::System);
     StatusCode::NO_CONTENT.into_response()
 }
 
+/// The machine of a serial number, unless whoever tells it has the card of another one.
+fn told(rack: &Rack, ends: Ends, serial: Serial) -> Option<(u32, RackMachine)> {
+    let who = Told::new(Some(serial), None, holder_at(rack, ends.theirs.ip()));
+    who.machine(&rack.racks.all()).ok()
+}
+
 /// The machine that holds the lease of an address.
-pub(super) fn machine_at(rack: &Rack, from: IpAddr) -> Option<(u32, RackMachine)> {
+fn machine_at(rack: &Rack, from: IpAddr) -> Option<(u32, RackMachine)> {
+    rack.racks.machine_of(holder_at(rack, from)?)
+}
+
+/// The Ethernet address that holds the lease of an address.
+pub(super) fn holder_at(rack: &Rack, from: IpAddr) -> Option<MacAddress> {
     let IpAddr::V4(address) = from.to_canonical() else { return None };
-    let mac = holder(rack, address, now(rack))?;
-    rack.racks.machine_of(mac)
+    holder(rack, address, now(rack))
 }
 
 async fn of_blob(rack: &Rack, digest: BlobDigest, request: Request) -> Response {

@@ -15,7 +15,8 @@ use model::{MacAddress, Serial, Timestamp};
 use stdx::daemon::chain as causes;
 
 use super::files::{self, FILES_PATH};
-use super::script::{self, PATH, PATH_ALIAS};
+use super::identity::{Told, Unidentified};
+use super::script::{self, PATH, PATH_ALIAS, REFUSAL_PATH};
 use super::{Ends, Rack};
 use crate::dhcp::LeaseState;
 use crate::dhcp::boot::{HTTP_ARCHITECTURES, loader_path};
@@ -36,6 +37,10 @@ pub(super) fn router(rack: Rack) -> Router {
         .route(PATH_ALIAS, get(first))
         .route(&format!("{PATH_ALIAS}/"), get(of_card))
         .route(&format!("{PATH_ALIAS}/{{serial}}"), get(of_machine))
+        .route(&format!("{REFUSAL_PATH}/"), get(why_refused))
+        .route(&format!("{REFUSAL_PATH}/{{serial}}"), get(why_refused))
+        // iPXE 2.0 asks for it beside its loader, before it asks for an address, and waits for an answer.
+        .route("/api/v1/boot/autoexec.ipxe", get(first))
         .route("/api/v1/boot/ipxe.efi", get(files::ipxe))
         .route(&format!("{FILES_PATH}/{{serial}}/up"), get(files::is_up).post(files::is_up))
         .route(&format!("{FILES_PATH}/{{serial}}/{{kind}}/{{digest}}"), get(files::of_machine))
@@ -61,49 +66,97 @@ async fn of_machine(
     State(rack): State<Rack>,
     Extension(ends): Extension<Ends>,
     Path(serial): Path<String>,
+    uri: Uri,
 ) -> Response {
-    let serial: Serial = match serial.parse() {
-        Ok(serial) => serial,
-        Err(_) if serial.trim().is_empty() => return by_card(&rack, ends, &serial, EMPTY),
+    answer(&rack, ends, &serial, uri.query())
+}
+
+/// A machine without a serial number.
+async fn of_card(State(rack): State<Rack>, Extension(ends): Extension<Ends>, uri: Uri) -> Response {
+    answer(&rack, ends, "", uri.query())
+}
+
+fn answer(rack: &Rack, ends: Ends, serial: &str, query: Option<&str>) -> Response {
+    let refusal = match find(rack, ends, serial, query) {
+        Ok((number, machine)) => {
+            rack.answers.script.add();
+            note(rack, (number, &machine), ends.theirs.ip(), BootStage::Script);
+            return text(StatusCode::OK, script::boot(ends.ours, &machine));
+        }
+        Err(refusal) => refusal,
+    };
+    let Refusal { status, why, serial } = refusal;
+    let told = stdx::text::line(&why);
+    tracing::info!(from = %ends.theirs, status = status.as_u16(), %told, "a machine gets no script");
+    match status {
+        StatusCode::NOT_FOUND => rack.answers.unknown.add(),
+        _ => rack.answers.refused.add(),
+    }
+    if status == StatusCode::CONFLICT {
+        rack.racks.set_identity_trouble(told.to_string());
+    }
+    if let Some(serial) = serial {
+        note_unknown(rack, &serial, ends.theirs.ip());
+    }
+    text(status, why)
+}
+
+/// The same refusal as a script that shows it: iPXE shows no body of an error.
+async fn why_refused(
+    State(rack): State<Rack>,
+    Extension(ends): Extension<Ends>,
+    serial: Option<Path<String>>,
+    uri: Uri,
+) -> Response {
+    let serial = serial.map_or_else(String::new, |Path(serial)| serial);
+    let found = find(&rack, ends, &serial, uri.query());
+    text(
+        StatusCode::OK,
+        script::shown(&found.map_or_else(|refusal| refusal.why, |_| String::new())),
+    )
+}
+
+/// Why a machine gets no script, and the serial number of one that is to be registered.
+struct Refusal {
+    status: StatusCode,
+    why: String,
+    serial: Option<Serial>,
+}
+
+/// The machine that asks, by all that is known of it.
+fn find(
+    rack: &Rack,
+    ends: Ends,
+    told: &str,
+    query: Option<&str>,
+) -> Result<(u32, RackMachine), Refusal> {
+    let serial: Option<Serial> = match told.parse::<Serial>() {
+        Ok(serial) => Some(serial),
+        Err(_) if told.trim().is_empty() => None,
         Err(error) => {
-            rack.answers.refused.add();
-            return text(StatusCode::BAD_REQUEST, format!("{}\n", causes(&error)));
+            let why = format!("{}\n", causes(&error));
+            return Err(Refusal { status: StatusCode::BAD_REQUEST, why, serial: None });
         }
     };
-    if let Some(why) = serial.placeholder() {
-        return by_card(&rack, ends, serial.as_str(), why);
-    }
-    let Some((number, machine)) = rack.racks.machine(&serial) else {
-        tracing::info!(%serial, from = %ends.theirs, "unknown machine asked for its script");
-        rack.answers.unknown.add();
-        note_unknown(&rack, &serial, ends.theirs.ip());
-        return text(StatusCode::NOT_FOUND, script::unknown(&serial));
-    };
-    answer(&rack, ends, (number, &machine))
+    let placeholder = serial.as_ref().map_or(Some(EMPTY), Serial::placeholder);
+    let who = Told::new(serial, query, files::holder_at(rack, ends.theirs.ip()));
+    who.machine(&rack.racks.all()).map_err(|unidentified| match unidentified {
+        Unidentified::Contradiction(contradiction) => {
+            let (status, why) = (StatusCode::CONFLICT, script::contradiction(&contradiction));
+            Refusal { status, why, serial: None }
+        }
+        Unidentified::Unknown => {
+            let why = match (placeholder, &who.serial) {
+                (None, Some(serial)) => script::unknown(serial, &who),
+                (why, _) => script::nameless(told, why.unwrap_or(EMPTY), &who),
+            };
+            Refusal { status: StatusCode::NOT_FOUND, why, serial: who.serial }
+        }
+    })
 }
 
 /// What is wrong with an empty serial number.
 const EMPTY: &str = "is empty";
-
-async fn of_card(State(rack): State<Rack>, Extension(ends): Extension<Ends>) -> Response {
-    by_card(&rack, ends, "", EMPTY)
-}
-
-/// The script of the machine whose card holds the lease: its serial number tells nothing.
-fn by_card(rack: &Rack, ends: Ends, told: &str, why: &str) -> Response {
-    if let Some((number, machine)) = files::machine_at(rack, ends.theirs.ip()) {
-        return answer(rack, ends, (number, &machine));
-    }
-    tracing::info!(serial = told, from = %ends.theirs, "machine without a serial number asked for its script");
-    rack.answers.unknown.add();
-    text(StatusCode::NOT_FOUND, script::nameless(told, why))
-}
-
-fn answer(rack: &Rack, ends: Ends, (number, machine): (u32, &RackMachine)) -> Response {
-    rack.answers.script.add();
-    note(rack, (number, machine), ends.theirs.ip(), BootStage::Script);
-    text(StatusCode::OK, script::boot(ends.ours, machine))
-}
 
 /// The machine boots whether or not the master can be told.
 pub(super) fn note(

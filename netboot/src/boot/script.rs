@@ -7,24 +7,46 @@ use model::image::ImageFiles;
 use model::rack::{BootChoice, RackMachine};
 
 use super::files::FILES_PATH;
+use super::identity::Told;
 
 /// The path of the first script; sabakan's clients know it by [`PATH_ALIAS`], too.
 pub const PATH: &str = "/api/v1/boot/ipxe";
 /// The same by its other name.
 pub const PATH_ALIAS: &str = "/api/v1/boot/coreos/ipxe";
+/// The script that shows why a machine has none, by the same words.
+pub const REFUSAL_PATH: &str = "/api/v1/boot/refusal";
 
-/// The script that every machine gets. It asks for that of its serial number, which iPXE fills in and
-/// escapes. Where there is none, it leaves iPXE as a failure, so that the firmware goes on to its disk.
+/// The script that every machine gets. It asks for that of the machine by all that iPXE knows of it:
+/// the serial number escaped, and a UUID and an Ethernet address, whose forms need that not. Where there
+/// is none, it shows why and leaves iPXE as a failure, so that the firmware goes on to its disk.
+///
+/// iPXE 2.0 may have it before the card is open or has an address.
 #[must_use]
 pub fn chain(server: SocketAddr, path: &str) -> String {
+    let me = "${serial:uristring}?uuid=${uuid}&mac=${netX/mac:hexhyp}";
     format!(
         "#!ipxe\n\
-         chain --replace --autofree http://{server}{path}/${{serial:uristring}} || goto refused\n\
+         isset ${{netX/ip}} || ifopen ||\n\
+         isset ${{netX/ip}} || dhcp ||\n\
+         chain --replace --autofree http://{server}{path}/{me} || goto refused\n\
          :refused\n\
          echo No boot from http://{server} for serial ${{serial}}, MAC ${{netX/mac}}\n\
-         echo gnt machine list tells which machines are registered\n\
+         chain --autofree http://{server}{REFUSAL_PATH}/{me} ||\n\
          exit 1\n"
     )
+}
+
+/// A script that shows a text, and ends as a failure.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    // Marks of syntax in what a machine told must stay text.
+    let plain = |c: char| c.is_ascii_alphanumeric() || " .,:;_-/'()<>@%*+!?[]{}\"".contains(c);
+    let mut script = "#!ipxe\n".to_owned();
+    for line in text.lines() {
+        let line: String = line.chars().map(|c| if plain(c) { c } else { '?' }).collect();
+        script.push_str(&format!("echo {line}\n"));
+    }
+    script + "exit 1\n"
 }
 
 /// The script of one machine. `exit 1` leaves the network to what the firmware has next.
@@ -65,10 +87,10 @@ pub fn boot(server: SocketAddr, machine: &RackMachine) -> String {
 
 /// For a machine that nobody registered. Not a script: the machine must not go on as if it were.
 #[must_use]
-pub fn unknown(serial: &Serial) -> String {
+pub(super) fn unknown(serial: &Serial, who: &Told) -> String {
     let text = serde_json::Value::from(serial.as_str());
     format!(
-        "machine {serial} is not registered in a rack of this agent; register it with\n\
+        "not registered in a rack of this agent: {who}; register it with\n\
          gnt machine add -f FILE\n\
          where FILE holds [{{\"serial\": {text}, \"rack\": RACK, \"role\": \"ROLE\"}}]\n"
     )
@@ -76,11 +98,20 @@ pub fn unknown(serial: &Serial) -> String {
 
 /// For a machine whose firmware tells no serial number of its own, and whose card is not known.
 #[must_use]
-pub fn nameless(told: &str, why: &str) -> String {
+pub(super) fn nameless(told: &str, why: &str, who: &Told) -> String {
+    let mac = who.macs.first().map_or_else(|| "ADDRESS".to_owned(), ToString::to_string);
     format!(
         "the serial number '{told}' {why}; register the machine by a serial number of your own and its \
          MAC address:\n\
-         gnt machine add --serial SERIAL --mac ADDRESS --rack RACK --role ROLE\n"
+         gnt machine add --serial SERIAL --mac {mac} --rack RACK --role ROLE\n"
+    )
+}
+
+/// For a machine that tells what is not of one machine.
+#[must_use]
+pub(super) fn contradiction(why: &str) -> String {
+    format!(
+        "refused: {why}; `gnt machine modify` mends what is registered, where a card or board was replaced\n"
     )
 }
 
@@ -112,9 +143,24 @@ mod tests {
     #[test]
     fn the_first_script_escapes_what_it_asks_with() {
         let text = chain(server(), PATH);
-        assert!(text.starts_with("#!ipxe\nchain --replace "), "{text}");
-        assert!(text.contains("http://10.69.0.3:10080/api/v1/boot/ipxe/${serial:uristring} "));
+        let me = "${serial:uristring}?uuid=${uuid}&mac=${netX/mac:hexhyp} ";
+        assert!(text.contains(&format!("http://10.69.0.3:10080/api/v1/boot/ipxe/{me}")), "{text}");
+        assert!(
+            text.contains(&format!("http://10.69.0.3:10080/api/v1/boot/refusal/{me}")),
+            "{text}"
+        );
         assert!(text.ends_with("exit 1\n"), "firmware ends in its set-up where iPXE succeeds");
+    }
+
+    #[test]
+    fn a_refusal_is_shown_and_is_no_syntax() {
+        let text = shown(&nameless("${x} || shell && #\u{7}", "is empty", &Told::default()));
+        assert!(
+            text.starts_with("#!ipxe\necho the serial number '?{x} ?? shell ?? ??' is"),
+            "{text}"
+        );
+        assert!(text.ends_with("--rack RACK --role ROLE\nexit 1\n"), "{text}");
+        assert_eq!(shown(""), "#!ipxe\nexit 1\n");
     }
 
     #[test]

@@ -16,6 +16,7 @@ struct Scene {
     address: SocketAddr,
     ledger: Arc<Ledger>,
     blobs: Arc<Blobs>,
+    racks: Arc<Racks>,
     stop: watch::Sender<bool>,
     tasks: Tasks,
     _dir: tempfile::TempDir,
@@ -42,7 +43,7 @@ async fn scene_with(document: RackDocument, patience: Patience) -> Scene {
     let blobs = Arc::new(Blobs::open(&dir.path().join("blobs"), 1 << 30).unwrap());
     let ipxe = "/nowhere".into();
     let served = Rack {
-        racks,
+        racks: Arc::clone(&racks),
         blobs: Arc::clone(&blobs),
         ipxe,
         ledger: Arc::clone(&ledger),
@@ -50,7 +51,7 @@ async fn scene_with(document: RackDocument, patience: Patience) -> Scene {
         answers: Arc::default(),
     };
     tasks.spawn("boot", serve_within(listener, served, patience, stopped));
-    Scene { address, ledger, blobs, stop, tasks, _dir: dir }
+    Scene { address, ledger, blobs, racks, stop, tasks, _dir: dir }
 }
 
 impl Scene {
@@ -91,11 +92,24 @@ fn body(answer: &str) -> &str {
 async fn routes() {
     let scene = scene().await;
     for (head, status, words) in [
-        ("GET /api/v1/boot/ipxe", 200, "/api/v1/boot/ipxe/${serial:uristring}"),
-        ("GET /api/v1/boot/coreos/ipxe", 200, "/api/v1/boot/coreos/ipxe/${serial:uristring}"),
+        ("GET /api/v1/boot/ipxe", 200, "/api/v1/boot/ipxe/${serial:uristring}?"),
+        ("GET /api/v1/boot/autoexec.ipxe", 200, "/api/v1/boot/ipxe/${serial:uristring}?"),
+        ("GET /api/v1/boot/coreos/ipxe", 200, "/api/v1/boot/coreos/ipxe/${serial:uristring}?"),
         ("GET /api/v1/boot/ipxe/S1", 200, "exit"),
         ("GET /api/v1/boot/coreos/ipxe/S1", 200, "exit"),
         ("GET /api/v1/boot/ipxe/S2", 404, "gnt machine add"),
+        (
+            "GET /api/v1/boot/ipxe/S2?mac=02-0-0-0-0-9",
+            404,
+            "agent: MAC 02:00:00:00:00:09, serial S2",
+        ),
+        (
+            "GET /api/v1/boot/refusal/S2?mac=02-00-00-00-00-09",
+            200,
+            "\necho not registered in a rack",
+        ),
+        ("GET /api/v1/boot/refusal/", 200, "\necho the serial number '' is empty"),
+        ("GET /api/v1/boot/refusal/S1", 200, "#!ipxe\nexit 1"),
         ("GET /api/v1/boot/ipxe/%2e%2e", 404, "'..' has nothing but"),
         ("GET /api/v1/boot/ipxe/a%20b", 404, r#"[{"serial": "a b","#),
         ("GET /api/v1/boot/ipxe/a%0ab", 400, "printable"),
@@ -172,6 +186,32 @@ async fn a_placeholder_is_no_identity() {
         let script = scene.ask(path).await;
         assert!(body(&script).contains("echo S1 (worker)"), "{path}: {script}");
     }
+    scene.end().await;
+}
+
+/// Whoever has the card of one machine and tells the serial number of another is neither.
+#[tokio::test]
+async fn a_contradiction_is_refused() {
+    let mut document = rack(5, 1);
+    let mac = model::MacAddress::new([2, 0, 0, 0, 0, 9]);
+    let s2 = RackMachine {
+        serial: "S2".parse().unwrap(),
+        mac: vec![mac],
+        ..document.machines[0].clone()
+    };
+    document.machines.push(s2);
+    let scene = scene_of(document).await;
+    scene.lease(mac).await;
+    let refused = scene.ask("GET /api/v1/boot/ipxe/S1").await;
+    assert!(refused.starts_with("HTTP/1.1 409"), "{refused}");
+    let why = "serial S1 is of machine S1, but MAC 02:00:00:00:00:09 is of machine S2";
+    assert!(body(&refused).contains(why), "{refused}");
+    let shown = scene.ask("GET /api/v1/boot/refusal/S1").await;
+    assert!(body(&shown).contains(&format!("echo refused: {why}")), "{shown}");
+    let up = scene.ask("POST /api/v1/boot/machines/S1/up").await;
+    assert!(up.starts_with("HTTP/1.1 404"), "{up}");
+    assert!(scene.racks.troubles()[0].contains(why));
+    assert!(scene.ask("GET /api/v1/boot/ipxe/S2").await.starts_with("HTTP/1.1 200"));
     scene.end().await;
 }
 

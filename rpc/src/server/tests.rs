@@ -22,6 +22,7 @@ fn document(padding: usize) -> RackPush {
                 role: "x".repeat(padding),
                 index: 1,
                 mac: Vec::new(),
+                uuid: None,
                 addresses: Vec::new(),
                 boot: model::rack::BootChoice::Local,
                 registered: None,
