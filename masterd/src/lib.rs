@@ -45,6 +45,7 @@ pub mod rack_shares;
 pub mod rack_status;
 mod reconciler;
 pub mod secrets;
+mod spool;
 pub mod ssconf;
 pub mod status;
 pub mod strangers;

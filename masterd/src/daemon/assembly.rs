@@ -22,6 +22,7 @@ use crate::metrics::Metrics;
 use crate::queue::{Archive, Commits, Published, Submitter, Writer};
 use crate::replica_audit::ReplicaAudit;
 use crate::secrets::StagedSecrets;
+use crate::spool::Spool;
 use crate::status::MasterView;
 use crate::watcher::{Alarms, Watcher};
 use membership::peers::PeerBook;
@@ -50,6 +51,8 @@ pub(crate) struct Assembly {
     pub(crate) sync: Arc<AgentSync>,
     /// Looks at the cluster, and submits jobs.
     pub(crate) watcher: Watcher,
+    /// Clears the spool.
+    pub(crate) spool: Spool,
     /// What clients are answered with.
     pub(crate) sources: Arc<Sources>,
     /// What is told of its status.
@@ -64,6 +67,7 @@ impl Assembly {
             units: Arc::new(LogicalUnits(Arc::new(wiring.resources(layout)))),
             sync: Arc::new(wiring.sync()),
             watcher: wiring.watcher(),
+            spool: Spool::new(layout.spool(), Arc::clone(&wiring.source), clock.clone()),
             sources: Arc::new(wiring.sources()),
             view: Arc::new(wiring.view()),
             parts: wiring.parts(),

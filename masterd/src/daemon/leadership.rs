@@ -36,6 +36,7 @@ use crate::majority;
 use crate::metrics::Metrics;
 use crate::queue::{After, Command, Commits, Published, State, Writer};
 use crate::reconciler::{self, Reconciler};
+use crate::spool::Spool;
 use crate::status::MasterView;
 use crate::watcher::Watcher;
 
@@ -210,6 +211,7 @@ pub(crate) struct Leadership {
     pub(crate) view: Arc<MasterView>,
     sync: Arc<AgentSync>,
     watcher: Option<Watcher>,
+    spool: Option<Spool>,
     /// No opcode is started any more.
     closing: CancellationToken,
     /// Ends the exchanges with agents.
@@ -235,7 +237,7 @@ impl Leadership {
         keys: Keys,
         (clock, engine): (&Clock, &Executor),
     ) -> Self {
-        let Assembly { parts, units, sync, watcher, sources, view } =
+        let Assembly { parts, units, sync, watcher, spool, sources, view } =
             Assembly::new(&master, layout, keys, clock);
         let majority = parts.commits.majority();
         let leadership = Self {
@@ -244,6 +246,7 @@ impl Leadership {
             view,
             sync,
             watcher: Some(watcher),
+            spool: Some(spool),
             closing: CancellationToken::new(),
             exchanges: CancellationToken::new(),
             stop: CancellationToken::new(),
@@ -285,6 +288,9 @@ impl Leadership {
     pub(crate) fn talk_with_agents(&mut self, broken: &CancellationToken) {
         let exchanges = agent_sync::run(Arc::clone(&self.sync), self.exchanges.clone());
         self.keep("agent sync", exchanges, broken);
+        if let Some(spool) = self.spool.take() {
+            self.keep("spool", reconciler::run(spool, self.exchanges.clone()), broken);
+        }
         if let Some(watcher) = self.watcher.take() {
             self.keep(
                 "watcher",
