@@ -1,17 +1,14 @@
 //! `gnt image`.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+mod info;
+mod stage;
 
-use blobs::Hasher;
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use luxi::method::What;
 use model::OpCode;
-use model::blob::Blob;
 use model::image::{ImageFiles, ImageId, Parameter};
-use model::layout::DOCUMENT_MODE;
 use model::opcode::{ImageAdd, ImageRemove};
 
 use crate::error::CliError;
@@ -19,10 +16,10 @@ use crate::list::{ListArguments, ListFieldsArguments, Named};
 use crate::session::{Session, confirm};
 use crate::submit::JobArguments;
 
+use stage::stage;
+
 /// What `list` shows unless told otherwise.
 const USUAL: [&str; 5] = ["image", "kind", "size", "machines", "ctime"];
-/// Bytes that are copied at a time.
-const COPY_BYTES: usize = 1024 * 1024;
 
 /// What can be done with images.
 #[derive(Debug, Subcommand)]
@@ -35,6 +32,16 @@ pub(crate) enum Image {
         images: Vec<String>,
         #[command(flatten)]
         list: ListArguments,
+    },
+    /// Show all there is to know about images: files, digests, who holds them, which machines boot them.
+    #[command(visible_alias = "show")]
+    Info {
+        /// NAME for all versions, or NAME/VERSION.
+        #[arg(required = true)]
+        images: Vec<String>,
+        /// Print a JSON list with an object for each; times are seconds since the epoch.
+        #[arg(long)]
+        json: bool,
     },
     /// Describe the fields that `list` can show.
     ListFields(ListFieldsArguments),
@@ -84,6 +91,7 @@ pub(crate) fn run(verb: Image, session: &Session) -> Result<(), CliError> {
             let chosen = list.chosen(&images, Named::By("image"))?;
             list.print(What::Image, list.fields(&USUAL), &chosen, session)
         }
+        Image::Info { images, json } => info::run(&images, json, session),
         Image::ListFields(arguments) => arguments.print(What::Image, session),
         Image::Remove { image, yes, job } => {
             confirm(&format!("Remove image {image}?"), yes || job.dry_run)?;
@@ -107,42 +115,4 @@ fn upload(arguments: UploadArguments, session: &Session) -> Result<(), CliError>
         (None, None) => return Err(CliError::Usage("give --uki or --kernel".to_owned())),
     };
     job.run(OpCode::ImageAdd(ImageAdd { image, files, parameters }), session).map(drop)
-}
-
-/// Copies a file into the spool, where the master finds it by its digest.
-fn stage(path: &Path, spool: &Path) -> Result<Blob, CliError> {
-    let read = |error| CliError::Read { path: path.to_owned(), error };
-    let mut from = File::open(path).map_err(read)?;
-    let temporary = spool.join(format!(".upload-{}", std::process::id()));
-    let write = |error| CliError::Write { path: temporary.clone(), error };
-    let mut options = File::options();
-    let mut to = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(DOCUMENT_MODE)
-        .open(&temporary)
-        .map_err(write)?;
-    let (mut hasher, mut buffer) = (Hasher::default(), vec![0; COPY_BYTES]);
-    let copied = loop {
-        let bytes = match from.read(&mut buffer) {
-            Ok(0) => break Ok(()),
-            Ok(bytes) => &buffer[..bytes],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => break Err(read(error)),
-        };
-        hasher.update(bytes);
-        if let Err(error) = to.write_all(bytes) {
-            break Err(write(error));
-        }
-    };
-    let blob = hasher.finish();
-    let named = copied.and_then(|()| {
-        let name = spool.join(blob.sha256.to_string());
-        to.sync_all().and_then(|()| stdx::atomic::rename(&temporary, &name)).map_err(write)
-    });
-    if named.is_err() {
-        drop(fs::remove_file(&temporary));
-    }
-    named.map(|()| blob)
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use model::blob::Blob;
 use model::{NodeName, Timestamp};
 use parking_lot::RwLock;
 use rpc::RpcError;
@@ -52,6 +53,8 @@ impl Unreached {
 #[derive(Debug, Default)]
 pub struct Contacts {
     agents: RwLock<HashMap<NodeName, Contact>>,
+    /// Files of images that agents have, as they said last.
+    blobs: RwLock<HashMap<NodeName, Arc<BTreeSet<Blob>>>>,
     /// Machines that are not registered and were seen by agents.
     pub(crate) strangers: Strangers,
     /// Nodes that are being given their certificate.
@@ -155,8 +158,21 @@ impl Contacts {
         }
     }
 
+    /// Notes which files of images an agent has.
+    pub(crate) fn set_blobs(&self, node: &NodeName, blobs: BTreeSet<Blob>) {
+        self.blobs.write().insert(node.clone(), Arc::new(blobs));
+    }
+
+    /// The nodes whose agents have all of these files, as they said last.
+    pub(crate) fn with_blobs(&self, blobs: &[Blob]) -> BTreeSet<NodeName> {
+        let known = self.blobs.read();
+        let whole = known.iter().filter(|(_, held)| blobs.iter().all(|blob| held.contains(blob)));
+        whole.map(|(name, _)| name.clone()).collect()
+    }
+
     pub(crate) fn forget(&self, node: &NodeName) {
         self.agents.write().remove(node);
+        self.blobs.write().remove(node);
     }
 }
 
@@ -217,5 +233,18 @@ mod tests {
         assert_eq!(contacts.reached(), BTreeSet::from([node.clone()]));
         contacts.forget(&node);
         assert_eq!(contacts.get(&node), None);
+    }
+
+    #[test]
+    fn a_node_holds_an_image_that_it_has_all_files_of() {
+        let contacts = Contacts::default();
+        let node = |name: &str| name.parse::<NodeName>().unwrap();
+        let blob = |digit: &str| Blob { sha256: digit.repeat(64).parse().unwrap(), size: 1 };
+        contacts.set_blobs(&node("n1.example"), [blob("a"), blob("b")].into());
+        contacts.set_blobs(&node("n2.example"), [blob("a")].into());
+        assert_eq!(contacts.with_blobs(&[blob("a")]).len(), 2);
+        assert_eq!(contacts.with_blobs(&[blob("a"), blob("b")]), [node("n1.example")].into());
+        contacts.forget(&node("n1.example"));
+        assert_eq!(contacts.with_blobs(&[blob("b")]), [].into());
     }
 }

@@ -39,19 +39,29 @@ impl Kept for ImageBlobs {
         let blobs: Vec<Blob> = self.0.iter().copied().collect();
         let asked = BlobHeld { blobs: blobs.clone() };
         let held = sync.agents.call(node, asked, None).await.map_err(|error| chain(&error))?;
-        let lacks = blobs.iter().zip(held).filter(|(blob, held)| blob.size != *held);
+        let (mut whole, mut lacks) = (BTreeSet::new(), Vec::new());
+        for (&blob, held) in blobs.iter().zip(held) {
+            if blob.size == held {
+                whole.insert(blob);
+            } else {
+                lacks.push(blob);
+            }
+        }
+        sync.contacts.set_blobs(&node.name, whole.clone());
         let mut failed = None;
-        for (&blob, _) in lacks {
+        for blob in lacks {
             let sent = async {
                 let from = (&sync.agents, &*sync.source);
                 let mut sending = Sending::begin(from, node, blob, None).await?;
                 while sending.next().await? {}
                 Ok::<_, SendError>(())
             };
-            if let Err(error) = sent.await {
-                failed = Some(chain(&error));
+            match sent.await {
+                Ok(()) => drop(whole.insert(blob)),
+                Err(error) => failed = Some(chain(&error)),
             }
         }
+        sync.contacts.set_blobs(&node.name, whole);
         if let Some(why) = failed {
             return Err(why);
         }

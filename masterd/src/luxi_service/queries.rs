@@ -14,6 +14,7 @@ use luxi::query::filter::Operand;
 use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
 use model::error::ExceptionKind;
+use model::image::Image;
 use model::node::{Node, NodeRole};
 use model::rack::Lease;
 use model::{Job, JobId, NodeName};
@@ -295,8 +296,14 @@ impl LuxiService {
 
     fn image_rows(&self, filter: Option<&Filter>) -> Vec<ImageRow> {
         let config = self.sources.published.snapshot().config;
-        let row =
-            |image: &Arc<_>| ImageRow { image: Arc::clone(image), config: Arc::clone(&config) };
+        let row = |image: &Arc<Image>| {
+            let blobs: Vec<_> = image.files.blobs().collect();
+            ImageRow {
+                image: Arc::clone(image),
+                config: Arc::clone(&config),
+                held_by: self.sources.contacts.with_blobs(&blobs),
+            }
+        };
         match filter.and_then(|filter| query::by_key(&config.images, filter, "image")) {
             Some(images) => images.into_iter().map(row).collect(),
             None => config.images.values().map(row).collect(),

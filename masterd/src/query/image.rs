@@ -1,8 +1,12 @@
 //! Core: fields of images.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use model::NodeName;
 use model::image::{Image, ImageFiles};
+use model::machine::Machine;
+use model::node::NodeRole;
 
 use super::{Cell, Field, field, json};
 use crate::config::Config;
@@ -14,6 +18,26 @@ pub struct ImageRow {
     pub image: Arc<Image>,
     /// Which machines boot it.
     pub config: Arc<Config>,
+    /// Nodes whose agents have all of its files, as they said last.
+    pub held_by: BTreeSet<NodeName>,
+}
+
+impl ImageRow {
+    /// The machines that are to boot this version.
+    fn machines(&self) -> impl Iterator<Item = &Arc<Machine>> {
+        let machines = self.config.machines.by.image.of(self.image.id.name.clone());
+        machines.filter(|machine| {
+            let image = crate::rack_document::image_of(&self.config, &machine.boot);
+            image.is_some_and(|image| image.id == self.image.id)
+        })
+    }
+
+    /// The nodes that are to have its files: candidates, and agents of racks.
+    fn wanted_by(&self) -> impl Iterator<Item = &NodeName> {
+        let nodes = self.config.nodes.values();
+        let wanted = nodes.filter(|node| node.role == NodeRole::Candidate || node.rack.is_some());
+        wanted.map(|node| &node.name)
+    }
 }
 
 /// The table.
@@ -45,12 +69,15 @@ pub const FIELDS: &[Field<ImageRow>] = &[
         json(&r.image.parameters)
     }),
     field!("machines", "Machines", Number, "Machines that are to boot this version", |r| {
-        let machines = r.config.machines.by.image.of(r.image.id.name.clone());
-        let boots = machines.filter(|machine| {
-            let image = crate::rack_document::image_of(&r.config, &machine.boot);
-            image.is_some_and(|image| image.id == r.image.id)
-        });
-        Cell::normal(boots.count())
+        Cell::normal(r.machines().count())
+    }),
+    field!("machine_list", "MachineList", Other, "Serial numbers of these machines", |r| {
+        json(&r.machines().map(|machine| &machine.serial).collect::<Vec<_>>())
+    }),
+    field!("held_by", "HeldBy", Other, "Nodes that have all its files", |r| json(&r.held_by)),
+    field!("lacking", "Lacking", Other, "Nodes that are to have all its files and do not", |r| {
+        let lacking = r.wanted_by().filter(|name| !r.held_by.contains(*name));
+        json(&lacking.collect::<Vec<_>>())
     }),
     field!("ctime", "CTime", Timestamp, "When it was uploaded", |r| json(&r.image.ctime)),
 ];

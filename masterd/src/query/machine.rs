@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use luxi::query::Filter;
 use luxi::query::filter::Operand;
+use model::image::Parameter;
 use model::machine::{Boot, Machine};
 use model::rack::{Lease, LeaseKey, LeaseState};
 use model::{MacAddress, Timestamp};
@@ -107,13 +108,13 @@ pub const FIELDS: &[Field<MachineRow>] = &[
     field!(
         "command_line",
         "CommandLine",
-        Other,
+        Text,
         "All kernel parameters that it boots with: of its image, all machines, its role, and its own",
         |r| {
-            let image = image_of(&r.config, &r.machine.boot);
-            let all =
-                image.map(|image| parameters(&r.config, &r.machine, image).collect::<Vec<_>>());
-            Cell::optional(all.map(|all| serde_json::json!(all)))
+            Cell::optional(image_of(&r.config, &r.machine.boot).map(|image| {
+                let words = parameters(&r.config, &r.machine, image).map(Parameter::as_str);
+                words.collect::<Vec<_>>().join(" ")
+            }))
         }
     ),
     field!("lease", "Lease", Text, "Address that it has a lease of", |r| {
