@@ -1,11 +1,12 @@
 //! Real machines that boot from a rack: guests of QEMU with UEFI firmware, in network namespaces.
 //!
 //! In reading order: [`parts`] are the kernel, the file system in memory, and the firmware, from Debian
-//! packages that are unpacked and not installed; [`wires`] a switch and nodes around it; [`rack`] a small
+//! packages that are unpacked and not installed; [`secure`] what boots signed files alone; [`wires`] a switch and nodes around it; [`rack`] a small
 //! cluster there and the guests that it boots.
 
 pub mod parts;
 pub mod rack;
+pub mod secure;
 pub mod wires;
 
 use std::io;

@@ -16,6 +16,9 @@ pub const PATH_ALIAS: &str = "/api/v1/boot/coreos/ipxe";
 /// The script that shows why a machine has none, by the same words.
 pub const REFUSAL_PATH: &str = "/api/v1/boot/refusal";
 
+/// Columns of a console of firmware.
+const COLUMNS: usize = 80;
+
 /// The script that every machine gets. It asks for that of the machine by all that iPXE knows of it:
 /// the serial number escaped, and a UUID and an Ethernet address, whose forms need that not. Where there
 /// is none, it shows why and leaves iPXE as a failure, so that the firmware goes on to its disk.
@@ -44,7 +47,15 @@ pub fn shown(text: &str) -> String {
     let mut script = "#!ipxe\n".to_owned();
     for line in text.lines() {
         let line: String = line.chars().map(|c| if plain(c) { c } else { '?' }).collect();
-        script.push_str(&format!("echo {line}\n"));
+        let mut shown = String::new();
+        for word in line.split_whitespace() {
+            if !shown.is_empty() && shown.len() + word.len() >= COLUMNS {
+                script.push_str(&format!("echo{shown}\n"));
+                shown.clear();
+            }
+            shown.push_str(&format!(" {word}"));
+        }
+        script.push_str(&format!("echo{shown}\n"));
     }
     script + "exit 1\n"
 }
@@ -111,7 +122,7 @@ pub(super) fn nameless(told: &str, why: &str, who: &Told) -> String {
 #[must_use]
 pub(super) fn contradiction(why: &str) -> String {
     format!(
-        "refused: {why}; `gnt machine modify` mends what is registered, where a card or board was replaced\n"
+        "refused: {why}; `gnt machine modify` mends what is registered, where a card or a board was replaced\n"
     )
 }
 

@@ -8,11 +8,15 @@ use crate::guest::rack::{Guest, Rack};
 const SERIAL: &str = "SN-0004";
 /// Its guest's card.
 const MAC: &str = "52:54:00:00:00:04";
+/// A machine that is not registered.
+const STRANGER: &str = "SN-0099";
+/// Its guest's card.
+const STRANGERS_MAC: &str = "52:54:00:00:00:99";
 /// First words of the lines of a console that tell how far the guest is.
 const TOLD: &[&str] = &[">>Start HTTP Boot", "iPXE", "http://", "GUEST"];
 
 pub(super) fn boot(play: &Play) -> Result<(), DemoError> {
-    let rack = match Rack::new(play.programs.clone(), &play.stage.root(), 1, 1) {
+    let rack = match Rack::new(play.programs.clone(), &play.stage.root(), 1, 2) {
         Ok(rack) => rack,
         Err(GuestError::Impossible(why)) => {
             println!("  skipped: no guest can run here: {why}");
@@ -23,18 +27,33 @@ pub(super) fn boot(play: &Play) -> Result<(), DemoError> {
     let path = |file: &std::path::Path| file.display().to_string();
     let (kernel, initrd) = (path(&rack.parts().kernel), path(&rack.parts().initrd));
     println!("  in network namespaces: a switch, a node that is master and agent, a guest of QEMU");
-    show(&rack, &["machine", "add", "--serial", SERIAL, "--rack", "0", "--role", "worker"])?;
+    let add = ["machine", "add", "--serial", SERIAL, "--rack", "0", "--role", "worker"];
+    show(&rack, &[&add[..], &["--mac", MAC]].concat())?;
     let image = ["image", "upload", "guest/1", "--kernel", &kernel, "--initrd", &initrd];
     show(&rack, &[&image[..], &["--append", "console=ttyS0"]].concat())?;
     show(&rack, &["machine", "set-boot", "guest/1", SERIAL])?;
     println!("  power on; without hardware support this takes half a minute");
-    rack.power_on(&Guest { number: 0, serial: SERIAL, mac: MAC, disk: None })?;
+    rack.power_on(&Guest { number: 0, serial: SERIAL, mac: MAC, disk: None, secure: None })?;
     rack.wait_for_stage(SERIAL, "system").map_err(GuestError::from)?;
     let console = rack.console(0);
     for line in console.lines().filter(|line| TOLD.iter().any(|told| line.starts_with(told))) {
         println!("    {}", stdx::text::line(line.trim_end()));
     }
-    show(&rack, &["machine", "list"])
+    show(&rack, &["machine", "list"])?;
+    show(&rack, &["machine", "info", SERIAL])?;
+    show(&rack, &["rack", "status"])?;
+    show(&rack, &["lease", "list"])?;
+    println!("  another machine is switched on, which nobody registered");
+    rack.power_on(&Guest {
+        number: 1,
+        serial: STRANGER,
+        mac: STRANGERS_MAC,
+        disk: None,
+        secure: None,
+    })?;
+    rack.wait_for(1, "not registered in a rack")?;
+    rack.wait_for_gnt(&["machine", "list-unknown"], STRANGER).map_err(GuestError::from)?;
+    show(&rack, &["machine", "list-unknown"])
 }
 
 fn show(rack: &Rack, arguments: &[&str]) -> Result<(), DemoError> {

@@ -139,9 +139,14 @@ fn unpack(place: &Path) -> Result<(), GuestError> {
         GuestError::Impossible(format!("apt-cache knows no package that {KERNEL} depends on"))
     })?;
     let kernel = format!("linux-image-{kernel}");
-    println!("downloading {kernel} {}", PACKAGES.join(" "));
+    unpack_packages(place, &[&[kernel.as_str()], PACKAGES].concat())
+}
+
+/// The same for packages of these names.
+pub(super) fn unpack_packages(place: &Path, packages: &[&str]) -> Result<(), GuestError> {
+    println!("downloading {}", packages.join(" "));
     let mut download = Command::new("apt-get");
-    download.current_dir(place).arg("download").arg(kernel).args(PACKAGES);
+    download.current_dir(place).arg("download").args(packages);
     run(&mut download).map_err(|error| GuestError::Impossible(crate::chain(&error)))?;
     for package in listed(place)?.iter().filter(|file| file.extension() == Some("deb".as_ref())) {
         run(Command::new("dpkg-deb").arg("-x").arg(package).arg(place.join("unpacked")))?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use model::layout::{Layout, PEER_PORT};
 
 use super::parts::Parts;
+use super::secure::Secure;
 use super::wires::{Switch, port};
 use super::{GuestError, run};
 use crate::programs::Programs;
@@ -21,6 +22,9 @@ pub const SOON: Duration = Duration::from_secs(60);
 pub const BOOT_TIME_MAX: Duration = Duration::from_secs(240);
 /// MiB of memory that a guest has: its file system is in there twice while it boots.
 const MEMORY_MIB: &str = "768";
+/// A machine whose firmware alone writes its variables.
+const SECURE: &[&str] =
+    &["-M", "q35,smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on"];
 /// Lines of a console that an error shows.
 const LAST_LINES: usize = 12;
 /// Mode of its files.
@@ -52,6 +56,8 @@ pub struct Guest<'g> {
     pub mac: &'g str,
     /// A directory that it has as a disk.
     pub disk: Option<&'g Path>,
+    /// Its firmware, where that boots signed files alone.
+    pub secure: Option<&'g Secure>,
 }
 
 impl Rack {
@@ -153,16 +159,18 @@ impl Rack {
     pub fn power_on(&self, guest: &Guest<'_>) -> Result<(), GuestError> {
         let name = port(guest.number);
         let variables = self.stage.root().join(format!("{name}.fd"));
-        fs::copy(&self.parts.variables, &variables)
+        let usual = (&self.parts.firmware, &self.parts.variables);
+        let (firmware, first) = guest.secure.map_or(usual, |s| (&s.firmware, &s.variables));
+        fs::copy(first, &variables)
             .map_err(|error| GuestError::File { path: variables.display().to_string(), error })?;
         let mut qemu = Command::new("qemu-system-x86_64");
         // A hypervisor inside a virtual machine may fail at once, and takes no less time to boot this.
         qemu.args(["-accel", "tcg,thread=multi"]);
-        qemu.args(["-cpu", "max", "-M", "q35", "-m", MEMORY_MIB, "-smp", "1"]);
+        let machine = if guest.secure.is_some() { SECURE } else { &["-M", "q35"] };
+        qemu.args(machine).args(["-cpu", "max", "-m", MEMORY_MIB, "-smp", "1"]);
         qemu.args(["-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"]);
-        let firmware = self.parts.firmware.display();
         for (unit, file) in [
-            ("unit=0,readonly=on", firmware.to_string()),
+            ("unit=0,readonly=on", firmware.display().to_string()),
             ("unit=1", variables.display().to_string()),
         ] {
             qemu.args(["-drive", &format!("if=pflash,format=raw,{unit},file={file}")]);
@@ -176,6 +184,7 @@ impl Rack {
             qemu.args(["-drive", &drive, "-device", "virtio-blk-pci,drive=d0,bootindex=2"]);
         }
         qemu.args(["-smbios", &format!("type=1,serial={}", guest.serial)]);
+        qemu.args(["-uuid", &uuid(guest.mac)]);
         // HTTP boot alone: PXE over TFTP is not served, and would only wait.
         for option in ["IPv4PXESupport", "IPv6PXESupport"] {
             qemu.args(["-fw_cfg", &format!("name=opt/org.tianocore/{option},string=n")]);
@@ -208,6 +217,26 @@ impl Rack {
         Err(GuestError::Ended { what, said })
     }
 
+    /// Waits until what `gnt` prints, or fails with, has a text; gives it.
+    ///
+    /// # Errors
+    /// It has not in time.
+    pub fn wait_for_gnt(&self, arguments: &[&str], text: &str) -> Result<String, StageError> {
+        let mut told = String::new();
+        self.stage.wait_until(
+            &format!("`{text}` of gnt {}", arguments.join(" ")),
+            BOOT_TIME_MAX,
+            || {
+                told = match self.gnt_command(arguments).output() {
+                    Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
+                    Err(error) => error.to_string(),
+                };
+                told.contains(text)
+            },
+        )?;
+        Ok(told)
+    }
+
     /// Waits until the master knows that a machine has reached a stage of its boot.
     ///
     /// # Errors
@@ -220,6 +249,12 @@ impl Rack {
             told.lines().any(|line| line.split_whitespace().eq([serial, stage]))
         })
     }
+}
+
+/// The system UUID of a guest with this card.
+#[must_use]
+pub fn uuid(mac: &str) -> String {
+    format!("11223344-5566-4788-99aa-{}", mac.replace(':', ""))
 }
 
 /// The address of a node, the one of the machine with its number in rack 0.
