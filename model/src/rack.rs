@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::blob::Blob;
-use crate::enrol::Fingerprint;
 use crate::dhcp::RackDhcp;
+use crate::enrol::Fingerprint;
 use crate::image::{ImageFiles, ImageId, Parameter};
 use crate::ipam::LeaseRange;
 use crate::mac::MacAddress;

@@ -196,6 +196,15 @@ mod tests {
         assert!(may_change(&present, &crate::testing::ipam()).is_err(), "they would lose them");
         // One that comes later has them from the beginning.
         let later = register(&present, &[spec("w2", 0, "worker")], NOW).unwrap();
-        assert_eq!(given(&{ present.apply(later.into_iter().map(ConfigChange::Machine)); present }, &rules), []);
+        assert_eq!(
+            given(
+                &{
+                    present.apply(later.into_iter().map(ConfigChange::Machine));
+                    present
+                },
+                &rules
+            ),
+            []
+        );
     }
 }

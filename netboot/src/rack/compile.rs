@@ -99,12 +99,12 @@ pub fn compile(
                     None => excluded.insert(address).then_some(0),
                 };
             }
-            compiled.config.ranges.push(ServedRange { excluded, later, others, ..served });
             let onie = onie.clone();
             let RackDhcp { observe, trusted_circuits, .. } = document.dhcp;
             compiled.config.ranges.push(ServedRange {
                 excluded,
                 later,
+                others,
                 observe,
                 trusted_circuits,
                 onie,
