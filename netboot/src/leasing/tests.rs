@@ -117,3 +117,42 @@ async fn the_server_comes_and_goes_with_the_rack_document() {
     stop.send_replace(true);
     tasks.join().await;
 }
+
+#[test]
+fn an_agent_yields_to_another_server_where_it_is_told_to() {
+    let (racks, address) = (Racks::new(Vec::new()), Ipv4Addr::new(10, 69, 0, 3));
+    let place = Listener::Interface { name: "rack0".to_owned(), address };
+    let other = || BTreeSet::from([Ipv4Addr::new(10, 69, 0, 9)]);
+    for (hold_back, servers, observes) in [
+        (false, BTreeSet::new(), false),
+        (false, other(), false),
+        (true, other(), true),
+        (true, BTreeSet::new(), false),
+    ] {
+        let mut document = rack(0, 1);
+        document.dhcp.hold_back = hold_back;
+        let boot = "0.0.0.0:10080".parse().unwrap();
+        let mut wanted =
+            compile(&[Arc::new(document)], std::slice::from_ref(&place), boot, &name("n2"));
+        assert_eq!(speaking(&wanted), [place.clone()].into());
+        racks.set_other_servers("rack0", &servers);
+        yield_to_others(&mut wanted, &racks);
+        assert_eq!(wanted.config.ranges[0].observe, observes);
+        let told = ["another DHCP server answers on rack0: 10.69.0.9; stop it".to_owned()];
+        assert_eq!(racks.troubles(), if servers.is_empty() { &[][..] } else { &told });
+    }
+    racks.set_other_servers("rack0", &other());
+    racks.keep_other_servers(|name| name != "rack0");
+    assert!(racks.troubles().is_empty());
+}
+
+#[test]
+fn a_rack_that_is_observed_is_asked_nothing() {
+    let place = Listener::Interface { name: "rack0".to_owned(), address: [10, 69, 0, 3].into() };
+    let mut document = rack(0, 1);
+    document.dhcp.observe = true;
+    let boot = "0.0.0.0:10080".parse().unwrap();
+    let wanted = compile(&[Arc::new(document)], &[place], boot, &name("n2"));
+    assert!(wanted.config.ranges[0].observe);
+    assert!(speaking(&wanted).is_empty());
+}

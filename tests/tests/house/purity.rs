@@ -78,6 +78,7 @@ const CORES: &[&str] = &[
     "netboot/src/dhcp/boot.rs",
     "netboot/src/dhcp/engine.rs",
     "netboot/src/dhcp/leases.rs",
+    "netboot/src/dhcp/limits.rs",
     "netboot/src/dhcp/packet.rs",
     "noded/src/master_address/plan.rs",
     "stdx/src/net/announce.rs",
