@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::target_dir;
+
 /// A program that tests use, the Debian package that has it, and what for.
 #[derive(Debug)]
 pub(crate) struct Need {
@@ -15,6 +17,14 @@ pub(crate) struct Need {
 pub(crate) const NEEDS: &[Need] = &[
     Need { program: "udhcpc", package: "udhcpc", purpose: "a real DHCP client" },
     Need { program: "dhclient", package: "isc-dhcp-client", purpose: "another DHCP client" },
+    Need { program: "dhcpcd", package: "dhcpcd-base", purpose: "a third DHCP client" },
+    Need { program: "systemd-networkd", package: "systemd", purpose: "a fourth DHCP client" },
+    Need { program: "networkctl", package: "systemd", purpose: "what it is asked by" },
+    Need { program: "dbus-daemon", package: "dbus-daemon", purpose: "how it is asked" },
+    Need { program: "tcpdump", package: "tcpdump", purpose: "seeing what clients send" },
+    Need { program: "perfdhcp", package: "kea-admin", purpose: "many DHCP clients at once" },
+    Need { program: "wrk", package: "wrk", purpose: "many HTTP clients at once" },
+    Need { program: "dnsmasq", package: "dnsmasq-base", purpose: "another boot server" },
     Need { program: "curl", package: "curl", purpose: "a real HTTP client" },
     Need { program: "ip", package: "iproute2", purpose: "network namespaces" },
     Need { program: "openssl", package: "openssl", purpose: "an agent that answers nonsense" },
@@ -39,8 +49,19 @@ pub(crate) const NEEDS: &[Need] = &[
     Need { program: "script", package: "bsdutils", purpose: "its terminal" },
 ];
 
+/// Daemons that an installation would start: their packages are unpacked below the directory that cargo
+/// builds into. What they need of libraries comes with [`NEEDS`], or is on every Debian.
+pub(crate) const UNPACKED: &[Need] = &[
+    Need { program: "dhcrelay", package: "isc-dhcp-relay", purpose: "a real DHCP relay" },
+    Need { program: "kea-dhcp4", package: "kea-dhcp4-server", purpose: "another DHCP server" },
+    Need { program: "nginx", package: "nginx", purpose: "another HTTP server" },
+];
+
 /// Where programs are besides `PATH`, which lacks these for ordinary users.
-const SYSTEM_DIRS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
+const SYSTEM_DIRS: &[&str] =
+    &["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/lib/systemd", "/lib/systemd"];
+/// Where programs are below [`unpacked`].
+const UNPACKED_DIRS: &[&str] = &["usr/sbin", "usr/bin", "sbin", "bin"];
 
 /// Installs new packages only: no upgrade of what is there, no removal, and (as `apt-get` refuses
 /// it unless told otherwise) no downgrade. Another installation that runs is waited for.
@@ -56,18 +77,23 @@ const INSTALL: &[&str] = &[
 
 /// The programs that are not there.
 pub(crate) fn missing() -> Vec<&'static Need> {
-    NEEDS.iter().filter(|need| find(need.program).is_none()).collect()
+    all().filter(|need| find(need.program).is_none()).collect()
+}
+
+/// All that tests use, installed or unpacked.
+pub(crate) fn all() -> impl Iterator<Item = &'static Need> {
+    NEEDS.iter().chain(UNPACKED)
 }
 
 /// The file of one of these programs, which is installed if that is allowed.
 ///
 /// # Errors
 /// Why it is not there, and what to do.
-pub(crate) fn provide(program: &str) -> Result<PathBuf, String> {
+pub fn provide(program: &str) -> Result<PathBuf, String> {
     if let Some(file) = find(program) {
         return Ok(file);
     }
-    let need = NEEDS.iter().find(|need| need.program == program);
+    let need = all().find(|need| need.program == program);
     let need = need.ok_or_else(|| format!("`{program}` is missing"))?;
     let told = |why: &str| format!("`{program}`: {why}; as root: apt-get install {}", need.package);
     may_install().map_err(|why| told(&why))?;
@@ -75,12 +101,30 @@ pub(crate) fn provide(program: &str) -> Result<PathBuf, String> {
     find(program).ok_or_else(|| told("apt-get could not install it, see above"))
 }
 
-/// Installs those packages, as far as that succeeds.
+/// Installs or unpacks those packages, as far as that succeeds.
 pub(crate) fn fetch(missing: &[&Need]) {
     update();
     for need in missing {
-        apt(&[INSTALL, &[need.package]].concat());
+        if UNPACKED.iter().any(|one| one.package == need.package) {
+            unpack(need.package);
+        } else {
+            apt(&[INSTALL, &[need.package]].concat());
+        }
     }
+}
+
+/// Below it lie daemons that are not installed.
+fn unpacked() -> PathBuf {
+    target_dir().join("unpacked")
+}
+
+fn unpack(package: &str) {
+    println!("$ apt-get download {package}; dpkg-deb -x");
+    let script = "set -e; mkdir -p \"$0\"; cd \"$0\"; apt-get download \"$1\"
+        for file in \"$1\"_*.deb; do dpkg-deb -x \"$file\" .; rm \"$file\"; done";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(unpacked()).arg(package);
+    told("apt-get download", command);
 }
 
 /// Reads the lists of packages, of which a fresh machine has none. Where that fails, the installation
@@ -104,18 +148,24 @@ fn apt(arguments: &[&str]) {
     println!("$ apt-get {}", arguments.join(" "));
     let mut command = Command::new("apt-get");
     command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    told("apt-get", command);
+}
+
+fn told(name: &str, mut command: Command) {
     match command.status() {
         Ok(status) if status.success() => {}
-        Ok(status) => println!("apt-get failed ({status})"),
-        Err(error) => println!("apt-get does not start: {error}"),
+        Ok(status) => println!("{name} failed ({status})"),
+        Err(error) => println!("{name} does not start: {error}"),
     }
 }
 
 /// The file of a program.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let dirs = std::env::split_paths(&path).chain(SYSTEM_DIRS.iter().map(PathBuf::from));
-    find_in(program, dirs)
+    let system = SYSTEM_DIRS.iter().map(PathBuf::from);
+    let unpacked = UNPACKED_DIRS.iter().map(|dir| unpacked().join(dir));
+    find_in(program, std::env::split_paths(&path).chain(system).chain(unpacked))
 }
 
 fn find_in(program: &str, mut dirs: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {

@@ -2,14 +2,14 @@
 
 use super::skips::Skip;
 use super::{Outcome, Round};
-use crate::needs::{self, NEEDS, Need, names};
+use crate::needs::{self, Need, names};
 
 /// The step: installs what is missing, or says what will not be tested. Never fails: what is still
 /// missing afterwards shows as skipped tests.
 pub(super) fn run(round: &mut Round) -> Outcome {
     let missing = needs::missing();
     if missing.is_empty() {
-        println!("everything is there: {}", names(NEEDS.iter()));
+        println!("everything is there: {}", names(needs::all()));
         return Outcome::Passed;
     }
     println!("missing: {}", names(missing.iter().copied()));
@@ -37,6 +37,7 @@ fn left_out(round: &mut Round, missing: &[&Need], why: &str) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::needs::NEEDS;
 
     #[test]
     fn what_is_missing_is_told() {
