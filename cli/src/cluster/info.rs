@@ -203,7 +203,7 @@ impl Info<'_> {
             entries.push(Entry::new("kernel parameters", all));
         }
         for (role, list) in kernel["roles"].as_object().into_iter().flatten() {
-            entries.push(Entry::new(&format!("kernel parameters of role {role}"), words(list)));
+            entries.push(Entry::new(format!("kernel parameters of role {role}"), words(list)));
         }
         entries
     }

@@ -41,8 +41,10 @@ pub struct Rack {
     programs: Programs,
     /// Its daemons and guests, and the files of all.
     pub stage: Stage,
-    switch: Switch,
-    parts: Parts,
+    /// The switch that they are at.
+    pub switch: Switch,
+    /// None where there are no guests.
+    parts: Option<Parts>,
 }
 
 /// A guest to be switched on.
@@ -66,7 +68,7 @@ impl Rack {
     /// # Errors
     /// Guests cannot run here, or the cluster does not begin.
     pub fn new(programs: Programs, dir: &Path, nodes: u8, guests: u8) -> Result<Self, GuestError> {
-        let parts = Parts::provide()?;
+        let parts = (guests > 0).then(Parts::provide).transpose()?;
         let addresses: Vec<Ipv4Addr> = (1..=nodes).map(address).collect();
         let switch = Switch::new(guests, &addresses)?;
         let rack = Self { programs, stage: Stage::new(dir)?, switch, parts };
@@ -88,9 +90,12 @@ impl Rack {
     }
 
     /// What guests are made of.
+    ///
+    /// # Panics
+    /// If it is a rack without guests.
     #[must_use]
     pub fn parts(&self) -> &Parts {
-        &self.parts
+        self.parts.as_ref().expect("guests have parts")
     }
 
     fn root(&self, node: u8) -> PathBuf {
@@ -148,7 +153,10 @@ impl Rack {
     /// It does not start.
     pub fn start_agent(&self, node: u8, further: &[&str]) -> Result<(), StageError> {
         let mut noded = self.programs.command("noded");
-        noded.arg("--root").arg(self.root(node)).arg("--ipxe").arg(&self.parts.ipxe).args(further);
+        noded.arg("--root").arg(self.root(node)).args(further);
+        if let Some(parts) = &self.parts {
+            noded.arg("--ipxe").arg(&parts.ipxe);
+        }
         self.stage.start(&format!("noded{node}"), self.switch.at_node(node, &noded))
     }
 
@@ -159,7 +167,8 @@ impl Rack {
     pub fn power_on(&self, guest: &Guest<'_>) -> Result<(), GuestError> {
         let name = port(guest.number);
         let variables = self.stage.root().join(format!("{name}.fd"));
-        let usual = (&self.parts.firmware, &self.parts.variables);
+        let parts = self.parts();
+        let usual = (&parts.firmware, &parts.variables);
         let (firmware, first) = guest.secure.map_or(usual, |s| (&s.firmware, &s.variables));
         fs::copy(first, &variables)
             .map_err(|error| GuestError::File { path: variables.display().to_string(), error })?;

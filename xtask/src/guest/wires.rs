@@ -7,12 +7,15 @@ use super::{GuestError, run};
 
 /// Length of the rack's prefix.
 pub const PREFIX: u8 = 26;
+/// The interface of a host that is no node.
+pub const HOST_INTERFACE: &str = "eth0";
 
 /// A switch in a namespace of its own. It is gone when dropped, with the namespaces of its nodes.
 #[derive(Debug)]
 pub struct Switch {
     name: String,
     nodes: u8,
+    hosts: Vec<String>,
 }
 
 impl Switch {
@@ -24,7 +27,7 @@ impl Switch {
         static MADE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let made = MADE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("gantry{}-{made}", std::process::id());
-        let mut switch = Self { name, nodes: 0 };
+        let mut switch = Self { name, nodes: 0, hosts: Vec::new() };
         ip(&["netns", "add", &switch.name])
             .map_err(|error| GuestError::Impossible(crate::chain(&error)))?;
         let at = switch.name.clone();
@@ -40,15 +43,45 @@ impl Switch {
             ip(&["netns", "add", &name])?;
             switch.nodes = node;
             let port = format!("node{node}");
-            let cable = ["link", "add", &port, "type", "veth", "peer", "rack0", "netns", &name];
-            ip(&[&["-n", &at][..], &cable].concat())?;
-            ip(&["-n", &at, "link", "set", &port, "master", "switch", "up"])?;
+            switch.plug(&port, &name, "rack0")?;
             ip(&["-n", &name, "addr", "add", &format!("{address}/{PREFIX}"), "dev", "rack0"])?;
             for interface in ["lo", "rack0"] {
                 ip(&["-n", &name, "link", "set", interface, "up"])?;
             }
         }
         Ok(switch)
+    }
+
+    /// A further host: a namespace whose interface [`HOST_INTERFACE`] is at the switch and has no
+    /// address; gives the namespace.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn add_host(&mut self, host: &str, mac: &str) -> Result<String, GuestError> {
+        let name = format!("{}-{host}", self.name);
+        ip(&["netns", "add", &name])?;
+        self.hosts.push(name.clone());
+        self.plug(host, &name, HOST_INTERFACE)?;
+        ip(&["-n", &name, "link", "set", HOST_INTERFACE, "address", mac])?;
+        ip(&["-n", &name, "link", "set", "lo", "up"])?;
+        ip(&["-n", &name, "link", "set", HOST_INTERFACE, "up"])?;
+        Ok(name)
+    }
+
+    /// One more interface of a namespace, which is at this switch.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn add_interface(&self, namespace: &str, interface: &str) -> Result<(), GuestError> {
+        self.plug(interface, namespace, interface)?;
+        ip(&["-n", namespace, "link", "set", interface, "up"])
+    }
+
+    /// A cable from a port of the switch.
+    fn plug(&self, port: &str, namespace: &str, interface: &str) -> Result<(), GuestError> {
+        let cable = ["link", "add", port, "type", "veth", "peer", interface, "netns", namespace];
+        ip(&[&["-n", &self.name][..], &cable].concat())?;
+        ip(&["-n", &self.name, "link", "set", port, "master", "switch", "up"])
     }
 
     /// A command beside the guests.
@@ -63,7 +96,9 @@ impl Switch {
         within(&self.node(node), program)
     }
 
-    fn node(&self, node: u8) -> String {
+    /// The namespace of a node, counted from 1.
+    #[must_use]
+    pub fn node(&self, node: u8) -> String {
         format!("{}-n{node}", self.name)
     }
 }
@@ -72,6 +107,9 @@ impl Drop for Switch {
     fn drop(&mut self) {
         for node in 1..=self.nodes {
             drop(ip(&["netns", "del", &self.node(node)]));
+        }
+        for host in &self.hosts {
+            drop(ip(&["netns", "del", host]));
         }
         drop(ip(&["netns", "del", &self.name]));
     }
@@ -84,7 +122,8 @@ pub fn port(guest: u8) -> String {
 }
 
 /// The same command, with its environment, in a namespace.
-fn within(namespace: &str, program: &Command) -> Command {
+#[must_use]
+pub fn within(namespace: &str, program: &Command) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace]).arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
@@ -96,6 +135,10 @@ fn within(namespace: &str, program: &Command) -> Command {
     command
 }
 
-fn ip(arguments: &[&str]) -> Result<(), GuestError> {
+/// Runs `ip`.
+///
+/// # Errors
+/// It fails.
+pub fn ip(arguments: &[&str]) -> Result<(), GuestError> {
     run(Command::new("ip").args(arguments)).map(drop)
 }
