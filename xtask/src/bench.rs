@@ -3,15 +3,21 @@
 //! Two need no disk: locks, and instructions, which are compared with what the tree holds.
 //! A bench is one row of [`BENCHES`] and one module; [`report`] collects what it found.
 
+pub mod bed;
+pub mod boot;
 pub mod client;
 pub mod cluster;
+pub mod dhcp;
 pub mod disk;
 pub mod floor;
+pub mod http;
 pub mod instructions;
 pub mod live;
 pub mod locks;
+mod nginx;
 pub mod queue;
 mod readers;
+pub mod register;
 pub mod replication;
 pub mod report;
 
@@ -23,6 +29,7 @@ use clap::Args;
 use disk::DiskError;
 use report::{Report, ReportError};
 
+use crate::guest::GuestError;
 use crate::programs::{BuildError, OwnDisk};
 
 /// How long one figure is measured.
@@ -104,6 +111,26 @@ pub const BENCHES: &[Bench] = &[
         run: locks::bench,
     },
     Bench {
+        name: "dhcp",
+        about: "leases of an agent beside Debian's Kea, under perfdhcp; as root",
+        run: dhcp::bench,
+    },
+    Bench {
+        name: "http",
+        about: "files of an agent beside nginx, in 64 downloads at once; as root",
+        run: http::bench,
+    },
+    Bench {
+        name: "boot",
+        about: "power-on to userspace in QEMU, from an agent and from dnsmasq with nginx; as root",
+        run: boot::bench,
+    },
+    Bench {
+        name: "register",
+        about: "10,000 machines in one job; one machine changed among 10 and 1,000 racks",
+        run: register::bench,
+    },
+    Bench {
         name: "instructions",
         about: "instructions of the steps of a job, compared with those that the tree holds",
         run: instructions::bench,
@@ -145,6 +172,9 @@ pub enum BenchError {
     /// A cluster could not be measured.
     #[error("cannot measure a cluster")]
     Cluster(#[from] cluster::ClusterError),
+    /// A rack could not be measured.
+    #[error("cannot measure a rack")]
+    Rack(#[from] GuestError),
     /// Locks could not be measured.
     #[error("cannot measure locks")]
     Locks(#[from] locks::LocksError),

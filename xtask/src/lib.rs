@@ -57,6 +57,9 @@ enum Command {
     /// Be a client of a bench
     #[command(hide = true)]
     BenchClient(bench::client::Arguments),
+    /// Be the machines of a bench
+    #[command(hide = true)]
+    BenchStorm(bench::dhcp::storm::Arguments),
 }
 
 /// Carries out what was asked for.
@@ -70,6 +73,9 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Soak(arguments) => soak::run(&arguments).map_err(|error| chain(&error)),
         Command::BenchClient(arguments) => {
             bench::client::run(&arguments).map_err(|error| chain(&error))
+        }
+        Command::BenchStorm(arguments) => {
+            bench::dhcp::storm::run(&arguments).map_err(|error| chain(&error))
         }
         Command::Dist(arguments) => dist::run(&arguments).map_err(|error| chain(&error)),
         Command::Pages(arguments) => dist::write_pages(&arguments).map_err(|error| chain(&error)),

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::{cargo, target_dir};
@@ -63,16 +64,20 @@ pub const ALL: &[&str] = &["masterd", "noded", "rapi", "cli"];
 /// build what they share anew for each selection.
 pub const NODE: &[&str] = &["masterd", "noded", "cli"];
 
-/// Builds this tool for measuring, so that a client costs what a good client does, and gives its
+/// Builds this tool for measuring, once, so that a client costs what a good client does, and gives its
 /// path.
 ///
 /// # Errors
 /// It does not build.
 pub fn client_program() -> Result<PathBuf, BuildError> {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(built) = BUILT.get() {
+        return Ok(built.clone());
+    }
     let mut command = cargo();
     command.args(["build", "--release", "--package", "xtask"]);
     finish(&mut command)?;
-    Ok(target_dir().join("release/xtask"))
+    Ok(BUILT.get_or_init(|| target_dir().join("release/xtask")).clone())
 }
 
 /// Builds an example of a package for measuring, and gives its path.

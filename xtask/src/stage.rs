@@ -265,8 +265,9 @@ fn end(mut children: Vec<Child>) {
     }
 }
 
+/// A moment between two looks.
 #[expect(clippy::disallowed_methods, reason = "a tool without a runtime looks again after a while")]
-fn pause() {
+pub fn pause() {
     std::thread::sleep(LOOK_EVERY);
 }
 

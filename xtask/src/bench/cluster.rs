@@ -80,7 +80,6 @@ pub enum ClusterError {
 pub struct Cluster {
     stage: Stage,
     programs: Programs,
-    client: PathBuf,
     /// What the daemon is called on the stage.
     daemon: String,
     /// All its paths are below it.
@@ -97,7 +96,6 @@ impl Cluster {
     pub fn start(setting: &Setting) -> Result<Self, ClusterError> {
         let programs =
             Programs::build(Profile::Release, programs::NODE)?.with_disk(setting.own_disk.clone());
-        let client = client_program()?;
         let stage = Stage::new(&setting.dir)?;
         let init = programs
             .command("masterd")
@@ -109,7 +107,7 @@ impl Cluster {
             return Err(ClusterError::Init(String::from_utf8_lossy(&init.stderr).into_owned()));
         }
         let (daemon, root) = ("masterd".to_owned(), stage.root());
-        let cluster = Self { stage, programs, client, daemon, root, options: Vec::new() };
+        let cluster = Self { stage, programs, daemon, root, options: Vec::new() };
         cluster.serve()?;
         Ok(cluster)
     }
@@ -189,12 +187,14 @@ impl Cluster {
         self.root.join("var/lib/gantry")
     }
 
-    /// A command that runs a client of the bench.
-    #[must_use]
-    pub fn client_command(&self) -> Command {
-        let mut command = Command::new(&self.client);
+    /// A command that runs a client of the bench, which is built first.
+    ///
+    /// # Errors
+    /// It does not build.
+    pub fn client_command(&self) -> Result<Command, BuildError> {
+        let mut command = Command::new(client_program()?);
         command.arg("bench-client").arg("--socket").arg(self.socket());
-        command
+        Ok(command)
     }
 
     /// The epoch in which it is master; empty where it is not.

@@ -274,7 +274,7 @@ impl BenchClient {
 
     fn spawn(cluster: &Cluster, arguments: &[String]) -> Result<Self, ClusterError> {
         let mut child = cluster
-            .client_command()
+            .client_command()?
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

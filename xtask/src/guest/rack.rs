@@ -68,6 +68,19 @@ impl Rack {
     /// # Errors
     /// Guests cannot run here, or the cluster does not begin.
     pub fn new(programs: Programs, dir: &Path, nodes: u8, guests: u8) -> Result<Self, GuestError> {
+        Self::with_rules(programs, dir, (nodes, guests), IPAM)
+    }
+
+    /// The same, with addresses by other rules.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_rules(
+        programs: Programs,
+        dir: &Path,
+        (nodes, guests): (u8, u8),
+        ipam: &str,
+    ) -> Result<Self, GuestError> {
         let parts = (guests > 0).then(Parts::provide).transpose()?;
         let addresses: Vec<Ipv4Addr> = (1..=nodes).map(address).collect();
         let switch = Switch::new(guests, &addresses)?;
@@ -84,7 +97,7 @@ impl Rack {
             rack.gnt(&["node", "modify", "--rack", "0", &format!("n{node}.example")])?;
         }
         let rules = rack.stage.root().join("ipam.json");
-        write(&rules, IPAM)?;
+        write(&rules, ipam)?;
         rack.gnt(&["ipam", "set", "-f", &rules.display().to_string()])?;
         Ok(rack)
     }

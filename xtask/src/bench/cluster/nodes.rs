@@ -12,7 +12,7 @@ use model::role_check::{RoleCheck, RoleRequest, RoleTaken};
 
 use super::{Cluster, ClusterError, SOON};
 use crate::bench::Setting;
-use crate::programs::{self, Profile, Programs, client_program};
+use crate::programs::{self, Profile, Programs};
 use crate::stage::Stage;
 
 /// First numbers of their addresses: those of the tests begin below.
@@ -60,7 +60,6 @@ impl Nodes {
     pub fn start(setting: &Setting, which: Which, count: u8) -> Result<Self, ClusterError> {
         let programs =
             Programs::build(Profile::Release, programs::NODE)?.with_disk(setting.own_disk.clone());
-        let client = client_program()?;
         let stage = Stage::new(&setting.dir)?;
         let node = |number: u8| {
             let (name, address) = (format!("n{number}.example"), address(which, number));
@@ -69,7 +68,6 @@ impl Nodes {
             let cluster = Cluster {
                 stage: stage.clone(),
                 programs: programs.clone(),
-                client: client.clone(),
                 daemon: format!("masterd-{name}"),
                 root: stage.root().join(format!("n{number}")),
                 options: options.map(str::to_owned).to_vec(),
