@@ -15,6 +15,10 @@ use crate::config::{Config, ConfigChange};
 use crate::rack_document::{compile, compile_at};
 use crate::rack_shares;
 
+/// Racks that a job's log names one by one: each line stores the job anew, and a job on a thousand racks
+/// is large.
+const RACKS_TOLD_MAX: usize = 16;
+
 /// Sends the documents of `racks` to their agents that are not offline. An agent that is not
 /// reached is told of in the job's log and gets its document when it is back; the change itself
 /// stands. So is a rack that nobody serves.
@@ -30,15 +34,11 @@ async fn push_racks(
     context: &mut Context,
     racks: &BTreeSet<u32>,
 ) -> Result<Vec<NodeName>, Failure> {
-    let mut without = Vec::new();
+    let (mut without, mut unserved) = (Vec::new(), Vec::new());
     for &rack in racks {
         let pushed = push_rack(context, rack).await?;
         if pushed.is_empty() && context.config().ipam.is_some() {
-            context
-                .say(format!(
-                    "rack {rack}: no agent serves it; `gnt node modify --rack {rack} NODE` gives it one"
-                ))
-                .await;
+            unserved.push(rack);
         }
         for (node, result) in pushed {
             match result {
@@ -56,7 +56,23 @@ async fn push_racks(
             }
         }
     }
+    for line in told_unserved(&unserved) {
+        context.say(line).await;
+    }
     Ok(without)
+}
+
+fn told_unserved(racks: &[u32]) -> Vec<String> {
+    let (told, more) = racks.split_at(racks.len().min(RACKS_TOLD_MAX));
+    let line = |rack: &u32| {
+        format!(
+            "rack {rack}: no agent serves it; `gnt node modify --rack {rack} NODE` gives it one"
+        )
+    };
+    let more = (!more.is_empty()).then(|| {
+        format!("and {} more racks that no agent serves; see `gnt rack status`", more.len())
+    });
+    told.iter().map(line).chain(more).collect()
 }
 
 /// Tells in the job's log of a rack that has lost its last agent: its machines get no address and
@@ -200,5 +216,26 @@ impl LogicalUnit for opcode::RackPush {
             true => Ok(done),
             false => Err(Exception::exec(failed.join("; ")).coded(Code::Document).into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_racks_that_nobody_serves_are_told_in_few_lines() {
+        let few = told_unserved(&[7]);
+        assert_eq!(
+            few,
+            ["rack 7: no agent serves it; `gnt node modify --rack 7 NODE` gives it one"]
+        );
+        let many = told_unserved(&(0..1_000).collect::<Vec<_>>());
+        assert_eq!(many.len(), RACKS_TOLD_MAX + 1);
+        assert_eq!(
+            many.last().unwrap(),
+            "and 984 more racks that no agent serves; see `gnt rack status`"
+        );
+        assert!(told_unserved(&[]).is_empty());
     }
 }
