@@ -28,6 +28,7 @@ fn config() -> Config {
             last: at(36),
             excluded: [at(34)].into(),
             later: BTreeMap::new(),
+            others: BTreeMap::new(),
             gateway: Some(at(1)),
             dns: vec![at(2)],
             lease_seconds: 3_600,

@@ -28,7 +28,8 @@ impl Config {
     #[must_use]
     pub fn new(cluster: Cluster, role: Role) -> Self {
         let group = Group::initial(&cluster.uuid, cluster.ctime);
-        Self::without_objects(Arc::new(cluster), Arc::new(role), Arc::new(group), None, None)
+        let (cluster, role, group) = (Arc::new(cluster), Arc::new(role), Arc::new(group));
+        Self::without_objects((cluster, role, group, None, None, None))
     }
 
     /// A node by its name, or by its first label where only one node has it.

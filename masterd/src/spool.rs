@@ -71,7 +71,7 @@ fn too_old(path: &Path, now: Duration, needed: &BTreeSet<BlobDigest>) -> io::Res
     };
     let written = met.modified().unwrap_or(SystemTime::UNIX_EPOCH);
     let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
-    Ok((met.is_file() && now.saturating_sub(written) > AGE_MAX).then(|| met.len()))
+    Ok((met.is_file() && now.saturating_sub(written) > AGE_MAX).then_some(met.len()))
 }
 
 impl Reconciler for Spool {

@@ -16,4 +16,5 @@ pub mod outbox;
 pub mod rack;
 
 #[cfg(any(test, feature = "testing"))]
+#[expect(clippy::unwrap_used, reason = "it is for tests")]
 pub mod testing;

@@ -62,7 +62,7 @@ macro_rules! configuration {
         }
 
         impl Config {
-            pub(super) fn without_objects($($one: $slot),+) -> Self {
+            pub(super) fn without_objects(($($one),+): ($($slot),+)) -> Self {
                 Self { $($one,)+ $($many: Objects::default(),)+ }
             }
         }

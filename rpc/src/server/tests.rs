@@ -16,6 +16,7 @@ fn document(padding: usize) -> RackPush {
             ranges: Vec::new(),
             lease_seconds: 60,
             parts: Vec::new(),
+            agents: Vec::new(),
             dhcp: model::dhcp::RackDhcp::default(),
             machines: vec![model::rack::RackMachine {
                 serial: "S1".parse().unwrap(),

@@ -20,7 +20,8 @@ const PROGRAMS: [&str; 3] = ["qemu-system-x86_64", "dnsmasq", "nginx"];
 /// Boots from each; the median counts.
 const BOOTS: usize = 3;
 /// The guest.
-const GUEST: Guest<'_> = Guest { number: 0, serial: "SN-7", mac: "52:54:00:aa:bb:01", disk: None };
+const GUEST: Guest<'_> =
+    Guest { number: 0, serial: "SN-7", mac: "52:54:00:aa:bb:01", disk: None, secure: None };
 /// What its first program prints.
 const RUNS: &str = "GUEST runs";
 /// Where the other server has the same image.
