@@ -174,7 +174,12 @@ impl ServedRange {
 
     /// All addresses that may be leased, lowest first.
     pub fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
-        let all = u32::from(self.first)..=u32::from(self.last);
+        self.addresses_from(self.first)
+    }
+
+    /// The same from this address on.
+    pub fn addresses_from(&self, from: Ipv4Addr) -> impl Iterator<Item = Ipv4Addr> {
+        let all = u32::from(from.max(self.first))..=u32::from(self.last);
         all.map(Ipv4Addr::from).filter(|address| self.leases(*address))
     }
 

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::config::{RANGE_ADDRESSES_MAX, RANGES_MAX, ServedRange};
 use super::packet::Identity;
+use table::Table;
+
+mod table;
 
 /// How long an offer keeps its address from others: clients answer within seconds, the slowest
 /// firmware after some twenty; a flood of discoveries must not hold a rack's few addresses longer.
@@ -24,8 +27,11 @@ pub const QUARANTINE_US: i64 = 3_600 * 1_000_000;
 /// Addresses that one client keeps in quarantine: a second interface may clash once more, but no client
 /// takes a rack's range from the others.
 pub const DECLINES_MAX: usize = 2;
-/// Offers held at a time, all ranges together: more than the machines of a row that wake at once.
-pub const OFFERS_MAX: usize = 1_024;
+/// Offers held at a time, all ranges together: all machines of the largest range may wake at once.
+pub const OFFERS_MAX: usize = RANGE_ADDRESSES_MAX as usize;
+/// Offers that nobody took, of which the lowest is offered again: what more of them wait in line costs
+/// the same.
+const ENDED_OFFERS_MAX: usize = 64;
 /// Addresses remembered: every address of every range. Each takes about 100 bytes.
 pub const ADDRESSES_MAX: usize = RANGES_MAX * RANGE_ADDRESSES_MAX as usize;
 
@@ -180,7 +186,12 @@ impl Entry {
 
 /// The addresses of one agent.
 #[derive(Debug, Clone, Default)]
-pub struct Leases(BTreeMap<Ipv4Addr, Entry>);
+pub struct Leases {
+    table: Table,
+    /// The lowest address of a range that nobody had when one was searched last, by the first address
+    /// of the range.
+    unused: BTreeMap<Ipv4Addr, Ipv4Addr>,
+}
 
 impl Leases {
     /// What was durable when the agent started. Records beyond [`ADDRESSES_MAX`] are left out.
@@ -189,14 +200,15 @@ impl Leases {
             let state = State::Durable(record.state);
             (record.address, Entry { client: record.client, state })
         };
-        Self(records.into_iter().take(ADDRESSES_MAX).map(entry).collect())
+        let table = records.into_iter().take(ADDRESSES_MAX).map(entry).collect();
+        Self { table, unused: BTreeMap::new() }
     }
 
     /// The durable states that are known, by address.
     pub fn records(&self) -> impl Iterator<Item = LeaseRecord> {
-        self.0.iter().filter_map(|(address, entry)| match entry.state {
+        self.table.iter().filter_map(|(address, entry)| match entry.state {
             State::Durable(state) => {
-                Some(LeaseRecord { address: *address, client: entry.client.clone(), state })
+                Some(LeaseRecord { address, client: entry.client.clone(), state })
             }
             State::Offered { .. } => None,
         })
@@ -211,7 +223,7 @@ impl Leases {
         address: Ipv4Addr,
         now: i64,
     ) -> Standing {
-        let entry = self.0.get(&address);
+        let entry = self.table.get(address);
         if !range.leases(address) {
             let own = entry.is_some_and(|entry| entry.is_of(client) && entry.is_live(now));
             return if own { Standing::Revoked } else { Standing::Foreign };
@@ -246,36 +258,38 @@ impl Leases {
     ) -> Option<Ipv4Addr> {
         let own = self.last_of(range, client, now);
         let own = own.filter(|address| range.seconds_of(*address, now).is_some());
-        let held = own.and_then(|address| self.0.get(&address)).filter(|entry| entry.is_live(now));
+        let held = own.and_then(|address| self.table.get(address)).filter(|entry| entry.is_live(now));
         match held.map(|entry| entry.state) {
             Some(State::Durable(_)) => return own,
             Some(State::Offered { .. }) => {}
-            None if self.offers(now) >= OFFERS_MAX => return None,
+            None if self.table.live_offers(now) >= OFFERS_MAX => return None,
             None => {}
         }
         let is_ours = |address: &Ipv4Addr| range.is_ours(*address, now);
-        let is_free = |address: &Ipv4Addr| is_ours(address) && self.is_unused(*address, now);
+        let wish = wish.filter(|wish| {
+            range.leases(*wish) && is_ours(wish) && self.is_unused(*wish, now)
+        });
         let address = own
             .filter(is_ours)
-            .or_else(|| wish.filter(|wish| range.leases(*wish) && is_free(wish)))
-            .or_else(|| range.addresses().find(is_free))
+            .or(wish)
+            .or_else(|| self.first_unused(range, now))
             .or_else(|| self.longest_free(range, now))?;
-        if self.0.len() >= ADDRESSES_MAX && !self.0.contains_key(&address) {
+        if self.table.len() >= ADDRESSES_MAX && self.table.get(address).is_none() {
             return None;
         }
-        let again = self.0.get(&address).is_some_and(|entry| match entry.state {
+        let again = self.table.get(address).is_some_and(|entry| match entry.state {
             State::Offered { again, .. } => again,
             State::Durable(_) => entry.client != *client,
         });
         let state = State::Offered { until_us: now.saturating_add(OFFER_HOLD_US), again };
-        self.0.insert(address, Entry { client: client.clone(), state });
+        self.table.insert(address, Entry { client: client.clone(), state });
         Some(address)
     }
 
     /// Whether an address that is offered was another client's before, which may use it still.
     #[must_use]
     pub fn is_offered_again(&self, address: Ipv4Addr) -> bool {
-        let entry = self.0.get(&address);
+        let entry = self.table.get(address);
         entry.is_some_and(|entry| matches!(entry.state, State::Offered { again: true, .. }))
     }
 
@@ -287,9 +301,14 @@ impl Leases {
 
     /// Forgets what is kept for `client` by an offer: it took another server's.
     pub fn withdraw(&mut self, client: &Identity) {
-        self.0.retain(|_, entry| {
-            !(entry.client == *client && matches!(entry.state, State::Offered { .. }))
-        });
+        let all = self.table.of(client);
+        let offered = all.filter(|(_, entry)| matches!(entry.state, State::Offered { .. }));
+        let offered: Vec<_> = offered.map(|(address, _)| address).collect();
+        for address in offered {
+            self.table.remove(address);
+            // It is the lowest again, perhaps: the next search begins anew.
+            self.unused.clear();
+        }
     }
 
     /// Gives `address` to `client`, which must stand to it as [`Standing::Bound`], `Offered` or
@@ -305,7 +324,7 @@ impl Leases {
         address: Ipv4Addr,
         now: i64,
     ) -> Option<LeaseRecord> {
-        let entry = self.0.get(&address)?;
+        let entry = self.table.get(address)?;
         (entry.is_of(client) && entry.is_memory() && entry.is_live(now))
             .then(|| self.set(client, address, LeaseState::Released { at_us: now }))
     }
@@ -318,29 +337,26 @@ impl Leases {
         address: Ipv4Addr,
         now: i64,
     ) -> Option<LeaseRecord> {
-        let declined =
-            |entry: &&Entry| entry.client == *client && entry.is_declined() && entry.is_live(now);
-        let state = match self.0.values().filter(declined).count() {
+        let declined = |(_, entry): &(_, &Entry)| entry.is_declined() && entry.is_live(now);
+        let state = match self.table.of(client).filter(declined).count() {
             ..DECLINES_MAX => LeaseState::Declined { until_us: now.saturating_add(QUARANTINE_US) },
             _ => LeaseState::Released { at_us: now },
         };
-        let entry = self.0.get(&address)?;
+        let entry = self.table.get(address)?;
         (entry.is_of(client) && entry.is_live(now)).then(|| self.set(client, address, state))
     }
 
     /// Shortens what was given while the clock was ahead: nothing lasts longer from `now` on than a lease
     /// of `lease_us`, or a quarantine.
     pub fn shorten(&mut self, lease_us: i64, now: i64) {
-        for entry in self.0.values_mut() {
-            if let State::Durable(state) = &mut entry.state {
-                let (until_us, longest) = match state {
-                    LeaseState::Bound { until_us } => (until_us, lease_us),
-                    LeaseState::Declined { until_us } => (until_us, QUARANTINE_US),
-                    LeaseState::Released { .. } => continue,
-                };
-                *until_us = (*until_us).min(now.saturating_add(longest));
-            }
-        }
+        self.table.change_durable(|state| {
+            let (until_us, longest) = match state {
+                LeaseState::Bound { until_us } => (until_us, lease_us),
+                LeaseState::Declined { until_us } => (until_us, QUARANTINE_US),
+                LeaseState::Released { .. } => return,
+            };
+            *until_us = (*until_us).min(now.saturating_add(longest));
+        });
     }
 
     /// Takes what another agent of the rack told, where that is newer than what is known here. The
@@ -348,7 +364,7 @@ impl Leases {
     /// given twice.
     pub fn learn(&mut self, told: LeaseRecord, lease_us: i64, now: i64) -> Learned {
         let told = LeaseRecord { state: told.state.capped(lease_us, now), ..told };
-        if let Some(entry) = self.0.get(&told.address)
+        if let Some(entry) = self.table.get(told.address)
             && let State::Durable(state) = entry.state
         {
             if state.since_us(lease_us) >= told.state.since_us(lease_us) {
@@ -362,7 +378,7 @@ impl Leases {
                 return Learned::Known;
             }
         }
-        if self.0.len() >= ADDRESSES_MAX && !self.0.contains_key(&told.address) {
+        if self.table.len() >= ADDRESSES_MAX && self.table.get(told.address).is_none() {
             return Learned::Known;
         }
         Learned::Taken(self.set(&told.client, told.address, told.state))
@@ -371,36 +387,48 @@ impl Leases {
     fn set(&mut self, client: &Identity, address: Ipv4Addr, state: LeaseState) -> LeaseRecord {
         let client = client.clone();
         let entry = Entry { client: client.clone(), state: State::Durable(state) };
-        self.0.insert(address, entry);
+        self.table.insert(address, entry);
         LeaseRecord { address, client, state }
     }
 
     /// The address of `range` that `client` holds, or else held last.
     fn last_of(&self, range: &ServedRange, client: &Identity, now: i64) -> Option<Ipv4Addr> {
-        self.0
-            .range(range.first..=range.last)
-            .filter(|(address, entry)| entry.is_of(client) && range.leases(**address))
+        self.table
+            .of(client)
+            .filter(|(address, entry)| entry.is_of(client) && range.leases(*address))
             .max_by_key(|(_, entry)| (entry.is_live(now), entry.ends()))
-            .map(|(address, _)| *address)
+            .map(|(address, _)| address)
     }
 
-    fn offers(&self, now: i64) -> usize {
-        let is_offer = |entry: &&Entry| matches!(entry.state, State::Offered { .. });
-        self.0.values().filter(is_offer).filter(|entry| entry.is_live(now)).count()
+    /// An address of `range` that nobody holds or remembers: the lowest one, as a rule. The search
+    /// begins where it ended last, and from the beginning only where nothing lies behind.
+    fn first_unused(&mut self, range: &ServedRange, now: i64) -> Option<Ipv4Addr> {
+        let is_free = |address: &Ipv4Addr| {
+            range.is_ours(*address, now) && self.is_unused(*address, now)
+        };
+        let ended = self.table.ended_offers(now).take(ENDED_OFFERS_MAX);
+        let ended = ended.filter(|address| range.leases(*address) && is_free(address)).min();
+        let from = self.unused.get(&range.first).copied().unwrap_or(range.first);
+        let next = range.addresses_from(from).find(is_free);
+        let next = next.or_else(|| range.addresses().find(is_free));
+        if let Some(next) = next {
+            self.unused.insert(range.first, next);
+        }
+        ended.into_iter().chain(next).min()
     }
 
     /// Whether nobody holds `address` or remembers it.
     fn is_unused(&self, address: Ipv4Addr, now: i64) -> bool {
-        self.0.get(&address).is_none_or(|entry| !entry.is_live(now) && !entry.is_memory())
+        self.table.get(address).is_none_or(|entry| !entry.is_live(now) && !entry.is_memory())
     }
 
     fn longest_free(&self, range: &ServedRange, now: i64) -> Option<Ipv4Addr> {
-        self.0
+        self.table
             .range(range.first..=range.last)
-            .filter(|(address, entry)| !entry.is_live(now) && range.leases(**address))
-            .filter(|(address, _)| range.is_ours(**address, now))
+            .filter(|(address, entry)| !entry.is_live(now) && range.leases(*address))
+            .filter(|(address, _)| range.is_ours(*address, now))
             .min_by_key(|(_, entry)| entry.ends())
-            .map(|(address, _)| *address)
+            .map(|(address, _)| address)
     }
 }
 

@@ -149,7 +149,7 @@ fn offers_are_limited() {
     let range = ServedRange {
         prefix_len: 16,
         first: Ipv4Addr::new(10, 69, 1, 0),
-        last: Ipv4Addr::new(10, 69, 10, 0),
+        last: Ipv4Addr::new(10, 69, 20, 0),
         ..sample()
     };
     let number = |n: usize| Identity::ClientId(n.to_be_bytes().to_vec());
