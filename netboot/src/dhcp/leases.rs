@@ -258,7 +258,8 @@ impl Leases {
     ) -> Option<Ipv4Addr> {
         let own = self.last_of(range, client, now);
         let own = own.filter(|address| range.seconds_of(*address, now).is_some());
-        let held = own.and_then(|address| self.table.get(address)).filter(|entry| entry.is_live(now));
+        let held =
+            own.and_then(|address| self.table.get(address)).filter(|entry| entry.is_live(now));
         match held.map(|entry| entry.state) {
             Some(State::Durable(_)) => return own,
             Some(State::Offered { .. }) => {}
@@ -266,9 +267,8 @@ impl Leases {
             None => {}
         }
         let is_ours = |address: &Ipv4Addr| range.is_ours(*address, now);
-        let wish = wish.filter(|wish| {
-            range.leases(*wish) && is_ours(wish) && self.is_unused(*wish, now)
-        });
+        let wish =
+            wish.filter(|wish| range.leases(*wish) && is_ours(wish) && self.is_unused(*wish, now));
         let address = own
             .filter(is_ours)
             .or(wish)
@@ -403,9 +403,8 @@ impl Leases {
     /// An address of `range` that nobody holds or remembers: the lowest one, as a rule. The search
     /// begins where it ended last, and from the beginning only where nothing lies behind.
     fn first_unused(&mut self, range: &ServedRange, now: i64) -> Option<Ipv4Addr> {
-        let is_free = |address: &Ipv4Addr| {
-            range.is_ours(*address, now) && self.is_unused(*address, now)
-        };
+        let is_free =
+            |address: &Ipv4Addr| range.is_ours(*address, now) && self.is_unused(*address, now);
         let ended = self.table.ended_offers(now).take(ENDED_OFFERS_MAX);
         let ended = ended.filter(|address| range.leases(*address) && is_free(address)).min();
         let from = self.unused.get(&range.first).copied().unwrap_or(range.first);

@@ -131,7 +131,9 @@ fn a_declined_address_rests() {
         assert_eq!(standing, Standing::Quarantined);
     }
     assert_eq!(leases.offer(&range, &client(1), Some(at(32)), until_us - 1), Some(at(33)));
-    assert_eq!(leases.offer(&range, &client(2), None, until_us), Some(at(32)));
+    // It is free again, and addresses that nobody had come first.
+    assert_eq!(leases.offer(&range, &client(2), None, until_us), Some(at(34)));
+    assert_eq!(leases.offer(&range, &client(3), Some(at(32)), until_us), Some(at(32)));
 }
 
 #[test]
