@@ -55,14 +55,14 @@ mod tests {
     #[test]
     fn a_report_gives_times_failures_and_skips() {
         let report = r#"<?xml version="1.0"?>
-<testsuites><testsuite name="netboot::dhcp">
-  <testcase name="lease" classname="netboot::dhcp" time="0.1"><system-out>
+<testsuites><testsuite name="noded::dhcp">
+  <testcase name="lease" classname="noded::dhcp" time="0.1"><system-out>
 running 1 test
 test lease ... skipped: needs root &amp; &quot;udhcpc&quot;
 test result: ok. 1 passed; 0 failed; 0 skipped</system-out></testcase>
-  <testcase name="quiet" classname="netboot::dhcp" time="61.250"/>
-  <testcase name="broken" classname="netboot::dhcp" time="1"><failure type="test failure"/></testcase>
-  <testcase name="loud" classname="netboot::dhcp"><system-out>nothing was skipped: here</system-out>
+  <testcase name="quiet" classname="noded::dhcp" time="61.250"/>
+  <testcase name="broken" classname="noded::dhcp" time="1"><failure type="test failure"/></testcase>
+  <testcase name="loud" classname="noded::dhcp"><system-out>nothing was skipped: here</system-out>
     <system-err>skipped: no namespaces</system-err></testcase>
 </testsuite></testsuites>"#;
         let case = |name: &str, millis, failed, why: Option<&str>| {
