@@ -86,7 +86,7 @@ fn answer(rack: &Rack, ends: Ends, serial: &str, query: Option<&str>) -> Respons
         Err(refusal) => refusal,
     };
     let Refusal { status, why, serial } = refusal;
-    let told = stdx::text::line(&why);
+    let told = stdx::text::line(why.trim_end());
     tracing::info!(from = %ends.theirs, status = status.as_u16(), %told, "a machine gets no script");
     match status {
         StatusCode::NOT_FOUND => rack.answers.unknown.add(),
