@@ -2,7 +2,7 @@
 //! power-on of thousands of machines at once.
 //!
 //! Both servers have the same network and the same range, and write each lease to their disk before they
-//! answer, as far as each has that. [`perf`] is the load, [`kea`] the other server, [`storm`] the power-on.
+//! answer, as far as each has that. `perf` is the load, `kea` the other server, `storm` the power-on.
 
 mod kea;
 mod perf;
