@@ -1,7 +1,7 @@
 //! Shows a cluster at work: builds the programs, sets a stage and plays scenes on it.
 //!
-//! Nothing here needs root: all daemons live below one temporary root and listen on loopback. The
-//! scenes are in [`scenes`].
+//! Nothing here needs root: all daemons live below one temporary root, in a network namespace of
+//! their own, where the rack's network is on the loopback interface. The scenes are in [`scenes`].
 
 pub mod guest;
 pub mod machine;
@@ -10,11 +10,12 @@ pub mod scenes;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use clap::Args;
 
 use crate::guest::GuestError;
+use crate::guest::parts::Parts;
 use crate::programs::{self, BuildError, Profile, Programs};
 use crate::stage::{Stage, StageError};
 
@@ -84,6 +85,41 @@ pub enum DemoError {
     },
 }
 
+/// Tells the program that it is in the namespace already.
+const INSIDE: &str = "GANTRY_DEMO_INSIDE";
+const ROOT: &str = "root";
+
+/// Whether root plays, and not a user who is root in this namespace alone.
+fn is_by_root() -> bool {
+    std::env::var_os(INSIDE).is_some_and(|by| by == ROOT)
+}
+
+/// Runs this program again in a network namespace, with the network of rack 0 on its loopback
+/// interface: rules of addresses refuse 127.0.0.0/8.
+fn run_inside() -> Result<(), DemoError> {
+    let failed = |command: &str| {
+        let command = command.to_owned();
+        move |error| DemoError::Start { command, error }
+    };
+    let program = std::env::current_exe().map_err(failed("xtask"))?;
+    let script = "ip link set lo up && ip addr add 10.79.0.1/16 dev lo && exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    let (by, namespaces): (_, &[&str]) = match rustix::process::geteuid().is_root() {
+        true => (ROOT, &["--net"]),
+        false => ("user", &["--user", "--map-root-user", "--net"]),
+    };
+    command
+        .args(namespaces)
+        .args(["sh", "-c", script])
+        .arg(program)
+        .args(std::env::args_os().skip(1));
+    let status = command.env(INSIDE, by).status().map_err(failed("unshare"))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(DemoError::Failed { command: "xtask demo, in a network namespace".to_owned(), status })
+}
+
 /// What a scene plays with.
 #[derive(Debug)]
 pub struct Play {
@@ -111,6 +147,11 @@ pub struct Scene {
 pub fn run(arguments: &Arguments) -> Result<(), DemoError> {
     println!("building the programs; the first time takes some minutes");
     let programs = Programs::build(Profile::Debug, programs::ALL)?;
+    if std::env::var_os(INSIDE).is_none() {
+        // What a guest is made of comes by the network, which ends here; its scene says what lacks.
+        drop(Parts::provide());
+        return run_inside();
+    }
     let stage = Stage::new(&arguments.dir)?;
     println!("everything below lives in {}", stage.root().display());
     let keeps = arguments.keep;
@@ -145,11 +186,10 @@ impl Play {
         Ipv4Addr::new(127, high | 0x80, low, node)
     }
 
-    /// An address of rack 0, likewise on loopback.
+    /// An address of rack 0, on loopback too.
     #[must_use]
     pub fn rack_address(&self, host: u8) -> Ipv4Addr {
-        let [_, _, _, low] = std::process::id().to_be_bytes();
-        Ipv4Addr::new(127, (low & 0x3f) | 0x40, 0, host)
+        Ipv4Addr::new(10, 79, 0, host)
     }
 
     /// Starts the agent of a node.

@@ -16,6 +16,10 @@ const STRANGERS_MAC: &str = "52:54:00:00:00:99";
 const TOLD: &[&str] = &[">>Start HTTP Boot", "iPXE", "http://", "GUEST"];
 
 pub(super) fn boot(play: &Play) -> Result<(), DemoError> {
+    if !super::is_by_root() {
+        println!("  skipped: no guest can run here: its network namespaces need root");
+        return Ok(());
+    }
     let rack = match Rack::new(play.programs.clone(), &play.stage.root(), 1, 2) {
         Ok(rack) => rack,
         Err(GuestError::Impossible(why)) => {
