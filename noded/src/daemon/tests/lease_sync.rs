@@ -10,6 +10,8 @@ use netboot::dhcp::packet::{MessageType, Packet};
 
 use super::*;
 
+/// Only a test that fails waits for so long.
+const PATIENCE: Duration = Duration::from_secs(60);
 const RELAY: Ipv4Addr = Ipv4Addr::new(127, 77, 1, 1);
 
 /// An agent on loopback that serves relays.
@@ -77,7 +79,7 @@ async fn ask(
     relay: &UdpSocket,
     server: SocketAddrV4,
     (kind, ciaddr, options): (MessageType, Ipv4Addr, &[u8]),
-) -> Option<Packet> {
+) -> Packet {
     let mut bytes = vec![0; 240];
     bytes[..4].copy_from_slice(&[1, 1, 6, 1]);
     bytes[12..16].copy_from_slice(&ciaddr.octets());
@@ -89,8 +91,8 @@ async fn ask(
     bytes.extend([82, 8, 19, 0, 5, 4, 127, 77, 1, 1, 255]);
     relay.send_to(&bytes, server).await.unwrap();
     let mut buffer = [0; 1_500];
-    let waited = timeout(Duration::from_millis(200), relay.recv_from(&mut buffer)).await.ok()?;
-    Some(Packet::decode(&buffer[..waited.unwrap().0]).unwrap())
+    let waited = timeout(PATIENCE, relay.recv_from(&mut buffer)).await.expect("a reply comes");
+    Packet::decode(&buffer[..waited.unwrap().0]).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -111,18 +113,19 @@ async fn a_lease_of_one_agent_is_renewed_by_the_other_when_that_is_gone() {
     let of_first = SocketAddrV4::new(one.address, port);
     let of_second = SocketAddrV4::new(two.address, port);
     let none = Ipv4Addr::UNSPECIFIED;
-    let offer = loop {
-        // The server comes with the document, a moment later.
-        if let Some(offer) = ask(&relay, of_first, (MessageType::Discover, none, &[])).await {
-            break offer;
+    // The servers come with the document, a moment later.
+    for server in [of_first, of_second] {
+        while UdpSocket::bind(server).await.is_ok() {
+            tokio::task::yield_now().await;
         }
-    };
+    }
+    let offer = ask(&relay, of_first, (MessageType::Discover, none, &[])).await;
     let address = offer.header.yiaddr;
     let mut wish = vec![50, 4];
     wish.extend(address.octets());
     wish.extend([54, 4]);
     wish.extend(offer.address(54).unwrap().octets());
-    let ack = ask(&relay, of_first, (MessageType::Request, none, &wish)).await.unwrap();
+    let ack = ask(&relay, of_first, (MessageType::Request, none, &wish)).await;
     assert_eq!((ack.message_type(), ack.header.yiaddr), (Some(MessageType::Ack), address));
 
     // The second one is told before long, and then the first is not needed any more.
@@ -133,7 +136,7 @@ async fn a_lease_of_one_agent_is_renewed_by_the_other_when_that_is_gone() {
     assert!(second.ledger.pending(9).0.is_empty(), "the master knows it from the first one");
     let at = first.rpc_address();
     first.stop().await.unwrap();
-    let rebind = ask(&relay, of_second, (MessageType::Request, address, &[])).await.unwrap();
+    let rebind = ask(&relay, of_second, (MessageType::Request, address, &[])).await;
     assert_eq!((rebind.message_type(), rebind.header.yiaddr), (Some(MessageType::Ack), address));
 
     // It comes back, and learns that its lease was renewed meanwhile.
