@@ -219,7 +219,9 @@ impl Client {
             Kind::Dhclient => {
                 let own = ["-4", "-r", "-cf", &config, "-sf", &script, "-lf", &leases, "-pf", &pid];
                 let all = [&own[..], &[HOST_INTERFACE]].concat();
-                drop(said(&mut self.command("dhclient", &all)));
+                // Another process of it releases; this one may hang when that tells it to end.
+                self.end();
+                return drop(said(&mut self.command("dhclient", &all)));
             }
             Kind::Dhcpcd => {
                 drop(said(&mut self.command("dhcpcd", &["-4", "-k", HOST_INTERFACE])));
@@ -240,11 +242,16 @@ impl Client {
         wait_for("the end of a client", PATIENCE, || child.try_wait().unwrap());
     }
 
-    /// Ends it as a power cut would: the next one finds its notes.
-    pub(crate) fn kill(&mut self) {
+    /// Ends its process, and nothing else.
+    fn end(&mut self) {
         let mut child = self.running.pop().expect("it was started");
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// Ends it as a power cut would: the next one finds its notes.
+    pub(crate) fn kill(&mut self) {
+        self.end();
         if self.kind == Kind::Dhcpcd {
             // Its helpers have no parent now.
             kill_all(&self.namespace, &["dhcpcd"]);
