@@ -241,13 +241,17 @@ impl Ledger {
         Ok(())
     }
 
-    /// Notes what was seen. It is handed out once it is durable; nobody waits for it here.
+    /// Notes what was seen. It is handed out once it is durable; nobody waits for it here. Gives whether
+    /// it tells something new.
     ///
     /// # Errors
     /// The store does not take it: then it is not noted.
-    pub fn note(&self, at: Timestamp, observation: Observation) -> Result<(), LedgerError> {
+    pub fn note(&self, at: Timestamp, observation: Observation) -> Result<bool, LedgerError> {
         let mut state = self.state.lock();
-        self.submit_events(&mut state, Vec::new(), at, vec![observation]).map(drop)
+        if state.outbox.repeats(at, &observation) {
+            return Ok(false);
+        }
+        self.submit_events(&mut state, Vec::new(), at, vec![observation]).map(|_| true)
     }
 
     /// Submits `changes` with the events of `observations`. The lock that `state` came from is

@@ -168,10 +168,12 @@ pub(super) fn note(
     let IpAddr::V4(address) = from.to_canonical() else { return };
     let at = now(rack);
     let mac = holder(rack, address, at);
-    tracing::info!(serial = %machine.serial, %address, stage = stage.as_str(), "machine boots");
-    let observation = machine.observed(number, address, mac, stage);
-    if let Err(error) = rack.ledger.note(at, observation) {
-        tracing::warn!(error = causes(&error), "boot stage was not noted");
+    match rack.ledger.note(at, machine.observed(number, address, mac, stage)) {
+        Ok(true) => {
+            tracing::info!(serial = %machine.serial, %address, stage = stage.as_str(), "machine boots");
+        }
+        Ok(false) => {}
+        Err(error) => tracing::warn!(error = causes(&error), "boot stage was not noted"),
     }
 }
 
