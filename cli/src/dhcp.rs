@@ -10,7 +10,7 @@ use model::opcode::DhcpSet;
 
 use crate::error::CliError;
 use crate::output::say_json;
-use crate::session::{Session, read_input, read_json};
+use crate::session::{Session, read_input, read_object};
 use crate::submit::JobArguments;
 
 /// What can be done with the settings of DHCP.
@@ -43,7 +43,7 @@ pub(crate) fn run(verb: Dhcp, session: &Session) -> Result<(), CliError> {
 /// The settings in a file, if they can work.
 fn settings(file: &Path) -> Result<DhcpConfig, CliError> {
     let text = read_input(file)?;
-    let config: DhcpConfig = read_json(file, &text, "settings of DHCP")?;
+    let config: DhcpConfig = read_object(file, &text, "settings of DHCP")?;
     config.check().map_err(|error| CliError::Failed(error.to_string()))?;
     Ok(config)
 }

@@ -13,7 +13,7 @@ use model::opcode::IpamSet;
 
 use crate::error::CliError;
 use crate::output::{say, say_json, say_lines};
-use crate::session::{Session, read_input, read_json};
+use crate::session::{Session, read_input, read_object};
 use crate::submit::JobArguments;
 use crate::table::{self, Column};
 
@@ -63,7 +63,7 @@ pub(crate) fn run(verb: Ipam, session: &Session) -> Result<(), CliError> {
 /// The rules in a file, if they can work.
 fn rules(file: &Path) -> Result<IpamConfig, CliError> {
     let text = read_input(file)?;
-    let config: IpamConfig = read_json(file, &text, "a set of address rules")?;
+    let config: IpamConfig = read_object(file, &text, "a set of address rules")?;
     let faults = config.faults();
     if faults.is_empty() { Ok(config) } else { Err(CliError::Failed(told(&faults))) }
 }

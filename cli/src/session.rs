@@ -320,6 +320,20 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     })
 }
 
+/// The same for settings: serde takes a list for the fields of an object, in their order.
+pub(crate) fn read_object<T: DeserializeOwned>(
+    path: &Path,
+    text: &str,
+    wanted: &'static str,
+) -> Result<T, CliError> {
+    if text.trim_start().starts_with('[') {
+        let error =
+            Malformed { place: String::new(), why: "expected an object, found a list".to_owned() };
+        return Err(CliError::Content { path: path.to_owned(), wanted, error });
+    }
+    read_json(path, text, wanted)
+}
+
 /// Says that what a master tells may be old.
 fn warn_of_age(silence: Duration) {
     let seconds = silence.as_secs_f64();

@@ -102,9 +102,16 @@ fn init(layout: &Layout, arguments: InitArguments, segment_bytes: Option<u64>) -
     let now = Timestamp::from_micros(Clock::system().now_micros());
     match bootstrap::init(layout, &wanted, now) {
         Ok(()) => {
+            let alone = match wanted.primary_ip.is_loopback() {
+                true => {
+                    "\nNo other node can be a candidate: this one has an address that only it reaches. \
+                         Begin with --primary-ip for a cluster of several nodes."
+                }
+                false => "",
+            };
             say(&format!(
                 "Cluster {} begun; its first node and master is {} ({}:{}).\n\
-                 Now start `masterd` and `noded` on this machine, then see `gnt cluster info`.",
+                 Now start `masterd` and `noded` on this machine, then see `gnt cluster info`.{alone}",
                 wanted.cluster, wanted.node, wanted.primary_ip, wanted.rpc_port
             ));
             ExitCode::SUCCESS

@@ -41,8 +41,13 @@ pub(crate) fn told(shares: &RackShares) -> Vec<String> {
     let told = owners.into_iter().map(|owner| {
         let parts: Vec<_> = shares.of(owner).collect();
         let from = parts.iter().map(|(_, from)| *from).max().unwrap_or_default();
+        // The first agent of a rack has its parts from the beginning of time on.
+        let from = match from == Timestamp::default() {
+            true => String::new(),
+            false => format!(", all of them from {from} on"),
+        };
         format!(
-            "rack {}: {owner} leases {} of {count} parts of the range, all of them from {from} on",
+            "rack {}: {owner} leases {} of {count} parts of the range{from}",
             shares.rack,
             parts.len()
         )

@@ -23,6 +23,8 @@ pub const SMALL_DEADLINE: i64 = 60;
 pub const LARGE_DEADLINE: i64 = 300;
 /// Seconds for which a machine that is not registered is told of after it was last seen.
 pub const STRANGER_SECONDS: i64 = 3_600;
+/// Seconds for which a machine counts as stuck. Then it was switched off, or its system tells nothing.
+pub const STUCK_SECONDS: i64 = 3_600;
 /// Lines of each kind: the rest is counted.
 const LINES_MAX: usize = 20;
 
@@ -84,7 +86,10 @@ pub fn with_machines(config: &Config) -> impl Iterator<Item = u32> {
 pub fn unserved(config: &Config, rack: u32) -> Option<String> {
     let has_agent = config.agents_of(rack).any(|node| node.role != NodeRole::Offline);
     let machines = config.machines_in(rack).count();
-    (!has_agent && machines > 0).then(|| format!("no agent serves its {machines} machines"))
+    (!has_agent && machines > 0).then(|| match machines {
+        1 => "no agent serves its machine".to_owned(),
+        _ => format!("no agent serves its {machines} machines"),
+    })
 }
 
 /// How `rack` stands, with the strangers that were seen in it.
@@ -118,6 +123,10 @@ pub fn status(
     let (stuck, unknown) = (shortened(stuck), shortened(unknown));
     let mut warnings: Vec<String> = unserved(config, rack).into_iter().collect();
     warnings.extend(agents.iter().flat_map(AgentStatus::warnings));
+    if config.dhcp.as_ref().is_some_and(|dhcp| dhcp.of_rack(rack).observe) {
+        warnings
+            .push("its agents only observe DHCP and answer nobody; see gnt dhcp get".to_owned());
+    }
     warnings.extend(stuck.iter().chain(&unknown).cloned());
     if range > 0 && u64::try_from(leases).is_ok_and(|leases| leases >= range) {
         warnings.push(format!("all {range} addresses of the lease range are in use"));
@@ -155,7 +164,13 @@ fn why_stuck(config: &Config, machine: &Machine, now: Timestamp) -> Option<Strin
     let wants_image = matches!(machine.boot, BootTarget::Image { .. });
     let (deadline, why) = match last.stage {
         BootStage::Lease => (SMALL_DEADLINE, "its firmware has a lease and loaded nothing"),
-        BootStage::Loader => (SMALL_DEADLINE, "loader fetched, no boot script asked for"),
+        BootStage::Loader => match image.map(|image| &image.files) {
+            Some(ImageFiles::Uki(_)) => (
+                LARGE_DEADLINE,
+                "image fetched, the system did not report; Secure Boot may refuse it",
+            ),
+            _ => (SMALL_DEADLINE, "loader fetched, no boot script asked for"),
+        },
         // It went on to its disk, and tells no more.
         BootStage::Script if !wants_image => return None,
         BootStage::Script if image.is_none() => (SMALL_DEADLINE, "no image for it: boots local"),
@@ -170,7 +185,9 @@ fn why_stuck(config: &Config, machine: &Machine, now: Timestamp) -> Option<Strin
         BootStage::System => return None,
     };
     let (serial, stage) = (&machine.serial, last.stage.as_str());
-    (seconds > deadline).then(|| format!("{serial}: {stage} for {seconds} s: {why}"))
+    (deadline + 1..=deadline + STUCK_SECONDS)
+        .contains(&seconds)
+        .then(|| format!("{serial}: {stage} for {seconds} s: {why}"))
 }
 
 /// A machine that asked for its script; who only has a lease need be none.
@@ -232,6 +249,7 @@ mod tests {
         config.apply([ConfigChange::Machine(machine)]);
         assert_eq!(warnings(&config, 60), [""; 0]);
         assert_eq!(warnings(&config, 61), ["s1: script for 61 s: no image for it: boots local"]);
+        assert_eq!(warnings(&config, 3_661), [""; 0]);
         let image = serde_json::json!({
             "id": "debian/12",
             "files": {"uki": {"sha256": "0".repeat(64), "size": 1}},
@@ -241,7 +259,7 @@ mod tests {
         config.apply([ConfigChange::Image(image)]);
         for (stage, deadline, why) in [
             (BootStage::Lease, 60, "loaded nothing"),
-            (BootStage::Loader, 60, "no boot script"),
+            (BootStage::Loader, 300, "Secure Boot may refuse it"),
             (BootStage::Script, 60, "no kernel"),
             (BootStage::Kernel, 300, "the system did not report"),
             (BootStage::Initrd, 300, "the system did not report"),
@@ -257,7 +275,7 @@ mod tests {
 
     #[test]
     fn an_agent_that_cannot_serve_and_a_stranger_are_told_of() {
-        assert_eq!(warnings(&rack(&[]), 0), ["no agent serves its 1 machines"]);
+        assert_eq!(warnings(&rack(&[]), 0), ["no agent serves its machine"]);
         let config = rack(&["n2.example"]);
         let contact = Contact {
             since: NOW,

@@ -1,9 +1,15 @@
 //! Core: how agents serve DHCP: the document `config/dhcp`, and the part of it that a rack gets.
 
+use std::net::Ipv4Addr;
+
 use serde::{Deserialize, Serialize};
+
+use crate::NodeName;
 
 /// Longest URL that is told: one option of DHCP.
 const URL_BYTES_MAX: usize = 255;
+/// Most servers of a kind: a reply to a client has room for them, and none asks more than three.
+pub const SERVERS_MAX: usize = 8;
 /// Most racks that are named: more than a master has agents for.
 const RACKS_MAX: usize = 10_000;
 
@@ -21,6 +27,12 @@ pub struct DhcpConfig {
     pub other_servers: OtherServers,
     /// What ONIE loads on switches, which are machines of the role `switch`.
     pub onie_installer_url: Option<String>,
+    /// Name servers that clients are told (option 6), at most [`SERVERS_MAX`].
+    pub name_servers: Vec<Ipv4Addr>,
+    /// Time servers that clients are told (option 42), at most [`SERVERS_MAX`].
+    pub ntp_servers: Vec<Ipv4Addr>,
+    /// The domain that clients are told (option 15).
+    pub domain_name: Option<NodeName>,
 }
 
 /// Whether agents answer DHCP clients.
@@ -57,6 +69,12 @@ pub enum DhcpError {
     /// Too many racks.
     #[error("observe-racks names {0} racks; at most {RACKS_MAX} are possible")]
     Racks(usize),
+    /// Too many name servers or time servers.
+    #[error("name-servers or ntp-servers has {0} addresses; at most {SERVERS_MAX} are possible")]
+    Servers(usize),
+    /// No server has this address.
+    #[error("{0} is no address of a name server or time server")]
+    Server(Ipv4Addr),
 }
 
 impl DhcpConfig {
@@ -67,6 +85,20 @@ impl DhcpConfig {
     pub fn check(&self) -> Result<(), DhcpError> {
         if self.observe_racks.len() > RACKS_MAX {
             return Err(DhcpError::Racks(self.observe_racks.len()));
+        }
+        for servers in [&self.name_servers, &self.ntp_servers] {
+            if servers.len() > SERVERS_MAX {
+                return Err(DhcpError::Servers(servers.len()));
+            }
+            let none = |address: &&Ipv4Addr| {
+                address.is_unspecified()
+                    || address.is_multicast()
+                    || address.is_broadcast()
+                    || address.is_loopback()
+            };
+            if let Some(address) = servers.iter().find(none) {
+                return Err(DhcpError::Server(*address));
+            }
         }
         let told = |url: &String| {
             let web = ["http://", "https://"]
@@ -85,6 +117,9 @@ impl DhcpConfig {
             trusted_circuits: self.trusted_circuits,
             hold_back: self.other_servers == OtherServers::HoldBack,
             onie_installer_url: self.onie_installer_url.clone(),
+            name_servers: self.name_servers.clone(),
+            ntp_servers: self.ntp_servers.clone(),
+            domain_name: self.domain_name.clone(),
         }
     }
 }
@@ -101,6 +136,12 @@ pub struct RackDhcp {
     pub hold_back: bool,
     /// What ONIE loads.
     pub onie_installer_url: Option<String>,
+    /// Name servers.
+    pub name_servers: Vec<Ipv4Addr>,
+    /// Time servers.
+    pub ntp_servers: Vec<Ipv4Addr>,
+    /// The domain.
+    pub domain_name: Option<NodeName>,
 }
 
 #[cfg(test)]
@@ -112,7 +153,8 @@ mod tests {
         let read = |text: &str| serde_json::from_str::<DhcpConfig>(text);
         assert_eq!(read("{}").unwrap(), DhcpConfig::default());
         let all = r#"{"mode":"observe","observe-racks":[3],"trusted-circuits":true,
-            "other-servers":"hold-back","onie-installer-url":"http://10.0.0.1/onie"}"#;
+            "other-servers":"hold-back","onie-installer-url":"http://10.0.0.1/onie",
+            "name-servers":["192.0.2.53"],"ntp-servers":["192.0.2.1"],"domain-name":"rack.example"}"#;
         let config = read(all).unwrap();
         assert_eq!(config.check(), Ok(()));
         assert_eq!(read(&serde_json::to_string(&config).unwrap()).unwrap(), config);

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::image::{BootTarget, Parameter};
 use crate::mac::MacAddress;
-pub use crate::name::BOOT_ROLE;
+pub use crate::name::{BOOT_ROLE, SWITCH_ROLE};
 use crate::range::{RACK_MAX, ranges};
 use crate::serial::Serial;
 use crate::time::Timestamp;

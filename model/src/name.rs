@@ -2,6 +2,8 @@
 
 /// The role whose machine gets the rack's first index.
 pub const BOOT_ROLE: &str = "boot";
+/// The role of switches, which boot by ONIE.
+pub const SWITCH_ROLE: &str = "switch";
 
 /// Longest host name: RFC 1035 section 2.3.4 has 253, but it is a part of keys, which have 200.
 const HOST_NAME_MAX: usize = 200;

@@ -17,11 +17,12 @@ use stdx::net::interfaces;
 use stdx::{Clock, Tasks};
 
 use crate::dhcp::boot::Stage;
+use crate::dhcp::packet::Identity;
 use crate::dhcp::server::{self, Counters, Handle, Learner, LeaseStore, Link, Parts, PersistError};
 use crate::dhcp::{self, Engine, LeaseRecord, LeaseState};
 use crate::ledger::Ledger;
-use crate::rack::Racks;
 use crate::rack::compile::{Compiled, Listener, compile, places};
+use crate::rack::{Passing, Racks};
 use others::Others;
 
 mod others;
@@ -71,6 +72,14 @@ impl LedgerLeases {
     ) -> Result<(), PersistError> {
         let at = Timestamp::from_micros(self.clock.now_micros());
         let kept = self.ledger.keep_leases(records, at, told).await;
+        match &kept {
+            Ok(()) => self.racks.end_passing(Passing::Store),
+            Err(error) => {
+                let why =
+                    format!("leases cannot be kept, and none is acknowledged: {}", chain(error));
+                self.racks.set_passing(Passing::Store, why);
+            }
+        }
         kept.map_err(|error| PersistError(Box::new(error)))
     }
 }
@@ -140,7 +149,14 @@ pub async fn serve(
                 clock: clock.clone(),
             };
             let served = follow(running, &wanted, &leasing, world, anew).await;
-            racks.set_dhcp_trouble(served.as_ref().err().cloned().or_else(|| unserved(&wanted)));
+            let wrong = wanted.config.check().err().map(|error| {
+                format!(
+                    "the rules of addresses cannot be served: {}; `gnt ipam set` mends them",
+                    chain(&error)
+                )
+            });
+            let failed = wrong.or_else(|| served.as_ref().err().cloned());
+            racks.set_dhcp_trouble(failed.or_else(|| unserved(&wanted)));
             running = served.ok().flatten();
             let now = running.as_ref().map(|running| running.handle.learner());
             learner.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
@@ -315,10 +331,36 @@ fn tell(observation: &dhcp::Observation, racks: &Racks, ledger: &Ledger, now_us:
             }
         }
         dhcp::Observation::Full { first, last } => {
-            racks.set_range_trouble(format!("no address is left of {first} to {last}"));
+            let why = format!(
+                "no address is left of {first} to {last}; see gnt lease list for who has them"
+            );
+            racks.set_passing(Passing::Full, why);
         }
-        _ => {}
+        dhcp::Observation::Declined(record) => {
+            let (address, client) = (record.address, &record.client);
+            let why = format!(
+                "{client} found {address} in use by another host; give that host another address"
+            );
+            racks.set_passing(Passing::Declined, why);
+        }
+        dhcp::Observation::Stranded { client, stage, architecture } => {
+            let mac = client.mac().filter(|mac| racks.machine_of(*mac).is_some());
+            if mac.is_some() {
+                racks.set_passing(Passing::Stranded, stranded(client, *stage, *architecture));
+            }
+        }
+        dhcp::Observation::Released(_) | dhcp::Observation::Refused { .. } => {}
     }
+}
+
+/// What a machine asked for in vain, and what to do.
+fn stranded(client: &Identity, stage: Stage, architecture: Option<u16>) -> String {
+    let way = if stage == Stage::PxeFirmware { "PXE" } else { "HTTP boot without EFI" };
+    let architecture = architecture.map_or_else(|| "unknown".to_owned(), |n| n.to_string());
+    format!(
+        "{client} asked for {way} (architecture {architecture}), and agents serve iPXE and UEFI HTTP boot: \
+         turn on UEFI HTTP boot in its firmware, or boot iPXE from its card or a medium"
+    )
 }
 
 /// The log's share of what the server sees; the master's share went with the lease.
@@ -338,14 +380,7 @@ fn log(observation: &dhcp::Observation) {
             tracing::info!(%address, %client, why, "lease refused");
         }
         dhcp::Observation::Stranded { client, stage, architecture } => {
-            let way = if *stage == Stage::PxeFirmware { "PXE" } else { "HTTP boot without EFI" };
-            let architecture = architecture.map_or_else(|| "unknown".to_owned(), |n| n.to_string());
-            tracing::warn!(
-                %client,
-                "asked for {way} (architecture {architecture}); this agent serves iPXE and UEFI \
-                 HTTP boot only: boot iPXE from the network card or a medium, or turn on UEFI HTTP \
-                 boot in the firmware"
-            );
+            tracing::warn!("{}", stranded(client, *stage, *architecture));
         }
         dhcp::Observation::Full { first, last } => {
             tracing::error!(%first, %last, "no address is left in the lease range");

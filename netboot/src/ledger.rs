@@ -27,11 +27,13 @@ use crate::outbox::Outbox;
 mod changes;
 mod error;
 mod keys;
+mod repeats;
 mod restore;
 
 pub use error::LedgerError;
 
 use changes::Changes;
+use repeats::Repeats;
 use restore::Owner;
 
 /// Bytes of a journal segment. A rack document must fit half of one; an agent changes little, and
@@ -74,6 +76,7 @@ struct State {
     outbox: Outbox,
     leases: BTreeMap<Ipv4Addr, LeaseRecord>,
     changes: Changes,
+    repeats: Repeats,
 }
 
 /// What was found at the start.
@@ -126,7 +129,12 @@ impl Ledger {
         let committer = store.start(Epoch::default(), callbacks)?;
         let changes: Changes = found.leases.keys().copied().collect();
         let (changed, _) = watch::channel(changes.last());
-        let state = State { outbox: found.outbox, leases: found.leases, changes };
+        let state = State {
+            outbox: found.outbox,
+            leases: found.leases,
+            changes,
+            repeats: Repeats::default(),
+        };
         let state = Mutex::new(state);
         let enrolled = membership.enrolled;
         let run = Uuid::new_v4();
@@ -248,7 +256,7 @@ impl Ledger {
     /// The store does not take it: then it is not noted.
     pub fn note(&self, at: Timestamp, observation: Observation) -> Result<bool, LedgerError> {
         let mut state = self.state.lock();
-        if state.outbox.repeats(at, &observation) {
+        if !state.repeats.is_news(at, &observation) {
             return Ok(false);
         }
         self.submit_events(&mut state, Vec::new(), at, vec![observation]).map(|_| true)

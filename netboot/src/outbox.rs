@@ -18,9 +18,6 @@ use model::{MacAddress, Serial, Timestamp};
 /// given up and counted, so that a master that never comes cannot fill the disk.
 pub const EVENTS_MAX: usize = 10_000;
 
-/// Microseconds in which a stage of a boot that a machine comes to again is not told again.
-const REPEAT_US: i64 = 5_000_000;
-
 /// The document `outbox/numbers`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Numbers {
@@ -113,18 +110,6 @@ impl Outbox {
         self.events.is_empty()
     }
 
-    /// Whether the newest event of a machine says what `observation` says, and that a moment before `at`:
-    /// a loader that fetches a file in pieces, or again, tells nothing new.
-    #[must_use]
-    pub fn repeats(&self, at: Timestamp, observation: &Observation) -> bool {
-        let Observation::Boot { .. } = observation else { return false };
-        let last = Subject::of(observation).next().and_then(|subject| self.newest.get(&subject));
-        last.and_then(|last| self.events.get(last)).is_some_and(|last| {
-            let age = at.micros() - last.at.micros();
-            (0..REPEAT_US).contains(&age) && is_same_boot(&last.observation, observation)
-        })
-    }
-
     /// What adding `observations`, seen at `at`, would do.
     #[must_use]
     pub fn plan(&self, at: Timestamp, observations: Vec<Observation>) -> Plan {
@@ -214,18 +199,6 @@ impl Outbox {
     }
 }
 
-/// Whether two events tell of the same stage of the same machine, whatever came before it.
-fn is_same_boot(last: &Observation, this: &Observation) -> bool {
-    let alone = |observation: &Observation| {
-        let mut alone = observation.clone();
-        if let Observation::Boot { earlier, .. } = &mut alone {
-            earlier.clear();
-        }
-        alone
-    };
-    alone(last) == alone(this)
-}
-
 /// Has an event of a machine carry the stages of the one before it, which it overtakes: the machine
 /// is the same only in the same registration.
 fn take_along(observation: &mut Observation, last: &Event) {
@@ -242,4 +215,4 @@ fn take_along(observation: &mut Observation, last: &Event) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -58,14 +58,27 @@ pub struct Racks {
 struct Troubles {
     /// Why DHCP is not served.
     dhcp: Option<String>,
-    /// A lease range that was full, and when.
-    range: Option<(String, Instant)>,
+    /// What happened to clients, and when it was told last.
+    passing: BTreeMap<Passing, (String, Instant)>,
     /// Servers that are no agents, by interface.
     others: BTreeMap<String, BTreeSet<Ipv4Addr>>,
     /// The loader that a machine asked for and that was not there.
     loader: Option<PathBuf>,
-    /// Identities of one machine that are of several, and when they were told.
-    identity: Option<(String, Instant)>,
+}
+
+/// What happens to clients, and is over when it was not told again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Passing {
+    /// Leases cannot be kept, and so none is acknowledged.
+    Store,
+    /// A lease range is full.
+    Full,
+    /// A machine told what is not of one machine.
+    Identity,
+    /// A client found its address in use by another host.
+    Declined,
+    /// A machine wants to boot in a way that is not served.
+    Stranded,
 }
 
 impl Racks {
@@ -104,6 +117,8 @@ impl Racks {
         tracing::info!(rack, version = %document.version, machines, "rack document installed");
         let held = RackHeld::from(&document);
         self.documents.write().insert(rack, Arc::new(document));
+        // What was refused or full by the old document is looked at anew.
+        self.troubles.lock().passing.clear();
         self.tell();
         Ok(held)
     }
@@ -188,9 +203,14 @@ impl Racks {
         self.troubles.lock().dhcp = why;
     }
 
-    /// Notes that a lease range is full; that is over when it was not told again.
-    pub fn set_range_trouble(&self, why: String) {
-        self.troubles.lock().range = Some((why, Instant::now()));
+    /// Notes what happened to a client.
+    pub fn set_passing(&self, what: Passing, why: String) {
+        self.troubles.lock().passing.insert(what, (why, Instant::now()));
+    }
+
+    /// Notes that it is over.
+    pub fn end_passing(&self, what: Passing) {
+        self.troubles.lock().passing.remove(&what);
     }
 
     /// Notes which DHCP servers that are no agents answer on an interface.
@@ -215,11 +235,6 @@ impl Racks {
         self.troubles.lock().others.get(interface).is_some_and(|servers| !servers.is_empty())
     }
 
-    /// Notes that a machine told what is not of one machine; that is over when it was not told again.
-    pub fn set_identity_trouble(&self, why: String) {
-        self.troubles.lock().identity = Some((why, Instant::now()));
-    }
-
     /// Notes that a machine asked for a loader that is not there.
     pub fn miss_loader(&self, path: PathBuf) {
         self.troubles.lock().loader = Some(path);
@@ -233,16 +248,14 @@ impl Racks {
         let loader = troubles.loader.as_ref().map(|path| {
             format!("{} is missing; install the package ipxe, or give --ipxe", path.display())
         });
-        troubles.identity = troubles.identity.take().filter(|(_, at)| at.elapsed() < TOLD_AGAIN);
-        troubles.range = troubles.range.take().filter(|(_, at)| at.elapsed() < TOLD_AGAIN);
-        let range = troubles.range.as_ref().map(|(why, _)| why);
+        troubles.passing.retain(|_, (_, at)| at.elapsed() < TOLD_AGAIN);
+        let passing = troubles.passing.values().map(|(why, _)| why);
         let others = troubles.others.iter().filter(|(_, servers)| !servers.is_empty());
         let others = others.map(|(interface, servers)| {
             let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
             format!("another DHCP server answers on {interface}: {}; stop it", servers.join(", "))
         });
-        let identity = troubles.identity.as_ref().map(|(why, _)| why);
-        let told = troubles.dhcp.iter().chain(range).chain(identity).cloned();
+        let told = troubles.dhcp.iter().chain(passing).cloned();
         told.chain(loader).chain(others).collect()
     }
 

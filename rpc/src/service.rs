@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 
 use model::NodeName;
 use model::enrol::Fingerprint;
@@ -14,7 +15,7 @@ use queue_format::Epoch;
 use stdx::daemon::chain;
 
 use crate::calls::{Call, Effect, Request, Traits};
-use crate::fence::{EpochStore, Fence, Interrupt, Permit, Signal};
+use crate::fence::{EpochStore, Fence, Interrupt, Interruption, Permit, Signal};
 use crate::tls::AllowedCallers;
 use crate::wire::{Failure, FailureKind, InEnvelope, InVersion, JobRef, Versions};
 
@@ -113,12 +114,15 @@ pub struct AgentService<A, S> {
     fence: Fence<S>,
     allowed: AllowedCallers,
     versions: Versions,
+    /// True once the agent ends: calls that change nothing are dropped then, which the fence does not know.
+    ends: watch::Sender<bool>,
 }
 
 impl<A: Agent, S: EpochStore> AgentService<A, S> {
     /// Serves `agent` to those that `allowed` names.
     pub fn new(agent: Arc<A>, fence: Fence<S>, allowed: AllowedCallers) -> Self {
-        Self { agent, fence, allowed, versions: Versions::OURS }
+        let (ends, _) = watch::channel(false);
+        Self { agent, fence, allowed, versions: Versions::OURS, ends }
     }
 
     /// The same, as a program would serve whose protocol has these versions.
@@ -204,15 +208,26 @@ impl<A: Agent, S: EpochStore> Service for AgentService<A, S> {
             why = waiting.wait() => return Err(why.failure()),
         };
         // Held to the end of the call, also where it ends by a panic.
-        let _permit = admitted.map_err(|_elapsed| overdue(traits))??;
-        match tokio::time::timeout(limit, self.agent.call(request, context)).await {
-            Ok(answer) => answer,
-            Err(_elapsed) => Err(overdue(traits)),
+        let permit = admitted.map_err(|_elapsed| overdue(traits))??;
+        let mut ends = self.ends.subscribe();
+        let dropped = async {
+            match permit {
+                None => drop(ends.wait_for(|ends| *ends).await),
+                Some(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = tokio::time::timeout(limit, self.agent.call(request, context)) => {
+                answer.unwrap_or_else(|_elapsed| Err(overdue(traits)))
+            }
+            () = dropped => Err(Interruption::Stopping.failure()),
         }
     }
 
     fn stop(&self) {
         self.fence.stop();
+        self.ends.send_replace(true);
     }
 }
 

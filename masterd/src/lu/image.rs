@@ -7,6 +7,7 @@ use jobs::locks::{Level, LockName, Mode};
 use model::blob::Blob;
 use model::error::ErrorCode;
 use model::image::{BootTarget, INITRDS_MAX, Image, ImageFiles, ImageId, PARAMETERS_MAX};
+use model::machine::Machine;
 use model::node::{Node, NodeRole};
 use model::opcode::{ImageAdd, ImageRemove};
 use model::{Exception, NodeName};
@@ -41,14 +42,12 @@ impl LogicalUnit for ImageAdd {
         let blobs: Vec<Blob> = files.blobs().collect();
         let config = context.config();
         let keepers = config.nodes.values().filter(|node| node.role == NodeRole::Candidate);
-        let racks: BTreeSet<u32> = config
-            .machines
-            .by
-            .image
-            .of(id.name.clone())
-            .filter(|machine| matches!(machine.boot, BootTarget::Image { version: None, .. }))
-            .map(|machine| machine.rack)
-            .collect();
+        let of_name = config.machines.by.image.of(id.name.clone());
+        let newest = |machine: &&Arc<Machine>| {
+            matches!(machine.boot, BootTarget::Image { version: None, .. })
+        };
+        let machines: Vec<_> = of_name.filter(newest).collect();
+        let racks: BTreeSet<u32> = machines.iter().map(|machine| machine.rack).collect();
         let agents = racks.iter().flat_map(|&rack| config.agents_of(rack));
         let mut nodes: Vec<Arc<Node>> = keepers.chain(agents).cloned().collect();
         // This machine's own agent first: the master reads the files of others from it.
@@ -67,6 +66,15 @@ impl LogicalUnit for ImageAdd {
             .await?;
         let source = context.source();
         stdx::aside(|| source.clear(blobs));
+        if !machines.is_empty() {
+            let count = machines.len();
+            context
+                .say(format!(
+                    "{count} machines that boot `{}` boot {} from now on",
+                    image.id.name, image.id
+                ))
+                .await;
+        }
         rack::push(context, &racks).await?;
         Ok(image)
     }

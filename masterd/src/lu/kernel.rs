@@ -24,15 +24,23 @@ impl LogicalUnit for KernelSet {
     }
 
     async fn exec(self, (): (), context: &mut Context) -> Result<KernelParameters, Failure> {
+        let role = self.role.clone();
         let set = context
             .transact(move |config| {
                 let set = after(&self, config)?;
                 Ok((vec![ConfigChange::Kernel(set.clone())], set))
             })
             .await?;
+        if let Some(role) = role.filter(|role| !has_machine(&context.config(), role)) {
+            context.say(format!("no machine has the role `{role}` yet")).await;
+        }
         rack::push_all(context).await?;
         Ok(set)
     }
+}
+
+fn has_machine(config: &Config, role: &str) -> bool {
+    config.machines.values().any(|machine| machine.role == role)
 }
 
 /// The parameters once the opcode is done.

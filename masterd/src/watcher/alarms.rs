@@ -247,8 +247,8 @@ fn cannot_serve(seen: &Seen, agent: &Agent) -> Option<Alarm> {
         since: seen.now,
         text: format!("its agent cannot serve it: {}", agent.troubles.join("; ")),
         todo: format!(
-            "repair that on {node}; the agent looks again within seconds, and `gnt rack status {rack}` \
-             tells what is left"
+            "mend that, on {node} unless it names a command; the agent looks again within seconds, and \
+             `gnt rack status {rack}` tells what is left"
         ),
     })
 }

@@ -20,6 +20,7 @@ use super::script::{self, PATH, PATH_ALIAS, REFUSAL_PATH};
 use super::{Ends, Rack};
 use crate::dhcp::LeaseState;
 use crate::dhcp::boot::{HTTP_ARCHITECTURES, loader_path};
+use crate::rack::Passing;
 
 /// Bytes of a body that is read at most: no route has one.
 const BODY_BYTES_MAX: usize = 1_024;
@@ -93,7 +94,7 @@ fn answer(rack: &Rack, ends: Ends, serial: &str, query: Option<&str>) -> Respons
         _ => rack.answers.refused.add(),
     }
     if status == StatusCode::CONFLICT {
-        rack.racks.set_identity_trouble(told.to_string());
+        rack.racks.set_passing(Passing::Identity, told.to_string());
     }
     if let Some(serial) = serial {
         note_unknown(rack, &serial, ends.theirs.ip());

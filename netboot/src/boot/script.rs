@@ -122,7 +122,8 @@ pub(super) fn nameless(told: &str, why: &str, who: &Told) -> String {
 #[must_use]
 pub(super) fn contradiction(why: &str) -> String {
     format!(
-        "refused: {why}; `gnt machine modify` mends what is registered, where a card or a board was replaced\n"
+        "refused: {why}; where a card or a board was replaced, take it from the one machine by \
+         gnt machine modify OLD --remove-mac MAC, and give it to the other by gnt machine modify NEW --mac MAC\n"
     )
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use model::MacAddress;
+use model::{MacAddress, NodeName};
 
 /// Ranges of one server: a rack has one for each of its networks.
 pub const RANGES_MAX: usize = 16;
@@ -50,6 +50,10 @@ pub struct ServedRange {
     pub gateway: Option<Ipv4Addr>,
     /// Name servers (option 6).
     pub dns: Vec<Ipv4Addr>,
+    /// Time servers (option 42).
+    pub ntp: Vec<Ipv4Addr>,
+    /// Domain of the clients (option 15).
+    pub domain: Option<NodeName>,
     /// Seconds of a lease, from [`LEASE_SECONDS_MIN`]; [`LEASE_SECONDS_INFINITE`] never ends.
     pub lease_seconds: u32,
     /// Where boot files are served, such as `http://10.69.0.3:10080`, without a slash at the end.
@@ -199,7 +203,7 @@ impl ServedRange {
             Some("it has more than 4096 addresses")
         } else if self.lease_seconds < LEASE_SECONDS_MIN {
             Some("a lease must last 10 seconds or more")
-        } else if self.dns.len() > DNS_MAX {
+        } else if self.dns.len().max(self.ntp.len()) > DNS_MAX {
             Some("it has more than 8 name servers")
         } else if self.server_id.is_unspecified() || self.server_id.is_broadcast() {
             Some("its server identifier is no host's address")
@@ -241,6 +245,8 @@ pub(crate) mod tests {
             others: BTreeMap::new(),
             gateway: Some(Ipv4Addr::new(10, 69, 0, 1)),
             dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
+            ntp: Vec::new(),
+            domain: None,
             lease_seconds: 3_600,
             boot_base_url: "http://10.69.0.3:10080".to_owned(),
             observe: false,

@@ -258,6 +258,7 @@ impl Leases {
     ) -> Option<Ipv4Addr> {
         let own = self.last_of(range, client, now);
         let own = own.filter(|address| range.seconds_of(*address, now).is_some());
+        let declines = self.declined_by(client, now) >= DECLINES_MAX;
         let held =
             own.and_then(|address| self.table.get(address)).filter(|entry| entry.is_live(now));
         match held.map(|entry| entry.state) {
@@ -270,8 +271,9 @@ impl Leases {
         let wish =
             wish.filter(|wish| range.leases(*wish) && is_ours(wish) && self.is_unused(*wish, now));
         let address = own
-            .filter(is_ours)
-            .or(wish)
+            // Its last address is one that it declined, and that is in no quarantine.
+            .filter(|own| is_ours(own) && !declines)
+            .or(wish.filter(|_| !declines))
             .or_else(|| self.first_unused(range, now))
             .or_else(|| self.longest_free(range, now))?;
         if self.table.len() >= ADDRESSES_MAX && self.table.get(address).is_none() {
@@ -279,7 +281,7 @@ impl Leases {
         }
         let again = self.table.get(address).is_some_and(|entry| match entry.state {
             State::Offered { again, .. } => again,
-            State::Durable(_) => entry.client != *client,
+            State::Durable(_) => entry.client != *client || declines,
         });
         let state = State::Offered { until_us: now.saturating_add(OFFER_HOLD_US), again };
         self.table.insert(address, Entry { client: client.clone(), state });
@@ -337,13 +339,18 @@ impl Leases {
         address: Ipv4Addr,
         now: i64,
     ) -> Option<LeaseRecord> {
-        let declined = |(_, entry): &(_, &Entry)| entry.is_declined() && entry.is_live(now);
-        let state = match self.table.of(client).filter(declined).count() {
+        let state = match self.declined_by(client, now) {
             ..DECLINES_MAX => LeaseState::Declined { until_us: now.saturating_add(QUARANTINE_US) },
             _ => LeaseState::Released { at_us: now },
         };
         let entry = self.table.get(address)?;
         (entry.is_of(client) && entry.is_live(now)).then(|| self.set(client, address, state))
+    }
+
+    /// How many addresses are in quarantine by this client.
+    fn declined_by(&self, client: &Identity, now: i64) -> usize {
+        let all = self.table.of(client);
+        all.filter(|(_, entry)| entry.is_declined() && entry.is_live(now)).count()
     }
 
     /// Shortens what was given while the clock was ahead: nothing lasts longer from `now` on than a lease

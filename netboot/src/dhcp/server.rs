@@ -168,7 +168,7 @@ pub fn start<S: LeaseStore>(parts: Parts<S>, tasks: &Tasks) -> Handle {
     let turns = Turns::new(
         turn::World {
             links,
-            store: parts.store,
+            store: Arc::new(parts.store),
             observations: parts.observations,
             clock: parts.clock,
             counters: Arc::clone(&counters),

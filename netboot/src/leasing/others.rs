@@ -31,6 +31,8 @@ const LISTEN: Duration = Duration::from_secs(5);
 /// Between two looks at one interface: often enough for who plugs in a router, rare enough to
 /// disturb no server.
 const LOOK_EVERY: Duration = Duration::from_secs(600);
+/// The same where one answered: it is to be stopped, and then this agent may speak again.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Servers that are named: those beyond change nothing for who reads of them.
 const NAMED_MAX: usize = 8;
 /// Longest message that is read: a frame.
@@ -61,7 +63,8 @@ impl Others {
         let mut first = false;
         for (name, _address) in names {
             let before = self.looked.get(name);
-            if before.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+            let pause = if self.racks.has_other_servers(name) { LOOK_AGAIN } else { LOOK_EVERY };
+            if before.is_some_and(|at| at.elapsed() < pause) {
                 continue;
             }
             first |= before.is_none();

@@ -8,12 +8,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use model::Timestamp;
+use model::rack::Event;
+use model::{MacAddress, Timestamp};
 use queue_format::{Key, Store};
 use rpc::calls::Membership;
+use stdx::daemon::chain;
 
 use super::{LedgerError, Restored, keys, parse};
-use crate::dhcp::LeaseRecord;
+use crate::dhcp::packet::Identity;
+use crate::dhcp::{LeaseRecord, LeaseState};
 use crate::outbox::Outbox;
 
 /// Whose state a store holds.
@@ -68,9 +71,15 @@ pub(super) fn read(
         allow: one(store, path, &keys::allow_list())?.filter(|_list| of_this_enrolment),
         racks: all(store, path, keys::RACKS)?,
     };
-    let outbox = Outbox::restore(numbers, all(store, path, keys::EVENTS)?);
-    let leases: Vec<LeaseRecord> = all(store, path, keys::LEASES)?;
-    let leases = leases.into_iter().map(|lease| (lease.address, lease)).collect();
+    let events = readable::<Event>(store, path, keys::EVENTS)?.into_iter();
+    let events = events.filter_map(|(_key, event)| event);
+    let outbox = Outbox::restore(numbers, events);
+    let leases = readable(store, path, keys::LEASES)?.into_iter().filter_map(|(key, lease)| {
+        let address = key.as_str().strip_prefix(keys::LEASES)?.parse().ok()?;
+        let lease = lease.filter(|lease: &LeaseRecord| lease.address == address);
+        Some((address, lease.unwrap_or_else(|| held_back(address))))
+    });
+    let leases = leases.collect();
     Ok(Found { restored, outbox, leases, foreign: Vec::new() })
 }
 
@@ -93,4 +102,31 @@ fn all<T: DeserializeOwned>(
         documents.push(parse(path, &key, &content)?);
     }
     Ok(documents)
+}
+
+/// The documents below a prefix, each with its key; none where it does not read: one record that is damaged
+/// blocks no other.
+fn readable<T: DeserializeOwned>(
+    store: &Store,
+    path: &Path,
+    prefix: &str,
+) -> Result<Vec<(Key, Option<T>)>, LedgerError> {
+    let mut documents = Vec::new();
+    for item in store.scan(prefix)? {
+        let (key, content) = item?;
+        let document = parse(path, &key, &content);
+        if let Err(error) = &document {
+            tracing::error!(error = chain(error), "a damaged record is passed over");
+        }
+        documents.push((key, document.ok()));
+    }
+    Ok(documents)
+}
+
+/// Nobody knows who has the address of a damaged record: it is kept back as one that is in use, which the
+/// engine shortens to its usual time.
+fn held_back(address: Ipv4Addr) -> LeaseRecord {
+    tracing::error!(%address, "the lease of this address is damaged; the address is kept back for an hour");
+    let client = Identity::Ethernet(MacAddress::new([0; 6]));
+    LeaseRecord { address, client, state: LeaseState::Declined { until_us: i64::MAX } }
 }

@@ -155,3 +155,24 @@ fn a_damaged_document_is_named() {
     let error = Ledger::open(dir.path(), &membership("n2"), SMALL).unwrap_err();
     assert!(error.to_string().contains("`epoch`"), "{error}");
 }
+
+/// Whoever had the address of a damaged record may have it still.
+#[tokio::test]
+async fn a_damaged_record_blocks_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ledger, _) = open(&dir);
+    for last in [32, 33, 34] {
+        give(&ledger, last, 100).await;
+    }
+    ledger.close().unwrap();
+    drop(ledger);
+    let file = |last: u8| dir.path().join(format!("leases/10.69.0.{last}"));
+    stdx::atomic::write(&file(33), b"{garbage", 0o600).unwrap();
+    std::fs::copy(file(32), file(34)).unwrap();
+    let (ledger, _) = open(&dir);
+    assert_eq!(ledger.lease(Ipv4Addr::new(10, 69, 0, 32)), Some(record(32, 100)));
+    for last in [33, 34] {
+        let lease = ledger.lease(Ipv4Addr::new(10, 69, 0, last)).unwrap();
+        assert!(matches!(lease.state, LeaseState::Declined { .. }), "{lease:?}");
+    }
+}

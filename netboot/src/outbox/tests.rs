@@ -52,29 +52,6 @@ fn a_later_event_of_the_same_lease_overtakes() {
 }
 
 #[test]
-fn a_stage_that_is_told_again_at_once_is_no_event() {
-    let (at, soon) = (Timestamp::from_micros(1), Timestamp::from_micros(REPEAT_US));
-    let mut outbox = Outbox::default();
-    assert!(!outbox.repeats(at, &boot(1)));
-    add(&mut outbox, vec![boot(1), lease(1, 10)]);
-    assert!(outbox.repeats(soon, &boot(1)));
-    let late = Timestamp::from_micros(1 + REPEAT_US);
-    let before = Timestamp::from_micros(0);
-    for (at, observation) in
-        [(late, boot(1)), (before, boot(1)), (soon, boot(2)), (soon, lease(1, 10))]
-    {
-        assert!(!outbox.repeats(at, &observation), "{at:?}: {observation:?}");
-    }
-    let mut elsewhere = boot(1);
-    if let Observation::Boot { address, .. } = &mut elsewhere {
-        *address = Ipv4Addr::new(10, 69, 0, 9);
-    }
-    assert!(!outbox.repeats(soon, &elsewhere));
-    outbox.acknowledge(u64::MAX);
-    assert!(!outbox.repeats(soon, &boot(1)));
-}
-
-#[test]
 fn an_event_takes_the_stages_before_it_along() {
     let at = |stage, registered: i64| {
         let Observation::Boot { rack, serial, address, mac, earlier, .. } = boot(1) else {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use model::NodeName;
 use model::dhcp::RackDhcp;
 use model::ipam::LeaseRange;
+use model::machine::SWITCH_ROLE;
 use model::rack::RackDocument;
 use model::shares::Part;
 use stdx::net::Interface;
@@ -101,7 +102,11 @@ pub fn compile(
             }
             let onie = onie.clone();
             let RackDhcp { observe, trusted_circuits, .. } = document.dhcp;
+            let told = document.dhcp.clone();
             compiled.config.ranges.push(ServedRange {
+                dns: told.name_servers,
+                ntp: told.ntp_servers,
+                domain: told.domain_name,
                 excluded,
                 later,
                 others,
@@ -122,7 +127,8 @@ pub fn compile(
 /// What the rack's switches load: those that are in its inventory.
 fn onie(document: &RackDocument) -> Option<Onie> {
     let url = document.dhcp.onie_installer_url.clone()?;
-    let known = document.machines.iter().flat_map(|machine| machine.mac.iter().copied());
+    let switches = document.machines.iter().filter(|machine| machine.role == SWITCH_ROLE);
+    let known = switches.flat_map(|machine| machine.mac.iter().copied());
     Some(Onie { url, known: Arc::new(known.collect()) })
 }
 
@@ -152,6 +158,8 @@ fn served(
         others: BTreeMap::new(),
         gateway: Some(range.gateway),
         dns: Vec::new(),
+        ntp: Vec::new(),
+        domain: None,
         lease_seconds,
         boot_base_url: format!("http://{host}:{}", boot.port()),
         observe: false,

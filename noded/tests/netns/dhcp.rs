@@ -46,6 +46,8 @@ fn config() -> Config {
         others: BTreeMap::new(),
         gateway: Some(Ipv4Addr::new(10, 69, 0, 1)),
         dns: vec![Ipv4Addr::new(10, 69, 0, 2)],
+        ntp: Vec::new(),
+        domain: None,
         lease_seconds: 3_600,
         boot_base_url: format!("http://{SERVER}:10080"),
         observe: false,

@@ -97,13 +97,9 @@ impl LogicalUnit for NodeAdd {
         }
         let signed = signed?;
         let AddPlan { name, primary_ip, rpc_port, .. } = plan;
-        let address = std::net::SocketAddr::new(primary_ip, rpc_port);
-        let fingerprint = signed.fingerprint;
-        let now = context.now();
-        let node_name = name.clone();
-        let enrolling = context.enrol(name.clone());
-        let capable = self.master_capable != Some(false);
-        let witness = self.witness == Some(true);
+        let (fingerprint, now) = (signed.fingerprint, context.now());
+        let (node_name, enrolling) = (name.clone(), context.enrol(name.clone()));
+        let (capable, witness) = (self.master_capable != Some(false), self.witness == Some(true));
         context
             .transact(move |config| {
                 is_new(config, &node_name, (primary_ip, rpc_port))?;
@@ -143,11 +139,16 @@ impl LogicalUnit for NodeAdd {
         if let Err(error) = delivered {
             let why = stdx::daemon::chain(&error);
             context.transact(move |_| Ok((vec![ConfigChange::NodeRemoved(name)], ()))).await?;
+            let address = std::net::SocketAddr::new(primary_ip, rpc_port);
             let text = format!("{address} did not take its certificate: {why}");
             return Err(Exception::exec(text).coded(Code::EnrolmentFailed).into());
         }
         drop(enrolling);
-        context.say(format!("{} is a member, as {:?}", node.name, node.role).to_lowercase()).await;
+        let warning = unreachable_master(&config, node)?;
+        let member = format!("{} is a member, as {:?}", node.name, node.role).to_lowercase();
+        for text in [member].into_iter().chain(warning) {
+            context.say(text).await;
+        }
         if node.role == NodeRole::Candidate {
             tell_callers(context, Some(&node.name)).await?;
         }
@@ -156,6 +157,21 @@ impl LogicalUnit for NodeAdd {
             None => Ok(()),
         }
     }
+}
+
+/// A warning where a new candidate does not reach the master.
+fn unreachable_master(config: &Config, node: &Node) -> Result<Option<String>, Exception> {
+    let master = config.node(config.role.master.as_str())?;
+    let alone = master.primary_ip.is_loopback() && !node.primary_ip.is_loopback();
+    Ok((alone && node.role == NodeRole::Candidate).then(|| {
+        format!(
+            "warning: the master {} has the address {}, where {name} does not reach it: {name} gets no \
+             replica; `gnt cluster init --primary-ip` of a new cluster gives the master another one",
+            master.name,
+            master.primary_ip,
+            name = node.name
+        )
+    }))
 }
 
 /// Asks the machine that waits for its key, and signs it.

@@ -118,9 +118,16 @@ impl Exchange<'_> {
         if let Some(gateway) = self.range.gateway {
             reply.options.insert(option::ROUTER, gateway.octets().to_vec());
         }
-        if !self.range.dns.is_empty() {
-            let servers = self.range.dns.iter().flat_map(Ipv4Addr::octets).collect();
-            reply.options.insert(option::DNS, servers);
+        for (code, servers) in
+            [(option::DNS, &self.range.dns), (option::NTP_SERVERS, &self.range.ntp)]
+        {
+            if !servers.is_empty() {
+                let servers = servers.iter().flat_map(Ipv4Addr::octets).collect();
+                reply.options.insert(code, servers);
+            }
+        }
+        if let Some(domain) = &self.range.domain {
+            reply.options.insert(option::DOMAIN_NAME, domain.as_str().as_bytes().to_vec());
         }
         if is_onie(self.packet) {
             let known =

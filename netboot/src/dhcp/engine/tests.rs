@@ -326,6 +326,8 @@ fn a_renewal_from_a_relayed_network() {
         last: at(126),
         gateway: None,
         dns: Vec::new(),
+        ntp: Vec::new(),
+        domain: None,
         server_id: US,
         ..sample()
     };

@@ -137,6 +137,22 @@ fn a_declined_address_rests() {
 }
 
 #[test]
+fn a_client_that_declines_again_and_again_is_never_offered_what_it_declined() {
+    let mut leases = Leases::default();
+    let mut declined = Vec::new();
+    for _ in 0..6 {
+        let address = leases.offer(&sample(), &client(1), None, 0).unwrap();
+        assert!(!declined.contains(&address), "{address} after {declined:?}");
+        leases.bind(&client(1), address, HOUR);
+        leases.decline(&client(1), address, 0).unwrap();
+        declined.push(address);
+    }
+    let quarantined =
+        |a: &&Ipv4Addr| leases.standing(&sample(), &client(2), **a, 0) == Standing::Quarantined;
+    assert_eq!(declined.iter().filter(quarantined).count(), DECLINES_MAX);
+}
+
+#[test]
 fn another_servers_client_is_forgotten_but_its_lease_stays() {
     let mut leases = one_bound();
     leases.offer(&sample(), &client(2), None, 0);

@@ -10,6 +10,10 @@ pub const ROUTER: u8 = 3;
 pub const DNS: u8 = 6;
 /// The client's own name for itself.
 pub const HOST_NAME: u8 = 12;
+/// Domain of the client.
+pub const DOMAIN_NAME: u8 = 15;
+/// Time servers.
+pub const NTP_SERVERS: u8 = 42;
 /// Address that the client wants.
 pub const REQUESTED_ADDRESS: u8 = 50;
 /// Seconds of a lease.

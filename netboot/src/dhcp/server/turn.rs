@@ -1,8 +1,14 @@
-//! One turn: the packets that have arrived, the leases they lead to in one flush, the replies.
+//! One turn: the packets that have arrived, the leases they lead to in one flush, the replies. While one
+//! flush is under way the next turns go on; replies leave in the order of their flushes.
 
+use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesOrdered;
 
 use model::MacAddress;
 use stdx::Clock;
@@ -21,6 +27,9 @@ const PROBES_MAX: usize = 64;
 /// Packets of one turn, and so the leases of one flush: enough to make the flush cheap for each,
 /// few enough that their clients do not wait for each other.
 const PACKETS_PER_TURN: usize = 64;
+/// Flushes under way: the store makes those that wait one group, and a disk that stands still holds no
+/// more messages than these.
+const FLUSHES_MAX: usize = 16;
 /// Least time between two lines of the log that any stranger can cause.
 const COMPLAINT_INTERVAL_US: i64 = 1_000_000;
 
@@ -38,16 +47,25 @@ pub(super) struct Received {
 #[derive(Debug)]
 pub(super) struct World<S> {
     pub(super) links: Vec<Arc<Link>>,
-    pub(super) store: S,
+    pub(super) store: Arc<S>,
     pub(super) observations: mpsc::Sender<Observation>,
     pub(super) clock: Clock,
     pub(super) counters: Arc<Counters>,
 }
 
-#[derive(Debug)]
+/// A flush that is under way.
+type Flush = Pin<Box<dyn Future<Output = Flushed> + Send>>;
+
+/// A flush that has ended, and what waited for it.
+struct Flushed {
+    done: Result<(), PersistError>,
+    waiting: Vec<Waiting>,
+}
+
 pub(super) struct Turns<S> {
     world: World<S>,
     engine: Engine,
+    flushes: FuturesOrdered<Flush>,
     probes: JoinSet<Probed>,
     limits: Limits,
     complaints: Complaints,
@@ -73,8 +91,9 @@ struct Waiting {
 impl<S: LeaseStore> Turns<S> {
     pub(super) fn new(world: World<S>, engine: Engine) -> Self {
         let [complaints, withheld, untrusted] = Default::default();
-        let (probes, limits) = (JoinSet::new(), Limits::default());
-        Self { world, engine, probes, limits, complaints, withheld, untrusted }
+        let (flushes, probes) = (FuturesOrdered::new(), JoinSet::new());
+        let limits = Limits::default();
+        Self { world, engine, flushes, probes, limits, complaints, withheld, untrusted }
     }
 
     /// Goes on until every [`super::Handle`] is dropped.
@@ -86,19 +105,26 @@ impl<S: LeaseStore> Turns<S> {
         let linked = !self.world.links.is_empty();
         let mut batch = Vec::with_capacity(PACKETS_PER_TURN);
         loop {
+            let may_read = linked && self.flushes.len() < FLUSHES_MAX;
             tokio::select! {
+                // A new flush begins when it is first looked at: before further packets.
+                biased;
+                Some(flushed) = self.flushes.next() => self.flushed(flushed).await,
                 command = commands.recv() => match command {
                     Some(command) => self.obey(command).await,
-                    None => return,
+                    None => break,
                 },
-                count = packets.recv_many(&mut batch, PACKETS_PER_TURN), if linked => {
+                Some(probed) = self.probes.join_next() => self.probed(probed).await,
+                count = packets.recv_many(&mut batch, PACKETS_PER_TURN), if may_read => {
                     if count == 0 {
-                        return;
+                        break;
                     }
                     self.turn(&mut batch).await;
                 }
-                Some(probed) = self.probes.join_next() => self.probed(probed).await,
             }
+        }
+        while let Some(flushed) = self.flushes.next().await {
+            self.flushed(flushed).await;
         }
     }
 
@@ -152,7 +178,7 @@ impl<S: LeaseStore> Turns<S> {
             }
         }
         if !records.is_empty() {
-            self.persist(records, waiting).await;
+            self.persist(records, waiting);
         }
     }
 
@@ -178,7 +204,7 @@ impl<S: LeaseStore> Turns<S> {
         let record = self.engine.occupied(address, MacAddress::new(host), now);
         let observation = Observation::Declined(record.clone());
         let waiting = Waiting { link, reply: None, observation };
-        self.persist(vec![record], vec![waiting]).await;
+        self.persist(vec![record], vec![waiting]);
     }
 
     /// What one datagram leads to. A panic of the engine is a bug, but one client's only.
@@ -260,9 +286,16 @@ impl<S: LeaseStore> Turns<S> {
         }
     }
 
-    async fn persist(&mut self, records: Vec<LeaseRecord>, waiting: Vec<Waiting>) {
-        let count = records.len();
-        if let Err(error) = self.world.store.persist(records).await {
+    fn persist(&mut self, records: Vec<LeaseRecord>, waiting: Vec<Waiting>) {
+        let store = Arc::clone(&self.world.store);
+        self.flushes.push_back(Box::pin(async move {
+            Flushed { done: store.persist(records).await, waiting }
+        }));
+    }
+
+    async fn flushed(&mut self, Flushed { done, waiting }: Flushed) {
+        if let Err(error) = done {
+            let count = waiting.len();
             for _ in 0..count {
                 Counters::add(&self.world.counters.persist_failed);
             }
