@@ -31,6 +31,8 @@ fn config() -> Config {
             others: BTreeMap::new(),
             gateway: Some(at(1)),
             dns: vec![at(2)],
+            ntp: Vec::new(),
+            domain: None,
             lease_seconds: 3_600,
             boot_base_url: format!("http://{}:10080", at(3)),
             observe: false,

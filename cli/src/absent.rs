@@ -1,13 +1,8 @@
 //! Core: what Ganeti's tools have and this one has not, and why.
 
 /// Kinds of objects that do not exist.
-const OBJECTS: [(&str, &str); 5] = [
-    ("instance", INSTANCES),
-    ("backup", INSTANCES),
-    ("os", INSTANCES),
-    ("storage", INSTANCES),
-    ("network", "networks of instances come with instances, which there are none of yet"),
-];
+const OBJECTS: [(&str, &str); 4] =
+    [("instance", INSTANCES), ("backup", INSTANCES), ("os", INSTANCES), ("storage", INSTANCES)];
 
 const INSTANCES: &str = "there are no instances yet";
 const GROUPS: &str = "there is one node group, which cannot be changed yet";

@@ -68,7 +68,10 @@ pub(crate) fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
 
 /// Whether Ganeti has no such objects.
 const fn is_ours(what: What) -> bool {
-    matches!(what, What::Machine | What::Image | What::Rack | What::Lease | What::Unregistered)
+    matches!(
+        what,
+        What::Machine | What::Image | What::Rack | What::Lease | What::Unregistered | What::Claim
+    )
 }
 
 /// Fields that Ganeti's clients show in a form of their own.
@@ -76,6 +79,7 @@ fn special(value: &Value, field: &str, look: Look) -> Option<String> {
     Some(match (look.what, field) {
         (What::Job, "summary")
         | (What::Node, "pinst_list" | "sinst_list" | "tags")
+        | (What::Network, "inst_list" | "tags")
         | (What::Group, "node_list" | "pinst_list") => joined(value.as_array()?, ","),
         (What::Job, field) if is_times(field) => {
             let time = |time: &Value| look.times.precise(time).unwrap_or_else(|| "?".to_owned());
@@ -91,6 +95,14 @@ fn special(value: &Value, field: &str, look: Look) -> Option<String> {
                 Some(format!("{}:{owners}", python::text(request.get(0)?)))
             };
             value.as_array()?.iter().map(request).collect::<Option<Vec<_>>>()?.join(", ")
+        }
+        (What::Network, "group_list") => {
+            let group = |group: &Value| {
+                let [name, mode, link, vlan] = group.as_array()?.as_slice() else { return None };
+                let [name, mode, link, vlan] = [name, mode, link, vlan].map(python::text);
+                Some(format!("{name} ({mode}, {link}, {vlan})"))
+            };
+            value.as_array()?.iter().map(group).collect::<Option<Vec<_>>>()?.join(", ")
         }
         (What::Group, "ndparams") => match value {
             Value::Object(map) if !map.is_empty() => {
@@ -111,15 +123,16 @@ pub(crate) fn has_own_form(what: What, field: &str) -> bool {
         What::Node => matches!(field, "pinst_list" | "sinst_list" | "tags"),
         What::Group => matches!(field, "node_list" | "pinst_list" | "ndparams"),
         What::Lock => matches!(field, "mode" | "owner" | "pending"),
+        What::Network => matches!(field, "group_list" | "inst_list" | "tags"),
         What::Instance
-        | What::Network
         | What::Export
         | What::Filter
         | What::Machine
         | What::Image
         | What::Rack
         | What::Lease
-        | What::Unregistered => false,
+        | What::Unregistered
+        | What::Claim => false,
     }
 }
 

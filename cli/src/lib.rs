@@ -47,6 +47,7 @@ mod wrap;
 
 mod moment;
 mod natural;
+mod network;
 mod python;
 mod span;
 
@@ -148,6 +149,9 @@ enum Object {
     /// Operating systems that machines boot.
     #[command(subcommand)]
     Image(image::Image),
+    /// Networks, their pools, and who has which address.
+    #[command(subcommand)]
+    Network(network::Network),
     /// Racks, and how they stand.
     #[command(subcommand)]
     Rack(rack::Rack),
@@ -239,6 +243,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Dhcp(verb) => dhcp::run(verb, &session),
         Object::Machine(verb) => machine::run(verb, &session),
         Object::Image(verb) => image::run(verb, &session),
+        Object::Network(verb) => network::run(verb, &session),
         Object::Rack(verb) => rack::run(verb, &session),
         Object::Lease(verb) => lease::run(verb, &session),
         Object::Debug(verb) => debug::run(verb, &session),
@@ -295,6 +300,7 @@ impl Object {
             "dhcp" => Self::Dhcp(dhcp::Dhcp::from_arg_matches(matches)?),
             "machine" => Self::Machine(machine::Machine::from_arg_matches(matches)?),
             "image" => Self::Image(image::Image::from_arg_matches(matches)?),
+            "network" => Self::Network(network::Network::from_arg_matches(matches)?),
             "rack" => Self::Rack(rack::Rack::from_arg_matches(matches)?),
             "lease" => Self::Lease(lease::Lease::from_arg_matches(matches)?),
             "debug" => Self::Debug(debug::Debug::from_arg_matches(matches)?),

@@ -86,9 +86,11 @@ pub(crate) enum Machine {
         /// NAME for the newest version of an image, NAME/VERSION, or `local`.
         #[arg(value_name = "IMAGE")]
         boot: BootTarget,
-        /// Their serial numbers.
-        #[arg(required = true)]
+        /// Their serial numbers; or conditions instead.
+        #[arg(required_unless_present = "Conditions", conflicts_with = "Conditions")]
         serials: Vec<Serial>,
+        #[command(flatten)]
+        conditions: Box<Conditions>,
         /// A kernel parameter behind those of the image; may be given several times.
         #[arg(long = "append", value_name = "WORD")]
         parameters: Vec<Parameter>,
@@ -191,9 +193,10 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
         Machine::Modify { serial, changes, job } => {
             job.run(OpCode::MachineSetParams(changes.of(&serial)), session).map(drop)
         }
-        Machine::SetBoot { boot, serials, parameters, job } => {
-            let op = |serial: &Serial| MachineSetParams {
-                serial: serial.to_string(),
+        Machine::SetBoot { boot, serials, conditions, parameters, job } => {
+            let serials = meant(&serials, conditions.filters(), session)?;
+            let op = |serial: &String| MachineSetParams {
+                serial: serial.clone(),
                 boot: Some(boot.clone()),
                 kernel_parameters: Some(parameters.clone()),
                 ..MachineSetParams::default()
@@ -210,6 +213,29 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
             job.run(OpCode::MachineRemove(op), session).map(drop)
         }
     }
+}
+
+/// The machines with these serial numbers, all of which must be there, or for which conditions hold.
+fn meant(
+    serials: &[Serial],
+    mut conditions: Vec<Filter>,
+    session: &Session,
+) -> Result<Vec<String>, CliError> {
+    let named: Vec<String> = serials.iter().map(ToString::to_string).collect();
+    let chosen = Selection::named("serial", &named);
+    conditions.extend(chosen.filter());
+    let query = Query {
+        what: What::Machine,
+        fields: ["serial"].into(),
+        filter: Some(Filter::And(conditions)),
+    };
+    let table = session.ask(&query)?;
+    chosen.all_in(What::Machine, &table)?;
+    if table.data.is_empty() {
+        return Err(CliError::Failed("no machine is meant; nothing was changed".to_owned()));
+    }
+    let found = table.data.iter().filter_map(|row| row.first()?.value()?.as_str());
+    Ok(found.map(str::to_owned).collect())
 }
 
 /// Lists strangers, and behind them, for a reader, what registers each.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use luxi::method::{Query, What};
-use luxi::query::{Cell, Table};
+use luxi::query::filter::Operand;
+use luxi::query::{Cell, Filter, Table};
 use serde_json::Value;
 use stdx::text::line;
 
@@ -14,7 +15,6 @@ use crate::error::CliError;
 use crate::list::{ListFieldsArguments, as_json};
 use crate::output::{print, say, say_json};
 use crate::screen;
-use crate::selection::Selection;
 use crate::session::{Session, can_draw, pause};
 
 /// What is asked for, in the order in which [`lines`] reads it.
@@ -65,14 +65,14 @@ pub(crate) fn run(verb: Rack, session: &Session) -> Result<(), CliError> {
 
 fn status(arguments: &StatusArguments, session: &Session) -> Result<(), CliError> {
     let interval = Duration::from_secs(arguments.interval);
-    let racks = arguments.racks.iter().map(|rack| u64::from(*rack).into()).collect();
-    let chosen = Selection::all().with("rack", racks);
+    let racks: Vec<Operand> = arguments.racks.iter().map(|rack| u64::from(*rack).into()).collect();
+    let chosen = (!racks.is_empty()).then(|| Filter::any_of("rack", racks));
     let ask = || {
         let fields = match arguments.json {
             true => ["stuck", "unknown"].iter().chain(&FIELDS).copied().collect(),
             false => FIELDS.into(),
         };
-        session.ask(&Query { what: What::Rack, fields, filter: chosen.filter() })
+        session.ask(&Query { what: What::Rack, fields, filter: chosen.clone() })
     };
     if arguments.watch {
         if std::io::stdout().is_terminal() && can_draw() && !arguments.json {

@@ -20,6 +20,8 @@ pub(crate) enum Tagged {
     Node,
     /// A node group.
     Group,
+    /// A network.
+    Network,
 }
 
 impl Tagged {
@@ -28,6 +30,7 @@ impl Tagged {
             Self::Cluster => "cluster",
             Self::Node => "node",
             Self::Group => "nodegroup",
+            Self::Network => "network",
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod candidates;
 pub mod change;
+pub(crate) mod claims;
 pub mod load;
 pub mod objects;
 pub mod table;

@@ -9,6 +9,7 @@ pub mod ipam;
 pub mod kernel;
 pub mod machine;
 pub mod master_ip;
+pub mod network;
 pub mod node;
 pub mod query;
 pub mod rack;

@@ -128,9 +128,7 @@ impl LuxiService {
             Request::QueryInstances(call) => {
                 answer(call, async |c| queries::query_instances(&c)).await
             }
-            Request::QueryNetworks(call) => {
-                answer(call, async |c| queries::query_networks(&c)).await
-            }
+            Request::QueryNetworks(call) => answer(call, async |c| self.query_networks(&c)).await,
             Request::QueryExports(call) => answer(call, async |c| self.query_exports(&c)).await,
             Request::QueryFilters(call) => answer(call, async |c| self.query_filters(&c)).await,
             Request::ReplaceFilter(call) => answer(call, |c| self.replace_filter(c)).await,

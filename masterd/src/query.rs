@@ -3,6 +3,7 @@
 //! A table has Ganeti's fields first, in the order in which its clients list them; ours follow.
 //! A test compares names, titles and kinds with Ganeti's own.
 
+pub mod claim;
 pub mod cluster;
 pub mod cluster_info;
 pub mod filter;
@@ -13,6 +14,7 @@ pub mod lease;
 pub mod lock;
 pub mod machine;
 pub mod natural;
+pub mod network;
 pub mod node;
 pub mod params;
 pub mod rack;

@@ -14,6 +14,7 @@ use model::image::{Image, ImageFiles};
 use model::ipam::IpamConfig;
 use model::layout::PEER_PORT;
 use model::machine::MachineSpec;
+use model::network::{Claim, ClaimState, Network, Subnet};
 use model::node::{Node, NodeRole};
 use model::{NodeName, Timestamp};
 use queue_format::Epoch;
@@ -49,6 +50,27 @@ pub(crate) fn image(id: &str) -> Image {
     let uki = Blob { sha256: "ee".repeat(32).parse().unwrap(), size: 1 };
     let (id, files) = (id.parse().unwrap(), ImageFiles::Uki(uki));
     Image { id, files, parameters: Vec::new(), ctime: NOW }
+}
+
+/// A network of 172.16.`number`.0/24.
+pub(crate) fn network(name: &str, number: u8) -> Network {
+    let prefix = ipnet::Ipv4Net::new_assert([172, 16, number, 0].into(), 24);
+    let mut subnet = Subnet::new(prefix.into(), None);
+    subnet.pools = vec![subnet.hosts()];
+    let mut network: Network = serde_json::from_value(serde_json::json!({
+        "name": name, "uuid": Uuid::from_u128(number.into()), "serial_no": 1,
+        "ctime": NOW, "mtime": NOW, "subnets": [],
+    }))
+    .unwrap();
+    network.subnets = vec![subnet];
+    network
+}
+
+/// A claim that has an address.
+pub(crate) fn claim(network: &str, owner: &str, address: [u8; 4]) -> Claim {
+    let (network, owner) = (network.parse().unwrap(), owner.parse().unwrap());
+    let state = ClaimState::Bound(vec![address.into()]);
+    Claim { network, owner, wanted: None, state, ctime: NOW }
 }
 
 /// A node; the first one made is the master.

@@ -33,6 +33,10 @@ pub const DHCP: &str = "config/dhcp";
 pub const IPAM: &str = "ipam";
 /// Directory of images, by name.
 pub const IMAGES: &str = "images";
+/// Directory of networks.
+pub const NETWORKS: &str = "networks";
+/// Directory of claims on addresses, by network.
+pub const CLAIMS: &str = "claims";
 /// Directory of machines.
 pub const MACHINES: &str = "machines";
 /// Directory of the machines' last boots.

@@ -4,7 +4,7 @@
 //! [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
 //! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`kernel`],
-//! [`ipam`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
+//! [`ipam`], [`network`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
 //! [`opcode`] is the table of everything that an operator can ask for, [`job`] what becomes of it;
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
 //! [`role_check`] tells whether a node may be master, [`cluster_status`] how the cluster stands;
@@ -36,6 +36,7 @@ pub mod group;
 pub mod image;
 pub mod ipam;
 pub mod machine;
+pub mod network;
 pub mod node;
 pub mod rack;
 pub mod shares;

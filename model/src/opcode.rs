@@ -9,6 +9,7 @@ pub mod common;
 pub mod image;
 pub mod input;
 pub mod machine;
+pub mod network;
 pub mod node;
 pub mod query;
 mod range;
@@ -29,6 +30,10 @@ pub use input::{Input, OpInput, OpInputError};
 pub use machine::{
     Clearable, DhcpSet, IpamSet, MachineAdd, MachineRemove, MachineSetParams, RackPush,
 };
+pub use network::{
+    NetworkAdd, NetworkClaim, NetworkConnect, NetworkDisconnect, NetworkRelease, NetworkRemove,
+    NetworkSetParams,
+};
 pub use node::{NodeAdd, NodePowercycle, NodeRemove, NodeSetParams};
 pub use query::{
     ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
@@ -43,6 +48,7 @@ pub use verify::{
 use crate::image::Image;
 use crate::kernel::KernelParameters;
 use crate::machine::Machine;
+use crate::network::Claim;
 
 /// A verb of the cluster: its name, its parameters (`Self`), its result.
 pub trait Verb: Serialize + Send + Sync + 'static {
@@ -185,6 +191,20 @@ opcodes! {
     "OP_IMAGE_REMOVE" ImageRemove -> (), Master, [image];
     /// Choose kernel parameters of all machines, or of those with a role.
     "OP_KERNEL_SET" KernelSet -> KernelParameters, Agents, [];
+    /// Add a network: prefixes, routers, pools.
+    "OP_NETWORK_ADD" NetworkAdd -> (), Master, [network_name];
+    /// Remove a network.
+    "OP_NETWORK_REMOVE" NetworkRemove -> (), Master, [network_name];
+    /// Change a network.
+    "OP_NETWORK_SET_PARAMS" NetworkSetParams -> (), Master, [network_name];
+    /// Tell how the nodes of a group reach a network.
+    "OP_NETWORK_CONNECT" NetworkConnect -> (), Master, [network_name];
+    /// Take a network away from a node group.
+    "OP_NETWORK_DISCONNECT" NetworkDisconnect -> (), Master, [network_name];
+    /// Claim addresses of networks, all or none.
+    "OP_NETWORK_CLAIM" NetworkClaim -> Vec<Claim>, Master, [claims];
+    /// Give an address of a network back.
+    "OP_NETWORK_RELEASE" NetworkRelease -> (), Master, [network_name];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, [racks];
     /// Describe instances; there are none yet.

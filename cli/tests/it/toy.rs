@@ -105,7 +105,7 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
             vec![json!({"name": "node/n1", "mode": "exclusive", "owner": ["job7"],
                 "pending": [["shared", ["job8", "job9"]]]})],
         ),
-        What::Rack | What::Lease | What::Unregistered => (&[], vec![]),
+        What::Rack | What::Lease | What::Unregistered | What::Claim => (&[], vec![]),
         What::Image
         | What::Instance
         | What::Group

@@ -26,7 +26,7 @@ pub enum What {
     Job,
     /// Locks that are held or waited for.
     Lock,
-    /// Networks of instances.
+    /// Networks.
     Network,
     /// Exports of instances.
     Export,
@@ -42,6 +42,8 @@ pub enum What {
     Lease,
     /// Machines that were seen in a rack and are not registered; ours.
     Unregistered,
+    /// Claims on addresses of networks; ours.
+    Claim,
 }
 
 impl fmt::Display for What {
@@ -60,6 +62,7 @@ impl fmt::Display for What {
             Self::Rack => "rack",
             Self::Lease => "lease",
             Self::Unregistered => "unregistered",
+            Self::Claim => "claim",
         })
     }
 }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use model::image::ImageId;
+use model::network::ClaimKey;
 use model::rack::LeaseKey;
-use model::{NodeName, Serial};
+use model::{NodeName, Serial, Word};
 use serde::Serialize;
 
 /// A kind of object. The rows of [`super::table`] implement this.
@@ -60,7 +61,17 @@ macro_rules! named_by_their_text {
     )+};
 }
 
-named_by_their_text!(NodeName, String, ImageId, LeaseKey, u32);
+named_by_their_text!(NodeName, String, Word, ImageId, LeaseKey, u32);
+
+impl Named for ClaimKey {
+    fn name(&self) -> String {
+        self.escaped()
+    }
+
+    fn of_name(name: &str) -> Option<Self> {
+        Self::from_escaped(name)
+    }
+}
 
 impl Named for Serial {
     fn name(&self) -> String {

@@ -13,11 +13,13 @@ use model::image::{Image, ImageId};
 use model::ipam::IpamConfig;
 use model::kernel::KernelParameters;
 use model::machine::{LastBoot, Machine};
+use model::network::{Claim, ClaimKey, Network};
 use model::node::Node;
 use model::rack::{Lease, LeaseKey};
 use model::shares::RackShares;
 use model::{MacAddress, NodeName, Serial, Timestamp, Uuid, Word, document};
 
+use super::claims::ClaimsBy;
 use super::load::{LoadError, below, parse};
 use super::objects::{Index, Indices, Named as _, Object, Objects};
 
@@ -41,9 +43,9 @@ macro_rules! configuration {
                 key: $key_type:ty = |$object:ident| $key:expr,
                 $(read: $read:expr,)?
                 $(racks: |$shown:ident| $racks:expr,)?
-                $(by: $By:ident {
+                $(by: $By:ident $({
                     $($(#[$index_doc:meta])+ $index:ident: $value:ty = |$held:ident| $values:expr,)+
-                },)?
+                })?,)?
             }
         )+}
     ) => {
@@ -135,18 +137,25 @@ macro_rules! configuration {
                 }
             }
 
-            $(
-                #[doc = concat!("Secondary indices of [`", stringify!($type), "`].")]
-                #[derive(Debug, Clone, Default)]
-                pub struct $By { $($(#[$index_doc])+ pub $index: Index<$value, $type>,)+ }
-
-                impl Indices<$type> for $By {
-                    fn set(&mut self, before: Option<&Arc<$type>>, after: Option<&Arc<$type>>) {
-                        $(self.$index.set(before, after, |$held| Vec::from_iter($values));)+
-                    }
-                }
-            )?
+            $(configuration!(@indices $type, $By $({
+                $($(#[$index_doc])+ $index: $value = |$held| $values,)+
+            })?);)?
         )+
+    };
+    // The indices are written by hand.
+    (@indices $type:ty, $By:ident) => {};
+    (@indices $type:ty, $By:ident {
+        $($(#[$index_doc:meta])+ $index:ident: $value:ty = |$held:ident| $values:expr,)+
+    }) => {
+        #[doc = concat!("Secondary indices of [`", stringify!($type), "`].")]
+        #[derive(Debug, Clone, Default)]
+        pub struct $By { $($(#[$index_doc])+ pub $index: Index<$value, $type>,)+ }
+
+        impl Indices<$type> for $By {
+            fn set(&mut self, before: Option<&Arc<$type>>, after: Option<&Arc<$type>>) {
+                $(self.$index.set(before, after, |$held| Vec::from_iter($values));)+
+            }
+        }
     };
     (@by) => { () };
     (@by $By:ident) => { $By };
@@ -230,6 +239,21 @@ configuration! {
                 /// Name of the image that it is to boot.
                 image: Word = |machine| machine.boot.image().cloned(),
             },
+        }
+        /// Networks by name.
+        networks: Network {
+            change: Network / NetworkRemoved, below: document::NETWORKS,
+            key: Word = |network| network.name.clone(),
+            by: NetworksBy {
+                /// The identity that stays.
+                uuid: Uuid = |network| [network.uuid],
+            },
+        }
+        /// Claims on addresses, by network and owner.
+        claims: Claim {
+            change: Claim / ClaimRemoved, below: document::CLAIMS,
+            key: ClaimKey = |claim| claim.key(),
+            by: ClaimsBy,
         }
         /// Last boots of machines, by serial.
         boots: LastBoot {

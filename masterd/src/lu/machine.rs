@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 
 use jobs::locks::{Level, LockName, Mode};
 use model::machine::Machine;
+use model::network::Owner;
 use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
-use model::{Exception, Serial};
+use model::{Exception, Serial, Uuid};
 
 use super::image::distribute;
+use super::network::released_by;
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::config::{Config, ConfigChange};
 use crate::rack_document::image_of;
@@ -127,10 +129,14 @@ impl LogicalUnit for MachineRemove {
         (serial, rack): (Serial, u32),
         context: &mut Context,
     ) -> Result<(), Failure> {
+        let seed = Uuid::new_v4().as_u128();
         context
             .transact(move |config| {
                 config.machine(serial.as_str())?;
-                Ok((vec![ConfigChange::MachineRemoved(serial)], ()))
+                let owner = Owner::Machine(serial.clone());
+                let mut changes = released_by(config, &owner, seed);
+                changes.push(ConfigChange::MachineRemoved(serial));
+                Ok((changes, ()))
             })
             .await?;
         rack::push(context, &BTreeSet::from([rack])).await

@@ -5,7 +5,7 @@ use luxi::query::Pattern;
 use model::error::ErrorCode;
 use model::opcode::{TagsDel, TagsGet, TagsSearch, TagsSet};
 use model::tag::{self, TagKind};
-use model::{Exception, NodeName, Timestamp};
+use model::{Exception, NodeName, Timestamp, Uuid, Word};
 
 use super::{Context, Failure, LogicalUnit, Wanted};
 use crate::config::{Config, ConfigChange};
@@ -16,6 +16,7 @@ pub(crate) enum Target {
     Cluster,
     Node(NodeName),
     Group,
+    Network(Word),
 }
 
 impl Target {
@@ -36,7 +37,7 @@ impl Target {
             TagKind::Node => Ok(Self::Node(config.node(name)?.name.clone())),
             TagKind::NodeGroup => config.group(name).map(|_there| Self::Group),
             TagKind::Instance => none("Instance"),
-            TagKind::Network => none("Network"),
+            TagKind::Network => Ok(Self::Network(config.network(name)?.name.clone())),
         }
     }
 
@@ -49,6 +50,7 @@ impl Target {
             Self::Cluster => &config.cluster.tags,
             Self::Node(name) => &config.node(name.as_str())?.tags,
             Self::Group => &config.group.tags,
+            Self::Network(name) => &config.network(name.as_str())?.tags,
         })
     }
 
@@ -81,6 +83,12 @@ impl Target {
                 group.serial_no += 1;
                 ConfigChange::Group(group)
             }
+            Self::Network(name) => {
+                let mut network = config.network(name.as_str())?.as_ref().clone();
+                (network.tags, network.mtime) = (tags, now);
+                network.serial_no += 1;
+                ConfigChange::Network(network)
+            }
         }])
     }
 
@@ -92,6 +100,11 @@ impl Target {
             }
             Self::Group if level == Level::NodeGroup => {
                 vec![(LockName::member(level, config.group.uuid.as_str()), mode)]
+            }
+            Self::Network(name) if level == Level::Network => {
+                let network = config.networks.get(name);
+                let lock = |uuid: &Uuid| (LockName::member(level, uuid.to_string()), mode);
+                network.map(|network| lock(&network.uuid)).into_iter().collect()
             }
             _ => Vec::new(),
         }
@@ -197,8 +210,11 @@ impl LogicalUnit for TagsSearch {
 /// Every tag in which the pattern is found, with the path of its object.
 fn search(pattern: &Pattern, config: &Config) -> Vec<(String, String)> {
     let nodes = config.nodes.values().map(|node| (format!("/nodes/{}", node.name), &node.tags));
+    let networks = config.networks.values();
+    let networks = networks.map(|network| (format!("/networks/{}", network.name), &network.tags));
     std::iter::once(("/cluster".to_owned(), &config.cluster.tags))
         .chain(nodes)
+        .chain(networks)
         .chain([(format!("/nodegroup/{}", config.group.name), &config.group.tags)])
         .flat_map(|(path, tags)| tags.iter().map(move |tag| (path.clone(), tag.clone())))
         .filter(|(_path, tag)| pattern.is_match(tag))

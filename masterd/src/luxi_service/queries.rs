@@ -15,6 +15,7 @@ use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
 use model::error::ExceptionKind;
 use model::image::Image;
+use model::network::{Claim, Network};
 use model::node::{Node, NodeRole};
 use model::rack::Lease;
 use model::{Job, JobId, NodeName};
@@ -29,8 +30,9 @@ use crate::query::image::ImageRow;
 use crate::query::job::JobRow;
 use crate::query::lease::LeaseRow;
 use crate::query::machine::MachineRow;
+use crate::query::network::NetworkRow;
 use crate::query::node::NodeRow;
-use crate::query::without_rows::{self, EXPORT, INSTANCE, NETWORK};
+use crate::query::without_rows::{self, EXPORT, INSTANCE};
 use crate::query::{self, Field, Listing, bare, definitions, natural};
 use crate::rack_status::{self, RackStatus};
 use crate::strangers::Stranger;
@@ -93,7 +95,8 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
         What::Unregistered => definitions(query::stranger::FIELDS, wanted),
         What::Filter => definitions(query::filter::FIELDS, wanted),
         What::Instance => without_rows::describe(&INSTANCE, wanted),
-        What::Network => without_rows::describe(NETWORK, wanted),
+        What::Network => definitions(query::network::FIELDS, wanted),
+        What::Claim => definitions(query::claim::FIELDS, wanted),
         What::Export => without_rows::describe(EXPORT, wanted),
     }
 }
@@ -117,6 +120,9 @@ impl LuxiService {
             // A rack is as much work as all of its machines.
             Request::Query(Query { what: What::Rack, .. }) => {
                 published.snapshot().config.machines.len()
+            }
+            Request::Query(Query { what: What::Claim, .. }) => {
+                published.snapshot().config.claims.len()
             }
             Request::Query(Query { what: What::Lease, .. }) => {
                 published.snapshot().config.leases.len()
@@ -167,8 +173,11 @@ impl LuxiService {
                 without_rows::empty(&INSTANCE, &call.fields, call.filter.as_ref())
             }
             What::Network => {
-                without_rows::none_named("Network", &named(&call))?;
-                without_rows::empty(NETWORK, &call.fields, call.filter.as_ref())
+                let rows = self.network_rows(&named(&call))?;
+                table(query::network::FIELDS, rows, &call).await
+            }
+            What::Claim => {
+                table(query::claim::FIELDS, self.claim_rows(call.filter.as_ref()), &call).await
             }
             What::Export => without_rows::empty(EXPORT, &call.fields, call.filter.as_ref()),
         }
@@ -271,6 +280,44 @@ impl LuxiService {
         let config = self.sources.published.snapshot().config;
         names.iter().try_for_each(|name| config.group(name).map(|_there| ()))?;
         Ok(vec![GroupRow(config)])
+    }
+
+    pub(super) fn query_networks(&self, call: &QueryNetworks) -> Result<Vec<Row>, Exception> {
+        no_locking(call.use_locking)?;
+        bare(query::network::FIELDS, self.network_rows(&call.names)?, &call.fields)
+    }
+
+    /// All networks, or those that were named, in that order.
+    fn network_rows(&self, names: &[String]) -> Result<Vec<NetworkRow>, Exception> {
+        let config = self.sources.published.snapshot().config;
+        let row = |network: &Arc<Network>| NetworkRow {
+            network: Arc::clone(network),
+            config: Arc::clone(&config),
+        };
+        if names.is_empty() {
+            return Ok(config.networks.values().map(row).collect());
+        }
+        names.iter().map(|name| config.network(name).map(row)).collect()
+    }
+
+    /// All claims, or those of the networks and owners to which the filter is limited.
+    fn claim_rows(&self, filter: Option<&Filter>) -> Vec<Arc<Claim>> {
+        let config = self.sources.published.snapshot().config;
+        let by = &config.claims.by;
+        let limits = |field| {
+            filter
+                .and_then(|filter| filter.limits(field))
+                .map(|limits| limits.into_iter().filter_map(Operand::as_text).collect::<Vec<_>>())
+        };
+        if let Some(owners) = limits("owner") {
+            let owners = owners.into_iter().filter_map(|owner| owner.parse().ok());
+            return owners.flat_map(|owner| by.owner.of(owner).cloned()).collect();
+        }
+        if let Some(networks) = limits("network") {
+            let networks = networks.into_iter().filter_map(|network| network.parse().ok());
+            return networks.flat_map(|network| by.network.of(network).cloned()).collect();
+        }
+        config.claims.values().cloned().collect()
     }
 
     pub(super) fn query_exports(&self, call: &QueryExports) -> Result<Vec<Row>, Exception> {
@@ -427,10 +474,4 @@ pub(super) fn query_instances(call: &QueryInstances) -> Result<Vec<Row>, Excepti
     no_locking(call.use_locking)?;
     without_rows::none_named("Instance", &call.names)?;
     without_rows::bare(&INSTANCE, &call.fields)
-}
-
-pub(super) fn query_networks(call: &QueryNetworks) -> Result<Vec<Row>, Exception> {
-    no_locking(call.use_locking)?;
-    without_rows::none_named("Network", &call.names)?;
-    without_rows::bare(NETWORK, &call.fields)
 }

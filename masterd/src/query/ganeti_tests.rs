@@ -3,8 +3,8 @@
 
 use luxi::query::FieldDefinition;
 
-use super::without_rows::{EXPORT, EXT_STORAGE, INSTANCE, NETWORK, OS};
-use super::{Field, cluster, filter, group, job, lock, node};
+use super::without_rows::{EXPORT, EXT_STORAGE, INSTANCE, OS};
+use super::{Field, cluster, filter, group, job, lock, network, node};
 
 /// Kind of object, field, title and kind of value of each.
 const GANETI: &str = include_str!("ganeti-fields.txt");
@@ -40,7 +40,7 @@ fn fields_are_those_of_ganeti() {
         ("job", own(job::FIELDS)),
         ("lock", own(lock::FIELDS)),
         ("instance", INSTANCE.iter().collect()),
-        ("network", NETWORK.iter().collect()),
+        ("network", own(network::FIELDS)),
         ("export", EXPORT.iter().collect()),
         ("filter", own(filter::FIELDS)),
         ("cluster", own(cluster::FIELDS)),

@@ -23,29 +23,6 @@ macro_rules! definitions {
     };
 }
 
-/// Fields of networks.
-pub const NETWORK: &[FieldDefinition] = definitions! {
-    "ctime", "CTime", Timestamp, "When it was made";
-    "external_reservations", "ExternalReservations", Text, "Addresses kept for others";
-    "free_count", "FreeCount", Number, "Number of free addresses";
-    "gateway", "Gateway", Other, "IPv4 gateway";
-    "gateway6", "IPv6Gateway", Other, "IPv6 gateway";
-    "group_cnt", "NodeGroups", Number, "Number of node groups that it is connected to";
-    "group_list", "GroupList", Other, "Node groups with mode and link of their interfaces";
-    "inst_cnt", "Instances", Number, "Number of instances";
-    "inst_list", "InstanceList", Other, "List of instances";
-    "mac_prefix", "MacPrefix", Other, "First bytes of Ethernet addresses";
-    "map", "Map", Text, "Which addresses are free, and which are taken";
-    "mtime", "MTime", Timestamp, "When it last changed";
-    "name", "Network", Text, "Network name";
-    "network", "Subnet", Text, "IPv4 subnet";
-    "network6", "IPv6Subnet", Other, "IPv6 subnet";
-    "reserved_count", "ReservedCount", Number, "Number of addresses in use or kept";
-    "serial_no", "SerialNo", Number, "Number of changes of the network object";
-    "tags", "Tags", Other, "Tags";
-    "uuid", "UUID", Text, "Network UUID";
-};
-
 /// Fields of exports.
 pub const EXPORT: &[FieldDefinition] = definitions! {
     "export", "Export", Text, "Export name";
@@ -124,13 +101,13 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_is_told_without_rows_too() {
-        let wanted = ["name".to_owned(), "nonsense".to_owned()];
-        let table = empty(NETWORK, &wanted, None).unwrap();
+        let wanted = ["node".to_owned(), "nonsense".to_owned()];
+        let table = empty(EXPORT, &wanted, None).unwrap();
         assert_eq!(table.fields[1].kind, FieldKind::Unknown);
         let filter = Filter::any_of("nonsense", ["x"]);
-        assert!(empty(NETWORK, &wanted, Some(&filter)).is_err());
-        assert!(bare::<u8>(NETWORK, &wanted).unwrap_err().message().ends_with(": nonsense"));
-        assert_eq!(bare::<u8>(NETWORK, &wanted[..1]), Ok(Vec::new()));
+        assert!(empty(EXPORT, &wanted, Some(&filter)).is_err());
+        assert!(bare::<u8>(EXPORT, &wanted).unwrap_err().message().ends_with(": nonsense"));
+        assert_eq!(bare::<u8>(EXPORT, &wanted[..1]), Ok(Vec::new()));
         assert_eq!(describe(EXPORT, Some(&[])).fields.len(), 2);
     }
 }

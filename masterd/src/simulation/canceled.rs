@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use jobs::locks::{Level, LockName};
 use luxi::method::{CancelJob, QueryJobs, SubmitJob};
 use model::JobId;
+use model::network::{Connection, NicMode};
 use model::node::NodeRole;
 use model::opcode::OpCode;
 use serde_json::Value;
@@ -42,6 +43,16 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_IMAGE_ADD", r#""image": "debian/#", "files": {"uki": {"sha256": "DIGEST", "size": 1}}"#),
     ("OP_IMAGE_REMOVE", r#""image": "debian/0""#),
     ("OP_KERNEL_SET", r#""parameters": ["quiet"]"#),
+    ("OP_NETWORK_ADD", r#""network_name": "n#", "network6": "2001:db8:#::/64""#),
+    ("OP_NETWORK_REMOVE", r#""network_name": "net1", "force": true"#),
+    ("OP_NETWORK_SET_PARAMS", r#""network_name": "net0", "mtu": 9000"#),
+    (
+        "OP_NETWORK_CONNECT",
+        r#""network_name": "net1", "group_name": "default", "network_mode": "bridged", "network_link": "br0""#,
+    ),
+    ("OP_NETWORK_DISCONNECT", r#""network_name": "net0", "group_name": "default""#),
+    ("OP_NETWORK_CLAIM", r#""claims": [{"network": "net0", "owner": "o#"}]"#),
+    ("OP_NETWORK_RELEASE", r#""network_name": "net0", "owner": "a""#),
     ("OP_RACK_PUSH", ""),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
@@ -114,6 +125,16 @@ async fn prepare(scene: &Scene, silent: u16) {
         ];
         with_ipam.apply(changes.clone());
         changes.push(ConfigChange::Image(crate::testing::image("debian/0")));
+        let mut connected = crate::testing::network("net0", 0);
+        let connection = Connection {
+            mode: NicMode::Bridged,
+            link: "br0".parse().unwrap(),
+            vlan: String::new(),
+        };
+        connected.groups.insert(config.group.uuid.clone(), connection);
+        changes.push(ConfigChange::Network(connected));
+        changes.push(ConfigChange::Network(crate::testing::network("net1", 1)));
+        changes.push(ConfigChange::Claim(crate::testing::claim("net0", "a", [172, 16, 0, 9])));
         if !config.machines.contains_key("S1") {
             let spec = crate::testing::spec("S1", 0, "worker");
             let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;

@@ -19,8 +19,8 @@ const HOLD: &str = "debug delay 1000";
 const FAILS: &str = r#"[{"OP_ID": "OP_TEST_JQUEUE", "fail": true},
     {"OP_ID": "OP_TEST_DELAY", "duration": 0.5, "comment": "it's \"so\""}]"#;
 /// The programs that both have.
-const PROGRAMS: [&str; 6] =
-    ["gnt-job", "gnt-node", "gnt-cluster", "gnt-debug", "gnt-group", "gnt-filter"];
+const PROGRAMS: [&str; 7] =
+    ["gnt-job", "gnt-node", "gnt-cluster", "gnt-debug", "gnt-group", "gnt-filter", "gnt-network"];
 
 /// Both command lines at one master.
 struct Both {
@@ -404,4 +404,43 @@ fn a_drained_queue_refuses_alike() {
     assert_eq!(both.theirs(&line).code(), 1);
     assert_eq!(both.ours("gnt-cluster queue undrain").code(), 0);
     assert_eq!(both.theirs("gnt-job list --no-headers").ok(), "");
+}
+
+#[test]
+fn networks_are_shown_and_changed_alike() {
+    let Some(both) = Both::begin() else { return };
+    for (theirs, ours) in [
+        (
+            "gnt-network add --network 192.0.2.0/28 --gateway 192.0.2.1 --add-reserved-ips 192.0.2.5 lan",
+            "gnt-network add --network 198.51.100.0/28 --gateway 198.51.100.1 own",
+        ),
+        (
+            "gnt-network add --network 192.0.2.0/24 lan",
+            "gnt-network add --network 192.0.2.0/24 lan",
+        ),
+    ] {
+        both.compare_changes(theirs, ours);
+    }
+    for line in [
+        "gnt-network connect -N mode=bridged,link=br0 lan",
+        "gnt-network modify --add-reserved-ips 192.0.2.9 lan",
+        "gnt-network add-tags lan a b",
+    ] {
+        assert_eq!(both.theirs(line).code(), 0, "{line}");
+    }
+    for line in [
+        "gnt-network list",
+        "gnt-network list lan",
+        "gnt-network list -o name,network,gateway,gateway6,mac_prefix,free_count,reserved_count",
+        "gnt-network list -o name,map,external_reservations,group_list,inst_cnt,tags --separator=:",
+        "gnt-network list-tags lan",
+        "gnt-network list-fields name free_count moon",
+    ] {
+        both.compare(line, Agree::Fully);
+    }
+    for line in ["gnt-network list nobody", "gnt-network remove lan"] {
+        both.compare(line, Agree::Output);
+    }
+    assert_eq!(both.theirs("gnt-network disconnect lan").code(), 0);
+    both.compare_changes("gnt-network remove lan", "gnt-network remove own");
 }

@@ -5,7 +5,7 @@
 //! are about ends and beginnings, [`resent`] about
 //! submissions across them, [`killed`] and [`canceled`] about jobs that are ended; [`locks`], [`filters`],
 //! [`operator`], [`enrol`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`],
-//! [`master_ip`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
+//! [`master_ip`], [`networks`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
 //! Ganeti's clients; [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
@@ -33,6 +33,7 @@ mod ganeti_socket;
 mod locks;
 mod master_ip;
 mod metrics;
+mod networks;
 mod operator;
 mod volume;
 mod waiting;

@@ -75,6 +75,7 @@ const DOCUMENTS: &[&str] = &[
     "luxi.md",
     "metrics.md",
     "netboot.md",
+    "networks.md",
     "node-rpc.md",
     "nodes.md",
     "performance.md",

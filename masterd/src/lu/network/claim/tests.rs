@@ -1,0 +1,124 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::lu::machine::register;
+use crate::lu::network::tests::{add, claim};
+use crate::testing::{NOW, config, spec};
+
+fn network(pool: &str) -> Config {
+    let mut config = config(&[]);
+    let op = json!({"network_name": "net0", "network": "192.0.2.0/24", "pools": [pool]});
+    add(&mut config, op).unwrap();
+    config
+}
+
+fn try_claims(config: &mut Config, claims: &Value, seconds: i64) -> Result<Vec<Claim>, String> {
+    let specs: Vec<ClaimSpec> = serde_json::from_value(claims.clone()).unwrap();
+    let done = made(config, &specs, NOW.plus_seconds(seconds), 0);
+    let (changes, claims) = done.map_err(|error| error.to_string())?;
+    config.apply(changes);
+    Ok(claims)
+}
+
+fn end(config: &mut Config, owner: &str) {
+    let changes = released_by(config, &owner.parse().unwrap(), 0);
+    config.apply(changes);
+}
+
+fn addresses(config: &Config, owner: &str) -> Vec<String> {
+    let key = format!("net0/{owner}").parse::<ClaimKey>().unwrap();
+    config.claims[&key].addresses().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_claim_is_the_same_however_often_it_is_made() {
+    let mut config = network("192.0.2.10-192.0.2.20");
+    for _ in 0..3 {
+        assert_eq!(claim(&mut config, "net0", "a"), "192.0.2.10");
+    }
+    let again = json!([{"network": "net0", "owner": "a", "address": "192.0.2.10"}]);
+    assert_eq!(try_claims(&mut config, &again, 0).unwrap().len(), 1);
+    let other = json!([{"network": "net0", "owner": "a", "address": "192.0.2.11"}]);
+    let error = try_claims(&mut config, &other, 0).unwrap_err();
+    assert!(error.contains("a has 192.0.2.10 of network net0; release"), "{error}");
+    assert_eq!(config.claims.len(), 1);
+}
+
+/// The first one that cannot be served holds up nobody, and an address that becomes free goes to those
+/// that wait, in their order.
+#[test]
+fn a_full_pool_ends_by_itself() {
+    let mut config = network("192.0.2.10-192.0.2.11");
+    for (owner, seconds) in [("z", 0), ("y", 1), ("x", 2), ("b", 3), ("a", 4)] {
+        let claims = json!([{"network": "net0", "owner": owner}]);
+        try_claims(&mut config, &claims, seconds).unwrap();
+    }
+    assert_eq!(addresses(&config, "x"), [""; 0]);
+    // One that waits and goes again leaks nothing.
+    end(&mut config, "x");
+    end(&mut config, "z");
+    assert_eq!(addresses(&config, "b"), ["192.0.2.10"]);
+    end(&mut config, "y");
+    assert_eq!(addresses(&config, "a"), ["192.0.2.11"]);
+    assert!(config.claims.values().all(|claim| !claim.is_waiting()));
+}
+
+#[test]
+fn all_claims_of_a_list_are_made_or_none() {
+    let mut config = network("192.0.2.10-192.0.2.20");
+    let claims = json!([
+        {"network": "net0", "owner": "node-0", "address": "192.0.2.10"},
+        {"network": "net0", "owner": "node-1", "address": "192.0.2.10"},
+    ]);
+    let error = try_claims(&mut config, &claims, 0).unwrap_err();
+    assert!(error.contains("192.0.2.10 belongs to node-0"), "{error}");
+    for (told, claim) in [
+        ("Network 'net9' not found", json!({"network": "net9", "owner": "a"})),
+        ("is of no subnet", json!({"network": "net0", "owner": "a", "address": "10.0.0.1"})),
+        ("not known", json!({"network": "net0", "owner": "machine:none"})),
+    ] {
+        let error = try_claims(&mut config, &json!([claim]), 0).unwrap_err();
+        assert!(error.contains(told), "{told}: {error}");
+    }
+    assert!(config.claims.is_empty());
+}
+
+#[test]
+fn claims_of_a_machine_end_with_it() {
+    let mut config = network("192.0.2.10");
+    let machines = register(&config, &[spec("s 1", 0, "worker")], NOW).unwrap();
+    config.apply(machines.into_iter().map(ConfigChange::Machine));
+    assert_eq!(claim(&mut config, "net0", "machine:s 1"), "192.0.2.10");
+    end(&mut config, "machine:s 1");
+    assert_eq!(claim(&mut config, "net0", "a"), "192.0.2.10");
+}
+
+proptest! {
+    /// After any history no address has two holders, none that is free is kept from one that waits, and
+    /// addresses in use are those of claims.
+    #[test]
+    fn histories(steps in proptest::collection::vec((any::<bool>(), 0_u8..12), 1..80)) {
+        let mut config = network("192.0.2.10-192.0.2.15");
+        for (at, (claims, owner)) in (0_i64..).zip(steps) {
+            let owner = format!("o{owner}");
+            if claims {
+                let claims = json!([{"network": "net0", "owner": owner}]);
+                try_claims(&mut config, &claims, at).unwrap();
+            } else {
+                end(&mut config, &owner);
+            }
+            let mut holders = BTreeMap::new();
+            for claim in config.claims.values() {
+                for address in claim.addresses() {
+                    prop_assert!(holders.insert(*address, claim.owner.clone()).is_none());
+                }
+            }
+            let waiting: Vec<_> = config.claims.values().filter(|claim| claim.is_waiting()).collect();
+            prop_assert!(waiting.is_empty() || holders.len() == 6);
+            prop_assert_eq!(config.claims.len(), holders.len() + waiting.len());
+        }
+    }
+}
