@@ -166,7 +166,7 @@ fn why_stuck(config: &Config, machine: &Machine, now: Timestamp) -> Option<Strin
         BootStage::Lease => (SMALL_DEADLINE, "its firmware has a lease and loaded nothing"),
         BootStage::Loader => match image.map(|image| &image.files) {
             Some(ImageFiles::Uki(_)) => (
-                LARGE_DEADLINE,
+                SMALL_DEADLINE,
                 "image fetched, the system did not report; Secure Boot may refuse it",
             ),
             _ => (SMALL_DEADLINE, "loader fetched, no boot script asked for"),
@@ -259,7 +259,7 @@ mod tests {
         config.apply([ConfigChange::Image(image)]);
         for (stage, deadline, why) in [
             (BootStage::Lease, 60, "loaded nothing"),
-            (BootStage::Loader, 300, "Secure Boot may refuse it"),
+            (BootStage::Loader, 60, "Secure Boot may refuse it"),
             (BootStage::Script, 60, "no kernel"),
             (BootStage::Kernel, 300, "the system did not report"),
             (BootStage::Initrd, 300, "the system did not report"),

@@ -102,6 +102,9 @@ pub struct Machine {
     /// Its Ethernet addresses, told at registration or learnt when it booted.
     #[serde(default)]
     pub mac: Vec<MacAddress>,
+    /// Whether the operator told its Ethernet addresses: then its boots teach no further ones.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mac_told: bool,
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,

@@ -203,8 +203,18 @@ impl Stage {
         let runtime = runtime.map_err(StageError::Signals)?;
         // Only a stage that still stands is cleared: the watch must not keep it alive.
         let watched = Arc::downgrade(&self.0);
+        let (tell, listening) = std::sync::mpsc::channel();
         let watch = move || {
-            if runtime.block_on(stdx::daemon::asked_to_end()).is_ok() {
+            let asked = async {
+                let mut asked = std::pin::pin!(stdx::daemon::asked_to_end());
+                tokio::select! {
+                    biased;
+                    // It listens from its first look on.
+                    asked = asked.as_mut() => asked,
+                    _ = async { tell.send(()) } => asked.await,
+                }
+            };
+            if runtime.block_on(asked).is_ok() {
                 if let Some(inner) = watched.upgrade() {
                     inner.lock().clear();
                 }
@@ -212,7 +222,10 @@ impl Stage {
             }
         };
         let named = std::thread::Builder::new().name("signals".to_owned());
-        named.spawn(watch).map(drop).map_err(StageError::Signals)
+        named.spawn(watch).map_err(StageError::Signals)?;
+        // A signal before that would end this process, and leave its daemons.
+        let failed = |_ended| StageError::Signals(std::io::ErrorKind::BrokenPipe.into());
+        listening.recv().map_err(failed)
     }
 }
 

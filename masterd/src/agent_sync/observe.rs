@@ -14,6 +14,8 @@ use model::{MacAddress, NodeName, Serial, Timestamp};
 
 use crate::config::{Config, ConfigChange};
 
+/// Most Ethernet addresses that a machine is taught; real ones have fewer ports.
+const MACS_PER_MACHINE_MAX: usize = 16;
 /// How long a lease is kept after its end: a day, so that an operator still finds who had an address
 /// last night. The agent remembers for itself what it needs.
 const LEASE_GRACE_US: i64 = 24 * 3_600 * 1_000_000;
@@ -199,12 +201,15 @@ impl<'a> Fold<'a> {
         self.leases.get(&mac).map_or_else(before, Option::as_ref)
     }
 
-    /// Teaches a machine of which no Ethernet address is known the one that it booted with, unless another
-    /// machine has it. What the operator told, or what it booted with first, no fetch extends.
+    /// Teaches a machine an Ethernet address that it booted with, unless another machine has it. What the
+    /// operator told no boot extends.
     fn learn(&mut self, serial: &Serial, mac: MacAddress) {
         let Some(machine) = self.config.machines.get(serial) else { return };
         let taught = self.machines.get(serial).map_or(&machine.mac, |machine| &machine.mac);
-        if self.owners.contains_key(&mac) || !taught.is_empty() {
+        if self.owners.contains_key(&mac)
+            || machine.mac_told
+            || taught.len() >= MACS_PER_MACHINE_MAX
+        {
             return;
         }
         let machine =

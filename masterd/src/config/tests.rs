@@ -63,6 +63,7 @@ fn machine(number: u8, rack: u32, index: u32, ports: &BTreeSet<u8>) -> Machine {
         network: BTreeMap::new(),
         bmc: model::machine::Bmc::default(),
         uuid: None,
+        mac_told: false,
         mac: ports.iter().map(|port| mac(*port)).collect(),
         boot: Default::default(),
         kernel_parameters: Vec::new(),

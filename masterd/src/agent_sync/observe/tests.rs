@@ -70,6 +70,17 @@ fn held(config: &Config) -> Vec<(u8, u8)> {
 }
 
 #[test]
+fn what_the_operator_told_no_boot_extends() {
+    let mut config = with_machine();
+    let mut machine = config.machine("s1").unwrap().as_ref().clone();
+    machine.mac_told = true;
+    config.apply([ConfigChange::Machine(machine)]);
+    let observed = seen(&mut config, vec![lease(LeaseState::Bound), boot("s1")]);
+    assert!(observed.learnt.is_empty() && config.machine("s1").unwrap().mac.is_empty());
+    assert!(config.boots.contains_key("s1"), "it boots all the same");
+}
+
+#[test]
 fn a_boot_teaches_the_machine_its_address() {
     let mut config = with_machine();
     let observed = seen(&mut config, vec![lease(LeaseState::Bound), boot("s1"), boot("s1")]);

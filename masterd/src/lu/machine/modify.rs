@@ -75,6 +75,9 @@ fn set_macs(op: &MachineSetParams, machine: &mut Machine) -> Result<(), Exceptio
             machine.mac.push(*mac);
         }
     }
+    if !(op.add_mac.is_empty() && op.remove_mac.is_empty()) {
+        machine.mac_told = !machine.mac.is_empty();
+    }
     Ok(())
 }
 
@@ -219,7 +222,7 @@ mod tests {
             "rack": 0, "index-in-rack": 4, "role": "storage", "network": before.network,
             "bmc": {"type": "iDRAC-9", "ipv4": ["192.0.2.1"], "ipv6": ["2001:db8::1"]},
             "uuid": "4c4c4544-0042-3510-8052-b4c04f4e4d31",
-            "mac": ["52:54:00:00:00:01", "52:54:00:00:00:02"],
+            "mac": ["52:54:00:00:00:01", "52:54:00:00:00:02"], "mac-told": true,
             "register-date": before.register_date, "retire-date": [5, 0]});
         assert_eq!(serde_json::to_value(&after).unwrap(), wanted);
         let (_, last) = set(
@@ -229,7 +232,7 @@ mod tests {
         )
         .unwrap();
         let mac = vec!["52:54:00:00:00:02".parse().unwrap()];
-        assert_eq!(last, Machine { mac, ..before });
+        assert_eq!(last, Machine { mac, mac_told: true, ..before });
     }
 
     #[test]

@@ -149,6 +149,7 @@ fn place(
         },
         uuid: spec.uuid,
         mac: spec.mac.clone(),
+        mac_told: !spec.mac.is_empty(),
         labels: spec.labels.clone(),
         boot: BootTarget::Local,
         kernel_parameters: Vec::new(),
