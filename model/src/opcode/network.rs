@@ -32,7 +32,7 @@ pub struct NetworkAdd {
     /// Addresses never to give out.
     #[serde(default)]
     pub add_reserved_ips: Option<Vec<IpRange>>,
-    /// Whether addresses that nodes have may not be given out.
+    /// Taken for Ganeti's clients, without effect: addresses of nodes are never given out.
     #[serde(default = "yes")]
     pub conflicts_check: bool,
     /// Its tags.
