@@ -25,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "masterd",
         &["model", "blobs", "queue-format", "luxi", "rpc", "stdx", "engine", "jobs", "membership"],
     ),
+    ("hostnet", &["model", "stdx"]),
     ("netboot", &["model", "blobs", "queue-format", "rpc", "stdx"]),
     ("noded", &["model", "blobs", "queue-format", "rpc", "netboot", "stdx"]),
     ("rapi", &["model", "luxi", "stdx"]),

@@ -1,0 +1,75 @@
+//! Core: what a host's network is: links, and what lies on them. Desired and actual are this one type.
+//!
+//! [`link`] has the kinds of links, [`address`] what can lie on one, [`written`] the form in files,
+//! [`check`] what must hold across links.
+
+pub(crate) mod address;
+pub(crate) mod check;
+pub(crate) mod link;
+pub(crate) mod written;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::BTreeMap;
+
+use model::MacAddress;
+use serde::{Deserialize, Serialize};
+
+use address::Rule;
+use link::{Kind, Link, LinkName};
+
+/// The network configuration of one host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "written::Network", into = "written::Network")]
+pub struct HostNetwork {
+    /// The interfaces. One that is not here is left alone.
+    pub links: Vec<Link>,
+    /// Rules of policy routing.
+    pub rules: Vec<Rule>,
+    /// Virtual interfaces that must not be there.
+    pub absent: Vec<LinkName>,
+}
+
+impl HostNetwork {
+    /// The link of that name.
+    #[must_use]
+    pub fn link(&self, name: &str) -> Option<&Link> {
+        self.links.iter().find(|link| link.name.as_str() == name)
+    }
+
+    /// Names the cards of this host: their permanent addresses, by which they are found.
+    ///
+    /// A name without an entry is the kernel's name of the card.
+    #[must_use]
+    pub fn with_cards(mut self, cards: &BTreeMap<LinkName, MacAddress>) -> Self {
+        for link in &mut self.links {
+            if let Kind::Ethernet { permanent_mac } = &mut link.kind {
+                *permanent_mac = cards.get(&link.name).copied().or(*permanent_mac);
+            }
+        }
+        self
+    }
+
+    /// Also removes the virtual links of an earlier configuration that this one no longer names.
+    #[must_use]
+    pub fn replacing(mut self, earlier: &Self) -> Self {
+        for link in &earlier.links {
+            let is_card = matches!(link.kind, Kind::Ethernet { .. });
+            let is_named = self.link(&link.name).is_some() || self.absent.contains(&link.name);
+            if !is_card && !is_named {
+                self.absent.push(link.name.clone());
+            }
+        }
+        self
+    }
+
+    /// The link that each member belongs to.
+    pub(crate) fn controllers(&self) -> BTreeMap<&LinkName, &Link> {
+        let mut controllers = BTreeMap::new();
+        for link in &self.links {
+            controllers.extend(link.kind.members().iter().map(|name| (name, link)));
+        }
+        controllers
+    }
+}
