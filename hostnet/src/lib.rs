@@ -4,6 +4,7 @@
 
 mod model;
 mod os_net_config;
+mod render;
 mod yaml;
 
 pub use crate::model::HostNetwork;
@@ -12,6 +13,7 @@ pub use crate::model::link::{
     Bond, BondMode, HashPolicy, Kind, LacpRate, Link, LinkName, MacvlanMode, Vxlan,
 };
 pub use crate::os_net_config::{OsNetConfig, from_mapping, from_os_net_config};
+pub use crate::render::{Format, RenderedFile, render};
 pub use ::model::json::Malformed;
 
 impl HostNetwork {

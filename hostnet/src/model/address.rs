@@ -178,6 +178,12 @@ pub struct Rule {
     pub priority: Option<u32>,
 }
 
+impl Rule {
+    pub(crate) fn is_ipv4(&self) -> bool {
+        self.from.or(self.to).is_none_or(|net| net.addr().is_ipv4())
+    }
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(from) = self.from {

@@ -301,6 +301,13 @@ impl Link {
     }
 }
 
+impl Bond {
+    /// The member that is used first; other modes have none.
+    pub(crate) fn working_primary(&self) -> Option<&LinkName> {
+        self.primary.as_ref().filter(|_| self.mode == BondMode::ActiveBackup)
+    }
+}
+
 impl Kind {
     /// Its word in files.
     #[must_use]

@@ -1,0 +1,97 @@
+use super::{Format, RenderedFile, render};
+use crate::model::HostNetwork;
+use crate::model::tests::{DOCUMENT_4, EVERY_KIND};
+use crate::{from_mapping, from_os_net_config};
+
+/// What EVERY_KIND has not, but for Open vSwitch.
+const TUNNELS: &str = "
+links:
+  - {name: em0, addresses: [192.0.2.10/24], routes: [{to: default, via: 192.0.2.1, on_link: true}]}
+  - {name: vx7, kind: vxlan, vni: 7, parent: em0, local: 192.0.2.10, remote: 192.0.2.11}
+  - {name: mv0, kind: macvlan, parent: em0, mode: private, up: false}
+  - {name: dummy0, kind: dummy, addresses: [192.0.2.99/32]}
+  - {name: bond1, kind: bond, mode: active-backup, members: [em1], primary: em1}
+  - {name: em1}
+";
+
+fn own(text: &str) -> HostNetwork {
+    HostNetwork::from_yaml(text).unwrap()
+}
+
+/// All files as one text.
+fn text(files: &[RenderedFile]) -> String {
+    let one = |file: &RenderedFile| format!("# /{} {:o}\n{}", file.path, file.mode, file.content);
+    files.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_format_has_its_own_look() {
+    let study = from_os_net_config(DOCUMENT_4).unwrap().network;
+    for format in Format::ALL.iter().copied() {
+        assert_eq!(Format::from_word(format.word()), Some(format));
+        let networks =
+            [("every_kind", own(EVERY_KIND)), ("tunnels", own(TUNNELS)), ("study", study.clone())];
+        for (name, network) in networks {
+            let rendered = match render(format, &network, None) {
+                Ok(files) => text(&files),
+                Err(error) => format!("refused: {error}\n"),
+            };
+            insta::assert_snapshot!(format!("{}-{name}", format.word()), rendered);
+        }
+    }
+}
+
+#[test]
+fn what_os_net_config_gets_is_read_back_alike() {
+    let study = from_os_net_config(DOCUMENT_4).unwrap().network;
+    let text = "
+links:
+  - {name: bond0, kind: bond, mode: active-backup, members: [em1, em2], primary: em2, miimon_ms: 100, mtu: 9000}
+  - {name: em1}
+  - {name: em2}
+  - {name: vlan100, kind: vlan, vlan: 100, parent: bond0, dns_servers: ['2001:db8::53'], search_domains: [example.com],
+     addresses: [198.51.100.10/24], routes: [{to: default, via: 198.51.100.1, metric: 5, table: 7},
+     {to: 203.0.113.0/24, via: 10.0.0.1, on_link: true}]}
+  - {name: br0, kind: bridge, members: [em3], dhcp4: true, dhcp6: true}
+  - {name: em3}
+  - {name: br1, kind: ovs_bridge, members: [em4], primary: em4}
+  - {name: em4}
+  - {name: vlan7, kind: vlan, vlan: 7, parent: br1, addresses: [203.0.113.10/24]}
+rules: [{from: 198.51.100.0/24, table: 7, priority: 100}]
+";
+    for network in [study.clone(), own(text)] {
+        let files = render(Format::OsNetConfig, &network, Some(&study)).unwrap();
+        let read = from_os_net_config(&files[0].content).unwrap();
+        assert_eq!(read.network, network);
+        assert_eq!(read.fallback.as_ref(), Some(&study));
+    }
+}
+
+#[test]
+fn cards_are_mapped_by_their_addresses() {
+    let mapping = "interface_mapping: {em0: '00:c8:7c:e6:f0:2e', em1: '00:c8:7c:e6:f0:2f', em2: '00:c8:7c:e6:f0:30'}";
+    let cards = from_mapping(mapping).unwrap();
+    let study = from_os_net_config(DOCUMENT_4).unwrap().network.with_cards(&cards);
+    let files = render(Format::OsNetConfig, &study, None).unwrap();
+    let [_, written] = &*files else { panic!("{files:?}") };
+    assert_eq!(written.path, "etc/os-net-config/mapping.yaml");
+    assert_eq!(from_mapping(&written.content).unwrap(), cards);
+}
+
+#[test]
+fn what_a_format_cannot_say_is_refused_by_place() {
+    let tunnels = own(TUNNELS);
+    for (format, told) in [
+        (Format::OsNetConfig, "links[1].kind: os-net-config has no vxlan"),
+        (Format::Netplan, "links[2].kind: netplan has no macvlan"),
+        (Format::NetworkData, "links[1].kind: network_data.json has no vxlan"),
+        (Format::Nmstate, "links[0].routes[0].on_link: nmstate has no next hop outside the prefix"),
+    ] {
+        assert_eq!(render(format, &tunnels, None).unwrap_err().to_string(), told);
+    }
+    let wrong = own("links: [{name: a}, {name: a}]");
+    for format in Format::ALL.iter().copied() {
+        assert!(render(format, &wrong, None).is_err(), "{format:?}");
+        assert!(render(format, &own("{}"), Some(&wrong)).is_err(), "{format:?}");
+    }
+}
