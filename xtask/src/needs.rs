@@ -46,6 +46,8 @@ pub(crate) const NEEDS: &[Need] = &[
         purpose: "machines that boot",
     },
     Need { program: "objcopy", package: "binutils", purpose: "unified kernel images" },
+    Need { program: "netplan", package: "netplan.io", purpose: "reading what is rendered for it" },
+    Need { program: "unshare", package: "util-linux", purpose: "interfaces that nobody else sees" },
     Need { program: "script", package: "bsdutils", purpose: "its terminal" },
 ];
 
@@ -55,6 +57,7 @@ pub(crate) const UNPACKED: &[Need] = &[
     Need { program: "dhcrelay", package: "isc-dhcp-relay", purpose: "a real DHCP relay" },
     Need { program: "kea-dhcp4", package: "kea-dhcp4-server", purpose: "another DHCP server" },
     Need { program: "nginx", package: "nginx", purpose: "another HTTP server" },
+    Need { program: "nmcli", package: "network-manager", purpose: "reading keyfiles" },
 ];
 
 /// Where programs are besides `PATH`, which lacks these for ordinary users.

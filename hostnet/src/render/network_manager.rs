@@ -121,10 +121,14 @@ fn family(file: &mut KeyFile, link: &Link, is_v4: bool, rules: &[&Rule]) {
     let routes = link.routes.iter().filter(|route| route.to.addr().is_ipv4() == is_v4);
     for (at, route) in routes.enumerate() {
         let key = format!("route{}", at + 1);
-        let unspecified = || if is_v4 { "0.0.0.0".to_owned() } else { "::".to_owned() };
-        let via = route.via.map_or_else(unspecified, |via| via.to_string());
+        let hop = match (route.via, route.metric) {
+            (Some(via), _) => format!(",{via}"),
+            (None, Some(_)) if is_v4 => ",0.0.0.0".to_owned(),
+            (None, Some(_)) => ",::".to_owned(),
+            (None, None) => String::new(),
+        };
         let metric = route.metric.map(|metric| format!(",{metric}")).unwrap_or_default();
-        file.set(&key, format!("{},{via}{metric}", route.to));
+        file.set(&key, format!("{}{hop}{metric}", route.to));
         let table = route.table.map(|table| format!("table={table}"));
         let on_link = Some("onlink=true".to_owned()).filter(|_| route.on_link);
         let options: Vec<String> = table.into_iter().chain(on_link).collect();

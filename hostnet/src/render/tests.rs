@@ -14,6 +14,18 @@ links:
   - {name: em1}
 ";
 
+/// What every format knows.
+const PLAIN: &str = "
+links:
+  - {name: em0, permanent_mac: '52:54:00:00:00:01', dns_servers: [192.0.2.53], dhcp6: true,
+     addresses: [192.0.2.10/24, 203.0.113.10/24], routes: [{to: default, via: 203.0.113.1}]}
+  - {name: em1, permanent_mac: '52:54:00:00:00:02'}
+  - {name: em2, permanent_mac: '52:54:00:00:00:03'}
+  - {name: bond0, kind: bond, mode: 802.3ad, miimon_ms: 100, members: [em1, em2], mtu: 9000}
+  - {name: vlan100, kind: vlan, vlan: 100, parent: bond0, addresses: ['2001:db8::10/64'],
+     routes: [{to: '2001:db8:1::/48', via: '2001:db8::1'}]}
+";
+
 fn own(text: &str) -> HostNetwork {
     HostNetwork::from_yaml(text).unwrap()
 }
@@ -29,8 +41,12 @@ fn every_format_has_its_own_look() {
     let study = from_os_net_config(DOCUMENT_4).unwrap().network;
     for format in Format::ALL.iter().copied() {
         assert_eq!(Format::from_word(format.word()), Some(format));
-        let networks =
-            [("every_kind", own(EVERY_KIND)), ("tunnels", own(TUNNELS)), ("study", study.clone())];
+        let networks = [
+            ("every_kind", own(EVERY_KIND)),
+            ("plain", own(PLAIN)),
+            ("tunnels", own(TUNNELS)),
+            ("study", study.clone()),
+        ];
         for (name, network) in networks {
             let rendered = match render(format, &network, None) {
                 Ok(files) => text(&files),
