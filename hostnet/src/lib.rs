@@ -4,6 +4,7 @@
 
 mod model;
 mod os_net_config;
+mod plan;
 mod render;
 mod yaml;
 
@@ -13,6 +14,8 @@ pub use crate::model::link::{
     Bond, BondMode, HashPolicy, Kind, LacpRate, Link, LinkName, MacvlanMode, Vxlan,
 };
 pub use crate::os_net_config::{OsNetConfig, from_mapping, from_os_net_config};
+pub use crate::plan::step::Step;
+pub use crate::plan::{Plan, plan};
 pub use crate::render::{Format, RenderedFile, render};
 pub use ::model::json::Malformed;
 

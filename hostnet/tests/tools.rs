@@ -1,4 +1,6 @@
 //! What is rendered, read by the programs that it is for.
+#![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
+#![expect(clippy::print_stdout, reason = "a test that tests nothing here says so")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -182,6 +182,12 @@ impl Rule {
     pub(crate) fn is_ipv4(&self) -> bool {
         self.from.or(self.to).is_none_or(|net| net.addr().is_ipv4())
     }
+
+    /// Whether a rule of the kernel is this one.
+    pub(crate) fn is_met_by(&self, actual: &Self) -> bool {
+        (self.from, self.to, self.table) == (actual.from, actual.to, actual.table)
+            && self.priority.is_none_or(|priority| actual.priority == Some(priority))
+    }
 }
 
 impl fmt::Display for Rule {

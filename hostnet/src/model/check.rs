@@ -102,6 +102,9 @@ impl HostNetwork {
             let Some(found) = links.get(parent) else {
                 return Err(wrong(&place, format!("there is no link {parent}")));
             };
+            if link.up && !found.up {
+                return Err(wrong(&place, format!("{parent} is down, {} is not", link.name)));
+            }
             if let (Some(mtu), Some(limit)) = (link.mtu, found.mtu)
                 && matches!(link.kind, Kind::Vlan { .. })
                 && mtu > limit

@@ -341,6 +341,33 @@ impl Kind {
         }
     }
 
+    pub(crate) fn members_mut(&mut self) -> Option<&mut Vec<LinkName>> {
+        match self {
+            Self::Bond(Bond { members, .. })
+            | Self::Bridge { members, .. }
+            | Self::OvsBridge { members, .. }
+            | Self::OvsBond { members, .. } => Some(members),
+            Self::Ethernet { .. }
+            | Self::Vlan { .. }
+            | Self::Macvlan { .. }
+            | Self::Vxlan(_)
+            | Self::Dummy => None,
+        }
+    }
+
+    pub(crate) fn parent_mut(&mut self) -> Option<&mut LinkName> {
+        match self {
+            Self::Vlan { parent, .. } | Self::Macvlan { parent, .. } => Some(parent),
+            Self::Vxlan(vxlan) => vxlan.parent.as_mut(),
+            Self::Ethernet { .. }
+            | Self::Bond(_)
+            | Self::Bridge { .. }
+            | Self::Dummy
+            | Self::OvsBridge { .. }
+            | Self::OvsBond { .. } => None,
+        }
+    }
+
     /// The link below it.
     #[must_use]
     pub fn parent(&self) -> Option<&LinkName> {

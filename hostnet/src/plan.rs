@@ -1,0 +1,75 @@
+//! Core: the steps from one state of a host to another.
+//!
+//! [`step`] has the steps and their inverses, [`resolve`] finds cards by their permanent addresses,
+//! [`differences`] says what of each link differs, [`order`] which link lies above which.
+
+mod differences;
+mod order;
+mod resolve;
+pub(crate) mod step;
+
+#[cfg(test)]
+mod model_kernel;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use model::json::Malformed;
+
+use crate::model::HostNetwork;
+use differences::Differences;
+use step::Step;
+
+/// Ordered steps, each with its inverse.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The steps, the first one first.
+    pub steps: Vec<Step>,
+    /// What the host then is: the desired network with the names that cards have here.
+    pub target: HostNetwork,
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The steps that undo this plan, as far as the kernel does nothing by itself meanwhile.
+    #[must_use]
+    pub fn inverse(&self) -> Vec<Step> {
+        self.steps.iter().rev().map(Step::inverse).collect()
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
+    }
+}
+
+/// The steps from what a host has to what it should have.
+///
+/// What means the same gives no step. Interfaces that `desired` does not name are left alone, also as
+/// members of a bridge that it does name.
+///
+/// # Errors
+/// What [`HostNetwork::check`] refuses, cards that are not here, and links that cannot become what
+/// they should, with their place. Then nothing is to be done.
+pub fn plan(actual: &HostNetwork, desired: &HostNetwork) -> Result<Plan, Malformed> {
+    desired.check()?;
+    let target = resolve::resolve(actual, desired)?;
+    let steps = steps(actual, &target)?;
+    Ok(Plan { steps, target })
+}
+
+/// The steps to a state that a host can have, or had.
+pub(crate) fn steps(actual: &HostNetwork, target: &HostNetwork) -> Result<Vec<Step>, Malformed> {
+    let differences = Differences::between(actual, target)?;
+    let mut steps = Vec::new();
+    differences.take_down(&mut steps);
+    differences.build_up(&mut steps);
+    Ok(steps)
+}

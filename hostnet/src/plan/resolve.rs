@@ -1,0 +1,80 @@
+//! Core: finds the cards of a configuration on a host.
+
+use std::collections::BTreeMap;
+
+use model::json::Malformed;
+
+use crate::model::HostNetwork;
+use crate::model::link::{Bond, Kind, LinkName};
+use crate::model::written::wrong;
+
+/// The configuration with the names that the kernel has for its cards.
+pub(super) fn resolve(
+    actual: &HostNetwork,
+    desired: &HostNetwork,
+) -> Result<HostNetwork, Malformed> {
+    let mut cards = BTreeMap::new();
+    for link in &actual.links {
+        if let Kind::Ethernet { permanent_mac: Some(mac) } = link.kind {
+            cards.insert(mac, &link.name);
+        }
+    }
+    let present: BTreeMap<_, _> =
+        actual.links.iter().map(|link| (&link.name, &link.kind)).collect();
+    let mut names: BTreeMap<LinkName, LinkName> = BTreeMap::new();
+    for (at, link) in desired.links.iter().enumerate() {
+        let place = |field: &str| format!("links[{at}].{field}");
+        match (&link.kind, present.get(&link.name)) {
+            (Kind::Ethernet { permanent_mac: Some(mac) }, _) => {
+                let Some(name) = cards.get(mac) else {
+                    let why = format!("no card of this host has the permanent address {mac}");
+                    return Err(wrong(&place("permanent_mac"), why));
+                };
+                names.insert(link.name.clone(), (*name).clone());
+            }
+            (Kind::Ethernet { permanent_mac: None }, None) => {
+                let why = format!("this host has no interface {}", link.name);
+                return Err(wrong(&place("name"), why));
+            }
+            (Kind::OvsBridge { .. } | Kind::OvsBond { .. }, _) => {
+                let why = "an agent does not configure Open vSwitch; render files for its programs";
+                return Err(wrong(&place("kind"), why));
+            }
+            (Kind::Ethernet { .. }, Some(_))
+            | (
+                Kind::Bond(_)
+                | Kind::Vlan { .. }
+                | Kind::Bridge { .. }
+                | Kind::Macvlan { .. }
+                | Kind::Vxlan(_)
+                | Kind::Dummy,
+                _,
+            ) => {}
+        }
+    }
+    let target = renamed(desired, &names);
+    // A card may have the name that a virtual link should get.
+    target.check().map_err(|error| {
+        let why = format!("{} (with the names that cards have on this host)", error.why);
+        Malformed { place: error.place, why }
+    })?;
+    Ok(target)
+}
+
+fn renamed(network: &HostNetwork, names: &BTreeMap<LinkName, LinkName>) -> HostNetwork {
+    let mut network = network.clone();
+    let rename = |name: &mut LinkName| {
+        if let Some(new) = names.get(name) {
+            *name = new.clone();
+        }
+    };
+    for link in &mut network.links {
+        rename(&mut link.name);
+        link.kind.members_mut().into_iter().flatten().for_each(rename);
+        link.kind.parent_mut().into_iter().for_each(rename);
+        if let Kind::Bond(Bond { primary: Some(primary), .. }) = &mut link.kind {
+            rename(primary);
+        }
+    }
+    network
+}

@@ -1,0 +1,152 @@
+//! Core: one change of a host's network, and the change that undoes it.
+
+use std::fmt;
+
+use model::MacAddress;
+
+use crate::model::address::{Address, Route, Rule};
+use crate::model::link::{Link, LinkName};
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Makes a virtual link, without members, down.
+    Create(Box<Link>),
+    /// Removes one that is so.
+    Delete(Box<Link>),
+    /// Brings a link up or down.
+    SetUp {
+        /// The link.
+        link: LinkName,
+        /// Up.
+        up: bool,
+    },
+    /// Gives a link another address of Ethernet.
+    SetMac {
+        /// The link.
+        link: LinkName,
+        /// The earlier one.
+        from: Option<MacAddress>,
+        /// The later one.
+        to: Option<MacAddress>,
+    },
+    /// Gives a link another largest packet.
+    SetMtu {
+        /// The link.
+        link: LinkName,
+        /// The earlier one.
+        from: Option<u32>,
+        /// The later one.
+        to: Option<u32>,
+    },
+    /// Turns the spanning tree of a bridge on or off.
+    SetStp {
+        /// The bridge.
+        link: LinkName,
+        /// On.
+        on: bool,
+    },
+    /// Makes a link a member of a bridge or bond.
+    Attach {
+        /// The link.
+        member: LinkName,
+        /// The bridge or bond.
+        controller: LinkName,
+    },
+    /// Makes it a member no longer.
+    Detach {
+        /// The link.
+        member: LinkName,
+        /// The bridge or bond.
+        controller: LinkName,
+    },
+    /// Adds an address.
+    AddAddress {
+        /// The link.
+        link: LinkName,
+        /// The address.
+        address: Address,
+    },
+    /// Removes an address.
+    RemoveAddress {
+        /// The link.
+        link: LinkName,
+        /// The address.
+        address: Address,
+    },
+    /// Adds a route.
+    AddRoute {
+        /// The link.
+        link: LinkName,
+        /// The route.
+        route: Route,
+    },
+    /// Removes a route.
+    RemoveRoute {
+        /// The link.
+        link: LinkName,
+        /// The route.
+        route: Route,
+    },
+    /// Adds a rule.
+    AddRule(Rule),
+    /// Removes a rule.
+    RemoveRule(Rule),
+}
+
+impl Step {
+    /// The step that undoes this one.
+    #[must_use]
+    pub fn inverse(&self) -> Self {
+        match self.clone() {
+            Self::Create(link) => Self::Delete(link),
+            Self::Delete(link) => Self::Create(link),
+            Self::SetUp { link, up } => Self::SetUp { link, up: !up },
+            Self::SetMac { link, from, to } => Self::SetMac { link, from: to, to: from },
+            Self::SetMtu { link, from, to } => Self::SetMtu { link, from: to, to: from },
+            Self::SetStp { link, on } => Self::SetStp { link, on: !on },
+            Self::Attach { member, controller } => Self::Detach { member, controller },
+            Self::Detach { member, controller } => Self::Attach { member, controller },
+            Self::AddAddress { link, address } => Self::RemoveAddress { link, address },
+            Self::RemoveAddress { link, address } => Self::AddAddress { link, address },
+            Self::AddRoute { link, route } => Self::RemoveRoute { link, route },
+            Self::RemoveRoute { link, route } => Self::AddRoute { link, route },
+            Self::AddRule(rule) => Self::RemoveRule(rule),
+            Self::RemoveRule(rule) => Self::AddRule(rule),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(link) => write!(f, "create {} {}", link.kind.word(), link.name),
+            Self::Delete(link) => write!(f, "delete {} {}", link.kind.word(), link.name),
+            Self::SetUp { link, up: true } => write!(f, "set {link} up"),
+            Self::SetUp { link, up: false } => write!(f, "set {link} down"),
+            Self::SetMac { link, from, to } => {
+                write!(f, "set address of {link} to {} (was {})", shown(*to), shown(*from))
+            }
+            Self::SetMtu { link, from, to } => {
+                write!(f, "set MTU of {link} to {} (was {})", shown(*to), shown(*from))
+            }
+            Self::SetStp { link, on } => {
+                write!(f, "turn STP of {link} {}", if *on { "on" } else { "off" })
+            }
+            Self::Attach { member, controller } => write!(f, "attach {member} to {controller}"),
+            Self::Detach { member, controller } => write!(f, "detach {member} from {controller}"),
+            Self::AddAddress { link, address } => write!(f, "add address {address} to {link}"),
+            Self::RemoveAddress { link, address } => {
+                write!(f, "remove address {address} from {link}")
+            }
+            Self::AddRoute { link, route } => write!(f, "add route {route} through {link}"),
+            Self::RemoveRoute { link, route } => write!(f, "remove route {route} through {link}"),
+            Self::AddRule(rule) => write!(f, "add rule {rule}"),
+            Self::RemoveRule(rule) => write!(f, "remove rule {rule}"),
+        }
+    }
+}
+
+fn shown(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
+}
