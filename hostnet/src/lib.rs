@@ -1,13 +1,49 @@
-//! A host's network configuration.
+//! A host's network configuration: one type for what it should be and for what it is.
+//!
+//! - [`HostNetwork`] is the type. [`HostNetwork::from_yaml`] and [`from_os_net_config`] read files into
+//!   it, [`HostNetwork::check`] says what is wrong with it.
+//! - [`render`] writes it for other programs: one row of [`Format`] for each of them.
+//! - [`plan()`] compares two of them and gives ordered steps, each with its inverse.
+//! - [`Host`] is the shell: it reads the kernel, applies a plan, and waits for a commit. Without one
+//!   the host goes back to what it was: at a deadline, on request, or at the next start.
+//!
+//! A change on a node, whose agent calls [`Host::recover`] at its start:
+//!
+//! ```no_run
+//! # async fn change(directory: &std::path::Path, file: &str) -> Result<(), Box<dyn std::error::Error>> {
+//! # fn master_was_heard() -> bool { true }
+//! let tasks = stdx::Tasks::new();
+//! let mut host = hostnet::Host::open(&tasks, directory, stdx::Clock::system())?;
+//! host.recover().await?;
+//! let desired = hostnet::HostNetwork::from_yaml(file)?;
+//! let plan = host.apply(&desired, std::time::Duration::from_secs(60)).await?;
+//! if plan.is_empty() || master_was_heard() {
+//!     host.commit()?;
+//! } else {
+//!     host.roll_back().await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Interfaces that a configuration does not name are left alone. What means the same gives no step:
+//! a second application sends nothing to the kernel, however addresses are spelled.
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod model;
 mod os_net_config;
-mod plan;
-mod render;
 mod yaml;
 
+mod render;
+
+mod plan;
+
+mod host;
+mod kernel;
+
+pub use crate::host::{Checkpoint, CheckpointError, Host, HostError};
+pub use crate::kernel::KernelError;
 pub use crate::model::HostNetwork;
 pub use crate::model::address::{Address, Dns, Route, Rule};
 pub use crate::model::link::{

@@ -73,6 +73,15 @@ impl ModelKernel {
                 *stp = Some(stp.unwrap_or(false));
                 swap(stp, Some(!on), Some(*on))
             }
+            Step::SetPrimary { link, from, to } => {
+                let Kind::Bond(bond) = &mut self.link(link)?.kind else {
+                    return Err("it is no bond".into());
+                };
+                if to.as_ref().is_some_and(|to| !bond.members.contains(to)) {
+                    return Err("it has no such member".into());
+                }
+                swap(&mut bond.primary, from.clone(), to.clone())
+            }
             Step::Attach { member, controller } => self.attach(member, controller),
             Step::Detach { member, controller } => {
                 let members = self.link(controller)?.kind.members_mut().ok_or("no controller")?;

@@ -1,6 +1,7 @@
 //! Core: finds the cards of a configuration on a host.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use model::json::Malformed;
 
@@ -24,6 +25,12 @@ pub(super) fn resolve(
     let mut names: BTreeMap<LinkName, LinkName> = BTreeMap::new();
     for (at, link) in desired.links.iter().enumerate() {
         let place = |field: &str| format!("links[{at}].{field}");
+        for (i, address) in link.addresses.iter().enumerate() {
+            if matches!(address.ip(), IpAddr::V6(six) if six.is_unicast_link_local()) {
+                let why = format!("an agent leaves {address} and its like to the kernel");
+                return Err(wrong(&place(&format!("addresses[{i}]")), why));
+            }
+        }
         match (&link.kind, present.get(&link.name)) {
             (Kind::Ethernet { permanent_mac: Some(mac) }, _) => {
                 let Some(name) = cards.get(mac) else {

@@ -46,6 +46,15 @@ pub enum Step {
         /// On.
         on: bool,
     },
+    /// Lets a bond use another member first.
+    SetPrimary {
+        /// The bond.
+        link: LinkName,
+        /// The earlier one.
+        from: Option<LinkName>,
+        /// The later one.
+        to: Option<LinkName>,
+    },
     /// Makes a link a member of a bridge or bond.
     Attach {
         /// The link.
@@ -105,6 +114,7 @@ impl Step {
             Self::SetMac { link, from, to } => Self::SetMac { link, from: to, to: from },
             Self::SetMtu { link, from, to } => Self::SetMtu { link, from: to, to: from },
             Self::SetStp { link, on } => Self::SetStp { link, on: !on },
+            Self::SetPrimary { link, from, to } => Self::SetPrimary { link, from: to, to: from },
             Self::Attach { member, controller } => Self::Detach { member, controller },
             Self::Detach { member, controller } => Self::Attach { member, controller },
             Self::AddAddress { link, address } => Self::RemoveAddress { link, address },
@@ -133,6 +143,10 @@ impl fmt::Display for Step {
             Self::SetStp { link, on } => {
                 write!(f, "turn STP of {link} {}", if *on { "on" } else { "off" })
             }
+            Self::SetPrimary { link, from, to } => {
+                let shown = |name: &Option<LinkName>| shown(name.as_ref());
+                write!(f, "set primary member of {link} to {} (was {})", shown(to), shown(from))
+            }
             Self::Attach { member, controller } => write!(f, "attach {member} to {controller}"),
             Self::Detach { member, controller } => write!(f, "detach {member} from {controller}"),
             Self::AddAddress { link, address } => write!(f, "add address {address} to {link}"),
@@ -148,5 +162,5 @@ impl fmt::Display for Step {
 }
 
 fn shown(value: Option<impl ToString>) -> String {
-    value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }

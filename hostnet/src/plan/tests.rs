@@ -82,6 +82,9 @@ fn network(bytes: &[u8]) -> Option<HostNetwork> {
         }
         let kind =
             if name == "bo0" && d.below(2) == 0 { "kind: bond, mode: balance-rr" } else { kind };
+        let primary = members.first().filter(|_| kind.ends_with("backup"));
+        let primary = primary.map(|name| format!(", primary: {name}")).unwrap_or_default();
+        let kind = format!("{kind}{primary}");
         links.push(format!("name: {name}, {kind}, members: [{}]", members.join(", ")));
     }
     for name in ["e0", "e1", "e2", "e3"] {

@@ -23,6 +23,17 @@ impl Differences<'_> {
             }
         }
         for link in &upwards {
+            let Kind::Bond(bond) = &link.kind else { continue };
+            let from = match self.kept.get(&link.name).map(|found| &found.kind) {
+                Some(Kind::Bond(found)) => found.primary.clone(),
+                Some(_) | None => None,
+            };
+            if let Some(to) = bond.working_primary().filter(|to| Some(*to) != from.as_ref()) {
+                let (link, to) = (link.name.clone(), Some(to.clone()));
+                steps.push(Step::SetPrimary { link, from, to });
+            }
+        }
+        for link in &upwards {
             let is_up = self
                 .kept
                 .get(&link.name)

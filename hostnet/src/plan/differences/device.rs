@@ -45,5 +45,4 @@ fn bond_can_stay(found: &Bond, wanted: &Bond) -> bool {
         && fits(wanted.miimon_ms, found.miimon_ms)
         && fits(wanted.lacp_rate, found.lacp_rate)
         && fits(wanted.xmit_hash_policy, found.xmit_hash_policy)
-        && fits(wanted.working_primary(), found.primary.as_ref())
 }

@@ -58,6 +58,12 @@ fn remove_all(link: &Link, steps: &mut Vec<Step>) {
     for address in &link.addresses {
         steps.push(Step::RemoveAddress { link: link.name.clone(), address: *address });
     }
+    if let Kind::Bond(bond) = &link.kind
+        && bond.primary.is_some()
+    {
+        let (link, from) = (link.name.clone(), bond.primary.clone());
+        steps.push(Step::SetPrimary { link, from, to: None });
+    }
     if link.up {
         steps.push(Step::SetUp { link: link.name.clone(), up: false });
     }

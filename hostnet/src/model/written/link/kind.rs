@@ -4,7 +4,7 @@ use model::json::Malformed;
 
 use super::{Written, mac, name};
 use crate::model::address::ip;
-use crate::model::link::{Bond, Kind, LinkName, MacvlanMode, VXLAN_PORT, Vxlan, Word};
+use crate::model::link::{Bond, BondMode, Kind, LinkName, MacvlanMode, VXLAN_PORT, Vxlan, Word};
 use crate::model::written::{number, wrong};
 
 /// Takes the options of one link, and remembers where they stand.
@@ -68,6 +68,9 @@ impl Options<'_> {
         let (rate, policy) = (lacp_rate.take(), xmit_hash_policy.take());
         let mode = mode.ok_or_else(|| self.missing("mode", "bond"))?;
         let miimon_at = self.at("miimon_ms");
+        if rate.is_some() && mode != BondMode::Lacp.word() {
+            return Err(wrong(&self.at("lacp_rate"), "only a bond of mode 802.3ad has it"));
+        }
         Ok(Bond {
             mode: self.word("mode", &mode)?,
             miimon_ms: miimon.map(|ms| number(&miimon_at, ms, 0..=60_000)).transpose()?,

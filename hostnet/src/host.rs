@@ -1,0 +1,281 @@
+//! A host whose network is changed so that it cannot cut itself off.
+//!
+//! [`checkpoint`] is what is on disk while a change waits for its commit.
+
+mod checkpoint;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::json::Malformed;
+use stdx::{Clock, Tasks};
+
+use crate::kernel::{Kernel, KernelError};
+use crate::model::HostNetwork;
+use crate::plan::step::Step;
+use crate::plan::{self, Plan};
+pub use checkpoint::{Checkpoint, CheckpointError};
+
+/// How often a state is planned and applied again, when the kernel did more than it was told: with a
+/// link that goes down it forgets routes of others, for example.
+const ROUNDS_MAX: usize = 4;
+
+/// Why a host's network was not read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The configuration is wrong, or does not fit this host.
+    #[error("the configuration does not fit this host: {0}")]
+    Misfit(Malformed),
+    /// Nothing was touched.
+    #[error("the kernel of this host has no {kind}, which {link} is")]
+    Lacking {
+        /// The kind of the link.
+        kind: &'static str,
+        /// The link.
+        link: String,
+    },
+    /// Nothing was touched.
+    #[error("an earlier change waits for its commit until {deadline_micros} µs after 1970")]
+    Pending {
+        /// When it is rolled back.
+        deadline_micros: i64,
+    },
+    /// Another process holds the directory.
+    #[error("another process changes the network of this host, with {directory}")]
+    Held {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The directory cannot be used.
+    #[error("cannot open the lock in {directory}")]
+    Lock {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The checkpoint cannot be written, read or removed.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The kernel could not be asked.
+    #[error("cannot read the network of this host")]
+    Read(#[source] KernelError),
+    /// The kernel refused a step.
+    #[error("cannot {step}")]
+    Step {
+        /// The step.
+        step: String,
+        /// Why.
+        #[source]
+        source: KernelError,
+    },
+    /// The kernel took every step, and yet has another state.
+    #[error("after {ROUNDS_MAX} attempts it is still necessary to {step}")]
+    Unreached {
+        /// What still differs.
+        step: String,
+    },
+}
+
+/// The network of the host, or network namespace, in which it was opened.
+///
+/// A change is [`apply`](Self::apply), then a look whether the host can still be reached, then
+/// [`commit`](Self::commit) or [`roll_back`](Self::roll_back).
+#[derive(Debug)]
+pub struct Host {
+    kernel: Kernel,
+    checkpoint: checkpoint::File,
+    clock: Clock,
+    /// Held as long as this value lives.
+    _lock: File,
+}
+
+impl Host {
+    /// Opens the network here. `directory` keeps the checkpoint; it must survive restarts of the agent.
+    ///
+    /// # Errors
+    /// [`HostError::Held`], [`HostError::Lock`], or there is no way to the kernel.
+    pub fn open(tasks: &Tasks, directory: &Path, clock: Clock) -> Result<Self, HostError> {
+        let lock = lock(directory)?;
+        let kernel = Kernel::open(tasks).map_err(HostError::Read)?;
+        Ok(Self { kernel, checkpoint: checkpoint::File::new(directory), clock, _lock: lock })
+    }
+
+    /// What the host has.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub async fn read(&self) -> Result<HostNetwork, HostError> {
+        self.kernel.read().await.map_err(HostError::Read)
+    }
+
+    /// What [`apply`](Self::apply) would do. Nothing is touched.
+    ///
+    /// # Errors
+    /// The configuration does not fit this host, or its kernel lacks a kind of links.
+    pub async fn plan(&self, desired: &HostNetwork) -> Result<Plan, HostError> {
+        let actual = self.read().await?;
+        let plan = plan::plan(&actual, desired).map_err(HostError::Misfit)?;
+        let made = || {
+            plan.steps
+                .iter()
+                .filter_map(|step| if let Step::Create(link) = step { Some(link) } else { None })
+        };
+        let lacks = self.kernel.lacks(made().map(|link| &link.kind)).await;
+        let lacks = lacks.map_err(HostError::Read)?;
+        match made().find(|link| lacks.contains(link.kind.word())) {
+            Some(link) => {
+                let (kind, link) = (link.kind.word(), link.name.to_string());
+                Err(HostError::Lacking { kind, link })
+            }
+            None => Ok(plan),
+        }
+    }
+
+    /// Makes the host what it should be. Unless [`commit`](Self::commit) follows before the time is
+    /// over, it must be rolled back, and is so by [`recover`](Self::recover) after a crash.
+    ///
+    /// Where nothing is to be done, nothing is touched, and there is nothing to commit.
+    ///
+    /// # Errors
+    /// Before anything is touched: what [`plan`](Self::plan) refuses, or a change that waits. After
+    /// that: a step that the kernel refused; then the host is rolled back.
+    pub async fn apply(
+        &mut self,
+        desired: &HostNetwork,
+        time: Duration,
+    ) -> Result<Plan, HostError> {
+        match self.attempt(desired, time, &mut |_| true).await {
+            Err(error @ (HostError::Step { .. } | HostError::Unreached { .. })) => {
+                self.roll_back().await?;
+                Err(error)
+            }
+            done => done,
+        }
+    }
+
+    /// The change that waits for its commit.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be read.
+    pub fn pending(&self) -> Result<Option<Checkpoint>, HostError> {
+        Ok(self.checkpoint.read()?)
+    }
+
+    /// Keeps the change. Says whether there was one.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be removed.
+    pub fn commit(&mut self) -> Result<bool, HostError> {
+        Ok(self.checkpoint.remove()?)
+    }
+
+    /// Undoes the change that waits for its commit. Says whether there was one.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be read, or the kernel refuses a step back; the checkpoint then stays.
+    pub async fn roll_back(&mut self) -> Result<bool, HostError> {
+        let Some(checkpoint) = self.checkpoint.read()? else { return Ok(false) };
+        tracing::warn!("rolling back the network of this host");
+        self.converge(&checkpoint.before, &mut |_| true).await?;
+        Ok(self.checkpoint.remove()?)
+    }
+
+    /// To be called at each start, before anything else: a change that was not committed when the
+    /// agent ended is undone. A checkpoint that cannot be read is set aside, so that it stops nothing.
+    ///
+    /// # Errors
+    /// As [`roll_back`](Self::roll_back).
+    pub async fn recover(&mut self) -> Result<bool, HostError> {
+        match self.roll_back().await {
+            Err(HostError::Checkpoint(error @ CheckpointError::Unreadable { .. })) => {
+                self.checkpoint.set_aside()?;
+                Err(HostError::Checkpoint(error))
+            }
+            done => done,
+        }
+    }
+
+    /// To be called when the deadline of [`pending`](Self::pending) has come: undoes the change if so.
+    ///
+    /// # Errors
+    /// As [`roll_back`](Self::roll_back).
+    pub async fn roll_back_if_due(&mut self) -> Result<bool, HostError> {
+        match self.checkpoint.read()? {
+            Some(checkpoint) if checkpoint.deadline_micros <= self.clock.now_micros() => {
+                self.roll_back().await
+            }
+            Some(_) | None => Ok(false),
+        }
+    }
+
+    /// As `apply`, but stops where `goes_on` says so and leaves everything as it then is.
+    async fn attempt(
+        &mut self,
+        desired: &HostNetwork,
+        time: Duration,
+        goes_on: &mut (dyn FnMut(&Step) -> bool + Send),
+    ) -> Result<Plan, HostError> {
+        self.roll_back_if_due().await?;
+        if let Some(Checkpoint { deadline_micros, .. }) = self.checkpoint.read()? {
+            return Err(HostError::Pending { deadline_micros });
+        }
+        let plan = self.plan(desired).await?;
+        if !plan.is_empty() {
+            let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+            let deadline_micros = self.clock.now_micros().saturating_add(time);
+            let before = checkpoint::before(&self.read().await?, &plan.target);
+            self.checkpoint.write(&Checkpoint { deadline_micros, before })?;
+            self.converge(&plan.target, goes_on).await?;
+        }
+        Ok(plan)
+    }
+
+    /// Plans and applies until nothing differs.
+    async fn converge(
+        &self,
+        target: &HostNetwork,
+        goes_on: &mut (dyn FnMut(&Step) -> bool + Send),
+    ) -> Result<(), HostError> {
+        for _ in 0..ROUNDS_MAX {
+            let steps = plan::steps(&self.read().await?, target).map_err(HostError::Misfit)?;
+            if steps.is_empty() {
+                return Ok(());
+            }
+            for step in &steps {
+                if !goes_on(step) {
+                    return Ok(());
+                }
+                tracing::info!(%step, "changing the network of this host");
+                self.kernel
+                    .make(step)
+                    .await
+                    .map_err(|source| HostError::Step { step: step.to_string(), source })?;
+            }
+        }
+        let steps = plan::steps(&self.read().await?, target).map_err(HostError::Misfit)?;
+        match steps.first() {
+            Some(step) => Err(HostError::Unreached { step: step.to_string() }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn lock(directory: &Path) -> Result<File, HostError> {
+    let path = directory.join("lock");
+    let refused = |source| HostError::Lock { directory: directory.to_owned(), source };
+    let mut options = File::options();
+    let lock = options.create(true).truncate(false).write(true).open(path).map_err(refused)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(HostError::Held { directory: directory.to_owned() })
+        }
+        Err(std::fs::TryLockError::Error(error)) => Err(refused(error)),
+    }
+}

@@ -1,0 +1,383 @@
+use std::process::Command;
+use std::time::Duration;
+
+use stdx::{Clock, Tasks};
+
+use super::{Host, HostError};
+use crate::model::HostNetwork;
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs a test in a network namespace of its own with two cards, `card0` and `card1`, whose other ends
+/// are up.
+fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
+    use nix::sched::{CloneFlags, unshare};
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root makes network namespaces");
+        return;
+    }
+    if Command::new("ip").arg("-V").output().is_err() {
+        println!("skipped: ip is not installed");
+        return;
+    }
+    // The namespace is this thread's, and of what it starts.
+    unshare(CloneFlags::CLONE_NEWNET).unwrap();
+    ip("link set lo up");
+    for number in [0, 1] {
+        ip(&format!("link add card{number} type veth peer name far{number}"));
+        ip(&format!("link set far{number} up"));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(test());
+}
+
+fn ip(arguments: &str) -> String {
+    let out = Command::new("ip").args(arguments.split_whitespace()).output().unwrap();
+    let error = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "ip {arguments}: {error}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// A host with a directory and a clock of its own.
+struct Fixture {
+    directory: tempfile::TempDir,
+    clock: Clock,
+    tasks: Tasks,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let clock = Clock::manual(1_000_000);
+        Self { directory: tempfile::tempdir().unwrap(), clock, tasks: Tasks::new() }
+    }
+
+    fn open(&self) -> Host {
+        Host::open(&self.tasks, self.directory.path(), self.clock.clone()).unwrap()
+    }
+}
+
+fn own(text: &str) -> HostNetwork {
+    HostNetwork::from_yaml(text).unwrap()
+}
+
+/// All that this kernel has.
+const FULL: &str = "
+links:
+  - {name: card0, mtu: 1400, mac: '02:00:00:00:00:77', addresses: [192.0.2.10/24, '2001:db8::10/64'],
+     routes: [{to: default, via: 192.0.2.1}, {to: '::/0', via: '2001:db8::1'}, {to: 203.0.113.0/24, via: 198.51.100.1, on_link: true, metric: 7},
+              {to: 10.0.0.0/8, via: 192.0.2.254, table: 100}]}
+  - {name: card1}
+  - {name: br0, kind: bridge, members: [card1], stp: true, addresses: [198.51.100.10/24]}
+  - {name: mv0, kind: macvlan, parent: card0, mode: private, addresses: [10.9.0.1/32]}
+  - {name: vx0, kind: vxlan, vni: 7, parent: card0, local: 192.0.2.10, remote: 192.0.2.11, mtu: 1300}
+rules:
+  - {from: 192.0.2.0/24, table: 100, priority: 1000}
+  - {to: '2001:db8:1::/48', table: 70000}
+";
+/// Another state of the same links.
+const OTHER: &str = "
+links:
+  - {name: card0, mtu: 1500, addresses: [192.0.2.11/24, '2001:db8::10/48'],
+     routes: [{to: default, via: 192.0.2.1}, {to: '2001:db8:9::/48', via: '2001:db8::1', metric: 9}]}
+  - {name: card1, up: false}
+  - {name: br0, kind: bridge, members: [card1], stp: false, addresses: [198.51.100.10/24, 198.51.100.11/24]}
+  - {name: mv0, kind: macvlan, parent: card0, mode: bridge}
+rules:
+  - {from: 192.0.2.0/24, table: 101, priority: 1000}
+absent: [vx0]
+";
+
+/// What of the network the tests compare: the kernel numbers links made again anew.
+async fn state(host: &Host) -> HostNetwork {
+    let mut network = host.read().await.unwrap();
+    network.links.sort_by(|a, b| a.name.cmp(&b.name));
+    for link in &mut network.links {
+        link.addresses.sort();
+        link.routes.sort();
+        // Made links that were given no address get another one each time.
+        link.mac = link.mac.filter(|_| link.name.starts_with("card"));
+    }
+    network.rules.sort();
+    network
+}
+
+#[test]
+fn what_is_asked_for_is_what_is_there() {
+    in_namespace(|| async {
+        let fixture = Fixture::new();
+        let mut host = fixture.open();
+        for text in [FULL, OTHER, FULL] {
+            let desired = own(text);
+            let plan = host.apply(&desired, LONG).await.unwrap();
+            assert!(!plan.is_empty());
+            assert!(host.commit().unwrap());
+            assert!(host.plan(&desired).await.unwrap().is_empty());
+        }
+        let shown = ip("-o addr") + &ip("route show table all") + &ip("-6 route show table all");
+        for told in [
+            "192.0.2.10/24",
+            "198.51.100.10/24",
+            "2001:db8::10/64",
+            "10.9.0.1/32",
+            "default via 192.0.2.1 dev card0 proto static",
+            "10.0.0.0/8 via 192.0.2.254 dev card0 table 100",
+            "default via 2001:db8::1 dev card0",
+            "203.0.113.0/24 via 198.51.100.1 dev card0 proto static metric 7 onlink",
+        ] {
+            assert!(shown.contains(told), "{told}: {shown}");
+        }
+        let links = ip("-d link show");
+        for told in [
+            "02:00:00:00:00:77",
+            "mtu 1400",
+            "macvlan mode private",
+            "vxlan id 7 remote 192.0.2.11 local 192.0.2.10 dev card0",
+            "stp_state 1",
+            "master br0",
+        ] {
+            assert!(links.contains(told), "{told}: {links}");
+        }
+        assert!(
+            ip("rule").contains("1000:\tfrom 192.0.2.0/24 lookup 100 proto static"),
+            "{}",
+            ip("rule")
+        );
+        assert!(ip("-6 rule").contains("to 2001:db8:1::/48 lookup 70000"), "{}", ip("-6 rule"));
+    });
+}
+
+#[test]
+fn a_second_application_sends_nothing() {
+    in_namespace(|| async {
+        let fixture = Fixture::new();
+        let mut host = fixture.open();
+        host.apply(&own(FULL), LONG).await.unwrap();
+        host.commit().unwrap();
+        let mut monitor = Command::new("ip")
+            .args(["monitor", "link", "address", "route", "rule"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines =
+            std::io::BufRead::lines(std::io::BufReader::new(monitor.stdout.take().unwrap()));
+        // It listens once it tells of a change; links settle by themselves meanwhile.
+        let mut mark = |table: u32| {
+            loop {
+                ip(&format!("rule add from 10.99.0.0/16 table {table}"));
+                ip(&format!("rule del from 10.99.0.0/16 table {table}"));
+                let line = lines.next().unwrap().unwrap();
+                if line.contains(&format!("lookup {table}")) {
+                    return;
+                }
+            }
+        };
+        mark(4001);
+        // The same, in another order and spelling.
+        let again = FULL.replace("2001:db8::10/64", "2001:0DB8:0::0010/64").replace(
+            "[192.0.2.10/24, '2001:0DB8:0::0010/64']",
+            "['2001:0DB8:0::0010/64', 192.0.2.10/24]",
+        );
+        assert_ne!(again, FULL);
+        let plan = host.apply(&own(&again), LONG).await.unwrap();
+        assert!(plan.is_empty(), "{plan}");
+        assert_eq!(host.pending().unwrap(), None);
+        ip("rule add from 10.99.0.0/16 table 4002");
+        let mut changes = Vec::new();
+        loop {
+            let line = lines.next().unwrap().unwrap();
+            if line.contains("lookup 4002") {
+                break;
+            }
+            changes.push(line);
+        }
+        monitor.kill().unwrap();
+        monitor.wait().unwrap();
+        changes.retain(|line| !line.contains("lookup 4001"));
+        assert_eq!(changes, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn without_a_commit_the_host_goes_back() {
+    in_namespace(|| async {
+        let fixture = Fixture::new();
+        let mut host = fixture.open();
+        host.apply(&own(FULL), LONG).await.unwrap();
+        host.commit().unwrap();
+        let before = state(&host).await;
+        // On request.
+        host.apply(&own(OTHER), LONG).await.unwrap();
+        assert_ne!(state(&host).await, before);
+        assert!(host.roll_back().await.unwrap());
+        assert_eq!(state(&host).await, before);
+        assert!(!host.roll_back().await.unwrap(), "there is nothing left to roll back");
+        // At the deadline, and another change waits until then.
+        host.apply(&own(OTHER), Duration::from_secs(5)).await.unwrap();
+        let error = host.apply(&own(FULL), LONG).await.unwrap_err();
+        assert!(matches!(error, HostError::Pending { deadline_micros: 6_000_000 }), "{error}");
+        assert!(!host.roll_back_if_due().await.unwrap());
+        fixture.clock.set(6_000_000);
+        assert!(host.roll_back_if_due().await.unwrap());
+        assert_eq!(state(&host).await, before);
+        // A deadline that nobody looked at is no obstacle for the next change.
+        host.apply(&own(OTHER), Duration::from_secs(5)).await.unwrap();
+        fixture.clock.set(12_000_000);
+        assert!(host.apply(&own(FULL), LONG).await.unwrap().is_empty());
+        assert_eq!(state(&host).await, before);
+        // At the next start.
+        host.apply(&own(OTHER), LONG).await.unwrap();
+        drop(host);
+        let mut host = fixture.open();
+        assert!(host.recover().await.unwrap());
+        assert_eq!(state(&host).await, before);
+    });
+}
+
+#[test]
+fn an_end_between_any_two_steps_gives_the_old_state_or_the_new_one() {
+    in_namespace(|| async {
+        let fixture = Fixture::new();
+        let mut host = fixture.open();
+        host.apply(&own(FULL), LONG).await.unwrap();
+        host.commit().unwrap();
+        let old = state(&host).await;
+        for stop in 0.. {
+            let mut left = stop;
+            let mut goes_on = |_: &_| {
+                left -= 1;
+                left >= 0
+            };
+            host.attempt(&own(OTHER), LONG, &mut goes_on).await.unwrap();
+            let is_done = left >= 0;
+            drop(host);
+            host = fixture.open();
+            assert!(host.recover().await.unwrap(), "stopped after {stop} steps");
+            assert_eq!(state(&host).await, old, "stopped after {stop} steps");
+            if is_done {
+                assert!(stop > 20, "{stop} steps are few");
+                break;
+            }
+        }
+        host.apply(&own(OTHER), LONG).await.unwrap();
+        let new = state(&host).await;
+        host.commit().unwrap();
+        drop(host);
+        let mut host = fixture.open();
+        assert!(!host.recover().await.unwrap(), "what is committed stays");
+        assert_eq!(state(&host).await, new);
+        // The way back itself may be interrupted.
+        host.apply(&own(FULL), LONG).await.unwrap();
+        for stop in 1.. {
+            let mut left = stop;
+            let before = host.pending().unwrap().unwrap().before;
+            host.converge(&before, &mut |_| {
+                left -= 1;
+                left >= 0
+            })
+            .await
+            .unwrap();
+            drop(host);
+            host = fixture.open();
+            if left >= 0 {
+                break;
+            }
+        }
+        assert!(host.recover().await.unwrap());
+        assert_eq!(state(&host).await, new);
+    });
+}
+
+#[test]
+fn a_step_that_the_kernel_refuses_is_undone() {
+    in_namespace(|| async {
+        let fixture = Fixture::new();
+        let mut host = fixture.open();
+        let before = state(&host).await;
+        // A port of a bridge carries no macvlan.
+        let wrong = "links: [{name: card0}, {name: br0, kind: bridge, members: [card0], addresses: [192.0.2.10/24]},
+            {name: mv0, kind: macvlan, parent: card0}]";
+        let error = host.apply(&own(wrong), LONG).await.unwrap_err();
+        assert!(
+            matches!(&error, HostError::Step { step, .. } if step.contains("mv0") || step.contains("br0")),
+            "{error:?}"
+        );
+        assert_eq!(state(&host).await, before);
+        assert_eq!(host.pending().unwrap(), None);
+    });
+}
+
+#[test]
+fn what_the_kernel_lacks_is_refused_before_anything_is_touched() {
+    in_namespace(|| async {
+        let fixture = Fixture::new();
+        let mut host = fixture.open();
+        let before = state(&host).await;
+        let mut lacking = 0;
+        for (kind, options) in [
+            ("bond", ", mode: active-backup"),
+            ("vlan", ", vlan: 5, parent: card0"),
+            ("dummy", ""),
+            ("bridge", ""),
+        ] {
+            let desired =
+                format!("links: [{{name: card0, mtu: 1300}}, {{name: x0, kind: {kind}{options}}}]");
+            let has = Command::new("ip")
+                .args(["link", "add", "x1", "type", kind])
+                .args(if kind == "vlan" { &["id", "6"][..] } else { &[] })
+                .output()
+                .unwrap();
+            let is_lacking = String::from_utf8_lossy(&has.stderr).contains("Unknown device type");
+            match host.plan(&own(&desired)).await {
+                Err(HostError::Lacking { kind: told, link }) => {
+                    assert_eq!((told, &*link, is_lacking), (kind, "x0", true));
+                    let error = host.apply(&own(&desired), LONG).await.unwrap_err();
+                    assert_eq!(
+                        error.to_string(),
+                        format!("the kernel of this host has no {kind}, which x0 is")
+                    );
+                    assert_eq!(state(&host).await, before);
+                    assert_eq!(host.pending().unwrap(), None);
+                    lacking += 1;
+                }
+                other => assert!(other.is_ok() && !is_lacking, "{kind}: {other:?}"),
+            }
+            drop(Command::new("ip").args(["link", "del", "x1"]).output());
+        }
+        if lacking == 0 {
+            println!("skipped: this kernel has every kind of links");
+        }
+    });
+}
+
+#[test]
+fn others_are_left_alone_and_locked_out() {
+    in_namespace(|| async {
+        let fixture = Fixture::new();
+        ip("link add tap0 type veth peer name tap1");
+        ip("link add br0 type bridge");
+        ip("link set tap0 master br0");
+        ip("addr add 203.0.113.1/24 dev tap1");
+        ip("link set tap1 up");
+        ip("rule add from 10.1.0.0/16 table 5");
+        let mut host = fixture.open();
+        let foreign = || ip("-o -4 addr show dev tap1") + &ip("rule");
+        let before = foreign();
+        let desired = own(
+            "links: [{name: br0, kind: bridge, members: [card1], addresses: [192.0.2.10/24]}, {name: card1}]",
+        );
+        host.apply(&desired, LONG).await.unwrap();
+        assert!(ip("-o link show master br0").contains("tap0"));
+        assert!(ip("-o link show master br0").contains("card1"));
+        host.roll_back().await.unwrap();
+        assert_eq!(foreign(), before);
+        assert!(!ip("-o link show master br0").contains("card1"));
+        let other = Host::open(&fixture.tasks, fixture.directory.path(), fixture.clock.clone());
+        assert!(matches!(other, Err(HostError::Held { .. })), "two at once: {other:?}");
+        // A checkpoint that is damaged is told of once, and stops nothing.
+        stdx::atomic::write(&fixture.directory.path().join("checkpoint"), b"{", 0o600).unwrap();
+        assert!(matches!(host.recover().await, Err(HostError::Checkpoint(_))));
+        assert!(!host.recover().await.unwrap());
+        host.apply(&desired, LONG).await.unwrap();
+    });
+}

@@ -1,0 +1,277 @@
+//! The network of the kernel, over rtnetlink: reading it, and making one step at a time.
+//!
+//! [`found`] turns what the kernel tells into our type, [`message`] our links into what it wants.
+#![expect(clippy::wildcard_enum_match_arm, reason = "the kernel's words are many, and become more")]
+
+mod found;
+mod message;
+
+use std::collections::BTreeSet;
+
+use futures_util::StreamExt as _;
+use rtnetlink::Handle;
+use rtnetlink::packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
+    NetlinkPayload,
+};
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::address::AddressMessage;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
+use rtnetlink::packet_route::route::RouteMessage;
+use rtnetlink::packet_route::rule::RuleMessage;
+use stdx::Tasks;
+
+use crate::model::HostNetwork;
+use crate::model::link::{Kind, LinkName};
+use crate::plan::step::Step;
+
+/// What to add fails if it is there.
+const ADD: u16 = NLM_F_CREATE | NLM_F_EXCL;
+/// How often a list is read again that changed while it was read.
+const READS_MAX: usize = 5;
+
+/// Error numbers of Linux.
+mod errno {
+    pub(super) const ENOENT: i32 = 2;
+    pub(super) const ESRCH: i32 = 3;
+    pub(super) const EBUSY: i32 = 16;
+    pub(super) const ENODEV: i32 = 19;
+    pub(super) const EOPNOTSUPP: i32 = 95;
+    pub(super) const EADDRNOTAVAIL: i32 = 99;
+}
+
+/// Why the kernel did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// There is no way to ask it.
+    #[error("cannot open a socket of rtnetlink")]
+    Socket(#[source] std::io::Error),
+    /// It refused.
+    #[error("the kernel refuses: {0}")]
+    Refused(#[source] std::io::Error),
+    /// It did not answer.
+    #[error("the connection to the kernel ended")]
+    Ended,
+    /// Its lists never stood still.
+    #[error("the network changed {READS_MAX} times while it was read")]
+    Restless,
+}
+
+impl KernelError {
+    fn is(&self, number: i32) -> bool {
+        matches!(self, Self::Refused(error) if error.raw_os_error() == Some(number))
+    }
+}
+
+/// The network of the namespace in which it was opened.
+#[derive(Debug)]
+pub(crate) struct Kernel(Handle);
+
+impl Kernel {
+    /// Opens the way to it. The connection ends when this value does.
+    pub(crate) fn open(tasks: &Tasks) -> Result<Self, KernelError> {
+        let (connection, handle, _) = rtnetlink::new_connection().map_err(KernelError::Socket)?;
+        tasks.spawn("rtnetlink", connection);
+        Ok(Self(handle))
+    }
+
+    /// All of it.
+    pub(crate) async fn read(&self) -> Result<HostNetwork, KernelError> {
+        let mut answers = Vec::new();
+        for question in [
+            RouteNetlinkMessage::GetLink(LinkMessage::default()),
+            RouteNetlinkMessage::GetAddress(AddressMessage::default()),
+            RouteNetlinkMessage::GetRoute(RouteMessage::default()),
+            RouteNetlinkMessage::GetRule(RuleMessage::default()),
+        ] {
+            answers.extend(self.list(question).await?);
+        }
+        let network = found::network(answers);
+        // Every namespace has `lo`: an empty list comes from a connection that ended.
+        if network.links.is_empty() { Err(KernelError::Ended) } else { Ok(network) }
+    }
+
+    /// Which of these kinds the kernel does not have.
+    pub(crate) async fn lacks(
+        &self,
+        kinds: impl Iterator<Item = &Kind>,
+    ) -> Result<BTreeSet<&'static str>, KernelError> {
+        let kinds: std::collections::BTreeMap<_, _> =
+            kinds.map(|kind| (kind.word(), message::kind(kind))).collect();
+        let mut lacking = BTreeSet::new();
+        for (word, kind) in kinds {
+            let probe = RouteNetlinkMessage::NewLink(message::probe(kind));
+            match self.change(probe, ADD).await {
+                Err(error) if error.is(errno::EOPNOTSUPP) => drop(lacking.insert(word)),
+                // The kernel knows the kind, and therefore saw that no link has such an address.
+                Err(KernelError::Refused(_)) => {}
+                Err(error) => return Err(error),
+                Ok(()) => self.delete(&message::probe_name()).await?,
+            }
+        }
+        Ok(lacking)
+    }
+
+    /// Makes one step. What is gone already is no error.
+    pub(crate) async fn make(&self, step: &Step) -> Result<(), KernelError> {
+        use RouteNetlinkMessage as M;
+        match step {
+            Step::Create(link) => {
+                let parent = match link.kind.parent() {
+                    Some(parent) => Some(self.index(parent).await?),
+                    None => None,
+                };
+                self.change(M::NewLink(message::create(link, parent)), ADD).await
+            }
+            Step::Delete(link) => match self.delete(&link.name).await {
+                Err(error) if error.is(errno::ENODEV) => Ok(()),
+                done => done,
+            },
+            Step::SetUp { link, up } => self.set(link, message::up(*up)).await,
+            Step::SetMac { link, to, .. } => self.set_mac(link, *to).await,
+            Step::SetMtu { link, to, .. } => {
+                self.set(link, message::with(to.iter().map(|mtu| LinkAttribute::Mtu(*mtu)))).await
+            }
+            Step::SetStp { link, on } => self.alter(link, message::stp(*on)).await,
+            Step::SetPrimary { link, to, .. } => {
+                let primary = match to {
+                    Some(to) => self.index(to).await?,
+                    None => 0,
+                };
+                self.alter(link, message::primary(primary)).await
+            }
+            Step::Attach { member, controller } => {
+                let controller = LinkAttribute::Controller(self.index(controller).await?);
+                self.set(member, message::with([controller])).await
+            }
+            Step::Detach { member, .. } => {
+                self.set(member, message::with([LinkAttribute::Controller(0)])).await
+            }
+            Step::AddAddress { link, address } => {
+                let address = message::address(*address, self.index(link).await?);
+                // A lease of the same address becomes a static one.
+                self.change(M::NewAddress(address), NLM_F_CREATE | NLM_F_REPLACE).await
+            }
+            Step::RemoveAddress { link, address } => {
+                let address = message::address(*address, self.index(link).await?);
+                // With its first address a link may have lost the others of the same network.
+                gone(self.change(M::DelAddress(address), 0).await, errno::EADDRNOTAVAIL)
+            }
+            Step::AddRoute { link, route } => {
+                let route = message::route(route, self.index(link).await?);
+                self.change(M::NewRoute(route), ADD).await
+            }
+            Step::RemoveRoute { link, route } => {
+                let route = message::route(route, self.index(link).await?);
+                gone(self.change(M::DelRoute(message::any_owner(route)), 0).await, errno::ESRCH)
+            }
+            Step::AddRule(rule) => self.change(M::NewRule(message::rule(rule)), ADD).await,
+            Step::RemoveRule(rule) => {
+                gone(self.change(M::DelRule(message::rule(rule)), 0).await, errno::ENOENT)
+            }
+        }
+    }
+
+    /// Some cards take another address only while they are down.
+    async fn set_mac(
+        &self,
+        link: &LinkName,
+        to: Option<model::MacAddress>,
+    ) -> Result<(), KernelError> {
+        let attributes = || to.map(|mac| LinkAttribute::Address(mac.bytes().to_vec()));
+        match self.set(link, message::with(attributes())).await {
+            Err(error) if error.is(errno::EBUSY) => {
+                self.set(link, message::up(false)).await?;
+                let set = self.set(link, message::with(attributes())).await;
+                self.set(link, message::up(true)).await?;
+                set
+            }
+            done => done,
+        }
+    }
+
+    /// Changes what every link has.
+    async fn set(&self, link: &LinkName, mut change: LinkMessage) -> Result<(), KernelError> {
+        change.header.index = self.index(link).await?;
+        self.change(RouteNetlinkMessage::SetLink(change), 0).await
+    }
+
+    /// Changes what only a kind of link has.
+    async fn alter(&self, link: &LinkName, mut change: LinkMessage) -> Result<(), KernelError> {
+        change.header.index = self.index(link).await?;
+        self.change(RouteNetlinkMessage::NewLink(change), 0).await
+    }
+
+    async fn delete(&self, name: &LinkName) -> Result<(), KernelError> {
+        let mut link = LinkMessage::default();
+        link.header.index = self.index(name).await?;
+        self.change(RouteNetlinkMessage::DelLink(link), 0).await
+    }
+
+    async fn index(&self, name: &LinkName) -> Result<u32, KernelError> {
+        let question = message::with([LinkAttribute::IfName(name.to_string())]);
+        let answers = self.ask(RouteNetlinkMessage::GetLink(question), NLM_F_REQUEST).await?.0;
+        let index = answers.into_iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewLink(link) => Some(link.header.index),
+            _ => None,
+        });
+        let missing = || KernelError::Refused(std::io::Error::from_raw_os_error(errno::ENODEV));
+        index.ok_or_else(missing)
+    }
+
+    async fn change(&self, message: RouteNetlinkMessage, flags: u16) -> Result<(), KernelError> {
+        self.ask(message, NLM_F_REQUEST | NLM_F_ACK | flags).await.map(drop)
+    }
+
+    async fn list(
+        &self,
+        message: RouteNetlinkMessage,
+    ) -> Result<Vec<RouteNetlinkMessage>, KernelError> {
+        for _ in 0..READS_MAX {
+            let asked = self.ask(message.clone(), NLM_F_REQUEST | NLM_F_DUMP).await?;
+            if let (answers, true) = asked {
+                return Ok(answers);
+            }
+        }
+        Err(KernelError::Restless)
+    }
+
+    /// The answers, and whether they are of one moment.
+    async fn ask(
+        &self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> Result<(Vec<RouteNetlinkMessage>, bool), KernelError> {
+        /// `NLM_F_DUMP_INTR`: the list changed while it was read.
+        const INTERRUPTED: u16 = 0x10;
+        let mut message = NetlinkMessage::from(message);
+        message.header.flags = flags;
+        let answers = self.0.clone().request(message).map_err(|_e| KernelError::Ended)?;
+        let mut answers = std::pin::pin!(answers);
+        let (mut taken, mut is_whole) = (Vec::new(), true);
+        while let Some(answer) = answers.next().await {
+            is_whole &= answer.header.flags & INTERRUPTED == 0;
+            match answer.payload {
+                NetlinkPayload::Error(error) => match error.code {
+                    Some(code) => {
+                        let error = std::io::Error::from_raw_os_error(code.get().saturating_neg());
+                        return Err(KernelError::Refused(error));
+                    }
+                    None => return Ok((taken, is_whole)),
+                },
+                NetlinkPayload::InnerMessage(answer) => taken.push(answer),
+                NetlinkPayload::Done(_) => return Ok((taken, is_whole)),
+                _ => {}
+            }
+        }
+        // An acknowledgement is the end of the answers.
+        Ok((taken, is_whole))
+    }
+}
+
+fn gone(done: Result<(), KernelError>, number: i32) -> Result<(), KernelError> {
+    match done {
+        Err(error) if error.is(number) => Ok(()),
+        done => done,
+    }
+}

@@ -1,0 +1,93 @@
+//! Core: what the kernel tells, as our type.
+
+mod link;
+mod route;
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::address::{
+    AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage,
+};
+use rtnetlink::packet_route::link::LinkMessage;
+
+use crate::model::HostNetwork;
+use crate::model::address::Address;
+use crate::model::link::{Link, LinkName};
+
+/// The links of a dump, by their number.
+pub(super) struct Found {
+    names: BTreeMap<u32, LinkName>,
+    links: BTreeMap<u32, Link>,
+}
+
+/// The network that answers to four dumps tell.
+pub(super) fn network(answers: Vec<RouteNetlinkMessage>) -> HostNetwork {
+    let (mut messages, mut rest, mut rules) = (Vec::new(), Vec::new(), Vec::new());
+    for answer in answers {
+        match answer {
+            RouteNetlinkMessage::NewLink(link) => messages.push(link),
+            other => rest.push(other),
+        }
+    }
+    let mut found = links(&messages);
+    for answer in rest {
+        match answer {
+            RouteNetlinkMessage::NewAddress(message) => {
+                let link = found.links.get_mut(&message.header.index);
+                if let (Some(link), Some(address)) = (link, address(&message)) {
+                    link.addresses.push(address);
+                }
+            }
+            RouteNetlinkMessage::NewRoute(message) => {
+                if let Some((index, route)) = route::route(&message)
+                    && let Some(link) = found.links.get_mut(&index)
+                {
+                    link.routes.push(route);
+                }
+            }
+            RouteNetlinkMessage::NewRule(message) => rules.extend(route::rule(&message)),
+            _ => {}
+        }
+    }
+    HostNetwork { links: found.links.into_values().collect(), rules, absent: Vec::new() }
+}
+
+fn links(messages: &[LinkMessage]) -> Found {
+    let named = |message: &LinkMessage| Some((message.header.index, link::name(message)?));
+    let names: BTreeMap<_, _> = messages.iter().filter_map(named).collect();
+    let mut found = Found { names, links: BTreeMap::new() };
+    for message in messages {
+        if let Some(link) = link::link(message, &found.names) {
+            found.links.insert(message.header.index, link);
+        }
+    }
+    for message in messages {
+        let controller = link::controller(message).and_then(|index| found.links.get_mut(&index));
+        let members = controller.and_then(|controller| controller.kind.members_mut());
+        if let (Some(members), Some(name)) = (members, found.names.get(&message.header.index)) {
+            members.push(name.clone());
+        }
+    }
+    found
+}
+
+/// A static address that somebody chose: leases end by themselves, and the addresses of the link
+/// alone are the kernel's.
+fn address(message: &AddressMessage) -> Option<Address> {
+    let (mut local, mut other) = (None, None);
+    let mut is_static = message.header.flags.contains(AddressHeaderFlags::Permanent);
+    for attribute in &message.attributes {
+        match attribute {
+            AddressAttribute::Local(ip) => local = Some(*ip),
+            AddressAttribute::Address(ip) => other = Some(*ip),
+            AddressAttribute::Flags(flags) => is_static |= flags.contains(AddressFlags::Permanent),
+            _ => {}
+        }
+    }
+    let ip = local.or(other)?;
+    let is_own = matches!(ip, std::net::IpAddr::V6(six) if six.is_unicast_link_local());
+    let net = IpNet::new(ip, message.header.prefix_len).ok()?;
+    Address::from_net(net).ok().filter(|_| is_static && !is_own)
+}
