@@ -144,18 +144,22 @@ impl Host {
     ///
     /// # Errors
     /// Before anything is touched: what [`plan`](Self::plan) refuses, or a change that waits. After
-    /// that: a step that the kernel refused; then the host is rolled back.
+    /// that: a step that the kernel refused; then the host is rolled back at once. Where that fails
+    /// too, the change is still [`pending`](Self::pending).
     pub async fn apply(
         &mut self,
         desired: &HostNetwork,
         time: Duration,
     ) -> Result<Plan, HostError> {
         match self.attempt(desired, time, &mut |_| true).await {
-            Err(error @ (HostError::Step { .. } | HostError::Unreached { .. })) => {
-                self.roll_back().await?;
+            Ok(plan) => Ok(plan),
+            Err(error @ HostError::Pending { .. }) => Err(error),
+            Err(error) => {
+                if let Err(worse) = self.roll_back().await {
+                    tracing::error!(error = %worse, "cannot roll back the network of this host");
+                }
                 Err(error)
             }
-            done => done,
         }
     }
 

@@ -1,65 +1,13 @@
+mod namespace;
+mod trouble;
+
 use std::process::Command;
 use std::time::Duration;
 
-use stdx::{Clock, Tasks};
+use namespace::{Fixture, LONG, in_namespace, ip, own};
 
 use super::{Host, HostError};
 use crate::model::HostNetwork;
-
-/// Longer than any test.
-const LONG: Duration = Duration::from_secs(60);
-
-/// Runs a test in a network namespace of its own with two cards, `card0` and `card1`, whose other ends
-/// are up.
-fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
-    use nix::sched::{CloneFlags, unshare};
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root makes network namespaces");
-        return;
-    }
-    if Command::new("ip").arg("-V").output().is_err() {
-        println!("skipped: ip is not installed");
-        return;
-    }
-    // The namespace is this thread's, and of what it starts.
-    unshare(CloneFlags::CLONE_NEWNET).unwrap();
-    ip("link set lo up");
-    for number in [0, 1] {
-        ip(&format!("link add card{number} type veth peer name far{number}"));
-        ip(&format!("link set far{number} up"));
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(test());
-}
-
-fn ip(arguments: &str) -> String {
-    let out = Command::new("ip").args(arguments.split_whitespace()).output().unwrap();
-    let error = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "ip {arguments}: {error}");
-    String::from_utf8(out.stdout).unwrap()
-}
-
-/// A host with a directory and a clock of its own.
-struct Fixture {
-    directory: tempfile::TempDir,
-    clock: Clock,
-    tasks: Tasks,
-}
-
-impl Fixture {
-    fn new() -> Self {
-        let clock = Clock::manual(1_000_000);
-        Self { directory: tempfile::tempdir().unwrap(), clock, tasks: Tasks::new() }
-    }
-
-    fn open(&self) -> Host {
-        Host::open(&self.tasks, self.directory.path(), self.clock.clone()).unwrap()
-    }
-}
-
-fn own(text: &str) -> HostNetwork {
-    HostNetwork::from_yaml(text).unwrap()
-}
 
 /// All that this kernel has.
 const FULL: &str = "
@@ -231,79 +179,6 @@ fn without_a_commit_the_host_goes_back() {
         let mut host = fixture.open();
         assert!(host.recover().await.unwrap());
         assert_eq!(state(&host).await, before);
-    });
-}
-
-#[test]
-fn an_end_between_any_two_steps_gives_the_old_state_or_the_new_one() {
-    in_namespace(|| async {
-        let fixture = Fixture::new();
-        let mut host = fixture.open();
-        host.apply(&own(FULL), LONG).await.unwrap();
-        host.commit().unwrap();
-        let old = state(&host).await;
-        for stop in 0.. {
-            let mut left = stop;
-            let mut goes_on = |_: &_| {
-                left -= 1;
-                left >= 0
-            };
-            host.attempt(&own(OTHER), LONG, &mut goes_on).await.unwrap();
-            let is_done = left >= 0;
-            drop(host);
-            host = fixture.open();
-            assert!(host.recover().await.unwrap(), "stopped after {stop} steps");
-            assert_eq!(state(&host).await, old, "stopped after {stop} steps");
-            if is_done {
-                assert!(stop > 20, "{stop} steps are few");
-                break;
-            }
-        }
-        host.apply(&own(OTHER), LONG).await.unwrap();
-        let new = state(&host).await;
-        host.commit().unwrap();
-        drop(host);
-        let mut host = fixture.open();
-        assert!(!host.recover().await.unwrap(), "what is committed stays");
-        assert_eq!(state(&host).await, new);
-        // The way back itself may be interrupted.
-        host.apply(&own(FULL), LONG).await.unwrap();
-        for stop in 1.. {
-            let mut left = stop;
-            let before = host.pending().unwrap().unwrap().before;
-            host.converge(&before, &mut |_| {
-                left -= 1;
-                left >= 0
-            })
-            .await
-            .unwrap();
-            drop(host);
-            host = fixture.open();
-            if left >= 0 {
-                break;
-            }
-        }
-        assert!(host.recover().await.unwrap());
-        assert_eq!(state(&host).await, new);
-    });
-}
-
-#[test]
-fn a_step_that_the_kernel_refuses_is_undone() {
-    in_namespace(|| async {
-        let fixture = Fixture::new();
-        let mut host = fixture.open();
-        let before = state(&host).await;
-        // A port of a bridge carries no macvlan.
-        let wrong = "links: [{name: card0}, {name: br0, kind: bridge, members: [card0], addresses: [192.0.2.10/24]},
-            {name: mv0, kind: macvlan, parent: card0}]";
-        let error = host.apply(&own(wrong), LONG).await.unwrap_err();
-        assert!(
-            matches!(&error, HostError::Step { step, .. } if step.contains("mv0") || step.contains("br0")),
-            "{error:?}"
-        );
-        assert_eq!(state(&host).await, before);
-        assert_eq!(host.pending().unwrap(), None);
     });
 }
 

@@ -65,7 +65,26 @@ pub(super) fn resolve(
         let why = format!("{} (with the names that cards have on this host)", error.why);
         Malformed { place: error.place, why }
     })?;
+    refuse_foreign_members(actual, &target)?;
     Ok(target)
+}
+
+/// A link that leaves a bridge or bond could not return there if that is not named too.
+fn refuse_foreign_members(actual: &HostNetwork, target: &HostNetwork) -> Result<(), Malformed> {
+    let controllers = actual.controllers();
+    for (at, link) in target.links.iter().enumerate() {
+        if let Some(controller) = controllers.get(&link.name)
+            && target.link(&controller.name).is_none()
+            && !target.absent.contains(&controller.name)
+        {
+            let (name, controller) = (&link.name, &controller.name);
+            let why = format!(
+                "{name} is a member of {controller}, which the configuration does not name"
+            );
+            return Err(wrong(&format!("links[{at}].name"), why));
+        }
+    }
+    Ok(())
 }
 
 fn renamed(network: &HostNetwork, names: &BTreeMap<LinkName, LinkName>) -> HostNetwork {

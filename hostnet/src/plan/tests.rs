@@ -226,11 +226,18 @@ fn what_cannot_be_reached_is_refused() {
             "links: [{name: e0, permanent_mac: '52:54:00:00:00:77'}]",
             "links[0].permanent_mac: no card of this host has the permanent address 52:54:00:00:00:77",
         ),
-        ("links: [{name: e0, kind: dummy}]", "links[0].kind: e0 is of kind ethernet on this host"),
+        (
+            "{links: [{name: e0, kind: dummy}], absent: [v5, br0]}",
+            "links[0].kind: e0 is of kind ethernet on this host",
+        ),
         ("links: [{name: br0}]", "links[0].kind: br0 is of kind bridge on this host"),
         (
             "links: [{name: o, kind: ovs_bridge}]",
             "links[0].kind: an agent does not configure Open vSwitch",
+        ),
+        (
+            "links: [{name: e0, mtu: 1400}]",
+            "links[0].name: e0 is a member of br0, which the configuration does not name",
         ),
         ("absent: [e0]", "absent[0]: e0 is no virtual link"),
         (
