@@ -3,84 +3,27 @@
 //! [`checkpoint`] is what is on disk while a change waits for its commit.
 
 mod checkpoint;
+mod error;
 
 #[cfg(test)]
 mod tests;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use model::json::Malformed;
 use stdx::{Clock, Tasks};
 
-use crate::kernel::{Kernel, KernelError};
+use crate::kernel::Kernel;
 use crate::model::HostNetwork;
 use crate::plan::step::Step;
 use crate::plan::{self, Plan};
 pub use checkpoint::{Checkpoint, CheckpointError};
+pub use error::HostError;
 
 /// How often a state is planned and applied again, when the kernel did more than it was told: with a
 /// link that goes down it forgets routes of others, for example.
 const ROUNDS_MAX: usize = 4;
-
-/// Why a host's network was not read or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    /// The configuration is wrong, or does not fit this host.
-    #[error("the configuration does not fit this host: {0}")]
-    Misfit(Malformed),
-    /// Nothing was touched.
-    #[error("the kernel of this host has no {kind}, which {link} is")]
-    Lacking {
-        /// The kind of the link.
-        kind: &'static str,
-        /// The link.
-        link: String,
-    },
-    /// Nothing was touched.
-    #[error("an earlier change waits for its commit until {deadline_micros} µs after 1970")]
-    Pending {
-        /// When it is rolled back.
-        deadline_micros: i64,
-    },
-    /// Another process holds the directory.
-    #[error("another process changes the network of this host, with {directory}")]
-    Held {
-        /// The directory.
-        directory: PathBuf,
-    },
-    /// The directory cannot be used.
-    #[error("cannot open the lock in {directory}")]
-    Lock {
-        /// The directory.
-        directory: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The checkpoint cannot be written, read or removed.
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
-    /// The kernel could not be asked.
-    #[error("cannot read the network of this host")]
-    Read(#[source] KernelError),
-    /// The kernel refused a step.
-    #[error("cannot {step}")]
-    Step {
-        /// The step.
-        step: String,
-        /// Why.
-        #[source]
-        source: KernelError,
-    },
-    /// The kernel took every step, and yet has another state.
-    #[error("after {ROUNDS_MAX} attempts it is still necessary to {step}")]
-    Unreached {
-        /// What still differs.
-        step: String,
-    },
-}
 
 /// The network of the host, or network namespace, in which it was opened.
 ///

@@ -1,19 +1,15 @@
 //! The network of the kernel, over rtnetlink: reading it, and making one step at a time.
 //!
-//! [`found`] turns what the kernel tells into our type, [`message`] our links into what it wants.
+//! [`socket`] asks and waits for answers, [`found`] turns what the kernel tells into our type, [`message`] our links into what it wants.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the kernel's words are many, and become more")]
 
 mod found;
 mod message;
+mod socket;
 
 use std::collections::BTreeSet;
 
-use futures_util::StreamExt as _;
-use rtnetlink::Handle;
-use rtnetlink::packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
-    NetlinkPayload,
-};
+use rtnetlink::packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
@@ -24,12 +20,11 @@ use stdx::Tasks;
 use crate::model::HostNetwork;
 use crate::model::link::{Kind, LinkName};
 use crate::plan::step::Step;
+pub use socket::KernelError;
+use socket::Socket;
 
 /// What to add fails if it is there.
 const ADD: u16 = NLM_F_CREATE | NLM_F_EXCL;
-/// How often a list is read again that changed while it was read.
-const READS_MAX: usize = 5;
-
 /// Error numbers of Linux.
 mod errno {
     pub(super) const ENOENT: i32 = 2;
@@ -40,39 +35,14 @@ mod errno {
     pub(super) const EADDRNOTAVAIL: i32 = 99;
 }
 
-/// Why the kernel did not do it.
-#[derive(Debug, thiserror::Error)]
-pub enum KernelError {
-    /// There is no way to ask it.
-    #[error("cannot open a socket of rtnetlink")]
-    Socket(#[source] std::io::Error),
-    /// It refused.
-    #[error("the kernel refuses: {0}")]
-    Refused(#[source] std::io::Error),
-    /// It did not answer.
-    #[error("the connection to the kernel ended")]
-    Ended,
-    /// Its lists never stood still.
-    #[error("the network changed {READS_MAX} times while it was read")]
-    Restless,
-}
-
-impl KernelError {
-    fn is(&self, number: i32) -> bool {
-        matches!(self, Self::Refused(error) if error.raw_os_error() == Some(number))
-    }
-}
-
 /// The network of the namespace in which it was opened.
 #[derive(Debug)]
-pub(crate) struct Kernel(Handle);
+pub(crate) struct Kernel(Socket);
 
 impl Kernel {
     /// Opens the way to it. The connection ends when this value does.
     pub(crate) fn open(tasks: &Tasks) -> Result<Self, KernelError> {
-        let (connection, handle, _) = rtnetlink::new_connection().map_err(KernelError::Socket)?;
-        tasks.spawn("rtnetlink", connection);
-        Ok(Self(handle))
+        Socket::open(tasks).map(Self)
     }
 
     /// All of it.
@@ -84,7 +54,7 @@ impl Kernel {
             RouteNetlinkMessage::GetRoute(RouteMessage::default()),
             RouteNetlinkMessage::GetRule(RuleMessage::default()),
         ] {
-            answers.extend(self.list(question).await?);
+            answers.extend(self.0.list(question).await?);
         }
         let network = found::network(answers);
         // Every namespace has `lo`: an empty list comes from a connection that ended.
@@ -210,7 +180,7 @@ impl Kernel {
 
     async fn index(&self, name: &LinkName) -> Result<u32, KernelError> {
         let question = message::with([LinkAttribute::IfName(name.to_string())]);
-        let answers = self.ask(RouteNetlinkMessage::GetLink(question), NLM_F_REQUEST).await?.0;
+        let answers = self.0.ask(RouteNetlinkMessage::GetLink(question), NLM_F_REQUEST).await?.0;
         let index = answers.into_iter().find_map(|answer| match answer {
             RouteNetlinkMessage::NewLink(link) => Some(link.header.index),
             _ => None,
@@ -220,52 +190,7 @@ impl Kernel {
     }
 
     async fn change(&self, message: RouteNetlinkMessage, flags: u16) -> Result<(), KernelError> {
-        self.ask(message, NLM_F_REQUEST | NLM_F_ACK | flags).await.map(drop)
-    }
-
-    async fn list(
-        &self,
-        message: RouteNetlinkMessage,
-    ) -> Result<Vec<RouteNetlinkMessage>, KernelError> {
-        for _ in 0..READS_MAX {
-            let asked = self.ask(message.clone(), NLM_F_REQUEST | NLM_F_DUMP).await?;
-            if let (answers, true) = asked {
-                return Ok(answers);
-            }
-        }
-        Err(KernelError::Restless)
-    }
-
-    /// The answers, and whether they are of one moment.
-    async fn ask(
-        &self,
-        message: RouteNetlinkMessage,
-        flags: u16,
-    ) -> Result<(Vec<RouteNetlinkMessage>, bool), KernelError> {
-        /// `NLM_F_DUMP_INTR`: the list changed while it was read.
-        const INTERRUPTED: u16 = 0x10;
-        let mut message = NetlinkMessage::from(message);
-        message.header.flags = flags;
-        let answers = self.0.clone().request(message).map_err(|_e| KernelError::Ended)?;
-        let mut answers = std::pin::pin!(answers);
-        let (mut taken, mut is_whole) = (Vec::new(), true);
-        while let Some(answer) = answers.next().await {
-            is_whole &= answer.header.flags & INTERRUPTED == 0;
-            match answer.payload {
-                NetlinkPayload::Error(error) => match error.code {
-                    Some(code) => {
-                        let error = std::io::Error::from_raw_os_error(code.get().saturating_neg());
-                        return Err(KernelError::Refused(error));
-                    }
-                    None => return Ok((taken, is_whole)),
-                },
-                NetlinkPayload::InnerMessage(answer) => taken.push(answer),
-                NetlinkPayload::Done(_) => return Ok((taken, is_whole)),
-                _ => {}
-            }
-        }
-        // An acknowledgement is the end of the answers.
-        Ok((taken, is_whole))
+        self.0.ask(message, NLM_F_REQUEST | NLM_F_ACK | flags).await.map(drop)
     }
 }
 

@@ -3,6 +3,9 @@
 mod entry;
 mod read;
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::collections::BTreeMap;
 
 use model::MacAddress;

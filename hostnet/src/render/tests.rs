@@ -1,6 +1,7 @@
 use super::{Format, RenderedFile, render};
 use crate::model::HostNetwork;
-use crate::model::tests::{DOCUMENT_4, EVERY_KIND};
+use crate::model::tests::EVERY_KIND;
+use crate::os_net_config::tests::DOCUMENT_4;
 use crate::{from_mapping, from_os_net_config};
 
 /// What EVERY_KIND has not, but for Open vSwitch.

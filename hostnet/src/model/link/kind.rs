@@ -1,0 +1,93 @@
+//! Core: what all kinds of links are asked.
+
+use super::{Bond, Kind, LinkName};
+
+impl Kind {
+    /// Its word in files.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Ethernet { .. } => "ethernet",
+            Self::Bond(_) => "bond",
+            Self::Vlan { .. } => "vlan",
+            Self::Bridge { .. } => "bridge",
+            Self::Macvlan { .. } => "macvlan",
+            Self::Vxlan(_) => "vxlan",
+            Self::Dummy => "dummy",
+            Self::OvsBridge { .. } => "ovs_bridge",
+            Self::OvsBond { .. } => "ovs_bond",
+        }
+    }
+
+    /// The links that belong to it.
+    #[must_use]
+    pub fn members(&self) -> &[LinkName] {
+        match self {
+            Self::Bond(Bond { members, .. })
+            | Self::Bridge { members, .. }
+            | Self::OvsBridge { members, .. }
+            | Self::OvsBond { members, .. } => members,
+            Self::Ethernet { .. }
+            | Self::Vlan { .. }
+            | Self::Macvlan { .. }
+            | Self::Vxlan(_)
+            | Self::Dummy => &[],
+        }
+    }
+
+    pub(crate) fn members_mut(&mut self) -> Option<&mut Vec<LinkName>> {
+        match self {
+            Self::Bond(Bond { members, .. })
+            | Self::Bridge { members, .. }
+            | Self::OvsBridge { members, .. }
+            | Self::OvsBond { members, .. } => Some(members),
+            Self::Ethernet { .. }
+            | Self::Vlan { .. }
+            | Self::Macvlan { .. }
+            | Self::Vxlan(_)
+            | Self::Dummy => None,
+        }
+    }
+
+    pub(crate) fn parent_mut(&mut self) -> Option<&mut LinkName> {
+        match self {
+            Self::Vlan { parent, .. } | Self::Macvlan { parent, .. } => Some(parent),
+            Self::Vxlan(vxlan) => vxlan.parent.as_mut(),
+            Self::Ethernet { .. }
+            | Self::Bond(_)
+            | Self::Bridge { .. }
+            | Self::Dummy
+            | Self::OvsBridge { .. }
+            | Self::OvsBond { .. } => None,
+        }
+    }
+
+    /// The link below it.
+    #[must_use]
+    pub fn parent(&self) -> Option<&LinkName> {
+        match self {
+            Self::Vlan { parent, .. } | Self::Macvlan { parent, .. } => Some(parent),
+            Self::Vxlan(vxlan) => vxlan.parent.as_ref(),
+            Self::Ethernet { .. }
+            | Self::Bond(_)
+            | Self::Bridge { .. }
+            | Self::Dummy
+            | Self::OvsBridge { .. }
+            | Self::OvsBond { .. } => None,
+        }
+    }
+
+    pub(crate) fn primary(&self) -> Option<&LinkName> {
+        match self {
+            Self::Bond(Bond { primary, .. })
+            | Self::OvsBridge { primary, .. }
+            | Self::OvsBond { primary, .. } => primary.as_ref(),
+            Self::Ethernet { .. }
+            | Self::Vlan { .. }
+            | Self::Bridge { .. }
+            | Self::Macvlan { .. }
+            | Self::Vxlan(_)
+            | Self::Dummy => None,
+        }
+    }
+}

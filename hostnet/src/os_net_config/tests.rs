@@ -1,0 +1,148 @@
+use super::from_os_net_config;
+use crate::model::HostNetwork;
+
+/// The example of document 4 as its template gives it with the networks of the same document.
+pub(crate) const DOCUMENT_4: &str = "
+network_config:
+  -
+    type: ovs_bridge
+    name: br-ctlplane
+    addresses:
+      -
+        ip_netmask: 192.168.0.10/24
+    routes:
+      -
+        default: true
+        next_hop: 192.168.0.1
+    dns_servers: ['8.8.8.8', '8.8.4.4']
+    members:
+      -
+        type: ovs_bond
+        name: bond1
+        members:
+          -
+            type: interface
+            name: em1
+          -
+            type: interface
+            name: em2
+  -
+    type: interface
+    name: em0
+    addresses:
+      -
+        ip_netmask: 192.168.1.10/24
+";
+
+#[test]
+fn the_example_of_the_study_is_read_as_it_stands() {
+    let read = from_os_net_config(DOCUMENT_4).unwrap();
+    read.network.check().unwrap();
+    assert_eq!(read.fallback, None);
+    let own = HostNetwork::from_yaml(
+        "links:
+          - {name: br-ctlplane, kind: ovs_bridge, members: [bond1], addresses: [192.168.0.10/24],
+             routes: [{to: default, via: 192.168.0.1}], dns_servers: [8.8.8.8, 8.8.4.4]}
+          - {name: bond1, kind: ovs_bond, members: [em1, em2]}
+          - {name: em1}
+          - {name: em2}
+          - {name: em0, addresses: [192.168.1.10/24]}",
+    );
+    assert_eq!(read.network, own.unwrap());
+    // The study prints an address of another network beside that gateway.
+    let slip = DOCUMENT_4.replace("192.168.0.10/24", "192.0.0.10/24");
+    let error = from_os_net_config(&slip).unwrap().network.check().unwrap_err();
+    assert_eq!(error.place, "links[0].routes[0].via");
+    assert!(error.why.contains("192.168.0.1 is in no prefix of br-ctlplane"), "{}", error.why);
+}
+
+#[test]
+fn options_of_os_net_config_have_their_counterparts() {
+    let text = "
+fallback_config:
+- {type: interface, name: em9, use_dhcp: true}
+network_config:
+- {type: route_table, name: custom, table_id: 200}
+- type: linux_bond
+  name: bond0
+  bonding_options: mode=4 lacp_rate=fast miimon=100 xmit_hash_policy=layer3+4
+  mtu: 9000
+  members: [{type: interface, name: em1, primary: true}, {type: interface, name: em2}]
+- type: vlan
+  vlan_id: 16
+  device: bond0
+  mtu: 1500
+  addresses: [{ip_netmask: 192.0.2.1/24}, {ip_netmask: '2001:DB8:0::1/64'}]
+  routes:
+  - {ip_netmask: 10.1.3.0/24, next_hop: 192.0.2.5, route_options: metric 10, table: 200}
+  - {default: true, next_hop: 192.0.2.254, table: custom}
+  rules: [{rule: from 192.0.2.0/24 table custom, comment: why}, {rule: add to 10.0.0.0/8 lookup 200 pref 5}]
+  domain: example.com
+- type: linux_bridge
+  name: br1
+  use_dhcp: true
+  members: [{type: interface, name: em3}]
+- type: ovs_bridge
+  name: br2
+  members: [{type: interface, name: em4, primary: true},
+            {type: vlan, vlan_id: 17, addresses: [{ip_netmask: 198.51.100.1/24}]}]
+";
+    let read = from_os_net_config(text).unwrap();
+    read.network.check().unwrap();
+    let own = HostNetwork::from_yaml(
+        "
+         links:
+          - {name: bond0, kind: bond, mode: 802.3ad, lacp_rate: fast, miimon_ms: 100, primary: em1,
+             xmit_hash_policy: layer3+4, members: [em1, em2], mtu: 9000}
+          - {name: em1}
+          - {name: em2}
+          - {name: vlan16, kind: vlan, vlan: 16, parent: bond0, mtu: 1500, search_domains: [example.com],
+             addresses: [192.0.2.1/24, '2001:db8::1/64'],
+             routes: [{to: 10.1.3.0/24, via: 192.0.2.5, metric: 10, table: 200},
+                      {to: default, via: 192.0.2.254, table: 200}]}
+          - {name: br1, kind: bridge, dhcp4: true, members: [em3]}
+          - {name: em3}
+          - {name: br2, kind: ovs_bridge, members: [em4], primary: em4}
+          - {name: em4}
+          - {name: vlan17, kind: vlan, vlan: 17, parent: br2, addresses: [198.51.100.1/24]}
+         rules: [{from: 192.0.2.0/24, table: 200}, {to: 10.0.0.0/8, table: 200, priority: 5}]",
+    );
+    assert_eq!(read.network, own.unwrap());
+    assert_eq!(read.fallback.unwrap().links.len(), 1);
+}
+
+#[test]
+fn what_os_net_config_has_alone_is_refused_by_name() {
+    for (entry, told) in [
+        (
+            "{type: vlan, vlan_id: 4095, device: a}",
+            "network_config[0].vlan_id: 4095 is none of 1 to 4094",
+        ),
+        ("{type: vlan, vlan_id: 5}", "network_config[0].device: a VLAN outside a bridge"),
+        ("{type: interface}", "network_config[0].name: is missing"),
+        (
+            "{type: interface, name: a, members: [{type: interface, name: b}], vlan_id: 5}",
+            "network_config[0].vlan_id: an object of this type",
+        ),
+        (
+            "{type: linux_bond, name: a, bonding_options: mode=4 downdelay=5}",
+            "network_config[0].bonding_options: `downdelay` has no counterpart",
+        ),
+        (
+            "{type: interface, name: a, addresses: [{ip_netmask: 10.0.0.255/24}]}",
+            "network_config[0].addresses[0].ip_netmask: 10.0.0.255/24 is the broadcast",
+        ),
+        (
+            "{type: interface, name: a, rules: [{rule: iif em1 table 5}]}",
+            "network_config[0].rules[0].rule: `iif` has no counterpart",
+        ),
+        ("{type: interface, name: a, numvfs: 5}", "network_config[0]"),
+        (
+            "{type: interface, name: a, use_dhcp: true, defroute: false}",
+            "network_config[0].defroute",
+        ),
+    ] {
+        let error = from_os_net_config(&format!("network_config: [{entry}]")).expect_err(entry);
+        assert!(error.to_string().contains(told), "{entry}: {error}");
+    }
+}
