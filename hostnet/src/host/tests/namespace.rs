@@ -26,6 +26,9 @@ pub(super) fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
     }
     // The namespace is this thread's, and of what it starts.
     unshare(CloneFlags::CLONE_NEWNET).unwrap();
+    // Addresses are usable at once, and tell of nothing later.
+    let quiet = "echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad";
+    assert!(Command::new("sh").args(["-c", quiet]).status().unwrap().success());
     ip("link set lo up");
     for number in [0, 1] {
         ip(&format!("link add card{number} type veth peer name far{number}"));
