@@ -49,7 +49,7 @@ impl Host {
         Ok(Self { kernel, checkpoint: checkpoint::File::new(directory), clock, _lock: lock })
     }
 
-    /// What the host has.
+    /// Reads the network of the host.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -83,11 +83,11 @@ impl Host {
     /// Makes the host what it should be. Unless [`commit`](Self::commit) follows before the time is
     /// over, it must be rolled back, and is so by [`recover`](Self::recover) after a crash.
     ///
-    /// Where nothing is to be done, nothing is touched, and there is nothing to commit.
+    /// If the host is already what it should be, nothing is touched, and nothing waits for a commit.
     ///
     /// # Errors
     /// Before anything is touched: what [`plan`](Self::plan) refuses, or a change that waits. After
-    /// that: a step that the kernel refused; then the host is rolled back at once. Where that fails
+    /// that: a step that the kernel refused; then the host is rolled back at once. If that fails
     /// too, the change is still [`pending`](Self::pending).
     pub async fn apply(
         &mut self,

@@ -23,7 +23,7 @@ use link::{Kind, Link, LinkName};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "written::Network", into = "written::Network")]
 pub struct HostNetwork {
-    /// The interfaces. One that is not here is left alone.
+    /// The interfaces. All others are left alone.
     pub links: Vec<Link>,
     /// Rules of policy routing.
     pub rules: Vec<Rule>,

@@ -11,6 +11,8 @@ pub(crate) mod step;
 #[cfg(test)]
 mod model_kernel;
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod tests;
 
 use std::fmt;
@@ -26,7 +28,7 @@ use step::Step;
 pub struct Plan {
     /// The steps, the first one first.
     pub steps: Vec<Step>,
-    /// What the host then is: the desired network with the names that cards have here.
+    /// The desired network, with the names that the cards have on this host.
     pub target: HostNetwork,
 }
 
@@ -52,7 +54,7 @@ impl fmt::Display for Plan {
 
 /// The steps from what a host has to what it should have.
 ///
-/// What means the same gives no step. Interfaces that `desired` does not name are left alone, also as
+/// Equal meaning gives no step. Interfaces that `desired` does not name are left alone, also as
 /// members of a bridge that it does name.
 ///
 /// # Errors

@@ -41,7 +41,7 @@ pub enum Format {
 /// A file of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderedFile {
-    /// Where it belongs on the host, without the leading slash.
+    /// Its path on the host, without the leading slash.
     pub path: String,
     /// Its permissions.
     pub mode: u32,

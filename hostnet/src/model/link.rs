@@ -15,7 +15,8 @@ pub use words::{BondMode, HashPolicy, LacpRate, MacvlanMode};
 
 /// An interface and what lies on it.
 ///
-/// What is `None` is left as the host has it. Lists are complete: an address that is not listed goes.
+/// A field that is `None` leaves the host's value alone. Lists are complete: an address that is not
+/// listed is removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// Its name.
@@ -28,7 +29,7 @@ pub struct Link {
     pub mtu: Option<u32>,
     /// Whether it is up.
     pub up: bool,
-    /// Whether it asks for an IPv4 address by DHCP. Who asks is the distribution's program.
+    /// Whether it asks for an IPv4 address by DHCP. The distribution's client asks.
     pub dhcp4: bool,
     /// Whether it asks for an IPv6 address by DHCP.
     pub dhcp6: bool,
@@ -105,7 +106,7 @@ pub struct Bond {
     pub miimon_ms: Option<u32>,
     /// How often partners of 802.3ad speak.
     pub lacp_rate: Option<LacpRate>,
-    /// What decides over the member that a packet takes.
+    /// The fields of a packet that choose its member.
     pub xmit_hash_policy: Option<HashPolicy>,
     /// The member that is used first, with `active-backup`.
     pub primary: Option<LinkName>,

@@ -68,7 +68,7 @@ words! {
     }
 }
 words! {
-    /// What decides over the member that a packet takes.
+    /// The fields of a packet that choose its member of the bond.
     HashPolicy {
         /// Ethernet addresses.
         Layer2 = "layer2" / 0,
