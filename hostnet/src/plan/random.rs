@@ -18,8 +18,8 @@ impl Decisions<'_> {
 }
 
 /// Settings, addresses and routes of a link.
-fn add_settings(link: &mut String, d: &mut Decisions<'_>) {
-    if d.below(3) == 0 {
+fn add_settings(link: &mut String, has_mtu: bool, d: &mut Decisions<'_>) {
+    if d.below(3) == 0 && has_mtu {
         link.push_str(&format!(", mtu: {}", d.one_of(&["1400", "1500", "9000"])));
     }
     if d.below(6) == 0 {
@@ -96,8 +96,13 @@ pub(super) fn network(bytes: &[u8]) -> Option<HostNetwork> {
             links.push(format!("name: {name}, kind: {kind}{number}, parent: {parent}"));
         }
     }
+    // A bond gives its members its own MTU.
+    let bonded = links.iter().find(|link| link.starts_with("name: bo0")).cloned();
+    let bonded = bonded.and_then(|link| Some(link.split_once("members")?.1.to_owned()));
+    let bonded = bonded.unwrap_or_default();
     for link in &mut links {
-        add_settings(link, &mut d);
+        let has_mtu = !bonded.contains(link.get(6..8).unwrap_or_default());
+        add_settings(link, has_mtu, &mut d);
     }
     let links: Vec<String> = links.into_iter().map(|link| format!("{{{link}}}")).collect();
     let rules = d.one_of(&[

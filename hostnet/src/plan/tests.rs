@@ -102,7 +102,7 @@ fn cards_are_found_by_permanent_address_only() {
     kernel.0.links[1].mac = kernel.0.links[0].mac;
     let desired = own(
         "links: [{name: e1, permanent_mac: '52:54:00:00:00:00', mtu: 1400}, {name: e0, permanent_mac: '52:54:00:00:00:01'},
-         {name: bo0, kind: bond, mode: active-backup, primary: e1, members: [e0, e1]}, {name: v5, kind: vlan, vlan: 5, parent: bo0}]",
+         {name: bo0, kind: bond, mode: active-backup, primary: e1, members: [e0, e1], mtu: 1400}, {name: v5, kind: vlan, vlan: 5, parent: bo0}]",
     );
     let plan = plan(&kernel.0, &desired).unwrap();
     assert_eq!(plan.target.link("e0").unwrap().mtu, Some(1400));
@@ -133,6 +133,10 @@ fn what_cannot_be_reached_is_refused() {
         (
             "links: [{name: e0, mtu: 1400}]",
             "links[0].name: e0 is a member of br0, which the configuration does not name",
+        ),
+        (
+            "links: [{name: e0}, {name: e1, mtu: 9000}, {name: bo0, kind: bond, mode: 802.3ad, members: [e1]}, {name: br0, kind: bridge}]",
+            "links[1].mtu: e1 is a member of bo0, which gives it its own",
         ),
         ("absent: [e0]", "absent[0]: e0 is no virtual link"),
         (

@@ -59,8 +59,13 @@ impl Differences<'_> {
 
     /// Settings of links that stay. What lies above has the smaller packets at every moment.
     fn set(&self, upwards: &[&Link], steps: &mut Vec<Step>) {
+        // A bond gives its members its own address and MTU, and later gives theirs back.
+        let own = |link: &&&Link| {
+            !matches!(self.will_be_in.get(&link.name), Some(Link { kind: Kind::Bond(_), .. }))
+        };
         let kept = || {
-            upwards.iter().filter_map(|link| self.kept.get(&link.name).map(|found| (*link, *found)))
+            let own = upwards.iter().filter(own);
+            own.filter_map(|link| self.kept.get(&link.name).map(|found| (*link, *found)))
         };
         for (link, found) in kept() {
             if let Some(to) = link.mac.filter(|mac| Some(*mac) != found.mac) {
