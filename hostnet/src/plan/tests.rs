@@ -86,6 +86,21 @@ fn the_same_meaning_gives_no_step() {
 }
 
 #[test]
+fn routes_survive_the_last_address_of_their_link() {
+    let mut kernel = ModelKernel::with_cards(1);
+    for address in ["192.0.2.10/24", "192.0.2.11/24", "192.0.2.11/25"] {
+        let text = format!(
+            "links: [{{name: e0, addresses: [{address}], routes: [{{to: default, via: 192.0.2.1}}]}}]"
+        );
+        let plan = plan(&kernel.0, &own(&text)).unwrap();
+        kernel.apply(&plan.steps);
+        assert_has(&kernel, &own(&text));
+        kernel.apply(&plan.inverse());
+        kernel.apply(&plan.steps);
+    }
+}
+
+#[test]
 fn a_plan_reads_as_what_it_does() {
     let mut kernel = ModelKernel::with_cards(2);
     let one = "links: [{name: e0, addresses: [192.0.2.10/24], routes: [{to: default, via: 192.0.2.1}]}, {name: e1}]";
