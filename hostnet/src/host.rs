@@ -39,7 +39,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens the network here. `directory` keeps the checkpoint; it must survive restarts of the agent.
+    /// Opens the network here. `directory`, made where it is missing, keeps the
+    /// checkpoint; it must survive restarts of the agent.
     ///
     /// # Errors
     /// [`HostError::Held`], [`HostError::Lock`], or there is no way to the kernel.
@@ -216,6 +217,7 @@ impl Host {
 fn lock(directory: &Path) -> Result<File, HostError> {
     let path = directory.join("lock");
     let refused = |source| HostError::Lock { directory: directory.to_owned(), source };
+    std::fs::create_dir_all(directory).map_err(refused)?;
     let mut options = File::options();
     let lock = options.create(true).truncate(false).write(true).open(path).map_err(refused)?;
     match lock.try_lock() {
