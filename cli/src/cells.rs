@@ -132,7 +132,8 @@ pub(crate) fn has_own_form(what: What, field: &str) -> bool {
         | What::Rack
         | What::Lease
         | What::Unregistered
-        | What::Claim => false,
+        | What::Claim
+        | What::NetworkTemplate => false,
     }
 }
 

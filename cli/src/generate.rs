@@ -181,9 +181,11 @@ mod tests {
     fn pages_that_are_referred_to_exist() {
         let pages = man_pages().unwrap();
         let text = String::from_utf8(pages[0].1.clone()).unwrap();
-        let reference = regex::Regex::new(r"gnt\\-([a-z]+)\(8\)").unwrap();
-        let referred: Vec<String> =
-            reference.captures_iter(&text).map(|found| format!("gnt-{}.8", &found[1])).collect();
+        let reference = regex::Regex::new(r"gnt\\-([a-z\\-]+)\(8\)").unwrap();
+        let referred: Vec<String> = reference
+            .captures_iter(&text)
+            .map(|found| format!("gnt-{}.8", found[1].replace('\\', "")))
+            .collect();
         assert_eq!(referred.len(), objects().len(), "{text}");
         for name in referred {
             assert!(pages.iter().any(|(page, _text)| *page == name), "{name}");

@@ -48,6 +48,7 @@ mod wrap;
 mod moment;
 mod natural;
 mod network;
+mod network_template;
 mod python;
 mod span;
 
@@ -152,6 +153,9 @@ enum Object {
     /// Networks, their pools, and who has which address.
     #[command(subcommand)]
     Network(network::Network),
+    /// Templates of hosts' networks, one for each role.
+    #[command(subcommand)]
+    NetworkTemplate(network_template::NetworkTemplate),
     /// Racks, and how they stand.
     #[command(subcommand)]
     Rack(rack::Rack),
@@ -244,6 +248,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Machine(verb) => machine::run(verb, &session),
         Object::Image(verb) => image::run(verb, &session),
         Object::Network(verb) => network::run(verb, &session),
+        Object::NetworkTemplate(verb) => network_template::run(verb, &session),
         Object::Rack(verb) => rack::run(verb, &session),
         Object::Lease(verb) => lease::run(verb, &session),
         Object::Debug(verb) => debug::run(verb, &session),
@@ -301,6 +306,9 @@ impl Object {
             "machine" => Self::Machine(machine::Machine::from_arg_matches(matches)?),
             "image" => Self::Image(image::Image::from_arg_matches(matches)?),
             "network" => Self::Network(network::Network::from_arg_matches(matches)?),
+            "network-template" => {
+                Self::NetworkTemplate(network_template::NetworkTemplate::from_arg_matches(matches)?)
+            }
             "rack" => Self::Rack(rack::Rack::from_arg_matches(matches)?),
             "lease" => Self::Lease(lease::Lease::from_arg_matches(matches)?),
             "debug" => Self::Debug(debug::Debug::from_arg_matches(matches)?),

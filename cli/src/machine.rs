@@ -13,7 +13,7 @@ use luxi::query::{Cell, FieldDefinition, Filter};
 use model::image::{BootTarget, Parameter};
 use model::json;
 use model::machine::{BmcSpec, MachineSpec, check};
-use model::opcode::{KernelSet, MachineAdd, MachineRemove, MachineSetParams};
+use model::opcode::{KernelSet, MachineAdd, MachineReapply, MachineRemove, MachineSetParams};
 use model::{MacAddress, OpCode, Serial, Uuid};
 use serde_json::Value;
 
@@ -114,6 +114,24 @@ pub(crate) enum Machine {
         #[command(flatten)]
         job: JobArguments,
     },
+    /// Give machines the newest version of the network template of their role.
+    Reapply {
+        /// Their serial numbers; or conditions instead.
+        #[arg(required_unless_present = "Conditions", conflicts_with = "Conditions")]
+        serials: Vec<Serial>,
+        #[command(flatten)]
+        conditions: Box<Conditions>,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Name the cards of machines: all of a file, in one job.
+    ImportInterfaces {
+        /// YAML with names and Ethernet addresses of cards, by serial number; `-` reads standard input.
+        #[arg(short = 'f', long, value_name = "FILE")]
+        file: PathBuf,
+        #[command(flatten)]
+        job: JobArguments,
+    },
     /// Remove a machine from the inventory.
     Remove {
         /// Its serial number.
@@ -207,6 +225,15 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
         Machine::SetKernel { role, parameters, clear: _, job } => {
             job.run(OpCode::KernelSet(KernelSet { role, parameters }), session).map(drop)
         }
+        Machine::Reapply { serials, conditions, job } => {
+            let serials = meant(&serials, conditions.filters(), session)?;
+            let op = |serial| OpCode::MachineReapply(MachineReapply { serial });
+            job.run_all(serials.into_iter().map(op).collect(), session)
+        }
+        Machine::ImportInterfaces { file, job } => {
+            let ops = modify::interfaces(&file, &read_input(&file)?)?;
+            job.run_all(ops.into_iter().map(OpCode::MachineSetParams).collect(), session)
+        }
         Machine::Remove { serial, yes, job } => {
             confirm(&format!("Remove machine {serial} from the inventory?"), yes || job.dry_run)?;
             let op = MachineRemove { serial: serial.to_string() };
@@ -292,6 +319,7 @@ fn add(arguments: AddArguments, session: &Session) -> Result<(), CliError> {
                 ipv6: arguments.bmc_ipv6,
             },
             labels: arguments.labels.into_iter().collect(),
+            interfaces: std::collections::BTreeMap::new(),
         }],
         (None, ..) => {
             return Err(CliError::Usage("give --file, or --serial and --rack".to_owned()));

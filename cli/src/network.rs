@@ -3,6 +3,7 @@
 mod change;
 mod document;
 mod info;
+mod render;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -75,6 +76,10 @@ pub(crate) enum Network {
         #[command(flatten)]
         job: JobArguments,
     },
+    /// Print the files that configure a machine's network.
+    Render(render::RenderArguments),
+    /// Print what another version of its template would change at a machine.
+    Diff(render::DiffArguments),
     /// Claim an address of a network for an owner; again gives the same one.
     Claim {
         /// The network.
@@ -166,6 +171,8 @@ pub(crate) fn run(verb: Network, session: &Session) -> Result<(), CliError> {
             let groups = groups_or_all(groups, session)?.into_iter().map(disconnect);
             job.run_all(groups.map(OpCode::NetworkDisconnect).collect(), session)
         }
+        Network::Render(arguments) => render::render(&arguments, session),
+        Network::Diff(arguments) => render::diff(&arguments, session),
         Network::Claim { network, owner, address, job } => {
             let claims = vec![ClaimSpec { network, owner, address }];
             job.run(OpCode::NetworkClaim(NetworkClaim { claims }), session).map(drop)

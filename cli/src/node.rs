@@ -2,6 +2,7 @@
 
 mod add;
 mod info;
+mod network;
 
 use std::net::IpAddr;
 
@@ -80,6 +81,9 @@ pub(crate) enum Node {
         #[command(flatten)]
         job: JobArguments,
     },
+    /// The network of a node's host.
+    #[command(subcommand)]
+    Network(network::Network),
     /// Remove a node from the cluster.
     ///
     /// A candidate first gives its place to another node, and its copy of the store is wiped. Where a
@@ -173,6 +177,7 @@ pub(crate) fn run(verb: Node, session: &Session) -> Result<(), CliError> {
         Node::AddTags(arguments) => tags::add(Tagged::Node, arguments, session),
         Node::RemoveTags(arguments) => tags::remove(Tagged::Node, arguments, session),
         Node::Modify(arguments) => modify(arguments, session),
+        Node::Network(verb) => network::run(verb, session),
         Node::Powercycle { name, force, yes, job } => {
             let question = format!("Are you sure you want to hard powercycle node {name}?");
             confirm(&question, yes || job.dry_run)?;

@@ -268,6 +268,42 @@ impl JobArguments {
         submit(session, client, &RawJob((vec![op],)))
     }
 
+    /// Submits each opcode as a job of its own, so many at a time, and stops behind those among which one
+    /// failed: what is wrong with it may be wrong with all.
+    pub(crate) fn run_in_waves(
+        &self,
+        ops: Vec<OpCode>,
+        parallel: usize,
+        session: &Session,
+    ) -> Result<(), CliError> {
+        let mut client = session.connect()?;
+        let mut left = ops.len();
+        for wave in ops.chunks(parallel) {
+            let mut jobs = Vec::new();
+            for op in wave {
+                let op = serde_json::to_value(op).expect("opcodes are maps of plain values");
+                jobs.push(self.begin(op, &mut client, session)?);
+            }
+            left -= wave.len();
+            let mut failed = None;
+            for id in jobs {
+                if let Err(error) = self.end(id, &mut client, session) {
+                    match failed {
+                        None => failed = Some(error),
+                        Some(_) => warn(format_args!("{error}"))?,
+                    }
+                }
+            }
+            if let Some(error) = failed {
+                if left > 0 {
+                    warn(format_args!("{left} were not begun, as one of these failed"))?;
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// The same, even if the queue is drained.
     pub(crate) fn run_though_drained(
         &self,

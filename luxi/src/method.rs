@@ -12,6 +12,7 @@ use std::time::Duration;
 use model::cluster_status::ClusterStatus;
 use model::dhcp::DhcpConfig;
 use model::ipam::IpamConfig;
+use model::network::template::NetworkFile;
 use model::opcode::ReasonEntry;
 use model::role_check::{RoleRequest, RoleTaken};
 use model::{JobId, NodeName, OpInput};
@@ -420,4 +421,14 @@ methods! {
 
     /// How agents serve DHCP.
     Query GantryDhcp [] -> DhcpConfig;
+
+    /// The files that configure a machine's network.
+    Query GantryNetworkFiles [
+        /// The machine's serial number.
+        serial: String;
+        /// The version of the template of its role; null means the one that it has.
+        version: Option<u32>;
+        /// `netplan`, `networkd`, `network-manager`, `os-net-config`, `network-data` or `nmstate`.
+        format: String;
+    ] -> Vec<NetworkFile>;
 }

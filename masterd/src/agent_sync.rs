@@ -271,9 +271,17 @@ impl AgentSync {
     /// Commits what an agent saw, and only then lets it forget.
     async fn take(&self, node: &Node, talk: &mut Conversation, exchanged: Exchanged) {
         let Exchanged {
-            incarnation, events, racks, dropped, certificate_ends, mut troubles, ..
+            incarnation,
+            events,
+            racks,
+            dropped,
+            certificate_ends,
+            mut troubles,
+            mut network_drift,
+            ..
         } = exchanged;
         troubles.truncate(TROUBLES_MAX);
+        network_drift.truncate(TROUBLES_MAX);
         if talk.incarnation != Some(incarnation) {
             if talk.incarnation.is_some() {
                 tracing::warn!(node = %node.name, "agent came back with another store");
@@ -306,7 +314,12 @@ impl AgentSync {
             }
         }
         talk.behind = self.push_if_stale(node, &mut talk.push, &racks).await;
-        self.contacts.set_held(&node.name, talk.behind, certificate_ends, troubles);
+        self.contacts.set_held(
+            &node.name,
+            talk.behind,
+            certificate_ends,
+            (troubles, network_drift),
+        );
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod claims;
 pub mod load;
 pub mod objects;
 pub mod table;
+mod templates;
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

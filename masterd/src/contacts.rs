@@ -28,6 +28,8 @@ pub struct Contact {
     pub certificate_ends: Option<Timestamp>,
     /// What keeps it from serving its racks, as it said when it last answered.
     pub troubles: Vec<String>,
+    /// Steps that would mend the network of its host, as it says itself.
+    pub network_drift: Vec<String>,
 }
 
 /// Why an agent is not reached.
@@ -128,6 +130,7 @@ impl Contacts {
         let behind = known.is_some_and(|contact| contact.behind);
         let certificate_ends = known.and_then(|contact| contact.certificate_ends);
         let troubles = known.map(|contact| contact.troubles.clone()).unwrap_or_default();
+        let network_drift = known.map(|contact| contact.network_drift.clone()).unwrap_or_default();
         let is_stranger = failure.as_ref().is_some_and(|failure| failure.is_stranger);
         let obeys_later = failure.as_ref().is_some_and(|failure| failure.obeys_later);
         let failure = failure.map(|failure| failure.why);
@@ -139,22 +142,23 @@ impl Contacts {
             behind,
             certificate_ends,
             troubles,
+            network_drift,
         };
         contacts.insert(node.clone(), contact);
     }
 
     /// Notes whether an agent that answered holds the document of its rack, when its certificate ends,
-    /// and what keeps it from serving.
+    /// what keeps it from serving, and how its host's network drifted.
     pub(crate) fn set_held(
         &self,
         node: &NodeName,
         behind: bool,
         ends: Option<Timestamp>,
-        troubles: Vec<String>,
+        (troubles, network_drift): (Vec<String>, Vec<String>),
     ) {
         if let Some(contact) = self.agents.write().get_mut(node) {
             (contact.behind, contact.certificate_ends) = (behind, ends);
-            contact.troubles = troubles;
+            (contact.troubles, contact.network_drift) = (troubles, network_drift);
         }
     }
 
@@ -213,6 +217,7 @@ mod tests {
                 behind,
                 certificate_ends,
                 troubles,
+                network_drift: vec!["mtu".to_owned()],
             })
         };
         let unreached = |why: &str| {
@@ -220,7 +225,7 @@ mod tests {
             Some(Unreached { why, is_stranger, obeys_later: false })
         };
         assert_eq!(contacts.get(&node), None);
-        let trouble = || vec!["no interface".to_owned()];
+        let trouble = || (vec!["no interface".to_owned()], vec!["mtu".to_owned()]);
         contacts.set_held(&node, true, Some(at(9)), trouble());
         contacts.set(&node, at(1), None);
         contacts.set_held(&node, true, Some(at(9)), trouble());

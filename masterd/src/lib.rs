@@ -49,6 +49,7 @@ mod spool;
 pub mod ssconf;
 pub mod status;
 pub mod strangers;
+mod template;
 pub mod users;
 pub mod watcher;
 

@@ -11,8 +11,9 @@ use ::jobs::locks::Locks;
 use ::jobs::submitter::Sender;
 use luxi::method::Class;
 use luxi::{Caller, Request, Response, Service, answer};
-use model::error::ExceptionKind;
+use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
+use model::network::template::NetworkFile;
 use model::tag::TagKind;
 use model::{Exception, Timestamp};
 use stdx::Clock;
@@ -22,6 +23,7 @@ use tokio::sync::Semaphore;
 use crate::agents::Agents;
 use crate::contacts::Contacts;
 use crate::export::downloads::Exports;
+use crate::lu::network::template::files;
 use crate::queue::{Archive, Commits, Published, Submitter, Writer};
 use crate::secrets::StagedSecrets;
 
@@ -161,6 +163,9 @@ impl LuxiService {
             }
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
             Request::GantryDhcp(call) => answer(call, async |_| Ok(self.dhcp())).await,
+            Request::GantryNetworkFiles(call) => {
+                answer(call, async |c| self.network_files(&c)).await
+            }
         }
     }
 }
@@ -204,6 +209,26 @@ impl LuxiService {
 
     fn dhcp(&self) -> model::dhcp::DhcpConfig {
         self.sources.published.snapshot().config.dhcp.as_deref().cloned().unwrap_or_default()
+    }
+
+    fn network_files(
+        &self,
+        call: &luxi::method::GantryNetworkFiles,
+    ) -> Result<Vec<NetworkFile>, Exception> {
+        let format = hostnet::Format::from_word(&call.format).ok_or_else(|| {
+            let words: Vec<&str> =
+                hostnet::Format::ALL.iter().map(|format| format.word()).collect();
+            let text = format!("format `{}` is none of {}", call.format, words.join(", "));
+            Exception::prereq(text, ErrorCode::WrongInput)
+        })?;
+        let config = self.sources.published.snapshot().config;
+        let files = stdx::aside(|| files(&config, &call.serial, call.version, format))?;
+        let told = |file: hostnet::RenderedFile| NetworkFile {
+            path: file.path,
+            mode: file.mode,
+            content: file.content,
+        };
+        Ok(files.into_iter().map(told).collect())
     }
 
     fn ipam(&self) -> Option<model::ipam::IpamConfig> {
@@ -293,7 +318,8 @@ fn changed_by(request: &Request) -> Option<String> {
         | Request::GantryMasterStatus(_)
         | Request::GantryExportPiece(_)
         | Request::GantryIpam(_)
-        | Request::GantryDhcp(_) => return None,
+        | Request::GantryDhcp(_)
+        | Request::GantryNetworkFiles(_) => return None,
     };
     Some(of)
 }

@@ -15,6 +15,7 @@ pub mod lock;
 pub mod machine;
 pub mod natural;
 pub mod network;
+pub mod network_template;
 pub mod node;
 pub mod params;
 pub mod rack;

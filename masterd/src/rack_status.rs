@@ -285,6 +285,7 @@ mod tests {
             behind: true,
             certificate_ends: None,
             troubles: vec!["port 67 is taken".to_owned()],
+            network_drift: Vec::new(),
         };
         let contacts = HashMap::from([("n2.example".parse().unwrap(), contact)]);
         let mut stranger = Stranger {

@@ -168,6 +168,7 @@ impl Watcher {
                 behind: contact.is_some_and(|contact| contact.behind),
                 other_callers: other.filter(|_| is_reached),
                 troubles: contact.map(|contact| contact.troubles.clone()).unwrap_or_default(),
+                network_drift: contact.map(|c| c.network_drift.clone()).unwrap_or_default(),
             }
         });
         let ended = self.published.jobs.tally().now().filter(|(status, _)| status.is_final());

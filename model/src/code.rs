@@ -141,6 +141,8 @@ codes! {
         "An agent does not serve the newest document of its rack, or no agent serves the rack",
     RackUnserved "rack-unserved"
         "A rack has machines and no agent, or its agent cannot serve it",
+    NetworkDrift "network-drift"
+        "A host's network is not what was applied last",
     NotAccepted "not-accepted"
         "Two nodes do not accept each other, because of a certificate or a list of callers",
     OtherCluster "other-cluster"

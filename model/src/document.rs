@@ -37,6 +37,8 @@ pub const IMAGES: &str = "images";
 pub const NETWORKS: &str = "networks";
 /// Directory of claims on addresses, by network.
 pub const CLAIMS: &str = "claims";
+/// Directory of templates of hosts' networks, by name.
+pub const NETWORK_TEMPLATES: &str = "network-templates";
 /// Directory of machines.
 pub const MACHINES: &str = "machines";
 /// Directory of the machines' last boots.

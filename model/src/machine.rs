@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::Word;
 use crate::image::{BootTarget, Parameter};
 use crate::mac::MacAddress;
 pub use crate::name::{BOOT_ROLE, SWITCH_ROLE};
@@ -47,6 +48,9 @@ pub struct MachineSpec {
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// Its cards by the names that network templates call them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interfaces: BTreeMap<Word, MacAddress>,
 }
 
 /// What an operator tells of a management controller.
@@ -114,6 +118,12 @@ pub struct Machine {
     /// Kernel parameters behind those of its image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_parameters: Vec<Parameter>,
+    /// Its cards by the names that templates call them, where the operator told them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interfaces: BTreeMap<Word, MacAddress>,
+    /// The version of the network template of its role that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_template: Option<u32>,
     /// When it was registered.
     pub register_date: Timestamp,
     /// When it is to be taken out of use.

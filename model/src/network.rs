@@ -16,11 +16,13 @@ pub mod allocate;
 pub mod check;
 pub mod claim;
 pub mod range;
+pub mod template;
 #[cfg(test)]
 pub(crate) mod testing;
 
 pub use claim::{Claim, ClaimKey, ClaimState, Owner};
 pub use range::{IpRange, Prefix};
+pub use template::{NetworkTemplate, TemplateKey};
 
 /// Most subnets of a network.
 pub const SUBNETS_MAX: usize = 16;

@@ -31,10 +31,12 @@ pub use machine::{
     Clearable, DhcpSet, IpamSet, MachineAdd, MachineRemove, MachineSetParams, RackPush,
 };
 pub use network::{
-    NetworkAdd, NetworkClaim, NetworkConnect, NetworkDisconnect, NetworkRelease, NetworkRemove,
-    NetworkSetParams,
+    MachineReapply, NetworkAdd, NetworkClaim, NetworkConnect, NetworkDisconnect, NetworkRelease,
+    NetworkRemove, NetworkSetParams, NetworkTemplateAdd, NetworkTemplateRemove,
 };
-pub use node::{NodeAdd, NodePowercycle, NodeRemove, NodeSetParams};
+pub use node::{
+    NodeAdd, NodeNetworkApply, NodeNetworkRollback, NodePowercycle, NodeRemove, NodeSetParams,
+};
 pub use query::{
     ClusterConfigQuery, ExtStorageDiagnose, InstanceQueryData, OsDiagnose, Query, QueryFields,
 };
@@ -48,7 +50,7 @@ pub use verify::{
 use crate::image::Image;
 use crate::kernel::KernelParameters;
 use crate::machine::Machine;
-use crate::network::Claim;
+use crate::network::{Claim, NetworkTemplate};
 
 /// A verb of the cluster: its name, its parameters (`Self`), its result.
 pub trait Verb: Serialize + Send + Sync + 'static {
@@ -175,6 +177,10 @@ opcodes! {
     "OP_NODE_SET_PARAMS" NodeSetParams -> Vec<(String, serde_json::Value)>, Agents, [node_name];
     /// Restart a node's machine, hard; waits for no lock.
     "OP_NODE_POWERCYCLE" NodePowercycle -> String, Agents, [node_name];
+    /// Change the network of a node's host; it goes back unless the master still reaches the node.
+    "OP_NODE_NETWORK_APPLY" NodeNetworkApply -> Vec<String>, Agents, [node_name];
+    /// Undo a change of the network of a node's host that waits for its commit.
+    "OP_NODE_NETWORK_ROLLBACK" NodeNetworkRollback -> bool, Agents, [node_name];
     /// Set the rules by which machines get addresses.
     "OP_IPAM_SET" IpamSet -> (), Agents, [];
     /// Set how agents serve DHCP.
@@ -205,6 +211,12 @@ opcodes! {
     "OP_NETWORK_CLAIM" NetworkClaim -> Vec<Claim>, Master, [claims];
     /// Give an address of a network back.
     "OP_NETWORK_RELEASE" NetworkRelease -> (), Master, [network_name];
+    /// Add a version of a template of hosts' networks.
+    "OP_NETWORK_TEMPLATE_ADD" NetworkTemplateAdd -> NetworkTemplate, Master, [template_name];
+    /// Remove versions of one.
+    "OP_NETWORK_TEMPLATE_REMOVE" NetworkTemplateRemove -> (), Master, [template_name];
+    /// Give a machine the newest version of the network template of its role.
+    "OP_MACHINE_REAPPLY" MachineReapply -> Machine, Master, [serial];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, [racks];
     /// Describe instances; there are none yet.

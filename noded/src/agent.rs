@@ -25,6 +25,7 @@ use stdx::Clock;
 use stdx::daemon::chain;
 
 use crate::facts;
+use crate::host_network::HostNetworks;
 use crate::master_address::MasterAddress;
 use crate::metrics::Calls;
 use crate::powercycle::Powercycle;
@@ -69,6 +70,7 @@ pub struct Agent {
     next_exchange: AtomicU64,
     master_address: MasterAddress,
     ssconf: Arc<ssconf::Files>,
+    network: Arc<HostNetworks>,
     left: Notify,
 }
 
@@ -97,6 +99,8 @@ pub struct Parts {
     pub calls: Arc<Calls>,
     /// Restarts the machine.
     pub powercycle: Arc<dyn Powercycle>,
+    /// The network of its host.
+    pub network: Arc<HostNetworks>,
     /// Versions of the protocol that it understands.
     pub versions: Versions,
 }
@@ -129,6 +133,7 @@ impl Agent {
             clock,
             calls,
             powercycle,
+            network,
             versions,
         } = parts;
         let ssconf = Arc::new(ssconf::Files::new(&layout));
@@ -150,6 +155,7 @@ impl Agent {
             next_exchange: AtomicU64::new(1),
             master_address: MasterAddress::default(),
             ssconf,
+            network,
             left: Notify::new(),
         }
     }
@@ -359,9 +365,16 @@ impl Agent {
         });
         let newest = self.exchanges.subscribe();
         let (ledger, racks, allowed) = (&self.ledger, &self.racks, &self.allowed);
-        let certificate_ends = self.identity.ends().ok();
-        let exchange =
-            exchange::Turn { ledger, racks, allowed, certificate_ends, turn, newest, interrupt };
+        let exchange = exchange::Turn {
+            ledger,
+            racks,
+            allowed,
+            network: &self.network,
+            certificate_ends: self.identity.ends().ok(),
+            turn,
+            newest,
+            interrupt,
+        };
         answer(call, |call| exchange.run(call)).await
     }
 }
@@ -415,6 +428,15 @@ impl Agent {
             Request::LeaseSync(call) => {
                 let tell = |call| lease_sync::tell(&self.ledger, &self.racks, call, interrupt);
                 answer(call, tell).await
+            }
+            Request::NetworkApply(call) => {
+                answer(call, async |call| self.network.apply(&call).await).await
+            }
+            Request::NetworkCommit(call) => {
+                answer(call, async |_| self.network.commit().await).await
+            }
+            Request::NetworkRollback(call) => {
+                answer(call, async |_| self.network.roll_back().await).await
             }
             Request::SetAllowList(call) => answer(call, |call| self.allow_list(call)).await,
             Request::TestDelay(call) => answer(call, |call| self.test_delay(call, interrupt)).await,

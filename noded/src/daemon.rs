@@ -25,6 +25,7 @@ use stdx::metrics::Endpoint;
 use stdx::{Clock, Tasks};
 
 use crate::agent::{Agent, LedgerEpochs, Parts};
+use crate::host_network::HostNetworks;
 use crate::metrics::{self, Calls, Sources};
 use crate::powercycle::Powercycle;
 use netboot::boot::{self, BootAnswers};
@@ -135,6 +136,8 @@ impl Daemon {
         let obeyed = obeyed(&membership, &restored);
         let epoch = obeyed.epoch;
         let calls = Arc::new(Calls::default());
+        let (directory, root) = (settings.layout.host_network(), settings.layout.root().to_owned());
+        let network = HostNetworks::open(&directory, root, settings.clock.clone()).await;
         let agent = Arc::new(Agent::new(Parts {
             layout: settings.layout.clone(),
             membership,
@@ -147,6 +150,7 @@ impl Daemon {
             clock: settings.clock.clone(),
             calls: Arc::clone(&calls),
             powercycle: Arc::clone(&settings.powercycle),
+            network: Arc::clone(&network),
             versions: settings.versions,
         }));
         let fence = Fence::new(LedgerEpochs(Arc::clone(&agent)), obeyed);
@@ -172,6 +176,7 @@ impl Daemon {
         let own = identity.name().clone();
         daemon.serve(settings, boot_listener, (racks, blobs), (calls, own, server)).await;
         daemon.look_after_address();
+        daemon.look_at_network(network);
         let node = identity.name();
         tracing::info!(%node, %epoch, rpc = %daemon.rpc.address(), %boot, "agent serves");
         Ok(daemon)
@@ -183,6 +188,16 @@ impl Daemon {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => {}
                 () = agent.look_after_address() => {}
+            }
+        });
+    }
+
+    fn look_at_network(&self, network: Arc<HostNetworks>) {
+        let mut stop = self.stop.subscribe();
+        self.tasks.spawn("network drift", async move {
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => {}
+                () = network.look_for_drift() => {}
             }
         });
     }

@@ -18,6 +18,7 @@ pub mod daemon;
 
 pub mod agent;
 pub mod facts;
+pub mod host_network;
 pub mod master_address;
 pub mod powercycle;
 pub mod ssconf;

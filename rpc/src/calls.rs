@@ -12,12 +12,14 @@ mod blob;
 mod enrol;
 mod lease;
 mod master;
+mod network;
 mod node;
 
 pub use blob::*;
 pub use enrol::*;
 pub use lease::*;
 pub use master::*;
+pub use network::*;
 pub use node::*;
 
 /// How long a call may take. The caller gives up after the limit; the agent ends the call then.
@@ -267,6 +269,12 @@ calls! {
         "master_address_down" MasterAddressDown -> AddressChanged, Fast, Changes, Fails, Shared;
         /// Install the files for this node's tools, if they are newer.
         "ssconf_push" SsconfPush -> SsconfHeld, Fast, Changes, Fails, Bulk;
+        /// Change the network of the host, until a commit or a deadline.
+        "network_apply" NetworkApply -> NetworkApplied, Normal, Changes, Fails, Shared;
+        /// Keep the change of the host's network that waits.
+        "network_commit" NetworkCommit -> NetworkEnded, Fast, Changes, Fails, Shared;
+        /// Undo the change of the host's network that waits.
+        "network_rollback" NetworkRollback -> NetworkEnded, Fast, Changes, Fails, Shared;
         /// Do nothing for a while; for tests.
         "test_delay" TestDelay -> (), Slow, Changes, Fails, Shared;
         /// Make another key and request its certificate; the current one stays in use.

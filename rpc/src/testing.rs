@@ -133,6 +133,7 @@ impl Agent for MemoryAgent {
                     callers: None,
                     certificate_ends: None,
                     troubles: Vec::new(),
+                    network_drift: Vec::new(),
                 };
                 answer(call, |_| std::future::ready(Ok(exchanged))).await
             }
@@ -158,6 +159,9 @@ impl Agent for MemoryAgent {
             Request::Powercycle(call) => answer(call, async |_| refuse("not allowed")).await,
             Request::RenewBegin(_) | Request::RenewFinish(_) => refuse("has no files"),
             Request::Leave(_) => refuse("cannot leave"),
+            Request::NetworkApply(_) | Request::NetworkCommit(_) | Request::NetworkRollback(_) => {
+                refuse("has no network")
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod http;
 pub mod instructions;
 pub mod live;
 pub mod locks;
+pub mod network;
 mod nginx;
 pub mod queue;
 mod readers;
@@ -129,6 +130,11 @@ pub const BENCHES: &[Bench] = &[
         name: "register",
         about: "10,000 machines in one job; one machine changed among 10 and 1,000 racks",
         run: register::bench,
+    },
+    Bench {
+        name: "network",
+        about: "100,000 addresses claimed, files for 10,000 machines, steps of 500 interfaces",
+        run: network::bench,
     },
     Bench {
         name: "instructions",

@@ -1,13 +1,16 @@
 //! What `modify` changes.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use model::opcode::{Clearable, MachineSetParams};
-use model::{MacAddress, Serial, Timestamp, Uuid};
+use model::{MacAddress, Serial, Timestamp, Uuid, Word};
 
 use super::label;
+use crate::error::CliError;
 
 /// The names of what can be forgotten.
 const CLEARABLE: [&str; 5] = {
@@ -40,6 +43,12 @@ pub(crate) struct Changes {
     /// Remove an Ethernet address; may be given several times.
     #[arg(long = "remove-mac", value_name = "ADDRESS")]
     removed_macs: Vec<MacAddress>,
+    /// Name a card as network templates call it; may be given several times.
+    #[arg(long = "interface", value_name = "NAME=ADDRESS", value_parser = interface)]
+    interfaces: Vec<(Word, MacAddress)>,
+    /// Forget the name of a card; may be given several times.
+    #[arg(long = "remove-interface", value_name = "NAME")]
+    removed_interfaces: Vec<Word>,
     /// Its system UUID, as its firmware tells it.
     #[arg(long, value_name = "UUID")]
     uuid: Option<Uuid>,
@@ -66,6 +75,27 @@ fn cleared(name: String) -> Clearable {
     found.expect("the parser takes no other").1
 }
 
+fn interface(text: &str) -> Result<(Word, MacAddress), String> {
+    let (name, mac) = text.split_once('=').ok_or("expected NAME=ADDRESS")?;
+    let name = name.parse().map_err(|error| format!("{error}"))?;
+    Ok((name, mac.parse().map_err(|error| format!("{error}"))?))
+}
+
+/// Names of cards of many machines, as document 4's mapping has them.
+///
+/// # Errors
+/// The file does not read.
+pub(super) fn interfaces(path: &Path, text: &str) -> Result<Vec<MachineSetParams>, CliError> {
+    let all: BTreeMap<Serial, BTreeMap<Word, MacAddress>> = serde_saphyr::from_str(text)
+        .map_err(|error| CliError::Failed(format!("{}: {error}", path.display())))?;
+    let op = |(serial, cards): (Serial, BTreeMap<Word, MacAddress>)| MachineSetParams {
+        serial: serial.to_string(),
+        interfaces: cards.into_iter().map(|(name, mac)| (name, Some(mac))).collect(),
+        ..MachineSetParams::default()
+    };
+    Ok(all.into_iter().map(op).collect())
+}
+
 impl Changes {
     /// The opcode that makes them.
     pub(super) fn of(self, serial: &Serial) -> MachineSetParams {
@@ -78,6 +108,10 @@ impl Changes {
             datacenter: self.datacenter,
             add_mac: self.macs,
             remove_mac: self.removed_macs,
+            interfaces: {
+                let set = self.interfaces.into_iter().map(|(name, mac)| (name, Some(mac)));
+                self.removed_interfaces.into_iter().map(|name| (name, None)).chain(set).collect()
+            },
             uuid: self.uuid,
             bmc_type: self.bmc_type,
             bmc_ipv4: self.bmc_ipv4,

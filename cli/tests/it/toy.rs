@@ -105,7 +105,9 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
             vec![json!({"name": "node/n1", "mode": "exclusive", "owner": ["job7"],
                 "pending": [["shared", ["job8", "job9"]]]})],
         ),
-        What::Rack | What::Lease | What::Unregistered | What::Claim => (&[], vec![]),
+        What::Rack | What::Lease | What::Unregistered | What::Claim | What::NetworkTemplate => {
+            (&[], vec![])
+        }
         What::Image
         | What::Instance
         | What::Group

@@ -44,6 +44,9 @@ pub enum What {
     Unregistered,
     /// Claims on addresses of networks; ours.
     Claim,
+    /// Templates of hosts' networks; ours.
+    #[serde(rename = "network-template")]
+    NetworkTemplate,
 }
 
 impl fmt::Display for What {
@@ -63,6 +66,7 @@ impl fmt::Display for What {
             Self::Lease => "lease",
             Self::Unregistered => "unregistered",
             Self::Claim => "claim",
+            Self::NetworkTemplate => "network-template",
         })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use model::image::ImageId;
-use model::network::ClaimKey;
+use model::network::{ClaimKey, TemplateKey};
 use model::rack::LeaseKey;
 use model::{NodeName, Serial, Word};
 use serde::Serialize;
@@ -61,7 +61,7 @@ macro_rules! named_by_their_text {
     )+};
 }
 
-named_by_their_text!(NodeName, String, Word, ImageId, LeaseKey, u32);
+named_by_their_text!(NodeName, String, Word, ImageId, TemplateKey, LeaseKey, u32);
 
 impl Named for ClaimKey {
     fn name(&self) -> String {

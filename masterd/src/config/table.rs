@@ -13,7 +13,7 @@ use model::image::{Image, ImageId};
 use model::ipam::IpamConfig;
 use model::kernel::KernelParameters;
 use model::machine::{LastBoot, Machine};
-use model::network::{Claim, ClaimKey, Network};
+use model::network::{Claim, ClaimKey, Network, NetworkTemplate, TemplateKey};
 use model::node::Node;
 use model::rack::{Lease, LeaseKey};
 use model::shares::RackShares;
@@ -238,6 +238,8 @@ configuration! {
                 place: (u32, u32) = |machine| [(machine.rack, machine.index_in_rack)],
                 /// Name of the image that it is to boot.
                 image: Word = |machine| machine.boot.image().cloned(),
+                /// Role.
+                role: String = |machine| [machine.role.clone()],
             },
         }
         /// Networks by name.
@@ -254,6 +256,11 @@ configuration! {
             change: Claim / ClaimRemoved, below: document::CLAIMS,
             key: ClaimKey = |claim| claim.key(),
             by: ClaimsBy,
+        }
+        /// Templates of hosts' networks, by name and version.
+        network_templates: NetworkTemplate {
+            change: NetworkTemplate / NetworkTemplateRemoved, below: document::NETWORK_TEMPLATES,
+            key: TemplateKey = |template| template.key(),
         }
         /// Last boots of machines, by serial.
         boots: LastBoot {

@@ -67,6 +67,8 @@ fn machine(number: u8, rack: u32, index: u32, ports: &BTreeSet<u8>) -> Machine {
         mac: ports.iter().map(|port| mac(*port)).collect(),
         boot: Default::default(),
         kernel_parameters: Vec::new(),
+        interfaces: std::collections::BTreeMap::new(),
+        network_template: None,
         labels: BTreeMap::new(),
         register_date: NOW,
         retire_date: None,

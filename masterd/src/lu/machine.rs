@@ -12,7 +12,7 @@ use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
 use model::{Exception, Serial, Uuid};
 
 use super::image::distribute;
-use super::network::released_by;
+use super::network::{released_by, template::assigned_to_new};
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::config::{Config, ConfigChange};
 use crate::rack_document::image_of;
@@ -43,12 +43,19 @@ impl LogicalUnit for MachineAdd {
 
     async fn exec(self, (): (), context: &mut Context) -> Result<Vec<Machine>, Failure> {
         let now = context.now();
+        let seed = Uuid::new_v4().as_u128();
         let specs = self.machines;
         let racks: BTreeSet<u32> = specs.iter().map(|spec| spec.rack).collect();
         let machines = context
             .transact(move |config| {
                 let machines = register(config, &specs, now)?;
-                let changes = machines.iter().cloned().map(ConfigChange::Machine).collect();
+                let mut changes: Vec<_> =
+                    machines.iter().cloned().map(ConfigChange::Machine).collect();
+                if !config.network_templates.is_empty() {
+                    let mut after = config.clone();
+                    after.apply(changes.clone());
+                    changes.extend(assigned_to_new(&mut after, &machines, (now, seed))?);
+                }
                 Ok((changes, machines))
             })
             .await?;

@@ -17,6 +17,7 @@ use crate::config::{Config, ConfigChange};
 
 mod claim;
 mod connect;
+pub(crate) mod template;
 
 pub(crate) use claim::released_by;
 

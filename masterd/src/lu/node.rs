@@ -4,6 +4,7 @@ pub mod add;
 mod change;
 mod member_removal;
 pub mod modify;
+pub mod network;
 pub mod powercycle;
 mod readd;
 pub mod remove;

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use jobs::locks::{Level, LockName};
 use luxi::method::{CancelJob, QueryJobs, SubmitJob};
 use model::JobId;
-use model::network::{Connection, NicMode};
+use model::network::{Connection, NetworkTemplate, NicMode};
 use model::node::NodeRole;
 use model::opcode::OpCode;
 use serde_json::Value;
@@ -35,6 +35,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_NODE_REMOVE", r#""node_name": "n2""#),
     ("OP_NODE_SET_PARAMS", r#""node_name": "n2", "rack": 1"#),
     ("OP_NODE_POWERCYCLE", r#""node_name": "n2""#),
+    ("OP_NODE_NETWORK_APPLY", r#""node_name": "n2", "text": "links: []""#),
+    ("OP_NODE_NETWORK_ROLLBACK", r#""node_name": "n2""#),
     ("OP_IPAM_SET", ""),
     ("OP_DHCP_SET", r#""config": {"observe-racks": [#]}"#),
     ("OP_MACHINE_ADD", r#""machines": [{"serial": "M#", "rack": 0, "role": "worker"}]"#),
@@ -53,6 +55,9 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_NETWORK_DISCONNECT", r#""network_name": "net0", "group_name": "default""#),
     ("OP_NETWORK_CLAIM", r#""claims": [{"network": "net0", "owner": "o#"}]"#),
     ("OP_NETWORK_RELEASE", r#""network_name": "net0", "owner": "a""#),
+    ("OP_NETWORK_TEMPLATE_ADD", r#""template_name": "worker", "text": "links: []""#),
+    ("OP_NETWORK_TEMPLATE_REMOVE", r#""template_name": "unused""#),
+    ("OP_MACHINE_REAPPLY", r#""serial": "S1""#),
     ("OP_RACK_PUSH", ""),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
@@ -135,6 +140,15 @@ async fn prepare(scene: &Scene, silent: u16) {
         changes.push(ConfigChange::Network(connected));
         changes.push(ConfigChange::Network(crate::testing::network("net1", 1)));
         changes.push(ConfigChange::Claim(crate::testing::claim("net0", "a", [172, 16, 0, 9])));
+        for name in ["unused", "worker"] {
+            changes.push(ConfigChange::NetworkTemplate(NetworkTemplate {
+                name: name.parse().unwrap(),
+                version: 1,
+                text: "links: []".to_owned(),
+                networks: Vec::new(),
+                ctime: crate::testing::NOW,
+            }));
+        }
         if !config.machines.contains_key("S1") {
             let spec = crate::testing::spec("S1", 0, "worker");
             let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;

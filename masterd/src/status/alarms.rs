@@ -106,6 +106,8 @@ kinds! {
     Document Warning,
     /// Nobody serves a rack, or an agent of it cannot.
     RackUnserved Warning,
+    /// The network of a host is not what was applied.
+    NetworkDrift Warning,
     /// No new jobs are taken.
     Drained Warning,
     /// The watcher does nothing.
@@ -398,6 +400,7 @@ fn of_watcher(raised: &Alarm) -> Found {
         Subject::MasterAddress => Kind::MasterAddress,
         Subject::Copies => Kind::Copies,
         Subject::Rack(_) | Subject::Serving(..) => Kind::RackUnserved,
+        Subject::Network(_) => Kind::NetworkDrift,
     };
     let Alarm { what, since, text, todo } = raised;
     alarm(kind, what.to_string(), Some(*since), text, todo)

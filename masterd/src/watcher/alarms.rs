@@ -25,6 +25,8 @@ pub const UNREACHED_DEADLINE: u64 = 60;
 pub const CALLERS_DEADLINE: u64 = 60;
 /// Seconds for which a rack may be unserved: a restart of its agent takes less.
 pub const UNSERVED_DEADLINE: u64 = 60;
+/// Seconds for which a host's network may differ from what was applied: a link that comes up takes less.
+pub const DRIFT_DEADLINE: u64 = 60;
 /// Seconds for which the master's node may lack the master's address: time for some attempts to take
 /// it.
 pub const ADDRESS_DEADLINE: u64 = 30;
@@ -50,16 +52,19 @@ pub enum Subject {
     Rack(u32),
     /// A rack that the agent of a node cannot serve.
     Serving(u32, NodeName),
+    /// The network of a node's host.
+    Network(NodeName),
 }
 
 impl Subject {
     /// Every [`Subject::word`].
-    pub const WORDS: [&str; 8] = [
+    pub const WORDS: [&str; 9] = [
         "agent",
         "callers",
         "copies",
         "document",
         "master-address",
+        "network-drift",
         "pool",
         "rack-unserved",
         "redundancy",
@@ -77,6 +82,7 @@ impl Subject {
             Self::MasterAddress => "master-address",
             Self::Copies => "copies",
             Self::Rack(_) | Self::Serving(..) => "rack-unserved",
+            Self::Network(_) => "network-drift",
         }
     }
 
@@ -92,6 +98,7 @@ impl Subject {
             Self::MasterAddress => ADDRESS_DEADLINE,
             Self::Copies => 0,
             Self::Rack(_) | Self::Serving(..) => UNSERVED_DEADLINE,
+            Self::Network(_) => DRIFT_DEADLINE,
         }
     }
 }
@@ -108,6 +115,7 @@ impl fmt::Display for Subject {
             Self::Copies => write!(f, "copies of candidates"),
             Self::Rack(rack) => write!(f, "rack {rack}"),
             Self::Serving(rack, node) => write!(f, "rack {rack} at {node}"),
+            Self::Network(node) => write!(f, "network of {node}"),
         }
     }
 }
@@ -190,7 +198,8 @@ fn found(seen: &Seen) -> Vec<Alarm> {
     let whole = [pool(seen), redundancy(seen), address(seen), copies(seen)].into_iter().flatten();
     let unserved = called().filter_map(|agent| cannot_serve(seen, agent));
     let unserved = unserved.chain(seen.unserved.iter().map(|rack| unserved_rack(seen, rack)));
-    silent.chain(behind).chain(callers).chain(whole).chain(unserved).collect()
+    let drifted = called().filter_map(|agent| drifted(seen, agent));
+    silent.chain(behind).chain(callers).chain(whole).chain(unserved).chain(drifted).collect()
 }
 
 fn unreached(seen: &Seen, agent: &Agent, (since, why): &(Timestamp, String)) -> Option<Alarm> {
@@ -249,6 +258,25 @@ fn cannot_serve(seen: &Seen, agent: &Agent) -> Option<Alarm> {
         todo: format!(
             "mend that, on {node} unless it names a command; the agent looks again within seconds, and \
              `gnt rack status {rack}` tells what is left"
+        ),
+    })
+}
+
+/// A host whose network is no longer what was applied.
+fn drifted(seen: &Seen, agent: &Agent) -> Option<Alarm> {
+    if agent.unreached.is_some() || agent.network_drift.is_empty() {
+        return None;
+    }
+    let node = &agent.node;
+    Some(Alarm {
+        what: Subject::Network(node.clone()),
+        since: seen.now,
+        text: format!(
+            "its host is not what was applied; it would take: {}",
+            agent.network_drift.join("; ")
+        ),
+        todo: format!(
+            "`gnt node network apply --again {node}` brings it back; or apply what it is to be from now on"
         ),
     })
 }

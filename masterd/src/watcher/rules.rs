@@ -118,6 +118,8 @@ pub struct Agent {
     pub other_callers: Option<String>,
     /// What keeps it from serving its rack, as it says itself.
     pub troubles: Vec<String>,
+    /// Steps that would mend the network of its host, as it says itself.
+    pub network_drift: Vec<String>,
 }
 
 /// All that the watcher looks at.

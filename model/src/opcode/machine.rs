@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::Word;
 use crate::dhcp::DhcpConfig;
 use crate::image::{BootTarget, Parameter};
 use crate::ipam::IpamConfig;
@@ -68,6 +69,9 @@ pub struct MachineSetParams {
     /// Ethernet addresses that it has no longer.
     #[serde(default)]
     pub remove_mac: Vec<MacAddress>,
+    /// Its cards by the names that network templates call them; null forgets a name.
+    #[serde(default)]
+    pub interfaces: BTreeMap<Word, Option<MacAddress>>,
     /// Its system UUID; null leaves it alone.
     #[serde(default)]
     pub uuid: Option<Uuid>,

@@ -214,6 +214,35 @@ pub struct NetworkRelease {
     pub owner: Owner,
 }
 
+/// Parameters of `OP_NETWORK_TEMPLATE_ADD`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkTemplateAdd {
+    /// Its name; machines use the one that has the name of their role.
+    pub template_name: Word,
+    /// The text, at most [`TEXT_BYTES_MAX`](crate::network::template::TEXT_BYTES_MAX).
+    pub text: String,
+}
+
+/// Parameters of `OP_NETWORK_TEMPLATE_REMOVE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkTemplateRemove {
+    /// Its name.
+    pub template_name: Word,
+    /// Which version; null removes all. Refused while a machine has it.
+    #[serde(default)]
+    pub version: Option<u32>,
+}
+
+/// Parameters of `OP_MACHINE_REAPPLY`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineReapply {
+    /// The machine, which gets the newest version of the network template of its role.
+    pub serial: String,
+}
+
 impl super::common::Summary for Word {
     fn text(&self) -> String {
         self.to_string()

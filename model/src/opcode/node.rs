@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Word;
 use crate::enrol::Fingerprint;
 use crate::node::NodeRole;
 
@@ -88,6 +89,38 @@ pub struct NodePowercycle {
     /// Restart even the master.
     #[serde(default)]
     pub force: bool,
+}
+
+/// Parameters of `OP_NODE_NETWORK_APPLY`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeNetworkApply {
+    /// Its host name.
+    pub node_name: String,
+    /// The network in YAML, in our form or os-net-config's. One of this, `template` and `again` is given.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// The newest version of this template, for which the node claims addresses under its name.
+    #[serde(default)]
+    pub template: Option<Word>,
+    /// What was applied last, where the host drifted from it.
+    #[serde(default)]
+    pub again: bool,
+    /// Seconds after which the node goes back by itself if the master does not reach it; 10 to 3,600.
+    #[serde(default = "minute")]
+    pub seconds: u32,
+}
+
+const fn minute() -> u32 {
+    60
+}
+
+/// Parameters of `OP_NODE_NETWORK_ROLLBACK`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeNetworkRollback {
+    /// Its host name.
+    pub node_name: String,
 }
 
 /// Parameters of `OP_NODE_SET_PARAMS`; what is null stays as it is.

@@ -31,6 +31,10 @@ ranges! {
         peer_port: 1 to PORT_MAX,
         rack: -1 to RACK_MAX,
     }
+    super::NodeNetworkApply {
+        // Long enough for a call, and no longer than an agent waits.
+        seconds: 10 to 3_600,
+    }
     super::RackPush {
         racks: 0 to RACK_MAX,
     }
@@ -54,6 +58,7 @@ impl OpCode {
             Self::ClusterSetParams(op) => op.check_ranges(),
             Self::NodeAdd(op) => op.check_ranges(),
             Self::NodeSetParams(op) => op.check_ranges(),
+            Self::NodeNetworkApply(op) => op.check_ranges(),
             Self::IpamSet(op) => op.config.check_ranges(),
             Self::MachineAdd(op) => op.machines.iter().enumerate().try_for_each(|(at, machine)| {
                 machine.check_ranges().map_err(|wrong| wrong.within(format_args!("machines[{at}]")))

@@ -14,6 +14,7 @@ use rpc::tls::AllowedCallers;
 use rpc::{Failure, FailureKind};
 use stdx::daemon::chain;
 
+use crate::host_network::HostNetworks;
 use netboot::ledger::Ledger;
 use netboot::rack::Racks;
 
@@ -22,6 +23,7 @@ pub(super) struct Turn<'a> {
     pub(super) ledger: &'a Arc<Ledger>,
     pub(super) racks: &'a Arc<Racks>,
     pub(super) allowed: &'a AllowedCallers,
+    pub(super) network: &'a HostNetworks,
     /// When the certificate ends.
     pub(super) certificate_ends: Option<Timestamp>,
     pub(super) turn: u64,
@@ -49,8 +51,18 @@ impl Turn<'_> {
         let callers = Some(Caller::digest(&self.allowed.current().callers));
         let (certificate_ends, mut troubles) = (self.certificate_ends, self.racks.troubles());
         troubles.truncate(TROUBLES_MAX);
-        let incarnation = ours;
-        Ok(Exchanged { incarnation, events, racks, dropped, callers, certificate_ends, troubles })
+        let mut network_drift = self.network.drift();
+        network_drift.truncate(TROUBLES_MAX);
+        Ok(Exchanged {
+            incarnation: ours,
+            events,
+            racks,
+            dropped,
+            callers,
+            certificate_ends,
+            troubles,
+            network_drift,
+        })
     }
 
     /// Waits for an event, at most `limit`.

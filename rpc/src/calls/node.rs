@@ -189,9 +189,13 @@ pub struct Exchanged {
     /// What keeps it from serving its racks, each in a line; at most [`TROUBLES_MAX`].
     #[serde(default)]
     pub troubles: Vec<String>,
+    /// Steps that would bring its host's network back to what was applied, each in a line; at most
+    /// [`TROUBLES_MAX`].
+    #[serde(default)]
+    pub network_drift: Vec<String>,
 }
 
-/// Troubles that an agent tells: it has fewer parts.
+/// Troubles that an agent tells, and steps of its network: the first ones say enough.
 pub const TROUBLES_MAX: usize = 8;
 
 /// Those who may call: the candidates, any of which may be or become the master.

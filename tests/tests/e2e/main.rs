@@ -15,6 +15,7 @@ mod rack;
 mod canceled;
 mod export;
 mod failover;
+mod host_network;
 mod kill_loop;
 mod killed;
 mod resent;

@@ -14,7 +14,7 @@ const ADDRESS: &str = "10.69.0.50";
 /// The second node's own.
 const SECOND: Ipv4Addr = Ipv4Addr::new(10, 69, 0, 4);
 
-fn ip(namespace: &str, line: &str) -> Ended {
+pub(crate) fn ip(namespace: &str, line: &str) -> Ended {
     let mut command = Command::new("ip");
     command.args(["-n", namespace]).args(line.split(' '));
     run(command)
@@ -30,9 +30,9 @@ fn held(namespace: &str) -> Vec<u64> {
 }
 
 /// A master with its agent on a wire; none where there can be no wire, which is said.
-fn begin() -> Option<(Wire, Cluster)> {
+pub(crate) fn begin() -> Option<(Wire, Cluster)> {
     if let Some(why) = Wire::missing() {
-        skip("the master's address on real interfaces", why);
+        skip("nodes on real interfaces", why);
         return None;
     }
     let wire = Wire::new();
@@ -44,7 +44,7 @@ fn begin() -> Option<(Wire, Cluster)> {
 }
 
 /// A node on the other end of the wire, with its agent.
-fn second(cluster: &Cluster, wire: &Wire) -> Host {
+pub(crate) fn second(cluster: &Cluster, wire: &Wire) -> Host {
     let _set = ip(&wire.client, &format!("address add {SECOND}/26 dev eth0")).ok();
     let host = Host { address: SECOND, ..cluster.host("n2") };
     start_second(cluster, wire, &host, &["enroll", "--name", &host.name, "--address", "10.69.0.4"]);
@@ -57,7 +57,7 @@ fn second(cluster: &Cluster, wire: &Wire) -> Host {
     host
 }
 
-fn start_second(cluster: &Cluster, wire: &Wire, host: &Host, arguments: &[&str]) {
+pub(crate) fn start_second(cluster: &Cluster, wire: &Wire, host: &Host, arguments: &[&str]) {
     let mut noded = place::programs().command("noded");
     noded.arg("--root").arg(&host.root).args(arguments);
     cluster.start(&host.name, Wire::within(&wire.client, &noded));

@@ -55,6 +55,7 @@ const WITHOUT: &[(&str, &[&str])] = &[
             "masterd/src/daemon/newer_epoch.rs",
             "masterd/src/master_address.rs",
             "masterd/src/secrets.rs",
+            "masterd/src/template.rs",
             "rpc/src/enrol/ask.rs",
         ],
     ),
@@ -62,6 +63,7 @@ const WITHOUT: &[(&str, &[&str])] = &[
         "an answer or the log of an agent tells it",
         &[
             "blobs/src/",
+            "hostnet/src/",
             "netboot/src/dhcp/",
             "netboot/src/leasing.rs",
             "netboot/src/rack.rs",

@@ -15,9 +15,9 @@ use super::report::{Report, Target};
 use super::{BenchError, Setting, client};
 
 /// Machines of a rack.
-const MACHINES_PER_RACK: u32 = 10;
+pub(super) const MACHINES_PER_RACK: u32 = 10;
 /// Few racks, and many.
-const RACKS: [u32; 2] = [10, 1_000];
+pub(super) const RACKS: [u32; 2] = [10, 1_000];
 /// Changes whose median counts.
 const CHANGES: u32 = 500;
 /// The same with `--quick`.
@@ -28,7 +28,7 @@ const IPAM: &str = r#"{"max-nodes-in-rack": 28, "node-ipv4-pool": "10.64.0.0/13"
  "node-index-offset": 3, "bmc-ipv4-pool": "10.128.0.0/12", "bmc-ipv4-range-size": 5,
  "bmc-ipv4-range-mask": 12}"#;
 /// Mode of its files.
-const MODE: u32 = 0o644;
+pub(super) const MODE: u32 = 0o644;
 
 /// The bench `register`.
 ///
@@ -57,12 +57,12 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn serial(number: u32) -> String {
+pub(super) fn serial(number: u32) -> String {
     format!("SN-{number:06}")
 }
 
 /// Registers all in one job, as an operator does; gives the seconds from the start of `gnt` to its end.
-fn register(cluster: &Cluster, racks: u32) -> Result<f64, ClusterError> {
+pub(super) fn register(cluster: &Cluster, racks: u32) -> Result<f64, ClusterError> {
     let machines: Vec<_> = (0..racks * MACHINES_PER_RACK)
         .map(|number| {
             let [.., a, b, c] = number.to_be_bytes();

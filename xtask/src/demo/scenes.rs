@@ -23,6 +23,7 @@ pub const SCENES: &[Scene] = &[
         play: jobs,
     },
     Scene { title: "A rack: addresses by rule, machines registered all or none", play: rack },
+    Scene { title: "A network: addresses from a pool, one template for a role", play: network },
     Scene { title: "A machine boots from its rack's agent", play: boot },
     Scene { title: "The master is away, and the rack still boots", play: without_master },
     Scene { title: "A real machine: UEFI, iPXE, kernel, first program", play: guest::boot },
@@ -133,6 +134,29 @@ fn rack(play: &Play) -> Result<(), DemoError> {
     println!("  the same again is refused as a whole:");
     play.gnt_fails(&["machine", "add", "-f", &machines])?;
     play.gnt(&["machine", "list"])
+}
+
+fn network(play: &Play) -> Result<(), DemoError> {
+    let added =
+        ["network", "add", "storage", "--network", "10.90.0.0/24", "--gateway", "10.90.0.1"];
+    play.gnt(&[&added[..], &["--pool", "10.90.0.10-10.90.0.250", "--mtu", "9000"]].concat())?;
+    let template = play.write(
+        "worker.yaml",
+        "links:
+  - {name: em1}
+  - {name: em2}
+  - name: bond0
+    kind: bond
+    mode: active-backup
+    members: [em1, em2]
+    mtu: {{ config['storage'].mtu }}
+    addresses: [\"{{ ip['storage'] }}\"]
+    routes: [{to: default, via: \"{{ config['storage'].gateway }}\"}]
+",
+    )?;
+    play.gnt(&["network-template", "upload", "worker", &template])?;
+    play.gnt(&["network", "list-claims"])?;
+    play.gnt(&["network", "render", "SN-0002", "--format", "netplan"])
 }
 
 fn boot(play: &Play) -> Result<(), DemoError> {

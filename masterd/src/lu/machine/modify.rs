@@ -1,5 +1,6 @@
 //! Core: what a change makes of a machine.
 
+use hostnet::LinkName;
 use model::Exception;
 use model::error::ErrorCode;
 use model::image::PARAMETERS_MAX;
@@ -12,6 +13,9 @@ use crate::config::{Config, ConfigChange};
 use crate::queue::Decision;
 use crate::rack_document::image_of;
 
+/// Cards of a machine with names: a server has a few, and a switch in the inventory some dozens.
+const INTERFACES_MAX: usize = 256;
+
 /// The machine as the opcode makes it, and the change, unless it is so already.
 pub(super) fn changed(op: &MachineSetParams, config: &Config) -> Decision<Machine> {
     let before = config.machine(&op.serial)?;
@@ -19,6 +23,7 @@ pub(super) fn changed(op: &MachineSetParams, config: &Config) -> Decision<Machin
     set_labels(op, &mut machine)?;
     set_boot(op, config, &mut machine)?;
     set_macs(op, &mut machine)?;
+    set_interfaces(op, &mut machine)?;
     set_inventory(op, config, &mut machine)?;
     let of = |problem| Fault { serial: machine.serial.clone(), problem };
     let problems = problems(config, before, &machine);
@@ -35,6 +40,26 @@ fn set_labels(op: &MachineSetParams, machine: &mut Machine) -> Result<(), Except
             let text = format!("Machine '{}' has no label '{name}'", op.serial);
             return Err(Exception::prereq(text, ErrorCode::UnknownEntity));
         }
+    }
+    Ok(())
+}
+
+fn set_interfaces(op: &MachineSetParams, machine: &mut Machine) -> Result<(), Exception> {
+    for (name, mac) in &op.interfaces {
+        if let Err(why) = LinkName::try_from(name.to_string()) {
+            return Err(Exception::prereq(
+                format!("interface {name}: {why}"),
+                ErrorCode::WrongInput,
+            ));
+        }
+        match mac {
+            None => drop(machine.interfaces.remove(name)),
+            Some(mac) => drop(machine.interfaces.insert(name.clone(), *mac)),
+        }
+    }
+    if machine.interfaces.len() > INTERFACES_MAX {
+        let text = format!("machine '{}' has at most {INTERFACES_MAX} interfaces", op.serial);
+        return Err(Exception::prereq(text, ErrorCode::WrongInput));
     }
     Ok(())
 }

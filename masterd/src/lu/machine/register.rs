@@ -153,6 +153,8 @@ fn place(
         labels: spec.labels.clone(),
         boot: BootTarget::Local,
         kernel_parameters: Vec::new(),
+        interfaces: spec.interfaces.clone(),
+        network_template: None,
         register_date: now,
         retire_date: None,
     })

@@ -192,7 +192,7 @@ pub(crate) fn released_by(config: &Config, owner: &Owner, seed: u128) -> Vec<Con
     released(config, &claims, seed)
 }
 
-fn released(config: &Config, claims: &[Arc<Claim>], seed: u128) -> Vec<ConfigChange> {
+pub(super) fn released(config: &Config, claims: &[Arc<Claim>], seed: u128) -> Vec<ConfigChange> {
     let mut after = config.clone();
     let mut changes = Vec::new();
     for claim in claims {

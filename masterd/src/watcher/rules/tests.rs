@@ -38,6 +38,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         behind: false,
         other_callers: None,
         troubles: Vec::new(),
+        network_drift: Vec::new(),
     };
     Seen {
         now: NOW,

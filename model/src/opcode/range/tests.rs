@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::ipam::IpamConfig;
 use crate::machine::MachineSpec;
 use crate::opcode::{
-    ClusterSetParams, Common, NodeAdd, NodeSetParams, OpInput, RackPush, TestDelay,
+    ClusterSetParams, Common, NodeAdd, NodeNetworkApply, NodeSetParams, OpInput, RackPush,
+    TestDelay,
 };
 use crate::range::Range;
 
@@ -30,6 +31,7 @@ fn table() -> Vec<Row> {
             "",
         ),
         ("NodeAdd", NodeAdd::RANGES, node("OP_NODE_ADD"), ""),
+        ("NodeNetworkApply", NodeNetworkApply::RANGES, node("OP_NODE_NETWORK_APPLY"), ""),
         ("NodeSetParams", NodeSetParams::RANGES, node("OP_NODE_SET_PARAMS"), ""),
         ("IpamConfig", IpamConfig::RANGES, rules, "/config"),
         ("MachineSpec", MachineSpec::RANGES, machines, "/machines/1"),

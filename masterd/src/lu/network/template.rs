@@ -1,0 +1,408 @@
+//! Opcodes on templates of hosts' networks, and what a host gets by one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hostnet::{Format, HostNetwork, LinkName, RenderedFile};
+use jobs::locks::{Level, LockName, Mode};
+use model::error::ErrorCode;
+use model::machine::Machine;
+use model::network::template::{TEMPLATES_MAX, TEXT_BYTES_MAX, VERSIONS_MAX};
+use model::network::{ClaimKey, NetworkTemplate, Owner, TemplateKey};
+use model::opcode::network::ClaimSpec;
+use model::opcode::{MachineReapply, NetworkTemplateAdd, NetworkTemplateRemove};
+use model::{Exception, Serial, Timestamp, Uuid, Word};
+
+use super::claim::{made, released};
+use super::wrong;
+use crate::config::{Config, ConfigChange};
+use crate::lu::{Context, Failure, LogicalUnit, Wanted};
+use crate::queue::Decision;
+use crate::template::{Facts, render};
+
+/// Times that a template is rendered for a machine until all networks that it asks for are known: each
+/// time it may get one step further.
+const ROUNDS: usize = 64;
+
+impl LogicalUnit for NetworkTemplateAdd {
+    type Plan = ();
+
+    /// None: machines get it in its transaction, which excludes others.
+    fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(Vec::new())
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        let (now, config) = (context.now(), context.config());
+        stdx::aside(|| add(self, &config, now, 0))?;
+        Ok(())
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<NetworkTemplate, Failure> {
+        let (now, seed) = (context.now(), Uuid::new_v4().as_u128());
+        let added = context.transact(move |config| add(&self, config, now, seed)).await?;
+        let Added { template, given, waiting, older } = added;
+        let networks: Vec<&str> = template.networks.iter().map(Word::as_str).collect();
+        let (key, networks) = (template.key(), networks.join(", "));
+        context.say(format!("{key} takes addresses of: {networks}")).await;
+        context
+            .say(format!("{given} machines have {key} now, {older} keep an older version"))
+            .await;
+        if waiting > 0 {
+            context
+                .say(format!("{waiting} machines wait for addresses; see gnt network list-claims"))
+                .await;
+        }
+        Ok(template)
+    }
+}
+
+/// What the upload of a template did.
+struct Added {
+    template: NetworkTemplate,
+    /// Machines that got it.
+    given: usize,
+    /// Those of them that wait for an address.
+    waiting: usize,
+    /// Machines that keep an older version.
+    older: usize,
+}
+
+fn add(op: &NetworkTemplateAdd, config: &Config, now: Timestamp, seed: u128) -> Decision<Added> {
+    let name = &op.template_name;
+    if op.text.len() > TEXT_BYTES_MAX {
+        let bytes = op.text.len();
+        return Err(wrong(format!(
+            "template {name} has {bytes} bytes; at most {TEXT_BYTES_MAX} are taken"
+        )));
+    }
+    let versions: Vec<_> = config.template_versions(name).collect();
+    if versions.is_empty() && config.network_templates.len() >= TEMPLATES_MAX * VERSIONS_MAX {
+        return Err(wrong(format!("there are {TEMPLATES_MAX} templates, which is the limit")));
+    }
+    let (text, used) = render(&op.text, &Facts::sample(config));
+    let text =
+        text.map_err(|error| wrong(format!("template {name}, for a sample host: {error}")))?;
+    read(&text).map_err(|why| wrong(format!("template {name}, for a sample host: {why}")))?;
+    let version = versions.last().map_or(1, |last| last.version + 1);
+    let template = NetworkTemplate {
+        name: name.clone(),
+        version,
+        text: op.text.clone(),
+        networks: used.into_iter().collect(),
+        ctime: now,
+    };
+    let mut after = config.clone();
+    let mut changes = vec![ConfigChange::NetworkTemplate(template.clone())];
+    changes.extend(superfluous(config, &versions));
+    after.apply(changes.clone());
+    let (mut given, mut waiting, mut older) = (0, 0, 0);
+    for machine in config.machines.by.role.of(name.to_string()) {
+        if machine.network_template.is_some() {
+            older += 1;
+            // It is refused as long as one of its machines could not have it.
+            assigned(&mut after.clone(), &machine.serial, &template, (now, seed))?;
+            continue;
+        }
+        let Assigned { changes: more, waits } =
+            assigned(&mut after, &machine.serial, &template, (now, seed))?;
+        changes.extend(more);
+        given += 1;
+        waiting += usize::from(waits);
+    }
+    Ok((changes, Added { template, given, waiting, older }))
+}
+
+/// Old versions beyond those that are kept, and that no machine has.
+fn superfluous(config: &Config, versions: &[&Arc<NetworkTemplate>]) -> Vec<ConfigChange> {
+    let old = versions.len().saturating_sub(VERSIONS_MAX - 1);
+    let unused =
+        versions.iter().take(old).filter(|template| config.template_users(&template.key()) == 0);
+    unused.map(|template| ConfigChange::NetworkTemplateRemoved(template.key())).collect()
+}
+
+/// What a version of a template takes for a host, and what it becomes.
+pub(crate) struct Resolved {
+    /// New claims.
+    pub(crate) changes: Vec<ConfigChange>,
+    /// The networks that it takes addresses of.
+    used: BTreeSet<Word>,
+    /// The host's network; none while a claim waits for an address.
+    pub(crate) network: Option<HostNetwork>,
+}
+
+/// Claims for a host what a template asks for. `after` is the state with the changes so far.
+///
+/// # Errors
+/// The template is wrong for this host, or an address cannot be had.
+pub(crate) fn resolved(
+    after: &mut Config,
+    owner: &Owner,
+    facts: impl Fn(&Config) -> Facts,
+    template: &NetworkTemplate,
+    (now, seed): (Timestamp, u128),
+) -> Result<Resolved, Exception> {
+    let key = |network: &Word| ClaimKey { network: network.clone(), owner: owner.clone() };
+    let refuse = |why: String| wrong(format!("template {} for {owner}: {why}", template.key()));
+    let spec = |network: &Word| ClaimSpec {
+        network: network.clone(),
+        owner: owner.clone(),
+        address: None,
+    };
+    let mut changes = Vec::new();
+    for _round in 0..ROUNDS {
+        let (text, used) = render(&template.text, &facts(after));
+        let missing = used.iter().filter(|network| !after.claims.contains_key(&key(network)));
+        let missing: Vec<ClaimSpec> = missing.map(spec).collect();
+        if missing.is_empty() {
+            if used.iter().any(|network| after.claims[&key(network)].is_waiting()) {
+                return Ok(Resolved { changes, used, network: None });
+            }
+            let text = text.map_err(|error| refuse(error.to_string()))?;
+            let network = read(&text).map_err(refuse)?;
+            return Ok(Resolved { changes, used, network: Some(network) });
+        }
+        let (more, _claims) = made(after, &missing, now, seed)?;
+        after.apply(more.clone());
+        changes.extend(more);
+    }
+    Err(refuse(format!(
+        "it asks for addresses of more than {ROUNDS} networks, one after the other"
+    )))
+}
+
+/// What a version of a template takes for a machine.
+pub(crate) struct Assigned {
+    /// Claims, the ends of claims, and the machine.
+    pub(crate) changes: Vec<ConfigChange>,
+    /// Whether a claim waits for an address.
+    pub(crate) waits: bool,
+}
+
+/// Gives a machine a version of a template: the addresses that it asks for, and none that only the version
+/// before asked for. `after` is the state with the changes so far.
+///
+/// # Errors
+/// The template is wrong for this machine.
+pub(crate) fn assigned(
+    after: &mut Config,
+    serial: &Serial,
+    template: &NetworkTemplate,
+    moment: (Timestamp, u128),
+) -> Result<Assigned, Exception> {
+    let machine = Arc::clone(after.machine(serial.as_str())?);
+    let owner = Owner::Machine(serial.clone());
+    let facts = |config: &Config| Facts::of_machine(config, &machine);
+    let Resolved { mut changes, used, network } = resolved(after, &owner, facts, template, moment)?;
+    let waits = network.is_none();
+    if let Some(network) = network {
+        with_cards(network, &machine)
+            .check()
+            .map_err(|why| wrong(format!("template {} for {owner}: {why}", template.key())))?;
+    }
+    let before = machine.network_template.and_then(|version| {
+        let key = TemplateKey { name: template.name.clone(), version };
+        after.network_templates.get(&key).cloned()
+    });
+    let key = |network: &Word| ClaimKey { network: network.clone(), owner: owner.clone() };
+    let dropped = before.iter().flat_map(|before| &before.networks).filter(|n| !used.contains(*n));
+    let dropped: Vec<_> = dropped.filter_map(|n| after.claims.get(&key(n)).cloned()).collect();
+    let ended = released(after, &dropped, moment.1);
+    after.apply(ended.clone());
+    changes.extend(ended);
+    let machine = Machine { network_template: Some(template.version), ..machine.as_ref().clone() };
+    let change = ConfigChange::Machine(machine);
+    after.apply([change.clone()]);
+    changes.push(change);
+    Ok(Assigned { changes, waits })
+}
+
+/// Gives new machines the newest template of their role, where there is one. `after` has the machines.
+///
+/// # Errors
+/// The template is wrong for one of them.
+pub(crate) fn assigned_to_new(
+    after: &mut Config,
+    machines: &[Machine],
+    moment: (Timestamp, u128),
+) -> Result<Vec<ConfigChange>, Exception> {
+    let mut changes = Vec::new();
+    for machine in machines {
+        let Some(template) = after.newest_template(&machine.role) else { continue };
+        changes.extend(assigned(after, &machine.serial, &template, moment)?.changes);
+    }
+    Ok(changes)
+}
+
+/// A rendered template: our own form, or os-net-config's.
+pub(crate) fn read(text: &str) -> Result<HostNetwork, String> {
+    let is_os_net_config = text.lines().any(|line| line.starts_with("network_config"));
+    let network = match is_os_net_config {
+        true => hostnet::from_os_net_config(text).map(|config| config.network),
+        false => HostNetwork::from_yaml(text),
+    };
+    let network = network.map_err(|why| quoted(&why.to_string(), text))?;
+    network.check().map_err(|why| why.to_string())?;
+    Ok(network)
+}
+
+/// A reason that names a line, with what that line became.
+fn quoted(why: &str, text: &str) -> String {
+    let number = why.split_once("line ").map_or("", |(_, rest)| rest);
+    let number = number.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    let line = number.parse::<usize>().ok().and_then(|line| text.lines().nth(line.checked_sub(1)?));
+    match line {
+        Some(line) => format!("{why}: the rendered line is `{}`", line.trim()),
+        None => why.to_owned(),
+    }
+}
+
+/// The same with the cards that the operator named.
+fn with_cards(network: HostNetwork, machine: &Machine) -> HostNetwork {
+    let cards = machine.interfaces.iter();
+    let cards =
+        cards.filter_map(|(name, mac)| Some((LinkName::try_from(name.to_string()).ok()?, *mac)));
+    network.with_cards(&cards.collect())
+}
+
+/// The files of a machine's network.
+///
+/// # Errors
+/// There is no template for it, an address is missing, or the format cannot say what it asks for.
+pub(crate) fn files(
+    config: &Config,
+    serial: &str,
+    version: Option<u32>,
+    format: Format,
+) -> Result<Vec<RenderedFile>, Exception> {
+    let machine = config.machine(serial)?;
+    let wanted = version.or(machine.network_template);
+    let template = match (wanted, machine.role.parse()) {
+        (Some(version), Ok(name)) => {
+            config.network_templates.get(&TemplateKey { name, version }).cloned()
+        }
+        _ => config.newest_template(&machine.role),
+    };
+    let role = &machine.role;
+    let template = template.ok_or_else(|| {
+        let text = format!(
+            "machine '{serial}' has no network template; `gnt network-template upload {role} FILE` gives its \
+             role one"
+        );
+        Exception::prereq(text, ErrorCode::UnknownEntity)
+    })?;
+    let refuse = |why: String| {
+        Exception::prereq(
+            format!("template {} for machine '{serial}': {why}", template.key()),
+            ErrorCode::WrongState,
+        )
+    };
+    let (text, used) = render(&template.text, &Facts::of_machine(config, machine));
+    let owner = Owner::Machine(machine.serial.clone());
+    let waits = |network: &&Word| {
+        let key = ClaimKey { network: (*network).clone(), owner: owner.clone() };
+        config.claims.get(&key).is_some_and(|claim| claim.is_waiting())
+    };
+    if let Some(network) = used.iter().find(waits) {
+        return Err(refuse(format!(
+            "it waits for an address of network {network}, whose pools are full"
+        )));
+    }
+    let text = text.map_err(|error| refuse(error.to_string()))?;
+    let network = with_cards(read(&text).map_err(&refuse)?, machine);
+    hostnet::render(format, &network, None).map_err(|why| refuse(why.to_string()))
+}
+
+impl LogicalUnit for NetworkTemplateRemove {
+    type Plan = ();
+
+    fn locks(&self, _level: Level, _config: &Config) -> Result<Wanted, Exception> {
+        Ok(Vec::new())
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        removal(self, &context.config())?;
+        Ok(())
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
+        context.transact(move |config| Ok((removal(&self, config)?, ()))).await
+    }
+}
+
+fn removal(op: &NetworkTemplateRemove, config: &Config) -> Result<Vec<ConfigChange>, Exception> {
+    let name = &op.template_name;
+    let meant =
+        config.template_versions(name).filter(|t| op.version.is_none_or(|v| v == t.version));
+    let meant: Vec<TemplateKey> = meant.map(|template| template.key()).collect();
+    if meant.is_empty() {
+        let text = match op.version {
+            Some(version) => format!("Network template '{name}/{version}' not known"),
+            None => format!("Network template '{name}' not known"),
+        };
+        return Err(Exception::prereq(text, ErrorCode::UnknownEntity));
+    }
+    for key in &meant {
+        let users = config.template_users(key);
+        if users > 0 {
+            let text = format!("{users} machines have network template {key}");
+            return Err(Exception::prereq(text, ErrorCode::WrongState));
+        }
+    }
+    Ok(meant.into_iter().map(ConfigChange::NetworkTemplateRemoved).collect())
+}
+
+impl LogicalUnit for MachineReapply {
+    type Plan = ();
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        let machine = config.machine(&self.serial)?;
+        Ok(match level {
+            Level::Machine => {
+                vec![(LockName::member(level, machine.serial.as_str()), Mode::Exclusive)]
+            }
+            _ => Vec::new(),
+        })
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<(), Failure> {
+        let (now, config) = (context.now(), context.config());
+        reapply(self, &config, now, 0)?;
+        Ok(())
+    }
+
+    async fn exec(self, (): (), context: &mut Context) -> Result<Machine, Failure> {
+        let (now, seed) = (context.now(), Uuid::new_v4().as_u128());
+        let (machine, waits) =
+            context.transact(move |config| reapply(&self, config, now, seed)).await?;
+        if let Some(version) = machine.network_template {
+            context
+                .say(format!("{} has network template {}/{version}", machine.serial, machine.role))
+                .await;
+        }
+        if waits {
+            context.say("it waits for an address; see gnt network list-claims").await;
+        }
+        Ok(machine)
+    }
+}
+
+fn reapply(
+    op: &MachineReapply,
+    config: &Config,
+    now: Timestamp,
+    seed: u128,
+) -> Decision<(Machine, bool)> {
+    let machine = config.machine(&op.serial)?;
+    let template = config.newest_template(&machine.role).ok_or_else(|| {
+        let text = format!("role `{}` has no network template", machine.role);
+        Exception::prereq(text, ErrorCode::UnknownEntity)
+    })?;
+    let mut after = config.clone();
+    let assigned = assigned(&mut after, &machine.serial, &template, (now, seed))?;
+    let machine = after.machine(&op.serial)?.as_ref().clone();
+    Ok((assigned.changes, (machine, assigned.waits)))
+}
+
+#[cfg(test)]
+mod tests;

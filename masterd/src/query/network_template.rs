@@ -1,0 +1,38 @@
+//! Core: fields of templates of hosts' networks.
+
+use std::sync::Arc;
+
+use model::network::NetworkTemplate;
+
+use super::{Cell, Field, field, json};
+use crate::config::Config;
+
+/// A template with what is to be told of its use.
+#[derive(Debug, Clone)]
+pub struct TemplateRow {
+    /// The template.
+    pub template: Arc<NetworkTemplate>,
+    /// Which machines have it.
+    pub config: Arc<Config>,
+}
+
+/// The table.
+pub const FIELDS: &[Field<TemplateRow>] = &[
+    field!("template", "Template", Text, "Name and version", |r| {
+        Cell::normal(r.template.key().to_string())
+    }),
+    field!("name", "Name", Text, "Its name: as a rule a role", |r| {
+        Cell::normal(r.template.name.as_str())
+    }),
+    field!("version", "Version", Number, "Counts the texts of this name", |r| {
+        Cell::normal(r.template.version)
+    }),
+    field!("networks", "Networks", Other, "Networks that it takes addresses of", |r| {
+        json(&r.template.networks)
+    }),
+    field!("machines", "Machines", Number, "Machines that have this version", |r| {
+        Cell::normal(r.config.template_users(&r.template.key()))
+    }),
+    field!("text", "Text", Other, "The text", |r| Cell::normal(r.template.text.as_str())),
+    field!("ctime", "CTime", Timestamp, "When it was uploaded", |r| json(&r.template.ctime)),
+];

@@ -1,0 +1,67 @@
+use super::*;
+
+/// A host with addresses of two networks.
+fn facts() -> Facts {
+    let network = |name: &str, number: u8| {
+        let mut network = crate::testing::network(name, number);
+        network.subnets[0].gateway = Some([172, 16, number, 1].into());
+        network.dns_servers = vec![[8, 8, 8, 8].into(), [8, 8, 4, 4].into()];
+        (network.name.clone(), Arc::new(network))
+    };
+    let addresses = [("net0", [172, 16, 0, 10]), ("net1", [172, 16, 1, 10])];
+    let addresses = addresses.map(|(name, address)| (name.parse().unwrap(), vec![address.into()]));
+    Facts {
+        name: "SN1".to_owned(),
+        role: "worker".to_owned(),
+        place: Some((3, 4)),
+        macs: vec!["52:54:00:00:00:01".to_owned()],
+        labels: [("zone".to_owned(), "a".to_owned())].into(),
+        addresses: addresses.into(),
+        networks: [network("net0", 0), network("net1", 1), network("net2", 2)]
+            .into_iter()
+            .collect(),
+    }
+}
+
+fn told(text: &str) -> Result<String, String> {
+    render(text, &facts()).0.map_err(|error| error.to_string())
+}
+
+#[test]
+fn document_4s_words_are_known() {
+    for (text, rendered) in [
+        ("{{ ip['net0']}}", "172.16.0.10/24"),
+        ("{{ip.net1}}", "172.16.1.10/24"),
+        ("{{ config['net0'].gateway}}", "172.16.0.1"),
+        ("{{ config['net0'].dnsServers }}", "['8.8.8.8', '8.8.4.4']"),
+        ("{{ config.net2.prefix }} {{ config.net2.netmask }}", "172.16.2.0/24 24"),
+        (
+            "{{ machine.name }} {{ machine.rack }} {{ machine.index }} {{ machine.labels.zone }}",
+            "SN1 3 4 a",
+        ),
+        ("{% for mac in machine.macs %}- {{ mac }}\n{% endfor %}", "- 52:54:00:00:00:01\n"),
+        ("{{ machine.labels.rack | default('none') }}", "none"),
+    ] {
+        assert_eq!(told(text).as_deref(), Ok(rendered), "{text}");
+    }
+    let (_, used) = render("{{ ip.net1 }}{{ ip.net0 }}{{ config.net2.prefix }}", &facts());
+    assert_eq!(used.iter().map(Word::as_str).collect::<Vec<_>>(), ["net0", "net1"]);
+}
+
+#[test]
+fn what_is_not_there_is_told_with_its_line() {
+    for (text, why) in [
+        ("a\n{{ ip['net9'] }}", "line 2: `ip['net9']` is undefined"),
+        ("{{ ip6.net0 }}", "`ip6.net0` is undefined"),
+        ("{{ config.net0.mtu }}", "is undefined"),
+        ("\n\n{{ nothing }}", "line 3: `nothing` is undefined"),
+        ("{{ ip.net0 ", "unexpected end of input"),
+        ("{% include 'other' %}", "unknown statement include"),
+        ("{{ open('/etc/passwd') }}", "open is unknown"),
+        ("{% for a in range(1000) %}{% for b in range(1000) %}x{% endfor %}{% endfor %}", "fuel"),
+        ("{% for a in range(10000) %}{{ 'x' * 1000 }}{% endfor %}", "more than 1048576 bytes"),
+    ] {
+        let error = told(text).unwrap_err();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+}

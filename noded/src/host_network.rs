@@ -1,0 +1,275 @@
+//! The network of the agent's own host: changes that go back by themselves unless the master still reaches
+//! the agent.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hostnet::{Format, Host, HostError, HostNetwork};
+use rpc::calls::{NETWORK_SECONDS_MAX, NetworkApplied, NetworkApply, NetworkEnded};
+use rpc::wire::{Failure, FailureKind};
+use stdx::daemon::chain;
+use stdx::{Clock, Tasks};
+use tokio::sync::Mutex;
+use tokio::time::MissedTickBehavior;
+
+/// How often the host is compared with what was committed.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// The file that keeps what was committed last.
+const COMMITTED: &str = "committed.json";
+/// Where systemd-networkd has its units, and how ours begin.
+const NETWORKD: &str = "etc/systemd/network";
+const NETWORKD_PREFIX: &str = "10-gantry-";
+/// Mode of the files of the distribution: those of NetworkManager and netplan may hold secrets.
+const MODE_MAX: u32 = 0o644;
+
+/// The host's network, one change at a time.
+#[derive(Debug)]
+pub struct HostNetworks {
+    open: Mutex<Open>,
+    /// What keeps this over a restart.
+    directory: PathBuf,
+    /// Where the files of the distribution are.
+    root: PathBuf,
+    /// Steps that would bring the host back to what was committed, as it was seen last.
+    drift: parking_lot::Mutex<Vec<String>>,
+    tasks: Tasks,
+}
+
+#[derive(Debug)]
+struct Open {
+    /// Why it cannot be changed here, or the way to it.
+    host: Result<Host, String>,
+    /// What waits for its commit.
+    applied: Option<HostNetwork>,
+    /// What was committed last; the links that it made go when the next one does not name them.
+    committed: Option<HostNetwork>,
+}
+
+impl HostNetworks {
+    /// Opens the network here, and undoes a change that was not committed when the agent ended. `directory`
+    /// keeps what survives a restart, `root` is the root of the host's files.
+    pub async fn open(directory: &Path, root: PathBuf, clock: Clock) -> Arc<Self> {
+        let tasks = Tasks::new();
+        let host = opened(&tasks, directory, clock).await;
+        if let Err(why) = &host {
+            tracing::info!(%why, "the network of this host is not changed by this agent");
+        }
+        let committed = stdx::aside(|| read_committed(directory));
+        let open = Open { host: host.map_err(|error| chain(&error)), applied: None, committed };
+        Arc::new(Self {
+            open: Mutex::new(open),
+            directory: directory.to_owned(),
+            root,
+            drift: parking_lot::Mutex::default(),
+            tasks,
+        })
+    }
+
+    /// Plans a change, or makes it and has it wait for its commit.
+    ///
+    /// # Errors
+    /// It does not fit this host, or another one waits; nothing is touched then.
+    pub async fn apply(self: &Arc<Self>, call: &NetworkApply) -> Result<NetworkApplied, Failure> {
+        let malformed = |why: String| Failure::new(FailureKind::Malformed, why);
+        if call.seconds == 0 || call.seconds > NETWORK_SECONDS_MAX {
+            return Err(malformed(format!("a change waits 1 to {NETWORK_SECONDS_MAX} s")));
+        }
+        let mut open = self.open.lock().await;
+        let Open { host, applied, committed } = &mut *open;
+        let host = host.as_mut().map_err(|why| Failure::failed(why.clone()))?;
+        let network = match (&call.network, &committed) {
+            (Some(text), committed) => {
+                let network: HostNetwork =
+                    serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+                committed.as_ref().map_or(network.clone(), |before| network.replacing(before))
+            }
+            (None, Some(committed)) => committed.clone(),
+            (None, None) => return Err(Failure::failed("no network was applied on this host yet")),
+        };
+        if call.plan_only {
+            let plan = host.plan(&network).await.map_err(|error| failed(&error))?;
+            return Ok(told(&plan));
+        }
+        let wait = Duration::from_secs(call.seconds.into());
+        let plan = host.apply(&network, wait).await.map_err(|error| failed(&error))?;
+        tracing::info!(
+            steps = plan.steps.len(),
+            seconds = call.seconds,
+            "network changed, not committed"
+        );
+        *applied = Some(network);
+        if !plan.is_empty() {
+            let this = Arc::clone(self);
+            self.tasks.spawn("network deadline", async move {
+                tokio::time::sleep(wait).await;
+                this.go_back().await;
+            });
+        }
+        Ok(told(&plan))
+    }
+
+    /// Undoes a change whose deadline has come.
+    async fn go_back(&self) {
+        let mut open = self.open.lock().await;
+        let Ok(host) = &mut open.host else { return };
+        match host.roll_back_if_due().await {
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::warn!("network goes back: the master did not commit the change in time");
+                open.applied = None;
+            }
+            Err(error) => tracing::error!(error = chain(&error), "network cannot go back"),
+        }
+    }
+
+    /// Keeps the change that waits.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be removed.
+    pub async fn commit(&self) -> Result<NetworkEnded, Failure> {
+        let mut open = self.open.lock().await;
+        let host = open.host.as_mut().map_err(|why| Failure::failed(why.clone()))?;
+        let waited = host.commit().map_err(|error| failed(&error))?;
+        let Some(network) = open.applied.take() else {
+            return Ok(NetworkEnded { waited, ..NetworkEnded::default() });
+        };
+        let written = stdx::aside(|| {
+            self.keep(&network);
+            self.write(&network)
+        });
+        open.committed = Some(network);
+        self.drift.lock().clear();
+        let (files, unkept) = match written {
+            Ok(files) => (files, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        if let Some(why) = &unkept {
+            tracing::warn!(why, "network is not kept over a restart of this host");
+        }
+        Ok(NetworkEnded { waited, files, unkept })
+    }
+
+    /// Undoes the change that waits.
+    ///
+    /// # Errors
+    /// The kernel refuses a step back.
+    pub async fn roll_back(&self) -> Result<NetworkEnded, Failure> {
+        let mut open = self.open.lock().await;
+        let host = open.host.as_mut().map_err(|why| Failure::failed(why.clone()))?;
+        let waited = host.roll_back().await.map_err(|error| failed(&error))?;
+        open.applied = None;
+        Ok(NetworkEnded { waited, ..NetworkEnded::default() })
+    }
+
+    /// Compares the host with what was committed, for ever.
+    pub async fn look_for_drift(&self) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let open = self.open.lock().await;
+            let (Ok(host), Some(committed), None) = (&open.host, &open.committed, &open.applied)
+            else {
+                continue;
+            };
+            let drift = match host.plan(committed).await {
+                Ok(plan) => told(&plan).steps,
+                Err(why) => vec![chain(&why)],
+            };
+            if *self.drift.lock() != drift {
+                tracing::warn!(steps = ?drift, "network of this host differs from what was applied");
+            }
+            *self.drift.lock() = drift;
+        }
+    }
+
+    /// Steps that would bring the host back to what was committed; none where it is so.
+    pub fn drift(&self) -> Vec<String> {
+        self.drift.lock().clone()
+    }
+
+    /// Writes the files of the distribution, so that the host has this network after its next start.
+    ///
+    /// # Errors
+    /// Why it will not have it.
+    fn write(&self, network: &HostNetwork) -> Result<Vec<String>, String> {
+        let format = self.format()?;
+        let files = hostnet::render(format, network, None).map_err(|why| why.to_string())?;
+        let mut written = Vec::new();
+        for file in &files {
+            let path = self.root.join(&file.path);
+            stdx::atomic::write(&path, file.content.as_bytes(), file.mode & MODE_MAX)
+                .map_err(|error| format!("{}: {}", path.display(), chain(&error)))?;
+            written.push(path);
+        }
+        if format == Format::Networkd {
+            remove_others(&self.root.join(NETWORKD), &written)?;
+        }
+        Ok(written.iter().map(|path| path.display().to_string()).collect())
+    }
+
+    /// Keeps what was committed, to compare the host with it after a restart of the agent.
+    fn keep(&self, network: &HostNetwork) {
+        let path = self.directory.join(COMMITTED);
+        let kept = serde_json::to_vec(network).map_err(std::io::Error::from);
+        let kept = kept.and_then(|bytes| stdx::atomic::write(&path, &bytes, MODE_MAX));
+        if let Err(error) = kept {
+            tracing::error!(path = %path.display(), error = chain(&error), "not written");
+        }
+    }
+
+    /// The form of what configures this host's network.
+    fn format(&self) -> Result<Format, String> {
+        let has = |directory: &str| self.root.join(directory).is_dir();
+        if has("etc/netplan") {
+            return Ok(Format::Netplan);
+        }
+        if has("run/systemd/netif") {
+            return Ok(Format::Networkd);
+        }
+        let render = "write the files that `gnt network render` shows there as root";
+        if has("run/NetworkManager") {
+            return Err(format!("NetworkManager takes files of root alone: {render}"));
+        }
+        Err(format!("the host has neither netplan nor systemd-networkd: {render}"))
+    }
+}
+
+/// Removes the units of links that the network no longer names.
+fn remove_others(directory: &Path, written: &[PathBuf]) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(NETWORKD_PREFIX) && !written.contains(&path) {
+            std::fs::remove_file(&path).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+async fn opened(tasks: &Tasks, directory: &Path, clock: Clock) -> Result<Host, HostError> {
+    let mut host = Host::open(tasks, directory, clock)?;
+    if host.recover().await? {
+        tracing::warn!("network went back: the agent ended before its change was committed");
+    }
+    Ok(host)
+}
+
+/// What was committed last; none where nothing was, or where it cannot be read any more.
+fn read_committed(directory: &Path) -> Option<HostNetwork> {
+    let path = directory.join(COMMITTED);
+    let bytes = std::fs::read(&path).ok()?;
+    serde_json::from_slice(&bytes)
+        .inspect_err(|error| tracing::warn!(path = %path.display(), %error, "passed over"))
+        .ok()
+}
+
+fn told(plan: &hostnet::Plan) -> NetworkApplied {
+    NetworkApplied { steps: plan.steps.iter().map(ToString::to_string).collect() }
+}
+
+fn failed(error: &HostError) -> Failure {
+    Failure::failed(chain(error))
+}
