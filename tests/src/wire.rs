@@ -40,6 +40,12 @@ pub struct Leased {
     pub boot_file: String,
 }
 
+/// Distinguishes what tests of this process, and of others, make at the same time.
+fn unique() -> String {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
+}
+
 impl Wire {
     /// Why there can be no wire here.
     #[must_use]
@@ -53,7 +59,7 @@ impl Wire {
         if !["ip", "udhcpc", "curl"].into_iter().all(has) {
             return Some("it needs the programs ip, udhcpc and curl");
         }
-        let probe = format!("gt{}-probe", std::process::id());
+        let probe = format!("gt{}-probe", unique());
         let made = Command::new("ip").args(["netns", "add", &probe]).output().unwrap();
         // Where it could not be made, there is nothing to delete.
         drop(Command::new("ip").args(["netns", "del", &probe]).output());
@@ -63,9 +69,7 @@ impl Wire {
     /// Makes both namespaces and the cable.
     #[must_use]
     pub fn new() -> Self {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let unique = format!("gt{}-{number}", std::process::id());
+        let unique = format!("gt{}", unique());
         let wire = Self { rack: format!("{unique}-r"), client: format!("{unique}-c") };
         let (rack, client) = (wire.rack.as_str(), wire.client.as_str());
         ip(&["netns", "add", rack]);

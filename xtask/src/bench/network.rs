@@ -33,7 +33,7 @@ links:
     addresses: [\"{{ ip['net0'] }}\"]
     routes:
       - {to: default, via: \"{{ config['net0'].gateway }}\"}
-    dns: {servers: {{ config['net0'].dnsServers }}}
+    dns_servers: {{ config['net0'].dnsServers }}
 ";
 
 /// The bench `network`.
