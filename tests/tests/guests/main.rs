@@ -3,3 +3,4 @@
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod boot;
+mod host_network;

@@ -98,6 +98,7 @@ const BOOT: &[&str] = &[
     "masterd/src/rack_document.rs",
     "netboot",
     "noded",
+    "hostnet",
     "tests/tests/guests",
     "xtask/src/guest",
 ];

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hostnet::{Format, HostNetwork, LinkName, RenderedFile};
+use hostnet::{Format, HostNetwork, Kind, Link, LinkName, RenderedFile};
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::machine::Machine;
@@ -196,9 +196,17 @@ pub(crate) fn assigned(
     let Resolved { mut changes, used, network } = resolved(after, &owner, facts, template, moment)?;
     let waits = network.is_none();
     if let Some(network) = network {
-        with_cards(network, &machine)
-            .check()
-            .map_err(|why| wrong(format!("template {} for {owner}: {why}", template.key())))?;
+        let refuse = |why: String| wrong(format!("template {} for {owner}: {why}", template.key()));
+        let network = with_cards(network, &machine);
+        network.check().map_err(|why| refuse(why.to_string()))?;
+        if let Some(card) = missing_card(&network, &machine) {
+            let has: Vec<&str> = machine.interfaces.keys().map(Word::as_str).collect();
+            let has = has.join(", ");
+            return Err(refuse(format!(
+                "the machine has no card {card}, only {has}; \
+                 gnt machine modify --interface {card}=ADDRESS {serial} names it"
+            )));
+        }
     }
     let before = machine.network_template.and_then(|version| {
         let key = TemplateKey { name: template.name.clone(), version };
@@ -263,6 +271,16 @@ fn with_cards(network: HostNetwork, machine: &Machine) -> HostNetwork {
     let cards =
         cards.filter_map(|(name, mac)| Some((LinkName::try_from(name.to_string()).ok()?, *mac)));
     network.with_cards(&cards.collect())
+}
+
+/// A card that a network needs and a machine, whose cards the operator named, lacks: all machines of a role
+/// have the same ones (document 4).
+fn missing_card<'a>(network: &'a HostNetwork, machine: &Machine) -> Option<&'a LinkName> {
+    if machine.interfaces.is_empty() {
+        return None;
+    }
+    let lacks = |link: &&Link| matches!(link.kind, Kind::Ethernet { permanent_mac: None });
+    network.links.iter().find(lacks).map(|link| &link.name)
 }
 
 /// The files of a machine's network.

@@ -134,6 +134,17 @@ fn a_template_that_one_machine_could_not_have_is_refused() {
 }
 
 #[test]
+fn a_machine_whose_named_cards_lack_one_is_named() {
+    let mut config = study(&["s1", "s2"]);
+    let mut machine = config.machine("s2").unwrap().as_ref().clone();
+    machine.interfaces = [("em1".parse().unwrap(), "52:54:00:00:00:01".parse().unwrap())].into();
+    config.apply([ConfigChange::Machine(machine)]);
+    let error = upload(&mut config, STUDY).err().unwrap();
+    let told = "template worker/1 for machine:s2: the machine has no card em2, only em1";
+    assert!(error.contains(told), "{error}");
+}
+
+#[test]
 fn old_versions_that_nobody_has_go() {
     let mut config = study(&["s1"]);
     for number in 0..15 {
