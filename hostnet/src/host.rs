@@ -8,10 +8,12 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use ::model::layout::DIRECTORY_MODE;
 use stdx::{Clock, Tasks};
 
 use crate::kernel::Kernel;
@@ -217,7 +219,8 @@ impl Host {
 fn lock(directory: &Path) -> Result<File, HostError> {
     let path = directory.join("lock");
     let refused = |source| HostError::Lock { directory: directory.to_owned(), source };
-    std::fs::create_dir_all(directory).map_err(refused)?;
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(DIRECTORY_MODE).create(directory).map_err(refused)?;
     let mut options = File::options();
     let lock = options.create(true).truncate(false).write(true).open(path).map_err(refused)?;
     match lock.try_lock() {

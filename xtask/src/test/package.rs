@@ -156,7 +156,7 @@ fn directories() -> String {
     let is_directory = |path: &&str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         // The agent makes these when it first starts.
-        !name.contains('.') && !["ssconf", "blobs"].contains(&name)
+        !name.contains('.') && !["ssconf", "blobs", "host-network"].contains(&name)
     };
     let rows = Layout::TABLE.iter().filter(|(path, ..)| is_directory(path));
     rows.map(|(path, owner, mode, _)| {
