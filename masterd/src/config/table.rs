@@ -239,7 +239,7 @@ configuration! {
                 /// Name of the image that it is to boot.
                 image: Word = |machine| machine.boot.image().cloned(),
                 /// Role.
-                role: String = |machine| [machine.role.clone()],
+                role: Arc<str> = |machine| [Arc::from(machine.role.as_str())],
             },
         }
         /// Networks by name.

@@ -27,7 +27,7 @@ impl Config {
     /// How many machines have a version.
     #[must_use]
     pub fn template_users(&self, key: &TemplateKey) -> usize {
-        let machines = self.machines.by.role.of(key.name.to_string());
+        let machines = self.machines.by.role.of(Arc::from(key.name.as_str()));
         machines.filter(|machine| machine.network_template == Some(key.version)).count()
     }
 }

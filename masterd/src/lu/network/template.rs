@@ -97,7 +97,7 @@ fn add(op: &NetworkTemplateAdd, config: &Config, now: Timestamp, seed: u128) -> 
     changes.extend(superfluous(config, &versions));
     after.apply(changes.clone());
     let (mut given, mut waiting, mut older) = (0, 0, 0);
-    for machine in config.machines.by.role.of(name.to_string()) {
+    for machine in config.machines.by.role.of(Arc::from(name.as_str())) {
         if machine.network_template.is_some() {
             older += 1;
             // It is refused as long as one of its machines could not have it.
