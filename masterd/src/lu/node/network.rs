@@ -209,6 +209,7 @@ async fn committed(
         }
         if !reaches_others(node, context, left).await? {
             "no other node is reached from the master".clone_into(&mut why);
+            tokio::time::sleep(TRY_AGAIN.min(left)).await;
             continue;
         }
         match timeout(left, agents.call(node, NetworkCommit {}, behalf)).await {
