@@ -433,7 +433,7 @@ impl Agent {
                 answer(call, async |call| self.network.apply(&call).await).await
             }
             Request::NetworkCommit(call) => {
-                answer(call, async |_| self.network.commit().await).await
+                answer(call, async |call| self.network.commit(&call).await).await
             }
             Request::NetworkRollback(call) => {
                 answer(call, async |_| self.network.roll_back().await).await

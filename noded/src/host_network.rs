@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hostnet::{Format, Host, HostError, HostNetwork};
-use rpc::calls::{NETWORK_SECONDS_MAX, NetworkApplied, NetworkApply, NetworkEnded};
+use model::Uuid;
+use rpc::calls::{NETWORK_SECONDS_MAX, NetworkApplied, NetworkApply, NetworkCommit, NetworkEnded};
 use rpc::wire::{Failure, FailureKind};
 use stdx::daemon::chain;
 use stdx::{Clock, Tasks};
@@ -15,6 +16,8 @@ use tokio::time::MissedTickBehavior;
 
 /// How often the host is compared with what was committed.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Pause before a change is undone again, where the kernel refused a step.
+const GO_BACK_AGAIN: Duration = Duration::from_secs(10);
 /// The file that keeps what was committed last.
 const COMMITTED: &str = "committed.json";
 /// Where systemd-networkd has its units, and how ours begin.
@@ -40,8 +43,10 @@ pub struct HostNetworks {
 struct Open {
     /// Why it cannot be changed here, or the way to it.
     host: Result<Host, String>,
-    /// What waits for its commit.
-    applied: Option<HostNetwork>,
+    /// What waits for its commit, by the name of its change.
+    applied: Option<(Uuid, HostNetwork)>,
+    /// The change that was kept last, and what its commit was told: the answer may have been lost.
+    kept: Option<(Uuid, NetworkEnded)>,
     /// What was committed last; the links that it made go when the next one does not name them.
     committed: Option<HostNetwork>,
 }
@@ -56,7 +61,12 @@ impl HostNetworks {
             tracing::info!(%why, "the network of this host is not changed by this agent");
         }
         let committed = stdx::aside(|| read_committed(directory));
-        let open = Open { host: host.map_err(|error| chain(&error)), applied: None, committed };
+        let open = Open {
+            host: host.map_err(|error| chain(&error)),
+            applied: None,
+            kept: None,
+            committed,
+        };
         Arc::new(Self {
             open: Mutex::new(open),
             directory: directory.to_owned(),
@@ -76,7 +86,7 @@ impl HostNetworks {
             return Err(malformed(format!("a change waits 1 to {NETWORK_SECONDS_MAX} s")));
         }
         let mut open = self.open.lock().await;
-        let Open { host, applied, committed } = &mut *open;
+        let Open { host, applied, committed, .. } = &mut *open;
         let host = host.as_mut().map_err(|why| Failure::failed(why.clone()))?;
         let network = match (&call.network, &committed) {
             (Some(text), committed) => {
@@ -92,53 +102,74 @@ impl HostNetworks {
             return Ok(told(&plan));
         }
         let wait = Duration::from_secs(call.seconds.into());
-        let plan = host.apply(&network, wait).await.map_err(|error| failed(&error))?;
+        let made = host.apply(&network, wait).await;
+        if host.pending().is_ok_and(|pending| pending.is_none()) {
+            *applied = None;
+        }
+        let plan = made.map_err(|error| failed(&error))?;
         tracing::info!(
             steps = plan.steps.len(),
             seconds = call.seconds,
             "network changed, not committed"
         );
-        *applied = Some(network);
-        if !plan.is_empty() {
-            let this = Arc::clone(self);
-            self.tasks.spawn("network deadline", async move {
-                tokio::time::sleep(wait).await;
-                this.go_back().await;
-            });
-        }
+        *applied = Some((call.change, network));
+        let (this, change) = (Arc::clone(self), call.change);
+        self.tasks.spawn("network deadline", async move {
+            tokio::time::sleep(wait).await;
+            while !this.go_back(change).await {
+                tokio::time::sleep(GO_BACK_AGAIN).await;
+            }
+        });
         Ok(told(&plan))
     }
 
-    /// Undoes a change whose deadline has come.
-    async fn go_back(&self) {
+    /// Undoes a change whose deadline has come. Says whether that is over.
+    async fn go_back(&self, change: Uuid) -> bool {
         let mut open = self.open.lock().await;
-        let Ok(host) = &mut open.host else { return };
-        match host.roll_back_if_due().await {
-            Ok(false) => {}
-            Ok(true) => {
-                tracing::warn!("network goes back: the master did not commit the change in time");
-                open.applied = None;
+        let Open { host: Ok(host), applied, .. } = &mut *open else { return true };
+        if !names(applied.as_ref(), change) {
+            return true;
+        }
+        match host.roll_back().await {
+            Ok(waited) => {
+                if waited {
+                    tracing::warn!(
+                        "network went back: the master did not commit the change in time"
+                    );
+                }
+                *applied = None;
+                true
             }
-            Err(error) => tracing::error!(error = chain(&error), "network cannot go back"),
+            Err(error) => {
+                tracing::error!(error = chain(&error), "network cannot go back");
+                false
+            }
         }
     }
 
-    /// Keeps the change that waits.
+    /// Keeps a change, unless it went back.
     ///
     /// # Errors
     /// The checkpoint cannot be removed.
-    pub async fn commit(&self) -> Result<NetworkEnded, Failure> {
+    pub async fn commit(&self, call: &NetworkCommit) -> Result<NetworkEnded, Failure> {
         let mut open = self.open.lock().await;
-        let host = open.host.as_mut().map_err(|why| Failure::failed(why.clone()))?;
-        let waited = host.commit().map_err(|error| failed(&error))?;
-        let Some(network) = open.applied.take() else {
-            return Ok(NetworkEnded { waited, ..NetworkEnded::default() });
-        };
+        let Open { host, applied, kept, committed } = &mut *open;
+        let host = host.as_mut().map_err(|why| Failure::failed(why.clone()))?;
+        if let Some((change, ended)) = kept
+            && *change == call.change
+        {
+            return Ok(ended.clone());
+        }
+        if !names(applied.as_ref(), call.change) {
+            return Ok(NetworkEnded::default());
+        }
+        host.commit().map_err(|error| failed(&error))?;
+        let Some((change, network)) = applied.take() else { return Ok(NetworkEnded::default()) };
         let written = stdx::aside(|| {
             self.keep(&network);
             self.write(&network)
         });
-        open.committed = Some(network);
+        *committed = Some(network);
         self.drift.lock().clear();
         let (files, unkept) = match written {
             Ok(files) => (files, None),
@@ -147,7 +178,9 @@ impl HostNetworks {
         if let Some(why) = &unkept {
             tracing::warn!(why, "network is not kept over a restart of this host");
         }
-        Ok(NetworkEnded { waited, files, unkept })
+        let ended = NetworkEnded { waited: true, files, unkept };
+        *kept = Some((change, ended.clone()));
+        Ok(ended)
     }
 
     /// Undoes the change that waits.
@@ -266,10 +299,41 @@ fn read_committed(directory: &Path) -> Option<HostNetwork> {
         .ok()
 }
 
+fn names(waits: Option<&(Uuid, HostNetwork)>, change: Uuid) -> bool {
+    waits.is_some_and(|(waiting, _)| *waiting == change)
+}
+
 fn told(plan: &hostnet::Plan) -> NetworkApplied {
     NetworkApplied { steps: plan.steps.iter().map(ToString::to_string).collect() }
 }
 
 fn failed(error: &HostError) -> Failure {
     Failure::failed(chain(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names no link, so that nothing is touched.
+    const NOTHING: &str = r#"{"links": []}"#;
+
+    #[tokio::test]
+    async fn a_commit_keeps_its_own_change_alone_and_is_answered_alike_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("root");
+        std::fs::create_dir_all(root.join("etc/netplan")).unwrap();
+        let state = directory.path().join("state");
+        let networks = HostNetworks::open(&state, root, Clock::system()).await;
+        let commit = async |change| networks.commit(&NetworkCommit { change }).await.unwrap();
+        let [held_up, change] = [Uuid::from_u128(1), Uuid::from_u128(2)];
+        let network = Some(NOTHING.to_owned());
+        let call = NetworkApply { change, network, plan_only: false, seconds: 60 };
+        assert_eq!(networks.apply(&call).await.unwrap().steps, [""; 0]);
+        assert!(!commit(held_up).await.waited);
+        let kept = commit(change).await;
+        assert!(kept.waited, "{kept:?}");
+        assert_eq!(commit(change).await, kept);
+        assert!(!commit(held_up).await.waited);
+    }
 }

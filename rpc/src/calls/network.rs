@@ -1,5 +1,6 @@
 //! Calls on the network of an agent's own host.
 
+use model::Uuid;
 use serde::{Deserialize, Serialize};
 
 /// Longest time that a change waits for its commit, in seconds.
@@ -9,6 +10,8 @@ pub const NETWORK_SECONDS_MAX: u32 = 3_600;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkApply {
+    /// Names this change, so that a commit which the network held up keeps no later one.
+    pub change: Uuid,
     /// The network, as `hostnet` writes it in JSON; without one, the network that was committed last.
     #[serde(default)]
     pub network: Option<String>,
@@ -25,10 +28,13 @@ pub struct NetworkApplied {
     pub steps: Vec<String>,
 }
 
-/// Keeps the change that waits, and writes it into the files of the distribution.
+/// Keeps the change, if it still waits, and writes it into the files of the distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NetworkCommit {}
+pub struct NetworkCommit {
+    /// The change of [`NetworkApply`]. One that was kept already is answered alike again.
+    pub change: Uuid,
+}
 
 /// What became of the change that waited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

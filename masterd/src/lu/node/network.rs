@@ -82,6 +82,7 @@ fn wish(
 
 /// The call that plans or makes a change.
 fn call(
+    change: Uuid,
     network: Option<&HostNetwork>,
     plan_only: bool,
     seconds: u32,
@@ -90,7 +91,7 @@ fn call(
         .map(serde_json::to_string)
         .transpose()
         .map_err(|error| Exception::exec(format!("the network cannot be written: {error}")))?;
-    Ok(NetworkApply { network, plan_only, seconds })
+    Ok(NetworkApply { change, network, plan_only, seconds })
 }
 
 impl LogicalUnit for NodeNetworkApply {
@@ -104,7 +105,7 @@ impl LogicalUnit for NodeNetworkApply {
     async fn check(&self, context: &mut Context) -> Result<Planned, Failure> {
         let seed = Uuid::new_v4().as_u128();
         let wish = wish(self, &context.config(), context.now(), seed)?;
-        let call = call(wish.network.as_ref(), true, self.seconds)?;
+        let call = call(Uuid::new_v4(), wish.network.as_ref(), true, self.seconds)?;
         let behalf = context.behalf();
         let planned = context.agents().await?.call(&wish.node, call, behalf).await;
         let planned = planned.map_err(|error| {
@@ -131,7 +132,8 @@ impl LogicalUnit for NodeNetworkApply {
         }
         let begun = Instant::now();
         let deadline = Duration::from_secs(self.seconds.into());
-        let (call, behalf) = (call(network.as_ref(), false, self.seconds)?, context.behalf());
+        let (change, behalf) = (Uuid::new_v4(), context.behalf());
+        let call = call(change, network.as_ref(), false, self.seconds)?;
         let made = context.agents().await?.call(&node, call, behalf);
         let answer = timeout(deadline * ANSWERED.0 / ANSWERED.1, made).await;
         // No answer may be due to the change itself: the commit tells.
@@ -139,7 +141,7 @@ impl LogicalUnit for NodeNetworkApply {
             let text = format!("node {} refused its network: {message}", node.name);
             return Err(Exception::exec(text).into());
         }
-        let ended = committed(&node, (begun, deadline), context).await?;
+        let ended = committed(&node, change, (begun, deadline), context).await?;
         for file in ended.files {
             context.say(format!("written: {file}")).await;
         }
@@ -192,6 +194,7 @@ async fn reaches_others(
 /// Tries until the node is reached, and has it keep its change.
 async fn committed(
     node: &Node,
+    change: Uuid,
     (begun, deadline): (Instant, Duration),
     context: &mut Context,
 ) -> Result<NetworkEnded, Failure> {
@@ -212,7 +215,7 @@ async fn committed(
             tokio::time::sleep(TRY_AGAIN.min(left)).await;
             continue;
         }
-        match timeout(left, agents.call(node, NetworkCommit {}, behalf)).await {
+        match timeout(left, agents.call(node, NetworkCommit { change }, behalf)).await {
             Ok(Ok(ended)) if ended.waited => return Ok(ended),
             Ok(Ok(_)) => {
                 let text = format!("node {name} went back before the master reached it");
