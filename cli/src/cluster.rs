@@ -204,6 +204,9 @@ pub(crate) struct ModifyArguments {
     /// Whether a candidate takes the master role by itself when the master falls silent.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     auto_failover: Option<YesNo>,
+    /// Whether the master applies a host's network again where the host drifted from it.
+    #[arg(long, value_name = "yes|no", hide_possible_values = true)]
+    mend_network: Option<YesNo>,
     /// What was cut by an override (`master-failover --no-voting`) was looked at: its alarm ends.
     #[arg(long)]
     override_seen: bool,
@@ -322,6 +325,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         master_netdev: arguments.master_netdev,
         master_netmask: arguments.master_netmask,
         auto_failover: truth(arguments.auto_failover),
+        mend_network: truth(arguments.mend_network),
         override_seen: arguments.override_seen,
         ..ClusterSetParams::default()
     };

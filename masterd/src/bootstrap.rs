@@ -201,6 +201,7 @@ fn store_documents(
         master_netdev: wanted.master_netdev.clone(),
         master_netmask: wanted.master_netmask,
         auto_failover: false,
+        mend_network: false,
         tags: Vec::new(),
         watcher_pause: None,
         first_term: 0,

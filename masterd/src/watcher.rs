@@ -188,6 +188,7 @@ impl Watcher {
             address_missing: self.address.held.missing(),
             takes_changes: self.commits.majority().contact().takes_changes(),
             auto_failover: config.cluster.auto_failover,
+            mend_network: config.cluster.mend_network,
             copies: self.audit.differ(),
             unserved: unserved(config),
             ended: ended.map(|(_, number)| number).sum(),

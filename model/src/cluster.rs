@@ -54,6 +54,9 @@ pub struct Cluster {
     /// Whether a candidate takes the role by itself when the master falls silent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub auto_failover: bool,
+    /// Whether the master applies a host's network again where the host drifted from it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mend_network: bool,
     /// Until when the watcher is asked to do nothing; it may have passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watcher_pause: Option<Timestamp>,

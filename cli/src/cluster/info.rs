@@ -97,8 +97,10 @@ impl Info<'_> {
             entries.push(Entry::new("Master address", format!("{address}/{bits}{netdev}")));
         }
         let automatic = self.get("auto_failover").as_bool() == Some(true);
+        let mends = self.get("mend_network").as_bool() == Some(true);
         entries.extend([
             Entry::new("Automatic failover", yes(automatic)),
+            Entry::new("Networks of hosts mended", yes(mends)),
             Entry::new("Candidate pool size", self.number("candidate_pool_size")),
             Entry::new("Jobs running at most", self.number("max_running_jobs")),
             Entry::new("Queue drained", yes(drained)),
@@ -192,6 +194,9 @@ impl Info<'_> {
         }
         if self.get("auto_failover").as_bool() == Some(true) {
             entries.push(value("automatic failover", "auto_failover"));
+        }
+        if self.get("mend_network").as_bool() == Some(true) {
+            entries.push(value("networks mended", "mend_network"));
         }
         let kernel = self.get("kernel_parameters");
         let words = |list: &Value| {

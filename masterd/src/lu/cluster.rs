@@ -102,6 +102,7 @@ impl LogicalUnit for ClusterSetParams {
                     master_netdev: self.master_netdev.or(old.master_netdev),
                     master_netmask: self.master_netmask.or(old.master_netmask),
                     auto_failover: self.auto_failover.unwrap_or(old.auto_failover),
+                    mend_network: self.mend_network.unwrap_or(old.mend_network),
                     overridden: old.overridden.filter(|_| !self.override_seen),
                     ..old
                 };

@@ -5,6 +5,7 @@
 //!   the policy of the pool names ([`next_step`]); the next step follows when that job has ended.
 //! - An agent that does not hold the document of its rack for longer than the exchange with it takes
 //!   to see to that gets a push.
+//! - A host that drifted from its network for a while gets it again, where the cluster is to mend that.
 //! - What ended long ago is archived.
 //! - A state that should pass and does not within its deadline is an alarm ([`super::alarms`]).
 //!
@@ -13,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::node::NodeRole;
-use model::opcode::{NodeSetParams, OpCode, RackPush};
+use model::opcode::{NodeNetworkApply, NodeSetParams, OpCode, RackPush};
 use model::{NodeName, Timestamp};
 
 use super::alarms::{Alarm, States};
@@ -29,6 +30,9 @@ pub const POOL_GRACE: u64 = 10;
 /// Seconds after which an agent without its document gets a push: twice the longest
 /// pause between the pushes that the exchange with it makes by itself.
 pub const BEHIND_DEADLINE: u64 = 1_800;
+/// Seconds for which a host's network must have differed: who changes it by hand, and tells Gantry then,
+/// is not interrupted.
+pub const DRIFT_GRACE: u64 = 30;
 /// Age in seconds from which on ended jobs are archived (that of Ganeti's watcher).
 pub const ARCHIVE_AGE: i64 = 6 * 3_600;
 /// Seconds between two archivings (between two runs of Ganeti's watcher).
@@ -47,6 +51,8 @@ pub enum Task {
     Demote(NodeName),
     /// Send the document of a rack.
     Push(u32),
+    /// Apply the network of a node's host again.
+    Mend(NodeName),
 }
 
 impl Task {
@@ -66,6 +72,7 @@ impl Task {
             Self::Promote(node) => role(node, true),
             Self::Demote(node) => role(node, false),
             Self::Push(rack) => OpCode::RackPush(RackPush { racks: vec![*rack] }),
+            Self::Mend(node) => OpCode::NodeNetworkApply(NodeNetworkApply::again(node.as_str())),
         }
     }
 
@@ -78,6 +85,7 @@ impl Task {
                 Some(if op.master_candidate? { Self::Promote(node) } else { Self::Demote(node) })
             }
             OpCode::RackPush(op) => op.racks.first().map(|rack| Self::Push(*rack)),
+            OpCode::NodeNetworkApply(op) if op.again => op.node_name.parse().ok().map(Self::Mend),
             _ => None,
         }
     }
@@ -89,6 +97,7 @@ impl Task {
             Self::Promote(_) => "there are too few master candidates".to_owned(),
             Self::Demote(_) => "there are more master candidates than are wanted".to_owned(),
             Self::Push(rack) => format!("an agent of rack {rack} does not hold its document"),
+            Self::Mend(node) => format!("the network of {node} differs from what was applied"),
         }
     }
 
@@ -145,6 +154,8 @@ pub struct Seen {
     pub takes_changes: bool,
     /// Whether a candidate is to take the role by itself.
     pub auto_failover: bool,
+    /// Whether hosts get their networks again where they drifted from them.
+    pub mend_network: bool,
     /// Candidates that hold something else than the master.
     pub copies: Option<Differ>,
     /// Racks whose machines nobody serves, and why.
@@ -175,6 +186,8 @@ pub struct Watch {
     pool_wrong: Option<u64>,
     /// Since when agents have not held their documents.
     behind: BTreeMap<NodeName, u64>,
+    /// Since when hosts have had another network.
+    drifted: BTreeMap<NodeName, u64>,
     /// What was submitted: when it may be again, and how often it was.
     tried: BTreeMap<Task, (u64, u32)>,
     /// When jobs were archived last.
@@ -191,7 +204,8 @@ impl Watch {
         let is_paused = seen.paused_until.is_some_and(|until| until > seen.now);
         self.tried.retain(|_, (next, _)| seen.at < next.saturating_add(LONGEST_PAUSE));
         let step = self.pool_step(seen);
-        let mut jobs: Vec<Task> = step.into_iter().chain(self.pushes(seen)).collect();
+        let mut jobs: Vec<Task> =
+            step.into_iter().chain(self.pushes(seen)).chain(self.mendings(seen)).collect();
         if is_paused || seen.drained {
             jobs.clear();
         }
@@ -258,6 +272,20 @@ impl Watch {
         let late = |agent: &&&Agent| seen.at >= self.behind[&agent.node] + BEHIND_DEADLINE;
         let racks: BTreeSet<u32> = behind.iter().filter(late).filter_map(|a| a.rack).collect();
         racks.into_iter().map(Task::Push).filter(|task| !self.has_to_wait(task, seen)).collect()
+    }
+
+    /// Hosts whose network has differed for too long, where they are to be mended.
+    fn mendings(&mut self, seen: &Seen) -> Vec<Task> {
+        let is_drifted = |agent: &&Agent| {
+            agent.called && agent.unreached.is_none() && !agent.network_drift.is_empty()
+        };
+        let before = std::mem::take(&mut self.drifted);
+        let since = |agent: &Agent| before.get(&agent.node).copied().unwrap_or(seen.at);
+        let drifted = seen.agents.iter().filter(is_drifted);
+        self.drifted = drifted.map(|agent| (agent.node.clone(), since(agent))).collect();
+        let late = self.drifted.iter().filter(|(_, since)| seen.at >= *since + DRIFT_GRACE);
+        let tasks = late.map(|(node, _)| Task::Mend(node.clone()));
+        tasks.filter(|task| seen.mend_network && !self.has_to_wait(task, seen)).collect()
     }
 
     fn archiving(&mut self, seen: &Seen) -> Option<Timestamp> {

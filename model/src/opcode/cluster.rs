@@ -126,6 +126,10 @@ cluster_set_params! {
     /// Ganeti's parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     auto_failover: Option<bool>,
+    /// Whether the master applies a host's network again where the host drifted from it; not among
+    /// Ganeti's parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend_network: Option<bool>,
     /// What was cut by an override was looked at: its alarm ends. Not among Ganeti's parameters.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     override_seen: bool,

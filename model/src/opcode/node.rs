@@ -111,6 +111,15 @@ pub struct NodeNetworkApply {
     pub seconds: u32,
 }
 
+impl NodeNetworkApply {
+    /// What was applied last on this node.
+    #[must_use]
+    pub fn again(node: &str) -> Self {
+        let node_name = node.to_owned();
+        Self { node_name, text: None, template: None, again: true, seconds: minute() }
+    }
+}
+
 const fn minute() -> u32 {
     60
 }

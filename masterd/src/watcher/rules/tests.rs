@@ -51,6 +51,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         address_missing: None,
         takes_changes: true,
         auto_failover: false,
+        mend_network: false,
         copies: None,
         unserved: Vec::new(),
         ended: 0,
@@ -92,6 +93,26 @@ fn a_short_pool_is_refilled_one_at_a_time() {
     look.pool.size = 2;
     assert_eq!(watch.round(&later(&look, 30)).jobs, []);
     assert_eq!(watch.round(&later(&look, 40)).jobs, [Task::Demote(name(3))]);
+}
+
+#[test]
+fn a_network_that_drifted_is_mended_where_the_cluster_says_so() {
+    let mut watch = Watch::default();
+    let mut look = seen(&[Candidate, Regular], 1);
+    look.agents[1].network_drift = vec!["set MTU of eth0 to 1400".to_owned()];
+    assert_eq!(watch.round(&look).jobs, []);
+    look = later(&look, DRIFT_GRACE);
+    assert_eq!(watch.round(&look).jobs, [], "the alarm alone");
+    look.mend_network = true;
+    let mend = Task::Mend(name(2));
+    assert_eq!(watch.round(&look).jobs, std::slice::from_ref(&mend));
+    assert_eq!(Task::of(&mend.opcode()), Some(mend.clone()));
+    look = later(&look, DRIFT_GRACE + FIRST_PAUSE);
+    look.live.insert(mend);
+    assert_eq!(watch.round(&look).jobs, [], "one job at a time");
+    look.live.clear();
+    silence(&mut look, 2);
+    assert_eq!(watch.round(&look).jobs, [], "it cannot be reached");
 }
 
 #[test]
