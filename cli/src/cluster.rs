@@ -133,6 +133,9 @@ pub(crate) enum Cluster {
         /// Only this node; may be given several times.
         #[arg(long = "node", value_name = "NODE")]
         nodes: Vec<String>,
+        /// Give the vault a new key, which seals all secrets anew, and leave the nodes alone.
+        #[arg(long, conflicts_with = "nodes")]
+        vault: bool,
         /// Taken for Ganeti's scripts: this is what is renewed anyway.
         #[arg(long, hide = true)]
         new_node_certificates: bool,
@@ -250,8 +253,14 @@ pub(crate) fn run(verb: Cluster, session: &Session) -> Result<(), CliError> {
                 if yes_do_it { JobArguments::run_though_drained } else { JobArguments::run_raw };
             run(&job, op, session).map(drop)
         }
-        Cluster::RenewCrypto { nodes, new_node_certificates: _, job } => {
-            let op = ClusterRenewCrypto { nodes, ..ClusterRenewCrypto::default() };
+        Cluster::RenewCrypto { nodes, vault, new_node_certificates: _, job } => {
+            let node_certificates = !vault;
+            let op = ClusterRenewCrypto {
+                nodes,
+                vault,
+                node_certificates,
+                ..ClusterRenewCrypto::default()
+            };
             job.run(OpCode::ClusterRenewCrypto(op), session).map(drop)
         }
         Cluster::MasterFailover(arguments) => failover::run(arguments, session),

@@ -1,6 +1,7 @@
 //! `gnt machine`.
 
 mod chosen;
+mod disk_key;
 mod modify;
 mod timeline;
 
@@ -132,6 +133,9 @@ pub(crate) enum Machine {
         #[command(flatten)]
         job: JobArguments,
     },
+    /// Keep the keys of machines' encrypted disks; the cluster stores them sealed.
+    #[command(subcommand, visible_alias = "disk-keys")]
+    DiskKey(disk_key::DiskKeys),
     /// Remove a machine from the inventory.
     Remove {
         /// Its serial number.
@@ -225,6 +229,7 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
         Machine::SetKernel { role, parameters, clear: _, job } => {
             job.run(OpCode::KernelSet(KernelSet { role, parameters }), session).map(drop)
         }
+        Machine::DiskKey(verb) => disk_key::run(verb, session),
         Machine::Reapply { serials, conditions, job } => {
             let serials = meant(&serials, conditions.filters(), session)?;
             let op = |serial| OpCode::MachineReapply(MachineReapply { serial });

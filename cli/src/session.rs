@@ -287,17 +287,25 @@ pub(crate) fn can_draw() -> bool {
 
 /// Reads a file, or standard input where it is `-`.
 pub(crate) fn read_input(path: &Path) -> Result<String, CliError> {
+    String::from_utf8(read_bytes(path)?).map_err(|_error| {
+        let error = io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8");
+        CliError::Read { path: path.to_owned(), error }
+    })
+}
+
+/// Reads a file as it is, or standard input for `-`.
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     let failed = |error| CliError::Read { path: path.to_owned(), error };
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
-        io::stdin().lock().take(INPUT_BYTES_MAX + 1).read_to_string(&mut text)
+        io::stdin().lock().take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)
     } else {
         let file = std::fs::File::open(path).map_err(failed)?;
-        file.take(INPUT_BYTES_MAX + 1).read_to_string(&mut text)
+        file.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)
     };
     match read {
         Ok(length) if u64::try_from(length).is_ok_and(|length| length <= INPUT_BYTES_MAX) => {
-            Ok(text)
+            Ok(bytes)
         }
         Ok(_) => Err(failed(io::ErrorKind::FileTooLarge.into())),
         Err(error) => Err(failed(error)),

@@ -15,6 +15,7 @@ use model::ipam::IpamConfig;
 use model::network::template::NetworkFile;
 use model::opcode::ReasonEntry;
 use model::role_check::{RoleRequest, RoleTaken};
+use model::vault::Sealed;
 use model::{JobId, NodeName, OpInput};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, IgnoredAny, SeqAccess};
 use serde::ser::SerializeSeq as _;
@@ -421,6 +422,22 @@ methods! {
 
     /// How agents serve DHCP.
     Query GantryDhcp [] -> DhcpConfig;
+
+    /// Seal a secret, so that an opcode can carry it.
+    Query GantrySeal [
+        /// What for, as the opcode says: `disk-key/SERIAL/DISK`.
+        purpose: String;
+        /// The secret in Base64: 1 to 4,096 bytes.
+        secret: StagedSecret;
+    ] -> Sealed;
+
+    /// The key of a machine's disk in Base64, for root and `rapi`; null where none is kept.
+    Query GantryDiskKey [
+        /// The machine's serial number.
+        serial: String;
+        /// Its disk.
+        disk: String;
+    ] -> Option<StagedSecret>;
 
     /// The files that configure a machine's network.
     Query GantryNetworkFiles [

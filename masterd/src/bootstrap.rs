@@ -12,11 +12,14 @@ use model::cluster::{
 use model::enrol::Fingerprint;
 use model::layout::{self, Layout};
 use model::node::{Node, NodeRole};
+use model::vault::VaultKeys;
 use model::{NodeName, Secret, Timestamp, document};
 use queue_format::{Callbacks, Change, Epoch, Key, Store, StoreOptions};
 use rpc::calls::{AllowList, Caller, Membership};
 use rpc::identity::{Authority, IdentityError, load_membership};
 use uuid::Uuid;
+
+use crate::vault::{self, VaultError};
 
 /// Id of the first node; zero is nobody.
 const FIRST_NODE_ID: u64 = 1;
@@ -51,6 +54,9 @@ pub struct Init {
 /// A cluster that was not begun.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
+    /// The vault gets no key.
+    #[error("cannot make the first key of the vault")]
+    Vault(#[from] VaultError),
     /// There is one already.
     #[error("`{0}` exists: this machine belongs to a cluster already; start `masterd`")]
     Exists(PathBuf),
@@ -214,6 +220,7 @@ fn store_documents(
         put(document::CLUSTER, json(&cluster)),
         put(document::ROLE, json(&role)),
         put(document::AUTHORITY, authority.expose().clone().into()),
+        put(document::VAULT, json(&VaultKeys::first(vault::new_key()?))),
         put(&document::node(&node.name), json(&node)),
         put(document::QUEUE_VERSION, Bytes::from_static(document::QUEUE_FORMAT.as_bytes())),
         put(document::QUEUE_SERIAL, Bytes::from_static(b"0\n")),

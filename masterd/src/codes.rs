@@ -28,7 +28,7 @@ impl Coded for DaemonError {
             Self::Aside(_) | Self::Wipe(_) => Some(Code::StoreNotCleared),
             Self::Refused(refusal) => store::of_refusal(refusal),
             Self::RoleLost => Some(Code::RoleNotMoved),
-            Self::PartEnded => Some(Code::Fault),
+            Self::PartEnded | Self::Vault(_) => Some(Code::Fault),
             Self::Locked { .. } => Some(Code::AlreadyRunning),
             Self::Lock { error, .. } | Self::Listen { error, .. } => {
                 error.code().or(Some(Code::FileAccess))
@@ -63,6 +63,7 @@ impl Coded for InitError {
         match self {
             Self::Exists(_) | Self::Member { .. } => Some(Code::ClusterExists),
             Self::MasterAddress(_) => None,
+            Self::Vault(_) => Some(Code::Fault),
             Self::Directory { error, .. } => error.code().or(Some(Code::FileAccess)),
             Self::Owner(_) => Some(Code::FileAccess),
             Self::Identity(error) => error.code(),

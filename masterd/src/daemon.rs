@@ -255,6 +255,9 @@ pub enum DaemonError {
         /// What it said.
         reason: String,
     },
+    /// The vault gets no first key.
+    #[error("cannot make the first key of the vault")]
+    Vault(#[from] crate::vault::VaultError),
     /// The authority's key is nowhere.
     #[error(
         "the key of the cluster's authority is neither in the store nor on this machine; put the \

@@ -61,6 +61,7 @@ pub mod export;
 pub mod import;
 pub mod options;
 pub mod upgrade;
+pub mod vault;
 
 #[cfg(test)]
 mod simulation;

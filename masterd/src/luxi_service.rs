@@ -9,13 +9,19 @@ use std::sync::Arc;
 
 use ::jobs::locks::Locks;
 use ::jobs::submitter::Sender;
-use luxi::method::Class;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use luxi::method::{Class, GantryDiskKey, GantrySeal, Method, StagedSecret};
 use luxi::{Caller, Request, Response, Service, answer};
+use model::disk_key::DiskKeyId;
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
+use model::layout::RAPI_USER;
+use model::name::NameError;
 use model::network::template::NetworkFile;
 use model::tag::TagKind;
-use model::{Exception, Timestamp};
+use model::vault::Sealed;
+use model::{Exception, Secret, Timestamp};
 use stdx::Clock;
 use stdx::Executor;
 use tokio::sync::Semaphore;
@@ -26,6 +32,7 @@ use crate::export::downloads::Exports;
 use crate::lu::network::template::files;
 use crate::queue::{Archive, Commits, Published, Submitter, Writer};
 use crate::secrets::StagedSecrets;
+use crate::vault;
 
 const MICROS_PER_SECOND: f64 = 1e6;
 
@@ -121,7 +128,7 @@ impl LuxiService {
             Request::AutoArchiveJobs(call) => {
                 answer(call, |c| self.auto_archive(c.age, c.timeout)).await
             }
-            Request::PickupJob(call) => answer(call, async |_| Err(internal("PickupJob"))).await,
+            Request::PickupJob(call) => internal(call).await,
             Request::Query(call) => answer(call, |c| self.query(c)).await,
             Request::QueryFields(call) => answer(call, async |c| Ok(queries::fields(&c))).await,
             Request::QueryJobs(call) => answer(call, async |c| self.query_jobs(c).await).await,
@@ -147,15 +154,9 @@ impl LuxiService {
                 answer(call, |c| self.set_watcher_pause(c.until)).await
             }
             Request::GantryStageSecret(call) => answer(call, async |c| self.stage_secret(c)).await,
-            Request::GantryMasterFailover(call) => {
-                answer(call, async |_| Err(internal("GantryMasterFailover"))).await
-            }
-            Request::GantryClusterStatus(call) => {
-                answer(call, async |_| Err(internal("GantryClusterStatus"))).await
-            }
-            Request::GantryMasterStatus(call) => {
-                answer(call, async |_| Err(internal("GantryMasterStatus"))).await
-            }
+            Request::GantryMasterFailover(call) => internal(call).await,
+            Request::GantryClusterStatus(call) => internal(call).await,
+            Request::GantryMasterStatus(call) => internal(call).await,
             Request::GantryExport(call) => answer(call, |c| self.export(c, caller)).await,
             Request::GantryExportPiece(call) => {
                 answer(call, |c| async move { self.sources.exports.read(&c.id, c.offset).await })
@@ -163,6 +164,8 @@ impl LuxiService {
             }
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
             Request::GantryDhcp(call) => answer(call, async |_| Ok(self.dhcp())).await,
+            Request::GantrySeal(call) => answer(call, async |c| self.seal(c)).await,
+            Request::GantryDiskKey(call) => answer(call, async |c| self.disk_key(&c, caller)).await,
             Request::GantryNetworkFiles(call) => {
                 answer(call, async |c| self.network_files(&c)).await
             }
@@ -209,6 +212,35 @@ impl LuxiService {
 
     fn dhcp(&self) -> model::dhcp::DhcpConfig {
         self.sources.published.snapshot().config.dhcp.as_deref().cloned().unwrap_or_default()
+    }
+
+    fn seal(&self, call: GantrySeal) -> Result<Sealed, Exception> {
+        let wrong = |text: String| Exception::prereq(text, ErrorCode::WrongInput);
+        let secret = STANDARD.decode(call.secret.0.expose());
+        let secret = secret.map_err(|_error| wrong("the secret is not Base64".to_owned()))?;
+        let config = self.sources.published.snapshot().config;
+        vault::seal(&config, &call.purpose, &Secret::new(secret))
+            .map_err(|error| wrong(error.to_string()))
+    }
+
+    fn disk_key(
+        &self,
+        call: &GantryDiskKey,
+        caller: Caller,
+    ) -> Result<Option<StagedSecret>, Exception> {
+        let own = nix::unistd::geteuid().as_raw();
+        let is_rapi = || crate::users::name(caller.uid).as_ref() == RAPI_USER;
+        if caller.uid != 0 && caller.uid != own && !is_rapi() {
+            let text = "Keys of disks are for root alone; machines ask for theirs over HTTPS";
+            return Err(Exception::prereq(text, ErrorCode::WrongInput));
+        }
+        let config = self.sources.published.snapshot().config;
+        let serial = config.machine(&call.serial)?.serial.clone();
+        let wrong = |error: NameError| Exception::prereq(error.to_string(), ErrorCode::WrongInput);
+        let id = DiskKeyId { serial, disk: call.disk.parse().map_err(wrong)? };
+        let Some(opened) = vault::disk_key(&config, &id) else { return Ok(None) };
+        let key = opened.map_err(|error| Exception::exec(error.to_string()))?;
+        Ok(Some(StagedSecret(Secret::new(STANDARD.encode(key.expose())))))
     }
 
     fn network_files(
@@ -319,17 +351,19 @@ fn changed_by(request: &Request) -> Option<String> {
         | Request::GantryExportPiece(_)
         | Request::GantryIpam(_)
         | Request::GantryDhcp(_)
+        | Request::GantrySeal(_)
         | Request::GantryNetworkFiles(_) => return None,
+        Request::GantryDiskKey(call) => {
+            format!("nothing; key of disk {} of {}", call.disk, call.serial)
+        }
     };
     Some(of)
 }
 
 /// Ganeti's refusal of a method that only its own daemons use.
-fn internal(method: &str) -> Exception {
-    Exception::new(
-        ExceptionKind::GenericError,
-        format!("Luxi call '{method}' is for internal use only"),
-    )
+async fn internal<M: Method>(call: M) -> Response {
+    let text = format!("Luxi call '{}' is for internal use only", M::NAME);
+    answer(call, async |_| Err(Exception::new(ExceptionKind::GenericError, text))).await
 }
 
 /// Ganeti's refusal of queries that take locks.

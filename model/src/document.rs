@@ -52,14 +52,16 @@ pub const NODE_INDICES: &str = "node-indices";
 /// Format of the queue that this version reads and writes (Ganeti's).
 pub const QUEUE_FORMAT: &str = "1\n";
 
-/// Directory of keys of disks.
+/// The keys with which the vault seals; readable by the master's user alone.
+pub const VAULT: &str = "config/vault";
+/// Directory of sealed keys of disks, by machine.
 pub const CRYPTS: &str = "crypts";
 
 /// Whether a document is a secret: exports leave it out, or seal it.
 #[must_use]
 pub fn is_secret(key: &str) -> bool {
     let below = key.strip_prefix(CRYPTS).is_some_and(|rest| rest.starts_with('/'));
-    below || key == AUTHORITY
+    below || key == AUTHORITY || key == VAULT
 }
 
 /// Key of a live job.

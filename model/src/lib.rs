@@ -31,6 +31,7 @@ pub mod json;
 pub mod status;
 
 pub mod cluster;
+pub mod disk_key;
 pub mod enrol;
 pub mod group;
 pub mod image;
@@ -41,6 +42,7 @@ pub mod node;
 pub mod rack;
 pub mod shares;
 pub mod tag;
+pub mod vault;
 
 pub mod job;
 pub mod opcode;

@@ -28,7 +28,8 @@ pub use common::{Common, Dependency, ReasonEntry};
 pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{
-    Clearable, DhcpSet, IpamSet, MachineAdd, MachineRemove, MachineSetParams, RackPush,
+    Clearable, DhcpSet, IpamSet, MachineAdd, MachineDiskKeyAdd, MachineDiskKeysRemove,
+    MachineRemove, MachineSetParams, RackPush,
 };
 pub use network::{
     MachineReapply, NetworkAdd, NetworkClaim, NetworkConnect, NetworkDisconnect, NetworkRelease,
@@ -47,6 +48,7 @@ pub use verify::{
     DisksFound, GroupVerifyDisks, SubmittedJobs,
 };
 
+use crate::disk_key::DiskName;
 use crate::image::Image;
 use crate::kernel::KernelParameters;
 use crate::machine::Machine;
@@ -217,6 +219,10 @@ opcodes! {
     "OP_NETWORK_TEMPLATE_REMOVE" NetworkTemplateRemove -> (), Master, [template_name];
     /// Give a machine the newest version of the network template of its role.
     "OP_MACHINE_REAPPLY" MachineReapply -> Machine, Master, [serial];
+    /// Keep the sealed key of a machine's disk.
+    "OP_MACHINE_DISK_KEY_ADD" MachineDiskKeyAdd -> (), Master, [serial];
+    /// Forget the keys of a machine's disks: what is on them cannot be read any more.
+    "OP_MACHINE_DISK_KEYS_REMOVE" MachineDiskKeysRemove -> Vec<DiskName>, Master, [serial];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, [racks];
     /// Describe instances; there are none yet.

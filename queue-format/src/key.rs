@@ -26,8 +26,8 @@ const RESERVED: [&str; 9] = [
     "lost+found",
 ];
 
-/// What only the master itself may read: the authority's key, and what else may hold its content.
-const SECRET: [&str; 3] = ["config/authority", "journal", "incoming"];
+/// What only the master itself may read: the keys of the authority and the vault, what those sealed, and what else may hold its content.
+const SECRET: [&str; 5] = ["config/authority", "config/vault", "crypts", "journal", "incoming"];
 
 /// Mode bits of files at and below those names, whatever is configured.
 const SECRET_MODE: u32 = 0o600;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use model::disk_key::DiskKeyId;
 use model::image::ImageId;
 use model::network::{ClaimKey, TemplateKey};
 use model::rack::LeaseKey;
@@ -64,6 +65,16 @@ macro_rules! named_by_their_text {
 named_by_their_text!(NodeName, String, Word, ImageId, TemplateKey, LeaseKey, u32);
 
 impl Named for ClaimKey {
+    fn name(&self) -> String {
+        self.escaped()
+    }
+
+    fn of_name(name: &str) -> Option<Self> {
+        Self::from_escaped(name)
+    }
+}
+
+impl Named for DiskKeyId {
     fn name(&self) -> String {
         self.escaped()
     }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use jobs::filter::Rule;
 use model::cluster::{Cluster, Role};
 use model::dhcp::DhcpConfig;
+use model::disk_key::{DiskKey, DiskKeyId};
 use model::group::Group;
 use model::image::{Image, ImageId};
 use model::ipam::IpamConfig;
@@ -17,6 +18,7 @@ use model::network::{Claim, ClaimKey, Network, NetworkTemplate, TemplateKey};
 use model::node::Node;
 use model::rack::{Lease, LeaseKey};
 use model::shares::RackShares;
+use model::vault::VaultKeys;
 use model::{MacAddress, NodeName, Serial, Timestamp, Uuid, Word, document};
 
 use super::claims::ClaimsBy;
@@ -183,6 +185,8 @@ configuration! {
             change: Dhcp(DhcpConfig), at: document::DHCP,
             racks: |config| config.served().collect(),
         }
+        /// Keys of the vault; none before the first master of this version.
+        vault: Option<Arc<VaultKeys>> { change: Vault(VaultKeys), at: document::VAULT, }
         /// Kernel parameters of all machines and of roles; none before some are set.
         kernel: Option<Arc<KernelParameters>> {
             change: Kernel(KernelParameters), at: document::KERNEL,
@@ -240,6 +244,15 @@ configuration! {
                 image: Word = |machine| machine.boot.image().cloned(),
                 /// Role.
                 role: Arc<str> = |machine| [Arc::from(machine.role.as_str())],
+            },
+        }
+        /// Sealed keys of disks, by machine and disk.
+        disk_keys: DiskKey {
+            change: DiskKey / DiskKeyRemoved, below: document::CRYPTS,
+            key: DiskKeyId = |disk| disk.key(),
+            by: DiskKeysBy {
+                /// Serial number of the machine.
+                serial: Serial = |disk| [disk.serial.clone()],
             },
         }
         /// Networks by name.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use model::cluster::Role;
 use model::layout::Layout;
+use model::vault::VaultKeys;
 use model::{Job, JobId, JobStatus, NodeName, Secret, Timestamp, document};
 use queue_format::{Callbacks, Epoch, Position, Reader, StartError};
 use rpc::calls::Membership;
@@ -38,6 +39,7 @@ use crate::queue::{After, Command, Commits, Published, State, Writer};
 use crate::reconciler::{self, Reconciler};
 use crate::spool::Spool;
 use crate::status::MasterView;
+use crate::vault;
 use crate::watcher::Watcher;
 
 /// How long running jobs may go on after the leadership was asked to end; what runs longer is failed by
@@ -137,7 +139,11 @@ pub(crate) async fn take_role(
         })
         .collect();
     let role = Role { master: me, term: epoch.term, node: epoch.node, since: now };
-    let mut documents = config.apply([ConfigChange::Role(role)]).documents;
+    let mut changes = vec![ConfigChange::Role(role)];
+    if config.vault.is_none() {
+        changes.push(ConfigChange::Vault(VaultKeys::first(vault::new_key()?)));
+    }
+    let mut documents = config.apply(changes).documents;
     let adopted = adopt.map(|key| key.expose().clone().into());
     documents.extend(adopted.map(|key| (document::AUTHORITY.to_owned(), Some(key))));
     let config = Arc::new(config);

@@ -20,6 +20,8 @@ use membership::forced_takeover::{JOB_IDS_UNSEEN, NODE_ID_STEP, TERM_STEP};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const LATER: Timestamp = Timestamp::from_micros(1_700_000_900_000_000);
+/// The document of a sealed key of a disk.
+const DISK_KEY: &str = r#"{"serial": "S1", "disk": "disk", "sealed": "1:AQID", "ctime": [1, 0]}"#;
 const PHRASE: &str = "correct horse";
 
 fn name(text: &str) -> NodeName {
@@ -66,7 +68,7 @@ impl Lost {
             put("queue/job-1", job_file(&ended)),
             put("queue/job-2", job_file(&queued)),
             put("queue/serial", "2\n"),
-            put("crypts/S1/disk", "a disk's key"),
+            put("crypts/S1/disk", DISK_KEY),
         ]);
         lost
     }
@@ -153,7 +155,7 @@ fn sealed_secrets_come_back_and_a_machine_that_has_its_certificate_keeps_it() {
     assert!(!imported.kept_identity);
     let authority = |layout: &Layout| std::fs::read(layout.ca_certificate()).unwrap();
     assert_eq!(authority(&machine), authority(&lost.layout));
-    assert_eq!(std::fs::read(machine.data().join("crypts/S1/disk")).unwrap(), b"a disk's key");
+    assert_eq!(std::fs::read(machine.data().join("crypts/S1/disk")).unwrap(), DISK_KEY.as_bytes());
 
     let (before, membership) = NodeIdentity::load(&lost.layout).unwrap();
     std::fs::remove_dir_all(lost.layout.data()).unwrap();

@@ -6,6 +6,7 @@ pub(super) mod register;
 use std::collections::BTreeSet;
 
 use jobs::locks::{Level, LockName, Mode};
+use model::error::ErrorCode;
 use model::machine::Machine;
 use model::network::Owner;
 use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
@@ -74,7 +75,7 @@ impl LogicalUnit for MachineAdd {
 }
 
 /// The lock of one machine.
-fn lock_of(serial: &str, level: Level, config: &Config) -> Result<Wanted, Exception> {
+pub(super) fn lock_of(serial: &str, level: Level, config: &Config) -> Result<Wanted, Exception> {
     if level != Level::Machine {
         return Ok(Vec::new());
     }
@@ -118,6 +119,20 @@ impl LogicalUnit for MachineSetParams {
     }
 }
 
+/// Refuses what would leave keys of disks behind, or lose them unasked.
+fn without_disk_keys(serial: &Serial, config: &Config) -> Result<(), Exception> {
+    match config.disk_keys.by.serial.of(serial.clone()).count() {
+        0 => Ok(()),
+        number => {
+            let text = format!(
+                "Machine {serial} has the keys of {number} disk(s); remove them first: `gnt machine \
+                 disk-keys remove {serial}`"
+            );
+            Err(Exception::prereq(text, ErrorCode::WrongState))
+        }
+    }
+}
+
 impl LogicalUnit for MachineRemove {
     type Plan = (Serial, u32);
 
@@ -128,6 +143,7 @@ impl LogicalUnit for MachineRemove {
     async fn check(&self, context: &mut Context) -> Result<(Serial, u32), Failure> {
         let config = context.config();
         let machine = config.machine(&self.serial)?;
+        without_disk_keys(&machine.serial, &config)?;
         Ok((machine.serial.clone(), machine.rack))
     }
 
@@ -140,6 +156,7 @@ impl LogicalUnit for MachineRemove {
         context
             .transact(move |config| {
                 config.machine(serial.as_str())?;
+                without_disk_keys(&serial, config)?;
                 let owner = Owner::Machine(serial.clone());
                 let mut changes = released_by(config, &owner, seed);
                 changes.push(ConfigChange::MachineRemoved(serial));

@@ -19,11 +19,13 @@ use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::node::{Node, NodeRole};
 use model::opcode::ClusterRenewCrypto;
+use model::vault::VaultKeys;
 use model::{Code, Exception, NodeName};
 use rpc::calls::Version;
 
 use super::{Context, Failure, LogicalUnit, Wanted};
-use crate::config::Config;
+use crate::config::{Config, ConfigChange};
+use crate::vault::{self, VaultError};
 use one::Stop;
 
 /// Nodes that are asked at once whether they answer: each holds a connection's share.
@@ -46,12 +48,21 @@ impl LogicalUnit for ClusterRenewCrypto {
             return Err(wrong("nodes have no SSH keys here; leave renew_ssh_keys out").into());
         }
         if !self.node_certificates {
-            return Err(wrong("nothing is asked for: node_certificates is false").into());
+            return match self.vault {
+                true => Ok(Vec::new()),
+                false => Err(wrong("nothing is asked for: node_certificates is false").into()),
+            };
         }
         Ok(order(&self.nodes, &context.config())?)
     }
 
     async fn exec(self, nodes: Vec<Arc<Node>>, context: &mut Context) -> Result<(), Failure> {
+        if self.vault {
+            renew_vault(context).await?;
+        }
+        if nodes.is_empty() {
+            return Ok(());
+        }
         let silent = silent(context).await?;
         let (number, mut renewed, mut left) = (nodes.len(), 0_usize, Vec::new());
         context.say(format!("Renewing the certificates of {number} node(s)")).await;
@@ -95,6 +106,37 @@ impl LogicalUnit for ClusterRenewCrypto {
             None => Ok(()),
         }
     }
+}
+
+/// Gives the vault another key, and seals all secrets with it. Where that is cut short, the same opcode
+/// goes on from there: whatever is sealed has its key still.
+async fn renew_vault(context: &mut Context) -> Result<(), Failure> {
+    let failed = |error: VaultError| Exception::exec(format!("the vault is not renewed: {error}"));
+    let key = vault::new_key().map_err(failed)?;
+    let begin = move |config: &Config| {
+        let keys = match config.vault.as_deref() {
+            Some(keys) => keys.renewed(key),
+            None => VaultKeys::first(key),
+        };
+        Ok((vec![ConfigChange::Vault(keys)], ()))
+    };
+    context.transact(begin).await?;
+    let mut sealed = 0;
+    loop {
+        let step = move |config: &Config| {
+            let changes = vault::renewal(config).map_err(failed)?;
+            let secrets = changes.iter().filter(|c| !matches!(c, ConfigChange::Vault(_))).count();
+            let is_over = changes.is_empty();
+            Ok((changes, (secrets, is_over)))
+        };
+        let (secrets, is_over) = context.transact(step).await?;
+        sealed += secrets;
+        if is_over {
+            break;
+        }
+    }
+    context.say(format!("The vault has a new key, which seals {sealed} secret(s)")).await;
+    Ok(())
 }
 
 /// What the log says where the job is canceled.

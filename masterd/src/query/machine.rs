@@ -95,6 +95,10 @@ pub const FIELDS: &[Field<MachineRow>] = &[
         let labels = r.machine.labels.iter();
         json(&labels.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>())
     }),
+    field!("disk_keys", "DiskKeys", Other, "Disks whose keys are kept, sealed", |r| {
+        let keys = r.config.disk_keys.by.serial.of(r.machine.serial.clone());
+        json(&keys.map(|key| key.disk.clone()).collect::<Vec<_>>())
+    }),
     field!("boot", "Boot", Text, "What it is to boot: an image, or `local` for its disk", |r| {
         Cell::normal(r.machine.boot.to_string())
     }),

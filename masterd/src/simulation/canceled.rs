@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::endless::{STEP, Scene, play};
 use super::*;
 use crate::config::{Config, ConfigChange};
+use crate::vault;
 
 /// For each opcode parameters with which it does its work in the cluster of [`prepare`]; `#` stands for
 /// a number that no other submission has.
@@ -58,6 +59,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_NETWORK_TEMPLATE_ADD", r#""template_name": "worker", "text": "links: []""#),
     ("OP_NETWORK_TEMPLATE_REMOVE", r#""template_name": "unused""#),
     ("OP_MACHINE_REAPPLY", r#""serial": "S1""#),
+    ("OP_MACHINE_DISK_KEY_ADD", r#""serial": "S1", "disk": "d#", "sealed": "SEALED""#),
+    ("OP_MACHINE_DISK_KEYS_REMOVE", r#""serial": "S1""#),
     ("OP_RACK_PUSH", ""),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
@@ -149,6 +152,8 @@ async fn prepare(scene: &Scene, silent: u16) {
                 ctime: crate::testing::NOW,
             }));
         }
+        let removed = config.disk_keys.keys().cloned().map(ConfigChange::DiskKeyRemoved);
+        changes.extend(removed);
         if !config.machines.contains_key("S1") {
             let spec = crate::testing::spec("S1", 0, "worker");
             let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;
@@ -160,6 +165,13 @@ async fn prepare(scene: &Scene, silent: u16) {
     let lock = LockName::member(Level::Node, "n2.example");
     scene.parts.locks.add(&lock);
     scene.parts.writer.transact(None, decide).await.unwrap();
+}
+
+/// The key of a disk of S1, sealed.
+fn sealed(scene: &Scene, number: i32) -> String {
+    let config = scene.parts.published.snapshot().config;
+    let key = model::Secret::new(b"a key".to_vec());
+    vault::seal(&config, &format!("disk-key/S1/d{number}"), &key).unwrap().to_string()
 }
 
 /// What became of a job that was canceled.
@@ -224,6 +236,7 @@ fn whatever_is_canceled_is_told_the_truth() {
                     ),
                     _ => parameters
                         .replace("DIGEST", &"ee".repeat(32))
+                        .replace("SEALED", &sealed(scene, number))
                         .replace('#', &number.to_string()),
                 };
                 let comma = if parameters.is_empty() { "" } else { ", " };

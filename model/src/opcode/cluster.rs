@@ -27,11 +27,14 @@ pub struct ClusterDeactivateMasterIp {}
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterRenewCrypto {
-    /// Give nodes new keys and certificates; there is nothing else to renew.
+    /// Give nodes new keys and certificates.
     pub node_certificates: bool,
     /// Only these; all where it is empty. Not among Ganeti's parameters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
+    /// Give the vault a new key, and seal its secrets with it. Not among Ganeti's parameters.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub vault: bool,
     /// Sent by Ganeti's client; must be false: there are no SSH keys here.
     pub renew_ssh_keys: bool,
     /// Sent by Ganeti's client; without SSH keys it means nothing.
@@ -49,6 +52,7 @@ impl Default for ClusterRenewCrypto {
         Self {
             node_certificates: true,
             nodes: Vec::new(),
+            vault: false,
             renew_ssh_keys: false,
             ssh_key_type: None,
             ssh_key_bits: None,

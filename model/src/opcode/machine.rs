@@ -8,12 +8,14 @@ use uuid::Uuid;
 
 use crate::Word;
 use crate::dhcp::DhcpConfig;
+use crate::disk_key::DiskName;
 use crate::image::{BootTarget, Parameter};
 use crate::ipam::IpamConfig;
 use crate::mac::MacAddress;
 use crate::machine::MachineSpec;
 use crate::serial::Serial;
 use crate::time::Timestamp;
+use crate::vault::Sealed;
 
 /// Parameters of `OP_IPAM_SET`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +125,26 @@ impl Clearable {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineRemove {
+    /// Which machine.
+    pub serial: String,
+}
+
+/// Parameters of `OP_MACHINE_DISK_KEY_ADD`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineDiskKeyAdd {
+    /// Which machine.
+    pub serial: String,
+    /// Its disk. The same key again is the same success, and another one is refused.
+    pub disk: DiskName,
+    /// The key, as `GantrySeal` sealed it for `disk-key/SERIAL/DISK`.
+    pub sealed: Sealed,
+}
+
+/// Parameters of `OP_MACHINE_DISK_KEYS_REMOVE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineDiskKeysRemove {
     /// Which machine.
     pub serial: String,
 }

@@ -26,6 +26,7 @@ mod bare_values;
 mod bytes;
 mod checks;
 mod delay;
+mod disk_keys;
 mod enrol;
 mod filters;
 mod ganeti;

@@ -76,6 +76,7 @@ const DOCUMENTS: &[&str] = &[
     "metrics.md",
     "netboot.md",
     "networks.md",
+    "secrets.md",
     "node-rpc.md",
     "nodes.md",
     "performance.md",
