@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use ipnet::{Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use crate::name::BOOT_ROLE;
@@ -227,6 +227,18 @@ pub struct LeaseRange {
 }
 
 impl IpamConfig {
+    /// The pools of which machines and controllers get addresses, each by its field.
+    #[must_use]
+    pub fn pools(&self) -> Vec<(&'static str, IpNet)> {
+        let pools = [
+            ("node-ipv4-pool", Some(IpNet::V4(self.node_ipv4_pool))),
+            ("bmc-ipv4-pool", Some(IpNet::V4(self.bmc_ipv4_pool))),
+            ("node-ipv6-pool", self.node_ipv6_pool.map(IpNet::V6)),
+            ("bmc-ipv6-pool", self.bmc_ipv6_pool.map(IpNet::V6)),
+        ];
+        pools.into_iter().filter_map(|(field, pool)| Some((field, pool?))).collect()
+    }
+
     /// The highest index that a machine can get.
     #[must_use]
     pub fn last_index(&self) -> u32 {

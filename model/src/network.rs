@@ -129,6 +129,12 @@ pub enum Strategy {
 }
 
 impl Network {
+    /// Whether an address is kept for an owner.
+    #[must_use]
+    pub fn keeps_for(&self, owner: &Owner) -> bool {
+        self.subnets.iter().any(|subnet| subnet.pre_allocated.values().any(|its| its == owner))
+    }
+
     /// The subnet that an address lies in.
     #[must_use]
     pub fn subnet_of(&self, address: IpAddr) -> Option<&Subnet> {

@@ -1,5 +1,7 @@
 //! `gnt network add` and `modify`.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -159,6 +161,9 @@ pub(super) fn add(arguments: AddArguments, session: &Session) -> Result<(), CliE
         return common.job.run_all(ops.into_iter().map(OpCode::NetworkAdd).collect(), session);
     }
     let network_name = name.ok_or_else(|| CliError::Usage("give a name, or --file".to_owned()))?;
+    let further = arguments.further.into_iter().map(|(Prefix(prefix), gateway)| (prefix, gateway));
+    let further = once("--subnet", further.collect())?;
+    let further = further.into_iter().map(|(prefix, gateway)| (Prefix(prefix), gateway)).collect();
     let op = NetworkAdd {
         network_name,
         network,
@@ -170,8 +175,8 @@ pub(super) fn add(arguments: AddArguments, session: &Session) -> Result<(), CliE
         conflicts_check: !arguments.no_conflicts_check,
         tags: arguments.tags,
         pools: common.pools,
-        further: arguments.further.into_iter().collect(),
-        pre_allocated: arguments.pre_allocated.into_iter().collect(),
+        further,
+        pre_allocated: once("--keep", arguments.pre_allocated)?,
         dns_servers: common.dns.unwrap_or_default(),
         mtu: arguments.mtu,
         vlan: arguments.vlan,
@@ -180,9 +185,22 @@ pub(super) fn add(arguments: AddArguments, session: &Session) -> Result<(), CliE
     common.job.run(OpCode::NetworkAdd(op), session).map(drop)
 }
 
+/// The pairs by their keys; one that is given twice cannot be meant.
+fn once<K: Ord + Display, V>(option: &str, pairs: Vec<(K, V)>) -> Result<BTreeMap<K, V>, CliError> {
+    let mut all = BTreeMap::new();
+    for (key, value) in pairs {
+        let text = format!("{option}: {key} is given twice");
+        if all.insert(key, value).is_some() {
+            return Err(CliError::Usage(text));
+        }
+    }
+    Ok(all)
+}
+
 pub(super) fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError> {
     let ModifyArguments { name, common, kept, kept_no_more, .. } = arguments;
-    let kept = kept.into_iter().map(|(owner, address)| (owner, Some(address)));
+    let kept = once("--keep", kept)?.into_iter();
+    let kept = kept.map(|(owner, address)| (owner, Some(address)));
     let op = NetworkSetParams {
         network_name: name,
         gateway: arguments.gateway,

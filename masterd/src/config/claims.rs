@@ -6,9 +6,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use ipnet::IpNet;
+use model::error::ErrorCode;
+use model::ipam::IpamConfig;
 use model::network::allocate::Used;
 use model::network::{Claim, Owner, Subnet, range};
-use model::{Timestamp, Word};
+use model::{Exception, Timestamp, Word};
 
 use super::Config;
 use super::objects::{Index, Indices};
@@ -92,7 +95,37 @@ impl ClaimsBy {
     }
 }
 
-/// The addresses of a network that are used: by claims, by nodes, by the master and by controllers.
+/// Why nobody may claim an address of the pools of the rules.
+const BY_RULES: &str = "the rules of addresses (gnt ipam get)";
+
+impl Config {
+    /// The pools of the rules of addresses, each by its field: machines, controllers and DHCP get theirs.
+    pub(crate) fn pools_of_rules(&self) -> impl Iterator<Item = (&'static str, IpNet)> + use<> {
+        let pools = self.ipam.as_deref().map(IpamConfig::pools);
+        pools.into_iter().flatten()
+    }
+
+    /// Who claims an address, if somebody does.
+    pub(crate) fn claimed(&self, address: IpAddr) -> Option<&Arc<Claim>> {
+        let mut networks = self.networks.values();
+        let network = networks.find(|network| network.subnet_of(address).is_some())?;
+        self.claims.by.address.of((network.name.clone(), address)).next()
+    }
+
+    /// # Errors
+    /// Somebody claims the address, which `what` is to have.
+    pub(crate) fn unclaimed(&self, what: &str, address: IpAddr) -> Result<(), Exception> {
+        let Some(claim) = self.claimed(address) else { return Ok(()) };
+        let (owner, network) = (&claim.owner, &claim.network);
+        let text = format!(
+            "{what}: {address} belongs to {owner} of network {network}; `gnt network release {network} \
+             {owner}` ends that"
+        );
+        Err(Exception::prereq(text, ErrorCode::ResourceNotUnique))
+    }
+}
+
+/// The addresses of a network that are used: by claims, by the rules of addresses, by nodes, by the master and by controllers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UsedIn<'a> {
     /// Everything.
@@ -122,6 +155,9 @@ impl UsedIn<'_> {
         };
         if let Some(node) = config.nodes.values().find(has) {
             return Some(node.name.as_str());
+        }
+        if self.config.pools_of_rules().any(|(_field, pool)| pool.contains(&address)) {
+            return Some(BY_RULES);
         }
         let IpAddr::V4(address) = address else { return None };
         config.machines.by.bmc.of(address).next().map(|machine| machine.serial.as_str())

@@ -1,5 +1,7 @@
 //! Opcodes on the rules of addresses.
 
+use std::net::IpAddr;
+
 use jobs::locks::{Level, LockName, Mode};
 use model::Exception;
 use model::error::ErrorCode;
@@ -8,6 +10,7 @@ use model::machine::{BOOT_ROLE, Machine};
 use model::opcode::IpamSet;
 
 use super::machine::register::network;
+use super::network::meets_no_rules;
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::config::{Config, ConfigChange};
 
@@ -84,8 +87,29 @@ fn with_ipv6(machine: &Machine, rules: &IpamConfig) -> Option<Machine> {
     (changed != *machine).then_some(changed)
 }
 
+/// # Errors
+/// A network gives addresses of the new pools, or somebody claims one of them.
+fn is_nobodys(config: &Config, rules: &IpamConfig) -> Result<(), Exception> {
+    let pools = rules.pools();
+    for network in config.networks.values() {
+        meets_no_rules(network, &pools)?;
+    }
+    for claim in config.claims.values() {
+        let within = |address: &&IpAddr| pools.iter().any(|(_field, pool)| pool.contains(*address));
+        if let Some(address) = claim.addresses().iter().find(within) {
+            let (owner, network) = (&claim.owner, &claim.network);
+            let text = format!(
+                "{address} of the new rules belongs to {owner} of network {network}; release it first"
+            );
+            return Err(Exception::prereq(text, ErrorCode::ResourceNotUnique));
+        }
+    }
+    Ok(())
+}
+
 /// Once machines have addresses by rules, other rules must give them the same (document 1).
 fn may_change(config: &Config, rules: &IpamConfig) -> Result<(), Exception> {
+    is_nobodys(config, rules)?;
     let Some(before) = config.ipam.as_deref().filter(|before| *before != rules) else {
         return Ok(());
     };

@@ -10,12 +10,14 @@ use model::error::ErrorCode;
 use model::machine::Machine;
 use model::network::Owner;
 use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
-use model::{Exception, Serial, Uuid};
+use model::{Exception, Serial, Timestamp, Uuid};
 
 use super::image::distribute;
-use super::network::{released_by, template::assigned_to_new};
+use super::network::released_by;
+use super::network::template::{assigned_to_new, with_new_role};
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::config::{Config, ConfigChange};
+use crate::queue::Decision;
 use crate::rack_document::image_of;
 
 use modify::changed;
@@ -92,7 +94,7 @@ impl LogicalUnit for MachineSetParams {
     }
 
     async fn check(&self, context: &mut Context) -> Result<(), Failure> {
-        changed(self, &context.config())?;
+        set(self, &context.config(), (context.now(), 0))?;
         Ok(())
     }
 
@@ -111,12 +113,26 @@ impl LogicalUnit for MachineSetParams {
         }
         let of_rack = |machine: &Machine| (machine.role.clone(), machine.mac.clone(), machine.uuid);
         let is_shown = boots_anew || of_rack(before) != of_rack(&after);
-        let machine = context.transact(move |config| changed(&self, config)).await?;
+        let moment = (context.now(), Uuid::new_v4().as_u128());
+        let machine = context.transact(move |config| set(&self, config, moment)).await?;
         if is_shown {
             rack::push(context, &BTreeSet::from([machine.rack])).await?;
         }
         Ok(machine)
     }
+}
+
+/// As [`changed`], with the network template of a role that is new to the machine.
+fn set(op: &MachineSetParams, config: &Config, moment: (Timestamp, u128)) -> Decision<Machine> {
+    let (mut changes, machine) = changed(op, config)?;
+    let before = config.machine(&op.serial)?;
+    if before.role == machine.role || config.network_templates.is_empty() {
+        return Ok((changes, machine));
+    }
+    let mut after = config.clone();
+    after.apply(changes.clone());
+    changes.extend(with_new_role(&mut after, before, moment)?);
+    Ok((changes, after.machine(&op.serial)?.as_ref().clone()))
 }
 
 /// Refuses what would leave keys of disks behind, or lose them unasked.

@@ -132,7 +132,8 @@ pub(super) fn checked(op: &ClusterSetParams, config: &Config) -> Result<(), Exce
             "{address} is the own address of {}; the master's moves from node to node",
             node.name
         ))),
-        None => Ok(()),
+        None if cluster.master_ip == Some(address) => Ok(()),
+        None => config.unclaimed("master_ip", address),
     }
 }
 

@@ -188,23 +188,31 @@ fn is_alone(config: &Config, network: &Network) -> Result<(), Exception> {
                 other.subnets.iter().find(|theirs| theirs.all().meets(subnet.all()))
             {
                 return Err(wrong(format!(
-                    "{} overlaps {} of network {}",
-                    subnet.prefix, theirs.prefix, other.name
+                    "network {}: {} overlaps {} of network {}",
+                    network.name, subnet.prefix, theirs.prefix, other.name
                 )));
             }
         }
-        let rules = config.ipam.iter().flat_map(|ipam| {
-            [
-                ("node-ipv4-pool", IpNet::V4(ipam.node_ipv4_pool)),
-                ("bmc-ipv4-pool", IpNet::V4(ipam.bmc_ipv4_pool)),
-            ]
-        });
-        for (field, pool) in rules {
-            let pool = Subnet::new(pool, None).all();
-            if let Some(range) = subnet.pools.iter().find(|range| range.meets(pool)) {
+    }
+    meets_no_rules(network, &config.pools_of_rules().collect::<Vec<_>>())
+}
+
+/// # Errors
+/// The network gives addresses of these pools of the rules.
+pub(super) fn meets_no_rules(
+    network: &Network,
+    rules: &[(&'static str, IpNet)],
+) -> Result<(), Exception> {
+    let name = &network.name;
+    for (field, pool) in rules {
+        let all = Subnet::new(*pool, None).all();
+        for subnet in &network.subnets {
+            let kept = subnet.pre_allocated.keys().find(|address| pool.contains(*address));
+            let range = subnet.pools.iter().find(|range| range.meets(all)).map(ToString::to_string);
+            if let Some(what) = range.or_else(|| kept.map(ToString::to_string)) {
                 return Err(wrong(format!(
-                    "pools: {range} meets {field} of the rules of addresses, whose addresses the rules \
-                     and DHCP give; see gnt ipam get"
+                    "network {name}: {what} meets {field} of the rules of addresses, whose addresses the \
+                     rules and DHCP give; see gnt ipam get"
                 )));
             }
         }
@@ -366,6 +374,16 @@ impl ChangesSubnets for NetworkSetParams {
 /// # Errors
 /// A claim has an address that the network could not have given.
 fn nothing_is_cut_off(config: &Config, network: &Network) -> Result<(), Exception> {
+    for claim in claim::of_network(config, &network.name).filter(|claim| claim.is_waiting()) {
+        let Some(wanted) = claim.wanted else { continue };
+        if let Err(why) = network.may_have(&claim.owner, wanted) {
+            let text = format!(
+                "{} waits for {wanted}, which it could then never have: {why}; release its claim first",
+                claim.owner
+            );
+            return Err(Exception::prereq(text, ErrorCode::WrongState));
+        }
+    }
     let all = claim::of_network(config, &network.name);
     for (claim, address) in all.flat_map(|c| c.addresses().iter().map(move |a| (c, *a))) {
         let refuse = |why: String| {

@@ -95,6 +95,26 @@ pub const FIELDS: &[Field<MachineRow>] = &[
         let labels = r.machine.labels.iter();
         json(&labels.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>())
     }),
+    field!(
+        "interfaces",
+        "Interfaces",
+        Other,
+        "Cards that the operator named, each as NAME=ADDRESS",
+        |r| {
+            let cards = r.machine.interfaces.iter();
+            json(&cards.map(|(name, mac)| format!("{name}={mac}")).collect::<Vec<_>>())
+        }
+    ),
+    field!(
+        "network_template",
+        "NetworkTemplate",
+        Text,
+        "Its network template, as ROLE/VERSION",
+        |r| {
+            let version = r.machine.network_template;
+            Cell::optional(version.map(|version| format!("{}/{version}", r.machine.role)))
+        }
+    ),
     field!("disk_keys", "DiskKeys", Other, "Disks whose keys are kept, sealed", |r| {
         let keys = r.config.disk_keys.by.serial.of(r.machine.serial.clone());
         json(&keys.map(|key| key.disk.clone()).collect::<Vec<_>>())

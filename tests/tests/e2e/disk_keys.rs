@@ -17,7 +17,7 @@ fn holding(directory: &Path, words: &[&str], found: &mut Vec<String>) {
             kind if kind.is_file() => {
                 let bytes = std::fs::read(&path).unwrap();
                 let has = |word: &&str| bytes.windows(word.len()).any(|w| w == word.as_bytes());
-                if words.iter().any(|word| has(word)) {
+                if words.iter().any(has) {
                     found.push(path.display().to_string());
                 }
             }

@@ -1,12 +1,12 @@
 //! Core: what a change makes of a machine.
 
 use hostnet::LinkName;
-use model::Exception;
 use model::error::ErrorCode;
 use model::image::PARAMETERS_MAX;
 use model::machine::check::{self, Fault, Problem};
 use model::machine::{BOOT_ROLE, Machine};
 use model::opcode::{Clearable, MachineSetParams};
+use model::{Exception, MacAddress};
 
 use super::register::{refuse, taken_mac, taken_uuid, wrong_bmc};
 use crate::config::{Config, ConfigChange};
@@ -56,6 +56,13 @@ fn set_interfaces(op: &MachineSetParams, machine: &mut Machine) -> Result<(), Ex
             None => drop(machine.interfaces.remove(name)),
             Some(mac) => drop(machine.interfaces.insert(name.clone(), *mac)),
         }
+    }
+    let twice =
+        |mac: &MacAddress| machine.interfaces.values().filter(|its| *its == mac).count() > 1;
+    if let Some((name, mac)) = machine.interfaces.iter().find(|(_name, mac)| twice(mac)) {
+        let text =
+            format!("interface {name}: {mac} is of two interfaces of machine '{}'", op.serial);
+        return Err(Exception::prereq(text, ErrorCode::WrongInput));
     }
     if machine.interfaces.len() > INTERFACES_MAX {
         let text = format!("machine '{}' has at most {INTERFACES_MAX} interfaces", op.serial);
@@ -166,6 +173,11 @@ fn problems(config: &Config, before: &Machine, after: &Machine) -> Vec<Problem> 
     if after.datacenter != before.datacenter {
         problems.extend(check::text("datacenter", &after.datacenter));
     }
+    let told =
+        after.interfaces.iter().filter(|&(name, mac)| before.interfaces.get(name) != Some(mac));
+    let told: Vec<MacAddress> = told.map(|(_name, mac)| *mac).collect();
+    problems.extend(check::macs(&told));
+    problems.extend(told.iter().filter_map(|mac| taken_mac(config, &after.serial, *mac)));
     let added: Vec<_> = after.mac.iter().filter(|mac| !before.mac.contains(mac)).copied().collect();
     if !added.is_empty() {
         problems.extend(check::macs(&after.mac));

@@ -115,6 +115,9 @@ pub(super) fn wrong_bmc(config: &Config, machine: &Machine) -> Option<Problem> {
     if !is_of_a_host(*address) {
         return wrong("the address of a host");
     }
+    if config.claimed((*address).into()).is_some() {
+        return wrong("one that nobody claims; see `gnt network list-claims`");
+    }
     let mut there = config.machines.by.bmc.of(*address);
     let other = there.find(|other| other.serial != machine.serial)?.serial.clone();
     Some(Problem::Taken { what: format!("BMC address {address}"), other })

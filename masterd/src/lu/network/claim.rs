@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
-use model::network::allocate::allocate;
+use model::network::allocate::{Used, allocate};
 use model::network::{Claim, ClaimKey, ClaimState, Owner};
 use model::opcode::network::{CLAIMS_MAX, ClaimSpec};
 use model::opcode::{NetworkClaim, NetworkRelease};
@@ -139,7 +139,16 @@ fn new(config: &Config, spec: &ClaimSpec, now: Timestamp, seed: u128) -> Result<
     let used = UsedIn { config, network: &network.name };
     let state = match allocate(network, &owner, wanted, &used, seed) {
         Ok(addresses) => ClaimState::Bound(addresses),
-        Err(error) if error.is_temporary() => ClaimState::Waiting,
+        Err(error) if error.is_temporary() => {
+            // Would it be served if nobody had any address?
+            let ever = allocate(network, &owner, wanted, &Nobody { config }, seed);
+            ever.map_err(|_never| {
+                wrong(format!(
+                    "{owner} gets no address: the pools of network {name} have none that a host may have"
+                ))
+            })?;
+            ClaimState::Waiting
+        }
         Err(error) => return Err(wrong(format!("{owner} gets no address: {error}"))),
     };
     if state == ClaimState::Waiting && config.waiting(&name).count() >= WAITING_MAX {
@@ -151,6 +160,22 @@ fn new(config: &Config, spec: &ClaimSpec, now: Timestamp, seed: u128) -> Result<
         ));
     }
     Ok(Claim { network: name, owner, wanted, state, ctime: now })
+}
+
+/// Nobody claims anything.
+struct Nobody<'a> {
+    config: &'a Config,
+}
+
+impl Used for Nobody<'_> {
+    fn run_end(&self, address: IpAddr) -> Option<IpAddr> {
+        let mut rules = self.config.pools_of_rules();
+        rules.any(|(_field, pool)| pool.contains(&address)).then_some(address)
+    }
+
+    fn owner(&self, _address: IpAddr) -> Option<String> {
+        None
+    }
 }
 
 impl Config {
@@ -167,16 +192,22 @@ impl Config {
 pub(super) fn settled(config: &mut Config, network: &Word, seed: u128) -> Vec<ConfigChange> {
     let mut changes = Vec::new();
     let waiting: Vec<Arc<Claim>> = config.waiting(network).cloned().collect();
+    let mut is_full = false;
     for (number, claim) in (0_u128..).zip(waiting) {
         let Some(of) = config.networks.get(network) else { break };
+        // Nobody else gets an address of the pools either.
+        if is_full && claim.wanted.is_none() && !of.keeps_for(&claim.owner) {
+            continue;
+        }
         let used = UsedIn { config, network };
         let seed = seed.wrapping_add(number);
         let addresses = match allocate(of, &claim.owner, claim.wanted, &used, seed) {
             Ok(addresses) => addresses,
-            // Nobody else gets one of the pools either.
-            Err(error) if error.is_temporary() && claim.wanted.is_none() => break,
             // One that cannot be served now holds up nobody behind it.
-            Err(_) => continue,
+            Err(error) => {
+                is_full |= error.is_temporary();
+                continue;
+            }
         };
         let served = Claim { state: ClaimState::Bound(addresses), ..claim.as_ref().clone() };
         let change = ConfigChange::Claim(served);

@@ -208,21 +208,65 @@ pub(crate) fn assigned(
             )));
         }
     }
-    let before = machine.network_template.and_then(|version| {
-        let key = TemplateKey { name: template.name.clone(), version };
-        after.network_templates.get(&key).cloned()
-    });
-    let key = |network: &Word| ClaimKey { network: network.clone(), owner: owner.clone() };
-    let dropped = before.iter().flat_map(|before| &before.networks).filter(|n| !used.contains(*n));
-    let dropped: Vec<_> = dropped.filter_map(|n| after.claims.get(&key(n)).cloned()).collect();
-    let ended = released(after, &dropped, moment.1);
-    after.apply(ended.clone());
-    changes.extend(ended);
+    let dropped: Vec<Word> = asked(after, &machine).difference(&used).cloned().collect();
+    changes.extend(dropped_by(after, &owner, &dropped, moment.1));
     let machine = Machine { network_template: Some(template.version), ..machine.as_ref().clone() };
     let change = ConfigChange::Machine(machine);
     after.apply([change.clone()]);
     changes.push(change);
     Ok(Assigned { changes, waits })
+}
+
+/// The networks of which the version that a machine has takes addresses.
+fn asked(config: &Config, machine: &Machine) -> BTreeSet<Word> {
+    let key = machine.network_template.and_then(|version| {
+        let name = machine.role.parse().ok()?;
+        Some(TemplateKey { name, version })
+    });
+    let template = key.and_then(|key| config.network_templates.get(&key));
+    template
+        .map(|template| render(&template.text, &Facts::of_machine(config, machine)).1)
+        .unwrap_or_default()
+}
+
+/// Ends the claims of an owner on these networks.
+fn dropped_by(
+    after: &mut Config,
+    owner: &Owner,
+    networks: &[Word],
+    seed: u128,
+) -> Vec<ConfigChange> {
+    let key = |network: &Word| ClaimKey { network: network.clone(), owner: owner.clone() };
+    let claims: Vec<_> =
+        networks.iter().filter_map(|n| after.claims.get(&key(n)).cloned()).collect();
+    let ended = released(after, &claims, seed);
+    after.apply(ended.clone());
+    ended
+}
+
+/// Gives a machine the newest template of a role that is new to it, and ends the claims that only the
+/// template of its role `before` asked for. `after` has the machine with its new role.
+///
+/// # Errors
+/// The template is wrong for it.
+pub(crate) fn with_new_role(
+    after: &mut Config,
+    before: &Machine,
+    moment: (Timestamp, u128),
+) -> Result<Vec<ConfigChange>, Exception> {
+    let owner = Owner::Machine(before.serial.clone());
+    let had = asked(after, before);
+    let machine = after.machine(before.serial.as_str())?.as_ref().clone();
+    let machine = Machine { network_template: None, ..machine };
+    let mut changes = vec![ConfigChange::Machine(machine.clone())];
+    after.apply(changes.clone());
+    if let Some(template) = after.newest_template(&machine.role) {
+        changes.extend(assigned(after, &machine.serial, &template, moment)?.changes);
+    }
+    let has = asked(after, after.machine(before.serial.as_str())?);
+    let dropped: Vec<Word> = had.difference(&has).cloned().collect();
+    changes.extend(dropped_by(after, &owner, &dropped, moment.1));
+    Ok(changes)
 }
 
 /// Gives new machines the newest template of their role, where there is one. `after` has the machines.
@@ -303,6 +347,10 @@ pub(crate) fn files(
     };
     let role = &machine.role;
     let template = template.ok_or_else(|| {
+        if let Some(version) = version {
+            let text = format!("network template {role} has no version {version}");
+            return Exception::prereq(text, ErrorCode::UnknownEntity);
+        }
         let text = format!(
             "machine '{serial}' has no network template; `gnt network-template upload {role} FILE` gives its \
              role one"

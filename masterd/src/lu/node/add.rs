@@ -219,7 +219,10 @@ pub(super) fn is_free(
     (ip, port): (IpAddr, u16),
 ) -> Result<(), Exception> {
     let mut there = config.nodes.by.address.of((ip, port).into());
-    let Some(other) = there.find(|node| node.name != *name) else { return Ok(()) };
+    let Some(other) = there.find(|node| node.name != *name) else {
+        let is_its_own = config.claimed(ip).is_some_and(|c| c.owner.to_string() == name.as_str());
+        return if is_its_own { Ok(()) } else { config.unclaimed("node", ip) };
+    };
     let text = format!("{ip}:{port} is the address of {} already", other.name);
     Err(Exception::prereq(text, ErrorCode::ResourceNotUnique))
 }

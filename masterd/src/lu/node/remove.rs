@@ -7,14 +7,16 @@
 
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
+use model::network::Owner;
 use model::node::{Node, NodeRole};
 use model::opcode::NodeRemove;
-use model::{Code, Exception, NodeName};
+use model::{Code, Exception, NodeName, Uuid};
 use rpc::calls::Leave;
 use stdx::daemon::chain;
 
 use super::{goes_on_if_silent, member_removal, primary_instances, tell_if_alone, votes};
 use crate::config::{Config, ConfigChange};
+use crate::lu::network::released_by;
 use crate::lu::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::members::heard;
 use membership::loss;
@@ -96,7 +98,16 @@ impl LogicalUnit for NodeRemove {
         let config = context.config();
         goes_on_if_silent(context, config.node(name.as_str())?, "be removed").await?;
         let gone: NodeName = name.clone();
-        context.transact(move |_| Ok((vec![ConfigChange::NodeRemoved(gone)], ()))).await?;
+        let seed = Uuid::new_v4().as_u128();
+        context
+            .transact(move |config| {
+                let owner = gone.as_str().parse().map(Owner::Name);
+                let mut changes =
+                    owner.map(|owner| released_by(config, &owner, seed)).unwrap_or_default();
+                changes.push(ConfigChange::NodeRemoved(gone));
+                Ok((changes, ()))
+            })
+            .await?;
         let lock = LockName::member(Level::Node, name.as_str());
         if context.holds(&lock) {
             context.remove_lock(&lock)?;

@@ -67,6 +67,58 @@ fn a_full_pool_ends_by_itself() {
 }
 
 #[test]
+fn what_is_kept_or_asked_for_waits_for_no_pool() {
+    let mut config = network("192.0.2.10-192.0.2.11");
+    for (owner, seconds) in [("a", 0), ("b", 1), ("c", 2), ("d", 3)] {
+        let claims = json!([{"network": "net0", "owner": owner}]);
+        try_claims(&mut config, &claims, seconds).unwrap();
+    }
+    let mut kept = config.network("net0").unwrap().as_ref().clone();
+    kept.subnets[0].pre_allocated =
+        BTreeMap::from([("192.0.2.50".parse().unwrap(), "d".parse().unwrap())]);
+    config.apply([ConfigChange::Network(kept)]);
+    settled(&mut config, &"net0".parse().unwrap(), 0);
+    assert_eq!(addresses(&config, "d"), ["192.0.2.50"], "c waits, and holds up nobody");
+    assert_eq!(addresses(&config, "c"), [""; 0]);
+}
+
+#[test]
+fn a_pool_without_any_usable_address_is_no_pool_to_wait_for() {
+    let mut config = network("192.0.2.0-192.0.2.1");
+    let mut gateway = config.network("net0").unwrap().as_ref().clone();
+    gateway.subnets[0].gateway = Some("192.0.2.1".parse().unwrap());
+    config.apply([ConfigChange::Network(gateway)]);
+    let claims = json!([{"network": "net0", "owner": "a"}]);
+    let error = try_claims(&mut config, &claims, 0).unwrap_err();
+    assert!(error.contains("have none that a host may have"), "{error}");
+}
+
+#[test]
+fn nobody_claims_an_address_of_the_rules() {
+    let mut config = config(&[]);
+    let mut rules = crate::testing::ipam();
+    rules.node_ipv6_pool = "fd00:69::/48".parse().ok();
+    config.apply([ConfigChange::Ipam(rules)]);
+    let op = json!({
+        "network_name": "net0", "network": "10.68.0.0/15", "pools": ["10.68.0.10-10.68.0.20"],
+        "network6": "fd00:69::/64",
+    });
+    add(&mut config, op).unwrap();
+    for address in ["10.69.0.4", "10.69.0.40", "fd00:69::4"] {
+        let claims = json!([{"network": "net0", "owner": "a", "address": address}]);
+        let error = try_claims(&mut config, &claims, 0).unwrap_err();
+        assert!(error.contains("belongs to the rules of addresses"), "{error}");
+    }
+    let pool = json!({"network_name": "net1", "network6": "fd00:69:0:1::/64", "pools": ["fd00:69:0:1::9"]});
+    let error = add(&mut config, pool).unwrap_err();
+    assert!(error.to_string().contains("meets node-ipv6-pool"), "{error}");
+    assert!(config.unclaimed("x", "10.68.0.10".parse().unwrap()).is_ok());
+    assert_eq!(claim(&mut config, "net0", "a"), "10.68.0.10");
+    let error = config.unclaimed("node", "10.68.0.10".parse().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("node: 10.68.0.10 belongs to a of network net0"), "{error}");
+}
+
+#[test]
 fn all_claims_of_a_list_are_made_or_none() {
     let mut config = network("192.0.2.10-192.0.2.20");
     let claims = json!([

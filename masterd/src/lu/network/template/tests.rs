@@ -88,6 +88,32 @@ fn machines_of_a_role_get_its_addresses_and_files() {
 }
 
 #[test]
+fn another_role_brings_its_own_template_and_ends_what_the_other_asked_for() {
+    let mut config = study(&["s1"]);
+    let of_rack = "links: [{name: em0, addresses: ['{{ ip[\"net1\" if machine.rack == 0 else \"net0\"] }}']}]";
+    upload(&mut config, of_rack).unwrap();
+    let networks = |config: &Config| -> Vec<String> {
+        config.claims.values().map(|claim| claim.network.to_string()).collect()
+    };
+    assert_eq!(networks(&config), ["net1"]);
+    let op = NetworkTemplateAdd {
+        template_name: "edge".parse().unwrap(),
+        text: "links: [{name: em0, addresses: ['{{ ip.net0 }}']}]".to_owned(),
+    };
+    let (changes, _) = add(&op, &config, NOW, 0).unwrap();
+    config.apply(changes);
+    for (role, version, claimed) in [("edge", Some(1), vec!["net0"]), ("none", None, vec![])] {
+        let before = config.machine("s1").unwrap().as_ref().clone();
+        let machine = Machine { role: role.to_owned(), ..before.clone() };
+        config.apply([ConfigChange::Machine(machine)]);
+        let changes = with_new_role(&mut config.clone(), &before, (NOW, 0)).unwrap();
+        config.apply(changes);
+        assert_eq!(config.machine("s1").unwrap().network_template, version);
+        assert_eq!(networks(&config), claimed);
+    }
+}
+
+#[test]
 fn a_machine_keeps_its_version_until_it_is_applied_again() {
     let mut config = study(&["s1"]);
     upload(&mut config, STUDY).unwrap();
