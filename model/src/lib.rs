@@ -5,7 +5,8 @@
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
 //! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`kernel`],
 //! [`ipam`], [`network`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
-//! [`opcode`] is the table of everything that an operator can ask for, [`job`] what becomes of it;
+//! [`opcode`] is the table of everything that an operator can ask for, [`access`] says who may, [`job`]
+//! what becomes of it;
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
 //! [`role_check`] tells whether a node may be master, [`cluster_status`] how the cluster stands;
 //! [`document`] says under which key each is stored.
@@ -42,6 +43,7 @@ pub mod rack;
 pub mod shares;
 pub mod tag;
 
+pub mod access;
 pub mod job;
 pub mod opcode;
 

@@ -1,0 +1,41 @@
+//! Tags of objects.
+
+use std::sync::Arc;
+
+use axum::extract::Path;
+use axum::routing::{MethodRouter, get};
+use luxi::method::QueryTags;
+use serde_json::{Map, json};
+
+use crate::asked::{Answer, Asked, json};
+use crate::front::Front;
+
+/// The routes of the tags of one kind of object, in Ganeti's words.
+pub(super) fn of(kind: &'static str) -> MethodRouter<Arc<Front>> {
+    get(move |name: Option<Path<String>>, asked: Asked| list(kind, name, asked))
+        .put(move |name: Option<Path<String>>, asked: Asked| {
+            change("OP_TAGS_SET", kind, name, asked)
+        })
+        .delete(move |name: Option<Path<String>>, asked: Asked| {
+            change("OP_TAGS_DEL", kind, name, asked)
+        })
+}
+
+async fn list(kind: &str, name: Option<Path<String>>, asked: Asked) -> Answer {
+    let name = name.map(|Path(name)| name);
+    let tags = asked.ask(QueryTags { kind: kind.to_owned(), name }).await?;
+    Ok(asked.object(&json!(tags), &[]))
+}
+
+/// The tags stand in the query.
+async fn change(id: &str, kind: &str, name: Option<Path<String>>, asked: Asked) -> Answer {
+    let name = name.map(|Path(name)| name);
+    let parameters = json!({
+        "kind": kind,
+        "name": name,
+        "tags": asked.values("tag").collect::<Vec<_>>(),
+        "dry_run": asked.flag("dry-run")?,
+    });
+    let parameters = parameters.as_object().cloned().unwrap_or_else(Map::new);
+    Ok(json(asked.submit(id, parameters).await?))
+}
