@@ -131,6 +131,8 @@ fn filled(
     if !overwritten.is_empty() {
         return Err(Refusal::bad(format!("Can't overwrite static parameters {overwritten:?}")));
     }
+    // Ganeti's client sends null for what was not given.
+    body.retain(|_name, value| !value.is_null());
     body.extend(fixed);
     Ok(body)
 }
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn bodies_are_filled_as_ganeti_does() {
-        let body = map(json!({"name": "net1", "network": "10.0.0.0/24"}));
+        let body = map(json!({"name": "net1", "network": "10.0.0.0/24", "tags": null}));
         let parameters = filled(&NETWORK_ADD, body, map(json!({"dry_run": false}))).unwrap();
         let wanted = json!({"network_name": "net1", "network": "10.0.0.0/24", "dry_run": false});
         assert_eq!(Value::Object(parameters), wanted);
