@@ -107,6 +107,7 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
         authenticator: Authenticator::new(users, anonymous, local),
         access_log: AccessLog::open(&layout.rapi_access_log())?,
         meters: Meters::default(),
+        compatibility: options.compat,
     })
 }
 

@@ -22,6 +22,7 @@ use crate::ganeti;
 use crate::link::Link;
 use crate::metrics::Meters;
 use crate::refusal::Refusal;
+use crate::sabakan::{self, Compatibility};
 use crate::users::password::REALM;
 
 /// Time for the body of a request: 8 MiB need that at 2 Mbit/s.
@@ -52,6 +53,8 @@ pub struct Front {
     pub access_log: AccessLog,
     /// What is counted.
     pub meters: Meters,
+    /// Whose form machines are shown in.
+    pub compatibility: Compatibility,
 }
 
 /// Where a connection comes from.
@@ -83,6 +86,7 @@ impl Form {
 pub fn router(front: Arc<Front>) -> Router {
     Router::new()
         .merge(ganeti::routes())
+        .merge(sabakan::routes())
         .fallback(nothing)
         .method_not_allowed_fallback(other_method)
         .layer(from_fn_with_state(Arc::clone(&front), through))

@@ -9,6 +9,7 @@ use stdx::daemon::LogFormat;
 use stdx::metrics::Endpoint;
 
 use crate::certificate::Files;
+use crate::sabakan::Compatibility;
 
 /// The HTTPS front door of the cluster: Ganeti's remote API and sabakan's REST API.
 ///
@@ -46,6 +47,9 @@ pub struct Options {
     /// Let every process of this machine operate the cluster without a password, as sabakan does.
     #[arg(long)]
     pub trust_loopback: bool,
+    /// Whose form machines are shown in: that of today's sabakan, or of its specification of 2018.
+    #[arg(long, value_name = "VERSION", default_value = "today")]
+    pub compat: Compatibility,
     /// Address and port where metrics are served by HTTP, or `none` [default: 127.0.0.1:1819 if the
     /// root is `/`, else none]
     #[arg(long, value_name = "ADDRESS")]
