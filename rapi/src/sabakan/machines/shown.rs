@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::sabakan::time;
 
+/// No moment, as Go writes it.
+const NEVER: &str = "0001-01-01T00:00:00Z";
+
 /// As the specification of 2018 shows it.
 pub(super) fn flat(machine: &Machine) -> Value {
     let mut shown = json!(machine);
@@ -56,7 +59,7 @@ pub(super) fn today(machine: &Machine, rules: Option<&IpamConfig>) -> Value {
             "ipv4": ipv4,
             "ipv6": ipv6,
             "register-date": time::shown(machine.register_date),
-            "retire-date": time::shown(machine.retire_date.unwrap_or_default()),
+            "retire-date": machine.retire_date.map_or_else(|| NEVER.to_owned(), time::shown),
             "bmc": {
                 "type": machine.bmc.kind.as_deref().unwrap_or_default(),
                 "ipv4": bmc.map(|address| address.to_string()).unwrap_or_default(),
