@@ -1,7 +1,7 @@
 //! The vocabulary of the cluster. Pure: no I/O, no clock, no tasks.
 //!
-//! In reading order: [`layout`] says where things live; [`name`], [`serial`], [`mac`], [`job_id`], [`time`], [`range`] and
-//! [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
+//! In reading order: [`layout`] says where things live; [`name`], [`serial`], [`mac`], [`job_id`], [`time`], [`range`],
+//! [`role`] and [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
 //! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`kernel`],
 //! [`ipam`], [`network`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
@@ -21,6 +21,7 @@ pub mod job_id;
 pub mod mac;
 pub mod name;
 pub mod range;
+pub mod role;
 pub mod secret;
 pub mod serial;
 pub mod time;

@@ -48,11 +48,11 @@ pub use verify::{
     DisksFound, GroupVerifyDisks, SubmittedJobs,
 };
 
-use crate::access::Role;
 use crate::image::Image;
 use crate::kernel::KernelParameters;
 use crate::machine::Machine;
 use crate::network::{Claim, NetworkTemplate};
+use crate::role::Role;
 
 /// A verb of the cluster: its name, its parameters (`Self`), its result.
 pub trait Verb: Serialize + Send + Sync + 'static {

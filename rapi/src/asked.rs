@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::etag;
-use crate::front::{Asker, Front};
 use crate::refusal::Refusal;
+use crate::state::{Asker, Front};
 
 /// What a route gives.
 pub type Answer = Result<Response, Refusal>;

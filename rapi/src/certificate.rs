@@ -12,6 +12,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
+use model::{Code, Coded};
+
 use crate::stamp::Stamp;
 
 /// A certificate that cannot be used.
@@ -45,6 +47,12 @@ pub enum CertificateError {
         #[source]
         error: rustls::Error,
     },
+}
+
+impl Coded for CertificateError {
+    fn code(&self) -> Option<Code> {
+        Some(Code::IdentityDamaged)
+    }
 }
 
 /// Where a certificate and its key are, as PEM; both may be in one file, as in Ganeti's `rapi.pem`.

@@ -15,12 +15,14 @@ use tokio::sync::watch;
 use crate::access_log::AccessLog;
 use crate::authenticate::Authenticator;
 use crate::certificate::{Certificate, CertificateError};
-use crate::front::{Front, router};
+use crate::front::router;
 use crate::link::Link;
 use crate::master::Master;
-use crate::metrics::{self, Meters};
+use crate::meters::Meters;
+use crate::metrics;
 use crate::options::Options;
 use crate::server;
+use crate::state::Front;
 use crate::users::UsersFile;
 
 /// How often it is looked whether the certificate is another one.
@@ -55,7 +57,8 @@ pub enum DaemonError {
 impl Coded for DaemonError {
     fn code(&self) -> Option<Code> {
         match self {
-            Self::Certificate(_) | Self::Tls(_) => Some(Code::IdentityDamaged),
+            Self::Certificate(error) => error.code(),
+            Self::Tls(_) => Some(Code::IdentityDamaged),
             Self::Listen { .. } => Some(Code::AlreadyRunning),
             Self::Log(_) | Self::Signals(_) => None,
         }

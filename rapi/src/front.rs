@@ -16,13 +16,14 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use model::access::{Principal, Verb, may};
 
-use crate::access_log::{AccessLog, Line};
-use crate::authenticate::{Authenticator, unauthorized};
+use crate::access_log::Line;
+use crate::authenticate::unauthorized;
 use crate::ganeti;
-use crate::link::Link;
-use crate::metrics::Meters;
+use crate::openapi;
 use crate::refusal::Refusal;
-use crate::sabakan::{self, Compatibility};
+use crate::routes::{Described, Routes};
+use crate::sabakan;
+use crate::state::{Asker, Form, Front, Peer};
 use crate::users::password::REALM;
 
 /// Time for the body of a request: 8 MiB need that at 2 Mbit/s.
@@ -40,53 +41,23 @@ const BODIES: [(&str, usize); 4] = [
 /// Longest target of a request: a list of some thousand tags.
 const TARGET_BYTES_MAX: usize = 16 << 10;
 /// What everybody may ask for, who must not be known: nothing of the cluster is in it.
-const PUBLIC: [&str; 4] = ["/", "/version", "/health", "/2/features"];
-
-/// Everything that routes need.
-#[derive(Debug)]
-pub struct Front {
-    /// The way to the master.
-    pub link: Link,
-    /// Tells who asks.
-    pub authenticator: Authenticator,
-    /// Where requests are logged.
-    pub access_log: AccessLog,
-    /// What is counted.
-    pub meters: Meters,
-    /// Whose form machines are shown in.
-    pub compatibility: Compatibility,
-}
-
-/// Where a connection comes from.
-#[derive(Debug, Clone, Copy)]
-pub struct Peer(pub SocketAddr);
-
-/// Who asks, for routes.
-#[derive(Debug, Clone)]
-pub struct Asker(pub Principal);
-
-/// Which of the two interfaces a path belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// Ganeti's remote API.
-    Ganeti,
-    /// sabakan's REST API.
-    Sabakan,
-}
-
-impl Form {
-    /// That of a path.
-    #[must_use]
-    pub fn of(path: &str) -> Self {
-        if path.starts_with("/api/") { Self::Sabakan } else { Self::Ganeti }
-    }
-}
+const PUBLIC: [&str; 5] = ["/", "/version", "/health", "/2/features", openapi::PATH];
 
 /// All routes.
+#[must_use]
+pub fn routes() -> Routes {
+    let routes = sabakan::add(ganeti::add(Routes::default()));
+    let summary = "Describe all of this in OpenAPI";
+    let described = Described { path: openapi::PATH, method: "get", summary };
+    let known: Vec<Described> = routes.described().iter().copied().chain([described]).collect();
+    let document = openapi::document(&known, &PUBLIC);
+    routes.get(openapi::PATH, summary, move || std::future::ready(Json(document.clone())))
+}
+
+/// All routes, behind what every request goes through.
 pub fn router(front: Arc<Front>) -> Router {
-    Router::new()
-        .merge(ganeti::routes())
-        .merge(sabakan::routes())
+    routes()
+        .into_router()
         .fallback(nothing)
         .method_not_allowed_fallback(other_method)
         .layer(from_fn_with_state(Arc::clone(&front), through))

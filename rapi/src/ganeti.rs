@@ -4,17 +4,13 @@
 //! [`objects`] lists nodes, groups, networks and instances, [`jobs`] and [`filters`] the rest, [`change`]
 //! is the table of changes that are one opcode each, [`query`] Ganeti's general lists.
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::Path;
 use axum::response::Response;
-use axum::routing::{get, post, put};
 use luxi::method::QueryClusterInfo;
 use serde_json::{Map, Value, json};
 
 use crate::asked::{Answer, Asked, json};
-use crate::front::Front;
+use crate::routes::Routes;
 use change::{change, role, set_role};
 use objects::Kind;
 
@@ -32,56 +28,78 @@ const VERSION: u32 = 2;
 const FEATURES: [&str; 4] =
     ["instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1"];
 
-/// The routes.
-pub fn routes() -> Router<Arc<Front>> {
-    Router::new()
-        .route("/", get(nothing))
-        .route("/2", get(nothing))
-        .route("/version", get(version))
-        .route("/2/features", get(features))
-        .route("/2/info", get(info))
-        .route("/2/os", get(operating_systems))
-        .route("/2/modify", put(change(&change::CLUSTER_MODIFY)))
-        .route("/2/redistribute-config", put(change(&change::REDISTRIBUTE)))
-        .merge(node_routes())
-        .merge(network_routes())
-        .route("/2/groups", get(|asked: Asked| objects::list(Kind::Group, asked)))
-        .route("/2/groups/{name}", get(of(Kind::Group)))
-        .route("/2/groups/{name}/tags", tags::of("nodegroup"))
-        .route("/2/instances", get(|asked: Asked| objects::list(Kind::Instance, asked)))
-        .route("/2/instances/{name}", get(of(Kind::Instance)))
-        .route("/2/tags", tags::of("cluster"))
-        .route("/2/jobs", get(jobs::list))
-        .route("/2/jobs/{id}", get(jobs::one).delete(jobs::cancel))
-        .route("/2/jobs/{id}/wait", get(jobs::wait))
-        .route("/2/filters", get(filters::list).post(filters::add))
-        .route("/2/filters/{uuid}", get(filters::one).put(filters::replace).delete(filters::delete))
-        .route("/2/query/{what}", get(query::by_get).put(query::by_put))
-        .route("/2/query/{what}/fields", get(query::fields))
+/// Adds the routes.
+pub fn add(routes: Routes) -> Routes {
+    let routes = routes
+        .get("/", "Answer null; for old clients", nothing)
+        .get("/2", "Answer null; for old clients", nothing)
+        .get("/version", "Tell the version of Ganeti's remote API: 2", version)
+        .get("/2/features", "List optional features", features)
+        .get("/2/info", "Describe the cluster", info)
+        .get("/2/os", "List operating systems of instances; there are none", operating_systems)
+        .put("/2/modify", "Change the cluster", change(&change::CLUSTER_MODIFY))
+        .put(
+            "/2/redistribute-config",
+            "Send agents what they should hold",
+            change(&change::REDISTRIBUTE),
+        );
+    let routes = add_networks(add_nodes(routes));
+    let routes = routes
+        .get("/2/groups", "List node groups", |asked: Asked| objects::list(Kind::Group, asked))
+        .get("/2/groups/{name}", "Describe a node group", of(Kind::Group))
+        .get("/2/instances", "List instances; there are none", |asked: Asked| {
+            objects::list(Kind::Instance, asked)
+        })
+        .get("/2/instances/{name}", "Describe an instance; there are none", of(Kind::Instance))
+        .get("/2/jobs", "List jobs", jobs::list)
+        .get("/2/jobs/{id}", "Describe a job", jobs::one)
+        .delete("/2/jobs/{id}", "Cancel a job", jobs::cancel)
+        .get("/2/jobs/{id}/wait", "Wait up to 10 s for a change of a job", jobs::wait)
+        .get("/2/filters", "List filter rules", filters::list)
+        .post("/2/filters", "Add a filter rule", filters::add)
+        .get("/2/filters/{uuid}", "Describe a filter rule", filters::one)
+        .put("/2/filters/{uuid}", "Replace a filter rule", filters::replace)
+        .delete("/2/filters/{uuid}", "Delete a filter rule", filters::delete)
+        .get("/2/query/{what}", "List any fields of any kind of object", query::by_get)
+        .put("/2/query/{what}", "The same, with a filter", query::by_put)
+        .get("/2/query/{what}/fields", "Describe the fields of a kind of object", query::fields);
+    let routes = tags::add(routes, "/2/tags", "cluster");
+    tags::add(routes, "/2/groups/{name}/tags", "nodegroup")
 }
 
-fn node_routes() -> Router<Arc<Front>> {
-    Router::new()
-        .route("/2/nodes", get(|asked: Asked| objects::list(Kind::Node, asked)))
-        .route("/2/nodes/{name}", get(of(Kind::Node)))
-        .route("/2/nodes/{name}/modify", post(change(&change::NODE_MODIFY)))
-        .route("/2/nodes/{name}/powercycle", post(change(&change::NODE_POWERCYCLE)))
-        .route("/2/nodes/{name}/role", get(role).put(set_role))
-        .route("/2/nodes/{name}/tags", tags::of("node"))
-}
-
-fn network_routes() -> Router<Arc<Front>> {
-    Router::new()
-        .route(
-            "/2/networks",
-            get(|asked: Asked| objects::list(Kind::Network, asked))
-                .post(change(&change::NETWORK_ADD)),
+fn add_nodes(routes: Routes) -> Routes {
+    let routes = routes
+        .get("/2/nodes", "List nodes", |asked: Asked| objects::list(Kind::Node, asked))
+        .get("/2/nodes/{name}", "Describe a node", of(Kind::Node))
+        .post("/2/nodes/{name}/modify", "Change a node", change(&change::NODE_MODIFY))
+        .post(
+            "/2/nodes/{name}/powercycle",
+            "Restart a node's machine, hard",
+            change(&change::NODE_POWERCYCLE),
         )
-        .route("/2/networks/{name}", get(of(Kind::Network)).delete(change(&change::NETWORK_REMOVE)))
-        .route("/2/networks/{name}/modify", put(change(&change::NETWORK_MODIFY)))
-        .route("/2/networks/{name}/connect", put(change(&change::NETWORK_CONNECT)))
-        .route("/2/networks/{name}/disconnect", put(change(&change::NETWORK_DISCONNECT)))
-        .route("/2/networks/{name}/tags", tags::of("network"))
+        .get("/2/nodes/{name}/role", "Tell a node's role", role)
+        .put("/2/nodes/{name}/role", "Change a node's role", set_role);
+    tags::add(routes, "/2/nodes/{name}/tags", "node")
+}
+
+fn add_networks(routes: Routes) -> Routes {
+    let routes = routes
+        .get("/2/networks", "List networks", |asked: Asked| objects::list(Kind::Network, asked))
+        .post("/2/networks", "Add a network", change(&change::NETWORK_ADD))
+        .get("/2/networks/{name}", "Describe a network", of(Kind::Network))
+        .delete("/2/networks/{name}", "Remove a network", change(&change::NETWORK_REMOVE))
+        .put("/2/networks/{name}/modify", "Change a network", change(&change::NETWORK_MODIFY))
+        .put(
+            "/2/networks/{name}/connect",
+            "Tell how the nodes of a group reach a network",
+            change(&change::NETWORK_CONNECT),
+        )
+        .put(
+            "/2/networks/{name}/disconnect",
+            "Take a network away from a group",
+            change(&change::NETWORK_DISCONNECT),
+        );
+    tags::add(routes, "/2/networks/{name}/tags", "network")
 }
 
 /// The route of one object.

@@ -1,65 +1,37 @@
 //! The front door's numbers, for Prometheus.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::http::StatusCode;
-use stdx::metrics::Kind::{Counter as OfCounter, Gauge, Histogram as OfHistogram};
-use stdx::metrics::{Counter, Endpoint, Family, Histogram, LATENCY, Page, serve};
+use stdx::metrics::Kind::{Counter, Gauge, Histogram};
+use stdx::metrics::{Endpoint, Family, Page, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::front::Front;
+use crate::meters::CLASSES;
+use crate::state::Front;
 
 /// Every number, printed in `docs/metrics.md`.
 pub const FAMILIES: &[Family] = &[
     Family::new("gantry_rapi_info", Gauge, &["version"], "Always 1; which version runs"),
     Family::new(
         "gantry_rapi_request_seconds",
-        OfHistogram,
+        Histogram,
         &[],
         "Time of requests until the answer is ready; waits for jobs last on purpose",
     ),
     Family::new(
         "gantry_rapi_answers",
-        OfCounter,
+        Counter,
         &["class"],
         "Answers, by the class of their status",
     ),
     Family::new(
         "gantry_rapi_wrong_passwords",
-        OfCounter,
+        Counter,
         &[],
         "Requests with a wrong password or an unknown user",
     ),
 ];
-
-/// Classes of status codes.
-const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-
-/// What requests count.
-#[derive(Debug)]
-pub struct Meters {
-    seconds: Histogram,
-    answers: [Counter; CLASSES.len()],
-}
-
-impl Default for Meters {
-    fn default() -> Self {
-        Self { seconds: Histogram::new(LATENCY), answers: Default::default() }
-    }
-}
-
-impl Meters {
-    /// Counts a request that was answered after so long.
-    pub fn answered(&self, status: StatusCode, took: Duration) {
-        self.seconds.observe_time(took);
-        let class = usize::from(status.as_u16() / 100).checked_sub(1);
-        if let Some(counter) = class.and_then(|class| self.answers.get(class)) {
-            counter.add();
-        }
-    }
-}
 
 /// Takes the numbers.
 #[must_use]

@@ -9,7 +9,7 @@ use stdx::daemon::LogFormat;
 use stdx::metrics::Endpoint;
 
 use crate::certificate::Files;
-use crate::sabakan::Compatibility;
+use crate::state::Compatibility;
 
 /// The HTTPS front door of the cluster: Ganeti's remote API and sabakan's REST API.
 ///

@@ -5,12 +5,7 @@
 //! [`select`] reads the query of a search, [`machines`] shows and changes machines, [`config`] the settings,
 //! [`logs`] tells who did what.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::routing::{delete, get, put};
-
-use crate::front::Front;
+use crate::routes::Routes;
 
 pub mod config;
 pub mod logs;
@@ -18,36 +13,46 @@ pub mod machines;
 pub mod select;
 pub mod time;
 
-/// Whose form machines are shown in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Compatibility {
-    /// Today's sabakan: `spec`, and `info` with netmasks and gateways.
-    #[default]
-    Today,
-    /// The specification of 2018: one flat object.
-    Document,
-}
-
-/// The routes.
-pub fn routes() -> Router<Arc<Front>> {
-    Router::new()
-        // The specification has both spellings.
-        .route("/api/v1/config", get(config::ipam).put(config::set_ipam))
-        .route("/api/v1/config/ipam", get(config::ipam).put(config::set_ipam))
-        .route("/api/v1/config/dhcp", get(config::dhcp).put(config::set_dhcp))
-        .route("/api/v1/machines", get(machines::search).post(machines::register))
-        .route("/api/v1/machines/{serial}", delete(machines::remove))
-        .route(
+/// Adds the routes.
+pub fn add(routes: Routes) -> Routes {
+    // The specification has both spellings.
+    let routes =
+        ["/api/v1/config", "/api/v1/config/ipam"].into_iter().fold(routes, |routes, path| {
+            routes.get(path, "Tell the rules of addresses", config::ipam).put(
+                path,
+                "Set the rules of addresses",
+                config::set_ipam,
+            )
+        });
+    routes
+        .get("/api/v1/config/dhcp", "Tell how agents serve DHCP", config::dhcp)
+        .put("/api/v1/config/dhcp", "Set how agents serve DHCP", config::set_dhcp)
+        .get("/api/v1/machines", "Search machines", machines::search)
+        .post("/api/v1/machines", "Register machines, all or none", machines::register)
+        .delete("/api/v1/machines/{serial}", "Remove a machine", machines::remove)
+        .put("/api/v1/labels/{serial}/{label}", "Set a label of a machine", machines::set_label)
+        .delete(
             "/api/v1/labels/{serial}/{label}",
-            put(machines::set_label).delete(machines::remove_label),
+            "Remove a label of a machine",
+            machines::remove_label,
         )
-        .route("/api/v1/retire-date/{serial}", put(machines::set_retire_date))
-        .route("/api/v1/images/coreos", get(config::images))
-        .route("/api/v1/images/coreos/{id}", delete(config::remove_image))
-        .route(
+        .put(
+            "/api/v1/retire-date/{serial}",
+            "Set when a machine is to be taken out of use",
+            machines::set_retire_date,
+        )
+        .get("/api/v1/images/coreos", "List versions of the image coreos", config::images)
+        .delete("/api/v1/images/coreos/{id}", "Remove a version of it", config::remove_image)
+        .get(
             "/api/v1/kernel_params/coreos",
-            get(config::kernel_parameters).put(config::set_kernel_parameters),
+            "Tell kernel parameters of all machines",
+            config::kernel_parameters,
         )
-        .route("/api/v1/logs", get(logs::logs))
-        .route("/health", get(config::health))
+        .put(
+            "/api/v1/kernel_params/coreos",
+            "Set kernel parameters of all machines",
+            config::set_kernel_parameters,
+        )
+        .get("/api/v1/logs", "Tell who changed what, a job a line", logs::logs)
+        .get("/health", "Tell whether the master answers", config::health)
 }

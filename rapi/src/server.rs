@@ -26,7 +26,7 @@ use stdx::Tasks;
 use stdx::admission::{Limits, Slot};
 use stdx::net::{Connection, Places};
 
-use crate::front::Peer;
+use crate::state::Peer;
 
 /// Connections at the same time, some 50 KiB each, and those of one address: a browser has six, a controller
 /// that watches many jobs one for each.

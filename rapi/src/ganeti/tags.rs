@@ -1,22 +1,22 @@
 //! Tags of objects.
 
-use std::sync::Arc;
-
 use axum::extract::Path;
-use axum::routing::{MethodRouter, get};
 use luxi::method::QueryTags;
 use serde_json::{Map, json};
 
 use crate::asked::{Answer, Asked, json};
-use crate::front::Front;
+use crate::routes::Routes;
 
-/// The routes of the tags of one kind of object, in Ganeti's words.
-pub(super) fn of(kind: &'static str) -> MethodRouter<Arc<Front>> {
-    get(move |name: Option<Path<String>>, asked: Asked| list(kind, name, asked))
-        .put(move |name: Option<Path<String>>, asked: Asked| {
+/// Adds the routes of the tags of one kind of object, in Ganeti's words.
+pub(super) fn add(routes: Routes, path: &'static str, kind: &'static str) -> Routes {
+    routes
+        .get(path, "List tags", move |name: Option<Path<String>>, asked: Asked| {
+            list(kind, name, asked)
+        })
+        .put(path, "Add tags", move |name: Option<Path<String>>, asked: Asked| {
             change("OP_TAGS_SET", kind, name, asked)
         })
-        .delete(move |name: Option<Path<String>>, asked: Asked| {
+        .delete(path, "Take tags away", move |name: Option<Path<String>>, asked: Asked| {
             change("OP_TAGS_DEL", kind, name, asked)
         })
 }

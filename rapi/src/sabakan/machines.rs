@@ -11,9 +11,10 @@ use luxi::query::filter::Comparison;
 use model::machine::Machine;
 use serde_json::{Map, Value, json};
 
-use super::{Compatibility, select, time};
+use super::{select, time};
 use crate::asked::{Answer, Asked, parse};
 use crate::refusal::Refusal;
+use crate::state::Compatibility;
 
 /// The parameters of an opcode.
 pub(super) fn parameters(value: &Value) -> Map<String, Value> {

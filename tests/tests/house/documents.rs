@@ -64,6 +64,17 @@ fn every_role_is_documented() {
 }
 
 #[test]
+fn every_route_is_documented() {
+    let text = source::read(RAPI);
+    let routes = rapi::front::routes();
+    let missing = routes.described().iter().map(rapi::routes::Described::row);
+    let missing = missing.filter(|row| !text.contains(row));
+    source::assert_none(&missing.map(|row| format!("{RAPI} lacks {row}")).collect::<Vec<_>>());
+    let rows = text.lines().filter(|line| line.starts_with("| `/")).count();
+    assert_eq!(rows, routes.described().len(), "{RAPI} has routes that there are not");
+}
+
+#[test]
 fn the_map_shows_every_crate() {
     let text = source::read(MAP);
     for member in direction::members() {

@@ -40,7 +40,7 @@ fn each_bad_request_gets_its_code_and_a_reason() {
             413,
         ),
         ("alice", &["-H", "Sec-Fetch-Site: cross-site", "-X", "PUT", "/2/tags?tag=x"], 403),
-        ("alice", &["-d", "[]", "/api/v1/machines"], 400),
+        ("alice", &["-d", "[]", "/api/v1/machines"], 409),
         ("alice", &["-d", "{}", "/api/v1/machines"], 400),
         ("alice", &["-d", r#"[{"serial": "a\"b{{", "role": "worker"}]"#, "/api/v1/machines"], 400),
     ];
