@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderValue, StatusCode};
@@ -14,15 +14,20 @@ use model::access::{Principal, Role};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use stdx::Throttle;
+use stdx::admission::network;
 use stdx::metrics::Counter;
 use tokio::sync::Semaphore;
 
 use crate::refusal::Refusal;
 use crate::users::{User, UsersFile};
 
-/// After how long a wrong password is answered: sixty guesses a minute and connection, of which one address
-/// has few.
+/// After how long a wrong password is answered.
 pub const WRONG_TIME: Duration = Duration::from_secs(1);
+/// Passwords of one address that are looked at at the same time, wrong ones until they are answered: so many
+/// guesses a second. Others wait for their turn, over however many connections they come.
+const GUESSES_MAX: usize = 4;
+/// Addresses that are remembered for that; those without a guess under way are forgotten beyond it.
+const GATES_MAX: usize = 4_096;
 /// Slow checks at the same time: guesses must leave a processor to everything else.
 const CHECKS_MAX: usize = 1;
 /// Passwords that are remembered.
@@ -44,6 +49,7 @@ pub struct Authenticator {
     salt: [Uuid; 2],
     sessions: Mutex<HashMap<[u8; 32], Session>>,
     checks: Arc<Semaphore>,
+    gates: Mutex<HashMap<IpAddr, Weak<Semaphore>>>,
     wrong: Throttle,
     /// Passwords that were wrong.
     pub failures: Counter,
@@ -67,6 +73,7 @@ impl Authenticator {
             salt: [Uuid::new_v4(), Uuid::new_v4()],
             sessions: Mutex::default(),
             checks: Arc::new(Semaphore::new(CHECKS_MAX)),
+            gates: Mutex::default(),
             wrong: Throttle::new(),
             failures: Counter::default(),
             wrong_time: WRONG_TIME,
@@ -96,9 +103,21 @@ impl Authenticator {
         let (name, password) = credentials(header).ok_or_else(|| {
             Refusal::bad("the header Authorization is none of Basic authentication (RFC 7617)")
         })?;
+        let known =
+            |user: Arc<User>| Principal::User { name: Arc::clone(&user.name), role: user.role };
+        let user = self.users.current().get(&name);
+        let digest = self.digest(&name, &password);
+        if let Some(user) = user.as_ref().filter(|user| self.is_remembered(&digest, user)) {
+            return Ok(known(Arc::clone(user)));
+        }
+        let gate = self.gate(peer);
+        let _turn = gate.acquire().await;
         let begun = Instant::now();
-        if let Some(user) = self.check(&name, &password).await {
-            return Ok(Principal::User { name: Arc::clone(&user.name), role: user.role });
+        if let Some(user) = user
+            && self.check(&user, &password).await
+        {
+            self.remember(digest, &user);
+            return Ok(known(user));
         }
         self.failures.add();
         if let Some(withheld) = self.wrong.pass() {
@@ -109,33 +128,42 @@ impl Authenticator {
         Err(unauthorized("name or password is wrong"))
     }
 
-    async fn check(&self, name: &str, password: &str) -> Option<Arc<User>> {
-        let user = self.users.current().get(name)?;
+    /// Bounds the guesses of one address.
+    fn gate(&self, peer: IpAddr) -> Arc<Semaphore> {
+        let mut gates = self.gates.lock();
+        if gates.len() >= GATES_MAX {
+            gates.retain(|_peer, gate| gate.strong_count() > 0);
+        }
+        let gate = gates.entry(network(peer)).or_default();
+        gate.upgrade().unwrap_or_else(|| {
+            let fresh = Arc::new(Semaphore::new(GUESSES_MAX));
+            *gate = Arc::downgrade(&fresh);
+            fresh
+        })
+    }
+
+    async fn check(&self, user: &Arc<User>, password: &str) -> bool {
         if !user.password.is_slow() {
-            return user.password.is(name, password).then_some(user);
+            return user.password.is(&user.name, password);
         }
-        let digest = self.digest(name, password);
-        if self.is_remembered(&digest, &user) {
-            return Some(user);
-        }
-        let turn = Arc::clone(&self.checks).acquire_owned().await.ok()?;
-        let (owner, name, password) = (Arc::clone(&user), name.to_owned(), password.to_owned());
+        let Ok(turn) = Arc::clone(&self.checks).acquire_owned().await else { return false };
+        let (user, password) = (Arc::clone(user), password.to_owned());
         let checked = stdx::apart(move || {
-            let is = owner.password.is(&name, &password);
+            let is = user.password.is(&user.name, &password);
             drop(turn);
             is
         });
-        if !checked.await.unwrap_or(false) {
-            return None;
-        }
+        checked.await.unwrap_or(false)
+    }
+
+    fn remember(&self, digest: [u8; 32], user: &Arc<User>) {
         let mut sessions = self.sessions.lock();
         if sessions.len() >= SESSIONS_MAX {
             sessions.retain(|_digest, session| session.since.elapsed() < SESSION_TIME);
         }
         if sessions.len() < SESSIONS_MAX {
-            sessions.insert(digest, Session { user: Arc::clone(&user), since: Instant::now() });
+            sessions.insert(digest, Session { user: Arc::clone(user), since: Instant::now() });
         }
-        Some(user)
     }
 
     /// Whether the password was good a while ago, of the user as the file has it now.
@@ -222,6 +250,29 @@ mod tests {
         stdx::atomic::write(&path, format!("bob {other} write\n").as_bytes(), 0o600).unwrap();
         assert!(door.who(Some(&header("bob:hunter2")), ELSEWHERE).await.is_err());
         assert!(door.who(Some(&header("bob:hunter3")), ELSEWHERE).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_has_few_guesses_a_second_and_others_do_not_wait_for_it() {
+        let (door, _dir) = authenticator("alice secret\n");
+        let door = Arc::new(door.with_wrong_time(WRONG_TIME));
+        let begun = tokio::time::Instant::now();
+        let guesses: Vec<_> = (0..3 * GUESSES_MAX).map(|n| header(&format!("alice:{n}"))).collect();
+        let guess = |n: usize| {
+            let (door, header) = (Arc::clone(&door), guesses[n].clone());
+            async move { door.who(Some(&header), ELSEWHERE).await }
+        };
+        let mut running = tokio::task::JoinSet::new();
+        for n in 0..guesses.len() {
+            running.spawn(guess(n));
+        }
+        tokio::task::yield_now().await;
+        assert!(door.who(Some(&header("alice:secret")), LOOPBACK).await.is_ok());
+        assert!(begun.elapsed() < WRONG_TIME, "another address is let in at once");
+        while let Some(told) = running.join_next().await {
+            assert_eq!(told.unwrap().unwrap_err().code, 401);
+        }
+        assert_eq!(door.failures.get(), 12);
     }
 
     #[tokio::test]

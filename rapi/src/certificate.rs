@@ -151,3 +151,42 @@ impl ResolvesServerCert for Certificate {
         Some(Arc::clone(&self.shown.read()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(name: &str) -> (String, String) {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        (made.cert.pem(), made.signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn a_changed_certificate_is_shown_and_half_of_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let [certificate, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
+        let write = |path: &Path, text: &str| {
+            stdx::atomic::write(path, text.as_bytes(), 0o600).unwrap();
+        };
+        let files = Files { certificate: certificate.clone(), key: key.clone() };
+        assert!(matches!(Certificate::open(files.clone()), Err(CertificateError::Read { .. })));
+        let (old, new) = (pair("a.example"), pair("b.example"));
+        write(&certificate, &old.0);
+        write(&key, &new.1);
+        assert!(matches!(Certificate::open(files.clone()), Err(CertificateError::Key { .. })));
+        write(&key, &old.1);
+        let open = Certificate::open(files.clone()).unwrap();
+        let shown = || open.shown.read().cert[0].clone();
+        let before = shown();
+        write(&certificate, &new.0);
+        open.refresh();
+        assert_eq!(shown(), before, "its key is not there yet");
+        write(&key, &new.1);
+        open.refresh();
+        assert_ne!(shown(), before);
+        // Both in one file, as Ganeti has them.
+        write(&certificate, &format!("{}{}", old.0, old.1));
+        let one = Files { certificate: certificate.clone(), key: certificate };
+        assert!(Certificate::open(one).unwrap().server_config().is_ok());
+    }
+}

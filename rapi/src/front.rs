@@ -243,6 +243,27 @@ mod tests {
         }
     }
 
+    /// A body that never comes.
+    struct Silent;
+
+    impl hyper::body::Body for Silent {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _context: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+            std::task::Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_not_waited_for() {
+        let told = whole(Body::new(Silent), 4_096).await.unwrap_err();
+        assert_eq!(told.code, 408);
+    }
+
     #[test]
     fn strangers_log_in_and_readers_change_nothing() {
         let code = |principal: &Principal, reads| {

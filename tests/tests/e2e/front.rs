@@ -1,18 +1,20 @@
 //! The front door: Ganeti's own clients of its remote API, the requests of sabakan's specification, and what
 //! should not be let in.
 
+mod failover;
 mod sabakan;
 mod strangers;
 
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
+use model::layout::RAPI_PORT;
 use tests::cluster::{Cluster, Host, MASTER, PATIENCE};
 use tests::run::{Ended, run, wait_for};
 
 /// Users with each role; `alice` operates, `root` administers, `bob` looks.
-const USERS: &str =
-    "alice secret write\nroot top admin\nbob {HA1}08ac64e3a5d5d4b1b1a6b4d2d4e9c9f5 read\n";
+const USERS: &str = "alice secret write\nroot top admin\nbob {HA1}HA1 read\n";
 /// Where Debian's packages have Ganeti's tools and modules, if nowhere else.
 const GANETI: &str = "/usr/share/ganeti/3.0";
 const HTOOLS: &str = "/usr/lib/ganeti/3.0/usr/bin";
@@ -31,31 +33,26 @@ impl Front {
     fn begin_with(options: &[&str]) -> Self {
         let cluster = Cluster::begin_with_agent();
         let door = cluster.master.clone();
-        let front = Self { cluster, door };
-        front.open(options);
-        front
+        Self::open(&cluster, &door, options);
+        Self { cluster, door }
     }
 
-    fn open(&self, options: &[&str]) {
-        let ha1 = run({
-            let mut md5 = Command::new("sh");
-            md5.args(["-c", "printf 'bob:Ganeti Remote API:hunter2' | md5sum | cut -d' ' -f1"]);
-            md5
-        });
-        let users = USERS.replace("08ac64e3a5d5d4b1b1a6b4d2d4e9c9f5", ha1.ok().trim());
-        let path = self.door.layout().rapi_users();
+    /// Opens the front door of a machine.
+    fn open(cluster: &Cluster, door: &Host, options: &[&str]) {
+        let mut md5 = Command::new("sh");
+        md5.args(["-c", "printf 'bob:Ganeti Remote API:hunter2' | md5sum | cut -d' ' -f1"]);
+        let users = USERS.replace("}HA1", &format!("}}{}", run(md5).ok().trim()));
+        let path = door.layout().rapi_users();
         stdx::atomic::write(&path, users.as_bytes(), 0o640).unwrap();
-        self.start(options);
+        Self::start(cluster, door, options);
     }
 
-    fn start(&self, options: &[&str]) {
-        let mut command = self.cluster.program("rapi");
-        command.arg("--root").arg(&self.door.root);
-        command.args(["--address", &self.door.address.to_string()]).args(options);
-        self.cluster.start("rapi", command);
-        wait_for("an answer of the front door", PATIENCE, || {
-            (self.curl("nobody", &["/version"]).status.success()).then_some(())
-        });
+    fn start(cluster: &Cluster, door: &Host, options: &[&str]) {
+        let mut command = cluster.program("rapi");
+        command.arg("--root").arg(&door.root);
+        command.args(["--address", &door.address.to_string()]).args(options);
+        cluster.start(&format!("rapi-{}", door.name), command);
+        wait_for("the front door", PATIENCE, || TcpStream::connect((door.address, RAPI_PORT)).ok());
     }
 
     /// Where it is.
