@@ -31,6 +31,9 @@ const REFRESH_TIME: Duration = Duration::from_secs(10);
 /// Why the process ends with a failure.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
+    /// The system gives no threads.
+    #[error("cannot start the threads of the front door")]
+    Runtime(#[source] io::Error),
     /// There is no log.
     #[error("cannot set up the log")]
     Log(#[from] LogError),
@@ -60,7 +63,7 @@ impl Coded for DaemonError {
             Self::Certificate(error) => error.code(),
             Self::Tls(_) => Some(Code::IdentityDamaged),
             Self::Listen { .. } => Some(Code::AlreadyRunning),
-            Self::Log(_) | Self::Signals(_) => None,
+            Self::Runtime(_) | Self::Log(_) | Self::Signals(_) => None,
         }
     }
 }

@@ -1,17 +1,26 @@
 //! `rapi`: the HTTPS front door.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use model::{Code, Coded as _};
 
-use rapi::daemon::run;
+use rapi::daemon::{DaemonError, run};
 use rapi::options::Options;
 
-#[tokio::main]
+/// How long questions to the master may keep the process: what they were asked for is gone.
+const END_TIME: Duration = Duration::from_secs(1);
+
 #[expect(clippy::print_stderr, reason = "the reason must be seen where there is no log, too")]
-async fn main() -> ExitCode {
-    match run(Options::parse()).await {
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let ended = tokio::runtime::Runtime::new().map_err(DaemonError::Runtime).and_then(|runtime| {
+        let ended = runtime.block_on(run(options));
+        runtime.shutdown_timeout(END_TIME);
+        ended
+    });
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let reason = stdx::daemon::chain(&error);
