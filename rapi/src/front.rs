@@ -40,7 +40,7 @@ const BODIES: [(&str, usize); 4] = [
 ];
 /// Longest target of a request: a list of some thousand tags.
 const TARGET_BYTES_MAX: usize = 16 << 10;
-/// What everybody may ask for, who must not be known: nothing of the cluster is in it.
+/// What everybody may ask for without a name: nothing of the cluster is in it.
 const PUBLIC: [&str; 5] = ["/", "/version", "/health", "/2/features", openapi::PATH];
 
 /// All routes.
@@ -68,11 +68,12 @@ async fn nothing(uri: Uri) -> Refusal {
     Refusal::not_found(format!("there is nothing at {}", shown(uri.path())))
 }
 
-/// Ganeti and sabakan say it by different codes.
+/// Ganeti says it by another code of the methods that it has at all.
 async fn other_method(method: Method, uri: Uri) -> Refusal {
+    let ganetis = [Method::GET, Method::PUT, Method::POST, Method::DELETE];
     let status = match Form::of(uri.path()) {
-        Form::Ganeti => StatusCode::NOT_IMPLEMENTED,
-        Form::Sabakan => StatusCode::METHOD_NOT_ALLOWED,
+        Form::Ganeti if ganetis.contains(&method) => StatusCode::NOT_IMPLEMENTED,
+        Form::Ganeti | Form::Sabakan => StatusCode::METHOD_NOT_ALLOWED,
     };
     Refusal::new(status, format!("Method {method} is unsupported for path {}", shown(uri.path())))
 }
