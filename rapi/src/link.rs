@@ -60,6 +60,20 @@ impl Link {
         self.apart(turns, move |master| master.ask(&call)).await
     }
 
+    /// Asks the master once: whoever wants to know whether it is there does not wait for another one.
+    ///
+    /// # Errors
+    /// What the client is told.
+    pub async fn ask_once<M: Method>(&self, call: M) -> Result<M::Reply, Refusal>
+    where
+        M::Reply: 'static,
+    {
+        let once = move |master: &Master| {
+            master.clone().with_times(Duration::ZERO, Duration::ZERO).ask(&call)
+        };
+        self.apart(&self.asks, once).await
+    }
+
     /// Submits a job of stamped opcodes, which is sent again where the answer is lost.
     ///
     /// # Errors

@@ -117,7 +117,8 @@ pub(super) async fn set_kernel_parameters(asked: Asked) -> Answer {
 
 /// Whether the master answers. Everybody may ask.
 pub(super) async fn health(asked: Asked) -> Response {
-    let question = asked.ask(QueryConfigValues { names: Fields::from(["cluster_name"]) });
+    let names = Fields::from(["cluster_name"]);
+    let question = asked.front.link.ask_once(QueryConfigValues { names });
     match tokio::time::timeout(HEALTH_TIME, question).await {
         Ok(Ok(_name)) => json(json!({"health": "healthy"})),
         Ok(Err(_)) | Err(_) => {
