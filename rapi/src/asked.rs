@@ -1,6 +1,7 @@
 //! What a route sees of a request, and what it may do with it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Json;
 use axum::body::Bytes;
@@ -43,6 +44,8 @@ pub struct Asked {
     method: Method,
     uri: Uri,
     query: Vec<(String, String)>,
+    /// Whether its condition was looked at.
+    is_checked: AtomicBool,
 }
 
 impl FromRequest<Arc<Front>> for Asked {
@@ -62,7 +65,8 @@ impl FromRequest<Arc<Front>> for Asked {
         let body = body.map_err(|error| Refusal::bad(error.to_string()))?;
         let front = Arc::clone(front);
         let (headers, method, uri) = (parts.headers, parts.method, parts.uri);
-        Ok(Self { front, principal, headers, body, method, uri, query })
+        let is_checked = AtomicBool::new(false);
+        Ok(Self { front, principal, headers, body, method, uri, query, is_checked })
     }
 }
 
@@ -151,11 +155,25 @@ impl Asked {
     /// # Errors
     /// The object has another tag.
     pub fn unchanged(&self, object: &Value, measured: &[&str]) -> Result<(), Refusal> {
+        self.is_checked.store(true, Ordering::Relaxed);
         if etag::may_change(&self.headers, &etag::of(object, measured)) {
             return Ok(());
         }
         let text = "it changed since you looked at it; get it again, and decide anew";
         Err(Refusal::new(StatusCode::PRECONDITION_FAILED, text))
+    }
+
+    /// Refuses a condition that the route did not look at: to pass over it would do what the client
+    /// wants to be kept from.
+    ///
+    /// # Errors
+    /// There is one.
+    pub fn unconditional(&self) -> Result<(), Refusal> {
+        if etag::is_conditional(&self.headers) && !self.is_checked.load(Ordering::Relaxed) {
+            let text = "If-Match is not supported for this path; leave the header out";
+            return Err(Refusal::bad(text));
+        }
+        Ok(())
     }
 
     /// Submits an opcode as a job: `id` with its parameters.
@@ -172,6 +190,7 @@ impl Asked {
         let invalid = |error| Refusal::bad(format!("Invalid body parameters: {error}"));
         let mut op = OpInput::parse(&text).map_err(invalid)?;
         self.may(Verb::Submit(&op.op))?;
+        self.unconditional()?;
         op.common.reason = self.trail()?;
         self.front.link.submit(vec![op]).await
     }

@@ -54,6 +54,7 @@ impl Default for Rule {
 
 async fn set(uuid: Option<String>, asked: &Asked) -> Answer {
     asked.may(Verb::ManageFilter)?;
+    asked.unconditional()?;
     let wrong = |error| Refusal::bad(format!("Invalid body parameters: {error}"));
     let body = asked.json()?;
     let rule: Rule = serde_json::from_value(body).map_err(wrong)?;
@@ -73,6 +74,7 @@ pub(super) async fn replace(Path(uuid): Path<String>, asked: Asked) -> Answer {
 
 pub(super) async fn delete(Path(uuid): Path<String>, asked: Asked) -> Answer {
     asked.may(Verb::ManageFilter)?;
+    asked.unconditional()?;
     asked.ask(DeleteFilter { uuid }).await?;
     Ok(json(Value::Null))
 }

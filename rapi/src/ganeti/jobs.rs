@@ -58,6 +58,7 @@ pub(super) async fn one(Path(job): Path<String>, asked: Asked) -> Answer {
 
 pub(super) async fn cancel(Path(job): Path<String>, asked: Asked) -> Answer {
     asked.may(Verb::ManageJob)?;
+    asked.unconditional()?;
     Ok(json(asked.ask(CancelJob { job_id: id(&job)?, kill: false }).await?))
 }
 

@@ -2,9 +2,11 @@
 
 use axum::extract::Path;
 use luxi::method::QueryTags;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::asked::{Answer, Asked, json};
+use crate::etag;
+use crate::refusal::Refusal;
 use crate::routes::Routes;
 
 /// Adds the routes of the tags of one kind of object, in Ganeti's words.
@@ -21,15 +23,21 @@ pub(super) fn add(routes: Routes, path: &'static str, kind: &'static str) -> Rou
         })
 }
 
+async fn tags(kind: &str, name: Option<String>, asked: &Asked) -> Result<Value, Refusal> {
+    Ok(json!(asked.ask(QueryTags { kind: kind.to_owned(), name }).await?))
+}
+
 async fn list(kind: &str, name: Option<Path<String>>, asked: Asked) -> Answer {
-    let name = name.map(|Path(name)| name);
-    let tags = asked.ask(QueryTags { kind: kind.to_owned(), name }).await?;
-    Ok(asked.object(&json!(tags), &[]))
+    let tags = tags(kind, name.map(|Path(name)| name), &asked).await?;
+    Ok(asked.object(&tags, &[]))
 }
 
 /// The tags stand in the query.
 async fn change(id: &str, kind: &str, name: Option<Path<String>>, asked: Asked) -> Answer {
     let name = name.map(|Path(name)| name);
+    if etag::is_conditional(&asked.headers) {
+        asked.unchanged(&tags(kind, name.clone(), &asked).await?, &[])?;
+    }
     let parameters = json!({
         "kind": kind,
         "name": name,

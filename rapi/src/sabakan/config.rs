@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::machines::{done, parameters, text};
 use crate::asked::{Answer, Asked, json, parse};
+use crate::etag;
 use crate::refusal::Refusal;
 
 /// The image that sabakan's routes are about.
@@ -28,6 +29,9 @@ pub(super) async fn ipam(asked: Asked) -> Answer {
 
 pub(super) async fn set_ipam(asked: Asked) -> Answer {
     let config = parse(&asked.body)?;
+    if etag::is_conditional(&asked.headers) {
+        asked.unchanged(&json!(asked.ask(GantryIpam {}).await?), &[])?;
+    }
     let set = asked.run("OP_IPAM_SET", parameters(&json!({"config": config}))).await;
     // The specification has this code where machines are registered.
     set.map_err(|refusal| match refusal.status() {

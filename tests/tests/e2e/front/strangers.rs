@@ -41,6 +41,8 @@ fn each_bad_request_gets_its_code_and_a_reason() {
             413,
         ),
         ("alice", &["-H", "Sec-Fetch-Site: cross-site", "-X", "PUT", "/2/tags?tag=x"], 403),
+        ("alice", &["-H", "If-Match: \"x\"", "-X", "PUT", "/2/tags?tag=x"], 412),
+        ("alice", &["-H", "If-Match: \"x\"", "-X", "PUT", "/2/redistribute-config"], 400),
         ("alice", &["-d", "[]", "/api/v1/machines"], 409),
         ("alice", &["-d", "{}", "/api/v1/machines"], 400),
         (
