@@ -119,7 +119,7 @@ paths! {
     /// Requests that `rapi` answered, in the common log format.
     rapi_access_log = "var/log/gantry/rapi-access.log", RAPI_USER, "0640";
     /// Users of `rapi` with their passwords and roles; the operator makes it.
-    rapi_users = "etc/gantry/rapi-users", ROOT_USER, "0640";
+    rapi_users = "etc/gantry/rapi.users", ROOT_USER, "0640";
     /// Certificate and key of `rapi`, if not those of the node; the operator makes it.
     rapi_certificate = "etc/gantry/rapi.pem", ROOT_USER, "0640";
 }

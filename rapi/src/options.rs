@@ -38,7 +38,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
     /// Users with their passwords: Ganeti's `rapi/users`, or a file of `htpasswd` [default:
-    /// /etc/gantry/rapi-users]
+    /// /etc/gantry/rapi.users]
     #[arg(long, value_name = "FILE")]
     pub users: Option<PathBuf>,
     /// Let everybody who reaches the port look at the cluster without a password, as Ganeti and sabakan do.

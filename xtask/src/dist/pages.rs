@@ -116,7 +116,7 @@ mod tests {
         }
         assert!(!agent.contains("ca.key"), "the authority's key is none of its files");
         let door = page("rapi.8");
-        for word in ["--open-reads", "/etc/gantry/rapi-users", "rapi-access.log", "node.key"] {
+        for word in ["--open-reads", "/etc/gantry/rapi.users", "rapi-access.log", "node.key"] {
             assert!(door.contains(word), "{word}: {door}");
         }
     }
