@@ -368,8 +368,9 @@ fn is_only_a_serial(text: &str) -> bool {
 fn info(serials: &[String], json: bool, session: &Session) -> Result<(), CliError> {
     let mut client = session.connect()?;
     let known = session.call(&mut client, &QueryFields { what: What::Machine, fields: None })?;
-    let others =
-        known.fields.iter().map(|field| field.name.as_ref()).filter(|name| *name != "serial");
+    // The document repeats what the other fields show.
+    let others = known.fields.iter().map(|field| field.name.as_ref());
+    let others = others.filter(|name| !["serial", "document"].contains(name));
     let fields = std::iter::once("serial").chain(others).collect();
     let chosen = Selection::named("serial", serials);
     let table = client.call(&Query { what: What::Machine, fields, filter: chosen.filter() })?;

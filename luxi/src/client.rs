@@ -175,6 +175,14 @@ impl Client {
         Ok(told.reply)
     }
 
+    /// Whether it may be used for another call: the master has neither closed it, nor sent what nobody
+    /// asked for. It may close it the next moment all the same.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let waiting = readable(&self.stream, Duration::ZERO);
+        waiting.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
+    }
+
     /// Waits for answers no longer than `patience`, whatever the server's deadlines are: for who wants
     /// to know whether it answers at all.
     #[must_use]

@@ -20,6 +20,8 @@ pub const DHCP_SERVER_PORT: u16 = 67;
 pub const MASTER_METRICS_PORT: u16 = 1815;
 /// Port of the agent's metrics, on loopback.
 pub const NODE_METRICS_PORT: u16 = 1816;
+/// Port of the front door's metrics, on loopback.
+pub const RAPI_METRICS_PORT: u16 = 1819;
 
 /// User that `masterd` runs as.
 pub const MASTER_USER: &str = "gantry-master";
@@ -114,6 +116,12 @@ paths! {
     node_log = "var/log/gantry/node-daemon.log", NODE_USER, "0640";
     /// Log of `rapi`.
     rapi_log = "var/log/gantry/rapi-daemon.log", RAPI_USER, "0640";
+    /// Requests that `rapi` answered, in the common log format.
+    rapi_access_log = "var/log/gantry/rapi-access.log", RAPI_USER, "0640";
+    /// Users of `rapi` with their passwords and roles; the operator makes it.
+    rapi_users = "etc/gantry/rapi.users", ROOT_USER, "0640";
+    /// Certificate and key of `rapi`, if not those of the node; the operator makes it.
+    rapi_certificate = "etc/gantry/rapi.pem", ROOT_USER, "0640";
 }
 
 impl Layout {

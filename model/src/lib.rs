@@ -1,11 +1,12 @@
 //! The vocabulary of the cluster. Pure: no I/O, no clock, no tasks.
 //!
-//! In reading order: [`layout`] says where things live; [`name`], [`serial`], [`mac`], [`job_id`], [`time`], [`range`] and
-//! [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
+//! In reading order: [`layout`] says where things live; [`name`], [`serial`], [`mac`], [`job_id`], [`time`], [`range`],
+//! [`role`] and [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
 //! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`kernel`],
 //! [`ipam`], [`network`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
-//! [`opcode`] is the table of everything that an operator can ask for, [`job`] what becomes of it;
+//! [`opcode`] is the table of everything that an operator can ask for, [`access`] says who may, [`job`]
+//! what becomes of it;
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
 //! [`role_check`] tells whether a node may be master, [`cluster_status`] how the cluster stands;
 //! [`document`] says under which key each is stored.
@@ -20,6 +21,7 @@ pub mod job_id;
 pub mod mac;
 pub mod name;
 pub mod range;
+pub mod role;
 pub mod secret;
 pub mod serial;
 pub mod time;
@@ -44,6 +46,7 @@ pub mod shares;
 pub mod tag;
 pub mod vault;
 
+pub mod access;
 pub mod job;
 pub mod opcode;
 

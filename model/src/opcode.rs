@@ -1,6 +1,7 @@
 //! Core: the table of opcodes, everything that an operator can ask the cluster to do.
 //!
-//! One line is one verb: its id on the wire, its parameters, its result, its reach. Parameters are checked
+//! One line is one verb: its id on the wire, its parameters, its result, its reach, and the role that
+//! may submit it. Parameters are checked
 //! for names and types where they enter; their meaning is checked by the logical unit. Opcodes of
 //! Ganeti keep its names and take every parameter that its clients send.
 
@@ -53,6 +54,7 @@ use crate::image::Image;
 use crate::kernel::KernelParameters;
 use crate::machine::Machine;
 use crate::network::{Claim, NetworkTemplate};
+use crate::role::Role;
 
 /// A verb of the cluster: its name, its parameters (`Self`), its result.
 pub trait Verb: Serialize + Send + Sync + 'static {
@@ -78,7 +80,7 @@ macro_rules! opcodes {
     (
         ($d:tt)
         $($(#[doc = $doc:literal])+
-        $id:literal $op:ident -> $output:ty, $reach:ident, [$($summary:ident)?];)+
+        $id:literal $op:ident -> $output:ty, $reach:ident, $role:ident, [$($summary:ident)?];)+
     ) => {
         /// An opcode with its parameters.
         #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -91,6 +93,9 @@ macro_rules! opcodes {
             /// Every id with its one-line description, in the order of the table.
             pub const TABLE: &[(&'static str, &'static str)] =
                 &[$(($id, concat!($($doc),+)),)+];
+
+            /// Every id with the least role of whoever submits it.
+            pub const ROLES: &[(&'static str, Role)] = &[$(($id, Role::$role),)+];
 
             /// The `OP_ID`.
             #[must_use]
@@ -106,6 +111,12 @@ macro_rules! opcodes {
                     Self::ClusterSetParams(op) if op.moves_the_address() => Reach::Agents,
                     $(Self::$op(_) => Reach::$reach,)+
                 }
+            }
+
+            /// The least role of whoever submits it.
+            #[must_use]
+            pub const fn role(&self) -> Role {
+                match self { $(Self::$op(_) => Role::$role,)+ }
             }
 
             /// The parameter that tells one opcode of a kind from another, for the job list.
@@ -146,107 +157,107 @@ macro_rules! opcodes {
 opcodes! {
     ($)
     /// Complete the set-up of a new cluster; submitted by the set-up itself.
-    "OP_CLUSTER_POST_INIT" ClusterPostInit -> bool, Master, [];
+    "OP_CLUSTER_POST_INIT" ClusterPostInit -> bool, Master, Administrator, [];
     /// Give fields of the cluster.
-    "OP_CLUSTER_CONFIG_QUERY" ClusterConfigQuery -> Vec<serde_json::Value>, Master, [];
+    "OP_CLUSTER_CONFIG_QUERY" ClusterConfigQuery -> Vec<serde_json::Value>, Master, Read, [];
     /// Describe the cluster.
-    "OP_CLUSTER_QUERY" ClusterQuery -> serde_json::Value, Master, [];
+    "OP_CLUSTER_QUERY" ClusterQuery -> serde_json::Value, Master, Read, [];
     /// Change parameters of the cluster.
-    "OP_CLUSTER_SET_PARAMS" ClusterSetParams -> (), Master, [];
+    "OP_CLUSTER_SET_PARAMS" ClusterSetParams -> (), Master, Administrator, [];
     /// Take the master's address on the master node, and away from others.
-    "OP_CLUSTER_ACTIVATE_MASTER_IP" ClusterActivateMasterIp -> (), Agents, [];
+    "OP_CLUSTER_ACTIVATE_MASTER_IP" ClusterActivateMasterIp -> (), Agents, Administrator, [];
     /// Take the master's address away from the master node.
-    "OP_CLUSTER_DEACTIVATE_MASTER_IP" ClusterDeactivateMasterIp -> (), Agents, [];
+    "OP_CLUSTER_DEACTIVATE_MASTER_IP" ClusterDeactivateMasterIp -> (), Agents, Administrator, [];
     /// Send every agent what it should hold: rack documents and who may call.
-    "OP_CLUSTER_REDIST_CONF" ClusterRedistConf -> (), Agents, [];
+    "OP_CLUSTER_REDIST_CONF" ClusterRedistConf -> (), Agents, Operator, [];
     /// Give nodes new keys and certificates, one after the other.
-    "OP_CLUSTER_RENEW_CRYPTO" ClusterRenewCrypto -> (), Agents, [];
+    "OP_CLUSTER_RENEW_CRYPTO" ClusterRenewCrypto -> (), Agents, Administrator, [];
     /// Look whether the cluster is as it should be: submits a job for each part.
-    "OP_CLUSTER_VERIFY" ClusterVerify -> SubmittedJobs, Master, [];
+    "OP_CLUSTER_VERIFY" ClusterVerify -> SubmittedJobs, Master, Operator, [];
     /// Look whether the configuration is sound.
-    "OP_CLUSTER_VERIFY_CONFIG" ClusterVerifyConfig -> bool, Master, [];
+    "OP_CLUSTER_VERIFY_CONFIG" ClusterVerifyConfig -> bool, Master, Operator, [];
     /// Look whether the nodes of a group are as they should be.
-    "OP_CLUSTER_VERIFY_GROUP" ClusterVerifyGroup -> bool, Agents, [group_name];
+    "OP_CLUSTER_VERIFY_GROUP" ClusterVerifyGroup -> bool, Agents, Operator, [group_name];
     /// Look whether instances' disks are as they should be: submits a job for each group.
-    "OP_CLUSTER_VERIFY_DISKS" ClusterVerifyDisks -> SubmittedJobs, Master, [];
+    "OP_CLUSTER_VERIFY_DISKS" ClusterVerifyDisks -> SubmittedJobs, Master, Operator, [];
     /// Look whether the disks of a group's instances are as they should be.
-    "OP_GROUP_VERIFY_DISKS" GroupVerifyDisks -> DisksFound, Master, [group_name];
+    "OP_GROUP_VERIFY_DISKS" GroupVerifyDisks -> DisksFound, Master, Operator, [group_name];
     /// Add a node: sign its certificate and make it a member.
-    "OP_NODE_ADD" NodeAdd -> (), Agents, [node_name];
+    "OP_NODE_ADD" NodeAdd -> (), Agents, Administrator, [node_name];
     /// Remove a node from the cluster.
-    "OP_NODE_REMOVE" NodeRemove -> (), Agents, [node_name];
+    "OP_NODE_REMOVE" NodeRemove -> (), Agents, Administrator, [node_name];
     /// Change a node's role, rack or parameters.
-    "OP_NODE_SET_PARAMS" NodeSetParams -> Vec<(String, serde_json::Value)>, Agents, [node_name];
+    "OP_NODE_SET_PARAMS" NodeSetParams -> Vec<(String, serde_json::Value)>, Agents, Operator, [node_name];
     /// Restart a node's machine, hard; waits for no lock.
-    "OP_NODE_POWERCYCLE" NodePowercycle -> String, Agents, [node_name];
+    "OP_NODE_POWERCYCLE" NodePowercycle -> String, Agents, Administrator, [node_name];
     /// Change the network of a node's host; it goes back unless the master still reaches the node.
-    "OP_NODE_NETWORK_APPLY" NodeNetworkApply -> Vec<String>, Agents, [node_name];
+    "OP_NODE_NETWORK_APPLY" NodeNetworkApply -> Vec<String>, Agents, Administrator, [node_name];
     /// Undo a change of the network of a node's host that waits for its commit.
-    "OP_NODE_NETWORK_ROLLBACK" NodeNetworkRollback -> bool, Agents, [node_name];
+    "OP_NODE_NETWORK_ROLLBACK" NodeNetworkRollback -> bool, Agents, Administrator, [node_name];
     /// Set the rules by which machines get addresses.
-    "OP_IPAM_SET" IpamSet -> (), Agents, [];
+    "OP_IPAM_SET" IpamSet -> (), Agents, Operator, [];
     /// Set how agents serve DHCP.
-    "OP_DHCP_SET" DhcpSet -> (), Agents, [];
+    "OP_DHCP_SET" DhcpSet -> (), Agents, Operator, [];
     /// Register machines, all or none.
-    "OP_MACHINE_ADD" MachineAdd -> Vec<Machine>, Agents, [machines];
+    "OP_MACHINE_ADD" MachineAdd -> Vec<Machine>, Agents, Operator, [machines];
     /// Change what is known of a machine, or what it boots.
-    "OP_MACHINE_SET_PARAMS" MachineSetParams -> Machine, Agents, [serial];
+    "OP_MACHINE_SET_PARAMS" MachineSetParams -> Machine, Agents, Operator, [serial];
     /// Remove a machine from the inventory.
-    "OP_MACHINE_REMOVE" MachineRemove -> (), Agents, [serial];
+    "OP_MACHINE_REMOVE" MachineRemove -> (), Agents, Operator, [serial];
     /// Add a version of an operating system that machines can boot.
-    "OP_IMAGE_ADD" ImageAdd -> Image, Agents, [image];
+    "OP_IMAGE_ADD" ImageAdd -> Image, Agents, Operator, [image];
     /// Remove one.
-    "OP_IMAGE_REMOVE" ImageRemove -> (), Master, [image];
+    "OP_IMAGE_REMOVE" ImageRemove -> (), Master, Operator, [image];
     /// Choose kernel parameters of all machines, or of those with a role.
-    "OP_KERNEL_SET" KernelSet -> KernelParameters, Agents, [];
+    "OP_KERNEL_SET" KernelSet -> KernelParameters, Agents, Operator, [];
     /// Add a network: prefixes, routers, pools.
-    "OP_NETWORK_ADD" NetworkAdd -> (), Master, [network_name];
+    "OP_NETWORK_ADD" NetworkAdd -> (), Master, Operator, [network_name];
     /// Remove a network.
-    "OP_NETWORK_REMOVE" NetworkRemove -> (), Master, [network_name];
+    "OP_NETWORK_REMOVE" NetworkRemove -> (), Master, Operator, [network_name];
     /// Change a network.
-    "OP_NETWORK_SET_PARAMS" NetworkSetParams -> (), Master, [network_name];
+    "OP_NETWORK_SET_PARAMS" NetworkSetParams -> (), Master, Operator, [network_name];
     /// Tell how the nodes of a group reach a network.
-    "OP_NETWORK_CONNECT" NetworkConnect -> (), Master, [network_name];
+    "OP_NETWORK_CONNECT" NetworkConnect -> (), Master, Operator, [network_name];
     /// Take a network away from a node group.
-    "OP_NETWORK_DISCONNECT" NetworkDisconnect -> (), Master, [network_name];
+    "OP_NETWORK_DISCONNECT" NetworkDisconnect -> (), Master, Operator, [network_name];
     /// Claim addresses of networks, all or none.
-    "OP_NETWORK_CLAIM" NetworkClaim -> Vec<Claim>, Master, [claims];
+    "OP_NETWORK_CLAIM" NetworkClaim -> Vec<Claim>, Master, Operator, [claims];
     /// Give an address of a network back.
-    "OP_NETWORK_RELEASE" NetworkRelease -> (), Master, [network_name];
+    "OP_NETWORK_RELEASE" NetworkRelease -> (), Master, Operator, [network_name];
     /// Add a version of a template of hosts' networks.
-    "OP_NETWORK_TEMPLATE_ADD" NetworkTemplateAdd -> NetworkTemplate, Master, [template_name];
+    "OP_NETWORK_TEMPLATE_ADD" NetworkTemplateAdd -> NetworkTemplate, Master, Operator, [template_name];
     /// Remove versions of one.
-    "OP_NETWORK_TEMPLATE_REMOVE" NetworkTemplateRemove -> (), Master, [template_name];
+    "OP_NETWORK_TEMPLATE_REMOVE" NetworkTemplateRemove -> (), Master, Operator, [template_name];
     /// Give a machine the newest version of the network template of its role.
-    "OP_MACHINE_REAPPLY" MachineReapply -> Machine, Master, [serial];
+    "OP_MACHINE_REAPPLY" MachineReapply -> Machine, Master, Operator, [serial];
     /// Keep the sealed key of a machine's disk.
-    "OP_MACHINE_DISK_KEY_ADD" MachineDiskKeyAdd -> (), Master, [serial];
+    "OP_MACHINE_DISK_KEY_ADD" MachineDiskKeyAdd -> (), Master, Operator, [serial];
     /// Forget the keys of a machine's disks: what is on them cannot be read any more.
-    "OP_MACHINE_DISK_KEYS_REMOVE" MachineDiskKeysRemove -> Vec<DiskName>, Master, [serial];
+    "OP_MACHINE_DISK_KEYS_REMOVE" MachineDiskKeysRemove -> Vec<DiskName>, Master, Operator, [serial];
     /// Send racks' documents to their agents.
-    "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, [racks];
+    "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, Operator, [racks];
     /// Describe instances; there are none yet.
-    "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, Master, [];
+    "OP_INSTANCE_QUERY_DATA" InstanceQueryData -> serde_json::Value, Master, Read, [];
     /// List operating systems for instances; there are none yet.
-    "OP_OS_DIAGNOSE" OsDiagnose -> Vec<Vec<serde_json::Value>>, Master, [];
+    "OP_OS_DIAGNOSE" OsDiagnose -> Vec<Vec<serde_json::Value>>, Master, Read, [];
     /// List providers of storage; there are none yet.
-    "OP_EXT_STORAGE_DIAGNOSE" ExtStorageDiagnose -> Vec<Vec<serde_json::Value>>, Master, [];
+    "OP_EXT_STORAGE_DIAGNOSE" ExtStorageDiagnose -> Vec<Vec<serde_json::Value>>, Master, Read, [];
     /// List objects that no LUXI method lists.
-    "OP_QUERY" Query -> serde_json::Value, Master, [what];
+    "OP_QUERY" Query -> serde_json::Value, Master, Read, [what];
     /// Describe the fields of such objects.
-    "OP_QUERY_FIELDS" QueryFields -> serde_json::Value, Master, [what];
+    "OP_QUERY_FIELDS" QueryFields -> serde_json::Value, Master, Read, [what];
     /// Tell an object's tags.
-    "OP_TAGS_GET" TagsGet -> Vec<String>, Master, [name];
+    "OP_TAGS_GET" TagsGet -> Vec<String>, Master, Read, [name];
     /// Look for tags by a regular expression: pairs of an object's path and a tag.
-    "OP_TAGS_SEARCH" TagsSearch -> Vec<(String, String)>, Master, [pattern];
+    "OP_TAGS_SEARCH" TagsSearch -> Vec<(String, String)>, Master, Read, [pattern];
     /// Add tags to an object.
-    "OP_TAGS_SET" TagsSet -> (), Master, [];
+    "OP_TAGS_SET" TagsSet -> (), Master, Operator, [];
     /// Take tags away from an object; all of them must be there.
-    "OP_TAGS_DEL" TagsDel -> (), Master, [];
+    "OP_TAGS_DEL" TagsDel -> (), Master, Operator, [];
     /// Sleep, on the master or on nodes; for tests.
-    "OP_TEST_DELAY" TestDelay -> (), Agents, [duration];
+    "OP_TEST_DELAY" TestDelay -> (), Agents, Operator, [duration];
     /// Exercise the job queue; for tests.
-    "OP_TEST_JQUEUE" TestJqueue -> bool, Master, [];
+    "OP_TEST_JQUEUE" TestJqueue -> bool, Master, Administrator, [];
 }
 
 impl OpCode {

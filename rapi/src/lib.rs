@@ -1,8 +1,38 @@
 //! The HTTPS front door. It reaches the master only through `luxi`.
 //!
-//! Nothing is served yet. What is here is the way to the master: [`master`] asks and follows it when
-//! it moves, [`refusal`] says in HTTP why there was no answer.
+//! In reading order: [`master`] asks the master and follows it when it moves, [`link`] does that for many
+//! requests at a time, [`refusal`] says in HTTP why something was not done. [`users`] reads who has which
+//! password and role, [`authenticate`] tells who asks. [`state`] is what routes share,
+//! [`front`] what every request goes through,
+//! [`asked`] what a route sees of one; [`ganeti`] and [`sabakan`] are the two interfaces, [`routes`] describes them and
+//! [`openapi`] prints that. [`certificate`], [`server`] and [`access_log`] are the way in, [`meters`] count and
+//! [`metrics`] shows,
+//! [`options`] and [`daemon`] are the process.
 #![warn(missing_docs)]
 
+pub mod link;
 pub mod master;
 pub mod refusal;
+
+pub mod authenticate;
+pub mod stamp;
+pub mod users;
+
+pub mod access_log;
+pub mod meters;
+pub mod state;
+
+pub mod asked;
+pub mod etag;
+pub mod front;
+pub mod ganeti;
+pub mod openapi;
+pub mod routes;
+pub mod sabakan;
+
+pub mod certificate;
+pub mod server;
+
+pub mod daemon;
+pub mod metrics;
+pub mod options;

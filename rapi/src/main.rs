@@ -1,17 +1,34 @@
-//! `rapi`: the HTTPS front door; not part of this version.
+//! `rapi`: the HTTPS front door.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
+use model::{Code, Coded as _};
 
-/// The HTTPS front door of Gantry. This version does not serve it yet: use `gnt` on the master.
-#[derive(Debug, Parser)]
-#[command(version)]
-struct Command {}
+use rapi::daemon::{DaemonError, run};
+use rapi::options::Options;
 
-#[expect(clippy::print_stderr, reason = "who starts it must be told")]
+/// How long questions to the master may keep the process: what they were asked for is gone.
+const END_TIME: Duration = Duration::from_secs(1);
+
+#[expect(clippy::print_stderr, reason = "the reason must be seen where there is no log, too")]
 fn main() -> ExitCode {
-    Command::parse();
-    eprintln!("rapi: this version does not serve the front door yet; use `gnt` on the master");
-    ExitCode::FAILURE
+    let options = Options::parse();
+    let ended = tokio::runtime::Runtime::new().map_err(DaemonError::Runtime).and_then(|runtime| {
+        let ended = runtime.block_on(run(options));
+        runtime.shutdown_timeout(END_TIME);
+        ended
+    });
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let reason = stdx::daemon::chain(&error);
+            let code = error.code();
+            tracing::error!(code = code.map(Code::word), reason, "rapi ends");
+            let told = code.map_or(reason.clone(), |code| code.told(&reason));
+            eprintln!("rapi: {}", stdx::text::lines(&told));
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -93,11 +93,7 @@ impl Log {
             .parse()
             .map_err(|error| LogError::Filter { filter: wanted.to_owned(), error })?;
         let writer = match &self.file {
-            Some(path) => {
-                let file = Arc::new(LogFile::open(path)?);
-                REOPENED.set(Arc::clone(&file)).map_err(|_already| LogError::Twice)?;
-                BoxMakeWriter::new(file)
-            }
+            Some(path) => BoxMakeWriter::new(LogFile::open(path)?),
             None => BoxMakeWriter::new(io::stderr),
         };
         let subscriber = subscriber(self.format, writer).with(filter);
@@ -148,22 +144,29 @@ where
     }
 }
 
-/// The log file of this process, for who wants it opened anew.
-static REOPENED: OnceLock<Arc<LogFile>> = OnceLock::new();
+/// The log files of this process, for who wants them opened anew.
+static REOPENED: Mutex<Vec<Arc<LogFile>>> = Mutex::new(Vec::new());
 
-/// A log file that can be opened anew under its name after it was moved away.
+/// A log file that is opened anew under its name after it was moved away and SIGHUP came.
 #[derive(Debug)]
-struct LogFile {
+pub struct LogFile {
     path: PathBuf,
     file: Mutex<File>,
 }
 
 impl LogFile {
-    fn open(path: &Path) -> Result<Self, LogError> {
+    /// Opens a file to append to, for the life of the process.
+    ///
+    /// # Errors
+    /// [`LogError::Open`].
+    pub fn open(path: &Path) -> Result<Arc<Self>, LogError> {
         // Below a root of its own a daemon may be the first one. What is missing then is told when the
         // file is opened.
         drop(path.parent().map(std::fs::create_dir_all));
-        Ok(Self { path: path.to_owned(), file: Mutex::new(append_to(path)?) })
+        let file = Self { path: path.to_owned(), file: Mutex::new(append_to(path)?) };
+        let file = Arc::new(file);
+        REOPENED.lock().push(Arc::clone(&file));
+        Ok(file)
     }
 
     fn reopen(&self) -> Result<(), LogError> {
@@ -192,12 +195,17 @@ impl io::Write for &LogFile {
     }
 }
 
-/// Opens the log anew: what a daemon does on SIGHUP, after its log was rotated.
+/// Opens the logs anew: what a daemon does on SIGHUP, after its logs were rotated.
 fn reopen_log() {
-    match REOPENED.get().map(|file| file.reopen()) {
-        Some(Ok(())) => tracing::info!("log was opened anew"),
-        Some(Err(error)) => tracing::error!(error = chain(&error), "log stays where it was"),
-        None => tracing::info!("SIGHUP: nothing to open anew, the log is no file"),
+    let files = REOPENED.lock().clone();
+    for file in &files {
+        match file.reopen() {
+            Ok(()) => tracing::info!(path = %file.path.display(), "log was opened anew"),
+            Err(error) => tracing::error!(error = chain(&error), "log stays where it was"),
+        }
+    }
+    if files.is_empty() {
+        tracing::info!("SIGHUP: nothing to open anew, the log is no file");
     }
 }
 

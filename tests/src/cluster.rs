@@ -151,6 +151,12 @@ impl Cluster {
         Host { name: format!("{short}.example"), address: place::address(), root }
     }
 
+    /// A program of the cluster, where its machines are.
+    #[must_use]
+    pub fn program(&self, program: &str) -> Command {
+        self.command(program)
+    }
+
     fn command(&self, program: &str) -> Command {
         let command = place::programs().command(program);
         let mut command = match &self.namespace {

@@ -146,7 +146,7 @@ pub struct Scene {
 /// The first thing that went wrong; the stage is cleared all the same.
 pub fn run(arguments: &Arguments) -> Result<(), DemoError> {
     println!("building the programs; the first time takes some minutes");
-    let programs = Programs::build(Profile::Debug, programs::ALL)?;
+    let programs = Programs::build(Profile::Debug, programs::NODE)?;
     if std::env::var_os(INSIDE).is_none() {
         // What a guest is made of comes by the network, which ends here; its scene says what lacks.
         drop(Parts::provide());

@@ -34,6 +34,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need { program: "mkfs.xfs", package: "xfsprogs", purpose: "power cuts on XFS" },
     Need { program: "jq", package: "jq", purpose: "reading answers in scripts" },
     Need { program: "gnt-job", package: "ganeti", purpose: "real Ganeti clients" },
+    Need { program: "hbal", package: "ganeti", purpose: "clients of its remote API" },
     Need { program: "systemd-analyze", package: "systemd", purpose: "checking the units" },
     Need { program: "debootstrap", package: "debootstrap", purpose: "a Debian to install on" },
     Need { program: "systemd-nspawn", package: "systemd-container", purpose: "starting it" },

@@ -56,13 +56,9 @@ pub enum BuildError {
     Failed(ExitStatus),
 }
 
-/// The packages with the programs of a cluster.
-pub const ALL: &[&str] = &["masterd", "noded", "rapi", "cli"];
-
-/// The packages with the programs of a node, which are also those that are installed: `rapi` serves
-/// nothing yet. Whoever needs some of them has all built: cargo would
-/// build what they share anew for each selection.
-pub const NODE: &[&str] = &["masterd", "noded", "cli"];
+/// The packages with the programs of a node, which are also those that are installed. Whoever needs some of
+/// them has all built: cargo would build what they share anew for each selection.
+pub const NODE: &[&str] = &["masterd", "noded", "rapi", "cli"];
 
 /// Builds this tool for measuring, once, so that a client costs what a good client does, and gives its
 /// path.

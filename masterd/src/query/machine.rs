@@ -162,6 +162,7 @@ pub const FIELDS: &[Field<MachineRow>] = &[
     field!("registered", "Registered", Timestamp, "When it was registered", |r| {
         json(&r.machine.register_date)
     }),
+    field!("document", "Document", Other, "All of it, as it is stored", |r| json(&*r.machine)),
     field!("retire_date", "RetireDate", Timestamp, "When it is to be taken out of use", |r| {
         r.machine.retire_date.map_or_else(|| Cell::optional(None::<bool>), |date| json(&date))
     }),

@@ -6,7 +6,7 @@
 //! submissions across them, [`killed`] and [`canceled`] about jobs that are ended; [`locks`], [`filters`],
 //! [`operator`], [`enrol`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`],
 //! [`master_ip`], [`networks`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
-//! Ganeti's clients; [`bad_input`] about what should never happen.
+//! Ganeti's clients, [`front`] by REST; [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod main_job;
@@ -29,6 +29,7 @@ mod delay;
 mod disk_keys;
 mod enrol;
 mod filters;
+mod front;
 mod ganeti;
 mod ganeti_cli;
 mod ganeti_socket;

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use model::OpCode;
+use model::access::Verb;
 use model::layout::{self, Layout};
 
 use crate::direction;
@@ -10,6 +12,7 @@ use crate::source;
 const MAP: &str = "docs/ARCHITECTURE.md";
 const REPLICATION: &str = "docs/decisions/0005-replication.md";
 const INSTALL: &str = "docs/install.md";
+const RAPI: &str = "docs/rapi.md";
 
 #[test]
 fn every_path_of_the_layout_is_documented() {
@@ -34,6 +37,7 @@ fn every_port_and_user_is_documented() {
         layout::MASTER_METRICS_PORT,
         layout::PEER_PORT,
         layout::NODE_METRICS_PORT,
+        layout::RAPI_METRICS_PORT,
     ] {
         assert!(text.contains(&format!("| {port} |")), "{INSTALL} lacks port {port}");
     }
@@ -46,6 +50,28 @@ fn every_port_and_user_is_documented() {
     ] {
         assert!(text.contains(&format!("| `{name}` |")), "{INSTALL} lacks {name}");
     }
+}
+
+#[test]
+fn every_role_is_documented() {
+    let text = source::read(RAPI);
+    let opcodes = OpCode::ROLES.iter().map(|(id, role)| format!("| `{id}` | {role} |\n"));
+    let verbs = Verb::TABLE.iter().map(|(verb, role)| format!("| {verb} | {role} |\n"));
+    let missing = opcodes.chain(verbs).filter(|row| !text.contains(row));
+    source::assert_none(&missing.map(|row| format!("{RAPI} lacks {row}")).collect::<Vec<_>>());
+    let rows = text.lines().filter(|line| line.starts_with("| `OP_")).count();
+    assert_eq!(rows, OpCode::ROLES.len(), "{RAPI} has opcodes that there are not");
+}
+
+#[test]
+fn every_route_is_documented() {
+    let text = source::read(RAPI);
+    let routes = rapi::front::routes();
+    let missing = routes.described().iter().map(rapi::routes::Described::row);
+    let missing = missing.filter(|row| !text.contains(row));
+    source::assert_none(&missing.map(|row| format!("{RAPI} lacks {row}")).collect::<Vec<_>>());
+    let rows = text.lines().filter(|line| line.starts_with("| `/")).count();
+    assert_eq!(rows, routes.described().len(), "{RAPI} has routes that there are not");
 }
 
 #[test]

@@ -154,14 +154,15 @@ fn the_systems_tools_make_these_users_and_directories() {
 fn logs_are_rotated_where_they_are_written() {
     let text = source::read("packaging/gantry.logrotate");
     let layout = Layout::default();
-    for log in [layout.master_log(), layout.node_log()] {
+    for log in [layout.master_log(), layout.node_log(), layout.rapi_log(), layout.rapi_access_log()]
+    {
         assert_eq!(log.parent(), Some(layout.log().as_path()));
         assert_eq!(log.extension().and_then(|end| end.to_str()), Some("log"));
     }
     let pattern = format!("{}/*.log {{", layout.log().display());
     assert!(text.lines().any(|line| line == pattern), "{pattern}");
     assert!(text.contains(&format!("su root {DAEMON_GROUP}")));
-    for (unit, ..) in &UNITS[..2] {
+    for (unit, ..) in UNITS {
         let name = unit.trim_start_matches("packaging/").trim_end_matches(".service");
         assert!(text.contains(name), "{name} is told to open its log anew");
     }

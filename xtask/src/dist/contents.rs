@@ -39,17 +39,19 @@ const NAMES: &str = "gantry-ganeti-names";
 
 /// Programs with where they go.
 const PROGRAMS: &[(&str, &str)] =
-    &[("masterd", "usr/sbin"), ("noded", "usr/sbin"), ("gnt", "usr/bin")];
+    &[("masterd", "usr/sbin"), ("noded", "usr/sbin"), ("rapi", "usr/sbin"), ("gnt", "usr/bin")];
 
-/// Files of `packaging/` with where they go. The unit of `rapi` stays out with its program.
+/// Files of `packaging/` with where they go.
 const SYSTEM: &[(&str, &str)] = &[
     ("gantry-masterd.service", "usr/lib/systemd/system/gantry-masterd.service"),
     ("gantry-noded.service", "usr/lib/systemd/system/gantry-noded.service"),
+    ("gantry-rapi.service", "usr/lib/systemd/system/gantry-rapi.service"),
     ("gantry.sysusers", "usr/lib/sysusers.d/gantry.conf"),
     ("gantry.tmpfiles", "usr/lib/tmpfiles.d/gantry.conf"),
     ("gantry.logrotate", "etc/logrotate.d/gantry"),
     ("gantry-masterd.default", "etc/default/gantry-masterd"),
     ("gantry-noded.default", "etc/default/gantry-noded"),
+    ("gantry-rapi.default", "etc/default/gantry-rapi"),
     // For machines that have Ganeti's own clients, and so not the package that installs it.
     ("ganeti-socket.conf", "usr/share/doc/gantry/examples/ganeti-socket.conf"),
 ];
@@ -81,6 +83,7 @@ const DOCUMENTS: &[&str] = &[
     "nodes.md",
     "performance.md",
     "queue-format.md",
+    "rapi.md",
     "replication.md",
     "runbook.md",
     "upgrade.md",
@@ -160,7 +163,7 @@ fn main(
             ("Suggests", "gantry-ganeti-names, prometheus".to_owned()),
         ],
         summary: "cluster manager: bare machines to running work by one durable job queue",
-        description: "Master daemon, agent and command line. A machine is master or node only after\n\
+        description: "Master daemon, agent, HTTPS front door and command line. A machine is master or node only after\n\
                       `gnt cluster init` or `noded enroll`; until then nothing runs.",
         tree,
         scripts: scripts(SOURCE, SCRIPTS)?,

@@ -4,7 +4,7 @@
 use std::io;
 
 use clap::{Command, CommandFactory as _};
-use model::layout::{Layout, MASTER_USER, NODE_USER};
+use model::layout::{Layout, MASTER_USER, NODE_USER, RAPI_USER};
 
 /// Names below a directory with their contents.
 pub type Generated = Vec<(String, Vec<u8>)>;
@@ -17,7 +17,7 @@ struct Daemon {
 }
 
 /// The definitions as they are on a machine where nothing is set, whatever is set here.
-fn daemons() -> [Daemon; 2] {
+fn daemons() -> [Daemon; 3] {
     let installed =
         |definition: Command| definition.mut_arg("root", |root| root.default_value("/"));
     [
@@ -30,6 +30,11 @@ fn daemons() -> [Daemon; 2] {
             definition: installed(noded::options::Options::command()),
             user: NODE_USER,
             unit: "gantry-noded.service",
+        },
+        Daemon {
+            definition: installed(rapi::options::Options::command()),
+            user: RAPI_USER,
+            unit: "gantry-rapi.service",
         },
     ]
 }
@@ -58,6 +63,8 @@ fn sections(daemon: &Daemon) -> Vec<(&'static str, Vec<(String, String)>)> {
     let row = |term: &str, text: &str| (term.to_owned(), text.to_owned());
     let files = Layout::TABLE.iter().filter(|(path, owner, ..)| {
         let identity = path.starts_with("etc/gantry/pki/node") || path.ends_with("ca.pem");
+        let identity =
+            identity || (daemon.user == RAPI_USER && path.starts_with("etc/gantry/rapi"));
         *owner == daemon.user || identity
     });
     let files = files.map(|(path, _owner, _mode, about)| row(&format!("/{path}"), about));
@@ -108,6 +115,10 @@ mod tests {
             assert!(agent.contains(word), "{word}: {agent}");
         }
         assert!(!agent.contains("ca.key"), "the authority's key is none of its files");
+        let door = page("rapi.8");
+        for word in ["--open-reads", "/etc/gantry/rapi.users", "rapi-access.log", "node.key"] {
+            assert!(door.contains(word), "{word}: {door}");
+        }
     }
 
     #[test]

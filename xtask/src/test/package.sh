@@ -20,8 +20,8 @@ for name in gnt-job gnt-node gnt-cluster gnt-filter gnt-group gnt-debug; do
     "/usr/bin/$name" --version
     "/usr/sbin/$name" --version
 done
-for page in gnt gnt-job masterd noded; do shows '^.TH ' zcat "/usr/share/man/man8/$page.8.gz"; done
-for program in gnt gnt-job masterd noded; do
+for page in gnt gnt-job masterd noded rapi; do shows '^.TH ' zcat "/usr/share/man/man8/$page.8.gz"; done
+for program in gnt gnt-job masterd noded rapi; do
     test -s "/usr/share/bash-completion/completions/$program"
     test -s "/usr/share/zsh/vendor-completions/_$program"
     test -s "/usr/share/fish/vendor_completions.d/$program.fish"
@@ -48,6 +48,8 @@ same "$(stat -c '%U %G %a' /run/gantry/luxi.sock)" 'gantry-master gantry-admin 6
 metric 1815 'gantry_jobs{status="success"} 2'
 metric 1816 'gantry_node_call_seconds_count{call="test_delay"} 1'
 test -s /var/log/gantry/master-daemon.log
+systemctl start gantry-rapi
+systemctl is-active gantry-rapi
 
 : the names and the socket of Ganeti
 same "$(stat -c '%U %G %a' /run/ganeti/socket)" 'gantry-master gantry-daemons 755'
@@ -94,6 +96,8 @@ test ! -e /run/ganeti/socket/ganeti-query
 same "$(cat /var/lib/ganeti/ssconf_master_node)" "$(gnt cluster getmaster)"
 systemctl start gantry-masterd
 logrotate --debug /etc/logrotate.d/gantry 2>&1 | grep -qi 'error:' && exit 1
+test -e /var/log/gantry/rapi-access.log
+metric 1819 'gantry_rapi_info{version='
 
 : an upgrade
 before=$(systemctl show -P MainPID gantry-masterd)

@@ -138,6 +138,7 @@ const PACKAGES: &[&str] = &[
     "masterd",
     "netboot",
     "noded",
+    "rapi",
     "cli",
     "tests/golden",
     "xtask/src/dist",

@@ -1,0 +1,188 @@
+//! Core: who may do what: roles, and one decision for every door of the cluster.
+//!
+//! Each opcode names the least role that may submit it, in the table of [`crate::opcode`]; the other
+//! verbs have theirs here. `docs/rapi.md` prints both, and a test compares.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::opcode::OpCode;
+pub use crate::role::Role;
+
+/// Somebody who asks for something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Principal {
+    /// Somebody who did not say who it is, with what the operator lets such do.
+    Anonymous(Option<Role>),
+    /// A process of this machine, which the operator lets in without a password.
+    Local(Role),
+    /// A user of the front door who has proved it.
+    User {
+        /// Its name.
+        name: Arc<str>,
+        /// Its role.
+        role: Role,
+    },
+    /// The cluster itself.
+    Cluster,
+}
+
+impl Principal {
+    /// Its role, if it has one.
+    #[must_use]
+    pub const fn role(&self) -> Option<Role> {
+        match self {
+            Self::Anonymous(role) => *role,
+            Self::Local(role) | Self::User { role, .. } => Some(*role),
+            Self::Cluster => Some(Role::Administrator),
+        }
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Anonymous(_) => f.write_str("nobody"),
+            Self::Local(_) => f.write_str("local"),
+            Self::User { name, .. } => f.write_str(name),
+            Self::Cluster => f.write_str("cluster"),
+        }
+    }
+}
+
+/// What somebody wants to do.
+#[derive(Debug, Clone, Copy)]
+pub enum Verb<'a> {
+    /// Look at something.
+    Read,
+    /// Change something; what, is looked at later.
+    Change,
+    /// Wait for a change of a job, which occupies the master; Ganeti asks for `write`, too.
+    Wait,
+    /// Cancel a job, change its priority, archive it.
+    ManageJob,
+    /// Add, replace or delete a filter rule.
+    ManageFilter,
+    /// Submit an opcode.
+    Submit(&'a OpCode),
+}
+
+impl Verb<'_> {
+    /// The verbs that are no opcodes, by their words, with the least role for each.
+    pub const TABLE: [(&'static str, Role); 5] = [
+        ("read", Role::Read),
+        ("change", Role::Operator),
+        ("wait for a job", Role::Operator),
+        ("manage a job", Role::Operator),
+        ("manage a filter rule", Role::Operator),
+    ];
+
+    /// The word for messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Submit(op) => op.id(),
+            Self::Read | Self::Change | Self::Wait | Self::ManageJob | Self::ManageFilter => {
+                self.row().0
+            }
+        }
+    }
+
+    /// The least role that may do it.
+    #[must_use]
+    pub const fn role(self) -> Role {
+        match self {
+            Self::Submit(op) => op.role(),
+            Self::Read | Self::Change | Self::Wait | Self::ManageJob | Self::ManageFilter => {
+                self.row().1
+            }
+        }
+    }
+
+    const fn row(self) -> (&'static str, Role) {
+        let [read, change, wait, job, filter] = Self::TABLE;
+        match self {
+            Self::Read | Self::Submit(_) => read,
+            Self::Change => change,
+            Self::Wait => wait,
+            Self::ManageJob => job,
+            Self::ManageFilter => filter,
+        }
+    }
+}
+
+/// Somebody may not do what it wants.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{who} may not do this on {object}: {verb} needs the role {needed}; ask an administrator of the \
+     cluster, or log in as another user"
+)]
+pub struct Denied {
+    who: String,
+    object: String,
+    verb: &'static str,
+    needed: Role,
+}
+
+/// Decides whether `principal` may do `verb` on `object`, which is named for the message.
+///
+/// # Errors
+/// It may not.
+pub fn may(principal: &Principal, verb: Verb<'_>, object: &str) -> Result<(), Denied> {
+    let needed = verb.role();
+    if principal.role().is_some_and(|role| role >= needed) {
+        return Ok(());
+    }
+    let who = match principal.role() {
+        Some(role) => format!("`{principal}` with the role {role}"),
+        None => format!("`{principal}`"),
+    };
+    Err(Denied { who, object: object.to_owned(), verb: verb.name(), needed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpInput;
+
+    fn user(role: Role) -> Principal {
+        Principal::User { name: "bob".into(), role }
+    }
+
+    #[test]
+    fn who_may_do_what() {
+        let op = |text: &str| OpInput::parse(text).unwrap().op;
+        let delay = op(r#"{"OP_ID": "OP_TEST_DELAY", "duration": 1}"#);
+        let remove = op(r#"{"OP_ID": "OP_NODE_REMOVE", "node_name": "n2"}"#);
+        let tags = op(r#"{"OP_ID": "OP_TAGS_GET", "kind": "cluster"}"#);
+        for (verb, least) in [
+            (Verb::Read, Role::Read),
+            (Verb::Submit(&tags), Role::Read),
+            (Verb::Change, Role::Operator),
+            (Verb::Wait, Role::Operator),
+            (Verb::ManageJob, Role::Operator),
+            (Verb::ManageFilter, Role::Operator),
+            (Verb::Submit(&delay), Role::Operator),
+            (Verb::Submit(&remove), Role::Administrator),
+        ] {
+            for role in Role::ALL {
+                assert_eq!(may(&user(role), verb, "x").is_ok(), role >= least, "{verb:?} {role}");
+            }
+            assert!(may(&Principal::Cluster, verb, "x").is_ok());
+            assert!(may(&Principal::Anonymous(None), verb, "x").is_err());
+        }
+        let told = may(&user(Role::Operator), Verb::Submit(&remove), "node n2").unwrap_err();
+        let told = told.to_string();
+        assert!(told.contains("`bob` with the role operator may not do this on node n2"), "{told}");
+        assert!(told.contains("OP_NODE_REMOVE needs the role administrator"), "{told}");
+    }
+
+    #[test]
+    fn only_reads_are_for_readers() {
+        let readers = OpCode::ROLES.iter().filter(|(_, role)| *role == Role::Read);
+        for (id, _) in readers {
+            let looks = ["QUERY", "DIAGNOSE", "TAGS_GET", "TAGS_SEARCH"];
+            assert!(looks.iter().any(|word| id.contains(word)), "{id} changes something");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What a route sees of a request, and what it may do with it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Query, Request};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use model::access::{Principal, Verb, may};
+use model::opcode::ReasonEntry;
+use model::{JobId, OpInput};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use crate::etag;
+use crate::refusal::Refusal;
+use crate::state::{Asker, Front};
+
+/// What a route gives.
+pub type Answer = Result<Response, Refusal>;
+
+/// Where a user's own reason is put in the trail of a job: Ganeti's word for it.
+const USER_REASON: &str = "gnt:user";
+/// What says in the trail of a job who asked for it here.
+pub const TRAIL: &str = "gantry:rapi";
+/// The header by which a client marks a change that it may send again; one of IETF's drafts has the name.
+const REPEAT_KEY: &str = "idempotency-key";
+/// Longest such mark.
+const REPEAT_KEY_MAX: usize = 128;
+
+/// A request.
+#[derive(Debug)]
+pub struct Asked {
+    /// Everything that answers come from.
+    pub front: Arc<Front>,
+    /// Who asks.
+    pub principal: Principal,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, whole.
+    pub body: Bytes,
+    method: Method,
+    uri: Uri,
+    query: Vec<(String, String)>,
+    /// Whether its condition was looked at.
+    is_checked: AtomicBool,
+}
+
+impl FromRequest<Arc<Front>> for Asked {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, front: &Arc<Front>) -> Result<Self, Refusal> {
+        let (parts, body) = request.into_parts();
+        let query = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+        let Query(query) = query.map_err(|error| Refusal::bad(error.body_text()))?;
+        let Asker(principal) = parts
+            .extensions
+            .get::<Asker>()
+            .cloned()
+            .ok_or_else(|| Refusal::fault("nobody looked at who asks"))?;
+        // It was read within its limits before it came here.
+        let body = axum::body::to_bytes(body, usize::MAX).await;
+        let body = body.map_err(|error| Refusal::bad(error.to_string()))?;
+        let front = Arc::clone(front);
+        let (headers, method, uri) = (parts.headers, parts.method, parts.uri);
+        let is_checked = AtomicBool::new(false);
+        Ok(Self { front, principal, headers, body, method, uri, query, is_checked })
+    }
+}
+
+impl Asked {
+    /// Asks the master.
+    ///
+    /// # Errors
+    /// What the client is told.
+    pub async fn ask<M: luxi::Method>(&self, call: M) -> Result<M::Reply, Refusal>
+    where
+        M::Reply: 'static,
+    {
+        self.front.link.ask(call).await
+    }
+
+    /// Whether whoever asks may do this here.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn may(&self, verb: Verb<'_>) -> Result<(), Refusal> {
+        may(&self.principal, verb, self.uri.path()).map_err(Refusal::from)
+    }
+
+    /// All values of a query parameter, in their order. Empty ones are none, as in Ganeti.
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.query.iter().filter(move |(key, value)| key == name && !value.is_empty());
+        named.map(|(_, value)| value.as_str())
+    }
+
+    /// The first value of a query parameter.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.query
+            .iter()
+            .find(|(key, value)| key == name && !value.is_empty())
+            .map(|(_, v)| v.as_str())
+    }
+
+    /// The query parameters.
+    #[must_use]
+    pub fn query(&self) -> &[(String, String)] {
+        &self.query
+    }
+
+    /// A switch, which Ganeti writes as a number.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn flag(&self, name: &str) -> Result<bool, Refusal> {
+        let number = self.value(name).map_or(Ok(0), str::parse::<i64>);
+        let number = number
+            .map_err(|_error| Refusal::bad(format!("Invalid value for the '{name}' parameter")))?;
+        Ok(number != 0)
+    }
+
+    /// The body as JSON; null where there is none.
+    ///
+    /// # Errors
+    /// It is another type of content, or does not read.
+    pub fn json(&self) -> Result<Value, Refusal> {
+        if self.body.is_empty() {
+            return Ok(Value::Null);
+        }
+        let kind = self.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/json") {
+            let text = "send the body with Content-Type: application/json";
+            return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        }
+        parse(&self.body)
+    }
+
+    /// Answers with an object and its tag, or that the client has it already.
+    #[must_use]
+    pub fn object(&self, object: &Value, measured: &[&str]) -> Response {
+        let tag = etag::of(object, measured);
+        let tagged = [(header::ETAG, tag.clone())];
+        if etag::is_known(&self.headers, &tag) {
+            return (StatusCode::NOT_MODIFIED, tagged).into_response();
+        }
+        (tagged, Json(object)).into_response()
+    }
+
+    /// Refuses a change of an object that is not what the client thinks it is.
+    ///
+    /// # Errors
+    /// The object has another tag.
+    pub fn unchanged(&self, object: &Value, measured: &[&str]) -> Result<(), Refusal> {
+        self.is_checked.store(true, Ordering::Relaxed);
+        if etag::may_change(&self.headers, &etag::of(object, measured)) {
+            return Ok(());
+        }
+        let text = "it changed since you looked at it; get it again, and decide anew";
+        Err(Refusal::new(StatusCode::PRECONDITION_FAILED, text))
+    }
+
+    /// Refuses a condition that the route did not look at: to pass over it would do what the client
+    /// wants to be kept from.
+    ///
+    /// # Errors
+    /// There is one.
+    pub fn unconditional(&self) -> Result<(), Refusal> {
+        if etag::is_conditional(&self.headers) && !self.is_checked.load(Ordering::Relaxed) {
+            let text = "If-Match is not supported for this path; leave the header out";
+            return Err(Refusal::bad(text));
+        }
+        Ok(())
+    }
+
+    /// Submits an opcode as a job: `id` with its parameters.
+    ///
+    /// # Errors
+    /// It does not read, whoever asks may not do that, or the master does not take it.
+    pub async fn submit(
+        &self,
+        id: &str,
+        mut parameters: Map<String, Value>,
+    ) -> Result<JobId, Refusal> {
+        parameters.insert("OP_ID".to_owned(), id.into());
+        let text = Value::Object(parameters).to_string();
+        let invalid = |error| Refusal::bad(format!("Invalid body parameters: {error}"));
+        let mut op = OpInput::parse(&text).map_err(invalid)?;
+        self.may(Verb::Submit(&op.op))?;
+        self.unconditional()?;
+        op.common.reason = self.trail()?;
+        self.front.link.submit(vec![op]).await
+    }
+
+    /// The same, to its end; the opcode's result.
+    ///
+    /// # Errors
+    /// The job fails, too.
+    pub async fn run(&self, id: &str, parameters: Map<String, Value>) -> Result<Value, Refusal> {
+        let job = self.submit(id, parameters).await?;
+        let results = self.front.link.results(job).await?;
+        Ok(results.into_iter().next().unwrap_or_default())
+    }
+
+    /// Who asked for it and why. The stamp tells this request from every other, or with a mark of the
+    /// client's own, from those that do not repeat it.
+    pub(crate) fn trail(&self) -> Result<Vec<ReasonEntry>, Refusal> {
+        let mut trail = Vec::new();
+        let who = format!("{}: {} {}", self.principal, self.method, self.uri.path());
+        let stamp = match self.headers.get(REPEAT_KEY) {
+            Some(key) => {
+                let key = key.to_str().ok().filter(|key| key.len() <= REPEAT_KEY_MAX);
+                let key = key.ok_or_else(|| {
+                    Refusal::bad(format!("Idempotency-Key takes {REPEAT_KEY_MAX} ASCII characters"))
+                })?;
+                stamp_of(&who, key)
+            }
+            None => self.front.link.stamp(),
+        };
+        if let Some(reason) = self.value("reason") {
+            trail.push(ReasonEntry(USER_REASON.to_owned(), reason.to_owned(), stamp));
+        }
+        trail.push(ReasonEntry(TRAIL.to_owned(), who, stamp));
+        Ok(trail)
+    }
+}
+
+/// A stamp that is the same whenever the same user sends the same mark with the same request.
+fn stamp_of(who: &str, key: &str) -> i64 {
+    let digest = Sha256::new().chain_update(who).chain_update([0]).chain_update(key).finalize();
+    let mut bytes = [0; 8];
+    bytes.iter_mut().zip(digest).for_each(|(byte, digit)| *byte = digit);
+    (i64::from_be_bytes(bytes) & i64::MAX).max(1)
+}
+
+/// JSON of a client.
+///
+/// # Errors
+/// It does not read.
+pub fn parse(bytes: &[u8]) -> Result<Value, Refusal> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Refusal::bad(format!("Unable to parse JSON data: {error}")))
+}
+
+/// An answer in JSON.
+#[must_use]
+pub fn json(value: impl serde::Serialize) -> Response {
+    Json(value).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_of_the_clients_gives_the_same_stamp_again() {
+        let one = stamp_of("bob: PUT /2/tags", "a");
+        assert!(one > 0);
+        assert_eq!(one, stamp_of("bob: PUT /2/tags", "a"));
+        assert_ne!(one, stamp_of("bob: PUT /2/tags", "b"));
+        assert_ne!(one, stamp_of("eve: PUT /2/tags", "a"));
+    }
+}

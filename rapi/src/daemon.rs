@@ -1,0 +1,146 @@
+//! The life of the process.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::access::Role;
+use model::{Code, Coded};
+use stdx::daemon::{Log, LogError, asked_to_end, notify_ready, notify_stopping};
+use stdx::{Clock, Tasks};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::access_log::AccessLog;
+use crate::authenticate::Authenticator;
+use crate::certificate::{Certificate, CertificateError};
+use crate::front::router;
+use crate::link::Link;
+use crate::master::Master;
+use crate::meters::Meters;
+use crate::metrics;
+use crate::options::Options;
+use crate::server;
+use crate::state::Front;
+use crate::users::UsersFile;
+
+/// How often it is looked whether the certificate is another one.
+const REFRESH_TIME: Duration = Duration::from_secs(10);
+
+/// Why the process ends with a failure.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The system gives no threads.
+    #[error("cannot start the threads of the front door")]
+    Runtime(#[source] io::Error),
+    /// There is no log.
+    #[error("cannot set up the log")]
+    Log(#[from] LogError),
+    /// The certificate cannot be used.
+    #[error("cannot use the certificate of the front door; give another one by --cert and --key")]
+    Certificate(#[from] CertificateError),
+    /// The cryptography lacks what is needed.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+    /// The port cannot be had.
+    #[error("cannot listen on {address}: is another program, or another rapi, using the port?")]
+    Listen {
+        /// The address and port.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// Signals cannot be waited for.
+    #[error("cannot wait for signals")]
+    Signals(#[source] io::Error),
+}
+
+impl Coded for DaemonError {
+    fn code(&self) -> Option<Code> {
+        match self {
+            Self::Certificate(error) => error.code(),
+            Self::Tls(_) => Some(Code::IdentityDamaged),
+            Self::Listen { .. } => Some(Code::AlreadyRunning),
+            Self::Runtime(_) | Self::Log(_) | Self::Signals(_) => None,
+        }
+    }
+}
+
+/// Does what the command line says; returns when the process is to end.
+///
+/// # Errors
+/// See [`DaemonError`].
+pub async fn run(options: Options) -> Result<(), DaemonError> {
+    let log = install_log(&options)?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), log, "starting");
+    let certificate = Certificate::open(options.certificate())?;
+    let tls = certificate.server_config()?;
+    let front = Arc::new(front(&options)?);
+    let address = options.listen();
+    let listen = |error| DaemonError::Listen { address, error };
+    let listener = TcpListener::bind(address).await.map_err(listen)?;
+    let bound = listener.local_addr().map_err(listen)?;
+    let (stop, stopped) = watch::channel(false);
+    let tasks = Tasks::new();
+    let router = router(Arc::clone(&front));
+    tasks.spawn("front door", server::serve(listener, tls, router, stopped.clone()));
+    tasks.spawn("certificate", refresh(certificate, stopped.clone()));
+    tasks.spawn("metrics", metrics::run(front, options.metrics(), stopped));
+    tracing::info!(address = %bound, "serving");
+    notify_ready(&format!("https {bound}"));
+    let signal = asked_to_end().await.map_err(DaemonError::Signals)?;
+    tracing::info!(signal, "ending");
+    notify_stopping();
+    stop.send_replace(true);
+    tasks.join().await;
+    tracing::info!("ended");
+    Ok(())
+}
+
+fn front(options: &Options) -> Result<Front, DaemonError> {
+    let layout = options.layout();
+    let users = UsersFile::new(options.users());
+    if users.current().is_empty() {
+        let path = options.users();
+        tracing::warn!(path = %path.display(), "there are no users; add lines NAME PASSWORD OPTIONS");
+    }
+    let anonymous = options.open_reads.then_some(Role::Read);
+    let local = options.trust_loopback.then_some(Role::Operator);
+    Ok(Front {
+        link: Link::new(Master::new(layout.luxi_socket()), Clock::system()),
+        authenticator: Authenticator::new(users, anonymous, local),
+        access_log: AccessLog::open(&layout.rapi_access_log())?,
+        meters: Meters::default(),
+        compatibility: options.compat,
+    })
+}
+
+async fn refresh(certificate: Arc<Certificate>, mut stopped: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            _ = stopped.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(REFRESH_TIME) => stdx::aside(|| certificate.refresh()),
+        }
+    }
+}
+
+/// Logs to the log file, or to standard error where that was asked for or the file cannot be opened; says
+/// which.
+fn install_log(options: &Options) -> Result<&'static str, LogError> {
+    let to = |file| Log { file, format: options.log_format, filter: options.log_filter.clone() };
+    if options.log_stderr {
+        to(None).install()?;
+        return Ok("standard error");
+    }
+    match to(Some(options.layout().rapi_log())).install() {
+        Err(LogError::Open { path, error }) => {
+            to(None).install()?;
+            tracing::warn!(path = %path.display(), %error, "no log file, logging to standard error");
+            Ok("standard error")
+        }
+        Err(other) => Err(other),
+        Ok(()) => Ok("file"),
+    }
+}

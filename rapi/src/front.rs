@@ -1,0 +1,297 @@
+//! What every request goes through: who asks and whether it may, the body within its limits, and the answer
+//! in the form of the interface that was asked.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body as _;
+use model::access::{Principal, Verb, may};
+
+use crate::access_log::Line;
+use crate::authenticate::unauthorized;
+use crate::ganeti;
+use crate::openapi;
+use crate::refusal::Refusal;
+use crate::routes::{Described, Routes};
+use crate::sabakan;
+use crate::state::{Asker, Form, Front, Peer};
+use crate::users::password::REALM;
+
+/// Time for the body of a request: 8 MiB need that at 2 Mbit/s.
+const BODY_TIME: Duration = Duration::from_secs(30);
+/// Longest bodies, by the beginning of the path; the first row that fits counts. All that goes to the master
+/// is bounded by [`luxi::limits::MESSAGE_BYTES_MAX`] there.
+const BODIES: [(&str, usize); 4] = [
+    // Ten thousand machines, registered at once.
+    ("/api/v1/machines", 6 << 20),
+    ("/api/", 64 << 10),
+    // A network with some thousand reserved addresses.
+    ("/2/", 1 << 20),
+    ("/", 4 << 10),
+];
+/// Longest target of a request: a list of some thousand tags.
+const TARGET_BYTES_MAX: usize = 16 << 10;
+/// What everybody may ask for without a name: nothing of the cluster is in it.
+const PUBLIC: [&str; 5] = ["/", "/version", "/health", "/2/features", openapi::PATH];
+
+/// All routes.
+#[must_use]
+pub fn routes() -> Routes {
+    let routes = sabakan::add(ganeti::add(Routes::default()));
+    let summary = "Describe all of this in OpenAPI";
+    let described = Described { path: openapi::PATH, method: "get", summary };
+    let known: Vec<Described> = routes.described().iter().copied().chain([described]).collect();
+    let document = openapi::document(&known, &PUBLIC);
+    routes.get(openapi::PATH, summary, move || std::future::ready(Json(document.clone())))
+}
+
+/// All routes, behind what every request goes through.
+pub fn router(front: Arc<Front>) -> Router {
+    routes()
+        .into_router()
+        .fallback(nothing)
+        .method_not_allowed_fallback(other_method)
+        .layer(from_fn_with_state(Arc::clone(&front), through))
+        .with_state(front)
+}
+
+async fn nothing(uri: Uri) -> Refusal {
+    Refusal::not_found(format!("there is nothing at {}", shown(uri.path())))
+}
+
+/// Ganeti says it by another code of the methods that it has at all.
+async fn other_method(method: Method, uri: Uri) -> Refusal {
+    let ganetis = [Method::GET, Method::PUT, Method::POST, Method::DELETE];
+    let status = match Form::of(uri.path()) {
+        Form::Ganeti if ganetis.contains(&method) => StatusCode::NOT_IMPLEMENTED,
+        Form::Ganeti | Form::Sabakan => StatusCode::METHOD_NOT_ALLOWED,
+    };
+    Refusal::new(status, format!("Method {method} is unsupported for path {}", shown(uri.path())))
+}
+
+/// A path as far as an answer repeats it.
+fn shown(path: &str) -> String {
+    path.chars().take(100).collect()
+}
+
+async fn through(
+    State(front): State<Arc<Front>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let begun = Instant::now();
+    let form = Form::of(request.uri().path());
+    let target = request.uri().path_and_query().map_or("-", |target| target.as_str());
+    let asked = format!("{} {target} {:?}", request.method(), request.version());
+    let mut user = None;
+    let answered = serve(&front, peer, request, next, &mut user).await;
+    let response = render(form, answered.unwrap_or_else(IntoResponse::into_response));
+    front.meters.answered(response.status(), begun.elapsed());
+    front.access_log.note(&Line {
+        peer: peer.ip(),
+        user: user.as_deref(),
+        seconds: front.link.now_micros() / 1_000_000,
+        request: &asked,
+        status: response.status().as_u16(),
+        bytes: response.body().size_hint().exact(),
+    });
+    response
+}
+
+async fn serve(
+    front: &Front,
+    peer: SocketAddr,
+    request: Request,
+    next: Next,
+    user: &mut Option<String>,
+) -> Result<Response, Refusal> {
+    let (mut parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    if parts.uri.path_and_query().is_some_and(|target| target.as_str().len() > TARGET_BYTES_MAX) {
+        let text = format!("the target has more than {TARGET_BYTES_MAX} bytes");
+        return Err(Refusal::new(StatusCode::URI_TOO_LONG, text));
+    }
+    let header = parts.headers.get(header::AUTHORIZATION);
+    let principal = front.authenticator.who(header, peer.ip()).await?;
+    if let Principal::User { name, .. } = &principal {
+        *user = Some(name.to_string());
+    }
+    let reads = reads(&parts.method, path);
+    if !reads && is_of_another_site(parts.headers.get("sec-fetch-site")) {
+        let text = "a browser sends this from another site, which must not act in your name";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, text));
+    }
+    if !PUBLIC.contains(&path) {
+        admit(&principal, reads, path)?;
+    }
+    let bytes = whole(body, body_max(path)).await?;
+    parts.extensions.insert(Asker(principal));
+    Ok(next.run(Request::from_parts(parts, Body::from(bytes))).await)
+}
+
+/// Whether a request changes nothing: lists may be asked for by `PUT`, too.
+fn reads(method: &Method, path: &str) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+        || (*method == Method::PUT && path.starts_with("/2/query/"))
+}
+
+/// Nobody gets to a route who may not at least read, or for a change operate; what the change itself needs
+/// the route looks at.
+fn admit(principal: &Principal, reads: bool, path: &str) -> Result<(), Refusal> {
+    let verb = if reads { Verb::Read } else { Verb::Change };
+    may(principal, verb, path).map_err(|denied| match principal {
+        Principal::Anonymous(_) => {
+            unauthorized("log in with a name and password of this cluster's users")
+        }
+        Principal::Local(_) | Principal::User { .. } | Principal::Cluster => denied.into(),
+    })
+}
+
+/// A browser sends what it remembers of names and passwords whoever made it send the request.
+fn is_of_another_site(site: Option<&HeaderValue>) -> bool {
+    site.is_some_and(|site| site != "same-origin" && site != "none")
+}
+
+fn body_max(path: &str) -> usize {
+    let row = BODIES.iter().find(|(beginning, _)| path.starts_with(beginning));
+    row.map_or(0, |(_, most)| *most)
+}
+
+async fn whole(body: Body, most: usize) -> Result<Bytes, Refusal> {
+    let too_long = || {
+        let text = format!("the body has more than {most} bytes, which is the limit for this path");
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+    };
+    // Told before it is sent, as far as the client says how long it is.
+    if body.size_hint().lower() > most as u64 {
+        return Err(too_long());
+    }
+    let read = tokio::time::timeout(BODY_TIME, Limited::new(body, most).collect()).await;
+    let late = |_elapsed| {
+        let text = format!("the body did not come within {} s", BODY_TIME.as_secs());
+        Refusal::new(StatusCode::REQUEST_TIMEOUT, text)
+    };
+    match read.map_err(late)? {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_long()),
+        Err(error) => Err(Refusal::bad(format!("the body does not read: {error}"))),
+    }
+}
+
+/// Writes the bodies of refusals, also of those that the library makes, and what every answer has.
+fn render(form: Form, mut response: Response) -> Response {
+    let status = response.status();
+    let failed = status.is_client_error() || status.is_server_error();
+    let refusal = response.extensions_mut().remove::<Refusal>();
+    let refusal =
+        refusal.or_else(|| failed.then(|| Refusal::new(status, "the request does not read")));
+    if let Some(refusal) = refusal {
+        let allow = response.headers_mut().remove(header::ALLOW);
+        let body = match form {
+            Form::Ganeti => Json(&refusal).into_response(),
+            Form::Sabakan => Json(refusal.sabakan()).into_response(),
+        };
+        response = (refusal.status(), body).into_response();
+        *response.status_mut() = refusal.status();
+        if let Some(allow) = allow {
+            response.headers_mut().insert(header::ALLOW, allow);
+        }
+        if refusal.status() == StatusCode::UNAUTHORIZED {
+            let realm = HeaderValue::from_str(&format!("Basic realm=\"{REALM}\""));
+            response
+                .headers_mut()
+                .extend(realm.ok().map(|realm| (header::WWW_AUTHENTICATE, realm)));
+        }
+        if refusal.status() == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+    }
+    let fixed = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
+    // What is asked for again is asked with its tag.
+    let more =
+        [fixed("cache-control", "no-cache, private"), fixed("x-content-type-options", "nosniff")];
+    for (name, value) in more {
+        response.headers_mut().entry(name).or_insert(value);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use model::access::Role;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bodies_have_a_limit_by_path() {
+        assert_eq!(body_max("/api/v1/machines"), 6 << 20);
+        assert_eq!(body_max("/api/v1/config"), 64 << 10);
+        assert_eq!(body_max("/2/networks"), 1 << 20);
+        assert_eq!(body_max("/version"), 4 << 10);
+        for (length, fits) in [(0, true), (4_096, true), (4_097, false)] {
+            let read = whole(Body::from(vec![b'x'; length]), 4_096).await;
+            assert_eq!(read.is_ok(), fits, "{length}");
+        }
+    }
+
+    /// A body that never comes.
+    struct Silent;
+
+    impl hyper::body::Body for Silent {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _context: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+            std::task::Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_not_waited_for() {
+        let told = whole(Body::new(Silent), 4_096).await.unwrap_err();
+        assert_eq!(told.code, 408);
+    }
+
+    #[test]
+    fn strangers_log_in_and_readers_change_nothing() {
+        let code = |principal: &Principal, reads| {
+            admit(principal, reads, "/2/x").map_err(|refusal| refusal.code)
+        };
+        let user = |role| Principal::User { name: "bob".into(), role };
+        assert_eq!(code(&Principal::Anonymous(None), true), Err(401));
+        assert_eq!(code(&Principal::Anonymous(Some(Role::Read)), true), Ok(()));
+        assert_eq!(code(&Principal::Anonymous(Some(Role::Read)), false), Err(401));
+        assert_eq!(code(&user(Role::Read), true), Ok(()));
+        assert_eq!(code(&user(Role::Read), false), Err(403));
+        assert_eq!(code(&user(Role::Operator), false), Ok(()));
+    }
+
+    #[test]
+    fn a_refusal_has_the_form_of_its_interface() {
+        let answer = |form| render(form, unauthorized("log in").into_response());
+        for form in [Form::Ganeti, Form::Sabakan] {
+            let response = answer(form);
+            assert_eq!(response.status(), 401);
+            assert_eq!(
+                response.headers()[header::WWW_AUTHENTICATE],
+                "Basic realm=\"Ganeti Remote API\""
+            );
+            assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
+        }
+        assert!(is_of_another_site(Some(&HeaderValue::from_static("cross-site"))));
+        assert!(!is_of_another_site(None));
+    }
+}

@@ -1,0 +1,163 @@
+//! Ganeti's remote API, version 2 (`lib/rapi/rlib2.py`), for everything that exists here; instances answer
+//! as those of a cluster that has none.
+//!
+//! [`objects`] lists nodes, groups, networks and instances, [`jobs`] and [`filters`] the rest, [`change`]
+//! is the table of changes that are one opcode each, [`query`] Ganeti's general lists.
+
+use axum::extract::Path;
+use axum::response::Response;
+use luxi::method::QueryClusterInfo;
+use serde_json::{Map, Value, json};
+
+use crate::asked::{Answer, Asked, json};
+use crate::routes::Routes;
+use change::{change, role, set_role};
+use objects::Kind;
+
+pub mod change;
+pub mod filters;
+pub mod jobs;
+pub mod objects;
+pub mod query;
+pub mod tags;
+
+/// Version of the interface; Ganeti's clients compare it.
+const VERSION: u32 = 2;
+/// What of Ganeti's optional features this interface has: all that are about requests for instances and
+/// nodes, none of which makes a difference before there are instances.
+const FEATURES: [&str; 4] =
+    ["instance-create-reqv1", "instance-reinstall-reqv1", "node-migrate-reqv1", "node-evac-res1"];
+
+/// Adds the routes.
+pub fn add(routes: Routes) -> Routes {
+    let routes = routes
+        .get("/", "Answer null; for old clients", nothing)
+        .get("/2", "Answer null; for old clients", nothing)
+        .get("/version", "Tell the version of Ganeti's remote API: 2", version)
+        .get("/2/features", "List optional features", features)
+        .get("/2/info", "Describe the cluster", info)
+        .get("/2/os", "List operating systems of instances; there are none", operating_systems)
+        .put("/2/modify", "Change the cluster", change(&change::CLUSTER_MODIFY))
+        .put(
+            "/2/redistribute-config",
+            "Send agents what they should hold",
+            change(&change::REDISTRIBUTE),
+        );
+    let routes = add_networks(add_nodes(routes));
+    let routes = routes
+        .get("/2/groups", "List node groups", |asked: Asked| objects::list(Kind::Group, asked))
+        .get("/2/groups/{name}", "Describe a node group", of(Kind::Group))
+        .get("/2/instances", "List instances; there are none", |asked: Asked| {
+            objects::list(Kind::Instance, asked)
+        })
+        .get("/2/instances/{name}", "Describe an instance; there are none", of(Kind::Instance))
+        .get("/2/jobs", "List jobs", jobs::list)
+        .get("/2/jobs/{id}", "Describe a job", jobs::one)
+        .delete("/2/jobs/{id}", "Cancel a job", jobs::cancel)
+        .get("/2/jobs/{id}/wait", "Wait up to 10 s for a change of a job", jobs::wait)
+        .get("/2/filters", "List filter rules", filters::list)
+        .post("/2/filters", "Add a filter rule", filters::add)
+        .get("/2/filters/{uuid}", "Describe a filter rule", filters::one)
+        .put("/2/filters/{uuid}", "Replace a filter rule", filters::replace)
+        .delete("/2/filters/{uuid}", "Delete a filter rule", filters::delete)
+        .get("/2/query/{what}", "List any fields of any kind of object", query::by_get)
+        .put("/2/query/{what}", "The same, with a filter", query::by_put)
+        .get("/2/query/{what}/fields", "Describe the fields of a kind of object", query::fields);
+    let routes = tags::add(routes, "/2/tags", "cluster");
+    tags::add(routes, "/2/groups/{name}/tags", "nodegroup")
+}
+
+fn add_nodes(routes: Routes) -> Routes {
+    let routes = routes
+        .get("/2/nodes", "List nodes", |asked: Asked| objects::list(Kind::Node, asked))
+        .get("/2/nodes/{name}", "Describe a node", of(Kind::Node))
+        .post("/2/nodes/{name}/modify", "Change a node", change(&change::NODE_MODIFY))
+        .post(
+            "/2/nodes/{name}/powercycle",
+            "Restart a node's machine, hard",
+            change(&change::NODE_POWERCYCLE),
+        )
+        .get("/2/nodes/{name}/role", "Tell a node's role", role)
+        .put("/2/nodes/{name}/role", "Change a node's role", set_role);
+    tags::add(routes, "/2/nodes/{name}/tags", "node")
+}
+
+fn add_networks(routes: Routes) -> Routes {
+    let routes = routes
+        .get("/2/networks", "List networks", |asked: Asked| objects::list(Kind::Network, asked))
+        .post("/2/networks", "Add a network", change(&change::NETWORK_ADD))
+        .get("/2/networks/{name}", "Describe a network", of(Kind::Network))
+        .delete("/2/networks/{name}", "Remove a network", change(&change::NETWORK_REMOVE))
+        .put("/2/networks/{name}/modify", "Change a network", change(&change::NETWORK_MODIFY))
+        .put(
+            "/2/networks/{name}/connect",
+            "Tell how the nodes of a group reach a network",
+            change(&change::NETWORK_CONNECT),
+        )
+        .put(
+            "/2/networks/{name}/disconnect",
+            "Take a network away from a group",
+            change(&change::NETWORK_DISCONNECT),
+        );
+    tags::add(routes, "/2/networks/{name}/tags", "network")
+}
+
+/// The route of one object.
+fn of(
+    kind: Kind,
+) -> impl Fn(Path<String>, Asked) -> std::pin::Pin<Box<dyn Future<Output = Answer> + Send>>
++ Clone
++ Send
++ Sync
++ 'static {
+    move |Path(name), asked| Box::pin(objects::one(kind, name, asked))
+}
+
+async fn nothing(_asked: Asked) -> Response {
+    json(Value::Null)
+}
+
+/// Ganeti answers with a number, sabakan with an object. Only clients of sabakan do not say that they want
+/// Ganeti's, which every client of Ganeti asks for first.
+async fn version(asked: Asked) -> Response {
+    let agent = asked.headers.get("user-agent").and_then(|agent| agent.to_str().ok());
+    if agent.is_some_and(|agent| agent.to_ascii_lowercase().contains("sabactl")) {
+        return json(json!({"version": env!("CARGO_PKG_VERSION")}));
+    }
+    json(VERSION)
+}
+
+async fn features(_asked: Asked) -> Response {
+    json(FEATURES)
+}
+
+async fn info(asked: Asked) -> Answer {
+    let mut info = asked.ask(QueryClusterInfo {}).await?;
+    if let Value::Object(fields) = &mut info {
+        for (name, alias) in
+            [("volume_group_name", "vg_name"), ("drbd_usermode_helper", "drbd_helper")]
+        {
+            let value = fields.get(name).cloned();
+            fields.extend(value.map(|value| (alias.to_owned(), value)));
+        }
+    }
+    Ok(asked.object(&info, &[]))
+}
+
+/// Names of the operating systems of instances, each with its variants.
+async fn operating_systems(asked: Asked) -> Answer {
+    let parameters = Map::from_iter([("output_fields".to_owned(), json!(["name", "variants"]))]);
+    let found = asked.run("OP_OS_DIAGNOSE", parameters).await?;
+    let mut names = Vec::new();
+    for system in found.as_array().into_iter().flatten() {
+        let name = system.get(0).and_then(Value::as_str).unwrap_or_default();
+        match system.get(1).and_then(Value::as_array).filter(|variants| !variants.is_empty()) {
+            Some(variants) => {
+                let variants = variants.iter().filter_map(Value::as_str);
+                names.extend(variants.map(|variant| format!("{name}+{variant}")));
+            }
+            None => names.push(name.to_owned()),
+        }
+    }
+    Ok(json(names))
+}

@@ -1,0 +1,211 @@
+//! Changes that are one opcode each: the body is its parameters, and the path names the object.
+
+use std::pin::Pin;
+
+use axum::extract::Path;
+use axum::http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::objects::Kind;
+use crate::asked::{Answer, Asked, json};
+use crate::etag;
+use crate::refusal::Refusal;
+
+/// A change.
+#[derive(Debug)]
+pub struct Change {
+    /// The opcode.
+    pub id: &'static str,
+    /// The parameter that is in the path.
+    name: Option<&'static str>,
+    /// What clients call parameters, and what they are called.
+    renamed: &'static [(&'static str, &'static str)],
+    /// The parameters that are switches of the query.
+    switches: &'static [(&'static str, &'static str)],
+    /// Parameters that are not set from outside.
+    forbidden: &'static [&'static str],
+    /// What is changed, for clients that look whether it changed meanwhile.
+    object: Option<Kind>,
+}
+
+const PLAIN: Change =
+    Change { id: "", name: None, renamed: &[], switches: &[], forbidden: &[], object: None };
+const DRY_RUN: (&str, &str) = ("dry-run", "dry_run");
+const FORCE: (&str, &str) = ("force", "force");
+
+/// Parameters of the cluster.
+pub static CLUSTER_MODIFY: Change =
+    Change { id: "OP_CLUSTER_SET_PARAMS", forbidden: &["compression_tools"], ..PLAIN };
+/// What agents should hold.
+pub static REDISTRIBUTE: Change = Change { id: "OP_CLUSTER_REDIST_CONF", ..PLAIN };
+/// Parameters of a node.
+pub static NODE_MODIFY: Change =
+    Change { id: "OP_NODE_SET_PARAMS", name: Some("node_name"), object: Some(Kind::Node), ..PLAIN };
+/// Restart a node, hard.
+pub static NODE_POWERCYCLE: Change = Change {
+    id: "OP_NODE_POWERCYCLE",
+    name: Some("node_name"),
+    switches: &[FORCE],
+    object: Some(Kind::Node),
+    ..PLAIN
+};
+/// A new network.
+pub static NETWORK_ADD: Change = Change {
+    id: "OP_NETWORK_ADD",
+    renamed: &[("name", "network_name")],
+    switches: &[DRY_RUN],
+    ..PLAIN
+};
+const NETWORK: Change = Change {
+    name: Some("network_name"),
+    switches: &[DRY_RUN],
+    object: Some(Kind::Network),
+    ..PLAIN
+};
+/// The end of a network.
+pub static NETWORK_REMOVE: Change = Change { id: "OP_NETWORK_REMOVE", ..NETWORK };
+/// Parameters of a network.
+pub static NETWORK_MODIFY: Change =
+    Change { id: "OP_NETWORK_SET_PARAMS", switches: &[], ..NETWORK };
+/// How the nodes of a group reach a network.
+pub static NETWORK_CONNECT: Change = Change { id: "OP_NETWORK_CONNECT", ..NETWORK };
+/// That they no longer do.
+pub static NETWORK_DISCONNECT: Change = Change { id: "OP_NETWORK_DISCONNECT", ..NETWORK };
+
+type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// The route of a change.
+pub(super) fn change(
+    change: &'static Change,
+) -> impl Fn(Option<Path<String>>, Asked) -> Answering + Clone + Send + Sync + 'static {
+    move |name, asked| Box::pin(submit(change, name.map(|Path(name)| name), asked))
+}
+
+async fn submit(change: &Change, name: Option<String>, asked: Asked) -> Answer {
+    let body = match asked.json()? {
+        Value::Null => Map::new(),
+        Value::Object(body) => body,
+        _ => return Err(Refusal::bad("Body contents: a dictionary is expected")),
+    };
+    let mut fixed = Map::new();
+    if let (Some(parameter), Some(name)) = (change.name, &name) {
+        fixed.insert(parameter.to_owned(), json!(name));
+    }
+    for (switch, parameter) in change.switches {
+        fixed.insert((*parameter).to_owned(), json!(asked.flag(switch)?));
+    }
+    if let (Some(kind), Some(name), true) =
+        (change.object, &name, etag::is_conditional(&asked.headers))
+    {
+        let object = kind.object(&asked, name).await?;
+        asked.unchanged(&object, kind.measured())?;
+        if change.id == "OP_NETWORK_SET_PARAMS" {
+            // So that of two changes of the same state one is refused, whenever they come.
+            fixed.insert("if_serial_no".to_owned(), object["serial_no"].clone());
+        }
+    }
+    let parameters = filled(change, body, fixed)?;
+    Ok(json(asked.submit(change.id, parameters).await?))
+}
+
+/// The parameters of a body under their own names, with those that are not in it (`baserlib.FillOpcode`).
+fn filled(
+    change: &Change,
+    mut body: Map<String, Value>,
+    fixed: Map<String, Value>,
+) -> Result<Map<String, Value>, Refusal> {
+    for (old, new) in change.renamed {
+        let Some(value) = body.remove(*old) else { continue };
+        if body.insert((*new).to_owned(), value).is_some() {
+            let text = format!("Parameter '{old}' was renamed to '{new}', but both are specified");
+            return Err(Refusal::bad(text));
+        }
+    }
+    if let Some(name) = change.forbidden.iter().find(|name| body.contains_key(**name)) {
+        let text = format!("The parameter {name} cannot be set via RAPI");
+        return Err(Refusal::new(StatusCode::FORBIDDEN, text));
+    }
+    // The trail says who asks, and nobody else may.
+    let own = ["OP_ID", "reason"].into_iter().chain(fixed.keys().map(String::as_str));
+    let overwritten: Vec<&str> = own.filter(|name| body.contains_key(*name)).collect();
+    if !overwritten.is_empty() {
+        return Err(Refusal::bad(format!("Can't overwrite static parameters {overwritten:?}")));
+    }
+    // Ganeti's client sends null for what was not given.
+    body.retain(|_name, value| !value.is_null());
+    body.extend(fixed);
+    Ok(body)
+}
+
+/// Ganeti's letters of roles with the words of its remote API.
+const ROLES: [(&str, &str); 5] = [
+    ("M", "master"),
+    ("C", "master-candidate"),
+    ("D", "drained"),
+    ("O", "offline"),
+    ("R", "regular"),
+];
+
+pub(super) async fn role(Path(name): Path<String>, asked: Asked) -> Answer {
+    let letter = Kind::Node.field(&asked, &name, "role").await?;
+    let letter = letter.as_str().unwrap_or_default();
+    // A role of ours that Ganeti does not know is told as it is.
+    let word = ROLES.iter().find(|(known, _)| *known == letter).map_or(letter, |(_, word)| word);
+    Ok(json(word))
+}
+
+pub(super) async fn set_role(Path(name): Path<String>, asked: Asked) -> Answer {
+    let body = asked.json()?;
+    let role = body.as_str().ok_or_else(|| Refusal::bad("Body contents: a string is expected"))?;
+    let (candidate, offline, drained) = match role {
+        "regular" => (Some(false), Some(false), Some(false)),
+        "master-candidate" => (Some(true), None, None),
+        "drained" => (None, None, Some(true)),
+        "offline" => (None, Some(true), None),
+        other => {
+            let other: String = other.chars().take(80).collect();
+            return Err(Refusal::bad(format!("Can't set '{other}' role")));
+        }
+    };
+    if etag::is_conditional(&asked.headers) {
+        let node = Kind::Node.object(&asked, &name).await?;
+        asked.unchanged(&node, Kind::Node.measured())?;
+    }
+    let parameters = json!({
+        "node_name": name,
+        "master_candidate": candidate,
+        "offline": offline,
+        "drained": drained,
+        "force": asked.flag("force")?,
+        "auto_promote": asked.flag("auto-promote")?,
+    });
+    let parameters = parameters.as_object().cloned().unwrap_or_default();
+    Ok(json(asked.submit("OP_NODE_SET_PARAMS", parameters).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn bodies_are_filled_as_ganeti_does() {
+        let body = map(json!({"name": "net1", "network": "10.0.0.0/24", "tags": null}));
+        let parameters = filled(&NETWORK_ADD, body, map(json!({"dry_run": false}))).unwrap();
+        let wanted = json!({"network_name": "net1", "network": "10.0.0.0/24", "dry_run": false});
+        assert_eq!(Value::Object(parameters), wanted);
+        for (change, body, code) in [
+            (&NETWORK_ADD, json!({"name": "a", "network_name": "b"}), 400),
+            (&NETWORK_ADD, json!({"name": "a", "dry_run": true}), 400),
+            (&NETWORK_ADD, json!({"name": "a", "reason": []}), 400),
+            (&NETWORK_ADD, json!({"name": "a", "OP_ID": "OP_NODE_REMOVE"}), 400),
+            (&CLUSTER_MODIFY, json!({"compression_tools": []}), 403),
+        ] {
+            let told = filled(change, map(body), map(json!({"dry_run": false}))).unwrap_err();
+            assert_eq!(told.code, code);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Filter rules of the queue.
+
+use axum::extract::Path;
+use luxi::method::{DeleteFilter, Fields, QueryFilters, ReplaceFilter, Row};
+use model::access::Verb;
+use model::opcode::ReasonEntry;
+use serde_json::Value;
+
+use super::objects::{dictionaries, dictionary, places};
+use crate::asked::{Answer, Asked, json};
+use crate::refusal::Refusal;
+
+const FIELDS: &[&str] = &["watermark", "priority", "predicates", "action", "reason_trail", "uuid"];
+
+async fn rows(
+    asked: &Asked,
+    uuids: Option<Vec<String>>,
+    fields: &[&str],
+) -> Result<Vec<Row>, Refusal> {
+    asked.ask(QueryFilters { uuids, fields: fields.iter().copied().collect::<Fields>() }).await
+}
+
+pub(super) async fn list(asked: Asked) -> Answer {
+    if asked.flag("bulk")? {
+        return Ok(json(dictionaries(FIELDS, rows(&asked, None, FIELDS).await?)));
+    }
+    let rows = rows(&asked, None, &["uuid"]).await?;
+    let ids = rows.into_iter().flatten().filter_map(|id| id.as_str().map(str::to_owned));
+    Ok(places(ids.collect(), "/2/filters", "uuid"))
+}
+
+pub(super) async fn one(Path(uuid): Path<String>, asked: Asked) -> Answer {
+    let row = rows(&asked, Some(vec![uuid]), FIELDS).await?.into_iter().next();
+    let row = row.ok_or_else(|| Refusal::not_found("there is no such filter rule"))?;
+    Ok(asked.object(&Value::Object(dictionary(FIELDS, row)), &[]))
+}
+
+/// What the body of a rule may have.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Rule {
+    priority: u32,
+    predicates: Vec<Value>,
+    action: Value,
+    reason: Vec<ReasonEntry>,
+}
+
+impl Default for Rule {
+    fn default() -> Self {
+        let action = Value::from("CONTINUE");
+        Self { priority: 0, predicates: Vec::new(), action, reason: Vec::new() }
+    }
+}
+
+async fn set(uuid: Option<String>, asked: &Asked) -> Answer {
+    asked.may(Verb::ManageFilter)?;
+    asked.unconditional()?;
+    let wrong = |error| Refusal::bad(format!("Invalid body parameters: {error}"));
+    let body = asked.json()?;
+    let rule: Rule = serde_json::from_value(body).map_err(wrong)?;
+    let Rule { priority, predicates, action, mut reason } = rule;
+    reason.extend(asked.trail()?);
+    let call = ReplaceFilter { uuid, priority, predicates, action, reason };
+    Ok(json(asked.ask(call).await?))
+}
+
+pub(super) async fn add(asked: Asked) -> Answer {
+    set(None, &asked).await
+}
+
+pub(super) async fn replace(Path(uuid): Path<String>, asked: Asked) -> Answer {
+    set(Some(uuid), &asked).await
+}
+
+pub(super) async fn delete(Path(uuid): Path<String>, asked: Asked) -> Answer {
+    asked.may(Verb::ManageFilter)?;
+    asked.unconditional()?;
+    asked.ask(DeleteFilter { uuid }).await?;
+    Ok(json(Value::Null))
+}

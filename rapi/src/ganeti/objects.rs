@@ -1,0 +1,257 @@
+//! Lists of objects, and one of them, with the fields that Ganeti gives (`rlib2.py`, `N_FIELDS` and others).
+
+use axum::response::Response;
+use luxi::Method;
+use luxi::method::{Fields, QueryGroups, QueryInstances, QueryNetworks, QueryNodes, Row};
+use serde_json::{Map, Value, json};
+
+use crate::asked::{Answer, Asked, json};
+use crate::refusal::Refusal;
+
+/// The kinds of objects that are asked for alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nodes.
+    Node,
+    /// Node groups.
+    Group,
+    /// Networks.
+    Network,
+    /// Instances.
+    Instance,
+}
+
+const NODE: &[&str] = &[
+    "name",
+    "offline",
+    "master_candidate",
+    "drained",
+    "dtotal",
+    "dfree",
+    "sptotal",
+    "spfree",
+    "mtotal",
+    "mnode",
+    "mfree",
+    "pinst_cnt",
+    "sinst_cnt",
+    "ctotal",
+    "cnos",
+    "cnodes",
+    "csockets",
+    "pip",
+    "sip",
+    "role",
+    "pinst_list",
+    "sinst_list",
+    "master_capable",
+    "vm_capable",
+    "ndparams",
+    "group.uuid",
+    "ctime",
+    "mtime",
+    "uuid",
+    "serial_no",
+    "tags",
+];
+
+/// What agents measure anew for each answer.
+const MEASURED: &[&str] = &[
+    "dtotal", "dfree", "sptotal", "spfree", "mtotal", "mnode", "mfree", "ctotal", "cnos", "cnodes",
+    "csockets",
+];
+
+const GROUP: &[&str] = &[
+    "alloc_policy",
+    "name",
+    "node_cnt",
+    "node_list",
+    "ipolicy",
+    "custom_ipolicy",
+    "diskparams",
+    "custom_diskparams",
+    "ndparams",
+    "custom_ndparams",
+    "ctime",
+    "mtime",
+    "uuid",
+    "serial_no",
+    "tags",
+];
+
+const NETWORK: &[&str] = &[
+    "name",
+    "network",
+    "gateway",
+    "network6",
+    "gateway6",
+    "mac_prefix",
+    "free_count",
+    "reserved_count",
+    "map",
+    "group_list",
+    "inst_list",
+    "external_reservations",
+    "ctime",
+    "mtime",
+    "uuid",
+    "serial_no",
+    "tags",
+];
+
+const INSTANCE: &[&str] = &[
+    "name",
+    "admin_state",
+    "os",
+    "pnode",
+    "snodes",
+    "disk_template",
+    "nic.ips",
+    "nic.macs",
+    "nic.modes",
+    "nic.uuids",
+    "nic.names",
+    "nic.links",
+    "nic.networks",
+    "nic.networks.names",
+    "nic.bridges",
+    "network_port",
+    "disk.sizes",
+    "disk.spindles",
+    "disk_usage",
+    "disk.uuids",
+    "disk.names",
+    "beparams",
+    "hvparams",
+    "oper_state",
+    "oper_ram",
+    "oper_vcpus",
+    "status",
+    "custom_hvparams",
+    "custom_beparams",
+    "custom_nicparams",
+    "ctime",
+    "mtime",
+    "uuid",
+    "serial_no",
+    "tags",
+];
+
+impl Kind {
+    const fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Node => NODE,
+            Self::Group => GROUP,
+            Self::Network => NETWORK,
+            Self::Instance => INSTANCE,
+        }
+    }
+
+    /// The fields that do not count for the tag of an object.
+    #[must_use]
+    pub const fn measured(self) -> &'static [&'static str] {
+        match self {
+            Self::Node => MEASURED,
+            Self::Group | Self::Network | Self::Instance => &[],
+        }
+    }
+
+    /// The path of the list, and the key of a name in it.
+    const fn place(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Node => ("/2/nodes", "id"),
+            Self::Group => ("/2/groups", "name"),
+            Self::Network => ("/2/networks", "name"),
+            Self::Instance => ("/2/instances", "id"),
+        }
+    }
+
+    async fn rows(
+        self,
+        asked: &Asked,
+        names: Vec<String>,
+        fields: &[&str],
+    ) -> Result<Vec<Row>, Refusal> {
+        let use_locking = asked.flag("lock")?;
+        let fields = fields.iter().copied().collect::<Fields>();
+        async fn ask<M: Method<Reply = Vec<Row>>>(
+            asked: &Asked,
+            call: M,
+        ) -> Result<Vec<Row>, Refusal> {
+            asked.ask(call).await
+        }
+        match self {
+            Self::Node => ask(asked, QueryNodes { names, fields, use_locking }).await,
+            Self::Group => ask(asked, QueryGroups { names, fields, use_locking }).await,
+            Self::Network => ask(asked, QueryNetworks { names, fields, use_locking }).await,
+            Self::Instance => ask(asked, QueryInstances { names, fields, use_locking }).await,
+        }
+    }
+
+    /// One object.
+    ///
+    /// # Errors
+    /// There is none, or the master does not answer.
+    pub async fn object(self, asked: &Asked, name: &str) -> Result<Value, Refusal> {
+        let fields = self.fields();
+        let mut rows = self.rows(asked, vec![name.to_owned()], fields).await?.into_iter();
+        let row = rows.next().ok_or_else(|| Refusal::not_found(format!("there is no `{name}`")))?;
+        let mut object = dictionary(fields, row);
+        if self == Self::Node {
+            let address = object.get("sip").cloned().unwrap_or_default();
+            object.insert("secondary_ip".to_owned(), address);
+        }
+        Ok(Value::Object(object))
+    }
+
+    /// One field of one object.
+    ///
+    /// # Errors
+    /// There is none, or the master does not answer.
+    pub async fn field(self, asked: &Asked, name: &str, field: &str) -> Result<Value, Refusal> {
+        let rows = self.rows(asked, vec![name.to_owned()], &[field]).await?;
+        let value = rows.into_iter().flatten().next();
+        value.ok_or_else(|| Refusal::not_found(format!("there is no `{name}`")))
+    }
+}
+
+/// Names and values, put together.
+#[must_use]
+pub fn dictionary(fields: &[&str], row: Row) -> Map<String, Value> {
+    fields.iter().map(|&field| field.to_owned()).zip(row).collect()
+}
+
+/// All rows as dictionaries.
+#[must_use]
+pub fn dictionaries(fields: &[&str], rows: Vec<Row>) -> Vec<Map<String, Value>> {
+    rows.into_iter().map(|row| dictionary(fields, row)).collect()
+}
+
+/// Names with the paths where there is more, sorted.
+pub fn places<T: Ord + std::fmt::Display + serde::Serialize>(
+    mut names: Vec<T>,
+    path: &str,
+    key: &str,
+) -> Response {
+    names.sort_unstable();
+    let place = |name: &T| json!({key: name, "uri": format!("{path}/{name}")});
+    json(names.iter().map(place).collect::<Vec<_>>())
+}
+
+/// `GET` of a list.
+pub(super) async fn list(kind: Kind, asked: Asked) -> Answer {
+    if asked.flag("bulk")? {
+        let rows = kind.rows(&asked, Vec::new(), kind.fields()).await?;
+        return Ok(json(dictionaries(kind.fields(), rows)));
+    }
+    let rows = kind.rows(&asked, Vec::new(), &["name"]).await?;
+    let names = rows.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned));
+    let (path, key) = kind.place();
+    Ok(places(names.collect(), path, key))
+}
+
+/// `GET` of one object.
+pub(super) async fn one(kind: Kind, name: String, asked: Asked) -> Answer {
+    let object = kind.object(&asked, &name).await?;
+    Ok(asked.object(&object, kind.measured()))
+}

@@ -1,0 +1,188 @@
+//! The master for many requests at a time: a bounded number of threads that ask, and stamps that tell one
+//! submission from another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use luxi::method::{Class, Fields, JobChange, WaitForJobChange};
+use luxi::{ClientError, Method};
+use model::{Code, Exception, JobId, JobStatus, OpInput, OpStatus};
+use serde_json::Value;
+use stdx::Clock;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::master::Master;
+use crate::refusal::Refusal;
+
+/// Questions at the same time. Most take less than a millisecond; each has a thread meanwhile.
+const ASKS_MAX: usize = 64;
+/// Waits for jobs at the same time: each has a thread, too, and a candidate forwards no more than 48.
+const WAITS_MAX: usize = 192;
+/// How long a request waits for its turn: as a node that forwards requests.
+const TURN_TIME: Duration = Duration::from_secs(5);
+/// How long the end of a job is waited for, where an answer needs its result: longer than a push to agents
+/// takes that are in trouble, and shorter than clients wait.
+const END_TIME: Duration = Duration::from_secs(110);
+/// Seconds of one wait.
+const WAIT_SECONDS: f64 = 20.0;
+/// What is asked of a job: all that its end tells.
+const OBSERVED: [&str; 3] = ["status", "opstatus", "opresult"];
+
+/// The way to the master for requests.
+#[derive(Debug)]
+pub struct Link {
+    master: Master,
+    asks: Arc<Semaphore>,
+    waits: Arc<Semaphore>,
+    clock: Clock,
+    stamp: AtomicI64,
+}
+
+impl Link {
+    /// The way to this master.
+    #[must_use]
+    pub fn new(master: Master, clock: Clock) -> Self {
+        let (asks, waits) = [ASKS_MAX, WAITS_MAX].map(|most| Arc::new(Semaphore::new(most))).into();
+        Self { master, asks, waits, clock, stamp: AtomicI64::new(0) }
+    }
+
+    /// Asks the master.
+    ///
+    /// # Errors
+    /// What the client is told.
+    pub async fn ask<M: Method>(&self, call: M) -> Result<M::Reply, Refusal>
+    where
+        M::Reply: 'static,
+    {
+        let turns = if M::CLASS == Class::Wait { &self.waits } else { &self.asks };
+        self.apart(turns, move |master| master.ask(&call)).await
+    }
+
+    /// Asks the master once: whoever wants to know whether it is there does not wait for another one.
+    ///
+    /// # Errors
+    /// What the client is told.
+    pub async fn ask_once<M: Method>(&self, call: M) -> Result<M::Reply, Refusal>
+    where
+        M::Reply: 'static,
+    {
+        let once = move |master: &Master| {
+            master.clone().with_times(Duration::ZERO, Duration::ZERO).ask(&call)
+        };
+        self.apart(&self.asks, once).await
+    }
+
+    /// Submits a job of stamped opcodes, which is sent again where the answer is lost.
+    ///
+    /// # Errors
+    /// What the client is told.
+    pub async fn submit(&self, ops: Vec<OpInput>) -> Result<JobId, Refusal> {
+        self.apart(&self.asks, move |master| master.submit(ops)).await
+    }
+
+    /// Waits for the end of a job; its opcodes' results.
+    ///
+    /// # Errors
+    /// The exception of the opcode that failed, or why the end is not known.
+    pub async fn results(&self, job: JobId) -> Result<Vec<Value>, Refusal> {
+        let ended = tokio::time::timeout(END_TIME, self.end(job)).await;
+        let late = |_elapsed| {
+            let text = format!(
+                "job {job} did not end within {} s and goes on; GET /2/jobs/{job} tells of it",
+                END_TIME.as_secs()
+            );
+            Refusal::new(StatusCode::GATEWAY_TIMEOUT, text)
+        };
+        ended.map_err(late)?
+    }
+
+    async fn end(&self, job_id: JobId) -> Result<Vec<Value>, Refusal> {
+        let mut previous = None;
+        loop {
+            let fields = Fields::from(OBSERVED);
+            let wait = WaitForJobChange {
+                job_id,
+                fields,
+                previous: previous.clone(),
+                previous_log: None,
+                timeout: WAIT_SECONDS,
+            };
+            let JobChange::Changed(row, _log) = self.ask(wait).await? else { continue };
+            let read = serde_json::from_value::<(JobStatus, Vec<OpStatus>, Vec<Value>)>(
+                row.clone().into(),
+            );
+            let (status, opstatus, opresult) = read
+                .map_err(|error| Refusal::fault(format!("job {job_id} does not read: {error}")))?;
+            if status.is_final() {
+                let outcome = luxi::client::JobOutcome { status, opstatus, opresult };
+                return outcome.into_result().map_err(|exception: Exception| (&exception).into());
+            }
+            previous = Some(row);
+        }
+    }
+
+    /// A nanosecond that no other submission of this process has.
+    #[must_use]
+    pub fn stamp(&self) -> i64 {
+        let now = self.clock.now_micros().saturating_mul(1_000);
+        let next = |last: i64| Some(now.max(last.saturating_add(1)));
+        let last = self.stamp.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        now.max(last.unwrap_or_else(|last| last).saturating_add(1))
+    }
+
+    /// Microseconds since the epoch.
+    #[must_use]
+    pub fn now_micros(&self) -> i64 {
+        self.clock.now_micros()
+    }
+
+    async fn apart<T: Send + 'static>(
+        &self,
+        turns: &Arc<Semaphore>,
+        ask: impl FnOnce(&Master) -> Result<T, ClientError> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let turn = turn(turns).await?;
+        let master = self.master.clone();
+        let asked = stdx::apart(move || {
+            let told = ask(&master);
+            drop(turn);
+            told
+        });
+        match asked.await {
+            Ok(told) => told.map_err(Refusal::from),
+            Err(error) => {
+                tracing::error!(%error, "a question to the master panicked");
+                Err(Refusal::fault("internal error"))
+            }
+        }
+    }
+}
+
+async fn turn(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
+    let got = tokio::time::timeout(TURN_TIME, Arc::clone(turns).acquire_owned()).await;
+    let busy = || {
+        let text = "too many requests wait for the master; try again in a moment";
+        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text);
+        Refusal { see: Some(Code::Overloaded), ..refusal }
+    };
+    got.map_err(|_elapsed| busy())?.map_err(|_closed| busy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_stamps_are_alike_whatever_the_clock_does() {
+        let clock = Clock::manual(1_000);
+        let link = Link::new(Master::new("s".into()), clock.clone());
+        let first = [(); 3].map(|()| link.stamp());
+        assert_eq!(first, [1_000_000, 1_000_001, 1_000_002]);
+        clock.set(10);
+        assert_eq!(link.stamp(), 1_000_003);
+        clock.set(2_000);
+        assert_eq!(link.stamp(), 2_000_000);
+    }
+}

@@ -1,0 +1,63 @@
+//! The front door's numbers, for Prometheus.
+
+use std::sync::Arc;
+
+use stdx::metrics::Kind::{Counter, Gauge, Histogram};
+use stdx::metrics::{Endpoint, Family, Page, serve};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::meters::CLASSES;
+use crate::state::Front;
+
+/// Every number, printed in `docs/metrics.md`.
+pub const FAMILIES: &[Family] = &[
+    Family::new("gantry_rapi_info", Gauge, &["version"], "Always 1; which version runs"),
+    Family::new(
+        "gantry_rapi_request_seconds",
+        Histogram,
+        &[],
+        "Time of requests until the answer is ready; waits for jobs last on purpose",
+    ),
+    Family::new(
+        "gantry_rapi_answers",
+        Counter,
+        &["class"],
+        "Answers, by the class of their status",
+    ),
+    Family::new(
+        "gantry_rapi_wrong_passwords",
+        Counter,
+        &[],
+        "Requests with a wrong password or an unknown user",
+    ),
+];
+
+/// Takes the numbers.
+#[must_use]
+pub fn page(front: &Front) -> Page {
+    let mut page = Page::new(FAMILIES);
+    page.gauge_of("gantry_rapi_info", &[env!("CARGO_PKG_VERSION")], 1);
+    page.histogram("gantry_rapi_request_seconds", &[], front.meters.seconds.counts());
+    for (class, counter) in CLASSES.iter().zip(&front.meters.answers) {
+        page.counter("gantry_rapi_answers", &[class], counter.get());
+    }
+    page.counter("gantry_rapi_wrong_passwords", &[], front.authenticator.failures.get());
+    page
+}
+
+/// Serves the numbers until `stopped`, if the address can be had.
+pub async fn run(front: Arc<Front>, endpoint: Endpoint, stopped: watch::Receiver<bool>) {
+    let Some(address) = endpoint.address() else { return };
+    match TcpListener::bind(address).await {
+        Ok(listener) => {
+            tracing::info!(%address, "metrics are served");
+            serve(listener, move || page(&front).text(), stopped).await;
+        }
+        Err(error) => tracing::warn!(
+            %address,
+            %error,
+            "metrics are not served: another program has the port? `--metrics` sets another one"
+        ),
+    }
+}

@@ -1,0 +1,114 @@
+//! Core: the description of the front door in OpenAPI 3.1, made from the routes.
+
+use serde_json::{Map, Value, json};
+
+use crate::routes::Described;
+use crate::state::Form;
+
+/// The path of the description.
+pub const PATH: &str = "/openapi.json";
+
+/// The description of these routes; `public` are the paths that everybody may ask for.
+#[must_use]
+pub fn document(routes: &[Described], public: &[&str]) -> Value {
+    let mut paths = Map::new();
+    for route in routes {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method] = operation(route, public.contains(&route.path));
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Gantry front door",
+            "description": "Ganeti's remote API below /2, sabakan's REST API below /api/v1.",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
+        },
+        "paths": paths,
+        "security": [{"basic": []}],
+        "components": {
+            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
+            "schemas": {"GanetiError": ganeti_error(), "SabakanError": sabakan_error()},
+        },
+    })
+}
+
+fn operation(route: &Described, is_public: bool) -> Value {
+    let (form, error) = match Form::of(route.path) {
+        Form::Ganeti => ("ganeti", "GanetiError"),
+        Form::Sabakan => ("sabakan", "SabakanError"),
+    };
+    let parameters = route.parameters().map(
+        |name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}),
+    );
+    let schema = json!({"$ref": format!("#/components/schemas/{error}")});
+    let mut operation = json!({
+        "summary": route.summary,
+        "tags": [form],
+        "parameters": parameters.collect::<Vec<_>>(),
+        "responses": {
+            "2XX": {"description": "It was done."},
+            "304": {"description": "The client has it already (If-None-Match)."},
+            "default": {
+                "description": "It was not done, or that is not known.",
+                "content": {"application/json": {"schema": schema}},
+            },
+        },
+    });
+    if ["put", "post"].contains(&route.method) {
+        operation["requestBody"] = json!({"required": false, "content": {"*/*": {"schema": {}}}});
+    }
+    if is_public {
+        operation["security"] = json!([]);
+    }
+    operation
+}
+
+fn ganeti_error() -> Value {
+    json!({
+        "type": "object",
+        "required": ["code", "message", "explain"],
+        "properties": {
+            "code": {"type": "integer", "description": "The status."},
+            "message": {"type": "string", "description": "Its words."},
+            "explain": {"type": "string", "description": "What happened, and what to do."},
+            "see": {"type": "string", "description": "The section of the runbook."},
+            "master": {"type": "string", "description": "The master, if it did not answer."},
+            "address": {"type": "string", "description": "Where that is reached."},
+        },
+    })
+}
+
+fn sabakan_error() -> Value {
+    json!({
+        "type": "object",
+        "required": ["status", "error"],
+        "properties": {
+            "status": {"type": "integer", "description": "The status."},
+            "error": {"type": "string", "description": "What happened, and what to do."},
+            "see": {"type": ["string", "null"], "description": "The section of the runbook."},
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_method_is_an_operation() {
+        let routes = [
+            Described { path: "/version", method: "get", summary: "Tell it" },
+            Described { path: "/2/nodes/{name}/role", method: "get", summary: "Tell it" },
+            Described { path: "/2/nodes/{name}/role", method: "put", summary: "Set it" },
+        ];
+        let document = document(&routes, &["/version"]);
+        let role = &document["paths"]["/2/nodes/{name}/role"];
+        assert_eq!(role["put"]["summary"], "Set it");
+        assert_eq!(role["get"]["parameters"][0]["name"], "name");
+        assert!(
+            role["get"].get("requestBody").is_none() && role["put"].get("requestBody").is_some()
+        );
+        assert_eq!(document["paths"]["/version"]["get"]["security"], json!([]));
+    }
+}

@@ -1,0 +1,152 @@
+//! The command line.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Parser;
+use model::layout::{Layout, RAPI_METRICS_PORT, RAPI_PORT};
+use stdx::daemon::LogFormat;
+use stdx::metrics::Endpoint;
+
+use crate::certificate::Files;
+use crate::state::Compatibility;
+
+/// The HTTPS front door of the cluster: Ganeti's remote API and sabakan's REST API.
+///
+/// It asks the master through the socket of this machine, which may be that of any candidate.
+#[derive(Debug, Clone, Parser)]
+#[command(
+    name = "rapi",
+    version,
+    after_help = "Exit status: 0 success, 1 failure, 2 wrong options."
+)]
+pub struct Options {
+    /// Directory that all paths are below; the variable GANTRY_ROOT sets it too.
+    #[arg(long, value_name = "DIR", default_value_os_t = default_root())]
+    pub root: PathBuf,
+    /// Address to serve on.
+    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    pub address: IpAddr,
+    /// Port to serve on; 0 takes a free one, which the log tells.
+    #[arg(long, short, value_name = "PORT", default_value_t = RAPI_PORT)]
+    pub port: u16,
+    /// Certificate and the ones between it and a root, as PEM [default: /etc/gantry/rapi.pem if it is
+    /// there, else the certificate of this node]
+    #[arg(long, value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// Private key of the certificate, as PEM [default: the file of the certificate]
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Users with their passwords: Ganeti's `rapi/users`, or a file of `htpasswd` [default:
+    /// /etc/gantry/rapi.users]
+    #[arg(long, value_name = "FILE")]
+    pub users: Option<PathBuf>,
+    /// Let everybody who reaches the port look at the cluster without a password, as Ganeti and sabakan do.
+    #[arg(long)]
+    pub open_reads: bool,
+    /// Let every process of this machine operate the cluster without a password, as sabakan does.
+    #[arg(long)]
+    pub trust_loopback: bool,
+    /// Whose form machines are shown in: that of today's sabakan, or of its specification of 2018.
+    #[arg(long, value_name = "VERSION", default_value = "today")]
+    pub compat: Compatibility,
+    /// Address and port where metrics are served by HTTP, or `none` [default: 127.0.0.1:1819 if the
+    /// root is `/`, else none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<Endpoint>,
+    /// Look of the log: text or json.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+    /// What to log, such as `debug` or `info,rapi=debug`.
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    pub log_filter: String,
+    /// Log to standard error instead of the log file.
+    #[arg(long)]
+    pub log_stderr: bool,
+}
+
+impl Options {
+    /// Where things live.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        Layout::new(&self.root)
+    }
+
+    /// Where to listen.
+    #[must_use]
+    pub fn listen(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port)
+    }
+
+    /// The files of the certificate.
+    #[must_use]
+    pub fn certificate(&self) -> Files {
+        let layout = self.layout();
+        let own = Some(layout.rapi_certificate()).filter(|path| path.exists());
+        match self.cert.clone().or(own) {
+            Some(certificate) => {
+                Files { key: self.key.clone().unwrap_or_else(|| certificate.clone()), certificate }
+            }
+            None => Files { certificate: layout.node_certificate(), key: layout.node_key() },
+        }
+    }
+
+    /// The file of the users.
+    #[must_use]
+    pub fn users(&self) -> PathBuf {
+        self.users.clone().unwrap_or_else(|| self.layout().rapi_users())
+    }
+
+    /// Where metrics are served. A fixed port can be had once on a machine: below another root it is left to
+    /// who asks for it.
+    #[must_use]
+    pub fn metrics(&self) -> Endpoint {
+        let default = if self.layout().is_installed() {
+            Endpoint::At((Ipv4Addr::LOCALHOST, RAPI_METRICS_PORT).into())
+        } else {
+            Endpoint::Nowhere
+        };
+        self.metrics.unwrap_or(default)
+    }
+}
+
+/// The root of the environment, where set to nothing is as not set, or that of an installed machine.
+fn default_root() -> PathBuf {
+    let set = std::env::var_os("GANTRY_ROOT").filter(|root| !root.is_empty());
+    set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn options(line: &str) -> Options {
+        Options::try_parse_from(line.split(' ')).unwrap()
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Options::command().debug_assert();
+        assert!(Options::try_parse_from(["rapi", "--key", "k"]).is_err());
+    }
+
+    #[test]
+    fn the_certificate_is_the_operators_or_the_nodes() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = format!("rapi --root {}", dir.path().display());
+        let layout = Layout::new(dir.path());
+        let files = options(&line).certificate();
+        assert_eq!((files.certificate, files.key), (layout.node_certificate(), layout.node_key()));
+        std::fs::create_dir_all(layout.etc()).unwrap();
+        stdx::atomic::write(&layout.rapi_certificate(), b"", 0o640).unwrap();
+        let files = options(&line).certificate();
+        assert_eq!(
+            (&files.certificate, &files.key),
+            (&layout.rapi_certificate(), &layout.rapi_certificate())
+        );
+        let files = options(&format!("{line} --cert c --key k")).certificate();
+        assert_eq!((files.certificate, files.key), ("c".into(), "k".into()));
+    }
+}

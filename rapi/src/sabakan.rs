@@ -1,0 +1,58 @@
+//! sabakan's REST API for everything that exists here: rules of addresses, DHCP, machines with labels and
+//! retire dates, images, kernel parameters and logs. It answers as sabakan does today, or as its
+//! specification of 2018 says.
+//!
+//! [`select`] reads the query of a search, [`machines`] shows and changes machines, [`config`] the settings,
+//! [`logs`] tells who did what.
+
+use crate::routes::Routes;
+
+pub mod config;
+pub mod logs;
+pub mod machines;
+pub mod select;
+pub mod time;
+
+/// Adds the routes.
+pub fn add(routes: Routes) -> Routes {
+    // The specification has both spellings.
+    let routes =
+        ["/api/v1/config", "/api/v1/config/ipam"].into_iter().fold(routes, |routes, path| {
+            routes.get(path, "Tell the rules of addresses", config::ipam).put(
+                path,
+                "Set the rules of addresses",
+                config::set_ipam,
+            )
+        });
+    routes
+        .get("/api/v1/config/dhcp", "Tell how agents serve DHCP", config::dhcp)
+        .put("/api/v1/config/dhcp", "Set how agents serve DHCP", config::set_dhcp)
+        .get("/api/v1/machines", "Search machines", machines::search)
+        .post("/api/v1/machines", "Register machines, all or none", machines::register)
+        .delete("/api/v1/machines/{serial}", "Remove a machine", machines::remove)
+        .put("/api/v1/labels/{serial}/{label}", "Set a label of a machine", machines::set_label)
+        .delete(
+            "/api/v1/labels/{serial}/{label}",
+            "Remove a label of a machine",
+            machines::remove_label,
+        )
+        .put(
+            "/api/v1/retire-date/{serial}",
+            "Set when a machine is to be taken out of use",
+            machines::set_retire_date,
+        )
+        .get("/api/v1/images/coreos", "List versions of the image coreos", config::images)
+        .delete("/api/v1/images/coreos/{id}", "Remove a version of it", config::remove_image)
+        .get(
+            "/api/v1/kernel_params/coreos",
+            "Tell kernel parameters of all machines",
+            config::kernel_parameters,
+        )
+        .put(
+            "/api/v1/kernel_params/coreos",
+            "Set kernel parameters of all machines",
+            config::set_kernel_parameters,
+        )
+        .get("/api/v1/logs", "Tell who changed what, a job a line", logs::logs)
+        .get("/health", "Tell whether the master answers", config::health)
+}

@@ -1,0 +1,133 @@
+//! Settings: rules of addresses, DHCP, images, kernel parameters; and whether the cluster answers.
+
+use std::time::Duration;
+
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use luxi::method::{
+    Fields, GantryDhcp, GantryIpam, Query, QueryClusterInfo, QueryConfigValues, What,
+};
+use luxi::query::Filter;
+use serde_json::{Map, Value, json};
+
+use super::machines::{done, parameters, text};
+use crate::asked::{Answer, Asked, json, parse};
+use crate::etag;
+use crate::refusal::Refusal;
+
+/// The image that sabakan's routes are about.
+const IMAGE: &str = "coreos";
+/// How long the master may take to say that it is there: less than a load balancer waits.
+const HEALTH_TIME: Duration = Duration::from_secs(3);
+
+pub(super) async fn ipam(asked: Asked) -> Answer {
+    let rules = asked.ask(GantryIpam {}).await?;
+    let rules = rules.ok_or_else(|| Refusal::not_found("there are no rules of addresses yet"))?;
+    Ok(asked.object(&json!(rules), &[]))
+}
+
+pub(super) async fn set_ipam(asked: Asked) -> Answer {
+    let config = parse(&asked.body)?;
+    if etag::is_conditional(&asked.headers) {
+        asked.unchanged(&json!(asked.ask(GantryIpam {}).await?), &[])?;
+    }
+    let set = asked.run("OP_IPAM_SET", parameters(&json!({"config": config}))).await;
+    // The specification has this code where machines are registered.
+    set.map_err(|refusal| match refusal.status() {
+        StatusCode::CONFLICT => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, refusal.explain),
+        _ => refusal,
+    })?;
+    Ok(done())
+}
+
+/// sabakan's settings of DHCP with our names, or null for what is not ours to choose.
+const DHCP: [(&str, Option<&str>); 2] =
+    [("dns-servers", Some("name-servers")), ("lease-minutes", None)];
+
+pub(super) async fn dhcp(asked: Asked) -> Answer {
+    let mut config = json!(asked.ask(GantryDhcp {}).await?);
+    if let Value::Object(fields) = &mut config {
+        let servers = fields.get("name-servers").cloned();
+        fields.extend(servers.map(|servers| ("dns-servers".to_owned(), servers)));
+    }
+    Ok(asked.object(&config, &[]))
+}
+
+/// What is not given stays.
+pub(super) async fn set_dhcp(asked: Asked) -> Answer {
+    let Value::Object(given) = parse(&asked.body)? else {
+        return Err(Refusal::bad("send an object with the settings of DHCP"));
+    };
+    let mut config = parameters(&json!(asked.ask(GantryDhcp {}).await?));
+    for (name, value) in given {
+        match DHCP.iter().find(|(theirs, _)| *theirs == name) {
+            Some((_, Some(ours))) => drop(config.insert((*ours).to_owned(), value)),
+            Some((theirs, None)) => {
+                let text =
+                    format!("`{theirs}` cannot be chosen: agents give leases of a fixed time");
+                return Err(Refusal::bad(text));
+            }
+            None => drop(config.insert(name, value)),
+        }
+    }
+    asked.run("OP_DHCP_SET", parameters(&json!({"config": config}))).await?;
+    Ok(done())
+}
+
+/// The images that sabakan's clients see: versions of one operating system.
+pub(super) async fn images(asked: Asked) -> Answer {
+    let fields = Fields::from(["version", "ctime", "size"]);
+    let filter = Some(Filter::any_of("name", [IMAGE]));
+    let table = asked.ask(Query { what: What::Image, fields, filter }).await?;
+    let images = table.data.into_iter().map(|row| {
+        let [version, ctime, size] = row
+            .into_iter()
+            .map(luxi::query::Cell::into_value)
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap_or_default();
+        json!({"id": version, "date": moment(&ctime), "size": size, "urls": [], "exists": true})
+    });
+    Ok(asked.object(&images.collect(), &[]))
+}
+
+/// A pair of seconds and microseconds, as sabakan writes it.
+fn moment(pair: &Value) -> Value {
+    let moment = serde_json::from_value(pair.clone()).ok();
+    moment.map(super::time::shown).map_or(Value::Null, Value::from)
+}
+
+pub(super) async fn remove_image(Path(id): Path<String>, asked: Asked) -> Answer {
+    asked.run("OP_IMAGE_REMOVE", parameters(&json!({"image": format!("{IMAGE}/{id}")}))).await?;
+    Ok(done())
+}
+
+pub(super) async fn kernel_parameters(asked: Asked) -> Answer {
+    let info = asked.ask(QueryClusterInfo {}).await?;
+    let words = info["kernel_parameters"]["all"].as_array();
+    let words: Vec<&str> = words.into_iter().flatten().filter_map(Value::as_str).collect();
+    if words.is_empty() {
+        return Err(Refusal::not_found("there are no kernel parameters of all machines"));
+    }
+    Ok(words.join(" ").into_response())
+}
+
+pub(super) async fn set_kernel_parameters(asked: Asked) -> Answer {
+    let words: Vec<&str> = text(&asked)?.split_whitespace().collect();
+    asked.run("OP_KERNEL_SET", Map::from_iter([("parameters".to_owned(), json!(words))])).await?;
+    Ok(done())
+}
+
+/// Whether the master answers. Everybody may ask.
+pub(super) async fn health(asked: Asked) -> Response {
+    let names = Fields::from(["cluster_name"]);
+    let question = asked.front.link.ask_once(QueryConfigValues { names });
+    match tokio::time::timeout(HEALTH_TIME, question).await {
+        Ok(Ok(_name)) => json(json!({"health": "healthy"})),
+        Ok(Err(_)) | Err(_) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, json(json!({"health": "unhealthy"})))
+                .into_response()
+        }
+    }
+}

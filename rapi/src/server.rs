@@ -1,0 +1,172 @@
+//! The listening side: connections within their limits, TLS, HTTP/1.1 and HTTP/2.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tower::Service as _;
+
+use stdx::Tasks;
+use stdx::admission::{Limits, Slot};
+use stdx::net::{Connection, Places};
+
+use crate::state::Peer;
+
+/// Connections at the same time, some 50 KiB each, and those of one address: a browser has six, a controller
+/// that watches many jobs one for each.
+const CONNECTIONS: Limits = Limits { total: 1_024, of_peer: 256 };
+/// Time for the TLS handshake.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// Time for the head of a request, and between two of them on a connection of HTTP/1.1.
+const HEAD_TIME: Duration = Duration::from_secs(20);
+/// Bytes of the head of a request.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+/// The same of HTTP/2, which says so to the client.
+const HEADERS_BYTES_MAX: u32 = 32 << 10;
+/// Requests at the same time on one connection of HTTP/2.
+const STREAMS_MAX: u32 = 64;
+/// How often a silent client of HTTP/2 is asked whether it lives, and how long it has for an answer.
+const PING: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(20));
+/// While nothing that was sent arrives. The kernel counts this.
+const STALLED_TIME: Duration = Duration::from_secs(60);
+/// For all of a connection: after it, a new one sees a new certificate.
+const LIFE: Duration = Duration::from_secs(3_600);
+/// How long requests may go on after the server was asked to stop: a wait for a job is cut, and its client
+/// asks again.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves on `listener` until `stopped`.
+pub async fn serve(
+    listener: TcpListener,
+    tls: ServerConfig,
+    router: Router,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let acceptor = TlsAcceptor::from(Arc::new(tls));
+    let places = Places::new(listener, "front door", CONNECTIONS);
+    let connections = Tasks::new();
+    while let Some(stream) = places.accept(&mut stopped).await {
+        let (acceptor, router, stopped) = (acceptor.clone(), router.clone(), stopped.clone());
+        connections.spawn("connection of the front door", async move {
+            let place = stream.place();
+            tokio::select! {
+                () = place.shed() => tracing::debug!("connection is shed"),
+                ended = connection(stream, acceptor, router, stopped) => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "connection ended");
+                    }
+                }
+            }
+        });
+    }
+    if tokio::time::timeout(GRACE, connections.join()).await.is_err() {
+        tracing::info!("requests were dropped at the end");
+    }
+    connections.shutdown().await;
+}
+
+async fn connection(
+    stream: Connection,
+    acceptor: TlsAcceptor,
+    router: Router,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let peer = Peer(stream.stream().peer_addr()?);
+    let stalled = u32::try_from(STALLED_TIME.as_millis()).unwrap_or(u32::MAX);
+    rustix::net::sockopt::set_tcp_user_timeout(stream.stream(), stalled)
+        .map_err(io::Error::from)?;
+    stream.stream().set_nodelay(true)?;
+    let requests = Arc::new(Requests { place: stream.place(), running: AtomicUsize::new(0) });
+    let stream = tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await??;
+    let service = tower::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(peer);
+        let mut router = router.clone();
+        let running = Running::of(&requests);
+        async move {
+            let answer = router.call(request).await.unwrap_or_else(|never| match never {});
+            Ok::<_, Infallible>(answer.map(|body| Answer { body, _running: running }))
+        }
+    });
+    let mut builder = Builder::new(TokioExecutor::new());
+    let http1 = &mut builder.http1();
+    http1.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES_MAX);
+    let http2 = &mut builder.http2();
+    http2.timer(TokioTimer::new()).max_concurrent_streams(STREAMS_MAX);
+    http2.max_header_list_size(HEADERS_BYTES_MAX);
+    http2.keep_alive_interval(PING.0).keep_alive_timeout(PING.1);
+    let mut serving =
+        pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
+    tokio::select! {
+        ended = serving.as_mut() => return ended,
+        _ = stopped.wait_for(|stop| *stop) => {}
+        () = tokio::time::sleep(LIFE) => {}
+    }
+    serving.as_mut().graceful_shutdown();
+    serving.await
+}
+
+/// The requests of a connection that are being answered: it is not shed while there are any.
+struct Requests {
+    place: Arc<Slot<IpAddr>>,
+    running: AtomicUsize,
+}
+
+struct Running(Arc<Requests>);
+
+impl Running {
+    fn of(requests: &Arc<Requests>) -> Self {
+        requests.running.fetch_add(1, Ordering::Relaxed);
+        requests.place.set_busy(true);
+        Self(Arc::clone(requests))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.0.running.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.place.set_busy(false);
+        }
+    }
+}
+
+/// What is sent; its request runs to its end.
+struct Answer {
+    body: Body,
+    _running: Running,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,60 @@
+//! What routes share, and what is known of a request before it comes to one.
+
+use std::net::SocketAddr;
+
+use model::access::Principal;
+
+use crate::access_log::AccessLog;
+use crate::authenticate::Authenticator;
+use crate::link::Link;
+use crate::meters::Meters;
+
+/// Everything that routes need.
+#[derive(Debug)]
+pub struct Front {
+    /// The way to the master.
+    pub link: Link,
+    /// Tells who asks.
+    pub authenticator: Authenticator,
+    /// Where requests are logged.
+    pub access_log: AccessLog,
+    /// What is counted.
+    pub meters: Meters,
+    /// Whose form machines are shown in.
+    pub compatibility: Compatibility,
+}
+
+/// Where a connection comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
+
+/// Who asks, for routes.
+#[derive(Debug, Clone)]
+pub struct Asker(pub Principal);
+
+/// Which of the two interfaces a path belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Ganeti's remote API.
+    Ganeti,
+    /// sabakan's REST API.
+    Sabakan,
+}
+
+impl Form {
+    /// That of a path.
+    #[must_use]
+    pub fn of(path: &str) -> Self {
+        if path.starts_with("/api/") { Self::Sabakan } else { Self::Ganeti }
+    }
+}
+
+/// Whose form machines are shown in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Compatibility {
+    /// Today's sabakan: `spec`, and `info` with netmasks and gateways.
+    #[default]
+    Today,
+    /// The specification of 2018: one flat object.
+    Document,
+}

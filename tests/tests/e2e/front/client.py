@@ -1,0 +1,107 @@
+"""What Ganeti's remote API is used for, by Debian's own client: each answer is compared."""
+import json
+import sys
+import warnings
+
+warnings.simplefilter("ignore")
+import ganeti.rapi.client as rapi
+
+ADDRESS, NODE = sys.argv[1:3]
+
+
+def client(user, password):
+    config = rapi.GenericCurlConfig()
+    return rapi.GanetiRapiClient(ADDRESS, username=user, password=password, curl_config_fn=config)
+
+
+def same(what, found, wanted):
+    if found != wanted:
+        sys.exit("%s is %r, not %r" % (what, found, wanted))
+
+
+def refused(code, ask):
+    try:
+        sys.exit("it is not refused: %r" % (ask(),))
+    except rapi.GanetiApiError as error:
+        same("the code of %s" % error, error.code, code)
+
+
+def done(job):
+    if not alice.WaitForJobCompletion(job, period=1):
+        sys.exit("job %s failed: %s" % (job, json.dumps(alice.GetJobStatus(job)["opresult"])))
+    return alice.GetJobStatus(job)
+
+
+alice = client("alice", "secret")
+same("version", alice.GetVersion(), 2)
+same("name", alice.GetInfo()["name"], "demo.example")
+same("systems", alice.GetOperatingSystems(), [])
+
+same("nodes", alice.GetNodes(), [NODE])
+same("role in a list", alice.GetNodes(bulk=True)[0]["role"], "M")
+same("role", alice.GetNodeRole(NODE), "master")
+same("node", alice.GetNode(NODE)["name"], NODE)
+same("groups", alice.GetGroups(), ["default"])
+same("size of a group", alice.GetGroup("default")["node_cnt"], 1)
+same("group in a list", alice.GetGroups(bulk=True)[0]["name"], "default")
+
+job = done(alice.AddClusterTags(["a", "b"]))
+same("status", job["status"], "success")
+same("who asked", job["ops"][0]["reason"][0][:2], ["gantry:rapi", "alice: PUT /2/tags"])
+same("tags", alice.GetClusterTags(), ["a", "b"])
+done(alice.DeleteClusterTags(["b"]))
+done(alice.AddNodeTags(NODE, ["c"]))
+done(alice.AddGroupTags("default", ["d"]))
+same("tags of a node", alice.GetNodeTags(NODE), ["c"])
+same("tags of a group", alice.GetGroupTags("default"), ["d"])
+
+done(alice.CreateNetwork("net1", "10.5.0.0/24", gateway="10.5.0.1"))
+same("networks", alice.GetNetworks(), ["net1"])
+done(alice.ConnectNetwork("net1", "default", "bridged", "br0"))
+done(alice.ModifyNetwork("net1", gateway="10.5.0.2"))
+same("gateway", alice.GetNetwork("net1")["gateway"], "10.5.0.2")
+done(alice.AddNetworkTags("net1", ["e"]))
+same("tags of a network", alice.GetNetworkTags("net1"), ["e"])
+done(alice.DisconnectNetwork("net1", "default"))
+done(alice.DeleteNetwork("net1"))
+same("networks", alice.GetNetworks(bulk=True), [])
+done(alice.CreateNetwork("net2", "10.6.0.0/24", dry_run=True))
+same("networks", alice.GetNetworks(), [])
+
+last = max(int(job) for job in alice.GetJobs())
+same("change", alice.WaitForJobChange(last, ["status"], None, None)["job_info"], ["success"])
+same("bulk", alice.GetJobs(bulk=True)[-1]["id"], last)
+refused(404, lambda: alice.GetJobStatus(99999))
+
+rule = [["jobid", [">", "id", 0]]]
+filter_id = alice.AddFilter(priority=1, predicates=rule, action="ACCEPT")
+alice.ReplaceFilter(filter_id, priority=2, predicates=rule, action="ACCEPT")
+same("priority", alice.GetFilter(filter_id)["priority"], 2)
+same("filters", [one["uuid"] for one in alice.GetFilters(bulk=True)], [filter_id])
+alice.DeleteFilter(filter_id)
+same("filters", alice.GetFilters(), [])
+
+same("query", alice.Query("node", ["name", "role"])["data"], [[[0, NODE], [0, "M"]]])
+found = alice.Query("node", ["name"], ["=", "role", "O"])
+same("query", found["data"], [])
+same("fields", [f["name"] for f in alice.QueryFields("node", ["role"])["fields"]], ["role"])
+
+same("instances", alice.GetInstances(), [])
+same("instances", alice.GetInstances(bulk=True), [])
+refused(404, lambda: alice.GetInstance("i1"))
+refused(404, lambda: alice.GetNode("n9"))
+refused(501, lambda: alice.CreateGroup("g1"))
+refused(403, lambda: alice.PowercycleNode(NODE))
+refused(403, lambda: alice.ModifyCluster(candidate_pool_size=3))
+done(client("root", "top").ModifyCluster(candidate_pool_size=3))
+same("pool", alice.GetInfo()["candidate_pool_size"], 3)
+done(alice.RedistributeConfig())
+
+bob = client("bob", "hunter2")
+same("nodes", bob.GetNodes(), [NODE])
+refused(403, lambda: bob.AddClusterTags(["x"]))
+refused(403, lambda: bob.CancelJob(last))
+refused(403, lambda: bob.WaitForJobChange(last, ["status"], None, None))
+refused(401, lambda: client("bob", "hunter3").GetNodes())
+refused(401, lambda: client("eve", "x").GetNodes())
+print("everything is as Ganeti's client wants it")

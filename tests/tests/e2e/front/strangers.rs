@@ -1,0 +1,126 @@
+//! Requests that should not be made, and what they get: the right code, a reason, and nothing half-done.
+
+use serde_json::Value;
+
+use super::Front;
+
+#[test]
+fn each_bad_request_gets_its_code_and_a_reason() {
+    let front = Front::begin();
+    let long = "x".repeat(4_097);
+    let (short, deep) = (&long[..4_096], "[".repeat(100_000));
+    let json = ["-H", "Content-Type: application/json"];
+    let put = |body| ["-X", "PUT", "-d", body];
+    let cases: &[(&str, &[&str], u16)] = &[
+        ("nobody", &["/2/info"], 401),
+        ("nobody", &["/api/v1/machines"], 401),
+        ("nobody", &["/version"], 200),
+        ("nobody", &["-H", "Authorization: Bearer x", "/2/info"], 400),
+        ("bob", &["-X", "DELETE", "/2/jobs/1"], 403),
+        ("alice", &["-X", "DELETE", "/2/jobs/99999"], 200),
+        ("alice", &["/2/jobs/x"], 404),
+        ("alice", &["/2/nodes/..%2f..%2fetc%2fpasswd"], 404),
+        ("alice", &["/2/nodes/%ff"], 400),
+        ("alice", &["/nowhere"], 404),
+        ("alice", &["-X", "DELETE", "/2/info"], 501),
+        ("alice", &["-X", "PATCH", "/2/info"], 405),
+        ("alice", &["-X", "PATCH", "/api/v1/machines"], 405),
+        ("alice", &["/2/jobs?bulk=x"], 400),
+        ("alice", &["/2/query/nonsense?fields=name"], 404),
+        ("alice", &["/2/query/node"], 400),
+        ("alice", &[&put("{}")[..], &["/2/networks/n/modify"]].concat(), 415),
+        ("alice", &[&put("{")[..], &json, &["/2/networks/n/modify"]].concat(), 400),
+        ("alice", &[&put("[]")[..], &json, &["/2/networks/n/modify"]].concat(), 400),
+        ("alice", &[&put(deep.as_str())[..], &json, &["/2/networks/n/modify"]].concat(), 400),
+        ("alice", &[&put("{\"x\":1}")[..], &json, &["/2/networks/n/modify"]].concat(), 400),
+        ("alice", &[&put(short)[..], &["/version"]].concat(), 501),
+        ("alice", &[&put(long.as_str())[..], &["/version"]].concat(), 413),
+        (
+            "alice",
+            &["--http1.1", "-H", "Content-Length: 10000000000", "-X", "POST", "/api/v1/machines"],
+            413,
+        ),
+        ("alice", &["-H", "Sec-Fetch-Site: cross-site", "-X", "PUT", "/2/tags?tag=x"], 403),
+        ("alice", &["-H", "If-Match: \"x\"", "-X", "PUT", "/2/tags?tag=x"], 412),
+        ("alice", &["-H", "If-Match: \"x\"", "-X", "PUT", "/2/redistribute-config"], 400),
+        ("alice", &["-d", "[]", "/api/v1/machines"], 409),
+        ("alice", &["-d", "{}", "/api/v1/machines"], 400),
+        (
+            "alice",
+            &["-d", r#"[{"serial": "a", "rack": -1, "role": "x"}]"#, "/api/v1/machines"],
+            400,
+        ),
+    ];
+    for (user, arguments, wanted) in cases {
+        let (status, body) = front.answer(user, arguments);
+        assert_eq!(status, *wanted, "{user} {:?}: {body}", arguments.last());
+        if status >= 400 {
+            let told: Value = serde_json::from_str(&body).unwrap();
+            let of_sabakan = arguments.last().is_some_and(|path| path.starts_with("/api/"));
+            let (code, why) = if of_sabakan { ("status", "error") } else { ("code", "explain") };
+            assert_eq!(told[code], status, "{told}");
+            assert!(told[why].as_str().is_some_and(|why| !why.is_empty()), "{told}");
+        }
+    }
+    assert_eq!(front.answer("bob", &["/2/jobs"]).1, front.answer("alice", &["/2/jobs"]).1);
+    assert_eq!(front.answer("bob", &["/2/tags"]), (200, "[]".to_owned()), "nothing was changed");
+}
+
+#[test]
+fn of_two_changes_of_one_state_one_is_refused() {
+    let front = Front::begin();
+    let json = ["-H", "Content-Type: application/json"];
+    let add = r#"{"name": "net1", "network": "10.5.0.0/24"}"#;
+    let (status, job) =
+        front.answer("alice", &[&["-d", add][..], &json, &["/2/networks"]].concat());
+    assert_eq!(status, 200, "{job}");
+    front.cluster.wait_for_status(job.parse().unwrap(), "success");
+    let tag = || {
+        let head = front.curl("bob", &["-D", "-", "-o", "/dev/null", "/2/networks/net1"]);
+        let line = head.ok().lines().find_map(|line| line.strip_prefix("etag: "));
+        line.expect("a tag").trim().to_owned()
+    };
+    let seen = tag();
+    let known = front.answer("bob", &["-H", &format!("If-None-Match: {seen}"), "/2/networks/net1"]);
+    assert_eq!(known, (304, String::new()));
+    let matches = format!("If-Match: {seen}");
+    let change = |gateway: &str| {
+        let body = format!(r#"{{"gateway": "{gateway}"}}"#);
+        let condition = ["-X", "PUT", "-H", &matches, "-d", &body];
+        front.answer("alice", &[&condition[..], &json, &["/2/networks/net1/modify"]].concat())
+    };
+    let (status, job) = change("10.5.0.1");
+    assert_eq!(status, 200, "{job}");
+    front.cluster.wait_for_status(job.parse().unwrap(), "success");
+    let (status, told) = change("10.5.0.2");
+    assert_eq!(status, 412, "{told}");
+    assert_ne!(tag(), seen);
+}
+
+#[test]
+fn a_request_that_is_sent_again_with_its_mark_is_one_job() {
+    let front = Front::begin();
+    let tag = |mark: &str, path: &str| {
+        let (status, job) =
+            front.answer("alice", &["-X", "PUT", "-H", &format!("Idempotency-Key: {mark}"), path]);
+        assert_eq!(status, 200, "{job}");
+        job
+    };
+    let first = tag("m1", "/2/tags?tag=a");
+    assert_eq!(tag("m1", "/2/tags?tag=a"), first);
+    assert_ne!(tag("m2", "/2/tags?tag=a"), first);
+}
+
+#[test]
+fn doors_that_the_operator_opens_are_open_and_no_others() {
+    let front = Front::begin_with(&["--open-reads"]);
+    assert_eq!(front.answer("nobody", &["/2/nodes"]).0, 200);
+    assert_eq!(front.answer("nobody", &["-X", "PUT", "/2/tags?tag=x"]).0, 401);
+    front.cluster.stop(&format!("rapi-{}", front.door.name));
+    Front::start(&front.cluster, &front.door, &["--trust-loopback"]);
+    assert_eq!(front.answer("nobody", &["-X", "PUT", "/2/tags?tag=x"]).0, 200);
+    assert_eq!(front.answer("nobody", &["-X", "POST", "/2/nodes/n1.example/powercycle"]).0, 403);
+    // A user whose line goes has no access from then on.
+    stdx::atomic::write(&front.door.layout().rapi_users(), b"", 0o640).unwrap();
+    assert_eq!(front.answer("alice", &["/2/nodes"]).0, 401);
+}
