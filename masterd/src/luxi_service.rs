@@ -11,6 +11,7 @@ use ::jobs::locks::Locks;
 use ::jobs::submitter::Sender;
 use luxi::method::Class;
 use luxi::{Caller, Request, Response, Service, answer};
+use model::boot_template::BootDocument;
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
 use model::network::template::NetworkFile;
@@ -21,6 +22,7 @@ use stdx::Executor;
 use tokio::sync::Semaphore;
 
 use crate::agents::Agents;
+use crate::boot_template::document;
 use crate::contacts::Contacts;
 use crate::export::downloads::Exports;
 use crate::lu::network::template::files;
@@ -166,6 +168,9 @@ impl LuxiService {
             Request::GantryNetworkFiles(call) => {
                 answer(call, async |c| self.network_files(&c)).await
             }
+            Request::GantryBootDocument(call) => {
+                answer(call, async |c| self.boot_document(&c)).await
+            }
         }
     }
 }
@@ -229,6 +234,15 @@ impl LuxiService {
             content: file.content,
         };
         Ok(files.into_iter().map(told).collect())
+    }
+
+    fn boot_document(
+        &self,
+        call: &luxi::method::GantryBootDocument,
+    ) -> Result<BootDocument, Exception> {
+        let config = self.sources.published.snapshot().config;
+        let document = || document(&config, &call.serial, call.kind, call.version.as_ref());
+        stdx::aside(document)
     }
 
     fn ipam(&self) -> Option<model::ipam::IpamConfig> {
@@ -319,7 +333,8 @@ fn changed_by(request: &Request) -> Option<String> {
         | Request::GantryExportPiece(_)
         | Request::GantryIpam(_)
         | Request::GantryDhcp(_)
-        | Request::GantryNetworkFiles(_) => return None,
+        | Request::GantryNetworkFiles(_)
+        | Request::GantryBootDocument(_) => return None,
     };
     Some(of)
 }

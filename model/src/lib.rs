@@ -4,7 +4,7 @@
 //! [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
 //! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`kernel`],
-//! [`ipam`], [`network`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
+//! [`ipam`], [`network`], [`boot_template`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
 //! [`opcode`] is the table of everything that an operator can ask for, [`job`] what becomes of it;
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
 //! [`role_check`] tells whether a node may be master, [`cluster_status`] how the cluster stands;
@@ -30,6 +30,7 @@ pub mod error;
 pub mod json;
 pub mod status;
 
+pub mod boot_template;
 pub mod cluster;
 pub mod enrol;
 pub mod group;

@@ -4,6 +4,7 @@
 //! for names and types where they enter; their meaning is checked by the logical unit. Opcodes of
 //! Ganeti keep its names and take every parameter that its clients send.
 
+pub mod boot_template;
 pub mod cluster;
 pub mod common;
 pub mod image;
@@ -20,6 +21,7 @@ pub mod verify;
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
+pub use boot_template::{BootTemplateAdd, BootTemplateRemove};
 pub use cluster::{
     ClusterActivateMasterIp, ClusterDeactivateMasterIp, ClusterPostInit, ClusterQuery,
     ClusterRenewCrypto, ClusterSetParams,
@@ -217,6 +219,10 @@ opcodes! {
     "OP_NETWORK_TEMPLATE_REMOVE" NetworkTemplateRemove -> (), Master, [template_name];
     /// Give a machine the newest version of the network template of its role.
     "OP_MACHINE_REAPPLY" MachineReapply -> Machine, Master, [serial];
+    /// Add a version of a template of what machines of a role boot with.
+    "OP_BOOT_TEMPLATE_ADD" BootTemplateAdd -> String, Agents, [role];
+    /// Remove versions of one.
+    "OP_BOOT_TEMPLATE_REMOVE" BootTemplateRemove -> (), Agents, [role];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, [racks];
     /// Describe instances; there are none yet.

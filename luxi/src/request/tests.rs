@@ -66,6 +66,7 @@ fn one_request_of_each_method_reads() {
         ("GantryIpam", "[]".to_owned()),
         ("GantryDhcp", "[]".to_owned()),
         ("GantryNetworkFiles", r#"["s1",null,"netplan"]"#.to_owned()),
+        ("GantryBootDocument", r#"["s1","user-data",null]"#.to_owned()),
     ] {
         let request = args(method, &text);
         assert_eq!(request.as_ref().map(Request::name), Ok(method), "{text}");

@@ -13,6 +13,7 @@ use luxi::method::{
 use luxi::query::filter::Operand;
 use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
+use model::boot_template::BootTemplate;
 use model::error::ExceptionKind;
 use model::image::Image;
 use model::network::{Claim, Network, NetworkTemplate};
@@ -25,6 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{LuxiService, no_locking};
+use crate::query::boot_template::BootTemplateRow;
 use crate::query::group::GroupRow;
 use crate::query::image::ImageRow;
 use crate::query::job::JobRow;
@@ -99,6 +101,7 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
         What::Network => definitions(query::network::FIELDS, wanted),
         What::Claim => definitions(query::claim::FIELDS, wanted),
         What::NetworkTemplate => definitions(query::network_template::FIELDS, wanted),
+        What::BootTemplate => definitions(query::boot_template::FIELDS, wanted),
         What::Export => without_rows::describe(EXPORT, wanted),
     }
 }
@@ -183,6 +186,9 @@ impl LuxiService {
             }
             What::NetworkTemplate => {
                 table(query::network_template::FIELDS, self.template_rows(), &call).await
+            }
+            What::BootTemplate => {
+                table(query::boot_template::FIELDS, self.boot_template_rows(), &call).await
             }
             What::Export => without_rows::empty(EXPORT, &call.fields, call.filter.as_ref()),
         }
@@ -332,6 +338,15 @@ impl LuxiService {
             config: Arc::clone(&config),
         };
         config.network_templates.values().map(row).collect()
+    }
+
+    fn boot_template_rows(&self) -> Vec<BootTemplateRow> {
+        let config = self.sources.published.snapshot().config;
+        let row = |template: &Arc<BootTemplate>| BootTemplateRow {
+            template: Arc::clone(template),
+            config: Arc::clone(&config),
+        };
+        config.boot_templates.values().map(row).collect()
     }
 
     pub(super) fn query_exports(&self, call: &QueryExports) -> Result<Vec<Row>, Exception> {

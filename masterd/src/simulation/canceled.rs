@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use jobs::locks::{Level, LockName};
 use luxi::method::{CancelJob, QueryJobs, SubmitJob};
 use model::JobId;
+use model::boot_template::{BootTemplate, TemplateKind};
 use model::network::{Connection, NetworkTemplate, NicMode};
 use model::node::NodeRole;
 use model::opcode::OpCode;
@@ -58,6 +59,11 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_NETWORK_TEMPLATE_ADD", r#""template_name": "worker", "text": "links: []""#),
     ("OP_NETWORK_TEMPLATE_REMOVE", r#""template_name": "unused""#),
     ("OP_MACHINE_REAPPLY", r#""serial": "S1""#),
+    (
+        "OP_BOOT_TEMPLATE_ADD",
+        r#""kind": "ignition", "role": "worker", "id": "1.0.#", "text": "{\"ignition\":{\"version\":\"3.3.0\"}}""#,
+    ),
+    ("OP_BOOT_TEMPLATE_REMOVE", r#""kind": "cloud-init", "role": "unused""#),
     ("OP_RACK_PUSH", ""),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
@@ -84,6 +90,7 @@ const CHANGING: &[&str] = &[
     "OP_MACHINE_ADD",
     "OP_MACHINE_REMOVE",
     "OP_KERNEL_SET",
+    "OP_BOOT_TEMPLATE_ADD",
 ];
 
 /// When a job is canceled, after it was sent.
@@ -149,6 +156,14 @@ async fn prepare(scene: &Scene, silent: u16) {
                 ctime: crate::testing::NOW,
             }));
         }
+        changes.push(ConfigChange::BootTemplate(BootTemplate {
+            kind: TemplateKind::CloudInit,
+            role: "unused".parse().unwrap(),
+            id: "1.0.0".parse().unwrap(),
+            text: "#cloud-config\n{}".to_owned(),
+            spec: String::new(),
+            ctime: crate::testing::NOW,
+        }));
         if !config.machines.contains_key("S1") {
             let spec = crate::testing::spec("S1", 0, "worker");
             let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;
