@@ -152,8 +152,9 @@ impl Prepared {
             }
             Form::Json(program) => {
                 let text = run(program)?;
-                let document =
+                let mut document =
                     serde_json::from_str(&text).map_err(|error| quoted(&error, &text))?;
+                tree::pack(&mut document);
                 configuration(&document).map_err(whole)
             }
             Form::Yaml(program) => {

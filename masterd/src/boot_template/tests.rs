@@ -85,6 +85,10 @@ fn no_label_breaks_a_document() {
                 {{ end }}]}}";
     let document = read(text);
     assert_eq!(document["systemd"]["units"][2]["contents"], format!("10.69.0.132 {odd}"));
+    let text = r#"{"ignition": {"version": "3.3.0"}, "storage": {"files": [{{ if true }}
+        {"path": "/a", "contents": {"source": "data:,{{ .Spec.Labels.zone }}"}}{{ end }}]}}"#;
+    let source = read(text)["storage"]["files"][0]["contents"]["source"].clone();
+    assert_eq!(source, "data:,%22a%22%20%26%20%7Bb%7D%5Cc%0Ad%25");
     let file = r#"{"ignition": {"version": "3.3.0"}, "storage": {"files": [
         {"path": "/a", "contents": {"source": "data:,{{ .Spec.Labels.zone }}"}}]}}"#;
     let source = read(file)["storage"]["files"][0]["contents"]["source"].clone();

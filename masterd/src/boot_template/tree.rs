@@ -124,6 +124,24 @@ impl Tree {
     }
 }
 
+/// Packs files anew whose `data:` URL has a character that no URL has, as values do that were inserted into
+/// the text of a whole document.
+pub(super) fn pack(document: &mut Json) {
+    match document {
+        Json::String(text) => {
+            let is_of_url =
+                |b: u8| b.is_ascii_alphanumeric() || b"-_.~:/?#[]@!$&'()*+,;=%".contains(&b);
+            let file = text.strip_prefix(DATA).filter(|_| !text.bytes().all(is_of_url));
+            if let Some(file) = file.and_then(file_of) {
+                *text = url_of(&file);
+            }
+        }
+        Json::Array(list) => list.iter_mut().for_each(pack),
+        Json::Object(map) => map.values_mut().for_each(pack),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
 /// The file in a `data:` URL, where it is a text; the media type before it is passed over.
 fn file_of(rest: &str) -> Option<String> {
     let (kind, file) = rest.split_once(',')?;

@@ -30,6 +30,15 @@ impl BootTemplateRow {
     }
 }
 
+/// A row of each template.
+#[must_use]
+pub fn rows(config: &Arc<Config>) -> Vec<BootTemplateRow> {
+    let templates = config.boot_templates.values();
+    let row =
+        |template| BootTemplateRow { template: Arc::clone(template), config: Arc::clone(config) };
+    templates.map(row).collect()
+}
+
 /// The table.
 pub const FIELDS: &[Field<BootTemplateRow>] = &[
     field!("template", "Template", Text, "Kind, role and version", |r| {
