@@ -25,9 +25,9 @@ use crate::agents::Agents;
 use crate::boot_template::document;
 use crate::contacts::Contacts;
 use crate::export::downloads::Exports;
-use crate::lu::network::template::files;
 use crate::queue::{Archive, Commits, Published, Submitter, Writer};
 use crate::secrets::StagedSecrets;
+use crate::template::files::files;
 
 const MICROS_PER_SECOND: f64 = 1e6;
 
@@ -168,9 +168,7 @@ impl LuxiService {
             Request::GantryNetworkFiles(call) => {
                 answer(call, async |c| self.network_files(&c)).await
             }
-            Request::GantryBootDocument(call) => {
-                answer(call, async |c| self.boot_document(&c)).await
-            }
+            Request::GantryBootDocument(call) => answer(call, async |c| self.document(&c)).await,
         }
     }
 }
@@ -236,10 +234,7 @@ impl LuxiService {
         Ok(files.into_iter().map(told).collect())
     }
 
-    fn boot_document(
-        &self,
-        call: &luxi::method::GantryBootDocument,
-    ) -> Result<BootDocument, Exception> {
+    fn document(&self, call: &luxi::method::GantryBootDocument) -> Result<BootDocument, Exception> {
         let config = self.sources.published.snapshot().config;
         let document = || document(&config, &call.serial, call.kind, call.version.as_ref());
         stdx::aside(document)

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{Prepared, Rendered};
 use crate::config::Config;
-use crate::lu::network::template::files;
+use crate::template::files::files;
 
 /// Versions of a template that machines can fetch: a machine that got its boot script before the newest one
 /// was uploaded asks for the one before.
