@@ -105,12 +105,8 @@ fn added(op: &BootTemplateAdd, config: &Config, now: Timestamp) -> Decision<Adde
         );
         return Err(wrong(format!("template {key}: {why}")));
     }
-    let (machines, racks) = fits_all(config, role, |machine| {
-        let rendered = prepared.render(config, machine);
-        let rendered =
-            rendered.map_err(|why| refuse(&format!("machine '{}'", machine.serial), &why))?;
-        Ok(written(&rendered.text))
-    })?;
+    let (machines, racks) =
+        fits_all(config, role, |machine| fitting(&prepared, config, machine, refuse))?;
     let template = known.map_or_else(
         || {
             let (spec, id, text) = (spec.to_owned(), id.clone(), text.clone());
@@ -199,8 +195,8 @@ impl LogicalUnit for BootTemplateRemove {
     }
 }
 
-/// The version below the newest one may come back by this, as with sabakan; so machines that have no other
-/// version do not hold one.
+/// What is left is what machines get, as with sabakan: a version that would not fit them does not come back
+/// so.
 fn removed(op: &BootTemplateRemove, config: &Config) -> Result<Vec<ConfigChange>, Exception> {
     let BootTemplateRemove { kind, role, id } = op;
     let meant = config.boot_templates_of(*kind, role);
@@ -211,7 +207,34 @@ fn removed(op: &BootTemplateRemove, config: &Config) -> Result<Vec<ConfigChange>
         let text = format!("Template '{}/{role}{of}' not known", kind.as_str());
         return Err(Exception::prereq(text, ErrorCode::UnknownEntity));
     }
+    let left = config.boot_templates_of(*kind, role);
+    let left = left.filter(|template| !meant.contains(&template.key())).next_back();
+    if let Some(left) = left.filter(|left| meant.iter().any(|key| key.id > left.id)) {
+        let refuse = |whom: &str, why: &dyn std::fmt::Display| {
+            let text = format!(
+                "template {}, which machines would get, for {whom}: {why}; upload one that fits first",
+                left.key()
+            );
+            Exception::prereq(text, ErrorCode::WrongState)
+        };
+        let prepared = Prepared::new(*kind, &left.text);
+        let prepared = prepared.map_err(|why| refuse("a sample machine", &why))?;
+        let _fits = fits_all(config, role, |machine| fitting(&prepared, config, machine, refuse))?;
+    }
     Ok(meant.into_iter().map(ConfigChange::BootTemplateRemoved).collect())
+}
+
+/// Bytes of what a template becomes for a machine.
+fn fitting(
+    prepared: &Prepared,
+    config: &Config,
+    machine: &Machine,
+    refuse: impl Fn(&str, &dyn std::fmt::Display) -> Exception,
+) -> Result<usize, Exception> {
+    let rendered = prepared.render(config, machine);
+    let rendered =
+        rendered.map_err(|why| refuse(&format!("machine '{}'", machine.serial), &why))?;
+    Ok(written(&rendered.text))
 }
 
 #[cfg(test)]

@@ -110,6 +110,13 @@ fn machines_get_their_configuration_while_the_master_is_away() {
     wait_for("what was fetched", PATIENCE, || {
         cluster.gnt("machine info SN1").ok().contains("ignition 1.10.0").then_some(())
     });
+    // The machine's network comes with it.
+    let pool = "--network 192.168.7.0/24 --pool 192.168.7.10-192.168.7.20";
+    let _network = cluster.gnt(&format!("network add net0 {pool}")).ok();
+    let links = cluster.write("links", "links: [{name: em1, addresses: [\"{{ ip['net0'] }}\"]}]\n");
+    let _links = cluster.gnt(&format!("network-template upload worker {}", links.display())).ok();
+    let network = wait_for_file(&cluster, "/cloud-init/SN2/network-config");
+    assert!(network.contains("version: 2") && network.contains("192.168.7.11/24"), "{network}");
     let rendered = cluster.gnt("ignition render SN1");
     let rendered = rendered.ok().replace("gantry-my-url-7f3a", &format!("http://{address}:10080"));
     assert_eq!(rendered.trim_end(), served);

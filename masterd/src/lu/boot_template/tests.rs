@@ -79,6 +79,22 @@ fn what_cannot_be_is_refused() {
     };
     let unknown = removed(&remove(Some("7.0.0".parse().unwrap())), &config).unwrap_err();
     assert!(unknown.to_string().contains("'ignition/worker/7.0.0' not known"), "{unknown}");
+    // One that was uploaded when its machines were others.
+    let odd = op("0.1.0", text("3.3.0", "{{ .Spec.Labels.zone }}"));
+    let BootTemplateAdd { kind, role, id, text, .. } = odd;
+    let spec = "3.3.0".to_owned();
+    config.apply([ConfigChange::BootTemplate(BootTemplate {
+        kind,
+        role,
+        id,
+        text,
+        spec,
+        ctime: NOW,
+    })]);
+    let newest = |id: &str| remove(Some(id.parse().unwrap()));
+    config.apply(removed(&newest("1.1.0"), &config).unwrap());
+    let refused = removed(&newest("1.0.0"), &config).unwrap_err().to_string();
+    assert!(refused.contains("0.1.0, which machines would get, for machine 's1'"), "{refused}");
     config.apply(removed(&remove(None), &config).unwrap());
     assert!(ids(&config).is_empty());
 }
