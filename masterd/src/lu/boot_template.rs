@@ -207,8 +207,8 @@ fn removed(op: &BootTemplateRemove, config: &Config) -> Result<Vec<ConfigChange>
         let text = format!("Template '{}/{role}{of}' not known", kind.as_str());
         return Err(Exception::prereq(text, ErrorCode::UnknownEntity));
     }
-    let left = config.boot_templates_of(*kind, role);
-    let left = left.filter(|template| !meant.contains(&template.key())).next_back();
+    let mut left = config.boot_templates_of(*kind, role);
+    let left = left.rfind(|template| !meant.contains(&template.key()));
     if let Some(left) = left.filter(|left| meant.iter().any(|key| key.id > left.id)) {
         let refuse = |whom: &str, why: &dyn std::fmt::Display| {
             let text = format!(
