@@ -17,7 +17,7 @@ fn args(method: &str, args: &str) -> Result<Request, String> {
 #[test]
 fn the_table_is_that_of_ganeti_and_ours() {
     let names: Vec<_> = Request::TABLE.iter().map(|entry| entry.0).collect();
-    assert_eq!(names.len(), 25 + 9);
+    assert_eq!(names.len(), 25 + 10);
     let find = |name: &str| Request::TABLE.iter().find(|entry| entry.0 == name).unwrap();
     assert_eq!(find("CancelJob").1, "[job_id, kill = false]");
     assert_eq!(find("QueryClusterInfo").1, "[]");
