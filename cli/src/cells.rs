@@ -133,7 +133,8 @@ pub(crate) fn has_own_form(what: What, field: &str) -> bool {
         | What::Lease
         | What::Unregistered
         | What::Claim
-        | What::NetworkTemplate => false,
+        | What::NetworkTemplate
+        | What::BootTemplate => false,
     }
 }
 

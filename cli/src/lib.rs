@@ -52,6 +52,7 @@ mod network_template;
 mod python;
 mod span;
 
+mod boot_template;
 mod cluster;
 mod debug;
 mod dhcp;
@@ -90,6 +91,7 @@ use error::{CliError, Exit};
 use everywhere::Everywhere;
 use explain::explain;
 pub use generate::{man_page_of, man_pages};
+use model::boot_template::TemplateKind;
 use model::layout::Layout;
 use output::{say_lines, warn_lines};
 use refusal::refuse;
@@ -156,6 +158,18 @@ enum Object {
     /// Templates of hosts' networks, one for each role.
     #[command(subcommand)]
     NetworkTemplate(network_template::NetworkTemplate),
+    /// Templates of Ignition configurations, one for each role.
+    #[command(subcommand)]
+    IgnitionTemplate(boot_template::BootTemplate),
+    /// Ignition configurations, as machines get them.
+    #[command(subcommand)]
+    Ignition(boot_template::Ignition),
+    /// Templates of cloud-init's user data, one for each role.
+    #[command(subcommand)]
+    CloudInitTemplate(boot_template::BootTemplate),
+    /// Data of cloud-init, as machines get it.
+    #[command(subcommand)]
+    CloudInit(boot_template::CloudInit),
     /// Racks, and how they stand.
     #[command(subcommand)]
     Rack(rack::Rack),
@@ -249,6 +263,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Image(verb) => image::run(verb, &session),
         Object::Network(verb) => network::run(verb, &session),
         Object::NetworkTemplate(verb) => network_template::run(verb, &session),
+        Object::IgnitionTemplate(verb) => {
+            boot_template::run(TemplateKind::Ignition, verb, &session)
+        }
+        Object::Ignition(verb) => boot_template::run_ignition(verb, &session),
+        Object::CloudInitTemplate(verb) => {
+            boot_template::run(TemplateKind::CloudInit, verb, &session)
+        }
+        Object::CloudInit(verb) => boot_template::run_cloud_init(verb, &session),
         Object::Rack(verb) => rack::run(verb, &session),
         Object::Lease(verb) => lease::run(verb, &session),
         Object::Debug(verb) => debug::run(verb, &session),
@@ -309,6 +331,14 @@ impl Object {
             "network-template" => {
                 Self::NetworkTemplate(network_template::NetworkTemplate::from_arg_matches(matches)?)
             }
+            "ignition-template" => {
+                Self::IgnitionTemplate(boot_template::BootTemplate::from_arg_matches(matches)?)
+            }
+            "ignition" => Self::Ignition(boot_template::Ignition::from_arg_matches(matches)?),
+            "cloud-init-template" => {
+                Self::CloudInitTemplate(boot_template::BootTemplate::from_arg_matches(matches)?)
+            }
+            "cloud-init" => Self::CloudInit(boot_template::CloudInit::from_arg_matches(matches)?),
             "rack" => Self::Rack(rack::Rack::from_arg_matches(matches)?),
             "lease" => Self::Lease(lease::Lease::from_arg_matches(matches)?),
             "debug" => Self::Debug(debug::Debug::from_arg_matches(matches)?),

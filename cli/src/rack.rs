@@ -20,7 +20,8 @@ use crate::session::{Session, can_draw, pause};
 /// What is asked for, in the order in which [`lines`] reads it.
 const FIELDS: [&str; 7] = ["rack", "agents", "machines", "stages", "leases", "range", "warnings"];
 /// The stages in the order of a boot.
-const STAGES: [&str; 7] = ["none", "lease", "loader", "script", "kernel", "initrd", "system"];
+const STAGES: [&str; 8] =
+    ["none", "lease", "loader", "script", "kernel", "initrd", "config", "system"];
 
 /// What can be done with racks.
 #[derive(Debug, Subcommand)]

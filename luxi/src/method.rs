@@ -9,6 +9,7 @@ mod args;
 use std::fmt;
 use std::time::Duration;
 
+use model::boot_template::{BootDocument, DocumentKind, TemplateId};
 use model::cluster_status::ClusterStatus;
 use model::dhcp::DhcpConfig;
 use model::ipam::IpamConfig;
@@ -448,4 +449,14 @@ methods! {
         /// `netplan`, `networkd`, `network-manager`, `os-net-config`, `network-data` or `nmstate`.
         format: String;
     ] -> Vec<NetworkFile>;
+
+    /// What a machine fetches to configure itself when it boots.
+    Query GantryBootDocument [
+        /// The machine's serial number.
+        serial: String;
+        /// Which document.
+        kind: DocumentKind;
+        /// The version of the template of its role; null means the newest one.
+        version: Option<TemplateId>;
+    ] -> BootDocument;
 }

@@ -23,6 +23,7 @@
 
 pub mod luxi_service;
 
+mod boot_template;
 pub mod config;
 pub mod contacts;
 pub mod queue;

@@ -13,6 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use luxi::method::{Class, GantryDiskKey, GantrySeal, Method, StagedSecret};
 use luxi::{Caller, Request, Response, Service, answer};
+use model::boot_template::BootDocument;
 use model::disk_key::DiskKeyId;
 use model::error::{ErrorCode, ExceptionKind};
 use model::job::RequestDigest;
@@ -27,11 +28,12 @@ use stdx::Executor;
 use tokio::sync::Semaphore;
 
 use crate::agents::Agents;
+use crate::boot_template::document;
 use crate::contacts::Contacts;
 use crate::export::downloads::Exports;
-use crate::lu::network::template::files;
 use crate::queue::{Archive, Commits, Published, Submitter, Writer};
 use crate::secrets::StagedSecrets;
+use crate::template::files::files;
 use crate::vault;
 
 const MICROS_PER_SECOND: f64 = 1e6;
@@ -169,6 +171,7 @@ impl LuxiService {
             Request::GantryNetworkFiles(call) => {
                 answer(call, async |c| self.network_files(&c)).await
             }
+            Request::GantryBootDocument(call) => answer(call, async |c| self.document(&c)).await,
         }
     }
 }
@@ -263,6 +266,12 @@ impl LuxiService {
         Ok(files.into_iter().map(told).collect())
     }
 
+    fn document(&self, call: &luxi::method::GantryBootDocument) -> Result<BootDocument, Exception> {
+        let config = self.sources.published.snapshot().config;
+        let document = || document(&config, &call.serial, call.kind, call.version.as_ref());
+        stdx::aside(document)
+    }
+
     fn ipam(&self) -> Option<model::ipam::IpamConfig> {
         self.sources.published.snapshot().config.ipam.as_deref().cloned()
     }
@@ -352,7 +361,8 @@ fn changed_by(request: &Request) -> Option<String> {
         | Request::GantryIpam(_)
         | Request::GantryDhcp(_)
         | Request::GantrySeal(_)
-        | Request::GantryNetworkFiles(_) => return None,
+        | Request::GantryNetworkFiles(_)
+        | Request::GantryBootDocument(_) => return None,
         Request::GantryDiskKey(call) => {
             format!("nothing; key of disk {} of {}", call.disk, call.serial)
         }

@@ -10,6 +10,7 @@ use model::rack::{
     BootChoice, DocumentVersion, LEASE_SECONDS, RackAgent, RackDocument, RackMachine,
 };
 
+use crate::boot_template;
 use crate::config::Config;
 use crate::queue::Snapshot;
 
@@ -35,6 +36,7 @@ pub(crate) fn compile_at(
     let ranges = ipam.lease_ranges(rack).map_err(|error| Exception::exec(error.to_string()))?;
     let mut machines: Vec<_> = config.machines_in(rack).collect();
     machines.sort_by(|a, b| a.serial.cmp(&b.serial));
+    let mut documents = boot_template::of_rack(config, machines.iter().copied());
     let machines = machines.into_iter().map(|machine| RackMachine {
         serial: machine.serial.clone(),
         role: machine.role.clone(),
@@ -44,6 +46,7 @@ pub(crate) fn compile_at(
         addresses: machine.network.values().flat_map(|a| a.ipv4.iter().copied()).collect(),
         boot: boot_choice(config, machine),
         registered: Some(machine.register_date),
+        documents: documents.remove(&machine.serial).unwrap_or_default(),
     });
     Ok(Some(RackDocument {
         cluster_name: config.cluster.cluster_name.clone(),

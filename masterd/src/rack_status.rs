@@ -182,6 +182,9 @@ fn why_stuck(config: &Config, machine: &Machine, now: Timestamp) -> Option<Strin
             _ => (LARGE_DEADLINE, "kernel loaded, the system did not report"),
         },
         BootStage::Initrd => (LARGE_DEADLINE, "initrd loaded, the system did not report"),
+        // A host that boots its disk need not tell that it runs.
+        BootStage::Config if !wants_image => return None,
+        BootStage::Config => (LARGE_DEADLINE, "configuration fetched, the system did not report"),
         BootStage::System => return None,
     };
     let (serial, stage) = (&machine.serial, last.stage.as_str());
@@ -227,7 +230,7 @@ mod tests {
     }
 
     fn booted(config: &mut Config, stage: BootStage) {
-        let seen = StageSeen { stage, at: NOW, agent: "n2.example".to_owned() };
+        let seen = StageSeen { stage, at: NOW, agent: "n2.example".to_owned(), fetched: None };
         let address = [10, 69, 0, 40].into();
         let (agent, stages) = ("n2.example".to_owned(), vec![seen]);
         let boot = Boot { stage, address, mac: None, agent, seen: NOW, stages, before: Vec::new() };

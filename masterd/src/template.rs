@@ -17,6 +17,7 @@ use model::network::Network;
 use parking_lot::Mutex;
 
 mod facts;
+pub(crate) mod files;
 
 /// Steps of one rendering: a loop over a thousand links takes a tenth of them.
 const STEPS_MAX: u64 = 200_000;

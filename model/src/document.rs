@@ -39,6 +39,8 @@ pub const NETWORKS: &str = "networks";
 pub const CLAIMS: &str = "claims";
 /// Directory of templates of hosts' networks, by name.
 pub const NETWORK_TEMPLATES: &str = "network-templates";
+/// Directory of templates of what machines boot with, by kind and role.
+pub const BOOT_TEMPLATES: &str = "boot-templates";
 /// Directory of machines.
 pub const MACHINES: &str = "machines";
 /// Directory of the machines' last boots.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::Word;
+use crate::boot_template::Fetched;
 use crate::image::{BootTarget, Parameter};
 use crate::mac::MacAddress;
 pub use crate::name::{BOOT_ROLE, SWITCH_ROLE};
@@ -202,6 +203,9 @@ pub struct StageSeen {
     /// Name of the agent that saw it; empty in the agent's own events.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent: String,
+    /// The document that it fetched, where the stage is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetched: Option<Fetched>,
 }
 
 /// How far a machine came in its boot.
@@ -218,6 +222,8 @@ pub enum BootStage {
     Kernel,
     /// It fetched its last initial file system.
     Initrd,
+    /// It fetched its configuration: that of Ignition, or user data of cloud-init.
+    Config,
     /// Its operating system told that it runs.
     System,
 }
@@ -232,6 +238,7 @@ impl BootStage {
             Self::Script => "script",
             Self::Kernel => "kernel",
             Self::Initrd => "initrd",
+            Self::Config => "config",
             Self::System => "system",
         }
     }

@@ -5,6 +5,7 @@
 //! for names and types where they enter; their meaning is checked by the logical unit. Opcodes of
 //! Ganeti keep its names and take every parameter that its clients send.
 
+pub mod boot_template;
 pub mod cluster;
 pub mod common;
 pub mod image;
@@ -21,6 +22,7 @@ pub mod verify;
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
+pub use boot_template::{BootTemplateAdd, BootTemplateRemove};
 pub use cluster::{
     ClusterActivateMasterIp, ClusterDeactivateMasterIp, ClusterPostInit, ClusterQuery,
     ClusterRenewCrypto, ClusterSetParams,
@@ -234,6 +236,10 @@ opcodes! {
     "OP_MACHINE_DISK_KEY_ADD" MachineDiskKeyAdd -> (), Master, Operator, [serial];
     /// Forget the keys of a machine's disks: what is on them cannot be read any more.
     "OP_MACHINE_DISK_KEYS_REMOVE" MachineDiskKeysRemove -> Vec<DiskName>, Master, Operator, [serial];
+    /// Add a version of a template of what machines of a role boot with.
+    "OP_BOOT_TEMPLATE_ADD" BootTemplateAdd -> String, Agents, Operator, [role];
+    /// Remove versions of one.
+    "OP_BOOT_TEMPLATE_REMOVE" BootTemplateRemove -> (), Agents, Operator, [role];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, Operator, [racks];
     /// Describe instances; there are none yet.

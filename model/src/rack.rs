@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::blob::Blob;
+use crate::boot_template::{BootDocument, Fetched};
 use crate::dhcp::RackDhcp;
 use crate::enrol::Fingerprint;
 use crate::image::{ImageFiles, ImageId, Parameter};
@@ -127,6 +128,9 @@ pub struct RackMachine {
     /// When it was registered: it tells a machine from one that had its serial number before.
     #[serde(default)]
     pub registered: Option<Timestamp>,
+    /// What it can fetch to configure itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<BootDocument>,
 }
 
 impl RackMachine {
@@ -137,10 +141,11 @@ impl RackMachine {
         rack: u32,
         address: Ipv4Addr,
         mac: Option<MacAddress>,
-        stage: BootStage,
+        (stage, fetched): (BootStage, Option<Fetched>),
     ) -> Observation {
         let (serial, registered) = (self.serial.clone(), self.registered);
-        Observation::Boot { rack, serial, address, mac, stage, registered, earlier: Vec::new() }
+        let earlier = Vec::new();
+        Observation::Boot { rack, serial, address, mac, stage, registered, earlier, fetched }
     }
 }
 
@@ -209,6 +214,9 @@ pub enum Observation {
         /// Stages before it, of which the outbox has no events any more.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         earlier: Vec<StageSeen>,
+        /// The document that it fetched, where the stage is about one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fetched: Option<Fetched>,
     },
     /// A machine that no rack document has asked for its boot script.
     Unknown {

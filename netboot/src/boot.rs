@@ -23,6 +23,7 @@ use crate::rack::Racks;
 use connection::Patience;
 
 mod connection;
+mod documents;
 mod files;
 mod identity;
 mod routes;

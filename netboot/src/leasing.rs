@@ -325,7 +325,7 @@ fn tell(observation: &dhcp::Observation, racks: &Racks, ledger: &Ledger, now_us:
             let is_firmware = !matches!(stage, Stage::Ipxe | Stage::System);
             let mac = record.client.mac().filter(|_| is_firmware);
             let Some((rack, machine)) = mac.and_then(|mac| racks.machine_of(mac)) else { return };
-            let seen = machine.observed(rack, record.address, mac, BootStage::Lease);
+            let seen = machine.observed(rack, record.address, mac, (BootStage::Lease, None));
             if let Err(error) = ledger.note(Timestamp::from_micros(now_us), seen) {
                 tracing::warn!(error = chain(&error), "the begin of a boot was not noted");
             }

@@ -204,10 +204,11 @@ impl Outbox {
 fn take_along(observation: &mut Observation, last: &Event) {
     let Observation::Boot { registered, earlier, .. } = observation else { return };
     match &last.observation {
-        Observation::Boot { stage, registered: of_last, earlier: told, .. }
+        Observation::Boot { stage, registered: of_last, earlier: told, fetched, .. }
             if of_last == registered =>
         {
-            let last = StageSeen { stage: *stage, at: last.at, agent: String::new() };
+            let (agent, fetched) = (String::new(), fetched.clone());
+            let last = StageSeen { stage: *stage, at: last.at, agent, fetched };
             *earlier = carry(told.iter().cloned().chain([last]));
         }
         _ => {}

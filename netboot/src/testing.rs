@@ -63,6 +63,7 @@ pub fn rack(rack: u32, version: u64) -> RackDocument {
             addresses: vec!["10.69.0.4".parse().unwrap()],
             boot: BootChoice::Local,
             registered: None,
+            documents: Vec::new(),
         }],
     }
 }

@@ -108,6 +108,7 @@ fn observation() -> impl Strategy<Value = Observation> {
         stage,
         registered: None,
         earlier: Vec::new(),
+        fetched: None,
     });
     prop_oneof![3 => lease, 2 => boot]
 }

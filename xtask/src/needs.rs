@@ -15,6 +15,11 @@ pub(crate) struct Need {
 
 /// All that tests use.
 pub(crate) const NEEDS: &[Need] = &[
+    Need {
+        program: "ignition-validate",
+        package: "ignition",
+        purpose: "Ignition's own judgement of configurations",
+    },
     Need { program: "udhcpc", package: "udhcpc", purpose: "a real DHCP client" },
     Need { program: "dhclient", package: "isc-dhcp-client", purpose: "another DHCP client" },
     Need { program: "dhcpcd", package: "dhcpcd-base", purpose: "a third DHCP client" },

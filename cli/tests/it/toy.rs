@@ -105,10 +105,13 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
             vec![json!({"name": "node/n1", "mode": "exclusive", "owner": ["job7"],
                 "pending": [["shared", ["job8", "job9"]]]})],
         ),
-        What::Rack | What::Lease | What::Unregistered | What::Claim | What::NetworkTemplate => {
-            (&[], vec![])
-        }
-        What::Image
+        What::Rack
+        | What::Lease
+        | What::Unregistered
+        | What::Claim
+        | What::NetworkTemplate
+        | What::BootTemplate
+        | What::Image
         | What::Instance
         | What::Group
         | What::Network

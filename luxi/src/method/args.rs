@@ -47,6 +47,9 @@ pub enum What {
     /// Templates of hosts' networks; ours.
     #[serde(rename = "network-template")]
     NetworkTemplate,
+    /// Templates of what machines boot with; ours.
+    #[serde(rename = "boot-template")]
+    BootTemplate,
 }
 
 impl fmt::Display for What {
@@ -67,6 +70,7 @@ impl fmt::Display for What {
             Self::Unregistered => "unregistered",
             Self::Claim => "claim",
             Self::NetworkTemplate => "network-template",
+            Self::BootTemplate => "boot-template",
         })
     }
 }

@@ -111,7 +111,9 @@ impl<'a> Fold<'a> {
     fn event(&mut self, event: &Event) {
         match &event.observation {
             Observation::Lease(lease) => self.leased(event.at, lease),
-            Observation::Boot { serial, address, mac, stage, registered, earlier, .. } => {
+            Observation::Boot {
+                serial, address, mac, stage, registered, earlier, fetched, ..
+            } => {
                 let Some(machine) = self.config.machines.get(serial) else { return };
                 if registered.is_some_and(|at| at != machine.register_date) {
                     return;
@@ -120,7 +122,12 @@ impl<'a> Fold<'a> {
                     self.learn(serial, *mac);
                 }
                 let agent = self.agent.to_string();
-                let last = StageSeen { stage: *stage, at: event.at, agent: String::new() };
+                let last = StageSeen {
+                    stage: *stage,
+                    at: event.at,
+                    agent: String::new(),
+                    fetched: fetched.clone(),
+                };
                 let mut timeline = self.timeline(serial);
                 for seen in earlier.iter().chain([&last]) {
                     timeline.see(StageSeen { agent: agent.clone(), ..seen.clone() });

@@ -45,7 +45,8 @@ impl AgentSync {
         let position = snapshot.rack_position(rack);
         if state.wanted.as_ref().is_none_or(|(r, p, _)| (*r, *p) != (rack, position)) {
             // A rack beyond the pool was told of when its node was given it.
-            let Ok(Some(document)) = compile(&snapshot, rack) else { return false };
+            let compiled = stdx::aside(|| compile(&snapshot, rack));
+            let Ok(Some(document)) = compiled else { return false };
             *state =
                 State { wanted: Some((rack, position, document.digest())), ..State::default() };
         }
@@ -102,6 +103,8 @@ fn will_push(job: &Job, rack: u32) -> bool {
             | OpCode::DhcpSet(_)
             | OpCode::KernelSet(_)
             | OpCode::MachineRemove(_)
+            | OpCode::BootTemplateAdd(_)
+            | OpCode::BootTemplateRemove(_)
             | OpCode::NodeAdd(_)
             | OpCode::NodeSetParams(_),
         ) => true,

@@ -1,11 +1,14 @@
 //! Core: applies a list of changes to the configuration, and collects what they write and touch.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jobs::Changed;
+use model::boot_template::{BootTemplate, BootTemplateKey};
 use model::document;
 use model::image::Image;
 use model::machine::Machine;
+use model::network::{Claim, ClaimKey, Owner};
 
 use super::objects::Objects;
 use super::table::{Config, ConfigChange, written};
@@ -19,6 +22,7 @@ impl Config {
             let also = change.entails();
             for change in std::iter::once(change).chain(also) {
                 changed.racks.extend(change.racks_of_image(self));
+                changed.racks.extend(change.racks_of_documents(self));
                 let (key, content) = change.document();
                 if let Some(racks) = change.enter(self) {
                     changed.documents.insert(key, content);
@@ -44,6 +48,27 @@ impl ConfigChange {
             return Vec::new();
         };
         config.machines.by.image.of(id.name.clone()).map(|machine| machine.rack).collect()
+    }
+
+    /// The racks of machines whose documents for booting change: with their templates, and with the
+    /// addresses that their networks get.
+    fn racks_of_documents(&self, config: &Config) -> Vec<u32> {
+        match self {
+            Self::BootTemplate(BootTemplate { role, .. })
+            | Self::BootTemplateRemoved(BootTemplateKey { role, .. }) => {
+                let machines = config.machines.by.role.of(Arc::from(role.as_str()));
+                machines.map(|machine| machine.rack).collect()
+            }
+            _ if config.boot_templates.is_empty() => Vec::new(),
+            Self::Claim(Claim { owner, .. }) | Self::ClaimRemoved(ClaimKey { owner, .. }) => {
+                let Owner::Machine(serial) = owner else { return Vec::new() };
+                config.machines.get(serial).map(|machine| machine.rack).into_iter().collect()
+            }
+            Self::Network(_) | Self::NetworkTemplate(_) | Self::NetworkTemplateRemoved(_) => {
+                config.served().collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The change that a removal entails.

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use model::boot_template::BootTemplateKey;
 use model::disk_key::DiskKeyId;
 use model::image::ImageId;
 use model::network::{ClaimKey, TemplateKey};
@@ -62,7 +63,7 @@ macro_rules! named_by_their_text {
     )+};
 }
 
-named_by_their_text!(NodeName, String, Word, ImageId, TemplateKey, LeaseKey, u32);
+named_by_their_text!(NodeName, String, Word, ImageId, TemplateKey, BootTemplateKey, LeaseKey, u32);
 
 impl Named for ClaimKey {
     fn name(&self) -> String {

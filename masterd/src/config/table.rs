@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jobs::filter::Rule;
+use model::boot_template::{BootTemplate, BootTemplateKey};
 use model::cluster::{Cluster, Role};
 use model::dhcp::DhcpConfig;
 use model::disk_key::{DiskKey, DiskKeyId};
@@ -274,6 +275,11 @@ configuration! {
         network_templates: NetworkTemplate {
             change: NetworkTemplate / NetworkTemplateRemoved, below: document::NETWORK_TEMPLATES,
             key: TemplateKey = |template| template.key(),
+        }
+        /// Templates of what machines boot with, by kind, role and version.
+        boot_templates: BootTemplate {
+            change: BootTemplate / BootTemplateRemoved, below: document::BOOT_TEMPLATES,
+            key: BootTemplateKey = |template| template.key(),
         }
         /// Last boots of machines, by serial.
         boots: LastBoot {

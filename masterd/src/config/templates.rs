@@ -1,8 +1,9 @@
-//! Core: the templates of hosts' networks, and which machines have them.
+//! Core: the templates of hosts' networks and of what machines boot with, and which machines have them.
 
 use std::sync::Arc;
 
 use model::Word;
+use model::boot_template::{BootTemplate, TemplateKind};
 use model::network::{NetworkTemplate, TemplateKey};
 
 use super::Config;
@@ -22,6 +23,18 @@ impl Config {
     #[must_use]
     pub fn newest_template(&self, role: &str) -> Option<Arc<NetworkTemplate>> {
         self.template_versions(&role.parse().ok()?).last().cloned()
+    }
+
+    /// The versions of a template of what machines of a role boot with, oldest first.
+    pub fn boot_templates_of(
+        &self,
+        kind: TemplateKind,
+        role: &Word,
+    ) -> impl DoubleEndedIterator<Item = &Arc<BootTemplate>> + use<'_> {
+        let role = role.clone();
+        let of_role =
+            move |template: &&Arc<BootTemplate>| template.kind == kind && template.role == role;
+        self.boot_templates.values().filter(of_role)
     }
 
     /// How many machines have a version.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jobs::Documents;
 use jobs::filter::Rule;
+use model::boot_template::{BootTemplate, TemplateKind};
 use model::dhcp::DhcpConfig;
 use model::ipam::IpamConfig;
 use model::machine::{Boot, BootStage, LastBoot};
@@ -100,6 +101,17 @@ fn rule(number: u8, priority: u32) -> Rule {
     serde_json::from_value(rule).unwrap()
 }
 
+fn boot_template(role: u8, id: u8) -> BootTemplate {
+    BootTemplate {
+        kind: TemplateKind::Ignition,
+        role: format!("role{role}").parse().unwrap(),
+        id: format!("1.{id}.0").parse().unwrap(),
+        text: String::new(),
+        spec: "3.3.0".to_owned(),
+        ctime: NOW,
+    }
+}
+
 fn ipam(most: u32) -> IpamConfig {
     IpamConfig { max_nodes_in_rack: most, ..testing::ipam() }
 }
@@ -125,6 +137,11 @@ fn change() -> impl Strategy<Value = ConfigChange> {
         1 => (number(), 0_u32..3).prop_map(|(n, first)| ConfigChange::Filter(rule(n, first))),
         1 => number().prop_map(|n| ConfigChange::FilterRemoved(format!("u-{n}"))),
         1 => (10_u32..13).prop_map(|most| ConfigChange::Ipam(ipam(most))),
+        1 => (number(), 0_u8..3)
+            .prop_map(|(role, id)| ConfigChange::BootTemplate(boot_template(role, id))),
+        1 => (number(), 0_u8..3).prop_map(|(role, id)| {
+            ConfigChange::BootTemplateRemoved(boot_template(role, id).key())
+        }),
         1 => any::<bool>().prop_map(|trusted_circuits| ConfigChange::Dhcp(DhcpConfig {
             trusted_circuits,
             ..DhcpConfig::default()
@@ -170,6 +187,9 @@ fn removal(change: &ConfigChange) -> Option<ConfigChange> {
         ConfigChange::Boot(last) => Some(ConfigChange::BootRemoved(last.key())),
         ConfigChange::Lease(lease) => Some(ConfigChange::LeaseRemoved(lease.key())),
         ConfigChange::Filter(rule) => Some(ConfigChange::FilterRemoved(rule.key())),
+        ConfigChange::BootTemplate(template) => {
+            Some(ConfigChange::BootTemplateRemoved(template.key()))
+        }
         _ => None,
     }
 }

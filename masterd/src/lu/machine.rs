@@ -12,6 +12,7 @@ use model::network::Owner;
 use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
 use model::{Exception, Serial, Timestamp, Uuid};
 
+use super::boot_template::fits_templates;
 use super::image::distribute;
 use super::network::released_by;
 use super::network::template::{assigned_to_new, with_new_role};
@@ -54,10 +55,11 @@ impl LogicalUnit for MachineAdd {
                 let machines = register(config, &specs, now)?;
                 let mut changes: Vec<_> =
                     machines.iter().cloned().map(ConfigChange::Machine).collect();
-                if !config.network_templates.is_empty() {
+                if !config.network_templates.is_empty() || !config.boot_templates.is_empty() {
                     let mut after = config.clone();
                     after.apply(changes.clone());
                     changes.extend(assigned_to_new(&mut after, &machines, (now, seed))?);
+                    machines.iter().try_for_each(|machine| fits_templates(&after, machine))?;
                 }
                 Ok((changes, machines))
             })
@@ -112,7 +114,9 @@ impl LogicalUnit for MachineSetParams {
             distribute(context, &agents, &blobs, None).await?;
         }
         let of_rack = |machine: &Machine| (machine.role.clone(), machine.mac.clone(), machine.uuid);
-        let is_shown = boots_anew || of_rack(before) != of_rack(&after);
+        // Its documents for booting may name anything of it.
+        let is_shown =
+            boots_anew || of_rack(before) != of_rack(&after) || !config.boot_templates.is_empty();
         let moment = (context.now(), Uuid::new_v4().as_u128());
         let machine = context.transact(move |config| set(&self, config, moment)).await?;
         if is_shown {

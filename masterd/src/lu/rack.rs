@@ -151,7 +151,7 @@ async fn settle(
 
 async fn push_document(context: &mut Context, rack: u32) -> Result<(Pushed, String), Failure> {
     let snapshot = context.committed();
-    let Some(document) = compile(&snapshot, rack)? else {
+    let Some(document) = stdx::aside(|| compile(&snapshot, rack))? else {
         return Ok((Vec::new(), String::new()));
     };
     let digest = document.digest();

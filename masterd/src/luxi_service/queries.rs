@@ -15,7 +15,7 @@ use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
 use model::error::ExceptionKind;
 use model::image::Image;
-use model::network::{Claim, Network, NetworkTemplate};
+use model::network::{Claim, Network};
 use model::node::{Node, NodeRole};
 use model::rack::Lease;
 use model::{Job, JobId, NodeName};
@@ -31,7 +31,6 @@ use crate::query::job::JobRow;
 use crate::query::lease::LeaseRow;
 use crate::query::machine::MachineRow;
 use crate::query::network::NetworkRow;
-use crate::query::network_template::TemplateRow;
 use crate::query::node::NodeRow;
 use crate::query::without_rows::{self, EXPORT, INSTANCE};
 use crate::query::{self, Field, Listing, bare, definitions, natural};
@@ -99,6 +98,7 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
         What::Network => definitions(query::network::FIELDS, wanted),
         What::Claim => definitions(query::claim::FIELDS, wanted),
         What::NetworkTemplate => definitions(query::network_template::FIELDS, wanted),
+        What::BootTemplate => definitions(query::boot_template::FIELDS, wanted),
         What::Export => without_rows::describe(EXPORT, wanted),
     }
 }
@@ -182,7 +182,14 @@ impl LuxiService {
                 table(query::claim::FIELDS, self.claim_rows(call.filter.as_ref()), &call).await
             }
             What::NetworkTemplate => {
-                table(query::network_template::FIELDS, self.template_rows(), &call).await
+                let config = self.sources.published.snapshot().config;
+                let rows = query::network_template::rows(&config);
+                table(query::network_template::FIELDS, rows, &call).await
+            }
+            What::BootTemplate => {
+                let config = self.sources.published.snapshot().config;
+                let rows = query::boot_template::rows(&config);
+                table(query::boot_template::FIELDS, rows, &call).await
             }
             What::Export => without_rows::empty(EXPORT, &call.fields, call.filter.as_ref()),
         }
@@ -323,15 +330,6 @@ impl LuxiService {
             return networks.flat_map(|network| by.network.of(network).cloned()).collect();
         }
         config.claims.values().cloned().collect()
-    }
-
-    fn template_rows(&self) -> Vec<TemplateRow> {
-        let config = self.sources.published.snapshot().config;
-        let row = |template: &Arc<NetworkTemplate>| TemplateRow {
-            template: Arc::clone(template),
-            config: Arc::clone(&config),
-        };
-        config.network_templates.values().map(row).collect()
     }
 
     pub(super) fn query_exports(&self, call: &QueryExports) -> Result<Vec<Row>, Exception> {

@@ -16,6 +16,14 @@ pub struct TemplateRow {
     pub config: Arc<Config>,
 }
 
+/// A row of each template.
+#[must_use]
+pub fn rows(config: &Arc<Config>) -> Vec<TemplateRow> {
+    let templates = config.network_templates.values();
+    let row = |template| TemplateRow { template: Arc::clone(template), config: Arc::clone(config) };
+    templates.map(row).collect()
+}
+
 /// The table.
 pub const FIELDS: &[Field<TemplateRow>] = &[
     field!("template", "Template", Text, "Name and version", |r| {

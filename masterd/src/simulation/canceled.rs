@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use jobs::locks::{Level, LockName};
 use luxi::method::{CancelJob, QueryJobs, SubmitJob};
 use model::JobId;
+use model::boot_template::{BootTemplate, TemplateKind};
 use model::network::{Connection, NetworkTemplate, NicMode};
 use model::node::NodeRole;
 use model::opcode::OpCode;
@@ -61,6 +62,11 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_MACHINE_REAPPLY", r#""serial": "S1""#),
     ("OP_MACHINE_DISK_KEY_ADD", r#""serial": "S1", "disk": "d#", "sealed": "SEALED""#),
     ("OP_MACHINE_DISK_KEYS_REMOVE", r#""serial": "S1""#),
+    (
+        "OP_BOOT_TEMPLATE_ADD",
+        r#""kind": "ignition", "role": "worker", "id": "1.0.#", "text": "{\"ignition\":{\"version\":\"3.3.0\"}}""#,
+    ),
+    ("OP_BOOT_TEMPLATE_REMOVE", r#""kind": "cloud-init", "role": "unused""#),
     ("OP_RACK_PUSH", ""),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
@@ -87,6 +93,7 @@ const CHANGING: &[&str] = &[
     "OP_MACHINE_ADD",
     "OP_MACHINE_REMOVE",
     "OP_KERNEL_SET",
+    "OP_BOOT_TEMPLATE_ADD",
 ];
 
 /// When a job is canceled, after it was sent.
@@ -154,6 +161,14 @@ async fn prepare(scene: &Scene, silent: u16) {
         }
         let removed = config.disk_keys.keys().cloned().map(ConfigChange::DiskKeyRemoved);
         changes.extend(removed);
+        changes.push(ConfigChange::BootTemplate(BootTemplate {
+            kind: TemplateKind::CloudInit,
+            role: "unused".parse().unwrap(),
+            id: "1.0.0".parse().unwrap(),
+            text: "#cloud-config\n{}".to_owned(),
+            spec: String::new(),
+            ctime: crate::testing::NOW,
+        }));
         if !config.machines.contains_key("S1") {
             let spec = crate::testing::spec("S1", 0, "worker");
             let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;

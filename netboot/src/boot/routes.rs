@@ -9,11 +9,13 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::json;
 
+use model::boot_template::Fetched;
 use model::machine::BootStage;
 use model::rack::{Observation, RackMachine};
 use model::{MacAddress, Serial, Timestamp};
 use stdx::daemon::chain as causes;
 
+use super::documents::{self, CLOUD_INIT_PATH, IGNITIONS_PATH};
 use super::files::{self, FILES_PATH};
 use super::identity::{Told, Unidentified};
 use super::script::{self, PATH, PATH_ALIAS, REFUSAL_PATH};
@@ -45,6 +47,8 @@ pub(super) fn router(rack: Rack) -> Router {
         .route("/api/v1/boot/ipxe.efi", get(files::ipxe))
         .route(&format!("{FILES_PATH}/{{serial}}/up"), get(files::is_up).post(files::is_up))
         .route(&format!("{FILES_PATH}/{{serial}}/{{kind}}/{{digest}}"), get(files::of_machine))
+        .route(&format!("{IGNITIONS_PATH}/{{serial}}/{{id}}"), get(documents::ignition))
+        .route(&format!("{CLOUD_INIT_PATH}/{{serial}}/{{name}}"), get(documents::cloud_init))
         .route("/health", get(health))
         .route("/version", get(version))
         .fallback(nothing)
@@ -118,14 +122,14 @@ async fn why_refused(
 }
 
 /// Why a machine gets no script, and the serial number of one that is to be registered.
-struct Refusal {
-    status: StatusCode,
-    why: String,
-    serial: Option<Serial>,
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) why: String,
+    pub(super) serial: Option<Serial>,
 }
 
 /// The machine that asks, by all that is known of it.
-fn find(
+pub(super) fn find(
     rack: &Rack,
     ends: Ends,
     told: &str,
@@ -159,17 +163,22 @@ fn find(
 /// What is wrong with an empty serial number.
 const EMPTY: &str = "is empty";
 
+pub(super) fn note(rack: &Rack, of: (u32, &RackMachine), from: IpAddr, stage: BootStage) {
+    note_fetched(rack, of, from, stage, None);
+}
+
 /// The machine boots whether or not the master can be told.
-pub(super) fn note(
+pub(super) fn note_fetched(
     rack: &Rack,
     (number, machine): (u32, &RackMachine),
     from: IpAddr,
     stage: BootStage,
+    fetched: Option<Fetched>,
 ) {
     let IpAddr::V4(address) = from.to_canonical() else { return };
     let at = now(rack);
     let mac = holder(rack, address, at);
-    match rack.ledger.note(at, machine.observed(number, address, mac, stage)) {
+    match rack.ledger.note(at, machine.observed(number, address, mac, (stage, fetched))) {
         Ok(true) => {
             tracing::info!(serial = %machine.serial, %address, stage = stage.as_str(), "machine boots");
         }

@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 
 use model::Serial;
+use model::boot_template::DocumentKind;
 use model::image::ImageFiles;
 use model::rack::{BootChoice, RackMachine};
 
+use super::documents::{CLOUD_INIT_PATH, IGNITIONS_PATH};
 use super::files::FILES_PATH;
 use super::identity::Told;
 
@@ -81,8 +83,10 @@ pub fn boot(server: SocketAddr, machine: &RackMachine) -> String {
             for number in 0..initrds.len() {
                 script.push_str(&format!(" initrd=initrd{number}"));
             }
-            for parameter in parameters {
-                script.push_str(&format!(" {}", parameter.as_str()));
+            let given = parameters.iter().map(|parameter| parameter.as_str().to_owned());
+            let given: Vec<String> = given.collect();
+            for parameter in given.iter().chain(&configuring(server, machine, &given)) {
+                script.push_str(&format!(" {parameter}"));
             }
             script.push_str(&format!(" gantry.up={base}/up || exit 1\n"));
             for (number, initrd) in initrds.iter().enumerate() {
@@ -94,6 +98,25 @@ pub fn boot(server: SocketAddr, machine: &RackMachine) -> String {
             script + "boot || exit 1\n"
         }
     }
+}
+
+/// The kernel parameters that tell a system where its configuration is, unless the operator told it.
+fn configuring(server: SocketAddr, machine: &RackMachine, given: &[String]) -> Vec<String> {
+    let serial = machine.serial.escaped();
+    let newest = |kind| machine.documents.iter().find(|document| document.kind == kind);
+    let is_told = |names: &[&str]| {
+        given.iter().any(|word| names.iter().any(|name| word.split('=').next() == Some(name)))
+    };
+    let ignition = newest(DocumentKind::Ignition)
+        .filter(|_| !is_told(&["ignition.config.url", "coreos.config.url", "flatcar.config.url"]))
+        .map(|document| {
+            let id = &document.id;
+            format!("ignition.config.url=http://{server}{IGNITIONS_PATH}/{serial}/{id}")
+        });
+    let cloud_init = newest(DocumentKind::UserData)
+        .filter(|_| !is_told(&["ds", "cloud-config-url"]))
+        .map(|_| format!("ds=nocloud;s=http://{server}{CLOUD_INIT_PATH}/{serial}/"));
+    ignition.into_iter().chain(cloud_init).collect()
 }
 
 /// For a machine that nobody registered. Not a script: the machine must not go on as if it were.
@@ -130,6 +153,7 @@ pub(super) fn contradiction(why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use model::blob::Blob;
+    use model::boot_template::BootDocument;
 
     use super::*;
 
@@ -206,5 +230,30 @@ mod tests {
              boot || exit 1\n"
         );
         assert!(linux.ends_with(&wanted), "{linux}");
+    }
+
+    #[test]
+    fn a_system_is_told_where_its_configuration_is() {
+        let racks = crate::rack::Racks::new(vec![crate::testing::rack(0, 1)]);
+        let (_, mut machine) = racks.machine(&"S1".parse().unwrap()).unwrap();
+        let document =
+            |kind, id: &str| BootDocument { kind, id: id.parse().unwrap(), text: "{}".into() };
+        machine.serial = "a b".parse().unwrap();
+        machine.documents = vec![
+            document(DocumentKind::Ignition, "1.10.0"),
+            document(DocumentKind::UserData, "0.1.0"),
+            document(DocumentKind::Ignition, "1.9.0"),
+        ];
+        let words = |given: &[&str]| {
+            let given: Vec<String> = given.iter().map(|&word| word.to_owned()).collect();
+            configuring(server(), &machine, &given)
+        };
+        let [ignition, cloud_init] = [
+            "ignition.config.url=http://10.69.0.3:10080/api/v1/boot/ignitions/a%20b/1.10.0",
+            "ds=nocloud;s=http://10.69.0.3:10080/cloud-init/a%20b/",
+        ];
+        assert_eq!(words(&["quiet"]), [ignition, cloud_init]);
+        assert_eq!(words(&["ignition.config.url=http://x"]), [cloud_init]);
+        assert_eq!(words(&["coreos.config.url=http://x", "ds=nocloud"]), Vec::<String>::new());
     }
 }

@@ -2,6 +2,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use model::Timestamp;
+use model::boot_template::{BootDocument, DocumentKind, MY_URL, MY_URL_HTTPS};
 use model::machine::BootStage;
 use model::rack::{Event, Observation, RackDocument, RackMachine};
 
@@ -131,6 +132,56 @@ async fn routes() {
     }
     let chained = scene.ask("GET /api/v1/boot/ipxe").await;
     assert!(body(&chained).contains(&format!("http://{}/", scene.address)), "{chained}");
+    scene.end().await;
+}
+
+/// What a machine configures itself by names the address by which it reached the agent, and what it got is
+/// noted.
+#[tokio::test]
+async fn a_machine_fetches_its_configuration() {
+    let mut document = rack(5, 1);
+    let text = format!("{{\"url\":\"{MY_URL}/a\",\"keys\":\"{MY_URL_HTTPS}/b\"}}");
+    let of =
+        |kind, id: &str| BootDocument { kind, id: id.parse().unwrap(), text: text.as_str().into() };
+    document.machines[0].documents = vec![
+        of(DocumentKind::Ignition, "1.2.3"),
+        of(DocumentKind::UserData, "0.1.0"),
+        of(DocumentKind::MetaData, "0.1.0"),
+    ];
+    let scene = scene_of(document).await;
+    for (head, status, words) in [
+        ("HEAD /api/v1/boot/ignitions/S1/1.2.3", 200, ""),
+        ("GET /cloud-init/S1/meta-data", 200, "/a"),
+        ("GET /cloud-init/S1/network-config", 404, "ignition 1.2.3, user-data 0.1.0, meta-data"),
+        ("GET /cloud-init/S1/ignition", 404, "can fetch"),
+        ("GET /api/v1/boot/ignitions/S1/1.2.4", 404, "can fetch ignition 1.2.3"),
+        ("GET /api/v1/boot/ignitions/S1/..%2f..%2fetc", 404, "can fetch"),
+        ("GET /api/v1/boot/ignitions/S2/1.2.3", 404, "gnt machine add"),
+        ("POST /api/v1/boot/ignitions/S1/1.2.3", 405, ""),
+    ] {
+        let answer = scene.ask(head).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{head}: {answer}");
+        assert!(body(&answer).contains(words), "{head}: {answer}");
+    }
+    assert!(scene.ledger.pending(10).0.is_empty(), "none of these is noted");
+    let mut watching = scene.ledger.watch();
+    let got = scene.ask("GET /api/v1/boot/ignitions/S1/1.2.3").await;
+    assert!(got.contains("content-type: application/json"), "{got}");
+    let wanted = format!(
+        "{{\"url\":\"http://{}/a\",\"keys\":\"https://127.0.0.1:10443/b\"}}",
+        scene.address
+    );
+    assert_eq!(body(&got), wanted);
+    watching.changed().await.unwrap();
+    let (events, _) = scene.ledger.pending(10);
+    let [event] = events.as_slice() else { panic!("{events:?}") };
+    let Observation::Boot { stage, fetched: Some(fetched), .. } = &event.observation else {
+        panic!()
+    };
+    let mut hasher = blobs::Hasher::default();
+    hasher.update(wanted.as_bytes());
+    assert_eq!((*stage, fetched.id.to_string()), (BootStage::Config, "1.2.3".to_owned()));
+    assert_eq!(fetched.sha256, hasher.finish().sha256);
     scene.end().await;
 }
 

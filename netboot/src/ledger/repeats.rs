@@ -50,6 +50,7 @@ mod tests {
             stage,
             registered: None,
             earlier: Vec::new(),
+            fetched: None,
         }
     }
 

@@ -24,6 +24,7 @@ fn boot(serial: u8) -> Observation {
         stage: BootStage::Script,
         registered: None,
         earlier: Vec::new(),
+        fetched: None,
     }
 }
 
@@ -58,7 +59,7 @@ fn an_event_takes_the_stages_before_it_along() {
             unreachable!()
         };
         let registered = Some(Timestamp::from_micros(registered));
-        Observation::Boot { rack, serial, address, mac, stage, registered, earlier }
+        Observation::Boot { rack, serial, address, mac, stage, registered, earlier, fetched: None }
     };
     let mut outbox = Outbox::default();
     let mut carried = |micros, observation| {
@@ -89,7 +90,7 @@ fn an_event_stays_until_later_ones_tell_all_of_it() {
             unreachable!()
         };
         let mac = port.map(|port| model::MacAddress::new([2, 0, 0, 0, 0, port]));
-        Observation::Boot { rack, serial, address, mac, stage, registered, earlier }
+        Observation::Boot { rack, serial, address, mac, stage, registered, earlier, fetched: None }
     };
     let (bound, released) = (LeaseState::Bound, LeaseState::Released);
     for (seen, kept) in [

@@ -27,6 +27,7 @@ fn document(padding: usize) -> RackPush {
                 addresses: Vec::new(),
                 boot: model::rack::BootChoice::Local,
                 registered: None,
+                documents: Vec::new(),
             }],
         },
     }

@@ -7,7 +7,7 @@ use tests::run::{run, wait_for};
 use crate::restart::{copy_store, restore};
 
 /// A cluster whose first agent serves rack 0.
-fn rack() -> Cluster {
+pub(crate) fn rack() -> Cluster {
     let cluster = Cluster::begin_with_agent();
     let ipam = cluster.write("ipam.json", IPAM);
     let _set = cluster.gnt(&format!("ipam set -f {}", ipam.display())).ok();

@@ -44,6 +44,7 @@ fn boot(serial: &str) -> Observation {
         stage: BootStage::Script,
         registered: None,
         earlier: Vec::new(),
+        fetched: None,
     }
 }
 
@@ -108,7 +109,7 @@ fn boots_have_a_timeline() {
     let at = |stage: BootStage| {
         let Observation::Boot { rack, serial, address, mac, .. } = boot("s1") else { panic!() };
         let (registered, earlier) = (Some(NOW), Vec::new());
-        Observation::Boot { rack, serial, address, mac, stage, registered, earlier }
+        Observation::Boot { rack, serial, address, mac, stage, registered, earlier, fetched: None }
     };
     use BootStage::{Kernel, Loader, Script, System};
     seen(&mut config, [Loader, Script, Kernel, System, Loader, Script].map(at).to_vec());
@@ -130,7 +131,8 @@ fn what_was_seen_of_a_removed_machine_is_not_on_the_new_record() {
         panic!()
     };
     let registered = Some(NOW.plus_seconds(-1));
-    let old = Observation::Boot { rack, serial, address, mac, stage, registered, earlier };
+    let fetched = None;
+    let old = Observation::Boot { rack, serial, address, mac, stage, registered, earlier, fetched };
     assert!(seen(&mut config, vec![old]).changes.is_empty());
     assert!(config.boots.is_empty() && config.machine("s1").unwrap().mac.is_empty());
     let mut machine = config.machine("s1").unwrap().as_ref().clone();

@@ -10,6 +10,7 @@ use model::{Exception, MacAddress};
 
 use super::register::{refuse, taken_mac, taken_uuid, wrong_bmc};
 use crate::config::{Config, ConfigChange};
+use crate::lu::boot_template::fits_templates;
 use crate::queue::Decision;
 use crate::rack_document::image_of;
 
@@ -28,6 +29,9 @@ pub(super) fn changed(op: &MachineSetParams, config: &Config) -> Decision<Machin
     let of = |problem| Fault { serial: machine.serial.clone(), problem };
     let problems = problems(config, before, &machine);
     refuse(&problems.into_iter().map(of).collect::<Vec<_>>())?;
+    if machine != **before {
+        fits_templates(config, &machine)?;
+    }
     let change = (machine != **before).then(|| ConfigChange::Machine(machine.clone()));
     Ok((change.into_iter().collect(), machine))
 }

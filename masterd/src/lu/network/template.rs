@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hostnet::{Format, HostNetwork, Kind, Link, LinkName, RenderedFile};
+use hostnet::{HostNetwork, Kind, Link, LinkName};
 use jobs::locks::{Level, LockName, Mode};
 use model::error::ErrorCode;
 use model::machine::Machine;
@@ -18,6 +18,7 @@ use super::wrong;
 use crate::config::{Config, ConfigChange};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted};
 use crate::queue::Decision;
+use crate::template::files::{read, with_cards};
 use crate::template::{Facts, render};
 
 /// Times that a template is rendered for a machine until all networks that it asks for are known: each
@@ -286,37 +287,6 @@ pub(crate) fn assigned_to_new(
     Ok(changes)
 }
 
-/// A rendered template: our own form, or os-net-config's.
-pub(crate) fn read(text: &str) -> Result<HostNetwork, String> {
-    let is_os_net_config = text.lines().any(|line| line.starts_with("network_config"));
-    let network = match is_os_net_config {
-        true => hostnet::from_os_net_config(text).map(|config| config.network),
-        false => HostNetwork::from_yaml(text),
-    };
-    let network = network.map_err(|why| quoted(&why.to_string(), text))?;
-    network.check().map_err(|why| why.to_string())?;
-    Ok(network)
-}
-
-/// A reason that names a line, with what that line became.
-fn quoted(why: &str, text: &str) -> String {
-    let number = why.split_once("line ").map_or("", |(_, rest)| rest);
-    let number = number.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-    let line = number.parse::<usize>().ok().and_then(|line| text.lines().nth(line.checked_sub(1)?));
-    match line {
-        Some(line) => format!("{why}: the rendered line is `{}`", line.trim()),
-        None => why.to_owned(),
-    }
-}
-
-/// The same with the cards that the operator named.
-fn with_cards(network: HostNetwork, machine: &Machine) -> HostNetwork {
-    let cards = machine.interfaces.iter();
-    let cards =
-        cards.filter_map(|(name, mac)| Some((LinkName::try_from(name.to_string()).ok()?, *mac)));
-    network.with_cards(&cards.collect())
-}
-
 /// A card that a network needs and a machine, whose cards the operator named, lacks: all machines of a role
 /// have the same ones (document 4).
 fn missing_card<'a>(network: &'a HostNetwork, machine: &Machine) -> Option<&'a LinkName> {
@@ -325,58 +295,6 @@ fn missing_card<'a>(network: &'a HostNetwork, machine: &Machine) -> Option<&'a L
     }
     let lacks = |link: &&Link| matches!(link.kind, Kind::Ethernet { permanent_mac: None });
     network.links.iter().find(lacks).map(|link| &link.name)
-}
-
-/// The files of a machine's network.
-///
-/// # Errors
-/// There is no template for it, an address is missing, or the format cannot say what it asks for.
-pub(crate) fn files(
-    config: &Config,
-    serial: &str,
-    version: Option<u32>,
-    format: Format,
-) -> Result<Vec<RenderedFile>, Exception> {
-    let machine = config.machine(serial)?;
-    let wanted = version.or(machine.network_template);
-    let template = match (wanted, machine.role.parse()) {
-        (Some(version), Ok(name)) => {
-            config.network_templates.get(&TemplateKey { name, version }).cloned()
-        }
-        _ => config.newest_template(&machine.role),
-    };
-    let role = &machine.role;
-    let template = template.ok_or_else(|| {
-        if let Some(version) = version {
-            let text = format!("network template {role} has no version {version}");
-            return Exception::prereq(text, ErrorCode::UnknownEntity);
-        }
-        let text = format!(
-            "machine '{serial}' has no network template; `gnt network-template upload {role} FILE` gives its \
-             role one"
-        );
-        Exception::prereq(text, ErrorCode::UnknownEntity)
-    })?;
-    let refuse = |why: String| {
-        Exception::prereq(
-            format!("template {} for machine '{serial}': {why}", template.key()),
-            ErrorCode::WrongState,
-        )
-    };
-    let (text, used) = render(&template.text, &Facts::of_machine(config, machine));
-    let owner = Owner::Machine(machine.serial.clone());
-    let waits = |network: &&Word| {
-        let key = ClaimKey { network: (*network).clone(), owner: owner.clone() };
-        config.claims.get(&key).is_some_and(|claim| claim.is_waiting())
-    };
-    if let Some(network) = used.iter().find(waits) {
-        return Err(refuse(format!(
-            "it waits for an address of network {network}, whose pools are full"
-        )));
-    }
-    let text = text.map_err(|error| refuse(error.to_string()))?;
-    let network = with_cards(read(&text).map_err(&refuse)?, machine);
-    hostnet::render(format, &network, None).map_err(|why| refuse(why.to_string()))
 }
 
 impl LogicalUnit for NetworkTemplateRemove {

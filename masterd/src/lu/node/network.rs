@@ -17,9 +17,10 @@ use stdx::daemon::chain;
 use tokio::time::{Instant, timeout};
 
 use crate::config::{Config, ConfigChange};
-use crate::lu::network::template::{read, resolved};
+use crate::lu::network::template::resolved;
 use crate::lu::{Context, Failure, LogicalUnit, Wanted};
 use crate::template::Facts;
+use crate::template::files::read;
 
 /// Between two tries to reach a node behind its change.
 const TRY_AGAIN: Duration = Duration::from_secs(1);

@@ -1,8 +1,10 @@
+use hostnet::Format;
 use serde_json::json;
 
 use super::*;
 use crate::lu::machine::register;
 use crate::lu::network::tests::add as add_network;
+use crate::template::files::files;
 use crate::testing::{NOW, config, spec};
 
 /// Document 4's template, but for the bridge of Open vSwitch.

@@ -1,0 +1,234 @@
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use model::boot_template::{BootTemplate, DocumentKind, TemplateKind};
+use serde_json::json;
+
+use super::*;
+use crate::config::ConfigChange;
+use crate::lu::machine::register;
+use crate::testing::{NOW, config, spec};
+
+/// A cluster with some machines, of which the first has labels.
+fn cluster(count: u32) -> Config {
+    let mut config = config(&[]);
+    let specs: Vec<_> =
+        (0..count).map(|number| spec(&format!("m{number:04}"), number / 25, "worker")).collect();
+    let mut machines = register(&config, &specs, NOW).unwrap();
+    let labels = [("zone", "\"a\" & {b}\\c\nd%"), ("plain", "x")];
+    let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    machines[0].labels = labels.into();
+    config.apply(machines.into_iter().map(ConfigChange::Machine));
+    config
+}
+
+fn first(config: &Config) -> Arc<Machine> {
+    Arc::clone(config.machine("m0000").unwrap())
+}
+
+fn rendered(text: &str) -> Result<Rendered, TemplateError> {
+    let config = cluster(1);
+    Prepared::new(TemplateKind::Ignition, text)?.render(&config, &first(&config))
+}
+
+fn read(text: &str) -> Json {
+    serde_json::from_str(&rendered(text).unwrap().text).unwrap()
+}
+
+#[test]
+fn sabakans_templates_are_taken_as_they_are() {
+    let template = json!({
+        "version": "2.3",
+        "template": {
+            "ignition": { "config": {}, "security": { "tls": {} }, "timeouts": {} },
+            "networkd": { "units": [{ "name": "10-node0.netdev", "contents": "[NetDev]\nName={{ .Spec.Serial }}" }] },
+            "passwd": { "users": [{ "name": "cybozu", "sshAuthorizedKeys": ["{{ .Spec.Labels.plain }}"] }] },
+            "storage": { "files": [
+                { "filesystem": "root", "path": "/etc/hostname", "contents": {
+                    "source": "data:,%7B%7B%20.Spec.Serial%20%7D%7D-%7B%7B%20add%20.Spec.Rack%203%20%7D%7D%0A" } },
+                { "filesystem": "root", "path": "/opt/img", "contents": { "source": "{{ MyURL }}/v1/assets/img" } },
+                { "filesystem": "root", "path": "/etc/net", "contents": {
+                    "source": "data:;base64,e3sgKGluZGV4IC5JbmZvLk5ldHdvcmsuSVB2NCAwKS5HYXRld2F5IH19" } },
+            ] },
+            "systemd": { "units": null },
+        },
+        "meta": { "key": [1, 2] },
+    });
+    let document = read(&template.to_string());
+    assert_eq!(document["ignition"]["version"], "2.3.0");
+    assert_eq!(document["networkd"]["units"][0]["contents"], "[NetDev]\nName=m0000");
+    assert_eq!(document["passwd"]["users"][0]["sshAuthorizedKeys"][0], "x");
+    let source = |at: usize| document["storage"]["files"][at]["contents"]["source"].clone();
+    assert_eq!(source(0), "data:,m0000-3%0A");
+    assert_eq!(source(1), "gantry-my-url-7f3a/v1/assets/img");
+    assert_eq!(source(2), "data:,10.69.0.1");
+    for (version, words) in [("2.1", "emergency shell"), ("3", "emergency shell")] {
+        let mut other = template.clone();
+        other["version"] = json!(version);
+        assert!(rendered(&other.to_string()).unwrap_err().why.contains(words));
+    }
+    let mut other = template;
+    other["include"] = json!("../base.yml");
+    assert!(rendered(&other.to_string()).unwrap_err().why.contains("unknown field `include`"));
+}
+
+#[test]
+fn no_label_breaks_a_document() {
+    let odd = "\"a\" & {b}\\c\nd%";
+    let plain = r#"{"ignition": {"version": "3.3.0"}, "systemd": {"units": [
+        {"name": "a.service", "contents": "{{ .Spec.Labels.zone }}"}]}}"#;
+    assert_eq!(read(plain)["systemd"]["units"][0]["contents"], odd);
+    // No JSON before it is rendered.
+    let text = "{\"ignition\": {\"version\": \"3.3.0\"}, \"systemd\": {\"units\": [\n\
+                {{ range $i, $ip := .Spec.IPv4 }}{{ if $i }},{{ end }}\n\
+                {\"name\": \"{{ $i }}.service\", \"contents\": \"{{ $ip }} {{ $.Spec.Labels.zone }}\"}\n\
+                {{ end }}]}}";
+    let document = read(text);
+    assert_eq!(document["systemd"]["units"][2]["contents"], format!("10.69.0.132 {odd}"));
+    let text = r#"{"ignition": {"version": "3.3.0"}, "storage": {"files": [{{ if true }}
+        {"path": "/a", "contents": {"source": "data:,{{ .Spec.Labels.zone }}"}}{{ end }}]}}"#;
+    let source = read(text)["storage"]["files"][0]["contents"]["source"].clone();
+    assert_eq!(source, "data:,%22a%22%20%26%20%7Bb%7D%5Cc%0Ad%25");
+    let file = r#"{"ignition": {"version": "3.3.0"}, "storage": {"files": [
+        {"path": "/a", "contents": {"source": "data:,{{ .Spec.Labels.zone }}"}}]}}"#;
+    let source = read(file)["storage"]["files"][0]["contents"]["source"].clone();
+    assert_eq!(source, "data:,%22a%22%20%26%20%7Bb%7D%5Cc%0Ad%25");
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    for (text, line, words) in [
+        ("{", 1, "EOF"),
+        ("[]", 1, "a JSON object"),
+        ("{}", 1, "no `ignition.version`"),
+        ("{\"ignition\": {\"version\": \"2.1.0\"}}", 1, "version 2.1.0"),
+        (
+            "{\"ignition\": {\"version\": \"3.3.0\"},\n\"passwd\": {\"users\": [\n{\"name\": \"{{ .Spec.Name }}\"}]}}",
+            3,
+            "passwd.users[0].name, its line 1: there is no `Name`",
+        ),
+        (
+            "{\"ignition\": {\"version\": \"3.3.0\"},\n\"passwd\": {\"users\": [\n{\"name\": \"a\\n{{ env }}\"}]}}",
+            3,
+            "passwd.users[0].name, its line 2: there is no function `env`",
+        ),
+        (
+            "{{ range .Spec.IPv4 }}\n{\"a\": \"{{ . }}\"},\n{{ end }}",
+            2,
+            "the rendered line is `{\"a\"",
+        ),
+        ("{\n\"ignition\": {{ .Spec.Nothing }}}", 2, "no `Nothing`"),
+        (
+            "{\"ignition\": {\"version\": \"3.3.0\"}, \"storage\": {\"files\": [{\"path\": \"{{ .Spec.Serial }}\"}]}}",
+            1,
+            "`m0000` does not begin with /",
+        ),
+    ] {
+        let wrong = rendered(text).unwrap_err();
+        assert!(wrong.line == line && wrong.why.contains(words), "{text}: {wrong:?}");
+    }
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(rendered(&deep).is_err());
+    let huge = json!({"ignition": {"version": "3.3.0"}, "systemd": {"units": [
+        {"name": "a.service", "contents": "{{ range 90000 }}0123456789{{ end }}"}]}});
+    assert!(rendered(&huge.to_string()).unwrap_err().why.contains("more than 524288 bytes"));
+}
+
+#[test]
+fn user_data() {
+    let config = cluster(1);
+    let of = |text: &str| {
+        let prepared = Prepared::new(TemplateKind::CloudInit, text)?;
+        prepared.render(&config, &first(&config)).map(|rendered| rendered.text)
+    };
+    let yaml =
+        "#cloud-config\nhostname: {{ .Spec.Serial }}\nzone: {{ .Spec.Labels.zone | json }}\n";
+    let told = of(yaml).unwrap();
+    assert_eq!(told, "#cloud-config\nhostname: m0000\nzone: \"\\\"a\\\" & {b}\\\\c\\nd%\"\n");
+    assert_eq!(of("#!/bin/sh\necho {{ .Spec.Serial }}\n").unwrap(), "#!/bin/sh\necho m0000\n");
+    for (text, words) in [
+        ("hostname: a", "begins with #cloud-config or #!"),
+        ("", "begins with"),
+        ("#cloud-config\n- a: [", "no YAML"),
+        ("#cloud-config\n[a]", "no YAML"),
+        ("#cloud-config\na: {{ .Spec.Labels.zone }}", "more than text to YAML"),
+        ("#!/bin/sh\necho '{{ .Spec.Labels.zone }}'", "more than text to a shell"),
+        ("#!/bin/sh\necho {{ .Spec.Labels.other }}", "no `other`"),
+    ] {
+        let wrong = of(text).unwrap_err();
+        assert!(wrong.why.contains(words), "{text}: {wrong:?}");
+    }
+}
+
+fn template(kind: TemplateKind, id: &str, text: &str) -> ConfigChange {
+    let (role, id) = ("worker".parse().unwrap(), id.parse().unwrap());
+    ConfigChange::BootTemplate(BootTemplate {
+        kind,
+        role,
+        id,
+        text: text.to_owned(),
+        spec: String::new(),
+        ctime: NOW,
+    })
+}
+
+fn ignition(contents: &str) -> String {
+    json!({ "ignition": { "version": "3.3.0" }, "systemd": { "units": [
+        { "name": "a.service", "contents": contents }] } })
+    .to_string()
+}
+
+#[test]
+fn machines_of_a_rack_get_the_newest_versions() {
+    let mut config = cluster(2);
+    let all =
+        |config: &Config| of_rack(config, config.machines_in(0).collect::<Vec<_>>().into_iter());
+    assert!(all(&config).is_empty());
+    config.apply([
+        template(TemplateKind::Ignition, "1.9.0", &ignition("old {{ .Spec.Serial }}")),
+        template(TemplateKind::Ignition, "1.10.0", &ignition("new {{ .Spec.Serial }}")),
+        template(TemplateKind::Ignition, "1.8.0", &ignition("gone")),
+        template(TemplateKind::CloudInit, "0.1.0", "#cloud-config\nhostname: {{ .Spec.Serial }}\n"),
+    ]);
+    let documents = all(&config);
+    let told: Vec<(DocumentKind, String)> =
+        documents["m0001"].iter().map(|d| (d.kind, d.id.to_string())).collect();
+    let wanted = [
+        (DocumentKind::Ignition, "1.10.0"),
+        (DocumentKind::UserData, "0.1.0"),
+        (DocumentKind::MetaData, "0.1.0"),
+        (DocumentKind::Ignition, "1.9.0"),
+    ];
+    assert_eq!(told, wanted.map(|(kind, id)| (kind, id.to_owned())));
+    assert!(documents["m0001"][0].text.contains("new m0001"));
+    let meta: Json = serde_json::from_str(&documents["m0001"][2].text).unwrap();
+    assert_eq!(meta, json!({ "instance-id": "m0001-1700000000", "local-hostname": "m0001" }));
+    // A machine that the template does not fit gets what it can.
+    config.apply([template(
+        TemplateKind::Ignition,
+        "2.0.0",
+        &ignition("{{ .Spec.Labels.plain }}"),
+    )]);
+    let documents = all(&config);
+    assert_eq!(documents["m0000"][0].id.to_string(), "2.0.0");
+    assert_eq!(documents["m0001"][0].kind, DocumentKind::UserData);
+    assert_eq!(documents["m0001"][2].id.to_string(), "1.10.0");
+}
+
+#[test]
+fn a_thousand_machines_are_rendered_soon() {
+    let config = cluster(1_000);
+    let mut file = String::new();
+    for line in 0..40 {
+        writeln!(file, "# line {line} of {{{{ .Spec.Serial }}}} at {{{{ index .Spec.IPv4 0 }}}}")
+            .unwrap();
+    }
+    let prepared = Prepared::new(TemplateKind::Ignition, &ignition(&file)).unwrap();
+    let begun = Instant::now();
+    for machine in config.machines.values() {
+        prepared.render(&config, machine).unwrap();
+    }
+    let took = begun.elapsed();
+    println!("1,000 machines with 80 actions each: {took:?}");
+    assert!(took.as_secs() < 30, "{took:?}");
+}

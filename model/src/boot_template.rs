@@ -1,0 +1,262 @@
+//! Core: templates of what machines configure themselves by when they boot, by kind, role and version: an
+//! Ignition configuration, or user data of cloud-init; and what becomes of them for a machine.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::blob::BlobDigest;
+use crate::name::{NameError, Word};
+use crate::time::Timestamp;
+
+/// Bytes of a template's text: some dozen files of a few KiB. An opcode holds it, and a job's file. Larger
+/// files belong on a server of their own, which the template names.
+pub const TEXT_BYTES_MAX: usize = 256 * 1024;
+/// Versions that are kept of a role's template, as sabakan keeps them; the oldest one goes.
+pub const VERSIONS_MAX: usize = 10;
+/// Roles that have a template of a kind.
+pub const ROLES_MAX: usize = 64;
+/// Bytes of what a template becomes for one machine: the text of a template with some values.
+pub const RENDERED_BYTES_MAX: usize = 512 * 1024;
+/// Bytes of all that the machines of one rack get, as the rack's document writes them: it must fit half a
+/// segment of an agent's journal, with the rest of it.
+pub const RACK_BYTES_MAX: usize = 6 * 1024 * 1024;
+/// What stands for the agent's URL in a document: the agent that serves it knows by which address it is
+/// reached. It has no character that JSON, a URL or a shell would escape.
+pub const MY_URL: &str = "gantry-my-url-7f3a";
+/// The same for the URL of its HTTPS side.
+pub const MY_URL_HTTPS: &str = "gantry-my-https-url-7f3a";
+/// The port of an agent's HTTPS side, as sabakan's clients know it.
+pub const HTTPS_PORT: u16 = 10_443;
+
+/// What a template makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TemplateKind {
+    /// A configuration of Ignition.
+    Ignition,
+    /// User data of cloud-init.
+    CloudInit,
+}
+
+impl TemplateKind {
+    /// The word on the wire and in keys.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ignition => "ignition",
+            Self::CloudInit => "cloud-init",
+        }
+    }
+}
+
+/// The version of a template: a version by the rules of semver.org, without build metadata, since two
+/// versions that differ in nothing else have no order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TemplateId(semver::Version);
+
+/// Longest version: it is a part of keys and URLs.
+const ID_BYTES_MAX: usize = 63;
+
+impl FromStr for TemplateId {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let why = "it must be MAJOR.MINOR.PATCH by semver.org, such as 1.2.3 or 1.2.3-rc.1, \
+                   of at most 63 characters and without build metadata";
+        let version = semver::Version::parse(text).ok();
+        let version = version.filter(|v| v.build.is_empty() && text.len() <= ID_BYTES_MAX);
+        version.map(Self).ok_or_else(|| NameError::new(text, "version", why))
+    }
+}
+
+impl TryFrom<String> for TemplateId {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<Self, NameError> {
+        text.parse()
+    }
+}
+
+impl From<TemplateId> for String {
+    fn from(id: TemplateId) -> Self {
+        id.to_string()
+    }
+}
+
+impl fmt::Display for TemplateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0.to_string())
+    }
+}
+
+/// The document `boot-templates/KIND/ROLE/ID`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BootTemplate {
+    /// What it makes.
+    pub kind: TemplateKind,
+    /// The role of the machines that use it.
+    pub role: Word,
+    /// Its version.
+    pub id: TemplateId,
+    /// The text, in the syntax of Go's templates.
+    pub text: String,
+    /// The version of Ignition's specification that it declares; empty where it makes something else.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spec: String,
+    /// When it was uploaded.
+    pub ctime: Timestamp,
+}
+
+/// The key of a template, as text `KIND/ROLE/ID`. In order, versions of one role follow each other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BootTemplateKey {
+    /// What it makes.
+    pub kind: TemplateKind,
+    /// The role.
+    pub role: Word,
+    /// Its version.
+    pub id: TemplateId,
+}
+
+impl BootTemplate {
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> BootTemplateKey {
+        BootTemplateKey { kind: self.kind, role: self.role.clone(), id: self.id.clone() }
+    }
+}
+
+impl fmt::Display for BootTemplateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.kind.as_str(), self.role, self.id)
+    }
+}
+
+impl FromStr for BootTemplateKey {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let wrong = || NameError::new(text, "template", "it must be KIND/ROLE/VERSION");
+        let (kind, rest) = text.split_once('/').ok_or_else(wrong)?;
+        let (role, id) = rest.split_once('/').ok_or_else(wrong)?;
+        let kind = [TemplateKind::Ignition, TemplateKind::CloudInit]
+            .into_iter()
+            .find(|known| known.as_str() == kind)
+            .ok_or_else(wrong)?;
+        Ok(Self { kind, role: role.parse()?, id: id.parse()? })
+    }
+}
+
+/// What a machine can fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DocumentKind {
+    /// Its configuration of Ignition.
+    Ignition,
+    /// Its user data of cloud-init.
+    UserData,
+    /// What cloud-init calls it.
+    MetaData,
+    /// Its network, as netplan has it.
+    NetworkConfig,
+}
+
+impl DocumentKind {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Ignition, Self::UserData, Self::MetaData, Self::NetworkConfig];
+
+    /// The word on the wire, and the last part of cloud-init's URLs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ignition => "ignition",
+            Self::UserData => "user-data",
+            Self::MetaData => "meta-data",
+            Self::NetworkConfig => "network-config",
+        }
+    }
+
+    /// The kind of template that it comes from.
+    #[must_use]
+    pub const fn template(self) -> TemplateKind {
+        match self {
+            Self::Ignition => TemplateKind::Ignition,
+            Self::UserData | Self::MetaData | Self::NetworkConfig => TemplateKind::CloudInit,
+        }
+    }
+}
+
+impl FromStr for DocumentKind {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let why = "it must be ignition, user-data, meta-data or network-config";
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| NameError::new(text, "document of a machine", why))
+    }
+}
+
+/// What a template became for a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootDocument {
+    /// What it is.
+    pub kind: DocumentKind,
+    /// The version of the template.
+    pub id: TemplateId,
+    /// The text; [`MY_URL`] stands for the agent's URL.
+    pub text: Arc<str>,
+}
+
+/// A document that a machine fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetched {
+    /// What it is.
+    pub kind: DocumentKind,
+    /// The version of the template.
+    pub id: TemplateId,
+    /// The digest of the bytes that it got.
+    pub sha256: BlobDigest,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_by_semver() {
+        let mut ids: Vec<TemplateId> =
+            ["1.10.0", "1.9.0", "1.10.0-rc.1", "0.9.12"].map(|text| text.parse().unwrap()).into();
+        ids.sort();
+        let told: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["0.9.12", "1.9.0", "1.10.0-rc.1", "1.10.0"]);
+        let long = format!("1.2.3-{}", "x".repeat(ID_BYTES_MAX));
+        for wrong in ["", "1", "1.2", "v1.2.3", "1.2.3+a", "01.2.3", "1.2.3/4", "1.2.3\n", &long] {
+            assert!(wrong.parse::<TemplateId>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn keys_read_as_they_were_written() {
+        for text in ["ignition/worker/1.2.3", "cloud-init/boot/0.1.0-rc.1"] {
+            assert_eq!(text.parse::<BootTemplateKey>().unwrap().to_string(), text);
+        }
+        for wrong in ["ignition/worker", "x/worker/1.2.3", "ignition/a b/1.2.3", "ignition//1.0.0"]
+        {
+            assert!(wrong.parse::<BootTemplateKey>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_stands_for_the_url_is_never_escaped() {
+        for token in [MY_URL, MY_URL_HTTPS] {
+            assert!(token.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'), "{token}");
+        }
+        assert!(!MY_URL_HTTPS.contains(MY_URL));
+    }
+}
