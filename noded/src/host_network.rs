@@ -304,7 +304,7 @@ fn names(waits: Option<&(Uuid, HostNetwork)>, change: Uuid) -> bool {
 }
 
 fn told(plan: &hostnet::Plan) -> NetworkApplied {
-    NetworkApplied { steps: plan.steps.iter().map(ToString::to_string).collect() }
+    NetworkApplied { steps: plan.lines().collect() }
 }
 
 fn failed(error: &HostError) -> Failure {

@@ -1,5 +1,6 @@
 mod kinds;
 mod namespace;
+mod routes;
 mod trouble;
 
 use std::process::Command;
