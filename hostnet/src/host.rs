@@ -16,6 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ::model::layout::DIRECTORY_MODE;
+use stdx::daemon::chain;
 use stdx::{Clock, Tasks};
 
 use crate::kernel::{Kernel, SavedRoute};
@@ -161,8 +162,9 @@ impl Host {
     pub async fn recover(&mut self) -> Result<bool, HostError> {
         match self.roll_back().await {
             Err(HostError::Checkpoint(error @ CheckpointError::Unreadable { .. })) => {
+                tracing::warn!(error = chain(&error), "set aside: the network stays as it is");
                 self.checkpoint.set_aside()?;
-                Err(HostError::Checkpoint(error))
+                Ok(false)
             }
             done => done,
         }
@@ -214,7 +216,7 @@ impl Host {
     async fn put_back(&self, routes: &[&SavedRoute], replaces: bool) -> Result<(), HostError> {
         let refused = self.kernel.put_back(routes, replaces).await.map_err(HostError::Read)?;
         for (route, error) in refused {
-            tracing::warn!(%route, %error, "a route of this host is lost");
+            tracing::warn!(%route, error = chain(&error), "a route of this host is lost");
         }
         Ok(())
     }

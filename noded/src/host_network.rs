@@ -277,6 +277,20 @@ fn remove_others(directory: &Path, written: &[PathBuf]) -> Result<(), String> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with(NETWORKD_PREFIX) && !written.contains(&path) {
             std::fs::remove_file(&path).map_err(failed)?;
+    #[tokio::test]
+    async fn a_damaged_checkpoint_stops_no_later_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("state");
+        std::fs::create_dir_all(&state).unwrap();
+        stdx::atomic::write(&state.join("checkpoint"), b"{", 0o600).unwrap();
+        let networks =
+            HostNetworks::open(&state, directory.path().to_owned(), Clock::system()).await;
+        let network = Some(NOTHING.to_owned());
+        let change = Uuid::from_u128(1);
+        let call = NetworkApply { change, network, plan_only: true, seconds: 60 };
+        assert_eq!(networks.apply(&call).await.unwrap().steps, [""; 0]);
+    }
+
         }
     }
     Ok(())
