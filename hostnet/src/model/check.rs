@@ -46,6 +46,10 @@ impl HostNetwork {
                 return Err(wrong(&format!("{place}.permanent_mac"), why));
             }
         }
+        if let Some((place, _)) = self.placed().find(|(_, link)| &*link.name == "lo" && !link.up) {
+            let why = "programs of the host speak to each other over lo; it stays up";
+            return Err(wrong(&format!("{place}.up"), why));
+        }
         for (at, name) in self.absent.iter().enumerate() {
             if links.contains_key(name) {
                 let why = format!("{name} is among the links too");

@@ -49,6 +49,7 @@ const WRONG: &[(&str, &str)] = &[
         "links[2].vlan: b has VLAN 5 already, as x",
     ),
     ("{name: a}, {name: a}", "links[1].name: a is there twice"),
+    ("{name: a}, {name: lo, up: false}", "links[1].up: programs of the host"),
     ("{name: abcdefghijklmnop}", "links[0].name: `abcdefghijklmnop` has 16 bytes"),
     ("{name: 'a b'}", "links[0].name: `a b` has a character that no name has"),
     ("{name: ''}", "links[0].name: `` is no name"),
@@ -120,7 +121,7 @@ const WRONG: &[(&str, &str)] = &[
         "{name: x, routes: [{to: 10.0.0.0/8}]}, {name: y, routes: [{to: 10.0.0.0/8}]}",
         "links[1].routes[0]: there is another route",
     ),
-    ("{name: x, mtu: 10}", "links[0].mtu: 10 is none of 68 to 65535"),
+    ("{name: x, mtu: 10}", "links[0].mtu: 10 is none of 68 to 65536"),
     (
         "{name: x, mac: 'ff:ff:ff:ff:ff:ff'}",
         "links[0].mac: ff:ff:ff:ff:ff:ff is the broadcast address",
