@@ -180,6 +180,33 @@ fn a_network_survives_the_way_through_a_file() {
 }
 
 #[test]
+fn what_another_configuration_does_not_name_lasts() {
+    let own = |text| HostNetwork::from_yaml(text).unwrap();
+    let earlier = own(
+        "links: [{name: eth0, addresses: [192.0.2.4/24]}, {name: em1, permanent_mac: '52:54:00:00:00:01'}, {name: eth2, mtu: 1400},
+        {name: br0, kind: bridge, stp: true, mtu: 9000}, {name: br1, kind: bridge}]",
+    );
+    let actual = own(
+        "links: [{name: eth0}, {name: eth1, permanent_mac: '52:54:00:00:00:01'}, {name: eth2}]",
+    );
+    let later =
+        own("links: [{name: eth2, addresses: [198.51.100.4/24]}, {name: br0, kind: bridge}]");
+    let later = later.replacing(&earlier);
+    assert_eq!(later.absent, [crate::LinkName::new("br1").unwrap()]);
+    let mut lasts = later.clone().carried_out(&earlier, &actual);
+    lasts.absent.clear();
+    assert!(lasts.means(&own(
+        "links: [{name: eth0, addresses: [192.0.2.4/24]}, {name: em1, permanent_mac: '52:54:00:00:00:01'},
+        {name: eth2, mtu: 1400, addresses: [198.51.100.4/24]}, {name: br0, kind: bridge, stp: true, mtu: 9000}]",
+    )), "{lasts:?}");
+    // A card that has another name now, and one that is absent.
+    let later = own("links: [{name: eth1, mtu: 1300}]\nabsent: [eth2]");
+    let lasts = later.replacing(&earlier).carried_out(&earlier, &actual);
+    let names: Vec<_> = lasts.links.iter().map(|link| link.name.as_str()).collect();
+    assert_eq!(names, ["eth1", "eth0"]);
+}
+
+#[test]
 fn a_replaced_configuration_takes_its_virtual_links_along() {
     let earlier = read(EVERY_KIND).unwrap();
     let network = read("links: [{name: em0}, {name: br0, kind: bridge}]").unwrap();
