@@ -93,7 +93,7 @@ impl HostNetworks {
         let Wish { network, whole } = wish(host, call, committed.as_ref()).await?;
         if call.plan_only {
             let plan = host.plan(&network).await.map_err(|error| failed(&error))?;
-            return Ok(Self::told(&plan));
+            return Ok(self.told(&plan, &whole));
         }
         let wait = Duration::from_secs(call.seconds.into());
         let made = host.apply(&network, wait).await;
@@ -106,7 +106,7 @@ impl HostNetworks {
             seconds = call.seconds,
             "network changed, not committed"
         );
-        let told = Self::told(&plan);
+        let told = self.told(&plan, &whole);
         *applied = Some((call.change, whole));
         let (this, change) = (Arc::clone(self), call.change);
         self.tasks.spawn("network deadline", async move {
@@ -118,8 +118,9 @@ impl HostNetworks {
         Ok(told)
     }
 
-    fn told(plan: &hostnet::Plan) -> NetworkApplied {
-        NetworkApplied { steps: plan.lines().collect() }
+    fn told(&self, plan: &hostnet::Plan, whole: &HostNetwork) -> NetworkApplied {
+        let files_differ = stdx::aside(|| self.files.differ(whole));
+        NetworkApplied { steps: plan.lines().collect(), files_differ }
     }
 
     /// Undoes a change whose deadline has come. Says whether that is over.

@@ -241,9 +241,7 @@ fn programs_of_the_host_keep_their_own_addresses() {
         let held = || ip("-br address show dev lo");
         let before = held();
         assert!(before.contains("127.0.0.1/8") && before.contains("::1/128"), "{before}");
-        for addresses in
-            ["10.1.1.1/32", "10.1.1.1/32, 127.0.0.1/8", "'2001:db8::7/128'"]
-        {
+        for addresses in ["10.1.1.1/32", "10.1.1.1/32, 127.0.0.1/8", "'2001:db8::7/128'"] {
             let text = format!("links: [{{name: lo, addresses: [{addresses}]}}]");
             host.apply(&own(&text), LONG).await.unwrap();
             let after = held();

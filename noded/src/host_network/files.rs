@@ -31,6 +31,21 @@ impl Files {
         read.inspect_err(|error| tracing::warn!(path = %path.display(), %error, "passed over")).ok()
     }
 
+    /// Whether the next start of the agent or the host would find another network than this one.
+    pub(super) fn differ(&self, network: &HostNetwork) -> bool {
+        let has = |path: &Path, file: &RenderedFile| {
+            std::fs::read(path).is_ok_and(|content| content == file.content.as_bytes())
+        };
+        if self.committed().as_ref() != Some(network) {
+            return true;
+        }
+        let Ok((format, files)) = self.rendered(network) else { return false };
+        let paths: Vec<_> = files.iter().map(|file| self.root.join(&file.path)).collect();
+        let is_there = paths.iter().zip(&files).all(|(path, file)| has(path, file));
+        !is_there
+            || format == Format::Networkd && self.others(&paths).is_ok_and(|all| !all.is_empty())
+    }
+
     /// Writes all of them.
     ///
     /// # Errors

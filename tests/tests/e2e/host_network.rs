@@ -119,6 +119,36 @@ fn a_host_gets_its_network_and_goes_back_when_cut_off() {
 }
 
 #[test]
+fn files_are_of_the_whole_host_and_are_mended_too() {
+    let Some((wire, cluster, host)) = nodes() else { return };
+    let gnt = |text: &str| cluster.gnt(&apply(&cluster, &host, text, "")).ok().to_owned();
+    let path = host.root.join("etc/netplan/50-gantry.yaml");
+    let file = || std::fs::read_to_string(&path).unwrap();
+
+    // The kernel is so already, the file is not there.
+    let told = gnt("links: [{name: eth0, addresses: [10.69.0.4/26]}]");
+    assert!(told.contains("its files differ") && told.contains("written"), "{told}");
+    let _wider = gnt(WIDER);
+    // What another configuration does not name stays.
+    let told = gnt("links: [{name: lo, addresses: [10.1.1.1/32]}]");
+    assert!(told.contains("written"), "{told}");
+    assert!(file().contains("10.69.0.4/26") && file().contains("10.1.1.1/32"), "{}", file());
+    let shown = ip(&wire.client, "address show dev lo").ok().to_owned();
+    assert!(shown.contains("127.0.0.1/8") && shown.contains("10.1.1.1/32"), "{shown}");
+    // Neither the MTU that is not named, nor servers of names alone, are nothing.
+    let dns = "links: [{name: eth0, addresses: [10.69.0.4/26], dns_servers: [8.8.8.8]}]";
+    let _dns = gnt(dns);
+    assert!(file().contains("mtu: 1400") && file().contains("8.8.8.8"), "{}", file());
+    let other = dns.replace("8.8.8.8", "9.9.9.9");
+    assert!(gnt(&other).contains("its files differ"));
+    assert!(file().contains("9.9.9.9") && !file().contains("8.8.8.8"), "{}", file());
+    assert!(gnt(&other).contains("is so already"));
+    std::fs::remove_file(&path).unwrap();
+    assert!(gnt(&other).contains("written"));
+    assert!(file().contains("9.9.9.9"), "{}", file());
+}
+
+#[test]
 fn an_agent_that_dies_between_change_and_commit_goes_back_at_its_start() {
     let Some((wire, cluster, host)) = nodes() else { return };
     let job = cluster.gnt_start(&apply(&cluster, &host, CUT_OFF, "--deadline 3600"));
