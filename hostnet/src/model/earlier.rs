@@ -29,7 +29,8 @@ impl HostNetwork {
     }
 
     /// What lasts once this one is carried out on a host that is as `actual`: also the cards of the
-    /// earlier one that this one does not name.
+    /// earlier one that this one does not name, and nothing that is absent: who makes a link of that
+    /// name later keeps it.
     #[must_use]
     pub fn carried_out(mut self, earlier: &Self, actual: &Self) -> Self {
         let here = |link: &Link| on_host(link, actual);
@@ -40,6 +41,7 @@ impl HostNetwork {
         };
         let others: Vec<_> = earlier.links.iter().filter(lasts).cloned().collect();
         self.links.extend(others);
+        self.absent.clear();
         self
     }
 

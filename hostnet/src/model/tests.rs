@@ -193,8 +193,8 @@ fn what_another_configuration_does_not_name_lasts() {
         own("links: [{name: eth2, addresses: [198.51.100.4/24]}, {name: br0, kind: bridge}]");
     let later = later.replacing(&earlier);
     assert_eq!(later.absent, [crate::LinkName::new("br1").unwrap()]);
-    let mut lasts = later.clone().carried_out(&earlier, &actual);
-    lasts.absent.clear();
+    let lasts = later.clone().carried_out(&earlier, &actual);
+    assert_eq!(lasts.absent, []);
     assert!(lasts.means(&own(
         "links: [{name: eth0, addresses: [192.0.2.4/24]}, {name: em1, permanent_mac: '52:54:00:00:00:01'},
         {name: eth2, mtu: 1400, addresses: [198.51.100.4/24]}, {name: br0, kind: bridge, stp: true, mtu: 9000}]",

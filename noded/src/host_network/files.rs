@@ -28,7 +28,10 @@ impl Files {
         let path = self.directory.join(COMMITTED);
         let bytes = std::fs::read(&path).ok()?;
         let read: Result<HostNetwork, _> = serde_json::from_slice(&bytes);
-        read.inspect_err(|error| tracing::warn!(path = %path.display(), %error, "passed over")).ok()
+        let read =
+            read.inspect_err(|error| tracing::warn!(path = %path.display(), %error, "passed over"));
+        // It was carried out when this was written: a link of that name is somebody else's now.
+        read.ok().map(|network| HostNetwork { absent: Vec::new(), ..network })
     }
 
     /// Whether the next start of the agent or the host would find another network than this one.

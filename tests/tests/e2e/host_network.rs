@@ -146,6 +146,14 @@ fn files_are_of_the_whole_host_and_are_mended_too() {
     std::fs::remove_file(&path).unwrap();
     assert!(gnt(&other).contains("written"));
     assert!(file().contains("9.9.9.9"), "{}", file());
+
+    // What was ours once, and is somebody else's now, is left alone.
+    let _made = gnt("links: [{name: eth0, addresses: [10.69.0.4/26]}, {name: br7, kind: bridge}]");
+    let _gone = gnt("links: [{name: eth0, addresses: [10.69.0.4/26]}]\nabsent: [br7]");
+    let _theirs = ip(&wire.client, "link add br7 type bridge").ok();
+    let again = cluster.gnt(&format!("node network apply --again {}", host.name));
+    assert!(again.ok().contains("is so already"), "{again:?}");
+    let _there = ip(&wire.client, "link show dev br7").ok();
 }
 
 #[test]
