@@ -119,8 +119,9 @@ impl HostNetworks {
     }
 
     fn told(&self, plan: &hostnet::Plan, whole: &HostNetwork) -> NetworkApplied {
-        let files_differ = stdx::aside(|| self.files.differ(whole));
-        NetworkApplied { steps: plan.lines().collect(), files_differ }
+        let (files_differ, unkept) =
+            stdx::aside(|| (self.files.differ(whole), self.files.unkept(whole)));
+        NetworkApplied { steps: plan.lines().collect(), files_differ, unkept }
     }
 
     /// Undoes a change whose deadline has come. Says whether that is over.

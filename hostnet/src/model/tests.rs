@@ -90,6 +90,24 @@ const WRONG: &[(&str, &str)] = &[
     ("{name: x, addresses: [192.0.2.1]}", "links[0].addresses[0]: 192.0.2.1 lacks its prefix"),
     ("{name: x, addresses: [192.0.2.1/33]}", "the prefix of 192.0.2.1/33 is none of 0 to 32"),
     ("{name: x, addresses: [010.0.0.1/8]}", "links[0].addresses[0]: `010.0.0.1` is no IP address"),
+    ("{name: x, addresses: [010.0.0.1/8]}", "without leading zeros"),
+    (
+        "{name: x, addresses: [10.0.0.1/8], routes: [{to: 010.0.0.0/8, via: 10.0.0.2}]}",
+        "links[0].routes[0].to: `010.0.0.0/8` is no network: `010.0.0.0` is no IP address; write it without leading zeros",
+    ),
+    (
+        "{name: x, routes: [{to: '::ffff:10.0.0.0/104'}]}",
+        "links[0].routes[0].to: `::ffff:10.0.0.0/104` is no network: ::ffff:10.0.0.0 is an IPv4 address written as IPv6",
+    ),
+    ("{name: x, routes: [{to: 10.0.0.0/33}]}", "links[0].routes[0].to: the prefix of 10.0.0.0/33"),
+    (
+        "{name: x, mtu: 1279, addresses: ['2001:db8::1/64']}",
+        "links[0].mtu: 1279 is below the 1280 that IPv6 needs",
+    ),
+    (
+        "{name: a}, {name: b}, {name: x, kind: vlan, vlan: 5, parent: a}, {name: y, kind: vlan, vlan: 5, parent: b}",
+        "links[3].vlan: VLAN 5 is on a already",
+    ),
     ("{name: x, addresses: ['::ffff:10.0.0.1/104']}", "is an IPv4 address written as IPv6"),
     ("{name: x, addresses: [224.0.0.1/24]}", "224.0.0.1/24 is no address of an interface"),
     (
@@ -153,6 +171,11 @@ fn what_is_wrong_is_named_with_its_place() {
     for (rule, told) in [
         ("{table: 5}", "rules[0]: a rule has `from`, `to` or both"),
         ("{table: 0, from: 10.0.0.0/8}", "rules[0].table: 0 is none of 1 to"),
+        (
+            "{table: 5, from: 10.0.0.0/8}, {table: 5, from: 10.0.0.0/8}",
+            "rules[1]: `from 10.0.0.0/8 table 5` is there twice",
+        ),
+        ("{table: 5, from: 010.0.0.0/8}", "rules[0].from: `010.0.0.0/8` is no network"),
         (
             "{table: 5, from: 10.0.0.0/8, to: '2001:db8::/32'}",
             "rules[0].to: 2001:db8::/32 is of another family",

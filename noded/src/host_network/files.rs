@@ -49,6 +49,11 @@ impl Files {
             || format == Format::Networkd && self.others(&paths).is_ok_and(|all| !all.is_empty())
     }
 
+    /// Why the host would not have this network after its next start.
+    pub(super) fn unkept(&self, network: &HostNetwork) -> Option<String> {
+        self.rendered(network).err()
+    }
+
     /// Writes all of them.
     ///
     /// # Errors

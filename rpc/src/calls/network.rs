@@ -29,6 +29,9 @@ pub struct NetworkApplied {
     /// Whether the next start of the agent or the host would find another network, which a commit mends.
     #[serde(default)]
     pub files_differ: bool,
+    /// Why the change would not be kept over a restart of the host.
+    #[serde(default)]
+    pub unkept: Option<String>,
 }
 
 /// Keeps the change, if it still waits, and writes it into the files of the distribution.

@@ -71,6 +71,9 @@ fn a_host_gets_its_network_and_goes_back_when_cut_off() {
     let planned = gnt(WIDER, "--dry-run");
     assert!(planned.ok().contains("192.168.7.4/24"), "{planned:?}");
     assert_eq!(held(&wire), ["10.69.0.4/26"]);
+    let macvlan = format!("{WIDER}  - {{name: mv0, kind: macvlan, parent: eth0}}\n");
+    let planned = gnt(&macvlan, "--dry-run");
+    assert!(planned.ok().contains("netplan has no macvlan"), "{planned:?}");
     let applied = gnt(WIDER, "");
     assert!(applied.ok().contains("/etc/netplan/"), "{applied:?}");
     let wider = ["10.69.0.4/26", "192.168.7.4/24"];

@@ -79,6 +79,8 @@ fn a_step_that_the_kernel_refuses_is_undone() {
             matches!(&error, HostError::Step { step, .. } if step.contains("mv0") || step.contains("br0")),
             "{error:?}"
         );
+        let told = stdx::daemon::chain(&error);
+        assert_eq!(told.matches("os error").count(), 1, "{told}");
         assert_eq!(state(&host).await, before);
         assert_eq!(host.pending().unwrap(), None);
     });

@@ -115,13 +115,17 @@ impl LogicalUnit for NodeNetworkApply {
                 format!("node {} cannot have this network: {}", wish.node.name, chain(&error));
             Exception::prereq(text, ErrorCode::WrongState)
         })?;
-        let NetworkApplied { steps, files_differ } = planned;
+        let NetworkApplied { steps, files_differ, unkept } = planned;
         if steps.is_empty() {
             let told = if files_differ { "is so, but its files differ" } else { "is so already" };
             context.say(format!("{} {told}", wish.node.name)).await;
         }
         for step in &steps {
             context.say(step.clone()).await;
+        }
+        if let Some(why) = unkept.filter(|_| !steps.is_empty()) {
+            let text = format!("{} will not have it after its next start: {why}", wish.node.name);
+            context.say(text).await;
         }
         Ok(Planned { wish, steps, files_differ })
     }
