@@ -72,6 +72,9 @@ impl File {
 
     pub(super) fn write(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         let text = serde_json::to_vec(checkpoint).map_err(|error| self.failed(error.into()))?;
+        // Without a way back nothing may be touched.
+        serde_json::from_slice::<Checkpoint>(&text)
+            .map_err(|source| CheckpointError::Unreadable { path: self.path.clone(), source })?;
         stdx::atomic::write(&self.path, &text, MODE).map_err(|source| self.failed(source))
     }
 

@@ -11,6 +11,8 @@ use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 
 use crate::model::address::{Route, Rule};
 
+/// Those that a configuration can ask for.
+const PRIORITIES: std::ops::RangeInclusive<u32> = 1..=32_765;
 /// The table that the kernel fills itself.
 const TABLE_LOCAL: u32 = 255;
 
@@ -93,7 +95,9 @@ pub(super) fn rule(message: &RuleMessage) -> Option<Rule> {
             _ => return None,
         }
     }
-    let is_plain = header.action == RuleAction::ToTable && (from.is_some() || to.is_some());
+    let is_plain = header.action == RuleAction::ToTable
+        && (from.is_some() || to.is_some())
+        && PRIORITIES.contains(&priority);
     let rule = Rule { from, to, table, priority: Some(priority) };
     Some(rule).filter(|_| is_ours && is_plain)
 }
