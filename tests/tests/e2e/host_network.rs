@@ -35,6 +35,14 @@ links:
     dns_servers: {{ config['net0'].dnsServers }}
 ";
 
+/// One of os-net-config, with what the host gets when the first part fails.
+const OS_NET_CONFIG: &str = "
+network_config:
+  - {type: interface, name: em1, use_dhcp: true}
+fallback_config:
+  - {type: interface, name: em1, addresses: [{ip_netmask: 192.0.2.9/24}]}
+";
+
 /// The addresses of the second node.
 fn held(wire: &Wire) -> Vec<String> {
     let shown = ip(&wire.client, "-4 -j address show dev eth0").json();
@@ -188,6 +196,13 @@ fn a_template_gives_machines_and_nodes_their_networks() {
     let rendered = cluster.gnt("network render SN1 --format netplan");
     assert!(rendered.ok().contains("192.168.0.10/24"), "{rendered:?}");
     assert!(rendered.ok().contains("8.8.8.8"), "{rendered:?}");
+
+    let _machine = cluster.gnt("machine add --serial SN2 --rack 0 --role plain").ok();
+    let file = cluster.write("plain.yaml", OS_NET_CONFIG);
+    let _uploaded = cluster.gnt(&format!("network-template upload plain {}", file.display())).ok();
+    let rendered = cluster.gnt("network render SN2 --format os-net-config");
+    let rendered = rendered.ok();
+    assert!(rendered.contains("fallback_config") && rendered.contains("192.0.2.9"), "{rendered}");
 
     let wrong = cluster.write("wrong.yaml", "links:\n  - name: {{ nothing }}\n");
     let refused = cluster.gnt(&format!("network-template upload worker {}", wrong.display()));
