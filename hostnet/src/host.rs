@@ -1,9 +1,11 @@
 //! A host whose network is changed so that it cannot cut itself off.
 //!
-//! [`checkpoint`] is what is on disk while a change waits for its commit.
+//! [`checkpoint`] is what is on disk while a change waits for its commit, [`routes`] says what becomes
+//! of routes that others added.
 
 mod checkpoint;
 mod error;
+mod routes;
 
 #[cfg(test)]
 mod tests;
@@ -14,9 +16,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use ::model::layout::DIRECTORY_MODE;
+use stdx::daemon::chain;
 use stdx::{Clock, Tasks};
 
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, SavedRoute};
 use crate::model::HostNetwork;
 use crate::plan::step::Step;
 use crate::plan::{self, Plan};
@@ -74,13 +77,27 @@ impl Host {
         };
         let lacks = self.kernel.lacks(made().map(|link| &link.kind)).await;
         let lacks = lacks.map_err(HostError::Read)?;
-        match made().find(|link| lacks.contains(link.kind.word())) {
-            Some(link) => {
-                let (kind, link) = (link.kind.word(), link.name.to_string());
-                Err(HostError::Lacking { kind, link })
-            }
-            None => Ok(plan),
+        if let Some(link) = made().find(|link| lacks.contains(link.kind.word())) {
+            let (kind, link) = (link.kind.word(), link.name.to_string());
+            return Err(HostError::Lacking { kind, link });
         }
+        let mut plan = plan;
+        if !plan.is_empty() {
+            plan.lost = routes::lost(&self.routes(&actual, &plan.target).await?, &actual, &plan);
+        }
+        Ok(plan)
+    }
+
+    /// The routes through the links that a change to `target` may touch.
+    async fn routes(
+        &self,
+        actual: &HostNetwork,
+        target: &HostNetwork,
+    ) -> Result<Vec<SavedRoute>, HostError> {
+        let touched = routes::touched(actual, target);
+        let mut routes = self.kernel.routes().await.map_err(HostError::Read)?;
+        routes.retain(|route| route.touches(&touched));
+        Ok(routes)
     }
 
     /// Makes the host what it should be. Unless [`commit`](Self::commit) follows before the time is
@@ -133,6 +150,7 @@ impl Host {
         let Some(checkpoint) = self.checkpoint.read()? else { return Ok(false) };
         tracing::warn!("rolling back the network of this host");
         self.converge(&checkpoint.before, &mut |_| true).await?;
+        self.put_back(&checkpoint.routes.iter().collect::<Vec<_>>(), true).await?;
         Ok(self.checkpoint.remove()?)
     }
 
@@ -144,8 +162,9 @@ impl Host {
     pub async fn recover(&mut self) -> Result<bool, HostError> {
         match self.roll_back().await {
             Err(HostError::Checkpoint(error @ CheckpointError::Unreadable { .. })) => {
+                tracing::warn!(error = chain(&error), "set aside: the network stays as it is");
                 self.checkpoint.set_aside()?;
-                Err(HostError::Checkpoint(error))
+                Ok(false)
             }
             done => done,
         }
@@ -179,27 +198,43 @@ impl Host {
         if !plan.is_empty() {
             let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
             let deadline_micros = self.clock.now_micros().saturating_add(time);
-            let before = checkpoint::before(&self.read().await?, &plan.target);
-            self.checkpoint.write(&Checkpoint { deadline_micros, before })?;
-            self.converge(&plan.target, goes_on).await?;
+            let actual = self.read().await?;
+            let before = checkpoint::before(&actual, &plan.target);
+            let routes = self.routes(&actual, &plan.target).await?;
+            let checkpoint = Checkpoint { deadline_micros, before, routes };
+            self.checkpoint.write(&checkpoint)?;
+            if self.converge(&plan.target, goes_on).await? {
+                let stay = |route: &&SavedRoute| !routes::is_replaced(route, &plan.target);
+                let stay: Vec<_> = checkpoint.routes.iter().filter(stay).collect();
+                self.put_back(&stay, false).await?;
+            }
         }
         Ok(plan)
     }
 
-    /// Plans and applies until nothing differs.
+    /// Adds those routes of others again that went with a link or an address.
+    async fn put_back(&self, routes: &[&SavedRoute], replaces: bool) -> Result<(), HostError> {
+        let refused = self.kernel.put_back(routes, replaces).await.map_err(HostError::Read)?;
+        for (route, error) in refused {
+            tracing::warn!(%route, error = chain(&error), "a route of this host is lost");
+        }
+        Ok(())
+    }
+
+    /// Plans and applies until nothing differs. Says whether it came that far.
     async fn converge(
         &self,
         target: &HostNetwork,
         goes_on: &mut (dyn FnMut(&Step) -> bool + Send),
-    ) -> Result<(), HostError> {
+    ) -> Result<bool, HostError> {
         for _ in 0..ROUNDS_MAX {
             let steps = plan::steps(&self.read().await?, target).map_err(HostError::Misfit)?;
             if steps.is_empty() {
-                return Ok(());
+                return Ok(true);
             }
             for step in &steps {
                 if !goes_on(step) {
-                    return Ok(());
+                    return Ok(false);
                 }
                 tracing::info!(%step, "changing the network of this host");
                 self.kernel
@@ -211,7 +246,7 @@ impl Host {
         let steps = plan::steps(&self.read().await?, target).map_err(HostError::Misfit)?;
         match steps.first() {
             Some(step) => Err(HostError::Unreached { step: step.to_string() }),
-            None => Ok(()),
+            None => Ok(true),
         }
     }
 }

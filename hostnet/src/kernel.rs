@@ -1,13 +1,15 @@
 //! The network of the kernel, over rtnetlink: reading it, and making one step at a time.
 //!
-//! [`socket`] asks and waits for answers, [`found`] turns what the kernel tells into our type, [`message`] our links into what it wants.
+//! [`socket`] asks and waits for answers, [`found`] turns what the kernel tells into our type, [`message`] our
+//! links into what it wants, [`saved`] keeps routes as they are.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the kernel's words are many, and become more")]
 
 mod found;
 mod message;
+mod saved;
 mod socket;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rtnetlink::packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST};
 use rtnetlink::packet_route::RouteNetlinkMessage;
@@ -20,16 +22,20 @@ use stdx::Tasks;
 use crate::model::HostNetwork;
 use crate::model::link::{Kind, LinkName};
 use crate::plan::step::Step;
+pub use saved::SavedRoute;
 pub use socket::KernelError;
 use socket::Socket;
 
 /// What to add fails if it is there.
 const ADD: u16 = NLM_F_CREATE | NLM_F_EXCL;
+/// How often routes are put back: the next hop of one may be behind another one.
+const PUT_BACK_MAX: usize = 4;
 /// Error numbers of Linux.
 mod errno {
     pub(super) const ENOENT: i32 = 2;
     pub(super) const ESRCH: i32 = 3;
     pub(super) const EBUSY: i32 = 16;
+    pub(super) const EEXIST: i32 = 17;
     pub(super) const ENODEV: i32 = 19;
     pub(super) const EOPNOTSUPP: i32 = 95;
     pub(super) const EADDRNOTAVAIL: i32 = 99;
@@ -61,13 +67,60 @@ impl Kernel {
         if network.links.is_empty() { Err(KernelError::Ended) } else { Ok(network) }
     }
 
+    /// All routes but those that the kernel makes itself.
+    pub(crate) async fn routes(&self) -> Result<Vec<SavedRoute>, KernelError> {
+        Ok(self.numbered_routes().await?.0)
+    }
+
+    async fn numbered_routes(
+        &self,
+    ) -> Result<(Vec<SavedRoute>, BTreeMap<LinkName, u32>), KernelError> {
+        let links = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        let mut answers = self.0.list(links).await?;
+        let routes = RouteNetlinkMessage::GetRoute(RouteMessage::default());
+        answers.extend(self.0.list(routes).await?);
+        Ok(saved::routes(answers))
+    }
+
+    /// Adds those routes again that are missing. `replaces`: also in place of one that means the same.
+    /// Gives those that the kernel refuses.
+    pub(crate) async fn put_back<'r>(
+        &self,
+        routes: &[&'r SavedRoute],
+        replaces: bool,
+    ) -> Result<Vec<(&'r SavedRoute, KernelError)>, KernelError> {
+        let mut refused = Vec::new();
+        for _ in 0..PUT_BACK_MAX {
+            let (found, numbers) = self.numbered_routes().await?;
+            let numbered = routes.iter().filter_map(|one| Some((*one, one.numbered(&numbers)?)));
+            let missing: Vec<_> =
+                numbered.filter(|(_, message)| !found.iter().any(|one| one.is(message))).collect();
+            let was_refused = std::mem::take(&mut refused).len();
+            for (route, message) in &missing {
+                let meant = route.as_static().filter(|_| replaces);
+                let is_meant = meant.is_some() && found.iter().any(|one| one.as_static() == meant);
+                let flags = if is_meant { NLM_F_CREATE | NLM_F_REPLACE } else { ADD };
+                match self.change(RouteNetlinkMessage::NewRoute(message.clone()), flags).await {
+                    Ok(()) => {}
+                    // What leads there now is somebody else's, or the configuration's.
+                    Err(error) if error.is(errno::EEXIST) => {}
+                    Err(error @ KernelError::Refused(_)) => refused.push((*route, error)),
+                    Err(error) => return Err(error),
+                }
+            }
+            if refused.is_empty() || refused.len() == was_refused {
+                break;
+            }
+        }
+        Ok(refused)
+    }
+
     /// Which of these kinds the kernel does not have.
     pub(crate) async fn lacks(
         &self,
         kinds: impl Iterator<Item = &Kind>,
     ) -> Result<BTreeSet<&'static str>, KernelError> {
-        let kinds: std::collections::BTreeMap<_, _> =
-            kinds.map(|kind| (kind.word(), message::kind(kind))).collect();
+        let kinds: BTreeMap<_, _> = kinds.map(|kind| (kind.word(), message::kind(kind))).collect();
         let mut lacking = BTreeSet::new();
         for (word, kind) in kinds {
             let probe = RouteNetlinkMessage::NewLink(message::probe(kind));

@@ -43,7 +43,7 @@ mod host;
 mod kernel;
 
 pub use crate::host::{Checkpoint, CheckpointError, Host, HostError};
-pub use crate::kernel::KernelError;
+pub use crate::kernel::{KernelError, SavedRoute};
 pub use crate::model::HostNetwork;
 pub use crate::model::address::{Address, Dns, Route, Rule};
 pub use crate::model::link::{

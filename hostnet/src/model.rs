@@ -1,10 +1,11 @@
 //! Core: what a host's network is: links, and what lies on them. Desired and actual are this one type.
 //!
 //! [`link`] has the kinds of links, [`address`] what can lie on one, [`written`] the form in files,
-//! [`check`] what must hold across links.
+//! [`check`] what must hold across links, [`earlier`] what lasts of an earlier one.
 
 pub(crate) mod address;
 pub(crate) mod check;
+mod earlier;
 pub(crate) mod link;
 pub(crate) mod written;
 
@@ -46,19 +47,6 @@ impl HostNetwork {
         for link in &mut self.links {
             if let Kind::Ethernet { permanent_mac } = &mut link.kind {
                 *permanent_mac = cards.get(&link.name).copied().or(*permanent_mac);
-            }
-        }
-        self
-    }
-
-    /// Also removes the virtual links of an earlier configuration that this one no longer names.
-    #[must_use]
-    pub fn replacing(mut self, earlier: &Self) -> Self {
-        for link in &earlier.links {
-            let is_card = matches!(link.kind, Kind::Ethernet { .. });
-            let is_named = self.link(&link.name).is_some() || self.absent.contains(&link.name);
-            if !is_card && !is_named {
-                self.absent.push(link.name.clone());
             }
         }
         self

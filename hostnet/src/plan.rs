@@ -21,6 +21,7 @@ use model::json::Malformed;
 
 use crate::model::HostNetwork;
 use differences::Differences;
+pub(crate) use order::upwards;
 use step::Step;
 
 /// Ordered steps, each with its inverse.
@@ -30,6 +31,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// The desired network, with the names that the cards have on this host.
     pub target: HostNetwork,
+    /// Routes of others that go with what the steps take away.
+    pub lost: Vec<String>,
 }
 
 impl Plan {
@@ -37,6 +40,12 @@ impl Plan {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
+    }
+
+    /// What it does, for people.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let lost = self.lost.iter().map(|route| format!("lose route {route}"));
+        self.steps.iter().map(ToString::to_string).chain(lost)
     }
 
     /// The steps that undo this plan, as far as the kernel does nothing by itself meanwhile.
@@ -48,7 +57,7 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
+        self.lines().try_for_each(|line| writeln!(f, "{line}"))
     }
 }
 
@@ -64,7 +73,7 @@ pub fn plan(actual: &HostNetwork, desired: &HostNetwork) -> Result<Plan, Malform
     desired.check()?;
     let target = resolve::resolve(actual, desired)?;
     let steps = steps(actual, &target)?;
-    Ok(Plan { steps, target })
+    Ok(Plan { steps, target, lost: Vec::new() })
 }
 
 /// The steps to a state that a host can have, or had.

@@ -1,7 +1,7 @@
 //! Core: what a template of a host's network becomes for one host.
 //!
 //! Templates have Jinja's syntax, and reach nothing but the words of [`Facts`]: no file, no environment, no
-//! clock. What is not there is an error, and steps and size have limits.
+//! clock. What is not there is an error, and steps and size have limits; [`bounds`] keeps values small.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -11,16 +11,20 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use ipnet::IpNet;
 use minijinja::value::{Object, ObjectRepr, Value};
-use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use model::Word;
 use model::network::Network;
 use parking_lot::Mutex;
 
+mod bounds;
 mod facts;
 pub(crate) mod files;
 
-/// Steps of one rendering: a loop over a thousand links takes a tenth of them.
-const STEPS_MAX: u64 = 200_000;
+/// Steps of one rendering, and 64 bytes that are made count as one: a loop over a thousand links takes
+/// less than half of them.
+const STEPS_MAX: u64 = 50_000;
+/// Numbers of one `range`: ten for each link of the largest host.
+const RANGE_MAX: i64 = 10_000;
 /// Bytes of what is rendered: a host with a thousand links.
 const RENDERED_BYTES_MAX: usize = 1 << 20;
 /// Blocks within each other.
@@ -64,7 +68,9 @@ pub(crate) fn render(text: &str, facts: &Facts) -> (Result<String, TemplateError
 }
 
 fn rendered(text: &str, words: Value) -> Result<String, TemplateError> {
+    bounds::check(text)?;
     let mut environment = Environment::new();
+    only_bounded(&mut environment);
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_name| AutoEscape::None);
     environment.set_debug(true);
@@ -86,6 +92,33 @@ fn rendered(text: &str, words: Value) -> Result<String, TemplateError> {
     done.map_err(|error| wrong(&error))?;
     String::from_utf8(output.bytes)
         .map_err(|_error| TemplateError { line: 1, why: "it gives no text".to_owned() })
+}
+
+/// Leaves what makes nothing much larger than what it is given.
+fn only_bounded(environment: &mut Environment<'_>) {
+    const OTHERS: &[&str] =
+        &["batch", "chain", "e", "escape", "groupby", "pprint", "safe", "slice", "zip"];
+    OTHERS.iter().for_each(|name| environment.remove_filter(name));
+    ["debug", "dict", "namespace"].iter().for_each(|name| environment.remove_global(name));
+    environment.add_function("range", range);
+}
+
+fn range(first: i64, end: Option<i64>, step: Option<i64>) -> Result<Value, Error> {
+    let wrong = |why: String| Error::new(ErrorKind::InvalidOperation, why);
+    let (first, end) = end.map_or((0, first), |end| (first, end));
+    let step = step.unwrap_or(1);
+    let width = step.unsigned_abs().try_into().ok().filter(|width: &usize| *width > 0);
+    let width = width.ok_or_else(|| wrong("range takes no step of zero".to_owned()))?;
+    let (low, high) = if step > 0 { (first, end) } else { (end, first) };
+    let count = high.saturating_sub(low).max(0) / i64::try_from(width).unwrap_or(i64::MAX);
+    if count > RANGE_MAX {
+        return Err(wrong(format!("range gives at most {RANGE_MAX} numbers")));
+    }
+    let numbers: Vec<i64> = match step > 0 {
+        true => (first..end).step_by(width).collect(),
+        false => (end.saturating_add(1)..=first).rev().step_by(width).collect(),
+    };
+    Ok(Value::from(numbers))
 }
 
 /// The error and its causes.

@@ -1,11 +1,14 @@
 //! The network of the agent's own host: changes that go back by themselves unless the master still reaches
-//! the agent.
+//! the agent. [`files`] keeps what was committed.
+
+mod files;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostnet::{Format, Host, HostError, HostNetwork};
+use files::Files;
+use hostnet::{Host, HostError, HostNetwork};
 use model::Uuid;
 use rpc::calls::{NETWORK_SECONDS_MAX, NetworkApplied, NetworkApply, NetworkCommit, NetworkEnded};
 use rpc::wire::{Failure, FailureKind};
@@ -18,22 +21,13 @@ use tokio::time::MissedTickBehavior;
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// Pause before a change is undone again, where the kernel refused a step.
 const GO_BACK_AGAIN: Duration = Duration::from_secs(10);
-/// The file that keeps what was committed last.
-const COMMITTED: &str = "committed.json";
-/// Where systemd-networkd has its units, and how ours begin.
-const NETWORKD: &str = "etc/systemd/network";
-const NETWORKD_PREFIX: &str = "10-gantry-";
-/// Mode of the files of the distribution: those of NetworkManager and netplan may hold secrets.
-const MODE_MAX: u32 = 0o644;
 
 /// The host's network, one change at a time.
 #[derive(Debug)]
 pub struct HostNetworks {
     open: Mutex<Open>,
     /// What keeps this over a restart.
-    directory: PathBuf,
-    /// Where the files of the distribution are.
-    root: PathBuf,
+    files: Files,
     /// Steps that would bring the host back to what was committed, as it was seen last.
     drift: parking_lot::Mutex<Vec<String>>,
     tasks: Tasks,
@@ -51,6 +45,14 @@ struct Open {
     committed: Option<HostNetwork>,
 }
 
+/// What a call asks for.
+struct Wish {
+    /// What the kernel should have. It says nothing of cards that the call does not name.
+    network: HostNetwork,
+    /// What is kept once that is carried out, those cards too.
+    whole: HostNetwork,
+}
+
 impl HostNetworks {
     /// Opens the network here, and undoes a change that was not committed when the agent ended. `directory`
     /// keeps what survives a restart, `root` is the root of the host's files.
@@ -60,7 +62,8 @@ impl HostNetworks {
         if let Err(why) = &host {
             tracing::info!(%why, "the network of this host is not changed by this agent");
         }
-        let committed = stdx::aside(|| read_committed(directory));
+        let files = Files { directory: directory.to_owned(), root };
+        let committed = stdx::aside(|| files.committed());
         let open = Open {
             host: host.map_err(|error| chain(&error)),
             applied: None,
@@ -69,8 +72,7 @@ impl HostNetworks {
         };
         Arc::new(Self {
             open: Mutex::new(open),
-            directory: directory.to_owned(),
-            root,
+            files,
             drift: parking_lot::Mutex::default(),
             tasks,
         })
@@ -88,18 +90,10 @@ impl HostNetworks {
         let mut open = self.open.lock().await;
         let Open { host, applied, committed, .. } = &mut *open;
         let host = host.as_mut().map_err(|why| Failure::failed(why.clone()))?;
-        let network = match (&call.network, &committed) {
-            (Some(text), committed) => {
-                let network: HostNetwork =
-                    serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
-                committed.as_ref().map_or(network.clone(), |before| network.replacing(before))
-            }
-            (None, Some(committed)) => committed.clone(),
-            (None, None) => return Err(Failure::failed("no network was applied on this host yet")),
-        };
+        let Wish { network, whole } = wish(host, call, committed.as_ref()).await?;
         if call.plan_only {
             let plan = host.plan(&network).await.map_err(|error| failed(&error))?;
-            return Ok(told(&plan));
+            return Ok(self.told(&plan, &whole));
         }
         let wait = Duration::from_secs(call.seconds.into());
         let made = host.apply(&network, wait).await;
@@ -112,7 +106,8 @@ impl HostNetworks {
             seconds = call.seconds,
             "network changed, not committed"
         );
-        *applied = Some((call.change, network));
+        let told = self.told(&plan, &whole);
+        *applied = Some((call.change, whole));
         let (this, change) = (Arc::clone(self), call.change);
         self.tasks.spawn("network deadline", async move {
             tokio::time::sleep(wait).await;
@@ -120,7 +115,13 @@ impl HostNetworks {
                 tokio::time::sleep(GO_BACK_AGAIN).await;
             }
         });
-        Ok(told(&plan))
+        Ok(told)
+    }
+
+    fn told(&self, plan: &hostnet::Plan, whole: &HostNetwork) -> NetworkApplied {
+        let (files_differ, unkept) =
+            stdx::aside(|| (self.files.differ(whole), self.files.unkept(whole)));
+        NetworkApplied { steps: plan.lines().collect(), files_differ, unkept }
     }
 
     /// Undoes a change whose deadline has come. Says whether that is over.
@@ -165,10 +166,7 @@ impl HostNetworks {
         }
         host.commit().map_err(|error| failed(&error))?;
         let Some((change, network)) = applied.take() else { return Ok(NetworkEnded::default()) };
-        let written = stdx::aside(|| {
-            self.keep(&network);
-            self.write(&network)
-        });
+        let written = stdx::aside(|| self.files.write(&network));
         *committed = Some(network);
         self.drift.lock().clear();
         let (files, unkept) = match written {
@@ -207,7 +205,7 @@ impl HostNetworks {
                 continue;
             };
             let drift = match host.plan(committed).await {
-                Ok(plan) => told(&plan).steps,
+                Ok(plan) => plan.lines().collect(),
                 Err(why) => vec![chain(&why)],
             };
             if *self.drift.lock() != drift {
@@ -221,65 +219,40 @@ impl HostNetworks {
     pub fn drift(&self) -> Vec<String> {
         self.drift.lock().clone()
     }
-
-    /// Writes the files of the distribution, so that the host has this network after its next start.
-    ///
-    /// # Errors
-    /// Why it will not have it.
-    fn write(&self, network: &HostNetwork) -> Result<Vec<String>, String> {
-        let format = self.format()?;
-        let files = hostnet::render(format, network, None).map_err(|why| why.to_string())?;
-        let mut written = Vec::new();
-        for file in &files {
-            let path = self.root.join(&file.path);
-            stdx::atomic::write(&path, file.content.as_bytes(), file.mode & MODE_MAX)
-                .map_err(|error| format!("{}: {}", path.display(), chain(&error)))?;
-            written.push(path);
-        }
-        if format == Format::Networkd {
-            remove_others(&self.root.join(NETWORKD), &written)?;
-        }
-        Ok(written.iter().map(|path| path.display().to_string()).collect())
-    }
-
-    /// Keeps what was committed, to compare the host with it after a restart of the agent.
-    fn keep(&self, network: &HostNetwork) {
-        let path = self.directory.join(COMMITTED);
-        let kept = serde_json::to_vec(network).map_err(std::io::Error::from);
-        let kept = kept.and_then(|bytes| stdx::atomic::write(&path, &bytes, MODE_MAX));
-        if let Err(error) = kept {
-            tracing::error!(path = %path.display(), error = chain(&error), "not written");
-        }
-    }
-
-    /// The form of what configures this host's network.
-    fn format(&self) -> Result<Format, String> {
-        let has = |directory: &str| self.root.join(directory).is_dir();
-        if has("etc/netplan") {
-            return Ok(Format::Netplan);
-        }
-        if has("run/systemd/netif") {
-            return Ok(Format::Networkd);
-        }
-        let render = "write the files that `gnt network render` shows there as root";
-        if has("run/NetworkManager") {
-            return Err(format!("NetworkManager takes files of root alone: {render}"));
-        }
-        Err(format!("the host has neither netplan nor systemd-networkd: {render}"))
-    }
 }
 
-/// Removes the units of links that the network no longer names.
-fn remove_others(directory: &Path, written: &[PathBuf]) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
-    for entry in std::fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with(NETWORKD_PREFIX) && !written.contains(&path) {
-            std::fs::remove_file(&path).map_err(failed)?;
+/// What a call asks for, together with what was committed before.
+async fn wish(
+    host: &Host,
+    call: &NetworkApply,
+    committed: Option<&HostNetwork>,
+) -> Result<Wish, Failure> {
+    let malformed = |why: String| Failure::new(FailureKind::Malformed, why);
+    let nothing = HostNetwork::default();
+    let before = committed.unwrap_or(&nothing);
+    let network = match &call.network {
+        Some(text) => {
+            let network: HostNetwork =
+                serde_json::from_str(text).map_err(|error| malformed(error.to_string()))?;
+            network.replacing(before)
         }
+        None if committed.is_some() => before.clone(),
+        None => return Err(Failure::failed("no network was applied on this host yet")),
+    };
+    let actual = host.read().await.map_err(|error| failed(&error))?;
+    let mut whole = network.clone().carried_out(before, &actual);
+    if network.check().is_ok() {
+        whole.check().map_err(|why| {
+            malformed(format!(
+                "with the cards of earlier changes, which this one does not name: {why}"
+            ))
+        })?;
     }
-    Ok(())
+    if whole.means(before) && committed.is_some() {
+        // In its order, so that the files are the same too.
+        whole.clone_from(before);
+    }
+    Ok(Wish { network, whole })
 }
 
 async fn opened(tasks: &Tasks, directory: &Path, clock: Clock) -> Result<Host, HostError> {
@@ -290,21 +263,8 @@ async fn opened(tasks: &Tasks, directory: &Path, clock: Clock) -> Result<Host, H
     Ok(host)
 }
 
-/// What was committed last; none where nothing was, or where it cannot be read any more.
-fn read_committed(directory: &Path) -> Option<HostNetwork> {
-    let path = directory.join(COMMITTED);
-    let bytes = std::fs::read(&path).ok()?;
-    serde_json::from_slice(&bytes)
-        .inspect_err(|error| tracing::warn!(path = %path.display(), %error, "passed over"))
-        .ok()
-}
-
 fn names(waits: Option<&(Uuid, HostNetwork)>, change: Uuid) -> bool {
     waits.is_some_and(|(waiting, _)| *waiting == change)
-}
-
-fn told(plan: &hostnet::Plan) -> NetworkApplied {
-    NetworkApplied { steps: plan.steps.iter().map(ToString::to_string).collect() }
 }
 
 fn failed(error: &HostError) -> Failure {
@@ -317,6 +277,20 @@ mod tests {
 
     /// Names no link, so that nothing is touched.
     const NOTHING: &str = r#"{"links": []}"#;
+
+    #[tokio::test]
+    async fn a_damaged_checkpoint_stops_no_later_change() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("state");
+        std::fs::create_dir_all(&state).unwrap();
+        stdx::atomic::write(&state.join("checkpoint"), b"{", 0o600).unwrap();
+        let networks =
+            HostNetworks::open(&state, directory.path().to_owned(), Clock::system()).await;
+        let network = Some(NOTHING.to_owned());
+        let change = Uuid::from_u128(1);
+        let call = NetworkApply { change, network, plan_only: true, seconds: 60 };
+        assert_eq!(networks.apply(&call).await.unwrap().steps, [""; 0]);
+    }
 
     #[tokio::test]
     async fn a_commit_keeps_its_own_change_alone_and_is_answered_alike_again() {

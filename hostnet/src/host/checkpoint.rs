@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::SavedRoute;
 use crate::model::HostNetwork;
 use crate::model::link::{Kind, LinkName};
 
@@ -19,6 +20,9 @@ pub struct Checkpoint {
     pub deadline_micros: i64,
     /// What the links that it changes were before. Those that it made are absent.
     pub before: HostNetwork,
+    /// The routes through these links, whoever added them.
+    #[serde(default)]
+    pub routes: Vec<SavedRoute>,
 }
 
 /// Why a checkpoint is not what it should be.
@@ -68,6 +72,9 @@ impl File {
 
     pub(super) fn write(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         let text = serde_json::to_vec(checkpoint).map_err(|error| self.failed(error.into()))?;
+        // Without a way back nothing may be touched.
+        serde_json::from_slice::<Checkpoint>(&text)
+            .map_err(|source| CheckpointError::Unreadable { path: self.path.clone(), source })?;
         stdx::atomic::write(&self.path, &text, MODE).map_err(|source| self.failed(source))
     }
 

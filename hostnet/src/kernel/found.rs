@@ -15,6 +15,8 @@ use rtnetlink::packet_route::link::LinkMessage;
 use crate::model::HostNetwork;
 use crate::model::address::Address;
 use crate::model::link::{Link, LinkName};
+pub(super) use link::name;
+pub(super) use route::{destination, ip, is_local, static_route};
 
 /// The links of a dump, by their number.
 pub(super) struct Found {
@@ -41,7 +43,7 @@ pub(super) fn network(answers: Vec<RouteNetlinkMessage>) -> HostNetwork {
                 }
             }
             RouteNetlinkMessage::NewRoute(message) => {
-                if let Some((index, route)) = route::route(&message)
+                if let Some((index, route)) = static_route(&message)
                     && let Some(link) = found.links.get_mut(&index)
                 {
                     link.routes.push(route);

@@ -16,7 +16,7 @@ pub enum KernelError {
     #[error("cannot open a socket of rtnetlink")]
     Socket(#[source] std::io::Error),
     /// It refused.
-    #[error("the kernel refuses: {0}")]
+    #[error("the kernel refuses")]
     Refused(#[source] std::io::Error),
     /// It did not answer.
     #[error("the connection to the kernel ended")]

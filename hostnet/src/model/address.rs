@@ -24,10 +24,7 @@ impl Address {
             });
         };
         let address = ip(address)?;
-        let bits = if address.is_ipv4() { 32 } else { 128 };
-        let prefix = prefix.parse::<u8>().ok().filter(|prefix| *prefix <= bits);
-        let prefix =
-            prefix.ok_or_else(|| format!("the prefix of {text} is none of 0 to {bits}"))?;
+        let prefix = prefix_length(text, prefix, address)?;
         let net = IpNet::new(address, prefix).map_err(|error| error.to_string())?;
         Self::from_net(net)
     }
@@ -90,7 +87,12 @@ impl fmt::Display for Address {
 /// Reads an address without a prefix. An IPv4 address in the clothes of IPv6 is refused: programs
 /// do not agree which of the two it is.
 pub(crate) fn ip(text: &str) -> Result<IpAddr, String> {
-    let address: IpAddr = text.parse().map_err(|_e| format!("`{text}` is no IP address"))?;
+    let has_zero = |part: &str| part.len() > 1 && part.starts_with('0');
+    let hint = match text.contains(':') || !text.split('.').any(has_zero) {
+        true => "",
+        false => "; write it without leading zeros",
+    };
+    let address: IpAddr = text.parse().map_err(|_e| format!("`{text}` is no IP address{hint}"))?;
     match address {
         IpAddr::V6(six) if six.to_ipv4_mapped().is_some() => {
             Err(format!("{text} is an IPv4 address written as IPv6; write it as IPv4"))
@@ -99,11 +101,20 @@ pub(crate) fn ip(text: &str) -> Result<IpAddr, String> {
     }
 }
 
+fn prefix_length(text: &str, prefix: &str, address: IpAddr) -> Result<u8, String> {
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = prefix.parse::<u8>().ok().filter(|prefix| *prefix <= bits);
+    prefix.ok_or_else(|| format!("the prefix of {text} is none of 0 to {bits}"))
+}
+
 /// Reads a network, as `192.0.2.0/24`. Its host bits must be zero.
 pub(crate) fn network(text: &str) -> Result<IpNet, String> {
-    let net: IpNet = match text.parse() {
-        Ok(net) => net,
-        Err(_) => IpNet::from(ip(text).map_err(|_e| format!("`{text}` is no network"))?),
+    let (address, prefix) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
+    let address = ip(address).map_err(|why| format!("`{text}` is no network: {why}"))?;
+    let net = match prefix {
+        Some(prefix) => IpNet::new(address, prefix_length(text, prefix, address)?)
+            .map_err(|error| error.to_string())?,
+        None => IpNet::from(address),
     };
     if net.trunc() != net {
         return Err(format!("{net} has bits behind its prefix; the network is {}", net.trunc()));

@@ -10,6 +10,9 @@ use super::address::Route;
 use super::link::{Kind, Link, LinkName};
 use super::written::wrong;
 
+/// The least MTU of IPv6 (RFC 8200); below it the kernel has no IPv6 on a link.
+const MTU_V6: u32 = 1280;
+
 impl HostNetwork {
     /// Checks what one link alone does not show: names, members, parents, next hops.
     ///
@@ -22,7 +25,8 @@ impl HostNetwork {
         self.check_cycles(&links)?;
         self.check_vlans()?;
         self.check_addresses()?;
-        self.check_routes()
+        self.check_routes()?;
+        self.check_rules()
     }
 
     fn placed(&self) -> impl Iterator<Item = (String, &Link)> {
@@ -45,6 +49,10 @@ impl HostNetwork {
                 let why = format!("{mac} is the card of {other} too");
                 return Err(wrong(&format!("{place}.permanent_mac"), why));
             }
+        }
+        if let Some((place, _)) = self.placed().find(|(_, link)| &*link.name == "lo" && !link.up) {
+            let why = "programs of the host speak to each other over lo; it stays up";
+            return Err(wrong(&format!("{place}.up"), why));
         }
         for (at, name) in self.absent.iter().enumerate() {
             if links.contains_key(name) {
@@ -151,14 +159,21 @@ impl HostNetwork {
         Ok(())
     }
 
+    /// One VLAN on two cards without a bond gives the host two ways into one network, of which answers
+    /// take either.
     fn check_vlans(&self) -> Result<(), Malformed> {
-        let mut seen = BTreeMap::new();
+        let (mut seen, mut on_cards) = (BTreeMap::new(), BTreeMap::new());
         for (place, link) in self.placed() {
-            if let Kind::Vlan { id, parent } = &link.kind
-                && let Some(other) = seen.insert((parent, id), &link.name)
-            {
-                let why = format!("{parent} has VLAN {id} already, as {other}");
-                return Err(wrong(&format!("{place}.vlan"), why));
+            let Kind::Vlan { id, parent } = &link.kind else { continue };
+            let place = format!("{place}.vlan");
+            if let Some(other) = seen.insert((parent, id), &link.name) {
+                return Err(wrong(&place, format!("{parent} has VLAN {id} already, as {other}")));
+            }
+            let is_card =
+                matches!(self.link(parent), Some(Link { kind: Kind::Ethernet { .. }, .. }));
+            if let Some(other) = is_card.then(|| on_cards.insert(id, parent)).flatten() {
+                let why = format!("VLAN {id} is on {other} already; two cards share it as a bond");
+                return Err(wrong(&place, why));
             }
         }
         Ok(())
@@ -167,11 +182,26 @@ impl HostNetwork {
     fn check_addresses(&self) -> Result<(), Malformed> {
         let mut seen: BTreeMap<IpAddr, &LinkName> = BTreeMap::new();
         for (place, link) in self.placed() {
+            let has_v6 = link.addresses.iter().any(|address| address.ip().is_ipv6());
+            if let Some(mtu) = link.mtu.filter(|mtu| has_v6 && *mtu < MTU_V6) {
+                let why = format!("{mtu} is below the {MTU_V6} that IPv6 needs");
+                return Err(wrong(&format!("{place}.mtu"), why));
+            }
             for (at, address) in link.addresses.iter().enumerate() {
                 if let Some(other) = seen.insert(address.ip(), &link.name) {
                     let why = format!("{other} has {} already", address.ip());
                     return Err(wrong(&format!("{place}.addresses[{at}]"), why));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_rules(&self) -> Result<(), Malformed> {
+        let mut seen = BTreeSet::new();
+        for (at, rule) in self.rules.iter().enumerate() {
+            if !seen.insert(rule) {
+                return Err(wrong(&format!("rules[{at}]"), format!("`{rule}` is there twice")));
             }
         }
         Ok(())

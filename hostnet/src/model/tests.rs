@@ -49,6 +49,7 @@ const WRONG: &[(&str, &str)] = &[
         "links[2].vlan: b has VLAN 5 already, as x",
     ),
     ("{name: a}, {name: a}", "links[1].name: a is there twice"),
+    ("{name: a}, {name: lo, up: false}", "links[1].up: programs of the host"),
     ("{name: abcdefghijklmnop}", "links[0].name: `abcdefghijklmnop` has 16 bytes"),
     ("{name: 'a b'}", "links[0].name: `a b` has a character that no name has"),
     ("{name: ''}", "links[0].name: `` is no name"),
@@ -89,6 +90,24 @@ const WRONG: &[(&str, &str)] = &[
     ("{name: x, addresses: [192.0.2.1]}", "links[0].addresses[0]: 192.0.2.1 lacks its prefix"),
     ("{name: x, addresses: [192.0.2.1/33]}", "the prefix of 192.0.2.1/33 is none of 0 to 32"),
     ("{name: x, addresses: [010.0.0.1/8]}", "links[0].addresses[0]: `010.0.0.1` is no IP address"),
+    ("{name: x, addresses: [010.0.0.1/8]}", "without leading zeros"),
+    (
+        "{name: x, addresses: [10.0.0.1/8], routes: [{to: 010.0.0.0/8, via: 10.0.0.2}]}",
+        "links[0].routes[0].to: `010.0.0.0/8` is no network: `010.0.0.0` is no IP address; write it without leading zeros",
+    ),
+    (
+        "{name: x, routes: [{to: '::ffff:10.0.0.0/104'}]}",
+        "links[0].routes[0].to: `::ffff:10.0.0.0/104` is no network: ::ffff:10.0.0.0 is an IPv4 address written as IPv6",
+    ),
+    ("{name: x, routes: [{to: 10.0.0.0/33}]}", "links[0].routes[0].to: the prefix of 10.0.0.0/33"),
+    (
+        "{name: x, mtu: 1279, addresses: ['2001:db8::1/64']}",
+        "links[0].mtu: 1279 is below the 1280 that IPv6 needs",
+    ),
+    (
+        "{name: a}, {name: b}, {name: x, kind: vlan, vlan: 5, parent: a}, {name: y, kind: vlan, vlan: 5, parent: b}",
+        "links[3].vlan: VLAN 5 is on a already",
+    ),
     ("{name: x, addresses: ['::ffff:10.0.0.1/104']}", "is an IPv4 address written as IPv6"),
     ("{name: x, addresses: [224.0.0.1/24]}", "224.0.0.1/24 is no address of an interface"),
     (
@@ -120,7 +139,7 @@ const WRONG: &[(&str, &str)] = &[
         "{name: x, routes: [{to: 10.0.0.0/8}]}, {name: y, routes: [{to: 10.0.0.0/8}]}",
         "links[1].routes[0]: there is another route",
     ),
-    ("{name: x, mtu: 10}", "links[0].mtu: 10 is none of 68 to 65535"),
+    ("{name: x, mtu: 10}", "links[0].mtu: 10 is none of 68 to 65536"),
     (
         "{name: x, mac: 'ff:ff:ff:ff:ff:ff'}",
         "links[0].mac: ff:ff:ff:ff:ff:ff is the broadcast address",
@@ -153,6 +172,11 @@ fn what_is_wrong_is_named_with_its_place() {
         ("{table: 5}", "rules[0]: a rule has `from`, `to` or both"),
         ("{table: 0, from: 10.0.0.0/8}", "rules[0].table: 0 is none of 1 to"),
         (
+            "{table: 5, from: 10.0.0.0/8}, {table: 5, from: 10.0.0.0/8}",
+            "rules[1]: `from 10.0.0.0/8 table 5` is there twice",
+        ),
+        ("{table: 5, from: 010.0.0.0/8}", "rules[0].from: `010.0.0.0/8` is no network"),
+        (
             "{table: 5, from: 10.0.0.0/8, to: '2001:db8::/32'}",
             "rules[0].to: 2001:db8::/32 is of another family",
         ),
@@ -176,6 +200,33 @@ fn a_network_survives_the_way_through_a_file() {
     let network = read(&format!("{{links: [{again}], absent: [old]}}")).unwrap();
     let text = serde_json::to_string(&network).unwrap();
     assert_eq!(serde_json::from_str::<HostNetwork>(&text).unwrap(), network);
+}
+
+#[test]
+fn what_another_configuration_does_not_name_lasts() {
+    let own = |text| HostNetwork::from_yaml(text).unwrap();
+    let earlier = own(
+        "links: [{name: eth0, addresses: [192.0.2.4/24]}, {name: em1, permanent_mac: '52:54:00:00:00:01'}, {name: eth2, mtu: 1400},
+        {name: br0, kind: bridge, stp: true, mtu: 9000}, {name: br1, kind: bridge}]",
+    );
+    let actual = own(
+        "links: [{name: eth0}, {name: eth1, permanent_mac: '52:54:00:00:00:01'}, {name: eth2}]",
+    );
+    let later =
+        own("links: [{name: eth2, addresses: [198.51.100.4/24]}, {name: br0, kind: bridge}]");
+    let later = later.replacing(&earlier);
+    assert_eq!(later.absent, [crate::LinkName::new("br1").unwrap()]);
+    let lasts = later.clone().carried_out(&earlier, &actual);
+    assert_eq!(lasts.absent, []);
+    assert!(lasts.means(&own(
+        "links: [{name: eth0, addresses: [192.0.2.4/24]}, {name: em1, permanent_mac: '52:54:00:00:00:01'},
+        {name: eth2, mtu: 1400, addresses: [198.51.100.4/24]}, {name: br0, kind: bridge, stp: true, mtu: 9000}]",
+    )), "{lasts:?}");
+    // A card that has another name now, and one that is absent.
+    let later = own("links: [{name: eth1, mtu: 1300}]\nabsent: [eth2]");
+    let lasts = later.replacing(&earlier).carried_out(&earlier, &actual);
+    let names: Vec<_> = lasts.links.iter().map(|link| link.name.as_str()).collect();
+    assert_eq!(names, ["eth1", "eth0"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod device;
 mod take_down;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::json::Malformed;
 
@@ -138,10 +139,12 @@ impl<'n> Differences<'n> {
 }
 
 impl OnLink<'_> {
-    /// Whether an address that the link has stays there. A client of DHCP has its own ones.
+    /// Whether an address that the link has stays there. A client of DHCP has its own ones, and the
+    /// programs of the host speak to each other over `lo`.
     fn stays(&self, address: Address) -> bool {
         let has_dhcp = if address.ip().is_ipv4() { self.link.dhcp4 } else { self.link.dhcp6 };
-        has_dhcp && !self.link.addresses.contains(&address)
+        is_localhost(address.ip())
+            || has_dhcp && !self.link.addresses.contains(&address)
             || self.addresses_kept.contains(&address)
     }
 
@@ -151,6 +154,10 @@ impl OnLink<'_> {
         let is_wanted = || self.link.routes.iter().any(|one| one.canonical() == route);
         self.routes_kept.contains(&route) || has_dhcp && !is_wanted()
     }
+}
+
+fn is_localhost(ip: IpAddr) -> bool {
+    ip == IpAddr::from(Ipv4Addr::LOCALHOST) || ip == IpAddr::from(Ipv6Addr::LOCALHOST)
 }
 
 /// The kernel removes what lies on a removed link. That must be named too.

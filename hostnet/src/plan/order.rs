@@ -7,7 +7,7 @@ use crate::model::check::below;
 use crate::model::link::{Link, LinkName};
 
 /// The links of a network, each after those that it lies on.
-pub(super) fn upwards(network: &HostNetwork) -> Vec<&Link> {
+pub(crate) fn upwards(network: &HostNetwork) -> Vec<&Link> {
     let links: BTreeMap<&LinkName, &Link> =
         network.links.iter().map(|link| (&link.name, link)).collect();
     let mut seen = BTreeSet::new();

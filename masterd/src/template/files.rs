@@ -1,6 +1,6 @@
 //! Core: the files of a machine's network, from the template of its role.
 
-use hostnet::{Format, HostNetwork, LinkName, RenderedFile};
+use hostnet::{Format, HostNetwork, LinkName, OsNetConfig, RenderedFile};
 use model::error::ErrorCode;
 use model::machine::Machine;
 use model::network::{ClaimKey, Owner, TemplateKey};
@@ -57,20 +57,32 @@ pub(crate) fn files(
         )));
     }
     let text = text.map_err(|error| refuse(error.to_string()))?;
-    let network = with_cards(read(&text).map_err(&refuse)?, machine);
-    hostnet::render(format, &network, None).map_err(|why| refuse(why.to_string()))
+    let OsNetConfig { network, fallback } = read_whole(&text).map_err(&refuse)?;
+    let network = with_cards(network, machine);
+    let fallback = fallback.map(|network| with_cards(network, machine));
+    hostnet::render(format, &network, fallback.as_ref()).map_err(|why| refuse(why.to_string()))
 }
 
 /// A rendered template: our own form, or os-net-config's.
 pub(crate) fn read(text: &str) -> Result<HostNetwork, String> {
+    read_whole(text).map(|config| config.network)
+}
+
+/// The same with what the host gets when that fails, of which os-net-config alone knows.
+fn read_whole(text: &str) -> Result<OsNetConfig, String> {
     let is_os_net_config = text.lines().any(|line| line.starts_with("network_config"));
-    let network = match is_os_net_config {
-        true => hostnet::from_os_net_config(text).map(|config| config.network),
-        false => HostNetwork::from_yaml(text),
+    let config = match is_os_net_config {
+        true => hostnet::from_os_net_config(text),
+        false => {
+            HostNetwork::from_yaml(text).map(|network| OsNetConfig { network, fallback: None })
+        }
     };
-    let network = network.map_err(|why| quoted(&why.to_string(), text))?;
-    network.check().map_err(|why| why.to_string())?;
-    Ok(network)
+    let config = config.map_err(|why| quoted(&why.to_string(), text))?;
+    config.network.check().map_err(|why| why.to_string())?;
+    if let Some(fallback) = &config.fallback {
+        fallback.check().map_err(|why| format!("fallback_config: {why}"))?;
+    }
+    Ok(config)
 }
 
 /// A reason that names a line, with what that line became.

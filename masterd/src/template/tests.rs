@@ -59,9 +59,51 @@ fn what_is_not_there_is_told_with_its_line() {
         ("{% include 'other' %}", "unknown statement include"),
         ("{{ open('/etc/passwd') }}", "open is unknown"),
         ("{% for a in range(1000) %}{% for b in range(1000) %}x{% endfor %}{% endfor %}", "fuel"),
-        ("{% for a in range(10000) %}{{ 'x' * 1000 }}{% endfor %}", "more than 1048576 bytes"),
     ] {
         let error = told(text).unwrap_err();
         assert!(error.contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn no_value_becomes_large() {
+    let doubled = "{% set a = [machine] %}".to_owned() + &"{% set a = [a, a] %}".repeat(40);
+    let long = format!("{{% for a in range(1000) %}}{}{{% endfor %}}", "x".repeat(2000));
+    let captured = format!("{{% set a %}}{}{}{{% endset %}}", long.repeat(20), long);
+    for (text, why) in [
+        // Each made gigabytes, or took half a minute.
+        ("{{ ([[range(90000)|list]*100]*10)|string|length }}", "line 1: `*` multiplies numbers"),
+        ("a\n{{ ([[1]*100000]*100000) ~ '' }}", "line 2: `*` multiplies numbers alone"),
+        ("{{ range(90000)|list|string }}", "range gives at most 10000 numbers"),
+        (&doubled, "this holds 64 variables; a value may hold 32"),
+        (
+            "{% set a = [1] %}{% for i in range(40) %}{% set a = a + [i] %}{% endfor %}",
+            "grows with each turn",
+        ),
+        ("{% for a in [machine] recursive %}{{ loop([a, a]) }}{% endfor %}", "may not call itself"),
+        ("{% set n = namespace(a=1) %}", "namespace is unknown"),
+        ("{{ [1]|batch(100000, machine) }}", "batch is unknown"),
+        (
+            "{{ range(1000)|map(attribute='x', default=machine)|list }}",
+            "`map` takes literals alone",
+        ),
+        ("{{ 'x'|indent(1000000000) }}{{ 'a'|replace('', 'x'|indent(9000000)) }}", "fuel"),
+        ("{{ '%1000000000s'|format(1) }}", "fuel"),
+        (&long, "more than 1048576 bytes"),
+        (&captured, "fuel"),
+    ] {
+        let error = told(text).unwrap_err();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+    for (text, rendered) in [
+        ("{{ (machine.index|int) * 2 + 1 }}", "9"),
+        ("{% for i in range(6, 0, -2) %}{{ i }} {% endfor %}", "6 4 2 "),
+        ("{% for i in range(1, 4) %}em{{ i }} {% endfor %}", "em1 em2 em3 "),
+        (
+            "{% for name in ['net0', 'net1'] %}{{ ip[name] }} {% endfor %}",
+            "172.16.0.10/24 172.16.1.10/24 ",
+        ),
+    ] {
+        assert_eq!(told(text).as_deref(), Ok(rendered), "{text}");
     }
 }

@@ -24,8 +24,14 @@ pub struct NetworkApply {
 /// What a change does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkApplied {
-    /// Its steps; none where the host is so already.
+    /// Its steps; none where the kernel is so already.
     pub steps: Vec<String>,
+    /// Whether the next start of the agent or the host would find another network, which a commit mends.
+    #[serde(default)]
+    pub files_differ: bool,
+    /// Why the change would not be kept over a restart of the host.
+    #[serde(default)]
+    pub unkept: Option<String>,
 }
 
 /// Keeps the change, if it still waits, and writes it into the files of the distribution.

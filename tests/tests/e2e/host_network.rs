@@ -35,6 +35,14 @@ links:
     dns_servers: {{ config['net0'].dnsServers }}
 ";
 
+/// One of os-net-config, with what the host gets when the first part fails.
+const OS_NET_CONFIG: &str = "
+network_config:
+  - {type: interface, name: em1, use_dhcp: true}
+fallback_config:
+  - {type: interface, name: em1, addresses: [{ip_netmask: 192.0.2.9/24}]}
+";
+
 /// The addresses of the second node.
 fn held(wire: &Wire) -> Vec<String> {
     let shown = ip(&wire.client, "-4 -j address show dev eth0").json();
@@ -71,6 +79,9 @@ fn a_host_gets_its_network_and_goes_back_when_cut_off() {
     let planned = gnt(WIDER, "--dry-run");
     assert!(planned.ok().contains("192.168.7.4/24"), "{planned:?}");
     assert_eq!(held(&wire), ["10.69.0.4/26"]);
+    let macvlan = format!("{WIDER}  - {{name: mv0, kind: macvlan, parent: eth0}}\n");
+    let planned = gnt(&macvlan, "--dry-run");
+    assert!(planned.ok().contains("netplan has no macvlan"), "{planned:?}");
     let applied = gnt(WIDER, "");
     assert!(applied.ok().contains("/etc/netplan/"), "{applied:?}");
     let wider = ["10.69.0.4/26", "192.168.7.4/24"];
@@ -119,6 +130,44 @@ fn a_host_gets_its_network_and_goes_back_when_cut_off() {
 }
 
 #[test]
+fn files_are_of_the_whole_host_and_are_mended_too() {
+    let Some((wire, cluster, host)) = nodes() else { return };
+    let gnt = |text: &str| cluster.gnt(&apply(&cluster, &host, text, "")).ok().to_owned();
+    let path = host.root.join("etc/netplan/50-gantry.yaml");
+    let file = || std::fs::read_to_string(&path).unwrap();
+
+    // The kernel is so already, the file is not there.
+    let told = gnt("links: [{name: eth0, addresses: [10.69.0.4/26]}]");
+    assert!(told.contains("its files differ") && told.contains("written"), "{told}");
+    let _wider = gnt(WIDER);
+    // What another configuration does not name stays.
+    let told = gnt("links: [{name: lo, addresses: [10.1.1.1/32]}]");
+    assert!(told.contains("written"), "{told}");
+    assert!(file().contains("10.69.0.4/26") && file().contains("10.1.1.1/32"), "{}", file());
+    let shown = ip(&wire.client, "address show dev lo").ok().to_owned();
+    assert!(shown.contains("127.0.0.1/8") && shown.contains("10.1.1.1/32"), "{shown}");
+    // Neither the MTU that is not named, nor servers of names alone, are nothing.
+    let dns = "links: [{name: eth0, addresses: [10.69.0.4/26], dns_servers: [8.8.8.8]}]";
+    let _dns = gnt(dns);
+    assert!(file().contains("mtu: 1400") && file().contains("8.8.8.8"), "{}", file());
+    let other = dns.replace("8.8.8.8", "9.9.9.9");
+    assert!(gnt(&other).contains("its files differ"));
+    assert!(file().contains("9.9.9.9") && !file().contains("8.8.8.8"), "{}", file());
+    assert!(gnt(&other).contains("is so already"));
+    std::fs::remove_file(&path).unwrap();
+    assert!(gnt(&other).contains("written"));
+    assert!(file().contains("9.9.9.9"), "{}", file());
+
+    // What was ours once, and is somebody else's now, is left alone.
+    let _made = gnt("links: [{name: eth0, addresses: [10.69.0.4/26]}, {name: br7, kind: bridge}]");
+    let _gone = gnt("links: [{name: eth0, addresses: [10.69.0.4/26]}]\nabsent: [br7]");
+    let _theirs = ip(&wire.client, "link add br7 type bridge").ok();
+    let again = cluster.gnt(&format!("node network apply --again {}", host.name));
+    assert!(again.ok().contains("is so already"), "{again:?}");
+    let _there = ip(&wire.client, "link show dev br7").ok();
+}
+
+#[test]
 fn an_agent_that_dies_between_change_and_commit_goes_back_at_its_start() {
     let Some((wire, cluster, host)) = nodes() else { return };
     let job = cluster.gnt_start(&apply(&cluster, &host, CUT_OFF, "--deadline 3600"));
@@ -147,6 +196,13 @@ fn a_template_gives_machines_and_nodes_their_networks() {
     let rendered = cluster.gnt("network render SN1 --format netplan");
     assert!(rendered.ok().contains("192.168.0.10/24"), "{rendered:?}");
     assert!(rendered.ok().contains("8.8.8.8"), "{rendered:?}");
+
+    let _machine = cluster.gnt("machine add --serial SN2 --rack 0 --role plain").ok();
+    let file = cluster.write("plain.yaml", OS_NET_CONFIG);
+    let _uploaded = cluster.gnt(&format!("network-template upload plain {}", file.display())).ok();
+    let rendered = cluster.gnt("network render SN2 --format os-net-config");
+    let rendered = rendered.ok();
+    assert!(rendered.contains("fallback_config") && rendered.contains("192.0.2.9"), "{rendered}");
 
     let wrong = cluster.write("wrong.yaml", "links:\n  - name: {{ nothing }}\n");
     let refused = cluster.gnt(&format!("network-template upload worker {}", wrong.display()));

@@ -42,7 +42,9 @@ mod tests {
     #[test]
     fn what_is_missing_is_told() {
         let mut round = Round::default();
-        let outcome = left_out(&mut round, &[&NEEDS[0], &NEEDS[1]], "not root");
+        let named = |name| NEEDS.iter().find(|need| need.program == name).unwrap();
+        let missing = [named("udhcpc"), named("dhclient")];
+        let outcome = left_out(&mut round, &missing, "not root");
         assert_eq!(outcome, Outcome::Skipped("udhcpc, dhclient missing".to_owned()));
         assert_eq!(round.skips.len(), 2);
         assert_eq!(round.skips[0].why, "not root; as root: apt-get install udhcpc");

@@ -79,8 +79,24 @@ fn a_step_that_the_kernel_refuses_is_undone() {
             matches!(&error, HostError::Step { step, .. } if step.contains("mv0") || step.contains("br0")),
             "{error:?}"
         );
+        let told = stdx::daemon::chain(&error);
+        assert_eq!(told.matches("os error").count(), 1, "{told}");
         assert_eq!(state(&host).await, before);
         assert_eq!(host.pending().unwrap(), None);
+    });
+}
+
+#[test]
+fn rules_that_no_configuration_can_ask_for_are_no_obstacle() {
+    in_namespace(|| async {
+        let fixture = Fixture::new();
+        ip("rule add from 10.1.0.0/16 table 5 priority 0 protocol static");
+        ip("rule add from 10.2.0.0/16 table 5 priority 40000 protocol static");
+        let before = ip("rule");
+        let mut host = fixture.open();
+        host.apply(&own("links: [{name: card0, mtu: 1400}]"), LONG).await.unwrap();
+        assert!(host.roll_back().await.unwrap());
+        assert_eq!(ip("rule"), before);
     });
 }
 

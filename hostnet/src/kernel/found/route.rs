@@ -11,6 +11,8 @@ use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 
 use crate::model::address::{Route, Rule};
 
+/// Those that a configuration can ask for.
+const PRIORITIES: std::ops::RangeInclusive<u32> = 1..=32_765;
 /// The table that the kernel fills itself.
 const TABLE_LOCAL: u32 = 255;
 
@@ -22,7 +24,7 @@ fn unspecified(family: AddressFamily) -> Option<IpAddr> {
     }
 }
 
-fn ip(address: &RouteAddress) -> Option<IpAddr> {
+pub(in crate::kernel) fn ip(address: &RouteAddress) -> Option<IpAddr> {
     match address {
         RouteAddress::Inet(four) => Some(IpAddr::V4(*four)),
         RouteAddress::Inet6(six) => Some(IpAddr::V6(*six)),
@@ -30,19 +32,37 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
+/// Where a route leads.
+pub(in crate::kernel) fn destination(message: &RouteMessage) -> Option<IpNet> {
+    let given = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Destination(address) => Some(ip(address)),
+        _ => None,
+    });
+    let to = given.unwrap_or_else(|| unspecified(message.header.address_family))?;
+    IpNet::new(to, message.header.destination_prefix_length).ok()
+}
+
+/// Whether it is of the table that the kernel fills itself.
+pub(in crate::kernel) fn is_local(message: &RouteMessage) -> bool {
+    let given = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Table(number) => Some(*number),
+        _ => None,
+    });
+    given.unwrap_or_else(|| u32::from(message.header.table)) == TABLE_LOCAL
+}
+
 /// A route that somebody added by hand, and the number of its link. Those of daemons are theirs.
-pub(super) fn route(message: &RouteMessage) -> Option<(u32, Route)> {
+pub(in crate::kernel) fn static_route(message: &RouteMessage) -> Option<(u32, Route)> {
     let header = &message.header;
     let is_static = matches!(header.protocol, RouteProtocol::Static | RouteProtocol::Boot);
     if !is_static || header.kind != RouteType::Unicast || header.flags.contains(RouteFlags::Cloned)
     {
         return None;
     }
-    let mut to = unspecified(header.address_family)?;
+    let to = destination(message)?;
     let (mut via, mut link, mut metric, mut table) = (None, None, None, u32::from(header.table));
     for attribute in &message.attributes {
         match attribute {
-            RouteAttribute::Destination(address) => to = ip(address)?,
             RouteAttribute::Gateway(address) => via = Some(ip(address)?),
             RouteAttribute::Oif(index) => link = Some(*index),
             RouteAttribute::Priority(number) => metric = Some(*number),
@@ -54,10 +74,9 @@ pub(super) fn route(message: &RouteMessage) -> Option<(u32, Route)> {
             _ => {}
         }
     }
-    let to = IpNet::new(to, header.destination_prefix_length).ok()?;
     let on_link = header.flags.contains(RouteFlags::Onlink);
     let route = Route { to, via, metric, table: Some(table), on_link };
-    Some((link?, route)).filter(|_| table != TABLE_LOCAL)
+    Some((link?, route)).filter(|_| !is_local(message))
 }
 
 /// A rule that an agent added.
@@ -76,7 +95,9 @@ pub(super) fn rule(message: &RuleMessage) -> Option<Rule> {
             _ => return None,
         }
     }
-    let is_plain = header.action == RuleAction::ToTable && (from.is_some() || to.is_some());
+    let is_plain = header.action == RuleAction::ToTable
+        && (from.is_some() || to.is_some())
+        && PRIORITIES.contains(&priority);
     let rule = Rule { from, to, table, priority: Some(priority) };
     Some(rule).filter(|_| is_ours && is_plain)
 }

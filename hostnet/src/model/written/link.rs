@@ -11,8 +11,8 @@ use super::{number, wrong};
 use crate::model::address::{Address, Dns, ip};
 use crate::model::link::{Link, LinkName};
 
-/// The least MTU of IPv4 (RFC 791), and the largest that the kernel keeps.
-const MTU: std::ops::RangeInclusive<i64> = 68..=65_535;
+/// The least MTU of IPv4 (RFC 791), and the largest that the kernel gives: `lo` has it.
+const MTU: std::ops::RangeInclusive<i64> = 68..=65_536;
 
 fn yes() -> bool {
     true

@@ -11,7 +11,9 @@ use model::network::Owner;
 use model::node::{Node, NodeRole};
 use model::opcode::{NodeNetworkApply, NodeNetworkRollback};
 use model::{Coded as _, Exception, Timestamp, Uuid};
-use rpc::calls::{NetworkApply, NetworkCommit, NetworkEnded, NetworkRollback, Version};
+use rpc::calls::{
+    NetworkApplied, NetworkApply, NetworkCommit, NetworkEnded, NetworkRollback, Version,
+};
 use rpc::client::RpcError;
 use stdx::daemon::chain;
 use tokio::time::{Instant, timeout};
@@ -114,21 +116,27 @@ impl LogicalUnit for NodeNetworkApply {
                 format!("node {} cannot have this network: {}", wish.node.name, chain(&error));
             Exception::prereq(text, ErrorCode::WrongState)
         })?;
-        if planned.steps.is_empty() {
-            context.say(format!("{} is so already", wish.node.name)).await;
+        let NetworkApplied { steps, files_differ, unkept } = planned;
+        if steps.is_empty() {
+            let told = if files_differ { "is so, but its files differ" } else { "is so already" };
+            context.say(format!("{} {told}", wish.node.name)).await;
         }
-        for step in &planned.steps {
+        for step in &steps {
             context.say(step.clone()).await;
         }
-        Ok(Planned { wish, steps: planned.steps })
+        if let Some(why) = unkept.filter(|_| !steps.is_empty()) {
+            let text = format!("{} will not have it after its next start: {why}", wish.node.name);
+            context.say(text).await;
+        }
+        Ok(Planned { wish, steps, files_differ })
     }
 
     async fn exec(self, plan: Planned, context: &mut Context) -> Result<Vec<String>, Failure> {
-        let Planned { wish: Wish { node, network, changes }, steps } = plan;
+        let Planned { wish: Wish { node, network, changes }, steps, files_differ } = plan;
         if !changes.is_empty() {
             context.transact(move |_config| Ok((changes, ()))).await?;
         }
-        if steps.is_empty() {
+        if steps.is_empty() && !files_differ {
             return Ok(steps);
         }
         let begun = Instant::now();
@@ -157,6 +165,7 @@ impl LogicalUnit for NodeNetworkApply {
 pub(crate) struct Planned {
     wish: Wish,
     steps: Vec<String>,
+    files_differ: bool,
 }
 
 /// Whether the master reaches another node, where it is its own host that changed: it reaches itself
