@@ -1,10 +1,11 @@
 //! The scenes, in the order in which they are played.
 
 use std::io::{self, IsTerminal};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::process::Command;
 use std::time::Duration;
 
-use model::layout::{BOOT_PORT, Layout, PEER_PORT};
+use model::layout::{BOOT_PORT, Layout, PEER_PORT, RAPI_PORT};
 
 use super::machine::{Machine, fetch};
 use super::{DemoError, Play, Scene, guest};
@@ -24,9 +25,11 @@ pub const SCENES: &[Scene] = &[
     },
     Scene { title: "A rack: addresses by rule, machines registered all or none", play: rack },
     Scene { title: "A network: addresses from a pool, one template for a role", play: network },
+    Scene { title: "What a machine is made with: Ignition by role, keys of its disks", play: ignition },
     Scene { title: "A machine boots from its rack's agent", play: boot },
     Scene { title: "The master is away, and the rack still boots", play: without_master },
     Scene { title: "A real machine: UEFI, iPXE, kernel, first program", play: guest::boot },
+    Scene { title: "The front door: HTTPS, users, roles", play: front_door },
     Scene { title: "The master dies, and another node goes on with its jobs", play: fail_over },
     Scene { title: "What is done is archived", play: archive },
 ];
@@ -157,6 +160,61 @@ fn network(play: &Play) -> Result<(), DemoError> {
     play.gnt(&["network-template", "upload", "worker", &template])?;
     play.gnt(&["network", "list-claims"])?;
     play.gnt(&["network", "render", "SN-0002", "--format", "netplan"])
+}
+
+fn ignition(play: &Play) -> Result<(), DemoError> {
+    let template = play.write(
+        "worker.ign",
+        r#"{"ignition": {"version": "3.3.0"},
+ "storage": {"files": [{"path": "/etc/hostname", "contents": {"source": "data:,{{ .Spec.Serial }}"}}]}}
+"#,
+    )?;
+    play.gnt(&["ignition-template", "upload", "worker", "1.0.0", &template])?;
+    play.gnt(&["ignition", "render", "SN-0002"])?;
+    println!("\n  a key of a disk is sealed before it is in any job:");
+    let key = play.write("disk.key", "correct horse battery staple")?;
+    play.gnt(&["machine", "disk-key", "add", "SN-0002", "sda", &key])?;
+    play.gnt(&["machine", "disk-key", "get", "SN-0002", "sda"])?;
+    println!();
+    play.gnt(&["machine", "list", "-o", "serial,role,network_template,disk_keys"])
+}
+
+fn front_door(play: &Play) -> Result<(), DemoError> {
+    let layout = Layout::new(play.root(1));
+    let users = layout.rapi_users();
+    let written = stdx::atomic::write(&users, b"alice secret write\nbob secret read\n", 0o640);
+    written.map_err(|error| DemoError::Write { path: users, error })?;
+    let address = play.address(1);
+    let mut rapi = play.programs.command("rapi");
+    rapi.arg("--root").arg(play.root(1)).args(["--address", &address.to_string()]);
+    play.stage.start("rapi1", rapi)?;
+    let is_open = || TcpStream::connect((address, RAPI_PORT)).is_ok();
+    play.stage.wait_until("the front door", SOON, is_open)?;
+    println!("  sabakan's REST API and Ganeti's, for the same cluster:");
+    let authority = layout.ca_certificate();
+    let curl = |user: &str, options: &[&str], path: &str| {
+        let url = format!("https://{address}:{RAPI_PORT}{path}");
+        let shown = options.join(" ");
+        println!("$ curl --user {user}:secret {shown} {url}");
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--show-error", "--cacert"]).arg(&authority);
+        curl.args(["--user", &format!("{user}:secret")]).args(options).arg(&url);
+        let command = format!("curl {url}");
+        let status = curl.status().map_err(|error| DemoError::Start { command, error })?;
+        println!();
+        match status.success() {
+            true => Ok(()),
+            false => Err(DemoError::Failed { command: format!("curl {url}"), status }),
+        }
+    };
+    curl("bob", &[], "/api/v1/machines?serial=SN-0003")?;
+    curl("bob", &[], "/2/nodes")?;
+    println!("  bob may look, and not change; alice may:");
+    let tag = ["--request", "PUT"];
+    curl("bob", &tag, "/2/tags?tag=demo")?;
+    curl("alice", &tag, "/2/tags?tag=demo")?;
+    play.gnt(&["job", "wait", &play.last_job(1)])?;
+    play.gnt(&["cluster", "list-tags"])
 }
 
 fn boot(play: &Play) -> Result<(), DemoError> {
