@@ -1,13 +1,14 @@
 //! sabakan's REST API for everything that exists here: rules of addresses, DHCP, machines with labels and
-//! retire dates, images, kernel parameters and logs. It answers as sabakan does today, or as its
+//! retire dates, images, kernel parameters, keys of disks and logs. It answers as sabakan does today, or as its
 //! specification of 2018 says.
 //!
 //! [`select`] reads the query of a search, [`machines`] shows and changes machines, [`config`] the settings,
-//! [`logs`] tells who did what.
+//! [`crypts`] the keys of disks [`logs`] tells who did what.
 
 use crate::routes::Routes;
 
 pub mod config;
+pub mod crypts;
 pub mod logs;
 pub mod machines;
 pub mod select;
@@ -24,6 +25,10 @@ pub fn add(routes: Routes) -> Routes {
                 config::set_ipam,
             )
         });
+    let routes = routes
+        .put(crypts::ONE, "Keep the key of a disk", crypts::keep)
+        .get(crypts::ONE, "Fetch the key of a disk", crypts::fetch)
+        .delete(crypts::ALL, "Forget all keys of a machine's disks", crypts::forget);
     routes
         .get("/api/v1/config/dhcp", "Tell how agents serve DHCP", config::dhcp)
         .put("/api/v1/config/dhcp", "Set how agents serve DHCP", config::set_dhcp)
