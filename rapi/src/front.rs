@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use model::access::{Principal, Verb, may};
+use model::boot_template::TEXT_BYTES_MAX;
 use model::vault::SECRET_BYTES_MAX;
 
 use crate::access_log::Line;
@@ -31,10 +32,11 @@ use crate::users::password::REALM;
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// Longest bodies, by the beginning of the path; the first row that fits counts. All that goes to the master
 /// is bounded by [`luxi::limits::MESSAGE_BYTES_MAX`] there.
-const BODIES: [(&str, usize); 5] = [
+const BODIES: [(&str, usize); 6] = [
     // Ten thousand machines, registered at once.
     ("/api/v1/machines", 6 << 20),
     ("/api/v1/crypts/", SECRET_BYTES_MAX),
+    ("/api/v1/ignitions/", TEXT_BYTES_MAX),
     ("/api/", 64 << 10),
     // A network with some thousand reserved addresses.
     ("/2/", 1 << 20),
@@ -249,6 +251,7 @@ mod tests {
         assert_eq!(body_max("/api/v1/machines"), 6 << 20);
         assert_eq!(body_max("/api/v1/config"), 64 << 10);
         assert_eq!(body_max("/api/v1/crypts/SN1/sda"), 4_096);
+        assert_eq!(body_max("/api/v1/ignitions/worker/1.0.0"), 256 << 10);
         assert_eq!(body_max("/2/networks"), 1 << 20);
         assert_eq!(body_max("/version"), 4 << 10);
         for (length, fits) in [(0, true), (4_096, true), (4_097, false)] {
