@@ -30,6 +30,7 @@ pub fn add(routes: Routes) -> Routes {
         .put(crypts::ONE, "Keep the key of a disk", crypts::keep)
         .get(crypts::ONE, "Fetch the key of a disk", crypts::fetch)
         .delete(crypts::ALL, "Forget all keys of a machine's disks", crypts::forget)
+        .get("/api/v1/cryptsetup", "Tell that this program is not served", crypts::program)
         .get("/api/v1/ignitions/{role}", "List versions of a role's template", ignitions::list)
         .get("/api/v1/ignitions/{role}/{id}", "Show a template of Ignition", ignitions::template)
         .put("/api/v1/ignitions/{role}/{id}", "Add a template of Ignition", ignitions::upload)

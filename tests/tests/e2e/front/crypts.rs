@@ -62,6 +62,7 @@ fn operators_keep_fetch_and_forget_keys() {
         ("alice", "/api/v1/crypts/SN1/sdz", 404),
         ("alice", "/api/v1/crypts/SN9/sda", 404),
         ("alice", "/api/v1/crypts/SN1", 405),
+        ("bob", "/api/v1/cryptsetup", 404),
         ("bob", DISK, 403),
         ("nobody", DISK, 401),
     ] {
