@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::opcode::OpCode;
 pub use crate::role::Role;
+use crate::serial::Serial;
 
 /// Somebody who asks for something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub enum Principal {
         /// Its role.
         role: Role,
     },
+    /// A machine of the inventory, known by its address: it may keep and fetch the keys of its own disks.
+    Machine(Serial),
     /// The cluster itself.
     Cluster,
 }
@@ -34,7 +37,23 @@ impl Principal {
         match self {
             Self::Anonymous(role) => *role,
             Self::Local(role) | Self::User { role, .. } => Some(*role),
+            Self::Machine(_) => None,
             Self::Cluster => Some(Role::Administrator),
+        }
+    }
+
+    /// Whether this is about a machine's own disks.
+    fn is_own(&self, verb: Verb<'_>) -> bool {
+        let Self::Machine(own) = self else { return false };
+        match verb {
+            Verb::DiskKey(serial) => serial == own.as_str(),
+            Verb::Submit(OpCode::MachineDiskKeyAdd(op)) => op.serial == own.as_str(),
+            Verb::Submit(_)
+            | Verb::Read
+            | Verb::Change
+            | Verb::Wait
+            | Verb::ManageJob
+            | Verb::ManageFilter => false,
         }
     }
 }
@@ -45,6 +64,8 @@ impl fmt::Display for Principal {
             Self::Anonymous(_) => f.write_str("nobody"),
             Self::Local(_) => f.write_str("local"),
             Self::User { name, .. } => f.write_str(name),
+            // A blank, which no name of a user has.
+            Self::Machine(serial) => write!(f, "machine {serial}"),
             Self::Cluster => f.write_str("cluster"),
         }
     }
@@ -63,18 +84,21 @@ pub enum Verb<'a> {
     ManageJob,
     /// Add, replace or delete a filter rule.
     ManageFilter,
+    /// Keep or fetch the key of a disk of the machine with this serial number.
+    DiskKey(&'a str),
     /// Submit an opcode.
     Submit(&'a OpCode),
 }
 
 impl Verb<'_> {
     /// The verbs that are no opcodes, by their words, with the least role for each.
-    pub const TABLE: [(&'static str, Role); 5] = [
+    pub const TABLE: [(&'static str, Role); 6] = [
         ("read", Role::Read),
         ("change", Role::Operator),
         ("wait for a job", Role::Operator),
         ("manage a job", Role::Operator),
         ("manage a filter rule", Role::Operator),
+        ("keep or fetch the key of a disk", Role::Operator),
     ];
 
     /// The word for messages.
@@ -82,9 +106,12 @@ impl Verb<'_> {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Submit(op) => op.id(),
-            Self::Read | Self::Change | Self::Wait | Self::ManageJob | Self::ManageFilter => {
-                self.row().0
-            }
+            Self::Read
+            | Self::Change
+            | Self::Wait
+            | Self::ManageJob
+            | Self::ManageFilter
+            | Self::DiskKey(_) => self.row().0,
         }
     }
 
@@ -93,20 +120,24 @@ impl Verb<'_> {
     pub const fn role(self) -> Role {
         match self {
             Self::Submit(op) => op.role(),
-            Self::Read | Self::Change | Self::Wait | Self::ManageJob | Self::ManageFilter => {
-                self.row().1
-            }
+            Self::Read
+            | Self::Change
+            | Self::Wait
+            | Self::ManageJob
+            | Self::ManageFilter
+            | Self::DiskKey(_) => self.row().1,
         }
     }
 
     const fn row(self) -> (&'static str, Role) {
-        let [read, change, wait, job, filter] = Self::TABLE;
+        let [read, change, wait, job, filter, disk_key] = Self::TABLE;
         match self {
             Self::Read | Self::Submit(_) => read,
             Self::Change => change,
             Self::Wait => wait,
             Self::ManageJob => job,
             Self::ManageFilter => filter,
+            Self::DiskKey(_) => disk_key,
         }
     }
 }
@@ -130,7 +161,7 @@ pub struct Denied {
 /// It may not.
 pub fn may(principal: &Principal, verb: Verb<'_>, object: &str) -> Result<(), Denied> {
     let needed = verb.role();
-    if principal.role().is_some_and(|role| role >= needed) {
+    if principal.role().is_some_and(|role| role >= needed) || principal.is_own(verb) {
         return Ok(());
     }
     let who = match principal.role() {
@@ -162,6 +193,7 @@ mod tests {
             (Verb::Wait, Role::Operator),
             (Verb::ManageJob, Role::Operator),
             (Verb::ManageFilter, Role::Operator),
+            (Verb::DiskKey("SN1"), Role::Operator),
             (Verb::Submit(&delay), Role::Operator),
             (Verb::Submit(&remove), Role::Administrator),
         ] {
@@ -175,6 +207,31 @@ mod tests {
         let told = told.to_string();
         assert!(told.contains("`bob` with the role operator may not do this on node n2"), "{told}");
         assert!(told.contains("OP_NODE_REMOVE needs the role administrator"), "{told}");
+    }
+
+    #[test]
+    fn a_machine_has_its_own_keys_and_nothing_else() {
+        let machine = Principal::Machine("SN1".parse().unwrap());
+        let add = |serial: &str| {
+            let sealed = "1:AAAA";
+            let op = serde_json::json!({"OP_ID": "OP_MACHINE_DISK_KEY_ADD", "serial": serial, "disk": "sda", "sealed": sealed});
+            OpInput::parse(&op.to_string()).unwrap().op
+        };
+        let remove = r#"{"OP_ID": "OP_MACHINE_DISK_KEYS_REMOVE", "serial": "SN1"}"#;
+        let remove = OpInput::parse(remove).unwrap().op;
+        assert!(may(&machine, Verb::DiskKey("SN1"), "x").is_ok());
+        assert!(may(&machine, Verb::Submit(&add("SN1")), "x").is_ok());
+        for other in [
+            Verb::DiskKey("SN2"),
+            Verb::DiskKey("sn1"),
+            Verb::Submit(&add("SN2")),
+            Verb::Submit(&remove),
+            Verb::Read,
+            Verb::Change,
+            Verb::Wait,
+        ] {
+            assert!(may(&machine, other, "x").is_err(), "{other:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Query, Request};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use model::access::{Principal, Verb, may};
@@ -88,6 +89,16 @@ impl Asked {
     /// It may not.
     pub fn may(&self, verb: Verb<'_>) -> Result<(), Refusal> {
         may(&self.principal, verb, self.uri.path()).map_err(Refusal::from)
+    }
+
+    /// The host and port by which the client reached this: letters, digits and what addresses have.
+    #[must_use]
+    pub fn authority(&self) -> Option<&str> {
+        let host = || self.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        // HTTP/2 has it in the target.
+        let given = self.uri.authority().map(Authority::as_str).or_else(host)?;
+        let is_good = |b: u8| b.is_ascii_alphanumeric() || b"-.:[]".contains(&b);
+        (!given.is_empty() && given.bytes().all(is_good)).then_some(given)
     }
 
     /// All values of a query parameter, in their order. Empty ones are none, as in Ganeti.

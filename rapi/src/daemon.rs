@@ -114,6 +114,7 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
         access_log: AccessLog::open(&layout.rapi_access_log())?,
         meters: Meters::default(),
         compatibility: options.compat,
+        machines_by_address: options.machines_by_address,
     })
 }
 

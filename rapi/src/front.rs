@@ -15,6 +15,8 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use model::access::{Principal, Verb, may};
+use model::boot_template::TEXT_BYTES_MAX;
+use model::vault::SECRET_BYTES_MAX;
 
 use crate::access_log::Line;
 use crate::authenticate::unauthorized;
@@ -22,7 +24,7 @@ use crate::ganeti;
 use crate::openapi;
 use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
-use crate::sabakan;
+use crate::sabakan::{self, crypts};
 use crate::state::{Asker, Form, Front, Peer};
 use crate::users::password::REALM;
 
@@ -30,9 +32,11 @@ use crate::users::password::REALM;
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// Longest bodies, by the beginning of the path; the first row that fits counts. All that goes to the master
 /// is bounded by [`luxi::limits::MESSAGE_BYTES_MAX`] there.
-const BODIES: [(&str, usize); 4] = [
+const BODIES: [(&str, usize); 6] = [
     // Ten thousand machines, registered at once.
     ("/api/v1/machines", 6 << 20),
+    ("/api/v1/crypts/", SECRET_BYTES_MAX),
+    ("/api/v1/ignitions/", TEXT_BYTES_MAX),
     ("/api/", 64 << 10),
     // A network with some thousand reserved addresses.
     ("/2/", 1 << 20),
@@ -116,23 +120,31 @@ async fn serve(
     user: &mut Option<String>,
 ) -> Result<Response, Refusal> {
     let (mut parts, body) = request.into_parts();
-    let path = parts.uri.path();
     if parts.uri.path_and_query().is_some_and(|target| target.as_str().len() > TARGET_BYTES_MAX) {
         let text = format!("the target has more than {TARGET_BYTES_MAX} bytes");
         return Err(Refusal::new(StatusCode::URI_TOO_LONG, text));
     }
     let header = parts.headers.get(header::AUTHORIZATION);
-    let principal = front.authenticator.who(header, peer.ip()).await?;
+    let mut principal = front.authenticator.who(header, peer.ip()).await?;
     if let Principal::User { name, .. } = &principal {
         *user = Some(name.to_string());
     }
+    let machine = crypts::machine_of(&mut parts).await;
+    if let (Some(serial), Principal::Anonymous(_)) = (&machine, &principal)
+        && front.machines_by_address
+    {
+        principal = crypts::by_address(front, serial, peer.ip()).await?.unwrap_or(principal);
+    }
+    let path = parts.uri.path();
     let reads = reads(&parts.method, path);
     if !reads && is_of_another_site(parts.headers.get("sec-fetch-site")) {
         let text = "a browser sends this from another site, which must not act in your name";
         return Err(Refusal::new(StatusCode::FORBIDDEN, text));
     }
     if !PUBLIC.contains(&path) {
-        admit(&principal, reads, path)?;
+        let verb = if reads { Verb::Read } else { Verb::Change };
+        let verb = machine.as_ref().map_or(verb, |serial| Verb::DiskKey(serial.as_str()));
+        admit(&principal, verb, path)?;
     }
     let bytes = whole(body, body_max(path)).await?;
     parts.extensions.insert(Asker(principal));
@@ -147,13 +159,15 @@ fn reads(method: &Method, path: &str) -> bool {
 
 /// Nobody gets to a route who may not at least read, or for a change operate; what the change itself needs
 /// the route looks at.
-fn admit(principal: &Principal, reads: bool, path: &str) -> Result<(), Refusal> {
-    let verb = if reads { Verb::Read } else { Verb::Change };
+fn admit(principal: &Principal, verb: Verb<'_>, path: &str) -> Result<(), Refusal> {
     may(principal, verb, path).map_err(|denied| match principal {
         Principal::Anonymous(_) => {
             unauthorized("log in with a name and password of this cluster's users")
         }
-        Principal::Local(_) | Principal::User { .. } | Principal::Cluster => denied.into(),
+        Principal::Local(_)
+        | Principal::User { .. }
+        | Principal::Machine(_)
+        | Principal::Cluster => denied.into(),
     })
 }
 
@@ -236,6 +250,8 @@ mod tests {
     async fn bodies_have_a_limit_by_path() {
         assert_eq!(body_max("/api/v1/machines"), 6 << 20);
         assert_eq!(body_max("/api/v1/config"), 64 << 10);
+        assert_eq!(body_max("/api/v1/crypts/SN1/sda"), 4_096);
+        assert_eq!(body_max("/api/v1/ignitions/worker/1.0.0"), 256 << 10);
         assert_eq!(body_max("/2/networks"), 1 << 20);
         assert_eq!(body_max("/version"), 4 << 10);
         for (length, fits) in [(0, true), (4_096, true), (4_097, false)] {
@@ -268,7 +284,8 @@ mod tests {
     #[test]
     fn strangers_log_in_and_readers_change_nothing() {
         let code = |principal: &Principal, reads| {
-            admit(principal, reads, "/2/x").map_err(|refusal| refusal.code)
+            let verb = if reads { Verb::Read } else { Verb::Change };
+            admit(principal, verb, "/2/x").map_err(|refusal| refusal.code)
         };
         let user = |role| Principal::User { name: "bob".into(), role };
         assert_eq!(code(&Principal::Anonymous(None), true), Err(401));
@@ -277,6 +294,14 @@ mod tests {
         assert_eq!(code(&user(Role::Read), true), Ok(()));
         assert_eq!(code(&user(Role::Read), false), Err(403));
         assert_eq!(code(&user(Role::Operator), false), Ok(()));
+        let key = |principal: &Principal| {
+            admit(principal, Verb::DiskKey("SN1"), "/x").map_err(|refusal| refusal.code)
+        };
+        assert_eq!(key(&Principal::Anonymous(Some(Role::Read))), Err(401));
+        assert_eq!(key(&user(Role::Read)), Err(403));
+        assert_eq!(key(&user(Role::Operator)), Ok(()));
+        assert_eq!(key(&Principal::Machine("SN1".parse().unwrap())), Ok(()));
+        assert_eq!(key(&Principal::Machine("SN2".parse().unwrap())), Err(403));
     }
 
     #[test]

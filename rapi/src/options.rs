@@ -47,6 +47,10 @@ pub struct Options {
     /// Let every process of this machine operate the cluster without a password, as sabakan does.
     #[arg(long)]
     pub trust_loopback: bool,
+    /// Let a machine of the inventory keep and fetch the keys of its own disks without a password: it is
+    /// known by the address that it asks from.
+    #[arg(long)]
+    pub machines_by_address: bool,
     /// Whose form machines are shown in: that of today's sabakan, or of its specification of 2018.
     #[arg(long, value_name = "VERSION", default_value = "today")]
     pub compat: Compatibility,

@@ -1,13 +1,15 @@
 //! sabakan's REST API for everything that exists here: rules of addresses, DHCP, machines with labels and
-//! retire dates, images, kernel parameters and logs. It answers as sabakan does today, or as its
+//! retire dates, images, kernel parameters, keys of disks, templates of Ignition and logs. It answers as sabakan does today, or as its
 //! specification of 2018 says.
 //!
 //! [`select`] reads the query of a search, [`machines`] shows and changes machines, [`config`] the settings,
-//! [`logs`] tells who did what.
+//! [`crypts`] the keys of disks, [`ignitions`] templates; [`logs`] tells who did what.
 
 use crate::routes::Routes;
 
 pub mod config;
+pub mod crypts;
+pub mod ignitions;
 pub mod logs;
 pub mod machines;
 pub mod select;
@@ -24,6 +26,20 @@ pub fn add(routes: Routes) -> Routes {
                 config::set_ipam,
             )
         });
+    let routes = routes
+        .put(crypts::ONE, "Keep the key of a disk", crypts::keep)
+        .get(crypts::ONE, "Fetch the key of a disk", crypts::fetch)
+        .delete(crypts::ALL, "Forget all keys of a machine's disks", crypts::forget)
+        .get("/api/v1/cryptsetup", "Tell that this program is not served", crypts::program)
+        .get("/api/v1/ignitions/{role}", "List versions of a role's template", ignitions::list)
+        .get("/api/v1/ignitions/{role}/{id}", "Show a template of Ignition", ignitions::template)
+        .put("/api/v1/ignitions/{role}/{id}", "Add a template of Ignition", ignitions::upload)
+        .delete("/api/v1/ignitions/{role}/{id}", "Remove a template", ignitions::remove)
+        .get(
+            "/api/v1/boot/ignitions/{serial}/{id}",
+            "Render a template for a machine",
+            ignitions::rendered,
+        );
     routes
         .get("/api/v1/config/dhcp", "Tell how agents serve DHCP", config::dhcp)
         .put("/api/v1/config/dhcp", "Set how agents serve DHCP", config::set_dhcp)

@@ -22,6 +22,8 @@ pub struct Front {
     pub meters: Meters,
     /// Whose form machines are shown in.
     pub compatibility: Compatibility,
+    /// Whether a machine has the keys of its disks without a password, by its address.
+    pub machines_by_address: bool,
 }
 
 /// Where a connection comes from.

@@ -36,7 +36,7 @@ async fn found(asked: &Asked, filter: Option<Filter>) -> Result<Vec<Machine>, Re
         .map_err(|error| Refusal::fault(format!("a machine does not read: {error}")))
 }
 
-async fn one(asked: &Asked, serial: &str) -> Result<Machine, Refusal> {
+pub(super) async fn one(asked: &Asked, serial: &str) -> Result<Machine, Refusal> {
     let serial = serial.to_owned();
     let filter = Filter::Compare(Comparison::Equal, "serial".to_owned(), serial.as_str().into());
     let machine = found(asked, Some(filter)).await?.into_iter().next();

@@ -9,7 +9,7 @@ const KEY: &str = "correct-horse-battery-staple\n";
 const SOUGHT: [&str; 2] = ["correct-horse", "Y29ycmVjdC1ob3JzZ"];
 
 /// The files below a directory that hold one of the words.
-fn holding(directory: &Path, words: &[&str], found: &mut Vec<String>) {
+pub(crate) fn holding(directory: &Path, words: &[&str], found: &mut Vec<String>) {
     for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
         let path = entry.path();
         match entry.file_type().unwrap() {

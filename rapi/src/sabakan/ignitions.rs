@@ -1,0 +1,133 @@
+//! Templates of Ignition by role and version, and what a machine gets by them.
+
+use axum::extract::Path;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use luxi::method::{Fields, GantryBootDocument, Query, What};
+use luxi::query::Filter;
+use model::Word;
+use model::boot_template::{DocumentKind, MY_URL, MY_URL_HTTPS, TemplateId, TemplateKind};
+use model::name::NameError;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use super::machines::{done, parameters, text};
+use crate::asked::{Answer, Asked};
+use crate::refusal::Refusal;
+
+const KIND: &str = TemplateKind::Ignition.as_str();
+
+fn word(role: &str) -> Result<Word, Refusal> {
+    role.parse().map_err(|error: NameError| Refusal::bad(error.to_string()))
+}
+
+fn version(id: &str) -> Result<TemplateId, Refusal> {
+    id.parse().map_err(|error: NameError| Refusal::bad(error.to_string()))
+}
+
+/// A field of the templates of a role, or of one version.
+async fn told(
+    asked: &Asked,
+    field: &str,
+    role: &Word,
+    id: Option<&TemplateId>,
+) -> Result<Vec<String>, Refusal> {
+    let of = |field: &str, value: &str| Filter::any_of(field, [value]);
+    let mut all = vec![of("kind", KIND), of("role", role.as_str())];
+    all.extend(id.map(|id| of("version", &id.to_string())));
+    let (fields, filter) = (Fields::from([field]), Some(Filter::And(all)));
+    let table = asked.ask(Query { what: What::BootTemplate, fields, filter }).await?;
+    let values = table.data.into_iter().flatten().map(luxi::query::Cell::into_value);
+    Ok(values.filter_map(|value| value.as_str().map(str::to_owned)).collect())
+}
+
+pub(super) async fn list(Path(role): Path<String>, asked: Asked) -> Answer {
+    let role = word(&role)?;
+    let ids = told(&asked, "version", &role, None).await?;
+    let mut ids: Vec<TemplateId> = ids.iter().filter_map(|id| id.parse().ok()).collect();
+    if ids.is_empty() {
+        return Err(Refusal::not_found(format!("role `{}` has no template", role.as_str())));
+    }
+    ids.sort();
+    Ok(asked.object(&json!(ids), &[]))
+}
+
+pub(super) async fn template(Path((role, id)): Path<(String, String)>, asked: Asked) -> Answer {
+    let (role, id) = (word(&role)?, version(&id)?);
+    let text = told(&asked, "text", &role, Some(&id)).await?.pop();
+    let missing = || Refusal::not_found(format!("role `{}` has no template {id}", role.as_str()));
+    Ok(shown(text.ok_or_else(missing)?))
+}
+
+/// A text as it was uploaded: not every template is JSON.
+fn shown(text: String) -> Response {
+    let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
+    let kind = if is_json { "application/json" } else { "text/plain; charset=utf-8" };
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+pub(super) async fn upload(Path((role, id)): Path<(String, String)>, asked: Asked) -> Answer {
+    let (role, id) = (word(&role)?, version(&id)?);
+    let (text, other_spec) = (text(&asked)?, asked.flag("other-spec")?);
+    let op = json!({"kind": KIND, "role": role, "id": id, "text": text, "other_spec": other_spec});
+    asked.run("OP_BOOT_TEMPLATE_ADD", parameters(&op)).await?;
+    Ok(StatusCode::CREATED.into_response())
+}
+
+pub(super) async fn remove(Path((role, id)): Path<(String, String)>, asked: Asked) -> Answer {
+    let op = json!({"kind": KIND, "role": word(&role)?, "id": version(&id)?});
+    asked.run("OP_BOOT_TEMPLATE_REMOVE", parameters(&op)).await?;
+    Ok(done())
+}
+
+pub(super) async fn rendered(Path((serial, id)): Path<(String, String)>, asked: Asked) -> Answer {
+    // sabakan asks for what it never had, and finds nothing.
+    let id = version(&id).map_err(|refusal| Refusal::not_found(refusal.explain))?;
+    let host = asked.authority().ok_or_else(|| Refusal::bad("the header Host names no host"))?;
+    let (kind, version) = (DocumentKind::Ignition, Some(id));
+    let document = asked.ask(GantryBootDocument { serial, kind, version }).await?;
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    Ok((json, filled(&document.text, host)).into_response())
+}
+
+/// Fills in where this was asked for, as agents do.
+fn filled(text: &str, host: &str) -> String {
+    let url = format!("https://{host}");
+    text.replace(MY_URL_HTTPS, &url).replace(MY_URL, &url)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn roles_and_versions_are_checked_before_the_master_is_asked() {
+        assert!(word("worker").is_ok() && version("1.2.3-rc.1").is_ok());
+        for wrong in ["", "a b", "a/b"] {
+            assert_eq!(word(wrong).unwrap_err().code, 400, "{wrong}");
+        }
+        for wrong in ["", "1", "1527731687", "1.2.3+x"] {
+            assert_eq!(version(wrong).unwrap_err().code, 400, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_document_names_the_server_that_it_came_from() {
+        let text = format!("{{\"a\":\"{MY_URL}/a\",\"b\":\"{MY_URL_HTTPS}/b\"}}");
+        let told = filled(&text, "front.example:5080");
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(
+            told,
+            json!({"a": "https://front.example:5080/a", "b": "https://front.example:5080/b"})
+        );
+    }
+
+    #[test]
+    fn a_template_is_json_where_it_reads_as_such() {
+        let kind = |text: &str| shown(text.to_owned()).headers()[header::CONTENT_TYPE].clone();
+        assert_eq!(kind("{\"version\": \"2.3\"}"), "application/json");
+        assert_eq!(kind("{{ if true }}{}{{ end }}"), "text/plain; charset=utf-8");
+    }
+}
