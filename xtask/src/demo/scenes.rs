@@ -25,7 +25,10 @@ pub const SCENES: &[Scene] = &[
     },
     Scene { title: "A rack: addresses by rule, machines registered all or none", play: rack },
     Scene { title: "A network: addresses from a pool, one template for a role", play: network },
-    Scene { title: "What a machine is made with: Ignition by role, keys of its disks", play: ignition },
+    Scene {
+        title: "What a machine is made with: Ignition by role, keys of its disks",
+        play: ignition,
+    },
     Scene { title: "A machine boots from its rack's agent", play: boot },
     Scene { title: "The master is away, and the rack still boots", play: without_master },
     Scene { title: "A real machine: UEFI, iPXE, kernel, first program", play: guest::boot },
