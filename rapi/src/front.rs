@@ -12,7 +12,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use model::access::{Principal, Verb, may};
 use model::boot_template::TEXT_BYTES_MAX;
@@ -42,6 +42,9 @@ const BODIES: [(&str, usize); 6] = [
     ("/2/", 1 << 20),
     ("/", 4 << 10),
 ];
+/// What is read of a body beyond its limit: clients look for an answer when they have sent all, and take a
+/// stream that ends before for a broken one.
+const PASSED_OVER_MAX: usize = 1 << 20;
 /// Longest target of a request: a list of some thousand tags.
 const TARGET_BYTES_MAX: usize = 16 << 10;
 /// What everybody may ask for without a name: nothing of the cluster is in it.
@@ -181,25 +184,35 @@ fn body_max(path: &str) -> usize {
     row.map_or(0, |(_, most)| *most)
 }
 
-async fn whole(body: Body, most: usize) -> Result<Bytes, Refusal> {
+async fn whole(mut body: Body, most: usize) -> Result<Bytes, Refusal> {
     let too_long = || {
         let text = format!("the body has more than {most} bytes, which is the limit for this path");
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
     };
     // Told before it is sent, as far as the client says how long it is.
-    if body.size_hint().lower() > most as u64 {
+    if body.size_hint().lower() > (most + PASSED_OVER_MAX) as u64 {
         return Err(too_long());
     }
-    let read = tokio::time::timeout(BODY_TIME, Limited::new(body, most).collect()).await;
-    let late = |_elapsed| {
-        let text = format!("the body did not come within {} s", BODY_TIME.as_secs());
-        Refusal::new(StatusCode::REQUEST_TIMEOUT, text)
+    let read = async {
+        let (mut bytes, mut passed_over) = (Vec::new(), 0);
+        while let Some(frame) = body.frame().await {
+            let wrong = |error| Refusal::bad(format!("the body does not read: {error}"));
+            let Ok(data) = frame.map_err(wrong)?.into_data() else { continue };
+            if passed_over == 0 && bytes.len() + data.len() <= most {
+                bytes.extend_from_slice(&data);
+                continue;
+            }
+            passed_over += data.len();
+            if passed_over > PASSED_OVER_MAX {
+                break;
+            }
+        }
+        if passed_over > 0 { Err(too_long()) } else { Ok(Bytes::from(bytes)) }
     };
-    match read.map_err(late)? {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_long()),
-        Err(error) => Err(Refusal::bad(format!("the body does not read: {error}"))),
-    }
+    tokio::time::timeout(BODY_TIME, read).await.unwrap_or_else(|_elapsed| {
+        let text = format!("the body did not come within {} s", BODY_TIME.as_secs());
+        Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))
+    })
 }
 
 /// Writes the bodies of refusals, also of those that the library makes, and what every answer has.
