@@ -1,5 +1,5 @@
 //! The network of the agent's own host: changes that go back by themselves unless the master still reaches
-//! the agent. [`files`] keeps what was committed.
+//! the agent. `files` keeps what was committed.
 
 mod files;
 
