@@ -27,6 +27,7 @@ fn promote(cluster: &Cluster, n4: &Host) -> String {
     let told = cluster.gnt(&format!("node modify -C yes {}", n4.name));
     cluster.start_masterd(n4);
     cluster.wait_for_standby(n4, MASTER);
+    wait_for_vote(cluster, n4);
     told.ok().to_owned()
 }
 
@@ -72,7 +73,6 @@ fn an_agent_that_does_not_know_the_master_is_told_by_an_older_one() {
     let n4 = fourth(&cluster);
     cluster.kill_agent(&n3);
     let _told = promote(&cluster, &n4);
-    wait_for_vote(&cluster, &n4);
     // The master ends before it can tell n3.
     cluster.kill_master();
     cluster.start_agent(&n3);
@@ -160,7 +160,6 @@ fn who_was_offline_meanwhile_is_brought_back_by_an_older_candidate() {
     let n4 = fourth(&cluster);
     let _offline = cluster.gnt(&format!("node modify --offline yes {} --force", n3.name)).ok();
     let _told = promote(&cluster, &n4);
-    wait_for_vote(&cluster, &n4);
     cluster.fail_over(&n4);
     let back = format!("node modify --offline no {}", n3.name);
     let refused = cluster.gnt(&back).failed(1).to_owned();
