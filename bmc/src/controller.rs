@@ -1,0 +1,178 @@
+//! One controller, whatever it speaks.
+
+use model::Uuid;
+use model::enrol::Fingerprint;
+use model::inventory::Inventory;
+use model::power::{BmcProtocol, BmcTrust, BmcUrl, BootOnce, Health, PowerAction, PowerState};
+use model::secret::Secret;
+use tokio::time::{Instant, sleep};
+
+use crate::error::BmcError;
+use crate::http_client::HttpClient;
+use crate::ipmi::Ipmi;
+use crate::redfish::Redfish;
+use crate::times::Times;
+
+/// By which a controller knows us.
+#[derive(Debug, Clone)]
+pub struct Login {
+    /// The user.
+    pub user: String,
+    /// Its password.
+    pub password: Secret<String>,
+}
+
+/// The machine that is meant; a controller that tells to belong to another one is not obeyed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// Its serial number.
+    pub serial: Option<String>,
+    /// Its system UUID.
+    pub uuid: Option<Uuid>,
+}
+
+/// A management controller. It keeps nothing open between two calls, and takes one call at a time: callers
+/// hold the lock of its machine.
+#[derive(Debug, Clone)]
+pub struct Controller {
+    /// Where it is reached.
+    pub url: BmcUrl,
+    /// Which certificate it may show.
+    pub trust: BmcTrust,
+    /// By which it knows us.
+    pub login: Login,
+    /// The machine that is meant.
+    pub expected: Expected,
+    /// How long it may take.
+    pub times: Times,
+}
+
+/// A driver: what both languages can do with the power of one machine.
+pub(crate) trait Power {
+    /// How it is.
+    async fn state(&mut self) -> Result<PowerState, BmcError>;
+    /// Asks for one of on, off and soft off.
+    async fn ask(&mut self, action: PowerAction) -> Result<(), BmcError>;
+}
+
+impl Controller {
+    /// Whether the machine runs.
+    ///
+    /// # Errors
+    /// See [`BmcError`].
+    pub async fn power_state(&self) -> Result<PowerState, BmcError> {
+        match self.url.protocol {
+            BmcProtocol::Ipmi => Ipmi::new(self).state().await,
+            BmcProtocol::RedfishHttps | BmcProtocol::RedfishHttp => {
+                Redfish::with(self, async |redfish| redfish.state().await).await
+            }
+        }
+    }
+
+    /// Switches the power, and returns when the machine has been seen to be so. A machine that is so
+    /// already is left alone.
+    ///
+    /// # Errors
+    /// See [`BmcError`]; [`BmcError::NotDone`] where the controller takes it and nothing happens.
+    pub async fn power(&self, action: PowerAction) -> Result<(), BmcError> {
+        match self.url.protocol {
+            BmcProtocol::Ipmi => self.switch(&mut Ipmi::new(self), action).await,
+            BmcProtocol::RedfishHttps | BmcProtocol::RedfishHttp => {
+                Redfish::with(self, async |redfish| self.switch(redfish, action).await).await
+            }
+        }
+    }
+
+    /// Has the machine boot from there at its next start, and only then.
+    ///
+    /// # Errors
+    /// See [`BmcError`].
+    pub async fn boot_once(&self, from: BootOnce) -> Result<(), BmcError> {
+        match self.url.protocol {
+            BmcProtocol::Ipmi => Ipmi::new(self).boot_once(from).await,
+            BmcProtocol::RedfishHttps | BmcProtocol::RedfishHttp => {
+                Redfish::with(self, async |redfish| redfish.boot_once(from).await).await
+            }
+        }
+    }
+
+    /// Power and sensors.
+    ///
+    /// # Errors
+    /// See [`BmcError`].
+    pub async fn health(&self) -> Result<Health, BmcError> {
+        match self.url.protocol {
+            BmcProtocol::Ipmi => Ipmi::new(self).health().await,
+            BmcProtocol::RedfishHttps | BmcProtocol::RedfishHttp => {
+                Redfish::with(self, async |redfish| redfish.health().await).await
+            }
+        }
+    }
+
+    /// What the machine is made of, as far as the controller knows; one by IPMI knows little.
+    ///
+    /// # Errors
+    /// See [`BmcError`].
+    pub async fn inventory(&self) -> Result<Inventory, BmcError> {
+        let told = match self.url.protocol {
+            BmcProtocol::Ipmi => Ipmi::new(self).inventory().await?,
+            BmcProtocol::RedfishHttps | BmcProtocol::RedfishHttp => {
+                Redfish::with(self, async |redfish| redfish.inventory().await).await?
+            }
+        };
+        Ok(told.tidy())
+    }
+
+    /// The certificate that it shows now; none where it speaks without TLS.
+    ///
+    /// # Errors
+    /// It is not reached.
+    pub async fn certificate(&self) -> Result<Option<Fingerprint>, BmcError> {
+        match self.url.protocol {
+            BmcProtocol::Ipmi | BmcProtocol::RedfishHttp => Ok(None),
+            BmcProtocol::RedfishHttps => HttpClient::new(self).certificate().await,
+        }
+    }
+
+    async fn switch(&self, driver: &mut impl Power, action: PowerAction) -> Result<(), BmcError> {
+        match action {
+            PowerAction::On | PowerAction::Off | PowerAction::SoftOff => {
+                self.step(driver, action, action).await
+            }
+            PowerAction::Cycle => {
+                self.step(driver, PowerAction::Off, action).await?;
+                self.step(driver, PowerAction::On, action).await
+            }
+        }
+    }
+
+    /// One change of the power, to its seen end.
+    async fn step(
+        &self,
+        driver: &mut impl Power,
+        ask: PowerAction,
+        whole: PowerAction,
+    ) -> Result<(), BmcError> {
+        let wanted = ask.ends_in();
+        if driver.state().await? == wanted {
+            return Ok(());
+        }
+        driver.ask(ask).await?;
+        let limit = match ask {
+            PowerAction::SoftOff => self.times.soft_off,
+            PowerAction::On | PowerAction::Off | PowerAction::Cycle => self.times.switch,
+        };
+        let begun = Instant::now();
+        loop {
+            let seen = driver.state().await?;
+            if seen == wanted {
+                return Ok(());
+            }
+            if begun.elapsed() >= limit {
+                let url = self.url.to_string();
+                return Err(BmcError::NotDone { url, action: whole, seen, waited: limit });
+            }
+            sleep(self.times.look).await;
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! How long a controller may take.
+
+use std::time::Duration;
+
+/// Times of one controller; the defaults are right for hardware, tests shorten them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// Until there is a connection, TLS included. Apart from [`Self::answer`]: one that is not there must
+    /// not hold a job up for as long as a slow one may.
+    pub connect: Duration,
+    /// Until a request is answered: some controllers need most of a minute.
+    pub answer: Duration,
+    /// Until the power is seen to be switched.
+    pub switch: Duration,
+    /// Until an operating system that was asked has switched its machine off.
+    pub soft_off: Duration,
+    /// Between two looks at it.
+    pub look: Duration,
+    /// Before a request is repeated that the controller was too busy for; longer each time.
+    pub busy: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            answer: Duration::from_secs(60),
+            switch: Duration::from_secs(60),
+            soft_off: Duration::from_secs(300),
+            look: Duration::from_secs(1),
+            busy: Duration::from_secs(2),
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Core: the power of a machine, and how its management controller is reached.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::enrol::Fingerprint;
+
+/// Longest name of a host in a [`BmcUrl`]: that of the domain name system.
+const HOST_MAX: usize = 253;
+
+/// Whether a machine runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PowerState {
+    /// It has power and runs.
+    On,
+    /// It is off.
+    Off,
+}
+
+impl PowerState {
+    /// The word on the wire and in lists.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl fmt::Display for PowerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What can be done to the power of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PowerAction {
+    /// Switch it on.
+    On,
+    /// Switch it off at once.
+    Off,
+    /// Ask its operating system to switch it off.
+    SoftOff,
+    /// Switch it off at once, and on again.
+    Cycle,
+}
+
+impl PowerAction {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::On, Self::Off, Self::SoftOff, Self::Cycle];
+
+    /// The word on the wire and on the command line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+            Self::SoftOff => "soft-off",
+            Self::Cycle => "cycle",
+        }
+    }
+
+    /// How the machine is afterwards.
+    #[must_use]
+    pub const fn ends_in(self) -> PowerState {
+        match self {
+            Self::On | Self::Cycle => PowerState::On,
+            Self::Off | Self::SoftOff => PowerState::Off,
+        }
+    }
+}
+
+impl fmt::Display for PowerAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a machine boots from at its next start, and only then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BootOnce {
+    /// The network: UEFI HTTP boot where the controller knows it, PXE otherwise.
+    Network,
+    /// Its disk.
+    Disk,
+}
+
+impl BootOnce {
+    /// The word on the wire and on the command line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+/// The language of a management controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BmcProtocol {
+    /// DMTF's Redfish (DSP0266), over HTTPS.
+    RedfishHttps,
+    /// The same without TLS: for controllers in a protected network, and for simulators.
+    RedfishHttp,
+    /// IPMI 2.0 over LAN (RMCP+).
+    Ipmi,
+}
+
+impl BmcProtocol {
+    const ALL: [Self; 3] = [Self::RedfishHttps, Self::RedfishHttp, Self::Ipmi];
+
+    const fn scheme(self) -> &'static str {
+        match self {
+            Self::RedfishHttps => "https",
+            Self::RedfishHttp => "http",
+            Self::Ipmi => "ipmi",
+        }
+    }
+
+    /// The port that the standard gives it.
+    #[must_use]
+    pub const fn port(self) -> u16 {
+        match self {
+            Self::RedfishHttps => 443,
+            Self::RedfishHttp => 80,
+            Self::Ipmi => 623,
+        }
+    }
+
+    /// That of a controller whose type is told in words such as `IPMI-2.0`, `iDRAC-9`, `iLO-6`.
+    #[must_use]
+    pub fn of_type(kind: &str) -> Self {
+        if kind.to_ascii_lowercase().starts_with("ipmi") { Self::Ipmi } else { Self::RedfishHttps }
+    }
+}
+
+/// Where a management controller is reached: `https://HOST[:PORT]`, `http://…`, `ipmi://…`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BmcUrl {
+    /// What it speaks.
+    pub protocol: BmcProtocol,
+    /// Its name or address; an IPv6 address without brackets.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+/// A text that is no [`BmcUrl`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no address of a management controller; write https://HOST[:PORT], http://… for Redfish \
+     without TLS, or ipmi://HOST[:PORT]"
+)]
+pub struct BmcUrlError(String);
+
+impl BmcUrl {
+    /// The host as it stands in URLs: an IPv6 address in brackets.
+    #[must_use]
+    pub fn url_host(&self) -> String {
+        if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
+    }
+}
+
+impl FromStr for BmcUrl {
+    type Err = BmcUrlError;
+
+    fn from_str(text: &str) -> Result<Self, BmcUrlError> {
+        let wrong = || BmcUrlError(text.chars().take(80).collect());
+        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+        let mut all = BmcProtocol::ALL.into_iter();
+        let protocol = all.find(|protocol| protocol.scheme() == scheme).ok_or_else(wrong)?;
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (host, port) = match rest.strip_prefix('[') {
+            Some(rest) => rest.split_once(']').ok_or_else(wrong)?,
+            None => rest.split_at(rest.find(':').unwrap_or(rest.len())),
+        };
+        let port = match port.strip_prefix(':') {
+            Some(digits) => digits.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
+            None if port.is_empty() => protocol.port(),
+            None => return Err(wrong()),
+        };
+        let is_name = |host: &str| {
+            let good = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+            !host.starts_with('-') && !host.is_empty() && host.bytes().all(good)
+        };
+        let is_address = rest.starts_with('[') && host.parse::<std::net::Ipv6Addr>().is_ok();
+        if host.len() > HOST_MAX || !(is_address || is_name(host)) {
+            return Err(wrong());
+        }
+        Ok(Self { protocol, host: host.to_owned(), port })
+    }
+}
+
+impl fmt::Display for BmcUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.protocol.scheme(), self.url_host())?;
+        if self.port == self.protocol.port() { Ok(()) } else { write!(f, ":{}", self.port) }
+    }
+}
+
+impl TryFrom<String> for BmcUrl {
+    type Error = BmcUrlError;
+
+    fn try_from(text: String) -> Result<Self, BmcUrlError> {
+        text.parse()
+    }
+}
+
+impl From<BmcUrl> for String {
+    fn from(url: BmcUrl) -> Self {
+        url.to_string()
+    }
+}
+
+/// Which certificate a controller may show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BmcTrust {
+    /// One of a public authority, for its name.
+    Authority,
+    /// This one alone: most controllers have signed theirs themselves.
+    Certificate(Fingerprint),
+    /// Any; whoever sits between may read the password.
+    #[default]
+    Any,
+}
+
+/// A sensor of a machine, as its management controller tells it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sensor {
+    /// Its name.
+    pub name: String,
+    /// What it reads, with its unit, where it has a reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<String>,
+    /// `OK`, `Warning`, `Critical`, or the controller's own word.
+    pub health: String,
+}
+
+/// Power and health of a machine, as its management controller tells them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Health {
+    /// Whether it runs.
+    pub power: PowerState,
+    /// `OK`, `Warning`, `Critical`, where the controller has one word for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<String>,
+    /// Its sensors.
+    #[serde(default)]
+    pub sensors: Vec<Sensor>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_read_and_print() {
+        for (text, protocol, host, port, printed) in [
+            ("https://10.72.17.4", BmcProtocol::RedfishHttps, "10.72.17.4", 443, None),
+            (
+                "https://bmc1.example:8443/",
+                BmcProtocol::RedfishHttps,
+                "bmc1.example",
+                8443,
+                Some("https://bmc1.example:8443"),
+            ),
+            ("http://127.0.0.1:8000", BmcProtocol::RedfishHttp, "127.0.0.1", 8000, None),
+            ("ipmi://[fd00::1]", BmcProtocol::Ipmi, "fd00::1", 623, None),
+            ("ipmi://[fd00::1]:6230", BmcProtocol::Ipmi, "fd00::1", 6230, None),
+        ] {
+            let url: BmcUrl = text.parse().unwrap();
+            assert_eq!((url.protocol, url.host.as_str(), url.port), (protocol, host, port));
+            assert_eq!(url.to_string(), printed.unwrap_or(text));
+        }
+        for wrong in [
+            "",
+            "10.1.1.1",
+            "ftp://x",
+            "https://",
+            "https://a b",
+            "https://x:0",
+            "https://x:70000",
+            "https://user@x",
+            "https://x/redfish",
+            "ipmi://-h",
+            "https://[x]",
+            "https://[fd00::1]x",
+            "https://x?y",
+            "https://fd00::1",
+        ] {
+            assert!(wrong.parse::<BmcUrl>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_type_tells_the_protocol() {
+        assert_eq!(BmcProtocol::of_type("IPMI-2.0"), BmcProtocol::Ipmi);
+        assert_eq!(BmcProtocol::of_type("iDRAC-9"), BmcProtocol::RedfishHttps);
+        assert_eq!(BmcProtocol::of_type("Redfish"), BmcProtocol::RedfishHttps);
+    }
+}
