@@ -1,9 +1,9 @@
 //! One controller, whatever it speaks.
 
 use model::Uuid;
+use model::bmc::{BmcProtocol, BmcTrust, BmcUrl, BootOnce, Health, PowerAction, PowerState};
 use model::enrol::Fingerprint;
 use model::inventory::Inventory;
-use model::power::{BmcProtocol, BmcTrust, BmcUrl, BootOnce, Health, PowerAction, PowerState};
 use model::secret::Secret;
 use tokio::time::{Instant, sleep};
 
@@ -64,7 +64,9 @@ impl Controller {
         match self.url.protocol {
             BmcProtocol::Ipmi => Ipmi::new(self).state().await,
             BmcProtocol::RedfishHttps | BmcProtocol::RedfishHttp => {
-                Redfish::with(self, async |redfish| redfish.state().await).await
+                let mut redfish = Redfish::open(self).await?;
+                let told = redfish.state().await;
+                redfish.close(told).await
             }
         }
     }
@@ -78,7 +80,9 @@ impl Controller {
         match self.url.protocol {
             BmcProtocol::Ipmi => self.switch(&mut Ipmi::new(self), action).await,
             BmcProtocol::RedfishHttps | BmcProtocol::RedfishHttp => {
-                Redfish::with(self, async |redfish| self.switch(redfish, action).await).await
+                let mut redfish = Redfish::open(self).await?;
+                let told = self.switch(&mut redfish, action).await;
+                redfish.close(told).await
             }
         }
     }
@@ -91,7 +95,9 @@ impl Controller {
         match self.url.protocol {
             BmcProtocol::Ipmi => Ipmi::new(self).boot_once(from).await,
             BmcProtocol::RedfishHttps | BmcProtocol::RedfishHttp => {
-                Redfish::with(self, async |redfish| redfish.boot_once(from).await).await
+                let mut redfish = Redfish::open(self).await?;
+                let told = redfish.boot_once(from).await;
+                redfish.close(told).await
             }
         }
     }
@@ -104,7 +110,9 @@ impl Controller {
         match self.url.protocol {
             BmcProtocol::Ipmi => Ipmi::new(self).health().await,
             BmcProtocol::RedfishHttps | BmcProtocol::RedfishHttp => {
-                Redfish::with(self, async |redfish| redfish.health().await).await
+                let mut redfish = Redfish::open(self).await?;
+                let told = redfish.health().await;
+                redfish.close(told).await
             }
         }
     }
@@ -117,7 +125,9 @@ impl Controller {
         let told = match self.url.protocol {
             BmcProtocol::Ipmi => Ipmi::new(self).inventory().await?,
             BmcProtocol::RedfishHttps | BmcProtocol::RedfishHttp => {
-                Redfish::with(self, async |redfish| redfish.inventory().await).await?
+                let mut redfish = Redfish::open(self).await?;
+                let told = redfish.inventory().await;
+                redfish.close(told).await?
             }
         };
         Ok(told.tidy())

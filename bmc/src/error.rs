@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::power::{PowerAction, PowerState};
+use model::bmc::{PowerAction, PowerState};
 
 /// A controller did not do, or not tell, what was wanted.
 #[derive(Debug, thiserror::Error)]

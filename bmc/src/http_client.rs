@@ -10,8 +10,8 @@ use http::{HeaderName, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use model::bmc::BmcProtocol;
 use model::enrol::Fingerprint;
-use model::power::BmcProtocol;
 use rustls::pki_types::ServerName;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -33,8 +33,8 @@ const ADDRESSES_MAX: usize = 4;
 const BUSY_TRIES: u32 = 5;
 
 /// Bytes both ways, with TLS or without.
-trait Bidirectional: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bidirectional for T {}
+trait Bidirectional: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Bidirectional for T {}
 
 type Stream = TokioIo<Box<dyn Bidirectional>>;
 
@@ -135,18 +135,23 @@ impl<'a> HttpClient<'a> {
         }
         let message =
             self.message(method, path, body, etag).map_err(|error| nonsense(error.to_string()))?;
-        let mut open = match self.open.take() {
-            Some(open) if !open.sender.is_closed() => open,
-            _ => self.connect().await?,
+        let exchanged = match self.open.take() {
+            None => None,
+            // A kept connection may have been closed meanwhile, which is seen only when it is used.
+            Some(kept) => match self.exchange(kept, message.clone(), &request).await? {
+                Err(Broken { is_unsent: true, .. }) => None,
+                other => Some(other),
+            },
         };
-        let limit = self.controller.times.answer;
-        let answered = timeout(limit, exchange(&mut open, message)).await;
-        let answered = answered.map_err(|_elapsed| {
-            let (url, request) = (url.clone(), request.clone());
-            BmcError::Silent { url, request, limit }
-        })?;
-        let (answered, bytes) = answered.map_err(&nonsense)?;
-        self.open = Some(open);
+        let exchanged = match exchanged {
+            Some(exchanged) => exchanged,
+            None => {
+                let fresh = self.connect().await?;
+                self.exchange(fresh, message, &request).await?
+            }
+        };
+        let (answered, bytes, open) = exchanged.map_err(|broken| nonsense(broken.reason))?;
+        self.open = open;
         // A refusal may have any body.
         let body = match serde_json::from_slice(&bytes) {
             _ if bytes.is_empty() => Value::Null,
@@ -155,6 +160,20 @@ impl<'a> HttpClient<'a> {
             Err(_) => Value::Null,
         };
         Ok(Answered { body, ..answered })
+    }
+
+    async fn exchange(
+        &self,
+        open: Open,
+        message: Request<Full<Bytes>>,
+        request: &str,
+    ) -> Result<Exchanged, BmcError> {
+        let limit = self.controller.times.answer;
+        timeout(limit, exchange(open, message)).await.map_err(|_elapsed| BmcError::Silent {
+            url: self.url(),
+            request: request.to_owned(),
+            limit,
+        })
     }
 
     fn message(
@@ -246,18 +265,34 @@ fn late(limit: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
+/// A connection broke in the middle.
+struct Broken {
+    reason: String,
+    /// Whether the request was not sent.
+    is_unsent: bool,
+}
+
+impl From<hyper::Error> for Broken {
+    fn from(error: hyper::Error) -> Self {
+        Self { reason: error.to_string(), is_unsent: error.is_canceled() || error.is_closed() }
+    }
+}
+
+/// An answer, its body, and the connection, where it can be used again.
+type Exchanged = Result<(Answered, Bytes, Option<Open>), Broken>;
+
 /// Sends a request and reads its answer whole, and moves the connection on meanwhile.
-async fn exchange(
-    open: &mut Open,
-    message: Request<Full<Bytes>>,
-) -> Result<(Answered, Bytes), String> {
-    let Open { sender, connection } = open;
+async fn exchange(open: Open, message: Request<Full<Bytes>>) -> Exchanged {
+    let Open { mut sender, mut connection } = open;
     let asked = async {
-        sender.ready().await.map_err(|error| error.to_string())?;
-        let response = sender.send_request(message).await.map_err(|error| error.to_string())?;
-        let (parts, body) = response.into_parts();
+        sender.ready().await?;
+        let (parts, body) = sender.send_request(message).await?.into_parts();
         let read = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-        let bytes = read.map_err(|error| error.to_string())?.to_bytes();
+        let too_long = |error: Box<dyn std::error::Error + Send + Sync>| Broken {
+            reason: error.to_string(),
+            is_unsent: false,
+        };
+        let bytes = read.map_err(too_long)?.to_bytes();
         let text = |name: &str| parts.headers.get(name)?.to_str().ok().map(str::to_owned);
         let answered = Answered {
             status: parts.status,
@@ -265,18 +300,26 @@ async fn exchange(
             location: text("location"),
             body: Value::Null,
         };
-        Ok((answered, bytes))
+        Ok::<_, Broken>((answered, bytes))
     };
-    tokio::pin!(asked);
-    // A connection ends before its last answer is read.
-    let ended = tokio::select! {
-        answered = &mut asked => return answered,
-        ended = connection.as_mut() => ended,
+    let answered = {
+        tokio::pin!(asked);
+        let answered = tokio::select! {
+            answered = &mut asked => Some(answered),
+            // It ends with an answer that is the last one, or without one.
+            _ended = connection.as_mut() => None,
+        };
+        match answered {
+            Some(answered) => (answered?, Some(connection)),
+            None => {
+                // What waits for it learns of its end only so.
+                drop(connection);
+                (asked.await?, None)
+            }
+        }
     };
-    match ended {
-        Ok(()) => asked.await,
-        Err(error) => Err(error.to_string()),
-    }
+    let ((answered, bytes), connection) = answered;
+    Ok((answered, bytes, connection.map(|connection| Open { sender, connection })))
 }
 
 /// Whether a path that a controller names is one of its own.

@@ -2,8 +2,8 @@
 
 use std::process::Stdio;
 
+use model::bmc::{BootOnce, Health, PowerAction, PowerState, Sensor};
 use model::inventory::{Inventory, text};
-use model::power::{BootOnce, Health, PowerAction, PowerState, Sensor};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};

@@ -1,8 +1,8 @@
 //! Redfish (DSP0266, schemas of DSP8010) as controllers speak it today.
 
 use http::{HeaderName, Method, header};
+use model::bmc::{BootOnce, Health, PowerAction, PowerState};
 use model::inventory::Inventory;
-use model::power::{BootOnce, Health, PowerAction, PowerState};
 use serde_json::{Value, json};
 
 use base64::Engine as _;
@@ -33,19 +33,20 @@ pub(crate) struct Redfish<'a> {
 }
 
 impl<'a> Redfish<'a> {
-    /// Logs in, finds the machine, does `work`, and logs out whatever came of it: controllers have few
-    /// places for sessions, and some keep one for half an hour.
-    pub(crate) async fn with<T>(
-        controller: &'a Controller,
-        work: impl AsyncFnOnce(&mut Self) -> Result<T, BmcError>,
-    ) -> Result<T, BmcError> {
+    /// Logs in and finds the machine. What is opened must be closed: controllers have few places for
+    /// sessions, and some keep one for half an hour.
+    pub(crate) async fn open(controller: &'a Controller) -> Result<Self, BmcError> {
         let http = HttpClient::new(controller);
         let mut redfish = Self { controller, http, session: None, system: String::new() };
-        let done = match redfish.begin().await {
-            Ok(()) => work(&mut redfish).await,
-            Err(error) => Err(error),
-        };
-        redfish.log_out().await;
+        match redfish.begin().await {
+            Ok(()) => Ok(redfish),
+            Err(error) => redfish.close(Err(error)).await,
+        }
+    }
+
+    /// Logs out, whatever came of the work.
+    pub(crate) async fn close<T>(mut self, done: Result<T, BmcError>) -> Result<T, BmcError> {
+        self.log_out().await;
         done
     }
 

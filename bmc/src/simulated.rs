@@ -11,8 +11,8 @@ use http_body_util::{BodyExt as _, Collected, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use model::bmc::{BmcUrl, PowerState};
 use model::enrol::Fingerprint;
-use model::power::{BmcUrl, PowerState};
 use parking_lot::Mutex;
 use rustls::pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
@@ -34,6 +34,8 @@ pub struct Faults {
     pub nonsense: Option<&'static str>,
     /// It has no sessions.
     pub no_sessions: bool,
+    /// It closes each connection behind its answer.
+    pub closes: bool,
     /// It takes changes of the boot order at its settings object alone, and only with its tag.
     pub settings_apart: bool,
 }
@@ -161,11 +163,13 @@ async fn serve(listener: TcpListener, secured: Option<TlsAcceptor>, machine: Arc
 }
 
 async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin, machine: Arc<Machine>) {
+    let keeps = !machine.faults.lock().closes;
     let service = service_fn(move |request| {
         let machine = Arc::clone(&machine);
         async move { Ok::<_, std::convert::Infallible>(answer(request, &machine).await) }
     });
-    let connection = hyper::server::conn::http1::Builder::new();
+    let mut connection = hyper::server::conn::http1::Builder::new();
+    connection.keep_alive(keeps);
     if let Err(error) = connection.serve_connection(TokioIo::new(stream), service).await {
         tracing::debug!(%error, "a connection ended");
     }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use model::bmc::BmcTrust;
 use model::enrol::Fingerprint;
-use model::power::BmcTrust;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature,

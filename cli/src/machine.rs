@@ -1,5 +1,6 @@
 //! `gnt machine`.
 
+mod bmc;
 mod chosen;
 mod disk_key;
 mod modify;
@@ -136,6 +137,35 @@ pub(crate) enum Machine {
     /// Keep the keys of machines' encrypted disks; the cluster stores them sealed.
     #[command(subcommand, visible_alias = "disk-keys")]
     DiskKey(disk_key::DiskKeys),
+    /// Set how management controllers are reached; the cluster stores their passwords sealed.
+    #[command(subcommand)]
+    Bmc(bmc::BmcVerb),
+    /// Switch the power of machines by their management controllers, or tell whether they run.
+    ///
+    /// A job ends well when the controller has been seen to do what it took.
+    Power(bmc::PowerArguments),
+    /// Show the sensors of a machine, as its management controller tells them.
+    Health {
+        /// The machine.
+        serial: Serial,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Find out by their management controllers what machines are made of; `info` shows it.
+    Inspect {
+        /// Serial numbers; or conditions instead.
+        #[arg(required_unless_present = "Conditions", conflicts_with = "Conditions")]
+        serials: Vec<Serial>,
+        #[command(flatten)]
+        conditions: Box<Conditions>,
+        #[command(flatten)]
+        pace: bmc::Pace,
+        #[command(flatten)]
+        job: JobArguments,
+    },
     /// Remove a machine from the inventory.
     Remove {
         /// Its serial number.
@@ -230,6 +260,12 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
             job.run(OpCode::KernelSet(KernelSet { role, parameters }), session).map(drop)
         }
         Machine::DiskKey(verb) => disk_key::run(verb, session),
+        Machine::Bmc(verb) => bmc::run(verb, session),
+        Machine::Power(arguments) => bmc::power(arguments, session),
+        Machine::Health { serial, json, job } => bmc::health(&serial, json, &job, session),
+        Machine::Inspect { serials, conditions, pace, job } => {
+            bmc::inspect(&serials, &conditions, &pace, &job, session)
+        }
         Machine::Reapply { serials, conditions, job } => {
             let serials = meant(&serials, conditions.filters(), session)?;
             let op = |serial| OpCode::MachineReapply(MachineReapply { serial });

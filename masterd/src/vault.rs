@@ -4,6 +4,7 @@
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use model::Secret;
+use model::bmc::BmcAccess;
 use model::disk_key::{DiskKey, DiskKeyId};
 use model::vault::{SECRET_BYTES_MAX, Sealed, VAULT_KEY_BYTES, VaultKey, VaultKeys};
 
@@ -119,6 +120,12 @@ pub fn renewal(config: &Config) -> Result<Vec<ConfigChange>, VaultError> {
         let purpose = disk.key().purpose();
         let sealed = seal_with(config, keys, &purpose, &open(config, &purpose, &disk.sealed)?)?;
         changes.push(ConfigChange::DiskKey(DiskKey { sealed, ..disk.as_ref().clone() }));
+    }
+    let old = config.bmcs.values().filter(|access| access.sealed.key != keys.current);
+    for access in old.take(RESEALED_AT_ONCE.saturating_sub(changes.len())) {
+        let purpose = BmcAccess::purpose(&access.serial);
+        let sealed = seal_with(config, keys, &purpose, &open(config, &purpose, &access.sealed)?)?;
+        changes.push(ConfigChange::Bmc(BmcAccess { sealed, ..access.as_ref().clone() }));
     }
     if changes.is_empty() && keys.keys.len() > 1 {
         changes.push(ConfigChange::Vault(keys.without_earlier()));

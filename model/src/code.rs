@@ -143,6 +143,8 @@ codes! {
         "A rack has machines and no agent, or its agent cannot serve it",
     NetworkDrift "network-drift"
         "A host's network is not what was applied last",
+    BmcFailed "bmc-failed"
+        "The management controller of a machine does not do, or not tell, what it was asked for",
     NotAccepted "not-accepted"
         "Two nodes do not accept each other, because of a certificate or a list of callers",
     OtherCluster "other-cluster"

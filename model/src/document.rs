@@ -59,11 +59,17 @@ pub const VAULT: &str = "config/vault";
 /// Directory of sealed keys of disks, by machine.
 pub const CRYPTS: &str = "crypts";
 
+/// Directory of how management controllers are reached, with their sealed passwords, by machine.
+pub const BMCS: &str = "bmcs";
+/// Directory of what machines were found to be made of.
+pub const INSPECTIONS: &str = "inspections";
+
 /// Whether a document is a secret: exports leave it out, or seal it.
 #[must_use]
 pub fn is_secret(key: &str) -> bool {
-    let below = key.strip_prefix(CRYPTS).is_some_and(|rest| rest.starts_with('/'));
-    below || key == AUTHORITY || key == VAULT
+    let is_below =
+        |directory| key.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
+    [CRYPTS, BMCS].into_iter().any(is_below) || key == AUTHORITY || key == VAULT
 }
 
 /// Key of a live job.

@@ -4,7 +4,7 @@
 //! [`role`] and [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
 //! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`kernel`],
-//! [`ipam`], [`network`], [`boot_template`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
+//! [`bmc`], [`inventory`], [`ipam`], [`network`], [`boot_template`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
 //! [`opcode`] is the table of everything that an operator can ask for, [`access`] says who may, [`job`]
 //! what becomes of it;
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
@@ -32,6 +32,7 @@ pub mod error;
 pub mod json;
 pub mod status;
 
+pub mod bmc;
 pub mod boot_template;
 pub mod cluster;
 pub mod disk_key;
@@ -43,7 +44,6 @@ pub mod ipam;
 pub mod machine;
 pub mod network;
 pub mod node;
-pub mod power;
 pub mod rack;
 pub mod shares;
 pub mod tag;

@@ -31,8 +31,9 @@ pub use common::{Common, Dependency, ReasonEntry};
 pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{
-    Clearable, DhcpSet, IpamSet, MachineAdd, MachineDiskKeyAdd, MachineDiskKeysRemove,
-    MachineRemove, MachineSetParams, RackPush,
+    Clearable, DhcpSet, IpamSet, MachineAdd, MachineBmcRemove, MachineBmcSet, MachineDiskKeyAdd,
+    MachineDiskKeysRemove, MachineHealth, MachineInspect, MachinePower, MachineRemove,
+    MachineSetParams, RackPush,
 };
 pub use network::{
     MachineReapply, NetworkAdd, NetworkClaim, NetworkConnect, NetworkDisconnect, NetworkRelease,
@@ -51,6 +52,7 @@ pub use verify::{
     DisksFound, GroupVerifyDisks, SubmittedJobs,
 };
 
+use crate::bmc::{Health, Inspection, PowerState};
 use crate::disk_key::DiskName;
 use crate::image::Image;
 use crate::kernel::KernelParameters;
@@ -236,6 +238,16 @@ opcodes! {
     "OP_MACHINE_DISK_KEY_ADD" MachineDiskKeyAdd -> (), Master, Operator, [serial];
     /// Forget the keys of a machine's disks: what is on them cannot be read any more.
     "OP_MACHINE_DISK_KEYS_REMOVE" MachineDiskKeysRemove -> Vec<DiskName>, Master, Operator, [serial];
+    /// Set how the management controller of a machine is reached, and look whether it is.
+    "OP_MACHINE_BMC_SET" MachineBmcSet -> (), Agents, Operator, [serial];
+    /// Forget how the management controller of a machine is reached.
+    "OP_MACHINE_BMC_REMOVE" MachineBmcRemove -> (), Master, Operator, [serial];
+    /// Switch the power of a machine by its management controller.
+    "OP_MACHINE_POWER" MachinePower -> PowerState, Agents, Operator, [serial];
+    /// Ask the management controller of a machine for its sensors.
+    "OP_MACHINE_HEALTH" MachineHealth -> Health, Agents, Operator, [serial];
+    /// Find out by its management controller what a machine is made of.
+    "OP_MACHINE_INSPECT" MachineInspect -> Inspection, Agents, Operator, [serial];
     /// Add a version of a template of what machines of a role boot with.
     "OP_BOOT_TEMPLATE_ADD" BootTemplateAdd -> String, Agents, Operator, [role];
     /// Remove versions of one.

@@ -27,7 +27,8 @@ const RESERVED: [&str; 9] = [
 ];
 
 /// What only the master itself may read: the keys of the authority and the vault, what those sealed, and what else may hold its content.
-const SECRET: [&str; 5] = ["config/authority", "config/vault", "crypts", "journal", "incoming"];
+const SECRET: [&str; 6] =
+    ["config/authority", "config/vault", "bmcs", "crypts", "journal", "incoming"];
 
 /// Mode bits of files at and below those names, whatever is configured.
 const SECRET_MODE: u32 = 0o600;

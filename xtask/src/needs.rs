@@ -51,6 +51,8 @@ pub(crate) const NEEDS: &[Need] = &[
         package: "qemu-system-x86",
         purpose: "machines that boot",
     },
+    Need { program: "ipmitool", package: "ipmitool", purpose: "management controllers by IPMI" },
+    Need { program: "ipmi_sim", package: "openipmi", purpose: "a simulated controller" },
     Need { program: "objcopy", package: "binutils", purpose: "unified kernel images" },
     Need { program: "netplan", package: "netplan.io", purpose: "reading what is rendered for it" },
     Need { program: "unshare", package: "util-linux", purpose: "interfaces that nobody else sees" },

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use model::power::{BmcTrust, BootOnce, PowerAction, PowerState};
+use model::bmc::{BmcTrust, BootOnce, PowerAction, PowerState};
 use model::secret::Secret;
 
 use crate::{BmcError, Controller, Expected, Login, Times};

@@ -1,7 +1,7 @@
 //! What a controller knows of the hardware: parts and sensors. What it lacks is left out.
 
+use model::bmc::Sensor;
 use model::inventory::{Card, Disk, Inventory, Processors, text};
-use model::power::Sensor;
 use serde_json::Value;
 
 use super::Redfish;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::power::{BmcTrust, BootOnce, PowerAction, PowerState};
+use model::bmc::{BmcTrust, BootOnce, PowerAction, PowerState};
 use model::secret::Secret;
 
 use crate::simulated::{Faults, PASSWORD, Simulated, USER};
@@ -72,6 +72,7 @@ async fn controllers_with_ways_of_their_own_are_spoken_to() {
         Faults { no_sessions: true, ..Faults::default() },
         Faults { busy: 3, ..Faults::default() },
         Faults { settings_apart: true, ..Faults::default() },
+        Faults { closes: true, ..Faults::default() },
     ] {
         let (bmc, controller) = simulated(faults).await;
         controller.boot_once(BootOnce::Network).await.unwrap();

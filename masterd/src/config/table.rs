@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jobs::filter::Rule;
+use model::bmc::{BmcAccess, Inspection};
 use model::boot_template::{BootTemplate, BootTemplateKey};
 use model::cluster::{Cluster, Role};
 use model::dhcp::DhcpConfig;
@@ -255,6 +256,16 @@ configuration! {
                 /// Serial number of the machine.
                 serial: Serial = |disk| [disk.serial.clone()],
             },
+        }
+        /// How management controllers are reached, by machine.
+        bmcs: BmcAccess {
+            change: Bmc / BmcRemoved, below: document::BMCS,
+            key: Serial = |access| access.serial.clone(),
+        }
+        /// What machines were found to be made of, by machine.
+        inspections: Inspection {
+            change: Inspection / InspectionRemoved, below: document::INSPECTIONS,
+            key: Serial = |inspection| inspection.serial.clone(),
         }
         /// Networks by name.
         networks: Network {

@@ -460,6 +460,16 @@ impl Context {
     /// # Errors
     /// The master is ending.
     pub async fn agents(&mut self) -> Result<&Agents, Failure> {
+        self.reach_out().await?;
+        Ok(&self.resources.agents)
+    }
+
+    /// Waits until "running" is durable, before anything outside is asked: a job that asked never runs
+    /// again.
+    ///
+    /// # Errors
+    /// The master is ending.
+    pub async fn reach_out(&mut self) -> Result<(), Failure> {
         if !self.called {
             self.called = true;
             self.resources.agents.made().record(self.job);
@@ -470,7 +480,7 @@ impl Context {
                 Exception::exec(text).coded(Code::MasterUnreached)
             })?;
         }
-        Ok(&self.resources.agents)
+        Ok(())
     }
 }
 

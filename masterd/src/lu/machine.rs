@@ -179,6 +179,12 @@ impl LogicalUnit for MachineRemove {
                 without_disk_keys(&serial, config)?;
                 let owner = Owner::Machine(serial.clone());
                 let mut changes = released_by(config, &owner, seed);
+                if config.bmcs.contains_key(&serial) {
+                    changes.push(ConfigChange::BmcRemoved(serial.clone()));
+                }
+                if config.inspections.contains_key(&serial) {
+                    changes.push(ConfigChange::InspectionRemoved(serial.clone()));
+                }
                 changes.push(ConfigChange::MachineRemoved(serial));
                 Ok((changes, ()))
             })

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use luxi::query::Filter;
 use luxi::query::filter::Operand;
+use model::bmc::{BmcAccess, Inspection};
 use model::image::Parameter;
 use model::machine::{Boot, Machine};
 use model::rack::{Lease, LeaseKey, LeaseState};
@@ -50,6 +51,14 @@ impl MachineRow {
         let of = |mac: &MacAddress| self.config.leases.get(&LeaseKey { rack, mac: *mac });
         let live = |l: &&Arc<Lease>| l.state == LeaseState::Bound && l.until > self.now;
         self.machine.mac.iter().filter_map(of).filter(live).max_by_key(|lease| lease.until)
+    }
+
+    fn access(&self) -> Option<&Arc<BmcAccess>> {
+        self.config.bmcs.get(&self.machine.serial)
+    }
+
+    fn inspection(&self) -> Option<&Arc<Inspection>> {
+        self.config.inspections.get(&self.machine.serial)
     }
 
     fn boot(&self) -> Option<&Boot> {
@@ -114,6 +123,31 @@ pub const FIELDS: &[Field<MachineRow>] = &[
             let version = r.machine.network_template;
             Cell::optional(version.map(|version| format!("{}/{version}", r.machine.role)))
         }
+    ),
+    field!("bmc_url", "BMCURL", Text, "How its management controller is reached", |r| {
+        Cell::optional(r.access().map(|access| access.url.to_string()))
+    }),
+    field!("bmc_user", "BMCUser", Text, "The user by which that controller knows us", |r| {
+        Cell::optional(r.access().map(|access| access.user.as_str()))
+    }),
+    field!("memory", "Memory", Unit, "Memory in MiB, as found at its last inspection", |r| {
+        Cell::optional(r.inspection().map(|found| found.inventory.memory_mib))
+    }),
+    field!("processors", "Processors", Number, "Logical processors, as found there", |r| {
+        Cell::optional(r.inspection().map(|found| found.inventory.processors.threads))
+    }),
+    field!("hardware", "Hardware", Other, "All that was found at its last inspection", |r| {
+        r.inspection().map_or_else(|| Cell::optional(None::<bool>), |found| json(&found.inventory))
+    }),
+    field!("inspected", "Inspected", Timestamp, "When that was", |r| {
+        r.inspection().map_or_else(|| Cell::optional(None::<bool>), |found| json(&found.at))
+    }),
+    field!(
+        "hardware_changes",
+        "HardwareChanges",
+        Other,
+        "What changed when it last changed",
+        |r| { json(&r.inspection().map_or(&[][..], |found| found.changes.as_slice())) }
     ),
     field!("disk_keys", "DiskKeys", Other, "Disks whose keys are kept, sealed", |r| {
         let keys = r.config.disk_keys.by.serial.of(r.machine.serial.clone());

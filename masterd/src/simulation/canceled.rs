@@ -63,6 +63,14 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_MACHINE_DISK_KEY_ADD", r#""serial": "S1", "disk": "d#", "sealed": "SEALED""#),
     ("OP_MACHINE_DISK_KEYS_REMOVE", r#""serial": "S1""#),
     (
+        "OP_MACHINE_BMC_SET",
+        r#""serial": "S1", "url": "http://127.0.0.1:9", "user": "a#", "sealed": "SEALED", "unchecked": true"#,
+    ),
+    ("OP_MACHINE_BMC_REMOVE", r#""serial": "S1""#),
+    ("OP_MACHINE_POWER", r#""serial": "S1", "action": "on""#),
+    ("OP_MACHINE_HEALTH", r#""serial": "S1""#),
+    ("OP_MACHINE_INSPECT", r#""serial": "S1""#),
+    (
         "OP_BOOT_TEMPLATE_ADD",
         r#""kind": "ignition", "role": "worker", "id": "1.0.#", "text": "{\"ignition\":{\"version\":\"3.3.0\"}}""#,
     ),

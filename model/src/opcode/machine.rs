@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::Word;
+use crate::bmc::{BmcTrust, BmcUrl, BootOnce, PowerAction};
 use crate::dhcp::DhcpConfig;
 use crate::disk_key::DiskName;
 use crate::image::{BootTarget, Parameter};
@@ -145,6 +146,64 @@ pub struct MachineDiskKeyAdd {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineDiskKeysRemove {
+    /// Which machine.
+    pub serial: String,
+}
+
+/// Parameters of `OP_MACHINE_BMC_SET`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineBmcSet {
+    /// Which machine.
+    pub serial: String,
+    /// Where its management controller is.
+    pub url: BmcUrl,
+    /// Which certificate it may show; null means the one that it shows now, from now on.
+    #[serde(default)]
+    pub trust: Option<BmcTrust>,
+    /// The user by which it knows us.
+    pub user: String,
+    /// The user's password, as `GantrySeal` sealed it for `bmc/SERIAL`.
+    pub sealed: Sealed,
+    /// Whether to set it without asking the controller whether this is right.
+    #[serde(default)]
+    pub unchecked: bool,
+}
+
+/// Parameters of `OP_MACHINE_BMC_REMOVE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineBmcRemove {
+    /// Which machine.
+    pub serial: String,
+}
+
+/// Parameters of `OP_MACHINE_POWER`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachinePower {
+    /// Which machine.
+    pub serial: String,
+    /// What to do; null only tells whether it runs.
+    #[serde(default)]
+    pub action: Option<PowerAction>,
+    /// From where it boots at its next start alone; null leaves that to its firmware.
+    #[serde(default)]
+    pub boot_once: Option<BootOnce>,
+}
+
+/// Parameters of `OP_MACHINE_HEALTH`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineHealth {
+    /// Which machine.
+    pub serial: String,
+}
+
+/// Parameters of `OP_MACHINE_INSPECT`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineInspect {
     /// Which machine.
     pub serial: String,
 }

@@ -1,4 +1,4 @@
-//! Core: the power of a machine, and how its management controller is reached.
+//! Core: management controllers of machines: how they are reached, and what they do with the power.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,6 +6,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::enrol::Fingerprint;
+use crate::inventory::Inventory;
+use crate::serial::Serial;
+use crate::time::Timestamp;
+use crate::vault::Sealed;
 
 /// Longest name of a host in a [`BmcUrl`]: that of the domain name system.
 const HOST_MAX: usize = 253;
@@ -232,6 +236,82 @@ pub enum BmcTrust {
     /// Any; whoever sits between may read the password.
     #[default]
     Any,
+}
+
+/// The document `bmcs/SERIAL`: how the management controller of a machine is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BmcAccess {
+    /// The machine.
+    pub serial: Serial,
+    /// Where it is.
+    pub url: BmcUrl,
+    /// Which certificate it may show.
+    pub trust: BmcTrust,
+    /// The user by which it knows us.
+    pub user: String,
+    /// The user's password.
+    pub sealed: Sealed,
+    /// When this was set.
+    pub ctime: Timestamp,
+}
+
+impl BmcAccess {
+    /// What the password is sealed for, so that it opens for no other machine.
+    #[must_use]
+    pub fn purpose(serial: &Serial) -> String {
+        format!("bmc/{}", serial.escaped())
+    }
+}
+
+/// The document `inspections/SERIAL`: what a machine was found to be made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inspection {
+    /// The machine.
+    pub serial: Serial,
+    /// When it was looked at last.
+    pub at: Timestamp,
+    /// Who told.
+    pub source: Source,
+    /// What was found.
+    pub inventory: Inventory,
+    /// When other hardware was found before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Timestamp>,
+    /// What changed then, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+}
+
+impl Inspection {
+    /// The same after another look.
+    #[must_use]
+    pub fn after(
+        before: Option<&Self>,
+        serial: Serial,
+        at: Timestamp,
+        told: (Source, Inventory),
+    ) -> Self {
+        let (source, inventory) = told;
+        // Two sources name parts differently.
+        let comparable = before.filter(|before| before.source == source);
+        let changes = comparable.map(|before| before.inventory.changes(&inventory));
+        let (changed, changes) = match (changes.filter(|changes| !changes.is_empty()), before) {
+            (Some(changes), _) => (Some(at), changes),
+            (None, Some(before)) => (before.changed, before.changes.clone()),
+            (None, None) => (None, Vec::new()),
+        };
+        Self { serial, at, source, inventory, changed, changes }
+    }
+}
+
+/// Who tells what a machine is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Its management controller.
+    Bmc,
+    /// A ramdisk that runs on it.
+    Ramdisk,
 }
 
 /// A sensor of a machine, as its management controller tells it.
