@@ -1,59 +1,16 @@
 //! One controller, whatever it speaks.
 
-use model::Uuid;
-use model::bmc::{BmcProtocol, BmcTrust, BmcUrl, BootOnce, Health, PowerAction, PowerState};
+use model::bmc::{BmcProtocol, BootOnce, Health, PowerAction, PowerState};
 use model::enrol::Fingerprint;
 use model::inventory::Inventory;
-use model::secret::Secret;
 use tokio::time::{Instant, sleep};
 
 use crate::error::BmcError;
 use crate::http_client::HttpClient;
 use crate::ipmi::Ipmi;
+use crate::power::Power;
 use crate::redfish::Redfish;
-use crate::times::Times;
-
-/// By which a controller knows us.
-#[derive(Debug, Clone)]
-pub struct Login {
-    /// The user.
-    pub user: String,
-    /// Its password.
-    pub password: Secret<String>,
-}
-
-/// The machine that is meant; a controller that tells to belong to another one is not obeyed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Expected {
-    /// Its serial number.
-    pub serial: Option<String>,
-    /// Its system UUID.
-    pub uuid: Option<Uuid>,
-}
-
-/// A management controller. It keeps nothing open between two calls, and takes one call at a time: callers
-/// hold the lock of its machine.
-#[derive(Debug, Clone)]
-pub struct Controller {
-    /// Where it is reached.
-    pub url: BmcUrl,
-    /// Which certificate it may show.
-    pub trust: BmcTrust,
-    /// By which it knows us.
-    pub login: Login,
-    /// The machine that is meant.
-    pub expected: Expected,
-    /// How long it may take.
-    pub times: Times,
-}
-
-/// A driver: what both languages can do with the power of one machine.
-pub(crate) trait Power {
-    /// How it is.
-    async fn state(&mut self) -> Result<PowerState, BmcError>;
-    /// Asks for one of on, off and soft off.
-    async fn ask(&mut self, action: PowerAction) -> Result<(), BmcError>;
-}
+use crate::target::Controller;
 
 impl Controller {
     /// Whether the machine runs.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use model::bmc::{PowerAction, PowerState};
+use model::code::{Code, Coded};
 
 /// A controller did not do, or not tell, what was wanted.
 #[derive(Debug, thiserror::Error)]
@@ -114,5 +115,11 @@ impl BmcError {
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Silent { .. } | Self::NotDone { .. })
+    }
+}
+
+impl Coded for BmcError {
+    fn code(&self) -> Option<Code> {
+        Some(Code::BmcFailed)
     }
 }

@@ -19,8 +19,8 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
-use crate::controller::Controller;
 use crate::error::BmcError;
+use crate::target::Controller;
 use crate::trust;
 
 /// Longest answer: the inventory of a large machine is some hundred kilobytes.

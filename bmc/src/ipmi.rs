@@ -8,8 +8,9 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
-use crate::controller::{Controller, Power};
 use crate::error::BmcError;
+use crate::power::Power;
+use crate::target::Controller;
 
 /// The program.
 const PROGRAM: &str = "ipmitool";

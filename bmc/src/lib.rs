@@ -12,12 +12,14 @@ mod controller;
 mod error;
 mod http_client;
 mod ipmi;
+mod power;
 mod redfish;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulated;
+mod target;
 mod times;
 mod trust;
 
-pub use controller::{Controller, Expected, Login};
 pub use error::BmcError;
+pub use target::{Controller, Expected, Login};
 pub use times::Times;

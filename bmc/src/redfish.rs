@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::controller::{Controller, Power};
 use crate::error::BmcError;
 use crate::http_client::HttpClient;
+use crate::power::Power;
+use crate::target::Controller;
 
 mod hardware;
 mod identity;

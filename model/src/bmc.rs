@@ -196,8 +196,11 @@ impl FromStr for BmcUrl {
             let good = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
             !host.starts_with('-') && !host.is_empty() && host.bytes().all(good)
         };
-        let is_address = rest.starts_with('[') && host.parse::<std::net::Ipv6Addr>().is_ok();
-        if host.len() > HOST_MAX || !(is_address || is_name(host)) {
+        let is_host = match rest.starts_with('[') {
+            true => host.parse::<std::net::Ipv6Addr>().is_ok(),
+            false => is_name(host),
+        };
+        if host.len() > HOST_MAX || !is_host {
             return Err(wrong());
         }
         Ok(Self { protocol, host: host.to_owned(), port })

@@ -3,8 +3,8 @@
 use model::Uuid;
 use serde_json::Value;
 
-use crate::controller::Controller;
 use crate::error::BmcError;
+use crate::target::Controller;
 
 /// Serial numbers that boards have whose maker forgot theirs; they tell nothing.
 const PLACEHOLDERS: [&str; 6] =
