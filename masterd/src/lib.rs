@@ -21,6 +21,7 @@
 //! [`daemon`] is the life of the process and puts all of it together, [`options`] its command line,
 //! [`upgrade`] tells whether it may be replaced, `codes` what an operator must act on.
 
+mod luxi_access;
 pub mod luxi_service;
 
 mod boot_template;
@@ -29,6 +30,7 @@ pub mod contacts;
 pub mod queue;
 
 pub mod agents;
+pub mod ledger;
 pub mod local_member;
 pub mod lu;
 pub mod majority;
