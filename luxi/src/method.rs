@@ -24,8 +24,8 @@ use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-pub use class::{Access, Class};
 pub use args::{ExportPiece, Fields, JobChange, StagedSecret, Submission, What};
+pub use class::{Access, Class};
 
 use crate::query::{Definitions, Filter, Table};
 

@@ -6,8 +6,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use model::OpInput;
-use model::job::RequestDigest;
 use model::audit::{Asker, Interface};
+use model::job::RequestDigest;
 use model::json::{self, Malformed};
 use model::role::Role;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};

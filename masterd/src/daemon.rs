@@ -418,7 +418,8 @@ async fn serve_peers(
         }
         return Ok(None);
     };
-    let clients = ForwardingServer::new(router.clone(), guard, Arc::clone(metrics), Executor::current());
+    let clients =
+        ForwardingServer::new(router.clone(), guard, Arc::clone(metrics), Executor::current());
     let services = (local.clone(), Some(Arc::new(clients) as Arc<dyn ClientService>));
     let (identity, allowed) = (Arc::clone(identity), callers.allowed());
     let serve = async move {

@@ -186,7 +186,8 @@ mod tests {
     fn a_file_is_bounded_and_its_cut_off_line_left_out() {
         let dir = tempfile::tempdir().unwrap();
         let book = Book::new(dir.path().join("log/audit.jsonl"));
-        let many: Vec<_> = (0..1_000).map(|n| entry(n, &"x".repeat(300), Outcome::Success)).collect();
+        let many: Vec<_> =
+            (0..1_000).map(|n| entry(n, &"x".repeat(300), Outcome::Success)).collect();
         for _ in 0..60 {
             book.append(&many);
         }

@@ -85,15 +85,12 @@ fn not_here(request: &Request) -> Refused {
         Role::Operator.group(),
         Role::Administrator.group()
     );
-    let exception =
-        Exception::prereq(text, ErrorCode::WrongInput).coded(Code::PermissionDenied);
+    let exception = Exception::prereq(text, ErrorCode::WrongInput).coded(Code::PermissionDenied);
     Refused { exception, action, object: object(request) }
 }
 
 #[cfg(test)]
 mod tests {
-    use model::Coded as _;
-
     use super::*;
 
     fn request(method: &str, args: &str) -> Request {

@@ -169,7 +169,9 @@ impl LuxiService {
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
             Request::GantryDhcp(call) => answer(call, async |_| Ok(self.dhcp())).await,
             Request::GantrySeal(call) => answer(call, async |c| self.seal(c)).await,
-            Request::GantryDiskKey(call) => answer(call, async |c| self.disk_key(&c, &caller)).await,
+            Request::GantryDiskKey(call) => {
+                answer(call, async |c| self.disk_key(&c, &caller)).await
+            }
             Request::GantryNetworkFiles(call) => {
                 answer(call, async |c| self.network_files(&c)).await
             }

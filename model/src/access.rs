@@ -196,7 +196,9 @@ fn way(principal: &Principal, needed: Role) -> String {
     match principal {
         Principal::Unix { name, .. } => {
             let group = needed.group();
-            format!("root gives it by `usermod --append --groups {group} {name}`; then log in again")
+            format!(
+                "root gives it by `usermod --append --groups {group} {name}`; then log in again"
+            )
         }
         Principal::Anonymous(_)
         | Principal::Local(_)

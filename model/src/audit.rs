@@ -280,7 +280,10 @@ mod tests {
         job.asker = Some(Arc::new(asker.clone()));
         let entry = one(&job);
         assert_eq!((&entry.asker, entry.job), (&asker, Some(JobId(7))));
-        assert_eq!((entry.action.as_str(), entry.object.as_str()), ("OP_NODE_REMOVE", "n2.example"));
+        assert_eq!(
+            (entry.action.as_str(), entry.object.as_str()),
+            ("OP_NODE_REMOVE", "n2.example")
+        );
         assert_eq!((entry.result, entry.reason.as_deref()), (Outcome::Error, Some("no such node")));
         assert_eq!(entry.code.as_deref(), Some("agent"));
         let text = serde_json::to_string(&entry).unwrap();

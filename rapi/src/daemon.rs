@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::access_log::AccessLog;
+use crate::attempt::Refusals;
 use crate::authenticate::Authenticator;
 use crate::certificate::{Certificate, CertificateError};
 use crate::front::router;
@@ -87,6 +88,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let router = router(Arc::clone(&front));
     tasks.spawn("front door", server::serve(listener, tls, router, stopped.clone()));
     tasks.spawn("certificate", refresh(certificate, stopped.clone()));
+    tasks.spawn("refusals", Refusals::report(Arc::clone(&front), stopped.clone()));
     tasks.spawn("metrics", metrics::run(front, options.metrics(), stopped));
     tracing::info!(address = %bound, "serving");
     notify_ready(&format!("https {bound}"));
@@ -112,6 +114,7 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
         link: Link::new(Master::new(layout.luxi_socket()), Clock::system()),
         authenticator: Authenticator::new(users, anonymous, local),
         access_log: AccessLog::open(&layout.rapi_access_log())?,
+        refusals: Refusals::default(),
         meters: Meters::default(),
         compatibility: options.compat,
         machines_by_address: options.machines_by_address,

@@ -25,13 +25,7 @@ pub fn groups(stream: &impl AsFd) -> io::Result<Vec<u32>> {
         #[expect(unsafe_code, reason = "no library offers this option")]
         // SAFETY: `list` has room for `bytes` bytes, and both live for the call.
         let done = unsafe {
-            libc::getsockopt(
-                fd,
-                libc::SOL_SOCKET,
-                libc::SO_PEERGROUPS,
-                list,
-                &raw mut bytes,
-            )
+            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERGROUPS, list, &raw mut bytes)
         };
         let told = usize::try_from(bytes).map_err(io::Error::other)? / size_of::<libc::gid_t>();
         if done == 0 {
@@ -56,7 +50,8 @@ mod tests {
     #[test]
     fn the_groups_of_this_process_are_those_of_its_sockets() {
         let (one, _other) = UnixStream::pair().unwrap();
-        let mut own: Vec<u32> = nix::unistd::getgroups().unwrap().iter().map(|g| g.as_raw()).collect();
+        let mut own: Vec<u32> =
+            nix::unistd::getgroups().unwrap().iter().map(|g| g.as_raw()).collect();
         let mut told = groups(&one).unwrap();
         own.sort_unstable();
         told.sort_unstable();

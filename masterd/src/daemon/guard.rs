@@ -63,9 +63,12 @@ impl Guard {
     }
 
     /// The answer to a client that may not have another one. What is refused is kept here, and at the master.
-    async fn refusal(&self, request: &Request, (caller, asker): (&Caller, &Asker)) -> Option<Response> {
-        let Refused { exception, action, object } =
-            decide(request, caller, &asker.user).err()?;
+    async fn refusal(
+        &self,
+        request: &Request,
+        (caller, asker): (&Caller, &Asker),
+    ) -> Option<Response> {
+        let Refused { exception, action, object } = decide(request, caller, &asker.user).err()?;
         let now = self.ledger.now();
         let entry = AuditEntry::new(now, asker.clone(), action, &object, Outcome::Refused);
         let code = exception.code.map(model::Code::word);
@@ -95,25 +98,38 @@ impl Guard {
     }
 
     /// Has the request answered here if this is the master and the answer is the log's.
-    async fn of_log(&self, request: Request) -> Result<Response, Request> {
+    async fn of_log(&self, request: Request, asker: &Asker) -> Result<Response, Request> {
         let Some(master) = self.router.master() else { return Err(request) };
         match request {
             Request::GantryLog(call) => Ok(answer(call, |call| self.log(&master, call)).await),
-            Request::GantryNoteRefusals(call) => Ok(answer(call, |call| self.note(call)).await),
+            Request::GantryNoteRefusals(call) => {
+                Ok(answer(call, |call| self.note(call, asker)).await)
+            }
             other => Err(other),
         }
     }
 
-    async fn note(&self, call: GantryNoteRefusals) -> Result<(), Exception> {
+    /// Keeps what another daemon refused, `asker`.
+    async fn note(&self, call: GantryNoteRefusals, asker: &Asker) -> Result<(), Exception> {
         if call.entries.len() > NOTES_MAX {
             let text = format!("at most {NOTES_MAX} refused requests are noted at a time");
             return Err(Exception::prereq(text, ErrorCode::WrongInput));
         }
-        self.ledger.refused(call.entries).await;
+        let mut entries = call.entries;
+        for entry in &mut entries {
+            // The front door does not know on which node it runs.
+            let host = entry.asker.host.take();
+            entry.asker.host = host.or_else(|| asker.host.clone());
+        }
+        self.ledger.refused(entries).await;
         Ok(())
     }
 
-    async fn log(&self, master: &MasterView, call: GantryLog) -> Result<Vec<AuditEntry>, Exception> {
+    async fn log(
+        &self,
+        master: &MasterView,
+        call: GantryLog,
+    ) -> Result<Vec<AuditEntry>, Exception> {
         let GantryLog { filter, limit } = call;
         let _turn = self.logs.acquire().await.expect("the semaphore is never closed");
         let jobs = jobs(master, &filter, limit).await?;
@@ -164,7 +180,8 @@ async fn jobs(
         return Ok(found.into_iter().collect());
     }
     // Each has an entry, so that no more are needed where all entries are wanted.
-    let AuditFilter { since, until: None, user: None, job: None, object: None, refused: _ } = filter
+    let AuditFilter { since, until: None, user: None, job: None, object: None, refused: _ } =
+        filter
     else {
         return all(live.all(), archive.all().await?.jobs, |_job| true);
     };
@@ -236,7 +253,7 @@ impl Service for Guard {
         if let Some(refusal) = self.refusal(&request, (&caller, &asker)).await {
             return refusal;
         }
-        let request = match self.of_log(request).await {
+        let request = match self.of_log(request, &asker).await {
             Ok(answer) => return answer,
             Err(request) => request,
         };
@@ -257,7 +274,7 @@ impl Service for Guard {
         if let Some(refusal) = self.refusal(&request, (&caller, &asker)).await {
             return refusal;
         }
-        let request = match self.of_log(request).await {
+        let request = match self.of_log(request, &asker).await {
             Ok(answer) => return answer,
             Err(request) => request,
         };

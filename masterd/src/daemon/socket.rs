@@ -77,9 +77,7 @@ fn open_to_roles(path: &Path, least: Role) -> io::Result<()> {
 ///
 /// # Errors
 /// The directory takes no change.
-pub(super) fn publish(
-    sockets: Vec<Socket>,
-) -> Result<(Vec<Door>, Vec<Published>), DaemonError> {
+pub(super) fn publish(sockets: Vec<Socket>) -> Result<(Vec<Door>, Vec<Published>), DaemonError> {
     let published: Result<Vec<_>, _> = sockets.into_iter().map(Socket::publish).collect();
     Ok(published?.into_iter().unzip())
 }
