@@ -1,7 +1,8 @@
 //! The master daemon: LUXI, the configuration, what opcodes do, replication, and the life of the
 //! process. The queue itself is the crate `jobs`; [`queue`] joins it with the configuration.
 //!
-//! The path of a job, in reading order: [`luxi_service`] takes a request; crate `jobs` commits it,
+//! The path of a job, in reading order: `luxi_access` decides whether a request is answered, [`ledger`] keeps
+//! what was refused, [`luxi_service`] takes it; crate `jobs` commits it,
 //! schedules it and takes its locks; [`lu`] holds the logical units, which change the [`config`] and
 //! call the [`agents`].
 //!
