@@ -13,7 +13,7 @@ use serde_json::Value;
 pub use request::{RequestDigest, RequestId};
 pub use wait::Wait;
 
-use crate::audit::Asker;
+use crate::asker::Asker;
 use crate::code::{self, Code};
 use crate::job_id::JobId;
 use crate::opcode::Input;

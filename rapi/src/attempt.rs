@@ -3,24 +3,19 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
-use luxi::method::GantryNoteRefusals;
 use model::audit::flood::Flood;
 use model::audit::{Asker, AuditEntry, Interface, Outcome};
 use model::{Code, Timestamp};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
+use crate::authenticate::Authenticator;
 use crate::refusal::Refusal;
-use crate::state::Front;
 
 /// Entries that wait for the master: as many as it takes at a time. Later ones are counted with the last.
 const WAITING_MAX: usize = 64;
-/// Between two reports to the master: soon enough for whoever looks, and few enough in a flood.
-const REPORT_TIME: Duration = Duration::from_secs(2);
 /// Whose name stands where the name that was given is no user's: it may be a password.
 const UNKNOWN: &str = "unknown";
 
@@ -37,7 +32,8 @@ impl Refusals {
         self.add(told);
     }
 
-    fn add(&self, entries: Vec<AuditEntry>) {
+    /// Lets entries wait for the master.
+    pub(crate) fn add(&self, entries: Vec<AuditEntry>) {
         let mut waiting = self.waiting.lock();
         for entry in entries {
             let is_full = waiting.len() >= WAITING_MAX;
@@ -48,40 +44,12 @@ impl Refusals {
         }
     }
 
-    /// Reports to the master until `ends` turns true.
-    pub async fn report(front: Arc<Front>, mut ends: watch::Receiver<bool>) {
-        loop {
-            let is_over = tokio::select! {
-                _ = ends.wait_for(|end| *end) => true,
-                () = tokio::time::sleep(REPORT_TIME) => false,
-            };
-            front.refusals.report_now(&front).await;
-            if is_over {
-                return;
-            }
-        }
-    }
-
-    async fn report_now(&self, front: &Front) {
-        let over = self.flood.lock().ended(now(front));
+    /// What the master is to know of at `now`.
+    pub(crate) fn take(&self, now: Timestamp) -> Vec<AuditEntry> {
+        let over = self.flood.lock().ended(now);
         self.add(over);
-        let entries = std::mem::take(&mut *self.waiting.lock());
-        if entries.is_empty() {
-            return;
-        }
-        let kept = entries.clone();
-        if let Err(refusal) = front.link.ask_once(GantryNoteRefusals { entries }).await {
-            tracing::info!(
-                why = refusal.explain,
-                "the master does not know of refused requests yet"
-            );
-            self.add(kept);
-        }
+        std::mem::take(&mut *self.waiting.lock())
     }
-}
-
-fn now(front: &Front) -> Timestamp {
-    Timestamp::from_micros(front.link.now_micros())
 }
 
 /// What is kept of a request until it is known whether it is refused.
@@ -94,9 +62,9 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    pub(crate) fn of(front: &Front, request: &Request) -> Self {
+    pub(crate) fn of(authenticator: &Authenticator, request: &Request) -> Self {
         let given = request.headers().get(header::AUTHORIZATION);
-        let known = |header| front.authenticator.claimed(header).unwrap_or_else(|| UNKNOWN.into());
+        let known = |header| authenticator.claimed(header).unwrap_or_else(|| UNKNOWN.into());
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         Self { method, path, claimed: given.map(known) }
     }
@@ -105,7 +73,7 @@ impl Attempt {
     /// log in, as every browser is first.
     pub(crate) fn note(
         self,
-        front: &Front,
+        (refusals, now): (&Refusals, Timestamp),
         (user, address): (Option<&str>, IpAddr),
         refusal: &Refusal,
     ) {
@@ -121,8 +89,8 @@ impl Attempt {
         let user = user.map(Arc::from).or(self.claimed).unwrap_or_else(|| "nobody".into());
         let address = Some(address.to_canonical());
         let asker = Asker { user, interface: Interface::Rest, host: None, address };
-        let entry = AuditEntry::new(now(front), asker, &self.method, &self.path, Outcome::Refused);
-        front.refusals.note(entry.because(code, &refusal.explain));
+        let entry = AuditEntry::new(now, asker, &self.method, &self.path, Outcome::Refused);
+        refusals.note(entry.because(code, &refusal.explain));
     }
 }
 

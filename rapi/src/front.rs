@@ -14,6 +14,7 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
+use model::Timestamp;
 use model::access::{Principal, Verb, may};
 use model::boot_template::TEXT_BYTES_MAX;
 use model::vault::SECRET_BYTES_MAX;
@@ -98,7 +99,7 @@ async fn through(
     next: Next,
 ) -> Response {
     let begun = Instant::now();
-    let attempt = Attempt::of(&front, &request);
+    let attempt = Attempt::of(&front.authenticator, &request);
     let form = Form::of(request.uri().path());
     let target = request.uri().path_and_query().map_or("-", |target| target.as_str());
     let asked = format!("{} {target} {:?}", request.method(), request.version());
@@ -106,7 +107,8 @@ async fn through(
     let answered = serve(&front, peer, request, next, &mut user).await;
     let answered = answered.unwrap_or_else(IntoResponse::into_response);
     if let Some(refusal) = answered.extensions().get::<Refusal>() {
-        attempt.note(&front, (user.as_deref(), peer.ip()), refusal);
+        let now = Timestamp::from_micros(front.link.now_micros());
+        attempt.note((&front.refusals, now), (user.as_deref(), peer.ip()), refusal);
     }
     let response = render(form, answered);
     front.meters.answered(response.status(), begun.elapsed());

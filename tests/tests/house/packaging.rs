@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use model::layout::{
-    ADMIN_GROUP, DAEMON_GROUP, Layout, MASTER_USER, NODE_USER, OPERATOR_GROUP, RAPI_USER, READ_GROUP,
+    ADMIN_GROUP, DAEMON_GROUP, Layout, MASTER_USER, NODE_USER, OPERATOR_GROUP, RAPI_USER,
+    READ_GROUP,
 };
 
 use crate::source;
