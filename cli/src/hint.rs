@@ -6,7 +6,7 @@ use std::path::Path;
 use luxi::ClientError;
 use luxi::response::Failure;
 use model::JobId;
-use model::layout::{ADMIN_GROUP, Layout};
+use model::layout::{ADMIN_GROUP, Layout, OPERATOR_GROUP, READ_GROUP};
 use stdx::text;
 
 use crate::error::Exit;
@@ -39,7 +39,8 @@ pub(crate) fn unreachable(error: &ClientError, session: &Session) -> (String, Ex
         ClientError::NoSocket { .. } | ClientError::Refused { .. } => no_master(&what, session),
         ClientError::Permission { .. } => (
             format!(
-                "Failure: {what}.\nMembers of the group {ADMIN_GROUP} may: \
+                "Failure: {what}.\nMembers of the group {READ_GROUP} may look, those of \
+                 {OPERATOR_GROUP} operate, those of {ADMIN_GROUP} administer: \
                  `sudo usermod -aG {ADMIN_GROUP} $USER`, then log in again."
             ),
             Exit::FAILURE,

@@ -62,6 +62,7 @@ mod image;
 mod ipam;
 mod job;
 mod lease;
+mod log;
 mod machine;
 mod node;
 mod rack;
@@ -128,6 +129,8 @@ enum Object {
     Cluster(cluster::Cluster),
     /// Tell on one screen how the cluster stands; the same as `gnt cluster status`.
     Status(cluster::StatusArguments),
+    /// Show the audit log: who asked for which change, from where, and what came of it.
+    Log(log::LogArguments),
     /// Nodes, the hosts of the cluster.
     #[command(subcommand)]
     Node(node::Node),
@@ -253,6 +256,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match object {
         Object::Cluster(verb) => cluster::run(verb, &session),
         Object::Status(arguments) => cluster::status(&arguments, &session),
+        Object::Log(arguments) => log::run(&arguments, &session),
         Object::Node(verb) => node::run(verb, &session),
         Object::Job(verb) => job::run(verb, &session),
         Object::Filter(verb) => filter::run(verb, &session),

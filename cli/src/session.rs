@@ -117,7 +117,17 @@ impl Session {
 
     /// Connects, for who decides what a failure to do so means.
     pub(crate) fn reach(&self) -> Result<Client, ClientError> {
-        Ok(Client::connect(&self.socket)?.when_stale(warn_of_age))
+        let reached = Client::connect(&self.socket).or_else(|error| self.reach_queries(error));
+        Ok(reached?.when_stale(warn_of_age))
+    }
+
+    /// Connects to the socket for queries where this user may not use the other one: that refuses a
+    /// change in its own words.
+    fn reach_queries(&self, error: ClientError) -> Result<Client, ClientError> {
+        if self.own_socket || !matches!(error, ClientError::Permission { .. }) {
+            return Err(error);
+        }
+        Client::connect(&self.layout.query_socket()).map_err(|_also| error)
     }
 
     /// Connects for one question, and asks it as [`Self::call`] does.

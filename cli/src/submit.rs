@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use luxi::method::Class;
+use luxi::method::{Access, Class};
 use luxi::response::Failure;
 use luxi::{Client, ClientError, Method};
 use model::{JobId, OpCode};
@@ -27,6 +27,7 @@ impl Method for RawJob {
     const NAME: &'static str = "SubmitJob";
     const ARGUMENTS: &'static str = "[ops]";
     const CLASS: Class = Class::Change;
+    const ACCESS: Access = Access::Opcodes;
     type Reply = JobId;
 }
 
@@ -38,6 +39,7 @@ impl Method for RawDrainedJob {
     const NAME: &'static str = "SubmitJobToDrainedQueue";
     const ARGUMENTS: &'static str = "[ops]";
     const CLASS: Class = Class::Change;
+    const ACCESS: Access = Access::Opcodes;
     type Reply = JobId;
 }
 
@@ -49,6 +51,7 @@ impl Method for RawJobs {
     const NAME: &'static str = "SubmitManyJobs";
     const ARGUMENTS: &'static str = "[jobs]";
     const CLASS: Class = Class::Change;
+    const ACCESS: Access = Access::Opcodes;
     type Reply = Vec<luxi::method::Submission>;
 }
 

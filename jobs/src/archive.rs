@@ -94,7 +94,15 @@ impl<C: Configuration> Archive<C> {
     /// # Errors
     /// The archive cannot be listed.
     pub async fn all(&self) -> Result<Listed, Exception> {
-        self.read(|reader| list(reader, LISTED_MAX)).await
+        self.newest(LISTED_MAX).await
+    }
+
+    /// The same of the newest `max`, or as many as fit a listing.
+    ///
+    /// # Errors
+    /// The archive cannot be listed.
+    pub async fn newest(&self, max: usize) -> Result<Listed, Exception> {
+        self.read(move |reader| list(reader, max.min(LISTED_MAX))).await
     }
 
     async fn read<T: Send + 'static>(

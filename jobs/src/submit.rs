@@ -1,5 +1,8 @@
 //! Core: what a submission must be to be taken.
 
+use std::sync::Arc;
+
+use model::audit::Asker;
 use model::error::{ErrorCode, Exception, ExceptionKind};
 use model::job::RequestId;
 use model::opcode::OpInput;
@@ -14,6 +17,7 @@ pub struct Submission {
     pub(crate) ops: Vec<OpInput>,
     pub(crate) bytes: usize,
     pub(crate) submitter: Option<u32>,
+    pub(crate) asker: Option<Arc<Asker>>,
     pub(crate) request: Option<RequestId>,
 }
 
@@ -21,8 +25,13 @@ impl Submission {
     /// The job as one of a client's: the user, and what its request is known by if it is sent
     /// again.
     #[must_use]
-    pub fn sent_by(mut self, uid: u32, request: Option<RequestId>) -> Self {
+    pub fn sent_by(
+        mut self,
+        (uid, asker): (u32, Option<Arc<Asker>>),
+        request: Option<RequestId>,
+    ) -> Self {
         self.submitter = Some(uid);
+        self.asker = asker;
         self.request = request;
         self
     }
@@ -73,16 +82,16 @@ fn check_job(ops: Vec<OpInput>, limits: JobBytes) -> Result<Submission, Exceptio
             limits.accepted
         )));
     }
-    Ok(Submission { ops, bytes, submitter: None, request: None })
+    Ok(Submission { ops, bytes, submitter: None, asker: None, request: None })
 }
 
 fn refused(message: String) -> Exception {
     Exception::prereq(message, ErrorCode::WrongInput)
 }
 
-/// What a job's file holds besides its opcodes: id, times, submitter and request, and the reason
-/// why one opcode failed.
-const JOB_BYTES: usize = 1_024;
+/// What a job's file holds besides its opcodes: id, times, submitter with name and place, request, and the
+/// reason why one opcode failed.
+const JOB_BYTES: usize = 1_536;
 /// What a job's file holds of an opcode besides its parameters, its log and its result: status,
 /// times, the queue's entry in the reason trail, what follows from another opcode's failure, and
 /// the last entry of its log.

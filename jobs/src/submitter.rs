@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use luxi::response::{CUT_OFF, ENDING, UNCONFIRMED};
+use model::audit::Asker;
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
 use model::{Code, Exception, JobId, OpInput};
@@ -25,10 +26,12 @@ use crate::writer::Writer;
 const LOOK_UPS_MAX: usize = 100;
 
 /// Who submits: the user, and what the request is known by if it is sent again.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Sender {
     /// The user.
     pub uid: u32,
+    /// Its name, and from where it asks.
+    pub asker: Option<Arc<Asker>>,
     /// None if it cannot be told from another request.
     pub digest: Option<RequestDigest>,
 }
@@ -76,9 +79,9 @@ impl<C: Configuration> Submitter<C> {
         self.admission.pass(admit).await.map_err(|refusal| no_room(&refusal))?;
         let limits = JobBytes::within(self.commits.submission_bytes_max());
         let mut jobs = submit::check(jobs, limits)?;
-        if let Some(Sender { uid, digest }) = sender {
+        if let Some(Sender { uid, asker, digest }) = sender {
             let sent = |(index, job): (u32, Submission)| {
-                job.sent_by(uid, digest.map(|digest| digest.at(index)))
+                job.sent_by((uid, asker.clone()), digest.map(|digest| digest.at(index)))
             };
             jobs = (0..).zip(jobs).map(sent).collect();
         }

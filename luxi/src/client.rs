@@ -18,7 +18,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use crate::frame::{FrameError, Splitter};
 use crate::limits::{ANSWER_BYTES_MAX, CLIENT_GRACE, CONNECT_TIME, Limits};
 use crate::method::Method;
-use crate::request;
+use crate::request::{self, Principal};
 use crate::response::{self, Failure};
 pub use wait::{JobOutcome, Observer};
 
@@ -128,6 +128,7 @@ pub struct Client {
     limits: Limits,
     patience: Option<Duration>,
     when_stale: Option<fn(Duration)>,
+    principal: Option<Principal>,
 }
 
 impl Client {
@@ -145,6 +146,7 @@ impl Client {
             limits: Limits::default(),
             patience: None,
             when_stale: None,
+            principal: None,
         })
     }
 
@@ -155,7 +157,7 @@ impl Client {
     /// [`ClientError::Failure`] the connection is of no more use.
     pub fn call<M: Method>(&mut self, call: &M) -> Result<M::Reply, ClientError> {
         let method = M::NAME;
-        request::write(call, &mut self.request)
+        request::write_for(self.principal.as_ref(), call, &mut self.request)
             .map_err(|error| ClientError::Frame { method, error })?;
         if let Err(error) = self.stream.write_all(&self.request)
             && !is_closed(&error)
@@ -195,6 +197,11 @@ impl Client {
     #[must_use]
     pub fn when_stale(self, tell: fn(Duration)) -> Self {
         Self { when_stale: Some(tell), ..self }
+    }
+
+    /// Says for whom the next calls are made: the front door's word counts, that of others does not.
+    pub fn ask_for(&mut self, principal: Option<Principal>) {
+        self.principal = principal;
     }
 
     /// The next message; each piece of it may take as long as `patience`.

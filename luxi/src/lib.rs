@@ -26,4 +26,4 @@ pub use limits::Limits;
 pub use method::Method;
 pub use request::Request;
 pub use response::Response;
-pub use server::{Caller, Service, answer, listen, serve, within_deadline};
+pub use server::{Caller, Door, Rights, Service, answer, listen, serve, within_deadline};

@@ -5,10 +5,11 @@
 //! variant for each, so that a server which forgets one does not compile.
 
 mod args;
+mod class;
 
 use std::fmt;
-use std::time::Duration;
 
+use model::audit::{AuditEntry, AuditFilter};
 use model::boot_template::{BootDocument, DocumentKind, TemplateId};
 use model::cluster_status::ClusterStatus;
 use model::dhcp::DhcpConfig;
@@ -24,8 +25,8 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 pub use args::{ExportPiece, Fields, JobChange, StagedSecret, Submission, What};
+pub use class::{Access, Class};
 
-use crate::limits::Limits;
 use crate::query::{Definitions, Filter, Table};
 
 /// A row of bare values, in the order of the fields that were asked for.
@@ -39,47 +40,16 @@ pub trait Method: Serialize + DeserializeOwned + Send + 'static {
     const ARGUMENTS: &'static str;
     /// How long it may take.
     const CLASS: Class;
+    /// Who may call it.
+    const ACCESS: Access;
     /// What success gives.
     type Reply: Serialize + DeserializeOwned + Send;
-}
-
-/// How long a method may take, and what it means when it does not end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// Reads only.
-    Query,
-    /// Changes something; when it does not end in time, it may still have happened.
-    Change,
-    /// Waits for something on purpose.
-    Wait,
-}
-
-impl Class {
-    /// The deadline under `limits`.
-    #[must_use]
-    pub const fn deadline(self, limits: &Limits) -> Duration {
-        match self {
-            Self::Query => limits.query,
-            Self::Change => limits.change,
-            Self::Wait => limits.wait,
-        }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Query => "query",
-            Self::Change => "change",
-            Self::Wait => "wait",
-        })
-    }
 }
 
 macro_rules! methods {
     ($(
         $(#[doc = $doc:literal])+
-        $class:ident $name:ident [
+        $class:ident $access:ident $name:ident [
             $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty $(, default $default:literal)?;)*
         ] -> $reply:ty;
     )+) => {
@@ -92,6 +62,7 @@ macro_rules! methods {
                 const NAME: &'static str = stringify!($name);
                 const ARGUMENTS: &'static str = methods!(@list $($field $($default)?)*);
                 const CLASS: Class = Class::$class;
+                const ACCESS: Access = Access::$access;
                 type Reply = $reply;
             }
 
@@ -134,12 +105,13 @@ macro_rules! methods {
         pub enum Call { $($(#[doc = $doc])+ $name($name),)+ }
 
         impl Call {
-            /// Every method: name, arguments, class, description; in the order of the table.
-            pub const TABLE: &[(&'static str, &'static str, Class, &'static str)] =
+            /// Every method: name, arguments, class and access, description; in the order of the
+            /// table.
+            pub const TABLE: &[(&'static str, &'static str, (Class, Access), &'static str)] =
                 &[$((
                     stringify!($name),
                     <$name as Method>::ARGUMENTS,
-                    Class::$class,
+                    (Class::$class, Access::$access),
                     concat!($($doc),+),
                 ),)+];
 
@@ -165,6 +137,12 @@ macro_rules! methods {
             pub const fn class(&self) -> Class {
                 match self { $(Self::$name(_) => Class::$class,)+ }
             }
+
+            /// Who may call it.
+            #[must_use]
+            pub const fn access(&self) -> Access {
+                match self { $(Self::$name(_) => Access::$access,)+ }
+            }
         }
     };
     (@list) => { "[]" };
@@ -182,25 +160,25 @@ macro_rules! methods {
 
 methods! {
     /// Queue one job.
-    Change SubmitJob [
+    Change Opcodes SubmitJob [
         /// Its opcodes, at least one.
         ops: Vec<OpInput>;
     ] -> JobId;
 
     /// Queue one job even if the queue is drained.
-    Change SubmitJobToDrainedQueue [
+    Change Opcodes SubmitJobToDrainedQueue [
         /// Its opcodes, at least one.
         ops: Vec<OpInput>;
     ] -> JobId;
 
     /// Queue several jobs, which may depend on one another.
-    Change SubmitManyJobs [
+    Change Opcodes SubmitManyJobs [
         /// The opcodes of each job.
         jobs: Vec<Vec<OpInput>>;
     ] -> Vec<Submission>;
 
     /// Wait until observed fields of a job change, or it says something.
-    Wait WaitForJobChange [
+    Wait Read WaitForJobChange [
         /// Which job.
         job_id: JobId;
         /// The fields to observe.
@@ -214,7 +192,7 @@ methods! {
     ] -> JobChange;
 
     /// Cancel a job: `[whether it worked, why]`.
-    Change CancelJob [
+    Change Operator CancelJob [
         /// Which job.
         job_id: JobId;
         /// Kill it where it cannot be canceled.
@@ -222,7 +200,7 @@ methods! {
     ] -> (bool, String);
 
     /// Change the priority of a job's opcodes that have not begun: `[whether it worked, why]`.
-    Change ChangeJobPriority [
+    Change Operator ChangeJobPriority [
         /// Which job.
         job_id: JobId;
         /// −20 (first) to 19 (last).
@@ -230,13 +208,13 @@ methods! {
     ] -> (bool, String);
 
     /// Archive one job that has ended; false if it has not, or does not exist.
-    Change ArchiveJob [
+    Change Operator ArchiveJob [
         /// Which job.
         job_id: JobId;
     ] -> bool;
 
     /// Archive jobs that ended long ago: `[how many were, how many are left unchecked]`.
-    Wait AutoArchiveJobs [
+    Wait Operator AutoArchiveJobs [
         /// Seconds since the end; −1 archives all that have ended.
         age: i64;
         /// Seconds to spend, at most 89.
@@ -244,13 +222,13 @@ methods! {
     ] -> (u64, u64);
 
     /// Between Ganeti's own daemons; always refused.
-    Change PickupJob [
+    Change Administrator PickupJob [
         /// Which job.
         job_id: JobId;
     ] -> ();
 
     /// List objects of one kind, with a status for each value.
-    Query Query [
+    Query Read Query [
         /// The kind of object.
         what: What;
         /// The fields wanted.
@@ -260,7 +238,7 @@ methods! {
     ] -> Table;
 
     /// Describe the fields of one kind of object.
-    Query QueryFields [
+    Query Read QueryFields [
         /// The kind of object.
         what: What;
         /// The fields to describe; null means all.
@@ -268,7 +246,7 @@ methods! {
     ] -> Definitions;
 
     /// Rows of bare values on jobs; a null row for one that does not exist.
-    Query QueryJobs [
+    Query Read QueryJobs [
         /// Which jobs; null means all.
         job_ids: Option<Vec<JobId>>;
         /// The fields wanted.
@@ -276,7 +254,7 @@ methods! {
     ] -> Vec<Option<Row>>;
 
     /// Rows of bare values on nodes.
-    Query QueryNodes [
+    Query Read QueryNodes [
         /// Their names; none means all.
         names: Vec<String>;
         /// The fields wanted.
@@ -286,7 +264,7 @@ methods! {
     ] -> Vec<Row>;
 
     /// Rows of bare values on instances.
-    Query QueryInstances [
+    Query Read QueryInstances [
         /// Their names; none means all.
         names: Vec<String>;
         /// The fields wanted.
@@ -296,7 +274,7 @@ methods! {
     ] -> Vec<Row>;
 
     /// Rows of bare values on node groups.
-    Query QueryGroups [
+    Query Read QueryGroups [
         /// Their names; none means all.
         names: Vec<String>;
         /// The fields wanted.
@@ -306,7 +284,7 @@ methods! {
     ] -> Vec<Row>;
 
     /// Rows of bare values on networks.
-    Query QueryNetworks [
+    Query Read QueryNetworks [
         /// Their names; none means all.
         names: Vec<String>;
         /// The fields wanted.
@@ -316,7 +294,7 @@ methods! {
     ] -> Vec<Row>;
 
     /// Exports by node.
-    Query QueryExports [
+    Query Read QueryExports [
         /// Names of nodes; none means all.
         nodes: Vec<String>;
         /// Must be false.
@@ -324,7 +302,7 @@ methods! {
     ] -> Vec<Row>;
 
     /// Rows of bare values on filter rules.
-    Query QueryFilters [
+    Query Read QueryFilters [
         /// Their ids; null means all.
         uuids: Option<Vec<String>>;
         /// The fields wanted.
@@ -332,7 +310,7 @@ methods! {
     ] -> Vec<Row>;
 
     /// Add or replace a filter rule; gives its id.
-    Change ReplaceFilter [
+    Change Operator ReplaceFilter [
         /// The rule to replace; null adds one.
         uuid: Option<String>;
         /// Lower ones come first.
@@ -346,22 +324,22 @@ methods! {
     ] -> String;
 
     /// Delete a filter rule.
-    Change DeleteFilter [
+    Change Operator DeleteFilter [
         /// Its id.
         uuid: String;
     ] -> ();
 
     /// Values of the cluster by name; null for an unknown name.
-    Query QueryConfigValues [
+    Query Read QueryConfigValues [
         /// Of `cluster_name`, `watcher_pause`, `master_node`, `drain_flag` and others.
         names: Fields;
     ] -> Vec<Value>;
 
     /// Describe the cluster.
-    Query QueryClusterInfo [] -> Value;
+    Query Read QueryClusterInfo [] -> Value;
 
     /// Tags of an object.
-    Query QueryTags [
+    Query Read QueryTags [
         /// `cluster`, `node`, `instance`, `nodegroup` or `network`.
         kind: String;
         /// Its name; null or empty for the cluster.
@@ -369,19 +347,19 @@ methods! {
     ] -> Vec<String>;
 
     /// Drain the queue, or open it again; always true.
-    Change SetDrainFlag [
+    Change Administrator SetDrainFlag [
         /// Whether it is drained.
         drained: bool;
     ] -> bool;
 
     /// Pause the watcher; gives the time as set.
-    Change SetWatcherPause [
+    Change Administrator SetWatcherPause [
         /// Seconds since the epoch until when; null goes on at once.
         until: Option<f64>;
     ] -> Option<f64>;
 
     /// Hand over the one-time secret of a node that is about to be added; never stored.
-    Change GantryStageSecret [
+    Change Administrator GantryStageSecret [
         /// The node that will be added.
         node_name: NodeName;
         /// What `noded enroll` showed.
@@ -390,7 +368,7 @@ methods! {
 
     /// Have a node take the master role; null means the one that is asked. Gives `done`, `message`
     /// and what every node said.
-    Wait GantryMasterFailover [
+    Wait Administrator GantryMasterFailover [
         /// The node that is to be master.
         to: Option<NodeName>;
         /// What is waived, and how long may be waited.
@@ -398,20 +376,20 @@ methods! {
     ] -> RoleTaken;
 
     /// Tell how the cluster stands, as far as the one that is asked knows: also of a standby.
-    Query GantryClusterStatus [] -> ClusterStatus;
+    Query Read GantryClusterStatus [] -> ClusterStatus;
 
     /// Tell how the cluster stands, as far as the master knows.
-    Query GantryMasterStatus [] -> ClusterStatus;
+    Query Read GantryMasterStatus [] -> ClusterStatus;
 
     /// Begin an export of the whole store as it is now; gives its id. With a passphrase, which root
     /// may give, the secrets are sealed with it; without one they are left out.
-    Change GantryExport [
+    Change Administrator GantryExport [
         /// With what secrets are sealed; null leaves them out.
         passphrase: Option<StagedSecret>;
     ] -> String;
 
     /// Fetch the next piece of an export, within a minute.
-    Change GantryExportPiece [
+    Change Administrator GantryExportPiece [
         /// Its id.
         id: String;
         /// How many bytes were fetched before.
@@ -419,13 +397,13 @@ methods! {
     ] -> ExportPiece;
 
     /// The rules by which machines get addresses; null where none are set.
-    Query GantryIpam [] -> Option<IpamConfig>;
+    Query Read GantryIpam [] -> Option<IpamConfig>;
 
     /// How agents serve DHCP.
-    Query GantryDhcp [] -> DhcpConfig;
+    Query Read GantryDhcp [] -> DhcpConfig;
 
     /// Seal a secret, so that an opcode can carry it.
-    Query GantrySeal [
+    Query Operator GantrySeal [
         /// What for, as the opcode says: `disk-key/SERIAL/DISK`.
         purpose: String;
         /// The secret in Base64: 1 to 4,096 bytes.
@@ -433,7 +411,7 @@ methods! {
     ] -> Sealed;
 
     /// The key of a machine's disk in Base64, for root and `rapi`; null where none is kept.
-    Query GantryDiskKey [
+    Query Operator GantryDiskKey [
         /// The machine's serial number.
         serial: String;
         /// Its disk.
@@ -441,7 +419,7 @@ methods! {
     ] -> Option<StagedSecret>;
 
     /// The files that configure a machine's network.
-    Query GantryNetworkFiles [
+    Query Read GantryNetworkFiles [
         /// The machine's serial number.
         serial: String;
         /// The version of the template of its role; null means the one that it has.
@@ -451,7 +429,7 @@ methods! {
     ] -> Vec<NetworkFile>;
 
     /// What a machine fetches to configure itself when it boots.
-    Query GantryBootDocument [
+    Query Read GantryBootDocument [
         /// The machine's serial number.
         serial: String;
         /// Which document.
@@ -459,4 +437,19 @@ methods! {
         /// The version of the template of its role; null means the newest one.
         version: Option<TemplateId>;
     ] -> BootDocument;
+
+    /// The audit log: who asked for which change, and what came of it, in its order. The newest where
+    /// there are more.
+    Query Read GantryLog [
+        /// Which entries.
+        filter: AuditFilter;
+        /// How many at most, up to 10,000.
+        limit: u32;
+    ] -> Vec<AuditEntry>;
+
+    /// Keep in the audit log what a door of the cluster refused; between Gantry's own daemons.
+    Change Administrator GantryNoteRefusals [
+        /// At most 64.
+        entries: Vec<AuditEntry>;
+    ] -> ();
 }

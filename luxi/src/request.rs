@@ -1,11 +1,15 @@
-//! Core: a request as bytes: `{"method": …, "args": […]}`; other keys are ignored, as `version`.
+//! Core: a request as bytes: `{"method": …, "args": […]}`; other keys are ignored, as `version`. One that
+//! begins with `{"for": {…}, ` is what the front door passes on of a client of its own.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 
 use model::OpInput;
+use model::audit::{Asker, Interface};
 use model::job::RequestDigest;
 use model::json::{self, Malformed};
+use model::role::Role;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -48,6 +52,40 @@ pub enum ParseError {
         /// Where and why they do not fit.
         why: Malformed,
     },
+}
+
+/// How a message begins that is passed on for somebody.
+const FOR: &[u8] = b"{\"for\":";
+
+/// For whom the front door asks; what others write there is ignored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Principal {
+    /// Its name.
+    pub user: String,
+    /// What it may do; none where the front door has decided by itself.
+    pub role: Option<Role>,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+impl Principal {
+    /// As the audit log names it.
+    #[must_use]
+    pub fn asker(&self) -> Asker {
+        let (user, address) = (self.user.as_str().into(), Some(self.address));
+        Asker { user, interface: Interface::Rest, host: None, address }
+    }
+}
+
+/// For whom a message is sent, if it says so. Only the word of the front door counts.
+#[must_use]
+pub fn principal(message: &[u8]) -> Option<Principal> {
+    #[derive(Deserialize)]
+    struct Outer {
+        r#for: Principal,
+    }
+    let says = message.starts_with(FOR);
+    says.then(|| serde_json::from_slice(message).ok()).flatten().map(|Outer { r#for }| r#for)
 }
 
 #[derive(Deserialize)]
@@ -191,13 +229,28 @@ fn named(place: &str, arguments: &str) -> String {
 /// # Errors
 /// [`FrameError::Etx`], which JSON as it is written here cannot cause.
 pub fn write<M: Method>(call: &M, buffer: &mut Vec<u8>) -> Result<(), FrameError> {
+    write_for(None, call, buffer)
+}
+
+/// The same of a request that is passed on for somebody.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_for<M: Method>(
+    principal: Option<&Principal>,
+    call: &M,
+    buffer: &mut Vec<u8>,
+) -> Result<(), FrameError> {
     #[derive(Serialize)]
     struct Outgoing<'a, M> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        r#for: Option<&'a Principal>,
         method: &'static str,
         args: &'a M,
     }
     buffer.clear();
-    serde_json::to_writer(&mut *buffer, &Outgoing { method: M::NAME, args: call })
+    let outgoing = Outgoing { r#for: principal, method: M::NAME, args: call };
+    serde_json::to_writer(&mut *buffer, &outgoing)
         .expect("arguments have no maps with other keys than text, and a vector takes every byte");
     frame::finish(buffer)
 }

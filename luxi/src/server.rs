@@ -7,6 +7,7 @@ mod connection;
 mod listen;
 mod panic;
 mod response_budget;
+mod rights;
 mod socket;
 
 use std::future::Future;
@@ -14,8 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use model::audit::{Asker, Interface};
 use model::error::ExceptionKind;
 use model::job::RequestDigest;
+use model::role::Role;
 use model::{Code, Exception};
 use stdx::admission::{self, Admission, Full};
 use stdx::{Tasks, Throttle};
@@ -26,16 +29,17 @@ use tracing::Instrument as _;
 
 use crate::limits::{ACCEPT_PAUSE, LARGE_MESSAGES_MAX, Limits};
 use crate::method::{Class, Method};
-use crate::request::Request;
+use crate::request::{Request, principal};
 use crate::response::Response;
 use connection::Connection;
-pub use listen::{Doors, listen};
+pub use listen::{Door, Doors, listen};
 use panic::caught;
 use response_budget::Unread;
+pub use rights::Rights;
 use socket::Socket;
 
-/// Who sent a request, as the kernel tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Who sent a request, as the kernel tells it, and what the socket makes of that.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// User.
     pub uid: u32,
@@ -43,6 +47,34 @@ pub struct Caller {
     pub gid: u32,
     /// Process, if the kernel tells.
     pub pid: Option<i32>,
+    /// What it may do; nothing without a role.
+    pub role: Option<Role>,
+    /// The way by which it came.
+    pub interface: Interface,
+    /// For whom it asks; itself if that is none.
+    pub asker: Option<Arc<Asker>>,
+}
+
+impl Caller {
+    /// Root of this machine.
+    #[must_use]
+    pub const fn root() -> Self {
+        let (role, interface) = (Some(Role::Administrator), Interface::Luxi);
+        Self { uid: 0, gid: 0, pid: None, role, interface, asker: None }
+    }
+
+    /// Who asks by a message: another one, if it says so and its word counts. It then has no more rights
+    /// than either of them.
+    fn of_message(&self, rights: &Rights, message: &[u8]) -> Self {
+        let mut caller = self.clone();
+        let speaks = rights.may_speak(self.uid);
+        if let Some(principal) = speaks.then(|| principal(message)).flatten() {
+            caller.role = principal.role.map_or(self.role, |role| self.role.min(Some(role)));
+            caller.interface = Interface::Rest;
+            caller.asker = Some(Arc::new(principal.asker()));
+        }
+        caller
+    }
 }
 
 /// What answers requests.
@@ -180,7 +212,7 @@ pub async fn serve<S: Service>(
             accepted = doors.accept() => accepted,
         };
         match accepted {
-            Ok(stream) => welcome(stream, &admission, &shared, (&tasks, &stop)),
+            Ok(accepted) => welcome(accepted, &admission, &shared, (&tasks, &stop)),
             Err(error) => {
                 tracing::warn!(%error, "connection cannot be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -203,14 +235,23 @@ fn too_many(full: Full, uid: u32) -> Exception {
     Exception::new(ExceptionKind::GenericError, text).coded(Code::Overloaded)
 }
 
+/// Who has connected, and with which role.
+fn caller(stream: &UnixStream, rights: &Rights) -> std::io::Result<Caller> {
+    let peer = stream.peer_cred()?;
+    let (uid, gid) = (peer.uid(), peer.gid());
+    let groups = stdx::peer::groups(stream)?.into_iter().chain([gid]);
+    let role = rights.role(uid, groups);
+    Ok(Caller { uid, gid, pid: peer.pid(), role, interface: rights.interface, asker: None })
+}
+
 fn welcome<S: Service>(
-    stream: UnixStream,
+    (stream, rights): (UnixStream, Arc<Rights>),
     admission: &Admission<u32>,
     shared: &Arc<Shared<S>>,
     (tasks, stop): (&Tasks, &watch::Receiver<bool>),
 ) {
-    let caller = match stream.peer_cred() {
-        Ok(peer) => Caller { uid: peer.uid(), gid: peer.gid(), pid: peer.pid() },
+    let caller = match caller(&stream, &rights) {
+        Ok(caller) => caller,
         Err(error) => {
             tracing::warn!(%error, "client cannot be identified");
             return;
@@ -225,9 +266,10 @@ fn welcome<S: Service>(
                     return;
                 }
             };
-            let connection =
-                Connection::new((socket, place), caller, Arc::clone(shared), stop.clone());
             let span = tracing::debug_span!("client", uid = caller.uid, pid = caller.pid);
+            let who = (caller, rights);
+            let connection =
+                Connection::new((socket, place), who, Arc::clone(shared), stop.clone());
             let told = Connected::new(shared);
             let conversation = async move {
                 connection.run().await;

@@ -12,6 +12,7 @@ mod elected;
 mod follow;
 mod forwarding_client;
 mod forwarding_server;
+mod guard;
 pub mod leadership;
 mod lifecycle;
 pub mod load;
@@ -34,6 +35,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use luxi::Door;
 use model::NodeName;
 use model::layout::{self, Layout};
 use queue_format::store::{AsideError, HeaderError, WipeError};
@@ -42,16 +44,18 @@ use rpc::identity::{IdentityError, NodeIdentity};
 use rpc::peer::{ClientService, PeerLimits, PeerServer, PeerServerError};
 use stdx::metrics::Endpoint;
 use stdx::{Clock, Executor, Tasks};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::ledger::Ledger;
 use crate::local_member::LocalMember;
 use crate::metrics::{self, Metered, Metrics};
 use follow::Callers;
 use forwarding_server::ForwardingServer;
+use guard::Guard;
 use lifecycle::{Ending, Lifecycle, RoleCommands, Stage};
 use load::FoundError;
 use luxi_router::LuxiRouter;
@@ -332,8 +336,10 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let _lock = lock::take(&options.layout)?;
     let state = life.first().await?;
     // Both locks are held by now, so what is there is a leftover.
-    let opened = open_doors(&options, &life).await;
-    let (peers, listeners, sockets) = match opened {
+    let ledger = Ledger::new(&options.layout, life.clock.clone());
+    let guard = Guard::new(router.clone(), ledger, life.membership.node.clone());
+    let opened = open_doors(&options, &life, guard.clone()).await;
+    let (peers, doors, sockets) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             life.leave(state).await;
@@ -347,8 +353,8 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         metrics::run(move || numbers.0.page(&numbers.1), options.metrics, ends.clone()),
     );
     let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
-    let service = Arc::new(Metered::new(router, metrics));
-    luxi.spawn("luxi", vital(luxi::serve(listeners, service, limits, ends), broken));
+    let service = Arc::new(Metered::new(guard, metrics));
+    luxi.spawn("luxi", vital(luxi::serve(doors, service, limits, ends), broken));
     stdx::daemon::notify_ready("serving");
 
     let ended = life.live(state).await;
@@ -369,23 +375,28 @@ fn tell_open(life: &Lifecycle, sockets: &[socket::Published]) {
 }
 
 /// The door for other members, and those for clients.
-type Doors = (Option<PeerServer<LocalMember>>, Vec<UnixListener>, Vec<socket::Published>);
+type Doors = (Option<PeerServer<LocalMember>>, Vec<Door>, Vec<socket::Published>);
 
-async fn open_doors(options: &Options, life: &Lifecycle) -> Result<Doors, DaemonError> {
-    let peers = serve_peers(options.peers, life).await?;
-    let (own, spool) = (options.layout.luxi_socket(), options.layout.spool());
+async fn open_doors(
+    options: &Options,
+    life: &Lifecycle,
+    guard: Guard,
+) -> Result<Doors, DaemonError> {
+    let peers = serve_peers(options.peers, life, guard).await?;
+    let spool = options.layout.spool();
     if let Err(error) = socket::make_spool(&spool) {
         tracing::warn!(path = %spool.display(), %error, "nothing can be uploaded");
     }
-    let sockets = socket::bind(own, options.ganeti_socket.as_deref())?;
-    let (listeners, sockets) = socket::publish(sockets)?;
-    Ok((peers, listeners, sockets))
+    let sockets = socket::bind(&options.layout, options.ganeti_socket.as_deref())?;
+    let (doors, sockets) = socket::publish(sockets)?;
+    Ok((peers, doors, sockets))
 }
 
 /// Lets other members ask, where that is wanted.
 async fn serve_peers(
     endpoint: Endpoint,
     life: &Lifecycle,
+    guard: Guard,
 ) -> Result<Option<PeerServer<LocalMember>>, DaemonError> {
     let Lifecycle { identity, callers, local, router, metrics, .. } = life;
     let Some(address) = endpoint.address() else {
@@ -407,7 +418,8 @@ async fn serve_peers(
         }
         return Ok(None);
     };
-    let clients = ForwardingServer::new(router.clone(), Arc::clone(metrics), Executor::current());
+    let clients =
+        ForwardingServer::new(router.clone(), guard, Arc::clone(metrics), Executor::current());
     let services = (local.clone(), Some(Arc::new(clients) as Arc<dyn ClientService>));
     let (identity, allowed) = (Arc::clone(identity), callers.allowed());
     let serve = async move {

@@ -1,7 +1,8 @@
 //! The master daemon: LUXI, the configuration, what opcodes do, replication, and the life of the
 //! process. The queue itself is the crate `jobs`; [`queue`] joins it with the configuration.
 //!
-//! The path of a job, in reading order: [`luxi_service`] takes a request; crate `jobs` commits it,
+//! The path of a job, in reading order: `luxi_access` decides whether a request is answered, [`ledger`] keeps
+//! what was refused, [`luxi_service`] takes it; crate `jobs` commits it,
 //! schedules it and takes its locks; [`lu`] holds the logical units, which change the [`config`] and
 //! call the [`agents`].
 //!
@@ -21,6 +22,7 @@
 //! [`daemon`] is the life of the process and puts all of it together, [`options`] its command line,
 //! [`upgrade`] tells whether it may be replaced, `codes` what an operator must act on.
 
+mod luxi_access;
 pub mod luxi_service;
 
 mod boot_template;
@@ -29,6 +31,7 @@ pub mod contacts;
 pub mod queue;
 
 pub mod agents;
+pub mod ledger;
 pub mod local_member;
 pub mod lu;
 pub mod majority;

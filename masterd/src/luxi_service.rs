@@ -22,7 +22,7 @@ use model::name::NameError;
 use model::network::template::NetworkFile;
 use model::tag::TagKind;
 use model::vault::Sealed;
-use model::{Exception, Secret, Timestamp};
+use model::{Code, Exception, Secret, Timestamp};
 use stdx::Clock;
 use stdx::Executor;
 use tokio::sync::Semaphore;
@@ -90,7 +90,7 @@ impl Service for LuxiService {
         caller: Caller,
         digest: Option<RequestDigest>,
     ) -> Response {
-        record(&request, caller);
+        record(&request, &caller);
         if request.class() != Class::Query {
             return self.answer(request, caller, digest).await;
         }
@@ -110,7 +110,7 @@ impl LuxiService {
         caller: Caller,
         digest: Option<RequestDigest>,
     ) -> Response {
-        let sender = Sender { uid: caller.uid, digest };
+        let sender = Sender { uid: caller.uid, asker: caller.asker.clone(), digest };
         match request {
             Request::SubmitJob(call) => {
                 answer(call, |c| self.submit_job(c.ops, false, sender)).await
@@ -159,15 +159,19 @@ impl LuxiService {
             Request::GantryMasterFailover(call) => internal(call).await,
             Request::GantryClusterStatus(call) => internal(call).await,
             Request::GantryMasterStatus(call) => internal(call).await,
-            Request::GantryExport(call) => answer(call, |c| self.export(c, caller)).await,
+            Request::GantryExport(call) => answer(call, |c| self.export(c, &caller)).await,
             Request::GantryExportPiece(call) => {
                 answer(call, |c| async move { self.sources.exports.read(&c.id, c.offset).await })
                     .await
             }
+            Request::GantryLog(call) => internal(call).await,
+            Request::GantryNoteRefusals(call) => internal(call).await,
             Request::GantryIpam(call) => answer(call, async |_| Ok(self.ipam())).await,
             Request::GantryDhcp(call) => answer(call, async |_| Ok(self.dhcp())).await,
             Request::GantrySeal(call) => answer(call, async |c| self.seal(c)).await,
-            Request::GantryDiskKey(call) => answer(call, async |c| self.disk_key(&c, caller)).await,
+            Request::GantryDiskKey(call) => {
+                answer(call, async |c| self.disk_key(&c, &caller)).await
+            }
             Request::GantryNetworkFiles(call) => {
                 answer(call, async |c| self.network_files(&c)).await
             }
@@ -190,7 +194,7 @@ impl LuxiService {
     async fn export(
         &self,
         call: luxi::method::GantryExport,
-        caller: Caller,
+        caller: &Caller,
     ) -> Result<String, Exception> {
         // Who has the authority's key can be any node; operators need not.
         let own = nix::unistd::geteuid().as_raw();
@@ -198,8 +202,9 @@ impl LuxiService {
             return Err(Exception::prereq(
                 "The secrets of the cluster are exported for root alone; leave them out, or ask as \
                  root",
-                model::error::ErrorCode::WrongInput,
-            ));
+                ErrorCode::WrongInput,
+            )
+            .coded(Code::PermissionDenied));
         }
         let passphrase = call.passphrase.map(|passphrase| passphrase.0);
         let Sources { commits, published, agents, exports, .. } = self.sources.as_ref();
@@ -229,13 +234,14 @@ impl LuxiService {
     fn disk_key(
         &self,
         call: &GantryDiskKey,
-        caller: Caller,
+        caller: &Caller,
     ) -> Result<Option<StagedSecret>, Exception> {
         let own = nix::unistd::geteuid().as_raw();
         let is_rapi = || crate::users::name(caller.uid).as_ref() == RAPI_USER;
         if caller.uid != 0 && caller.uid != own && !is_rapi() {
             let text = "Keys of disks are for root alone; machines ask for theirs over HTTPS";
-            return Err(Exception::prereq(text, ErrorCode::WrongInput));
+            let refused = Exception::prereq(text, ErrorCode::WrongInput);
+            return Err(refused.coded(Code::PermissionDenied));
         }
         let config = self.sources.published.snapshot().config;
         let serial = config.machine(&call.serial)?.serial.clone();
@@ -310,7 +316,7 @@ impl LuxiService {
 }
 
 /// The log's word on a request: who changes something is seen without asking for more.
-fn record(request: &Request, caller: Caller) {
+fn record(request: &Request, caller: &Caller) {
     let (method, uid) = (request.name(), caller.uid);
     match changed_by(request) {
         Some(of) => tracing::info!(method, of, uid, "change asked for"),
@@ -320,7 +326,7 @@ fn record(request: &Request, caller: Caller) {
 
 /// What a request would change, for the log. Submissions are told of with their jobs, once those
 /// have ids.
-fn changed_by(request: &Request) -> Option<String> {
+pub(crate) fn changed_by(request: &Request) -> Option<String> {
     let of = match request {
         Request::CancelJob(call) if call.kill => format!("job {}, kill", call.job_id),
         Request::CancelJob(call) => format!("job {}", call.job_id),
@@ -336,10 +342,14 @@ fn changed_by(request: &Request) -> Option<String> {
             call.until.map_or("no pause".to_owned(), |until| format!("pause until {until}"))
         }
         Request::GantryStageSecret(call) => format!("node {}", call.node_name),
+        Request::GantryMasterFailover(call) => match &call.to {
+            Some(to) => format!("node {to}"),
+            None => "this node".to_owned(),
+        },
+        Request::GantryNoteRefusals(call) => format!("{} refused requests", call.entries.len()),
         Request::GantryExport(call) if call.passphrase.is_some() => "secrets sealed".to_owned(),
         Request::GantryExport(_) => "without secrets".to_owned(),
         Request::SubmitJob(_)
-        | Request::GantryMasterFailover(_)
         | Request::SubmitJobToDrainedQueue(_)
         | Request::SubmitManyJobs(_)
         | Request::WaitForJobChange(_)
@@ -358,6 +368,7 @@ fn changed_by(request: &Request) -> Option<String> {
         | Request::GantryClusterStatus(_)
         | Request::GantryMasterStatus(_)
         | Request::GantryExportPiece(_)
+        | Request::GantryLog(_)
         | Request::GantryIpam(_)
         | Request::GantryDhcp(_)
         | Request::GantrySeal(_)

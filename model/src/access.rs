@@ -6,6 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::code::Code;
+use crate::error::{ErrorCode, Exception};
 use crate::opcode::OpCode;
 pub use crate::role::Role;
 use crate::serial::Serial;
@@ -17,6 +19,13 @@ pub enum Principal {
     Anonymous(Option<Role>),
     /// A process of this machine, which the operator lets in without a password.
     Local(Role),
+    /// A user of a candidate, known by the kernel there.
+    Unix {
+        /// Its name.
+        name: Arc<str>,
+        /// The role that its groups give it, if any.
+        role: Option<Role>,
+    },
     /// A user of the front door who has proved it.
     User {
         /// Its name.
@@ -35,7 +44,7 @@ impl Principal {
     #[must_use]
     pub const fn role(&self) -> Option<Role> {
         match self {
-            Self::Anonymous(role) => *role,
+            Self::Anonymous(role) | Self::Unix { role, .. } => *role,
             Self::Local(role) | Self::User { role, .. } => Some(*role),
             Self::Machine(_) => None,
             Self::Cluster => Some(Role::Administrator),
@@ -49,6 +58,7 @@ impl Principal {
             Verb::DiskKey(serial) => serial == own.as_str(),
             Verb::Submit(OpCode::MachineDiskKeyAdd(op)) => op.serial == own.as_str(),
             Verb::Submit(_)
+            | Verb::Call(..)
             | Verb::Read
             | Verb::Change
             | Verb::Wait
@@ -63,7 +73,7 @@ impl fmt::Display for Principal {
         match self {
             Self::Anonymous(_) => f.write_str("nobody"),
             Self::Local(_) => f.write_str("local"),
-            Self::User { name, .. } => f.write_str(name),
+            Self::Unix { name, .. } | Self::User { name, .. } => f.write_str(name),
             // A blank, which no name of a user has.
             Self::Machine(serial) => write!(f, "machine {serial}"),
             Self::Cluster => f.write_str("cluster"),
@@ -88,6 +98,8 @@ pub enum Verb<'a> {
     DiskKey(&'a str),
     /// Submit an opcode.
     Submit(&'a OpCode),
+    /// Call a method of LUXI that has this name and asks for this role.
+    Call(&'static str, Role),
 }
 
 impl Verb<'_> {
@@ -106,6 +118,7 @@ impl Verb<'_> {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Submit(op) => op.id(),
+            Self::Call(method, _) => method,
             Self::Read
             | Self::Change
             | Self::Wait
@@ -120,6 +133,7 @@ impl Verb<'_> {
     pub const fn role(self) -> Role {
         match self {
             Self::Submit(op) => op.role(),
+            Self::Call(_, role) => role,
             Self::Read
             | Self::Change
             | Self::Wait
@@ -132,7 +146,7 @@ impl Verb<'_> {
     const fn row(self) -> (&'static str, Role) {
         let [read, change, wait, job, filter, disk_key] = Self::TABLE;
         match self {
-            Self::Read | Self::Submit(_) => read,
+            Self::Read | Self::Submit(_) | Self::Call(..) => read,
             Self::Change => change,
             Self::Wait => wait,
             Self::ManageJob => job,
@@ -144,15 +158,20 @@ impl Verb<'_> {
 
 /// Somebody may not do what it wants.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{who} may not do this on {object}: {verb} needs the role {needed}; ask an administrator of the \
-     cluster, or log in as another user"
-)]
+#[error("{who} may not do this on {object}: {verb} needs the role {needed}; {way}")]
 pub struct Denied {
     who: String,
     object: String,
     verb: &'static str,
-    needed: Role,
+    /// The role that it takes.
+    pub needed: Role,
+    way: String,
+}
+
+impl From<&Denied> for Exception {
+    fn from(denied: &Denied) -> Self {
+        Self::prereq(denied.to_string(), ErrorCode::WrongInput).coded(Code::PermissionDenied)
+    }
 }
 
 /// Decides whether `principal` may do `verb` on `object`, which is named for the message.
@@ -168,7 +187,27 @@ pub fn may(principal: &Principal, verb: Verb<'_>, object: &str) -> Result<(), De
         Some(role) => format!("`{principal}` with the role {role}"),
         None => format!("`{principal}`"),
     };
-    Err(Denied { who, object: object.to_owned(), verb: verb.name(), needed })
+    let (object, way) = (object.to_owned(), way(principal, needed));
+    Err(Denied { who, object, verb: verb.name(), needed, way })
+}
+
+/// How somebody gets a role.
+fn way(principal: &Principal, needed: Role) -> String {
+    match principal {
+        Principal::Unix { name, .. } => {
+            let group = needed.group();
+            format!(
+                "root gives it by `usermod --append --groups {group} {name}`; then log in again"
+            )
+        }
+        Principal::Anonymous(_)
+        | Principal::Local(_)
+        | Principal::User { .. }
+        | Principal::Machine(_)
+        | Principal::Cluster => {
+            "ask an administrator of the cluster, or log in as another user".to_owned()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -207,6 +246,20 @@ mod tests {
         let told = told.to_string();
         assert!(told.contains("`bob` with the role operator may not do this on node n2"), "{told}");
         assert!(told.contains("OP_NODE_REMOVE needs the role administrator"), "{told}");
+    }
+
+    #[test]
+    fn a_user_of_a_candidate_hears_which_group_it_needs() {
+        let bob = |role| Principal::Unix { name: "bob".into(), role };
+        let drain = Verb::Call("SetDrainFlag", Role::Administrator);
+        assert!(may(&bob(Some(Role::Administrator)), drain, "x").is_ok());
+        let told = may(&bob(Some(Role::Operator)), drain, "the queue").unwrap_err();
+        let exception = Exception::from(&told);
+        assert_eq!(exception.code(), Some(Code::PermissionDenied));
+        let told = exception.to_string();
+        assert!(told.contains("SetDrainFlag needs the role administrator"), "{told}");
+        assert!(told.contains("usermod --append --groups gantry-admin bob"), "{told}");
+        assert!(may(&bob(None), Verb::Read, "x").is_err());
     }
 
     #[test]

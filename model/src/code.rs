@@ -45,6 +45,8 @@ codes! {
         "This node forwards nothing to the master, because it is not a candidate or has no copy of the store yet",
     SocketPermission "socket-permission"
         "This user may not use the socket of `masterd`",
+    PermissionDenied "permission-denied"
+        "The role of this user is not enough for what it asked for",
     OutcomeUnknown "outcome-unknown"
         "The answer was lost, so the change may have been made or not",
     Drained "drained"

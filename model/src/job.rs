@@ -13,6 +13,7 @@ use serde_json::Value;
 pub use request::{RequestDigest, RequestId};
 pub use wait::Wait;
 
+use crate::asker::Asker;
 use crate::code::{self, Code};
 use crate::job_id::JobId;
 use crate::opcode::Input;
@@ -35,6 +36,9 @@ pub struct Job {
     /// The user (uid) who submitted it; none if the master did, or a version before this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submitter: Option<u32>,
+    /// Who that was, and from where; none as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asker: Option<Arc<Asker>>,
     /// What a request that is sent again is known by; none if it could not be told from another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestId>,
@@ -108,6 +112,7 @@ impl Job {
             start_timestamp: None,
             end_timestamp: None,
             submitter: None,
+            asker: None,
             request: None,
         }
     }

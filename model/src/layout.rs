@@ -31,10 +31,14 @@ pub const NODE_USER: &str = "gantry-node";
 pub const RAPI_USER: &str = "gantry-rapi";
 /// Group of the daemons: may read the node's key.
 pub const DAEMON_GROUP: &str = "gantry-daemons";
-/// Group whose members may use the LUXI socket, that is, operate the cluster.
+/// Group whose members administer the cluster.
 pub const ADMIN_GROUP: &str = "gantry-admin";
+/// Group whose members operate it.
+pub const OPERATOR_GROUP: &str = "gantry-operator";
+/// Group whose members may look at everything but secrets.
+pub const READ_GROUP: &str = "gantry-read";
 
-/// Mode of the LUXI socket: owner and group may connect.
+/// Mode of the LUXI sockets: owner and group may connect, and the groups of their access lists.
 pub const SOCKET_MODE: u32 = 0o660;
 /// Mode of the spool: operators add files, which get its group.
 pub const SPOOL_MODE: u32 = 0o2770;
@@ -106,12 +110,18 @@ paths! {
     run = "run/gantry", MASTER_USER, "0755";
     /// The master's LUXI socket.
     luxi_socket = "run/gantry/luxi.sock", MASTER_USER, "0660";
+    /// The master's LUXI socket for queries.
+    query_socket = "run/gantry/query.sock", MASTER_USER, "0660";
     /// Lock of `masterd`: one for each machine.
     master_lock = "run/gantry/masterd.lock", MASTER_USER, "0644";
     /// Log files.
     log = "var/log/gantry", ROOT_USER, "0775";
     /// Log of `masterd`.
     master_log = "var/log/gantry/master-daemon.log", MASTER_USER, "0640";
+    /// Changes that this machine's `masterd` made and that are no jobs.
+    changes_log = "var/log/gantry/audit-changes.jsonl", MASTER_USER, "0640";
+    /// Requests that were refused for want of rights, as far as this machine's `masterd` knows.
+    refusals_log = "var/log/gantry/audit-refusals.jsonl", MASTER_USER, "0640";
     /// Log of `noded`.
     node_log = "var/log/gantry/node-daemon.log", NODE_USER, "0640";
     /// Log of `rapi`.

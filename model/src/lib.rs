@@ -6,7 +6,7 @@
 //! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`kernel`],
 //! [`bmc`], [`inventory`], [`ipam`], [`network`], [`boot_template`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
 //! [`opcode`] is the table of everything that an operator can ask for, [`access`] says who may, [`job`]
-//! what becomes of it;
+//! what becomes of it, [`audit`] who did what ([`asker`]);
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
 //! [`role_check`] tells whether a node may be master, [`cluster_status`] how the cluster stands;
 //! [`document`] says under which key each is stored.
@@ -50,6 +50,8 @@ pub mod tag;
 pub mod vault;
 
 pub mod access;
+pub mod asker;
+pub mod audit;
 pub mod job;
 pub mod opcode;
 

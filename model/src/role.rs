@@ -3,8 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
+use crate::layout::{ADMIN_GROUP, OPERATOR_GROUP, READ_GROUP};
+
 /// What somebody is trusted with; a greater one may do all that a lesser one may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Looks at everything but secrets.
     Read,
@@ -25,6 +30,16 @@ impl Role {
             Self::Read => "read",
             Self::Operator => "operator",
             Self::Administrator => "administrator",
+        }
+    }
+
+    /// The group of this machine whose members have it.
+    #[must_use]
+    pub const fn group(self) -> &'static str {
+        match self {
+            Self::Read => READ_GROUP,
+            Self::Operator => OPERATOR_GROUP,
+            Self::Administrator => ADMIN_GROUP,
         }
     }
 }

@@ -44,6 +44,31 @@ impl Timestamp {
         is_date.then_some(Self(days * 86_400 * MICROS_PER_SECOND)).ok_or(NotADate)
     }
 
+    /// Reads what RFC 3339 allows; parts of seconds are dropped.
+    #[must_use]
+    pub fn of_rfc3339(text: &str) -> Option<Self> {
+        let (date, rest) = text.split_at_checked(10)?;
+        let rest = rest.strip_prefix(['T', 't', ' '])?;
+        let (clock, rest) = rest.split_at_checked(8)?;
+        let [hour, minute, second] = numbers(clock)?;
+        if hour > 23 || minute > 59 || second > 60 {
+            return None;
+        }
+        let rest = rest
+            .strip_prefix('.')
+            .map_or(rest, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+        let ahead = match rest {
+            "Z" | "z" => 0,
+            zone => {
+                let sign = if zone.starts_with('-') { -1 } else { 1 };
+                let [hours, minutes] = numbers(zone.strip_prefix(['+', '-'])?)?;
+                sign * (hours * 3_600 + minutes * 60)
+            }
+        };
+        let day = Self::of_date(date).ok()?;
+        Some(day.plus_seconds(hour * 3_600 + minute * 60 + second - ahead))
+    }
+
     /// This moment moved by `seconds`.
     #[must_use]
     pub const fn plus_seconds(self, seconds: i64) -> Self {
@@ -85,6 +110,15 @@ impl fmt::Display for Timestamp {
 #[error("write a date as 2026-11-20")]
 pub struct NotADate;
 
+/// Numbers of two digits with colons between them.
+fn numbers<const N: usize>(text: &str) -> Option<[i64; N]> {
+    let parts: Vec<i64> = text
+        .split(':')
+        .map(|part| part.parse().ok().filter(|_| part.len() == 2 && !part.starts_with(['+', '-'])))
+        .collect::<Option<_>>()?;
+    parts.try_into().ok()
+}
+
 /// The inverse of [`civil_from_days`].
 fn days_from_civil((year, month, day): (i64, i64, i64)) -> i64 {
     let year = year - i64::from(month <= 2);
@@ -117,6 +151,30 @@ mod tests {
         let t = Timestamp::from_micros(1_700_000_000_000_042);
         assert_eq!(serde_json::to_string(&t).unwrap(), "[1700000000,42]");
         assert_eq!(serde_json::from_str::<Timestamp>("[1700000000,42]").unwrap(), t);
+    }
+
+    #[test]
+    fn moments_read() {
+        let moment = Timestamp::from_micros(1_542_763_425_000_000);
+        for text in [
+            "2018-11-21T01:23:45Z",
+            "2018-11-21t01:23:45.678z",
+            "2018-11-21T10:23:45+09:00",
+            "2018-11-20T20:23:45-05:00",
+        ] {
+            assert_eq!(Timestamp::of_rfc3339(text), Some(moment), "{text}");
+        }
+        for text in [
+            "",
+            "2018-11-21",
+            "2018-11-21T01:23:45",
+            "2018-13-21T01:23:45Z",
+            "2018-11-21T24:00:00Z",
+            "2018-11-21T01:23:45+9:00",
+            "tomorrow",
+        ] {
+            assert_eq!(Timestamp::of_rfc3339(text), None, "{text}");
+        }
     }
 
     #[test]

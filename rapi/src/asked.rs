@@ -1,5 +1,6 @@
 //! What a route sees of a request, and what it may do with it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +10,8 @@ use axum::extract::{FromRequest, Query, Request};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use model::access::{Principal, Verb, may};
+use luxi::request::Principal;
+use model::access::{self, Verb, may};
 use model::opcode::ReasonEntry;
 use model::{JobId, OpInput};
 use serde_json::{Map, Value};
@@ -17,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::etag;
 use crate::refusal::Refusal;
-use crate::state::{Asker, Front};
+use crate::state::{Asker, Front, Peer};
 
 /// What a route gives.
 pub type Answer = Result<Response, Refusal>;
@@ -37,7 +39,9 @@ pub struct Asked {
     /// Everything that answers come from.
     pub front: Arc<Front>,
     /// Who asks.
-    pub principal: Principal,
+    pub principal: access::Principal,
+    /// The address of the client.
+    pub peer: IpAddr,
     /// The headers.
     pub headers: HeaderMap,
     /// The body, whole.
@@ -61,13 +65,18 @@ impl FromRequest<Arc<Front>> for Asked {
             .get::<Asker>()
             .cloned()
             .ok_or_else(|| Refusal::fault("nobody looked at who asks"))?;
+        let Peer(peer) = *parts
+            .extensions
+            .get::<Peer>()
+            .ok_or_else(|| Refusal::fault("nobody looked at where it comes from"))?;
         // It was read within its limits before it came here.
         let body = axum::body::to_bytes(body, usize::MAX).await;
         let body = body.map_err(|error| Refusal::bad(error.to_string()))?;
         let front = Arc::clone(front);
         let (headers, method, uri) = (parts.headers, parts.method, parts.uri);
         let is_checked = AtomicBool::new(false);
-        Ok(Self { front, principal, headers, body, method, uri, query, is_checked })
+        let peer = peer.ip().to_canonical();
+        Ok(Self { front, principal, peer, headers, body, method, uri, query, is_checked })
     }
 }
 
@@ -80,7 +89,13 @@ impl Asked {
     where
         M::Reply: 'static,
     {
-        self.front.link.ask(call).await
+        self.front.link.ask_for(Some(self.speaks()), call).await
+    }
+
+    /// For whom the master is asked.
+    fn speaks(&self) -> Principal {
+        let (user, role) = (self.principal.to_string(), self.principal.role());
+        Principal { user, role, address: self.peer }
     }
 
     /// Whether whoever asks may do this here.
@@ -203,7 +218,7 @@ impl Asked {
         self.may(Verb::Submit(&op.op))?;
         self.unconditional()?;
         op.common.reason = self.trail()?;
-        self.front.link.submit(vec![op]).await
+        self.front.link.submit(Some(self.speaks()), vec![op]).await
     }
 
     /// The same, to its end; the opcode's result.

@@ -128,6 +128,13 @@ impl Authenticator {
         Err(unauthorized("name or password is wrong"))
     }
 
+    /// The user whose name a header gives, if there is such a user.
+    #[must_use]
+    pub fn claimed(&self, header: &HeaderValue) -> Option<Arc<str>> {
+        let (name, _password) = credentials(header)?;
+        Some(Arc::clone(&self.users.current().get(&name)?.name))
+    }
+
     /// Bounds the guesses of one address.
     fn gate(&self, peer: IpAddr) -> Arc<Semaphore> {
         let mut gates = self.gates.lock();

@@ -5,14 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use luxi::method::GantryNoteRefusals;
 use model::access::Role;
-use model::{Code, Coded};
+use model::{Code, Coded, Timestamp};
 use stdx::daemon::{Log, LogError, asked_to_end, notify_ready, notify_stopping};
 use stdx::{Clock, Tasks};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::access_log::AccessLog;
+use crate::attempt::Refusals;
 use crate::authenticate::Authenticator;
 use crate::certificate::{Certificate, CertificateError};
 use crate::front::router;
@@ -68,6 +70,10 @@ impl Coded for DaemonError {
     }
 }
 
+/// Between two reports to the master of what was refused: soon enough for whoever looks, and few enough in a
+/// flood.
+const REPORT_TIME: Duration = Duration::from_secs(2);
+
 /// Does what the command line says; returns when the process is to end.
 ///
 /// # Errors
@@ -87,6 +93,7 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let router = router(Arc::clone(&front));
     tasks.spawn("front door", server::serve(listener, tls, router, stopped.clone()));
     tasks.spawn("certificate", refresh(certificate, stopped.clone()));
+    tasks.spawn("refusals", report(Arc::clone(&front), stopped.clone()));
     tasks.spawn("metrics", metrics::run(front, options.metrics(), stopped));
     tracing::info!(address = %bound, "serving");
     notify_ready(&format!("https {bound}"));
@@ -112,10 +119,35 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
         link: Link::new(Master::new(layout.luxi_socket()), Clock::system()),
         authenticator: Authenticator::new(users, anonymous, local),
         access_log: AccessLog::open(&layout.rapi_access_log())?,
+        refusals: Refusals::default(),
         meters: Meters::default(),
         compatibility: options.compat,
         machines_by_address: options.machines_by_address,
     })
+}
+
+/// Tells the master what was refused, until `stopped` turns true.
+async fn report(front: Arc<Front>, mut stopped: watch::Receiver<bool>) {
+    loop {
+        let is_over = tokio::select! {
+            _ = stopped.wait_for(|stop| *stop) => true,
+            () = tokio::time::sleep(REPORT_TIME) => false,
+        };
+        let entries = front.refusals.take(Timestamp::from_micros(front.link.now_micros()));
+        if !entries.is_empty() {
+            let kept = entries.clone();
+            if let Err(refusal) = front.link.ask_once(GantryNoteRefusals { entries }).await {
+                tracing::info!(
+                    why = refusal.explain,
+                    "the master does not know yet what was refused"
+                );
+                front.refusals.add(kept);
+            }
+        }
+        if is_over {
+            return;
+        }
+    }
 }
 
 async fn refresh(certificate: Arc<Certificate>, mut stopped: watch::Receiver<bool>) {

@@ -14,11 +14,13 @@ use axum::{Json, Router};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
+use model::Timestamp;
 use model::access::{Principal, Verb, may};
 use model::boot_template::TEXT_BYTES_MAX;
 use model::vault::SECRET_BYTES_MAX;
 
 use crate::access_log::Line;
+use crate::attempt::Attempt;
 use crate::authenticate::unauthorized;
 use crate::ganeti;
 use crate::openapi;
@@ -97,12 +99,18 @@ async fn through(
     next: Next,
 ) -> Response {
     let begun = Instant::now();
+    let attempt = Attempt::of(&front.authenticator, &request);
     let form = Form::of(request.uri().path());
     let target = request.uri().path_and_query().map_or("-", |target| target.as_str());
     let asked = format!("{} {target} {:?}", request.method(), request.version());
     let mut user = None;
     let answered = serve(&front, peer, request, next, &mut user).await;
-    let response = render(form, answered.unwrap_or_else(IntoResponse::into_response));
+    let answered = answered.unwrap_or_else(IntoResponse::into_response);
+    if let Some(refusal) = answered.extensions().get::<Refusal>() {
+        let now = Timestamp::from_micros(front.link.now_micros());
+        attempt.note((&front.refusals, now), (user.as_deref(), peer.ip()), refusal);
+    }
+    let response = render(form, answered);
     front.meters.answered(response.status(), begun.elapsed());
     front.access_log.note(&Line {
         peer: peer.ip(),
@@ -168,6 +176,7 @@ fn admit(principal: &Principal, verb: Verb<'_>, path: &str) -> Result<(), Refusa
             unauthorized("log in with a name and password of this cluster's users")
         }
         Principal::Local(_)
+        | Principal::Unix { .. }
         | Principal::User { .. }
         | Principal::Machine(_)
         | Principal::Cluster => denied.into(),

@@ -19,6 +19,7 @@ pub mod stamp;
 pub mod users;
 
 pub mod access_log;
+pub mod attempt;
 pub mod meters;
 pub mod state;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use luxi::method::{Class, Fields, JobChange, WaitForJobChange};
+use luxi::request::Principal;
 use luxi::{ClientError, Method};
 use model::{Code, Exception, JobId, JobStatus, OpInput, OpStatus};
 use serde_json::Value;
@@ -56,8 +57,23 @@ impl Link {
     where
         M::Reply: 'static,
     {
+        self.ask_for(None, call).await
+    }
+
+    /// Asks the master for somebody.
+    ///
+    /// # Errors
+    /// What the client is told.
+    pub async fn ask_for<M: Method>(
+        &self,
+        principal: Option<Principal>,
+        call: M,
+    ) -> Result<M::Reply, Refusal>
+    where
+        M::Reply: 'static,
+    {
         let turns = if M::CLASS == Class::Wait { &self.waits } else { &self.asks };
-        self.apart(turns, move |master| master.ask(&call)).await
+        self.apart(turns, move |master| master.ask(principal.as_ref(), &call)).await
     }
 
     /// Asks the master once: whoever wants to know whether it is there does not wait for another one.
@@ -69,17 +85,21 @@ impl Link {
         M::Reply: 'static,
     {
         let once = move |master: &Master| {
-            master.clone().with_times(Duration::ZERO, Duration::ZERO).ask(&call)
+            master.clone().with_times(Duration::ZERO, Duration::ZERO).ask(None, &call)
         };
         self.apart(&self.asks, once).await
     }
 
-    /// Submits a job of stamped opcodes, which is sent again where the answer is lost.
+    /// Submits a job of stamped opcodes for somebody, which is sent again where the answer is lost.
     ///
     /// # Errors
     /// What the client is told.
-    pub async fn submit(&self, ops: Vec<OpInput>) -> Result<JobId, Refusal> {
-        self.apart(&self.asks, move |master| master.submit(ops)).await
+    pub async fn submit(
+        &self,
+        principal: Option<Principal>,
+        ops: Vec<OpInput>,
+    ) -> Result<JobId, Refusal> {
+        self.apart(&self.asks, move |master| master.submit(principal.as_ref(), ops)).await
     }
 
     /// Waits for the end of a job; its opcodes' results.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use luxi::method::{Class, SubmitJob};
+use luxi::request::Principal;
 use luxi::{Client, ClientError, Method};
 use model::{JobId, OpInput};
 use parking_lot::Mutex;
@@ -43,13 +44,17 @@ impl Master {
         Self { follow, pause, ..self }
     }
 
-    /// Asks. Where no master answers, what certainly was not done is asked again for [`FOLLOW_TIME`], over
+    /// Asks for somebody, or for this program. Where no master answers, what certainly was not done is asked again for [`FOLLOW_TIME`], over
     /// a new connection, and so is what changes nothing.
     ///
     /// # Errors
     /// The last failure; [`crate::refusal::Refusal`] says it in HTTP.
-    pub fn ask<M: Method>(&self, call: &M) -> Result<M::Reply, ClientError> {
-        self.ask_again(call, M::CLASS != Class::Change)
+    pub fn ask<M: Method>(
+        &self,
+        principal: Option<&Principal>,
+        call: &M,
+    ) -> Result<M::Reply, ClientError> {
+        self.ask_again(principal, call, M::CLASS != Class::Change)
     }
 
     /// Submits a job. Every opcode must have a stamp of its own, by which the master knows a submission
@@ -57,15 +62,24 @@ impl Master {
     ///
     /// # Errors
     /// As [`Self::ask`].
-    pub fn submit(&self, ops: Vec<OpInput>) -> Result<JobId, ClientError> {
+    pub fn submit(
+        &self,
+        principal: Option<&Principal>,
+        ops: Vec<OpInput>,
+    ) -> Result<JobId, ClientError> {
         let is_known_again = ops.iter().all(|op| op.common.is_stamped());
-        self.ask_again(&SubmitJob { ops }, is_known_again)
+        self.ask_again(principal, &SubmitJob { ops }, is_known_again)
     }
 
-    fn ask_again<M: Method>(&self, call: &M, harmless: bool) -> Result<M::Reply, ClientError> {
+    fn ask_again<M: Method>(
+        &self,
+        principal: Option<&Principal>,
+        call: &M,
+        harmless: bool,
+    ) -> Result<M::Reply, ClientError> {
         let begun = Instant::now();
         loop {
-            let error = match self.ask_once(call) {
+            let error = match self.ask_once(principal, call) {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -78,11 +92,16 @@ impl Master {
         }
     }
 
-    fn ask_once<M: Method>(&self, call: &M) -> Result<M::Reply, ClientError> {
+    fn ask_once<M: Method>(
+        &self,
+        principal: Option<&Principal>,
+        call: &M,
+    ) -> Result<M::Reply, ClientError> {
         let mut client = match self.kept() {
             Some(client) => client,
             None => Client::connect(&self.socket)?,
         };
+        client.ask_for(principal.cloned());
         let reply = client.call(call);
         if reply.is_ok() {
             let mut idle = self.idle.lock();
@@ -158,7 +177,7 @@ mod tests {
                 }
                 given
             });
-            let told = master.ask(call);
+            let told = master.ask(None, call);
             // Whoever still waits for a question gets none.
             drop(Client::connect(&master.socket));
             (told, given.join().unwrap())

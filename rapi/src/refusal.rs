@@ -126,12 +126,16 @@ impl From<&Exception> for Refusal {
 
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
-        Self::new(StatusCode::FORBIDDEN, denied.to_string())
+        let refusal = Self::new(StatusCode::FORBIDDEN, denied.to_string());
+        Self { see: Some(Code::PermissionDenied), ..refusal }
     }
 }
 
 /// The status of a failure that the master answered with.
 fn status(exception: &Exception) -> StatusCode {
+    if exception.code() == Some(Code::PermissionDenied) {
+        return StatusCode::FORBIDDEN;
+    }
     match exception.kind {
         ExceptionKind::JobQueueFull | ExceptionKind::JobQueueDrainError => {
             StatusCode::SERVICE_UNAVAILABLE

@@ -69,6 +69,6 @@ pub fn add(routes: Routes) -> Routes {
             "Set kernel parameters of all machines",
             config::set_kernel_parameters,
         )
-        .get("/api/v1/logs", "Tell who changed what, a job a line", logs::logs)
+        .get("/api/v1/logs", "Tell who changed what, an entry a line", logs::logs)
         .get("/health", "Tell whether the master answers", config::health)
 }

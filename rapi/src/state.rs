@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use model::access::Principal;
 
 use crate::access_log::AccessLog;
+use crate::attempt::Refusals;
 use crate::authenticate::Authenticator;
 use crate::link::Link;
 use crate::meters::Meters;
@@ -18,6 +19,8 @@ pub struct Front {
     pub authenticator: Authenticator,
     /// Where requests are logged.
     pub access_log: AccessLog,
+    /// What was refused, until the master knows.
+    pub refusals: Refusals,
     /// What is counted.
     pub meters: Meters,
     /// Whose form machines are shown in.

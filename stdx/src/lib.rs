@@ -5,11 +5,13 @@
 //! whole, [`mod@local_time`] is the wall clock here, [`text`] makes what comes from outside fit for a
 //! terminal or a log, [`daemon`] is what every daemon does at its start and end, `metrics` (a feature)
 //! counts for Prometheus, [`admission`] bounds the connections of a listener, [`throttle`] the lines of
-//! a log, [`net`] holds the sockets that know their interface, [`terminal`] reads
+//! a log, [`net`] holds the sockets that know their interface, [`peer`] tells about the other end of one,
+//! [`acl`] lets groups use a file, [`terminal`] reads
 //! what must not be seen; [`file_system`] ends one, for
 //! tests.
 #![warn(missing_docs)]
 
+pub mod acl;
 pub mod admission;
 pub mod atomic;
 pub mod clock;
@@ -21,6 +23,7 @@ pub mod local_time;
 pub mod metrics;
 pub mod net;
 pub mod owner;
+pub mod peer;
 pub mod tasks;
 pub mod terminal;
 pub mod text;

@@ -71,7 +71,7 @@ impl<R: Replies> Queue<R> {
 
     fn accept(
         &mut self,
-        Submission { mut ops, bytes, submitter, request }: Submission,
+        Submission { mut ops, bytes, submitter, asker, request }: Submission,
         to_drained: bool,
         batch: &[Option<JobId>],
         effects: &mut Effects<R>,
@@ -96,7 +96,7 @@ impl<R: Replies> Queue<R> {
         submit::add_reason(&mut ops, id, effects.now);
         let inputs = ops.into_iter().map(|op| Arc::new(Input::Known(Box::new(op))));
         let mut job = Job::new(id, inputs, effects.now);
-        (job.submitter, job.request) = (submitter, request);
+        (job.submitter, job.asker, job.request) = (submitter, asker, request);
         if job.ops.is_empty() {
             // There is nothing that could end it later.
             (job.start_timestamp, job.end_timestamp) =

@@ -17,7 +17,7 @@ fn args(method: &str, args: &str) -> Result<Request, String> {
 #[test]
 fn the_table_is_that_of_ganeti_and_ours() {
     let names: Vec<_> = Request::TABLE.iter().map(|entry| entry.0).collect();
-    assert_eq!(names.len(), 25 + 12);
+    assert_eq!(names.len(), 25 + 14);
     let find = |name: &str| Request::TABLE.iter().find(|entry| entry.0 == name).unwrap();
     assert_eq!(find("CancelJob").1, "[job_id, kill = false]");
     assert_eq!(find("QueryClusterInfo").1, "[]");
@@ -63,6 +63,8 @@ fn one_request_of_each_method_reads() {
         ("GantryMasterFailover", r#"[null,{"dry_run":true}]"#.to_owned()),
         ("GantryClusterStatus", "[]".to_owned()),
         ("GantryMasterStatus", "[]".to_owned()),
+        ("GantryLog", r#"[{"user":"bob","refused":true},100]"#.to_owned()),
+        ("GantryNoteRefusals", "[[]]".to_owned()),
         ("GantryIpam", "[]".to_owned()),
         ("GantryDhcp", "[]".to_owned()),
         ("GantrySeal", r#"["disk-key/s1/sda","c2VjcmV0"]"#.to_owned()),

@@ -11,7 +11,7 @@ use tokio::sync::{SemaphorePermit, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::socket::{READ_BYTES_MAX, Socket};
-use super::{Caller, Service, Shared, within_deadline};
+use super::{Caller, Rights, Service, Shared, within_deadline};
 use crate::frame::{FrameError, Splitter};
 use crate::limits::{SMALL_ANSWER_BYTES, SMALL_MESSAGE_BYTES};
 use crate::method::Class;
@@ -55,6 +55,7 @@ pub(super) struct Connection<S> {
     place: Arc<Slot<u32>>,
     splitter: Splitter,
     caller: Caller,
+    rights: Arc<Rights>,
     shared: Arc<Shared<S>>,
     stop: watch::Receiver<bool>,
 }
@@ -62,12 +63,12 @@ pub(super) struct Connection<S> {
 impl<S: Service> Connection<S> {
     pub(super) fn new(
         (socket, place): (Socket, Slot<u32>),
-        caller: Caller,
+        (caller, rights): (Caller, Arc<Rights>),
         shared: Arc<Shared<S>>,
         stop: watch::Receiver<bool>,
     ) -> Self {
         let splitter = Splitter::new(shared.limits.message_bytes);
-        Self { socket, place: Arc::new(place), splitter, caller, shared, stop }
+        Self { socket, place: Arc::new(place), splitter, caller, rights, shared, stop }
     }
 
     /// Converses until the client closes, breaks a limit, or the server stops.
@@ -205,7 +206,8 @@ impl<S: Service> Connection<S> {
         let method = (request.name(), request.class());
         let service = &self.shared.service;
         // An idle connection is not to have room for the largest call.
-        let call = Box::pin(service.answer_client(message, request, self.caller, digest));
+        let caller = self.caller.of_message(&self.rights, &message);
+        let call = Box::pin(service.answer_client(message, request, caller, digest));
         tokio::select! {
             biased;
             answer = within_deadline(method, &self.shared.limits, call) => Ok(answer),

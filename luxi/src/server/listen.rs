@@ -3,11 +3,13 @@
 use std::future::poll_fn;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::task::Poll;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{UnixListener, UnixStream};
 
+use super::Rights;
 use crate::limits::BACKLOG;
 
 /// Listens on a new Unix socket at `path`, with room for [`BACKLOG`] clients that wait to be
@@ -23,10 +25,19 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
     UnixListener::from_std(socket.into())
 }
 
+/// A socket of a server, and what clients may do there.
+#[derive(Debug)]
+pub struct Door {
+    /// The socket.
+    pub listener: UnixListener,
+    /// Who may do what.
+    pub rights: Arc<Rights>,
+}
+
 /// The sockets of one server.
 #[derive(Debug)]
 pub struct Doors {
-    listeners: Vec<UnixListener>,
+    doors: Vec<Door>,
     /// The one to look at first.
     first: usize,
 }
@@ -37,22 +48,32 @@ impl From<UnixListener> for Doors {
     }
 }
 
+/// Doors for the user of this process alone.
 impl From<Vec<UnixListener>> for Doors {
     fn from(listeners: Vec<UnixListener>) -> Self {
-        Self { listeners, first: 0 }
+        let rights = Arc::new(Rights::of_one(rustix::process::geteuid().as_raw()));
+        let door = |listener| Door { listener, rights: Arc::clone(&rights) };
+        listeners.into_iter().map(door).collect::<Vec<_>>().into()
+    }
+}
+
+impl From<Vec<Door>> for Doors {
+    fn from(doors: Vec<Door>) -> Self {
+        Self { doors, first: 0 }
     }
 }
 
 impl Doors {
     /// The next client, at whichever socket; each is looked at first in its turn, so that a crowd
     /// at one keeps nobody out of another.
-    pub(super) async fn accept(&mut self) -> io::Result<UnixStream> {
-        self.first = (self.first + 1) % self.listeners.len().max(1);
+    pub(super) async fn accept(&mut self) -> io::Result<(UnixStream, Arc<Rights>)> {
+        self.first = (self.first + 1) % self.doors.len().max(1);
         poll_fn(|context| {
-            let (before, from) = self.listeners.split_at(self.first);
-            for listener in from.iter().chain(before) {
-                if let Poll::Ready(accepted) = listener.poll_accept(context) {
-                    return Poll::Ready(accepted.map(|(stream, _address)| stream));
+            let (before, from) = self.doors.split_at(self.first);
+            for door in from.iter().chain(before) {
+                if let Poll::Ready(accepted) = door.listener.poll_accept(context) {
+                    let with_rights = |(stream, _address)| (stream, Arc::clone(&door.rights));
+                    return Poll::Ready(accepted.map(with_rights));
                 }
             }
             Poll::Pending
@@ -95,7 +116,7 @@ mod tests {
         let _other = connect(&paths[1]);
         let mut came_to = Vec::new();
         for _ in 0..4 {
-            let stream = doors.accept().await.unwrap();
+            let (stream, _rights) = doors.accept().await.unwrap();
             came_to.push(stream.local_addr().unwrap().as_pathname() == Some(&paths[1]));
         }
         assert!(came_to.contains(&true), "one of the first is the other door's");

@@ -7,8 +7,8 @@ const LIMITS: &str = include_str!("../../src/limits.rs");
 
 #[test]
 fn every_method_has_its_row() {
-    for (name, arguments, class, doc) in Request::TABLE {
-        let row = format!("| `{name}` | `{arguments}` | {class} |");
+    for (name, arguments, (class, access), doc) in Request::TABLE {
+        let row = format!("| `{name}` | `{arguments}` | {class} | {access} |");
         assert!(DOCS.contains(&row), "missing: {row}");
         assert!(DOCS.contains(doc.trim()), "{name}: {doc}");
     }

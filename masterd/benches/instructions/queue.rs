@@ -49,7 +49,7 @@ fn job_through_the_queue((mut queue, requests): (Queue<Numbers>, Requests)) -> Q
     for (number, (op, digest)) in (0..).zip(requests) {
         let now = sample::moment(number);
         let jobs = check(vec![vec![op]], limits).expect("a good job").into_iter();
-        let jobs = jobs.map(|job| job.sent_by(sample::UID, Some(digest.at(0)))).collect();
+        let jobs = jobs.map(|job| job.sent_by((sample::UID, None), Some(digest.at(0)))).collect();
         let mut effects = Effects::default();
         let archived = HashMap::new();
         let submit = Event::Submit { jobs, to_drained: false, archived, reply: number };

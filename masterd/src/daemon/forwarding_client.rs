@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use luxi::method::Class;
-use luxi::{Limits, Response};
+use luxi::{Caller, Limits, Response};
 use parking_lot::Mutex;
 use rpc::peer::{PassLink, Passed, PeerError, PeerFailureKind};
 use stdx::daemon::chain;
@@ -92,6 +93,13 @@ fn failure(error: &PeerError) -> String {
         }
         other => chain(other),
     }
+}
+
+/// A client's request with what is known of the client here.
+pub(super) fn passed_of(caller: &Caller, message: Bytes) -> Passed {
+    let Caller { uid, gid, role, .. } = *caller;
+    let asker = caller.asker.as_deref().cloned();
+    Passed { uid, gid, role, asker, message }
 }
 
 /// The way of requests to the master; clones share it.

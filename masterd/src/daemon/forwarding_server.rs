@@ -6,9 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use luxi::limits::MESSAGE_BYTES_MAX;
 use luxi::{Caller, Limits, Request, Response, Service as _, within_deadline};
+use model::audit::Interface;
 use rpc::peer::{ClientService, Hello, Passed, Passing, PeerFailure, PeerFailureKind};
 use stdx::Executor;
 
+use super::guard::Guard;
 use super::luxi_router::LuxiRouter;
 use crate::metrics::{Metered, Metrics};
 
@@ -16,15 +18,20 @@ use crate::metrics::{Metered, Metrics};
 #[derive(Debug, Clone)]
 pub(super) struct ForwardingServer {
     router: LuxiRouter,
-    service: Arc<Metered<LuxiRouter>>,
+    service: Arc<Metered<Guard>>,
     limits: Limits,
     /// Where requests are worked on: not where the engine is.
     executor: Executor,
 }
 
 impl ForwardingServer {
-    pub(super) fn new(router: LuxiRouter, metrics: Arc<Metrics>, executor: Executor) -> Self {
-        let service = Arc::new(Metered::new(router.clone(), metrics));
+    pub(super) fn new(
+        router: LuxiRouter,
+        guard: Guard,
+        metrics: Arc<Metrics>,
+        executor: Executor,
+    ) -> Self {
+        let service = Arc::new(Metered::new(guard, metrics));
         Self { router, service, limits: Limits::default(), executor }
     }
 
@@ -43,7 +50,7 @@ impl ForwardingServer {
     }
 
     async fn take(&self, passed: Passed) -> Result<Bytes, PeerFailure> {
-        let Passed { uid, gid, message } = passed;
+        let Passed { uid, gid, role, asker, message } = passed;
         let malformed = |text| Err(PeerFailure::new(PeerFailureKind::Malformed, text));
         if message.len() > MESSAGE_BYTES_MAX {
             return malformed(format!("a request is longer than {MESSAGE_BYTES_MAX} bytes"));
@@ -57,7 +64,9 @@ impl ForwardingServer {
                 drop(message);
                 let method = (request.name(), request.class());
                 // The process is one of another machine.
-                let caller = Caller { uid, gid, pid: None };
+                let interface = asker.as_ref().map_or(Interface::Luxi, |asker| asker.interface);
+                let asker = asker.map(Arc::new);
+                let caller = Caller { uid, gid, pid: None, role, interface, asker };
                 let call = Box::pin(self.service.call(request, caller, digest));
                 within_deadline(method, &self.limits, call).await
             }

@@ -27,7 +27,7 @@ use stdx::{Clock, Executor};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::forwarding_client::{Forwarder, NotForwarded};
+use super::forwarding_client::{Forwarder, NotForwarded, passed_of};
 use super::redirect::{self, Redirect};
 use crate::local_member::{LocalMember, newest};
 use crate::luxi_service::{LuxiService, Sources};
@@ -420,7 +420,7 @@ impl Service for LuxiRouter {
         };
         let kind = Kind::of(&request);
         drop(request);
-        let passed = Passed { uid: caller.uid, gid: caller.gid, message };
+        let passed = passed_of(&caller, message);
         self.pass_on(&there, kind, passed).await
     }
 }
@@ -462,7 +462,7 @@ mod tests {
         let mut message = Vec::new();
         request::write(&QueryClusterInfo {}, &mut message).unwrap();
         let request = Request::parse(&message[..message.len() - 1]).unwrap();
-        let (begun, caller) = (Instant::now(), Caller { uid: 0, gid: 0, pid: None });
+        let (begun, caller) = (Instant::now(), Caller::root());
         let answer = router.answer_client(message.into(), request, caller, None).await;
         let bytes = answer.as_bytes();
         match response::read::<QueryClusterInfo>(&bytes[..bytes.len() - 1]) {

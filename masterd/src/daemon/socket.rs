@@ -5,8 +5,13 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use model::layout;
+use luxi::{Door, Rights};
+use model::audit::Interface;
+use model::layout::{self, Layout, RAPI_USER};
+use model::role::Role;
+use nix::unistd::{Group, User, getegid, geteuid};
 use tokio::net::UnixListener;
 
 use super::DaemonError;
@@ -20,23 +25,59 @@ const GANETI_NAME: &str = "ganeti-query";
 /// Longest path of a socket (unix(7): 108 bytes with the one that ends it).
 const PATH_BYTES_MAX: usize = 107;
 
-/// The sockets of a master that is to be: its own, and one for Ganeti's tools where that is wanted.
+/// The sockets of a master that is to be: its own, the one for queries, and one for Ganeti's tools where
+/// that is wanted.
 ///
 /// # Errors
 /// One cannot be made, or another process listens where Ganeti's tools look.
-pub(super) fn bind(own: PathBuf, ganeti: Option<&Path>) -> Result<Vec<Socket>, DaemonError> {
-    let own = Socket::bind(own)?;
+pub(super) fn bind(layout: &Layout, ganeti: Option<&Path>) -> Result<Vec<Socket>, DaemonError> {
+    let own = Socket::bind(layout.luxi_socket(), Role::Operator)?;
+    let queries = Socket::bind(layout.query_socket(), Role::Read)?;
     let ganeti = ganeti.map(Socket::bind_for_ganeti).transpose()?;
-    Ok(std::iter::once(own).chain(ganeti).collect())
+    Ok([own, queries].into_iter().chain(ganeti).collect())
+}
+
+/// What users of this machine may do at a socket for those who have the role `least`.
+fn rights(least: Role) -> Rights {
+    let interface = if least == Role::Read { Interface::Query } else { Interface::Luxi };
+    let own = geteuid().as_raw();
+    let groups = Role::ALL.into_iter().filter_map(|role| Some((group_of(role)?, role)));
+    let speaker = User::from_name(RAPI_USER).ok().flatten();
+    let speakers = speaker.map(|user| user.uid.as_raw()).into_iter().collect();
+    Rights { interface, owners: vec![0, own], groups: groups.collect(), speakers }
+}
+
+/// The group of those who have a role. Where nobody made the groups, that of the daemon's own user
+/// administers the cluster.
+fn group_of(role: Role) -> Option<u32> {
+    let named = Group::from_name(role.group()).inspect_err(|error| {
+        tracing::warn!(group = role.group(), %error, "the group cannot be found");
+    });
+    let named = named.ok().flatten().map(|group| group.gid.as_raw());
+    named.or_else(|| (role == Role::Administrator).then(|| getegid().as_raw()))
+}
+
+/// Lets those who have the role `least`, or a greater one, use a socket.
+fn open_to_roles(path: &Path, least: Role) -> io::Result<()> {
+    let main = if least == Role::Read { Role::Read } else { Role::Administrator };
+    open_to_group(path, main, layout::SOCKET_MODE)?;
+    let others = Role::ALL.into_iter().filter(|role| *role >= least && *role != main);
+    let others: Vec<u32> = others.filter_map(group_of).collect();
+    if let Err(error) = stdx::acl::share(path, &others) {
+        let (path, group) = (path.display(), main.group());
+        tracing::warn!(
+            %path, %error, group,
+            "the file system has no access lists, so only members of this group may use the socket"
+        );
+    }
+    Ok(())
 }
 
 /// Lets clients find the sockets.
 ///
 /// # Errors
 /// The directory takes no change.
-pub(super) fn publish(
-    sockets: Vec<Socket>,
-) -> Result<(Vec<UnixListener>, Vec<Published>), DaemonError> {
+pub(super) fn publish(sockets: Vec<Socket>) -> Result<(Vec<Door>, Vec<Published>), DaemonError> {
     let published: Result<Vec<_>, _> = sockets.into_iter().map(Socket::publish).collect();
     Ok(published?.into_iter().unzip())
 }
@@ -48,18 +89,18 @@ pub(super) fn publish(
 pub(super) fn make_spool(directory: &Path) -> io::Result<()> {
     if !directory.is_dir() {
         std::fs::create_dir_all(directory)?;
-        open_to_operators(directory, layout::SPOOL_MODE)?;
+        open_to_group(directory, Role::Administrator, layout::SPOOL_MODE)?;
     }
     Ok(())
 }
 
-/// Gives a file to the group of operators. Only root and members of the group may do that; the files of
+/// Gives a file to the group of a role. Only root and members of the group may do that; the files of
 /// others stay with their own group.
-fn open_to_operators(path: &Path, mode: u32) -> io::Result<()> {
-    if let Ok(Some(group)) = nix::unistd::Group::from_name(layout::ADMIN_GROUP)
+fn open_to_group(path: &Path, role: Role, mode: u32) -> io::Result<()> {
+    if let Ok(Some(group)) = Group::from_name(role.group())
         && let Err(error) = std::os::unix::fs::chown(path, None, Some(group.gid.as_raw()))
     {
-        let (path, group) = (path.display(), layout::ADMIN_GROUP);
+        let (path, group) = (path.display(), role.group());
         tracing::warn!(%path, %error, group, "stays with this user's group");
     }
     // Behind it: another group takes away the bit that hands a directory's group down.
@@ -71,6 +112,7 @@ fn open_to_operators(path: &Path, mode: u32) -> io::Result<()> {
 pub(super) struct Socket {
     listener: Option<UnixListener>,
     path: PathBuf,
+    rights: Arc<Rights>,
 }
 
 impl Socket {
@@ -92,12 +134,12 @@ impl Socket {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
         }
-        Self::bind(path)
+        Self::bind(path, Role::Operator)
     }
 
-    /// Makes the socket for `path`, where what is there is a leftover: of the master's own socket
+    /// Makes the socket for `path` and for those who have the role `least`, where what is there is a leftover: of the master's own socket
     /// that is known since the store's lock is held.
-    pub(super) fn bind(path: PathBuf) -> Result<Self, DaemonError> {
+    pub(super) fn bind(path: PathBuf, least: Role) -> Result<Self, DaemonError> {
         let failed = |error| DaemonError::Listen { path: path.clone(), error };
         let unpublished = unpublished(&path);
         if path.as_os_str().len() > PATH_BYTES_MAX {
@@ -114,18 +156,19 @@ impl Socket {
             std::fs::create_dir_all(directory).map_err(failed)?;
         }
         let listener = luxi::listen(&unpublished).map_err(failed)?;
-        open_to_operators(&unpublished, layout::SOCKET_MODE).map_err(failed)?;
-        Ok(Self { listener: Some(listener), path })
+        open_to_roles(&unpublished, least).map_err(failed)?;
+        Ok(Self { listener: Some(listener), path, rights: Arc::new(rights(least)) })
     }
 
     /// Gives the socket the name under which clients look for it, in place of a leftover.
-    pub(super) fn publish(mut self) -> Result<(UnixListener, Published), DaemonError> {
+    pub(super) fn publish(mut self) -> Result<(Door, Published), DaemonError> {
         let path = self.path.clone();
         let failed = |error| DaemonError::Listen { path: path.clone(), error };
         stdx::atomic::rename(&unpublished(&path), &path).map_err(failed)?;
         let listener = self.listener.take().expect("a socket is published once");
         let file = file_of(&path).map_err(failed)?;
-        Ok((listener, Published { path, file }))
+        let door = Door { listener, rights: Arc::clone(&self.rights) };
+        Ok((door, Published { path, file }))
     }
 }
 
@@ -197,15 +240,15 @@ mod tests {
     async fn clients_find_the_socket_when_it_is_published_and_a_failed_start_leaves_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run/luxi.sock");
-        drop(Socket::bind(path.clone()).unwrap());
+        drop(Socket::bind(path.clone(), Role::Operator).unwrap());
         assert_eq!(std::fs::read_dir(dir.path().join("run")).unwrap().count(), 0);
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        let socket = Socket::bind(path.clone()).unwrap();
+        let socket = Socket::bind(path.clone(), Role::Operator).unwrap();
         assert!(UnixStream::connect(&path).is_err());
-        let (listener, published) = socket.publish().unwrap();
+        let (door, published) = socket.publish().unwrap();
         assert_eq!(published.path(), path);
         let client = UnixStream::connect(&path).unwrap();
-        listener.accept().await.unwrap();
+        door.listener.accept().await.unwrap();
         drop(client);
         published.remove();
         assert_eq!(std::fs::read_dir(dir.path().join("run")).unwrap().count(), 0);

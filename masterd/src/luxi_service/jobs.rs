@@ -58,8 +58,9 @@ impl LuxiService {
         sender: Sender,
     ) -> Result<Vec<Result<JobId, Exception>>, Exception> {
         let first = jobs.first().and_then(|ops| ops.first()).map(|op| op.op.id());
+        let uid = sender.uid;
         let answers = self.sources.submitter.submit(jobs, to_drained, Some(sender)).await?;
-        record(first.unwrap_or_default(), &answers, sender.uid);
+        record(first.unwrap_or_default(), &answers, uid);
         Ok(answers)
     }
 

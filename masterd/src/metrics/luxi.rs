@@ -125,10 +125,10 @@ mod tests {
     async fn every_end_of_a_request_is_counted() {
         let metrics = Arc::new(Metrics::default());
         let service = Metered::new(Toy, Arc::clone(&metrics));
-        let caller = Caller { uid: 0, gid: 0, pid: None };
-        service.call(Request::QueryClusterInfo(QueryClusterInfo {}), caller, None).await;
+        let caller = Caller::root();
+        service.call(Request::QueryClusterInfo(QueryClusterInfo {}), caller.clone(), None).await;
         let tags = QueryTags { kind: "cluster".to_owned(), name: None };
-        service.call(Request::QueryTags(tags), caller, None).await;
+        service.call(Request::QueryTags(tags), caller.clone(), None).await;
         let never = service.call(Request::GantryIpam(luxi::method::GantryIpam {}), caller, None);
         drop(Box::pin(futures_util::FutureExt::now_or_never(never)));
         assert_eq!(counted(&metrics, "QueryClusterInfo"), (1, 0));

@@ -136,7 +136,7 @@ impl Client {
         request::write(&call, &mut message).unwrap();
         let request = Request::parse(&message[..message.len() - 1]).unwrap();
         let digest = mark.map(|mark| RequestDigest::of(M::NAME, 0, mark.as_bytes()));
-        let answer = self.service.call(request, Caller { uid: 0, gid: 0, pid: None }, digest).await;
+        let answer = self.service.call(request, Caller::root(), digest).await;
         let bytes = answer.as_bytes();
         let mut answer: Value = serde_json::from_slice(&bytes[..bytes.len() - 1]).unwrap();
         let result = answer["result"].take();

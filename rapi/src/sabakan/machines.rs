@@ -8,10 +8,11 @@ use axum::response::{IntoResponse, Response};
 use luxi::method::{Fields, GantryIpam, Query, What};
 use luxi::query::Filter;
 use luxi::query::filter::Comparison;
+use model::Timestamp;
 use model::machine::Machine;
 use serde_json::{Map, Value, json};
 
-use super::{select, time};
+use super::select;
 use crate::asked::{Answer, Asked, parse};
 use crate::refusal::Refusal;
 use crate::state::Compatibility;
@@ -105,6 +106,6 @@ pub(super) async fn remove_label(
 pub(super) async fn set_retire_date(Path(serial): Path<String>, asked: Asked) -> Answer {
     let given = text(&asked)?.trim();
     let wrong = || Refusal::bad("send a moment as 2026-11-20T13:05:09Z (RFC 3339)");
-    let date = time::read(given).ok_or_else(wrong)?;
+    let date = Timestamp::of_rfc3339(given).ok_or_else(wrong)?;
     set(&asked, &json!({"serial": serial, "retire_date": date})).await
 }

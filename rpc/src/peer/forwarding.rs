@@ -1,5 +1,5 @@
-//! Requests of clients that one member passes on to the master: `{"uid": …, "gid": …}`, ETX, the
-//! request. What a request and its answer are is the business of who speaks LUXI.
+//! Requests of clients that one member passes on to the master: `{"uid": …, "gid": …, "role": …}`, ETX,
+//! the request. What a request and its answer are is the business of who speaks LUXI.
 
 use std::fmt;
 use std::future::Future;
@@ -7,6 +7,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use model::audit::Asker;
+use model::role::Role;
 use serde::{Deserialize, Serialize};
 
 use super::client::{Link, PeerError};
@@ -20,10 +22,19 @@ const ETX: u8 = 3;
 
 /// Who sent a request, by the word of the member that passes it on: the numbers are those of its
 /// machine. Fields that are not known are passed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Asker {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
     uid: u32,
     gid: u32,
+    /// Versions without it have but the socket of administrators.
+    #[serde(default = "administrator")]
+    role: Option<Role>,
+    #[serde(default)]
+    asker: Option<Asker>,
+}
+
+const fn administrator() -> Option<Role> {
+    Some(Role::Administrator)
 }
 
 /// A client's request.
@@ -33,6 +44,10 @@ pub struct Passed {
     pub uid: u32,
     /// Its group there.
     pub gid: u32,
+    /// What it may do there.
+    pub role: Option<Role>,
+    /// Its name, and where it asked.
+    pub asker: Option<Asker>,
     /// The request as the client sent it, without its end.
     pub message: Bytes,
 }
@@ -40,8 +55,9 @@ pub struct Passed {
 impl Passed {
     /// What stands before the message on the wire.
     fn head(&self) -> Vec<u8> {
-        let asker = Asker { uid: self.uid, gid: self.gid };
-        let mut head = serde_json::to_vec(&asker).expect("two numbers have a JSON form");
+        let Self { uid, gid, role, .. } = *self;
+        let head = Head { uid, gid, role, asker: self.asker.clone() };
+        let mut head = serde_json::to_vec(&head).expect("numbers and names have a JSON form");
         head.push(ETX);
         head
     }
@@ -53,9 +69,9 @@ impl Passed {
         };
         let end = body.iter().position(|byte| *byte == ETX);
         let end = end.ok_or_else(|| malformed("its end is missing".to_owned()))?;
-        let Asker { uid, gid } =
+        let Head { uid, gid, role, asker } =
             serde_json::from_slice(&body[..end]).map_err(|error| malformed(error.to_string()))?;
-        Ok(Self { uid, gid, message: body.slice(end + 1..) })
+        Ok(Self { uid, gid, role, asker, message: body.slice(end + 1..) })
     }
 }
 
@@ -128,7 +144,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(uid: u32, gid: u32, message: Vec<u8>) {
-            let passed = Passed { uid, gid, message: message.into() };
+            let (role, asker) = (Some(Role::Read), None);
+            let passed = Passed { uid, gid, role, asker, message: message.into() };
             let mut body = passed.head();
             body.extend_from_slice(&passed.message);
             prop_assert_eq!(Passed::read(body.into()).unwrap(), passed);
@@ -146,6 +163,8 @@ mod tests {
     fn later_fields_are_passed_over() {
         let read =
             Passed::read(Bytes::from_static(b"{\"uid\":1,\"gid\":2,\"x\":[]}\x03{}")).unwrap();
-        assert_eq!(read, Passed { uid: 1, gid: 2, message: Bytes::from_static(b"{}") });
+        let (role, asker) = (Some(Role::Administrator), None);
+        let message = Bytes::from_static(b"{}");
+        assert_eq!(read, Passed { uid: 1, gid: 2, role, asker, message });
     }
 }

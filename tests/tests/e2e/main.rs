@@ -4,7 +4,7 @@
 //! [`failover`] is about masters that move; [`restart`], [`kill_loop`], [`upgrade`] and [`export`]
 //! are about ends and beginnings, [`resent`] about
 //! submissions across them, [`killed`] and [`canceled`] about jobs that are ended; [`locks`], [`filters`],
-//! [`operator`], [`enrol`], [`bmc`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`],
+//! [`operator`], [`roles`], [`enrol`], [`bmc`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`],
 //! [`master_ip`], [`networks`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
 //! Ganeti's clients, [`front`] by REST; [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
@@ -40,6 +40,7 @@ mod master_ip;
 mod metrics;
 mod networks;
 mod operator;
+mod roles;
 mod volume;
 mod waiting;
 

@@ -47,6 +47,8 @@ fn every_port_and_user_is_documented() {
         layout::RAPI_USER,
         layout::DAEMON_GROUP,
         layout::ADMIN_GROUP,
+        layout::OPERATOR_GROUP,
+        layout::READ_GROUP,
     ] {
         assert!(text.contains(&format!("| `{name}` |")), "{INSTALL} lacks {name}");
     }

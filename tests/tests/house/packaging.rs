@@ -6,7 +6,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use model::layout::{ADMIN_GROUP, DAEMON_GROUP, Layout, MASTER_USER, NODE_USER, RAPI_USER};
+use model::layout::{
+    ADMIN_GROUP, DAEMON_GROUP, Layout, MASTER_USER, NODE_USER, OPERATOR_GROUP, RAPI_USER,
+    READ_GROUP,
+};
 
 use crate::source;
 
@@ -59,7 +62,7 @@ fn users_are_those_of_the_layout() {
         lines.map(|row| row[1].clone()).collect()
     };
     assert_eq!(named("u"), [MASTER_USER, NODE_USER, RAPI_USER]);
-    assert_eq!(named("g"), [DAEMON_GROUP, ADMIN_GROUP]);
+    assert_eq!(named("g"), [DAEMON_GROUP, ADMIN_GROUP, OPERATOR_GROUP, READ_GROUP]);
     let members: Vec<(String, String)> = rows(&text)
         .filter(|row| row[0] == "m")
         .map(|row| (row[2].clone(), row[1].clone()))

@@ -45,6 +45,7 @@ gnt debug delay -n n1.example.com 0.1
 shows c1.example.com gnt cluster info
 shows success gnt job list
 same "$(stat -c '%U %G %a' /run/gantry/luxi.sock)" 'gantry-master gantry-admin 660'
+same "$(stat -c '%U %G %a' /run/gantry/query.sock)" 'gantry-master gantry-read 660'
 metric 1815 'gantry_jobs{status="success"} 2'
 metric 1816 'gantry_node_call_seconds_count{call="test_delay"} 1'
 test -s /var/log/gantry/master-daemon.log

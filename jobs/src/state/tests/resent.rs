@@ -16,8 +16,9 @@ fn digest(number: u64) -> RequestDigest {
 impl Bench {
     fn send(&mut self, request: u64, jobs: Vec<Vec<OpInput>>) -> Vec<Result<JobId, Exception>> {
         let jobs = submit::check(jobs, self.queue.bytes).unwrap();
-        let sent =
-            |(index, job): (u32, Submission)| job.sent_by(UID, Some(digest(request).at(index)));
+        let sent = |(index, job): (u32, Submission)| {
+            job.sent_by((UID, None), Some(digest(request).at(index)))
+        };
         let jobs = (0..).zip(jobs).map(sent).collect();
         let archived = HashMap::new();
         match self.ask(|reply| Event::Submit { jobs, to_drained: false, archived, reply }) {

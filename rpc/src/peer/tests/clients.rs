@@ -33,7 +33,7 @@ impl ClientService for Clients {
                 self.begun.notify_one();
                 std::future::pending::<()>().await;
             }
-            let Passed { uid, gid, message } = passed;
+            let Passed { uid, gid, message, .. } = passed;
             let node = &from.from.node;
             Ok(format!("{node} {uid} {gid} {}", String::from_utf8_lossy(&message)).into())
         })
@@ -41,7 +41,8 @@ impl ClientService for Clients {
 }
 
 fn passed(message: &'static [u8]) -> Passed {
-    Passed { uid: 7, gid: 8, message: Bytes::from_static(message) }
+    let (role, asker, message) = (None, None, Bytes::from_static(message));
+    Passed { uid: 7, gid: 8, role, asker, message }
 }
 
 async fn served(limits: PeerLimits) -> (Two, Arc<Clients>) {

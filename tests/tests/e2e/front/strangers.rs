@@ -124,3 +124,33 @@ fn doors_that_the_operator_opens_are_open_and_no_others() {
     stdx::atomic::write(&front.door.layout().rapi_users(), b"", 0o640).unwrap();
     assert_eq!(front.answer("alice", &["/2/nodes"]).0, 401);
 }
+
+/// Wrong passwords and refused changes are in the audit log, with the address, and without what was typed.
+#[test]
+fn what_is_refused_is_in_the_audit_log() {
+    let front = Front::begin();
+    assert_eq!(front.answer("bob", &["-X", "PUT", "/2/tags?tag=x"]).0, 403);
+    for wrong in ["alice:typed-in-haste", "typed-in-haste:x"] {
+        assert_eq!(front.answer("", &["--user", wrong, "/2/nodes"]).0, 401);
+    }
+    assert_eq!(front.answer("alice", &["-X", "PUT", "/2/tags?tag=x"]).0, 200);
+    let lines = tests::run::wait_for("the refused requests", tests::cluster::PATIENCE, || {
+        let (_status, lines) = front.answer("root", &["/api/v1/logs"]);
+        (lines.matches("\"refused\"").count() == 3).then_some(lines)
+    });
+    assert!(!lines.contains("typed-in-haste"), "{lines}");
+    let entries: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |user: &str, result: &str| {
+        let found = entries.iter().find(|one| one["user"] == user && one["detail"] == result);
+        let found = found.unwrap_or_else(|| panic!("{user}: {lines}"));
+        assert_eq!((&found["host"], &found["interface"]), (&"n1.example".into(), &"rest".into()));
+        assert!(found["ip"].as_str().unwrap().starts_with("127."), "{found}");
+        found.clone()
+    };
+    assert_eq!(of("bob", "refused")["code"], "permission-denied");
+    assert_eq!(of("alice", "refused")["reason"], "name or password is wrong");
+    of("unknown", "refused");
+    let told = front.cluster.gnt("log --user alice");
+    assert!(told.ok().contains("OP_TAGS_SET"), "{told:?}");
+}

@@ -1,0 +1,59 @@
+//! Core: somebody who asks for a change, and from where, as jobs and the audit log name it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::NodeName;
+
+/// The way by which a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interface {
+    /// The socket of `masterd`.
+    Luxi,
+    /// Its socket for queries.
+    Query,
+    /// The front door.
+    Rest,
+    /// None: the cluster did it by itself.
+    Cluster,
+}
+
+impl Interface {
+    /// The word for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Luxi => "luxi",
+            Self::Query => "query",
+            Self::Rest => "rest",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
+/// Somebody who asks for something, and from where.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Asker {
+    /// A user of the host or of the front door, or `machine SERIAL`.
+    pub user: Arc<str>,
+    /// The way.
+    pub interface: Interface,
+    /// The node on which that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<NodeName>,
+    /// The address of the client, of a front door.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+}
+
+impl Asker {
+    /// The cluster itself.
+    #[must_use]
+    pub fn cluster() -> Self {
+        let user = Arc::from("cluster");
+        Self { user, interface: Interface::Cluster, host: None, address: None }
+    }
+}

@@ -1,0 +1,139 @@
+//! Core: how a flood of refused requests becomes a few entries with counts, so that it neither fills a disk
+//! nor hides what came before.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{AuditEntry, Interface};
+use crate::time::Timestamp;
+
+/// Seconds for which entries are counted before they are told of together.
+pub const WINDOW_SECONDS: i64 = 600;
+/// Entries that are alike and that are told of at once; later ones of the same window are counted.
+const ALIKE_MAX: u32 = 3;
+/// Entries of one window that are told of at once: some 40 KiB.
+const AT_ONCE_MAX: u32 = 100;
+/// Kinds of entries that are told apart. Whoever invents names fills them; the others are counted together.
+const KINDS_MAX: usize = 256;
+/// Whose name stands where names are too many to be told apart.
+const MANY: &str = "many";
+
+/// By what entries are alike.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Kind {
+    user: Arc<str>,
+    interface: Interface,
+    address: Option<std::net::IpAddr>,
+    action: String,
+    code: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    told: u32,
+    withheld: Option<AuditEntry>,
+}
+
+/// What was refused in the present window.
+#[derive(Debug, Default)]
+pub struct Flood {
+    since: Timestamp,
+    told: u32,
+    rows: HashMap<Kind, Row>,
+    others: Option<AuditEntry>,
+}
+
+impl Flood {
+    /// What is to be told of now that this was refused.
+    pub fn note(&mut self, entry: AuditEntry) -> Vec<AuditEntry> {
+        let mut tell = self.ended(entry.time);
+        let kind = Kind {
+            user: Arc::clone(&entry.asker.user),
+            interface: entry.asker.interface,
+            address: entry.asker.address,
+            action: entry.action.clone(),
+            code: entry.code.clone(),
+        };
+        if !self.rows.contains_key(&kind) && self.rows.len() >= KINDS_MAX {
+            let mut entry = entry;
+            entry.asker.user = MANY.into();
+            entry.asker.address = None;
+            count(&mut self.others, entry);
+            return tell;
+        }
+        let row = self.rows.entry(kind).or_insert(Row { told: 0, withheld: None });
+        if row.told < ALIKE_MAX && self.told < AT_ONCE_MAX {
+            row.told += 1;
+            self.told += 1;
+            tell.push(entry);
+        } else {
+            count(&mut row.withheld, entry);
+        }
+        tell
+    }
+
+    /// What was only counted and is to be told of, if the window is over.
+    pub fn ended(&mut self, now: Timestamp) -> Vec<AuditEntry> {
+        // A clock that was set back ends it, too.
+        if (self.since..self.since.plus_seconds(WINDOW_SECONDS)).contains(&now) {
+            return Vec::new();
+        }
+        let told = self.withheld();
+        *self = Self { since: now, ..Self::default() };
+        told
+    }
+
+    /// What was only counted until now.
+    #[must_use]
+    pub fn withheld(&self) -> Vec<AuditEntry> {
+        let rows = self.rows.values().filter_map(|row| row.withheld.clone());
+        let mut told: Vec<_> = rows.chain(self.others.clone()).collect();
+        told.sort_by_key(|entry| entry.time);
+        told
+    }
+}
+
+/// Counts an entry with those that are alike.
+fn count(withheld: &mut Option<AuditEntry>, entry: AuditEntry) {
+    let before = withheld.as_ref().map_or(0, |before| before.times);
+    let times = before.saturating_add(entry.times);
+    *withheld = Some(AuditEntry { times, ..entry });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Asker, Outcome};
+    use super::*;
+
+    fn entry(user: &str, second: i64) -> AuditEntry {
+        let asker = Asker { user: user.into(), ..Asker::cluster() };
+        let time = Timestamp::from_micros(0).plus_seconds(1_000 + second);
+        AuditEntry::new(time, asker, "OP_NODE_REMOVE", "n2", Outcome::Refused)
+    }
+
+    #[test]
+    fn what_is_alike_is_told_a_few_times_and_counted() {
+        let mut flood = Flood::default();
+        let told: usize = (0..1_000).map(|_| flood.note(entry("eve", 1)).len()).sum();
+        assert_eq!(told, 3);
+        assert_eq!(flood.note(entry("bob", 2)).len(), 1, "another one is not hidden");
+        assert_eq!(flood.withheld().iter().map(|entry| entry.times).collect::<Vec<_>>(), [997]);
+        assert!(flood.ended(entry("", 500).time).is_empty());
+        let told = flood.note(entry("bob", 700));
+        let told: Vec<_> = told.iter().map(|e| (e.asker.user.as_ref(), e.times)).collect();
+        assert_eq!(told, [("eve", 997), ("bob", 1)]);
+        assert!(flood.withheld().is_empty());
+    }
+
+    #[test]
+    fn invented_names_are_counted_together() {
+        let mut flood = Flood::default();
+        let told: usize = (0..10_000).map(|n| flood.note(entry(&format!("u{n}"), 1)).len()).sum();
+        assert_eq!(told, AT_ONCE_MAX as usize);
+        let withheld = flood.withheld();
+        assert_eq!(withheld.len(), KINDS_MAX - AT_ONCE_MAX as usize + 1);
+        let total: u64 = withheld.iter().map(|entry| entry.times).sum();
+        assert_eq!(total, 10_000 - u64::from(AT_ONCE_MAX));
+        assert!(withheld.iter().any(|entry| entry.asker.user.as_ref() == MANY));
+    }
+}
