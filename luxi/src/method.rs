@@ -16,6 +16,7 @@ use model::ipam::IpamConfig;
 use model::network::template::NetworkFile;
 use model::opcode::ReasonEntry;
 use model::role_check::{RoleRequest, RoleTaken};
+use model::token::{TokenDigest, TokenGrant};
 use model::vault::Sealed;
 use model::{JobId, NodeName, OpInput};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, IgnoredAny, SeqAccess};
@@ -459,4 +460,10 @@ methods! {
         /// The version of the template of its role; null means the newest one.
         version: Option<TemplateId>;
     ] -> BootDocument;
+
+    /// What a token gives whoever has it; null where there is none.
+    Query GantryToken [
+        /// SHA-256 of the token.
+        sha256: TokenDigest;
+    ] -> Option<TokenGrant>;
 }

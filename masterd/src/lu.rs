@@ -19,6 +19,7 @@ pub mod renew;
 mod run;
 pub mod tags;
 pub mod test;
+pub mod token;
 pub mod verify;
 
 use std::future::Future;
