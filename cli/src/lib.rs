@@ -67,6 +67,7 @@ mod machine;
 mod node;
 mod rack;
 mod tags;
+mod token;
 
 mod completion;
 mod completion_words;
@@ -179,6 +180,9 @@ enum Object {
     /// Addresses that agents leased.
     #[command(subcommand)]
     Lease(lease::Lease),
+    /// Tokens, by which programs log in at the front door.
+    #[command(subcommand)]
+    Token(token::Token),
     /// Look inside, and test.
     #[command(subcommand)]
     Debug(debug::Debug),
@@ -277,6 +281,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::CloudInit(verb) => boot_template::run_cloud_init(verb, &session),
         Object::Rack(verb) => rack::run(verb, &session),
         Object::Lease(verb) => lease::run(verb, &session),
+        Object::Token(verb) => token::run(verb, &session),
         Object::Debug(verb) => debug::run(verb, &session),
         Object::Explain(arguments) => runbook::run(&arguments),
         Object::Completion { shell } => completion::print(shell).map_err(CliError::from),
@@ -345,6 +350,7 @@ impl Object {
             "cloud-init" => Self::CloudInit(boot_template::CloudInit::from_arg_matches(matches)?),
             "rack" => Self::Rack(rack::Rack::from_arg_matches(matches)?),
             "lease" => Self::Lease(lease::Lease::from_arg_matches(matches)?),
+            "token" => Self::Token(token::Token::from_arg_matches(matches)?),
             "debug" => Self::Debug(debug::Debug::from_arg_matches(matches)?),
             _ => return Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
         })

@@ -17,6 +17,7 @@ use model::ipam::IpamConfig;
 use model::network::template::NetworkFile;
 use model::opcode::ReasonEntry;
 use model::role_check::{RoleRequest, RoleTaken};
+use model::token::{TokenDigest, TokenGrant};
 use model::vault::Sealed;
 use model::{JobId, NodeName, OpInput};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, IgnoredAny, SeqAccess};
@@ -452,4 +453,10 @@ methods! {
         /// At most 64.
         entries: Vec<AuditEntry>;
     ] -> ();
+
+    /// What a token gives whoever has it; null where there is none.
+    Query Administrator GantryToken [
+        /// SHA-256 of the token.
+        sha256: TokenDigest;
+    ] -> Option<TokenGrant>;
 }

@@ -20,6 +20,7 @@ pub mod renew;
 mod run;
 pub mod tags;
 pub mod test;
+pub mod token;
 pub mod verify;
 
 use std::future::Future;

@@ -11,7 +11,7 @@ use ::jobs::locks::Locks;
 use ::jobs::submitter::Sender;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use luxi::method::{Class, GantryDiskKey, GantrySeal, Method, StagedSecret};
+use luxi::method::{Class, GantryDiskKey, GantrySeal, GantryToken, Method, StagedSecret};
 use luxi::{Caller, Request, Response, Service, answer};
 use model::boot_template::BootDocument;
 use model::disk_key::DiskKeyId;
@@ -21,6 +21,7 @@ use model::layout::RAPI_USER;
 use model::name::NameError;
 use model::network::template::NetworkFile;
 use model::tag::TagKind;
+use model::token::TokenGrant;
 use model::vault::Sealed;
 use model::{Code, Exception, Secret, Timestamp};
 use stdx::Clock;
@@ -37,6 +38,9 @@ use crate::template::files::files;
 use crate::vault;
 
 const MICROS_PER_SECOND: f64 = 1e6;
+/// How long a master without a majority still tells what tokens give: with the time for which `rapi`
+/// remembers it, less than 10 s.
+const TOKEN_SILENCE_MS_MAX: u64 = 4_000;
 
 /// What requests are answered with.
 #[derive(Debug)]
@@ -176,6 +180,7 @@ impl LuxiService {
                 answer(call, async |c| self.network_files(&c)).await
             }
             Request::GantryBootDocument(call) => answer(call, async |c| self.document(&c)).await,
+            Request::GantryToken(call) => answer(call, async |c| self.token(c)).await,
         }
     }
 }
@@ -278,6 +283,18 @@ impl LuxiService {
         stdx::aside(document)
     }
 
+    /// Whoever hears no majority may not know yet that a token was ended.
+    fn token(&self, call: GantryToken) -> Result<Option<TokenGrant>, Exception> {
+        let silence_ms = self.sources.commits.majority().silence_ms();
+        if silence_ms > TOKEN_SILENCE_MS_MAX {
+            let text =
+                "This master hears no majority and does not know which tokens are still good";
+            return Err(Exception::prereq(text, ErrorCode::TempInsufficientResources));
+        }
+        let config = self.sources.published.snapshot().config;
+        Ok(config.tokens.by.sha256.of(call.sha256).next().map(|token| token.grant()))
+    }
+
     fn ipam(&self) -> Option<model::ipam::IpamConfig> {
         self.sources.published.snapshot().config.ipam.as_deref().cloned()
     }
@@ -373,7 +390,8 @@ pub(crate) fn changed_by(request: &Request) -> Option<String> {
         | Request::GantryDhcp(_)
         | Request::GantrySeal(_)
         | Request::GantryNetworkFiles(_)
-        | Request::GantryBootDocument(_) => return None,
+        | Request::GantryBootDocument(_)
+        | Request::GantryToken(_) => return None,
         Request::GantryDiskKey(call) => {
             format!("nothing; key of disk {} of {}", call.disk, call.serial)
         }

@@ -21,6 +21,7 @@ pub mod node;
 pub mod params;
 pub mod rack;
 pub mod stranger;
+pub mod token;
 pub mod without_rows;
 
 use std::sync::Arc;

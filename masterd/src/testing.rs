@@ -16,6 +16,7 @@ use model::layout::PEER_PORT;
 use model::machine::MachineSpec;
 use model::network::{Claim, ClaimState, Network, Subnet};
 use model::node::{Node, NodeRole};
+use model::token::{RANDOM_BYTES, Token, TokenText};
 use model::{NodeName, Timestamp};
 use queue_format::Epoch;
 use rpc::calls::{AllowList, Caller};
@@ -71,6 +72,18 @@ pub(crate) fn claim(network: &str, owner: &str, address: [u8; 4]) -> Claim {
     let (network, owner) = (network.parse().unwrap(), owner.parse().unwrap());
     let state = ClaimState::Bound(vec![address.into()]);
     Claim { network, owner, wanted: None, state, ctime: NOW }
+}
+
+/// A token that never ends, of this byte.
+pub(crate) fn token(name: &str, byte: u8) -> Token {
+    Token {
+        name: name.parse().unwrap(),
+        sha256: TokenText::of_random([byte; RANDOM_BYTES]).digest(),
+        role: model::access::Role::Read,
+        expires: None,
+        revoked: None,
+        ctime: NOW,
+    }
 }
 
 /// A node; the first one made is the master.

@@ -25,6 +25,8 @@ pub const KERNEL: &str = "config/kernel";
 pub const NODES: &str = "config/nodes";
 /// Directory of the queue's filter rules.
 pub const FILTERS: &str = "config/filters";
+/// Directory of tokens of the front door, by name.
+pub const TOKENS: &str = "config/tokens";
 /// The node group, once it was changed.
 pub const GROUP: &str = "config/groups/default";
 /// Settings of DHCP, once they were changed.

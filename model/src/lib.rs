@@ -4,7 +4,8 @@
 //! [`role`] and [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
 //! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`kernel`],
-//! [`bmc`], [`inventory`], [`ipam`], [`network`], [`boot_template`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
+//! [`bmc`], [`inventory`], [`ipam`], [`network`], [`boot_template`], [`dhcp`], [`rack`], [`shares`] and
+//! [`token`] are what jobs change;
 //! [`opcode`] is the table of everything that an operator can ask for, [`access`] says who may, [`job`]
 //! what becomes of it, [`audit`] who did what ([`asker`]);
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
@@ -47,6 +48,7 @@ pub mod node;
 pub mod rack;
 pub mod shares;
 pub mod tag;
+pub mod token;
 pub mod vault;
 
 pub mod access;

@@ -17,6 +17,7 @@ pub mod query;
 mod range;
 pub mod tags;
 pub mod test;
+pub mod token;
 pub mod verify;
 
 use serde::Serialize;
@@ -47,6 +48,7 @@ pub use query::{
 };
 pub use tags::{TagsDel, TagsGet, TagsSearch, TagsSet};
 pub use test::{TestDelay, TestJqueue};
+pub use token::{TokenAdd, TokenRemove};
 pub use verify::{
     ClusterRedistConf, ClusterVerify, ClusterVerifyConfig, ClusterVerifyDisks, ClusterVerifyGroup,
     DisksFound, GroupVerifyDisks, SubmittedJobs,
@@ -252,6 +254,10 @@ opcodes! {
     "OP_BOOT_TEMPLATE_ADD" BootTemplateAdd -> String, Agents, Operator, [role];
     /// Remove versions of one.
     "OP_BOOT_TEMPLATE_REMOVE" BootTemplateRemove -> (), Agents, Operator, [role];
+    /// Add a token, by which a program logs in at the front door.
+    "OP_TOKEN_ADD" TokenAdd -> (), Master, Administrator, [token_name];
+    /// End a token at once.
+    "OP_TOKEN_REMOVE" TokenRemove -> (), Master, Administrator, [token_name];
     /// Send racks' documents to their agents.
     "OP_RACK_PUSH" RackPush -> Vec<(u32, String)>, Agents, Operator, [racks];
     /// Describe instances; there are none yet.

@@ -1,5 +1,6 @@
-//! Who asks: Basic authentication (RFC 7617) against the users' file. A good password is remembered, hashed,
-//! so that only the first request of a session pays for its check; a wrong one is answered late.
+//! Who asks: Basic authentication (RFC 7617) against the users' file, tokens as Bearer (RFC 6750) or as the
+//! password of Basic, and certificates. A good password is remembered, hashed, so that only the first
+//! request of a session pays for its check; a wrong one is answered late.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,14 +12,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::Uuid;
 use model::access::{Principal, Role};
+use model::token::TokenText;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use stdx::Throttle;
 use stdx::admission::network;
 use stdx::metrics::Counter;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::clients::ClientCertificate;
 use crate::refusal::Refusal;
+use crate::tokens::{Rejected, Tokens};
 use crate::users::{User, UsersFile};
 
 /// After how long a wrong password is answered.
@@ -41,6 +45,7 @@ const HEADER_BYTES_MAX: usize = 4_096;
 #[derive(Debug)]
 pub struct Authenticator {
     users: UsersFile,
+    tokens: Tokens,
     /// What nobody in particular may do.
     anonymous: Option<Role>,
     /// What processes of this machine may do that give no password.
@@ -51,7 +56,7 @@ pub struct Authenticator {
     checks: Arc<Semaphore>,
     gates: Mutex<HashMap<IpAddr, Weak<Semaphore>>>,
     wrong: Throttle,
-    /// Passwords that were wrong.
+    /// Passwords, tokens and certificates that were wrong.
     pub failures: Counter,
     wrong_time: Duration,
 }
@@ -65,9 +70,15 @@ struct Session {
 impl Authenticator {
     /// Knows these users, and lets anonymous and local clients do so much.
     #[must_use]
-    pub fn new(users: UsersFile, anonymous: Option<Role>, local: Option<Role>) -> Self {
+    pub fn new(
+        users: UsersFile,
+        tokens: Tokens,
+        anonymous: Option<Role>,
+        local: Option<Role>,
+    ) -> Self {
         Self {
             users,
+            tokens,
             anonymous,
             local,
             salt: [Uuid::new_v4(), Uuid::new_v4()],
@@ -86,52 +97,123 @@ impl Authenticator {
         Self { wrong_time, ..self }
     }
 
-    /// Who sends this header from this address.
+    /// Who shows this from this address. A header counts before a certificate, which a browser shows
+    /// unasked.
     ///
     /// # Errors
-    /// The header is none of Basic authentication, or name and password do not belong together; that is told
-    /// late.
-    pub async fn who(
+    /// It proves nothing; that is told late, as far as it may be a guess.
+    pub async fn who(&self, shown: Shown<'_>, peer: IpAddr) -> Result<Principal, Refusal> {
+        match (shown.header, shown.certificate) {
+            (Some(header), _) => {
+                let none =
+                    "the header Authorization is none of Basic (RFC 7617) or Bearer (RFC 6750)";
+                match credentials(header).ok_or_else(|| Refusal::bad(none))? {
+                    Credentials::Password { name, password } => {
+                        self.by_password(&name, &password, peer).await
+                    }
+                    Credentials::Token { name, token } => {
+                        self.by_token(name.as_deref(), token.as_ref(), peer).await
+                    }
+                }
+            }
+            (None, Some(certificate)) => self.by_certificate(certificate, peer),
+            (None, None) => {
+                let local = self.local.filter(|_role| peer.to_canonical().is_loopback());
+                Ok(local.map_or(Principal::Anonymous(self.anonymous), Principal::Local))
+            }
+        }
+    }
+
+    async fn by_password(
         &self,
-        header: Option<&HeaderValue>,
+        name: &str,
+        password: &str,
         peer: IpAddr,
     ) -> Result<Principal, Refusal> {
-        let Some(header) = header else {
-            let local = self.local.filter(|_role| peer.to_canonical().is_loopback());
-            return Ok(local.map_or(Principal::Anonymous(self.anonymous), Principal::Local));
-        };
-        let (name, password) = credentials(header).ok_or_else(|| {
-            Refusal::bad("the header Authorization is none of Basic authentication (RFC 7617)")
-        })?;
-        let known =
-            |user: Arc<User>| Principal::User { name: Arc::clone(&user.name), role: user.role };
-        let user = self.users.current().get(&name);
-        let digest = self.digest(&name, &password);
+        let user = self.users.current().get(name);
+        let digest = self.digest(name, password);
         if let Some(user) = user.as_ref().filter(|user| self.is_remembered(&digest, user)) {
-            return Ok(known(Arc::clone(user)));
-        }
-        let gate = self.gate(peer);
-        let _turn = gate.acquire().await;
-        let begun = Instant::now();
-        if let Some(user) = user
-            && self.check(&user, &password).await
-        {
-            self.remember(digest, &user);
             return Ok(known(user));
         }
+        let turn = self.turn(peer).await;
+        let begun = Instant::now();
+        if let Some(user) = user
+            && self.check(&user, password).await
+        {
+            self.remember(digest, &user);
+            return Ok(known(&user));
+        }
+        self.note(peer, name, "a password is wrong, or its user unknown");
+        self.late(begun, turn).await;
+        Err(unauthorized("name or password is wrong"))
+    }
+
+    /// What is wrong with a token only the log tells: the client gets the same words.
+    async fn by_token(
+        &self,
+        name: Option<&str>,
+        token: Option<&TokenText>,
+        peer: IpAddr,
+    ) -> Result<Principal, Refusal> {
+        let is_guess = !token.is_some_and(|token| self.tokens.was_good(token));
+        let turn = if is_guess { self.turn(peer).await } else { None };
+        let begun = Instant::now();
+        let rejected = match token {
+            Some(token) => match self.tokens.who(token, name).await? {
+                Ok(principal) => return Ok(principal),
+                Err(rejected) => rejected,
+            },
+            None => Rejected { name: None, why: "it has not the form of a token" },
+        };
+        let turn = if turn.is_none() { self.turn(peer).await } else { turn };
+        let name = rejected.name.as_deref().or(name).unwrap_or("-");
+        self.note(peer, name, rejected.why);
+        self.late(begun, turn).await;
+        Err(unauthorized("the token is wrong, or its time is over"))
+    }
+
+    /// Nobody guesses certificates, so that this is not late.
+    fn by_certificate(
+        &self,
+        certificate: &ClientCertificate,
+        peer: IpAddr,
+    ) -> Result<Principal, Refusal> {
+        let name = certificate.name();
+        let user = name.as_ref().ok().and_then(|name| self.users.current().get(name));
+        if let Some(user) = user {
+            return Ok(known(&user));
+        }
+        match &name {
+            Ok(name) => self.note(peer, name, "a certificate names nobody of the users' file"),
+            Err(why) => self.note(peer, why, "the certificate of a client is refused"),
+        }
+        Err(unauthorized("the certificate is none of a user of this cluster"))
+    }
+
+    /// Counts and logs what was wrong.
+    fn note(&self, peer: IpAddr, name: &str, why: &'static str) {
         self.failures.add();
         if let Some(withheld) = self.wrong.pass() {
-            let name = stdx::text::line(&name);
-            tracing::warn!(%peer, %name, withheld, "a password is wrong, or its user unknown");
+            let name = stdx::text::line(name);
+            tracing::warn!(%peer, %name, why, withheld, "somebody is not let in");
         }
+    }
+
+    /// Keeps the turn of an address until a wrong guess may be answered.
+    async fn late(&self, begun: Instant, turn: Option<OwnedSemaphorePermit>) {
         tokio::time::sleep_until((begun + self.wrong_time).into()).await;
-        Err(unauthorized("name or password is wrong"))
+        drop(turn);
+    }
+
+    /// A turn to guess, for which the others of the address wait. The semaphore is never closed.
+    async fn turn(&self, peer: IpAddr) -> Option<OwnedSemaphorePermit> {
+        self.gate(peer).acquire_owned().await.ok()
     }
 
     /// The user whose name a header gives, if there is such a user.
     #[must_use]
     pub fn claimed(&self, header: &HeaderValue) -> Option<Arc<str>> {
-        let (name, _password) = credentials(header)?;
+        let Credentials::Password { name, .. } = credentials(header)? else { return None };
         Some(Arc::clone(&self.users.current().get(&name)?.name))
     }
 
@@ -196,15 +278,41 @@ pub fn unauthorized(explain: &str) -> Refusal {
     Refusal::new(StatusCode::UNAUTHORIZED, explain)
 }
 
-fn credentials(header: &HeaderValue) -> Option<(String, String)> {
+/// What a client shows of itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shown<'a> {
+    /// The header `Authorization`.
+    pub header: Option<&'a HeaderValue>,
+    /// The certificate of its connection.
+    pub certificate: Option<&'a ClientCertificate>,
+}
+
+fn known(user: &User) -> Principal {
+    Principal::User { name: Arc::clone(&user.name), role: user.role }
+}
+
+/// What a header says. A password that has the form of a token is one.
+enum Credentials {
+    Password { name: String, password: String },
+    Token { name: Option<String>, token: Option<TokenText> },
+}
+
+fn credentials(header: &HeaderValue) -> Option<Credentials> {
     let text = header.to_str().ok().filter(|text| text.len() <= HEADER_BYTES_MAX)?;
-    let (scheme, encoded) = text.trim().split_once(' ')?;
+    let (scheme, rest) = text.trim().split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(Credentials::Token { name: None, token: rest.trim().parse().ok() });
+    }
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    let decoded = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
+    let decoded = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
     let (name, password) = decoded.split_once(':')?;
-    Some((name.to_owned(), password.to_owned()))
+    let name = name.to_owned();
+    Some(match password.parse() {
+        Ok(token) => Credentials::Token { name: Some(name), token: Some(token) },
+        Err(_no_token) => Credentials::Password { name, password: password.to_owned() },
+    })
 }
 
 #[cfg(test)]
@@ -218,29 +326,43 @@ mod tests {
         HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(text))).unwrap()
     }
 
+    fn by(header: &HeaderValue) -> Shown<'_> {
+        Shown { header: Some(header), certificate: None }
+    }
+
+    fn good_token() -> TokenText {
+        TokenText::of_random([7; model::token::RANDOM_BYTES])
+    }
+
     fn authenticator(users: &str) -> (Authenticator, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("users");
         stdx::atomic::write(&path, users.as_bytes(), 0o600).unwrap();
-        let made = Authenticator::new(UsersFile::new(path), None, None);
+        let ask = |digest| -> std::pin::Pin<Box<dyn Future<Output = crate::tokens::Told> + Send>> {
+            let (name, role) = ("ci".parse().unwrap(), Role::Operator);
+            let good = model::token::TokenGrant { name, role, expires: None, revoked: None };
+            Box::pin(std::future::ready(Ok((digest == good_token().digest()).then_some(good))))
+        };
+        let tokens = Tokens::asking(ask, stdx::Clock::manual(0));
+        let made = Authenticator::new(UsersFile::new(path), tokens, None, None);
         (made.with_wrong_time(Duration::ZERO), dir)
     }
 
     #[tokio::test]
     async fn users_are_known_by_their_passwords() {
         let (door, _dir) = authenticator("alice se:cret write\nbob $5$saltstring$x\n");
-        let alice = door.who(Some(&header("alice:se:cret")), ELSEWHERE).await.unwrap();
+        let alice = door.who(by(&header("alice:se:cret")), ELSEWHERE).await.unwrap();
         assert_eq!(alice, Principal::User { name: "alice".into(), role: Role::Operator });
         for wrong in ["alice:secret", "alice:", "bob:x", "eve:x", ":"] {
-            let told = door.who(Some(&header(wrong)), ELSEWHERE).await.unwrap_err();
+            let told = door.who(by(&header(wrong)), ELSEWHERE).await.unwrap_err();
             assert_eq!(told.code, 401, "{wrong}");
         }
         assert_eq!(door.failures.get(), 5);
-        for none in ["Bearer abc", "Basic", "Basic !!", "Basic YWxpY2U="] {
-            let told = door.who(Some(&HeaderValue::from_static(none)), ELSEWHERE).await;
+        for none in ["Digest abc", "Basic", "Basic !!", "Basic YWxpY2U="] {
+            let told = door.who(by(&HeaderValue::from_static(none)), ELSEWHERE).await;
             assert_eq!(told.unwrap_err().code, 400, "{none}");
         }
-        let nobody = door.who(None, LOOPBACK).await.unwrap();
+        let nobody = door.who(Shown::default(), LOOPBACK).await.unwrap();
         assert_eq!(nobody, Principal::Anonymous(None));
     }
 
@@ -250,13 +372,13 @@ mod tests {
         let bcrypt = bcrypt::hash("hunter2", 4).unwrap();
         let path = dir.path().join("users");
         stdx::atomic::write(&path, format!("bob {bcrypt} write\n").as_bytes(), 0o600).unwrap();
-        assert!(door.who(Some(&header("bob:hunter2")), ELSEWHERE).await.is_ok());
+        assert!(door.who(by(&header("bob:hunter2")), ELSEWHERE).await.is_ok());
         assert_eq!(door.sessions.lock().len(), 1);
-        assert!(door.who(Some(&header("bob:hunter3")), ELSEWHERE).await.is_err());
+        assert!(door.who(by(&header("bob:hunter3")), ELSEWHERE).await.is_err());
         let other = bcrypt::hash("hunter3", 4).unwrap();
         stdx::atomic::write(&path, format!("bob {other} write\n").as_bytes(), 0o600).unwrap();
-        assert!(door.who(Some(&header("bob:hunter2")), ELSEWHERE).await.is_err());
-        assert!(door.who(Some(&header("bob:hunter3")), ELSEWHERE).await.is_ok());
+        assert!(door.who(by(&header("bob:hunter2")), ELSEWHERE).await.is_err());
+        assert!(door.who(by(&header("bob:hunter3")), ELSEWHERE).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
@@ -267,14 +389,14 @@ mod tests {
         let guesses: Vec<_> = (0..3 * GUESSES_MAX).map(|n| header(&format!("alice:{n}"))).collect();
         let guess = |n: usize| {
             let (door, header) = (Arc::clone(&door), guesses[n].clone());
-            async move { door.who(Some(&header), ELSEWHERE).await }
+            async move { door.who(by(&header), ELSEWHERE).await }
         };
         let mut running = tokio::task::JoinSet::new();
         for n in 0..guesses.len() {
             running.spawn(guess(n));
         }
         tokio::task::yield_now().await;
-        assert!(door.who(Some(&header("alice:secret")), LOOPBACK).await.is_ok());
+        assert!(door.who(by(&header("alice:secret")), LOOPBACK).await.is_ok());
         assert!(begun.elapsed() < WRONG_TIME, "another address is let in at once");
         while let Some(told) = running.join_next().await {
             assert_eq!(told.unwrap().unwrap_err().code, 401);
@@ -286,9 +408,43 @@ mod tests {
     async fn only_processes_of_this_machine_are_local() {
         let (door, _dir) = authenticator("");
         let door = Authenticator { local: Some(Role::Operator), ..door };
-        assert_eq!(door.who(None, LOOPBACK).await.unwrap(), Principal::Local(Role::Operator));
-        assert_eq!(door.who(None, ELSEWHERE).await.unwrap(), Principal::Anonymous(None));
+        assert_eq!(
+            door.who(Shown::default(), LOOPBACK).await.unwrap(),
+            Principal::Local(Role::Operator)
+        );
+        assert_eq!(
+            door.who(Shown::default(), ELSEWHERE).await.unwrap(),
+            Principal::Anonymous(None)
+        );
         let mapped = "::ffff:127.0.0.1".parse().unwrap();
-        assert_eq!(door.who(None, mapped).await.unwrap(), Principal::Local(Role::Operator));
+        assert_eq!(
+            door.who(Shown::default(), mapped).await.unwrap(),
+            Principal::Local(Role::Operator)
+        );
+    }
+
+    #[tokio::test]
+    async fn programs_are_known_by_their_tokens() {
+        let (door, _dir) = authenticator("alice secret write\n");
+        let ci = Principal::User { name: "ci".into(), role: Role::Operator };
+        let (good, wrong) = (good_token(), TokenText::of_random([8; model::token::RANDOM_BYTES]));
+        let bearer = |token: &str| HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
+        for shown in [bearer(good.expose()), header(&format!("ci:{}", good.expose()))] {
+            assert_eq!(door.who(by(&shown), ELSEWHERE).await.unwrap(), ci);
+        }
+        assert_eq!(door.failures.get(), 0);
+        let mut told = std::collections::BTreeSet::new();
+        for shown in [
+            bearer("abc"),
+            bearer(wrong.expose()),
+            header(&format!("alice:{}", good.expose())),
+            header(&format!("ci:{}", wrong.expose())),
+        ] {
+            let refusal = door.who(by(&shown), ELSEWHERE).await.unwrap_err();
+            told.insert((refusal.code, refusal.explain));
+        }
+        let words = "the token is wrong, or its time is over";
+        assert_eq!(Vec::from_iter(told), [(401, words.to_owned())], "nothing leaks");
+        assert_eq!(door.failures.get(), 4);
     }
 }

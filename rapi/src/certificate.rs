@@ -9,11 +9,13 @@ use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, NoClientAuth, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use model::{Code, Coded};
 
+use crate::clients::Authority;
 use crate::stamp::Stamp;
 
 /// A certificate that cannot be used.
@@ -35,6 +37,15 @@ pub enum CertificateError {
     Empty {
         /// The file.
         path: PathBuf,
+    },
+    /// A certificate is none of an authority.
+    #[error("a certificate in `{path}` cannot be that of an authority")]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        error: rustls::Error,
     },
     /// They cannot be used together.
     #[error("the key in `{key}` cannot be used with the certificate in `{certificate}`")]
@@ -87,7 +98,7 @@ impl Files {
     }
 }
 
-fn read(what: &'static str, path: &Path, error: pem::Error) -> CertificateError {
+pub(crate) fn read(what: &'static str, path: &Path, error: pem::Error) -> CertificateError {
     CertificateError::Read { what, path: path.to_owned(), error }
 }
 
@@ -112,6 +123,12 @@ impl Certificate {
         Ok(Arc::new(Self { files, provider, stamps, shown }))
     }
 
+    /// The cryptography that it is used with.
+    #[must_use]
+    pub fn provider(&self) -> Arc<CryptoProvider> {
+        Arc::clone(&self.provider)
+    }
+
     /// Reads the files anew if they changed. Those that cannot be used change nothing, as one may be written
     /// before the other.
     pub fn refresh(&self) {
@@ -132,14 +149,19 @@ impl Certificate {
         *self.stamps.lock() = stamps;
     }
 
-    /// How connections are secured: TLS 1.2 or 1.3, for HTTP/2 and HTTP/1.1.
+    /// How connections are secured: TLS 1.2 or 1.3, for HTTP/2 and HTTP/1.1. With `clients` a client may
+    /// show a certificate.
     ///
     /// # Errors
     /// The cryptography lacks what is needed.
-    pub fn server_config(self: &Arc<Self>) -> Result<ServerConfig, rustls::Error> {
+    pub fn server_config(
+        self: &Arc<Self>,
+        clients: Option<&Authority>,
+    ) -> Result<ServerConfig, rustls::Error> {
+        let none = || -> Arc<dyn ClientCertVerifier> { Arc::new(NoClientAuth) };
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients.map_or_else(none, Authority::verifier))
             .with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
@@ -187,6 +209,6 @@ mod tests {
         // Both in one file, as Ganeti has them.
         write(&certificate, &format!("{}{}", old.0, old.1));
         let one = Files { certificate: certificate.clone(), key: certificate };
-        assert!(Certificate::open(one).unwrap().server_config().is_ok());
+        assert!(Certificate::open(one).unwrap().server_config(None).is_ok());
     }
 }

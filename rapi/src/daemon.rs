@@ -25,6 +25,8 @@ use crate::metrics;
 use crate::options::Options;
 use crate::server;
 use crate::state::Front;
+use crate::tls::Tls;
+use crate::tokens::Tokens;
 use crate::users::UsersFile;
 
 /// How often it is looked whether the certificate is another one.
@@ -42,6 +44,9 @@ pub enum DaemonError {
     /// The certificate cannot be used.
     #[error("cannot use the certificate of the front door; give another one by --cert and --key")]
     Certificate(#[from] CertificateError),
+    /// The authority of clients' certificates cannot be used.
+    #[error("cannot use the authority of clients' certificates; give another file by --client-ca")]
+    Clients(#[source] CertificateError),
     /// The cryptography lacks what is needed.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
@@ -62,7 +67,7 @@ pub enum DaemonError {
 impl Coded for DaemonError {
     fn code(&self) -> Option<Code> {
         match self {
-            Self::Certificate(error) => error.code(),
+            Self::Certificate(error) | Self::Clients(error) => error.code(),
             Self::Tls(_) => Some(Code::IdentityDamaged),
             Self::Listen { .. } => Some(Code::AlreadyRunning),
             Self::Runtime(_) | Self::Log(_) | Self::Signals(_) => None,
@@ -82,7 +87,9 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let log = install_log(&options)?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), log, "starting");
     let certificate = Certificate::open(options.certificate())?;
-    let tls = certificate.server_config()?;
+    let clients = options.client_ca.clone();
+    let clients = clients.map(|path| Tls::authority(path, certificate.provider())).transpose();
+    let tls = Tls::new(certificate, clients.map_err(DaemonError::Clients)?)?;
     let front = Arc::new(front(&options)?);
     let address = options.listen();
     let listen = |error| DaemonError::Listen { address, error };
@@ -91,8 +98,8 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     let (stop, stopped) = watch::channel(false);
     let tasks = Tasks::new();
     let router = router(Arc::clone(&front));
-    tasks.spawn("front door", server::serve(listener, tls, router, stopped.clone()));
-    tasks.spawn("certificate", refresh(certificate, stopped.clone()));
+    tasks.spawn("front door", server::serve(listener, Arc::clone(&tls), router, stopped.clone()));
+    tasks.spawn("certificate", refresh(tls, stopped.clone()));
     tasks.spawn("refusals", report(Arc::clone(&front), stopped.clone()));
     tasks.spawn("metrics", metrics::run(front, options.metrics(), stopped));
     tracing::info!(address = %bound, "serving");
@@ -115,9 +122,11 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
     }
     let anonymous = options.open_reads.then_some(Role::Read);
     let local = options.trust_loopback.then_some(Role::Operator);
+    let link = Arc::new(Link::new(Master::new(layout.luxi_socket()), Clock::system()));
+    let tokens = Tokens::of(Arc::clone(&link));
     Ok(Front {
-        link: Link::new(Master::new(layout.luxi_socket()), Clock::system()),
-        authenticator: Authenticator::new(users, anonymous, local),
+        link,
+        authenticator: Authenticator::new(users, tokens, anonymous, local),
         access_log: AccessLog::open(&layout.rapi_access_log())?,
         refusals: Refusals::default(),
         meters: Meters::default(),
@@ -150,11 +159,11 @@ async fn report(front: Arc<Front>, mut stopped: watch::Receiver<bool>) {
     }
 }
 
-async fn refresh(certificate: Arc<Certificate>, mut stopped: watch::Receiver<bool>) {
+async fn refresh(tls: Arc<Tls>, mut stopped: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             _ = stopped.wait_for(|stop| *stop) => return,
-            () = tokio::time::sleep(REFRESH_TIME) => stdx::aside(|| certificate.refresh()),
+            () = tokio::time::sleep(REFRESH_TIME) => stdx::aside(|| tls.refresh()),
         }
     }
 }

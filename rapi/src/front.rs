@@ -21,7 +21,8 @@ use model::vault::SECRET_BYTES_MAX;
 
 use crate::access_log::Line;
 use crate::attempt::Attempt;
-use crate::authenticate::unauthorized;
+use crate::authenticate::{Shown, unauthorized};
+use crate::clients::ClientCertificate;
 use crate::ganeti;
 use crate::openapi;
 use crate::refusal::Refusal;
@@ -136,7 +137,9 @@ async fn serve(
         return Err(Refusal::new(StatusCode::URI_TOO_LONG, text));
     }
     let header = parts.headers.get(header::AUTHORIZATION);
-    let mut principal = front.authenticator.who(header, peer.ip()).await?;
+    let certificate = parts.extensions.get::<Arc<ClientCertificate>>();
+    let shown = Shown { header, certificate: certificate.map(AsRef::as_ref) };
+    let mut principal = front.authenticator.who(shown, peer.ip()).await?;
     if let Principal::User { name, .. } = &principal {
         *user = Some(name.to_string());
     }
@@ -173,7 +176,7 @@ fn reads(method: &Method, path: &str) -> bool {
 fn admit(principal: &Principal, verb: Verb<'_>, path: &str) -> Result<(), Refusal> {
     may(principal, verb, path).map_err(|denied| match principal {
         Principal::Anonymous(_) => {
-            unauthorized("log in with a name and password of this cluster's users")
+            unauthorized("log in with a name and password of this cluster's users, or a token")
         }
         Principal::Local(_)
         | Principal::Unix { .. }

@@ -2,10 +2,11 @@
 //!
 //! In reading order: [`master`] asks the master and follows it when it moves, [`link`] does that for many
 //! requests at a time, [`refusal`] says in HTTP why something was not done. [`users`] reads who has which
-//! password and role, [`authenticate`] tells who asks. [`state`] is what routes share,
+//! password and role, [`tokens`] asks the master for those of programs, [`clients`] knows certificates, and
+//! [`authenticate`] tells who asks. [`state`] is what routes share,
 //! [`front`] what every request goes through,
 //! [`asked`] what a route sees of one; [`ganeti`] and [`sabakan`] are the two interfaces, [`routes`] describes them and
-//! [`openapi`] prints that. [`certificate`], [`server`] and [`access_log`] are the way in, [`meters`] count and
+//! [`openapi`] prints that. [`certificate`], [`tls`], [`server`] and [`access_log`] are the way in, [`meters`] count and
 //! [`metrics`] shows,
 //! [`options`] and [`daemon`] are the process.
 #![warn(missing_docs)]
@@ -15,7 +16,9 @@ pub mod master;
 pub mod refusal;
 
 pub mod authenticate;
+pub mod clients;
 pub mod stamp;
+pub mod tokens;
 pub mod users;
 
 pub mod access_log;
@@ -33,6 +36,7 @@ pub mod sabakan;
 
 pub mod certificate;
 pub mod server;
+pub mod tls;
 
 pub mod daemon;
 pub mod metrics;

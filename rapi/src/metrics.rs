@@ -29,7 +29,7 @@ pub const FAMILIES: &[Family] = &[
         "gantry_rapi_wrong_passwords",
         Counter,
         &[],
-        "Requests with a wrong password or an unknown user",
+        "Requests with a wrong password, token or certificate, or an unknown user",
     ),
 ];
 

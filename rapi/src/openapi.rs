@@ -25,9 +25,13 @@ pub fn document(routes: &[Described], public: &[&str]) -> Value {
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
         },
         "paths": paths,
-        "security": [{"basic": []}],
+        "security": [{"basic": []}, {"bearer": []}, {"certificate": []}],
         "components": {
-            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
+            "securitySchemes": {
+                "basic": {"type": "http", "scheme": "basic"},
+                "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "gtk_…"},
+                "certificate": {"type": "mutualTLS"},
+            },
             "schemas": {"GanetiError": ganeti_error(), "SabakanError": sabakan_error()},
         },
     })

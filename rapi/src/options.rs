@@ -37,6 +37,10 @@ pub struct Options {
     /// Private key of the certificate, as PEM [default: the file of the certificate]
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
+    /// Take certificates of clients that the authority in this file signed, one or more as PEM: the common
+    /// name of the subject is a user of the users' file.
+    #[arg(long, value_name = "FILE")]
+    pub client_ca: Option<PathBuf>,
     /// Users with their passwords: Ganeti's `rapi/users`, or a file of `htpasswd` [default:
     /// /etc/gantry/rapi.users]
     #[arg(long, value_name = "FILE")]

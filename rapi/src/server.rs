@@ -16,7 +16,6 @@ use hyper::body::{Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -27,6 +26,7 @@ use stdx::admission::{Limits, Slot};
 use stdx::net::{Connection, Places};
 
 use crate::state::Peer;
+use crate::tls::Tls;
 
 /// Connections at the same time, some 50 KiB each, and those of one address: a browser has six, a controller
 /// that watches many jobs one for each.
@@ -54,20 +54,19 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Serves on `listener` until `stopped`.
 pub async fn serve(
     listener: TcpListener,
-    tls: ServerConfig,
+    tls: Arc<Tls>,
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let acceptor = TlsAcceptor::from(Arc::new(tls));
     let places = Places::new(listener, "front door", CONNECTIONS);
     let connections = Tasks::new();
     while let Some(stream) = places.accept(&mut stopped).await {
-        let (acceptor, router, stopped) = (acceptor.clone(), router.clone(), stopped.clone());
+        let (tls, router, stopped) = (Arc::clone(&tls), router.clone(), stopped.clone());
         connections.spawn("connection of the front door", async move {
             let place = stream.place();
             tokio::select! {
                 () = place.shed() => tracing::debug!("connection is shed"),
-                ended = connection(stream, acceptor, router, stopped) => {
+                ended = connection(stream, tls, router, stopped) => {
                     if let Err(error) = ended {
                         tracing::debug!(%error, "connection ended");
                     }
@@ -83,7 +82,7 @@ pub async fn serve(
 
 async fn connection(
     stream: Connection,
-    acceptor: TlsAcceptor,
+    tls: Arc<Tls>,
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -93,9 +92,15 @@ async fn connection(
         .map_err(io::Error::from)?;
     stream.stream().set_nodelay(true)?;
     let requests = Arc::new(Requests { place: stream.place(), running: AtomicUsize::new(0) });
-    let stream = tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await??;
+    let accept = TlsAcceptor::from(tls.config()).accept(stream);
+    let accepted = tokio::time::timeout(HANDSHAKE_TIME, accept).await?;
+    let stream = accepted.inspect_err(|error| tls.note(peer.0, error))?;
+    let shown = tls.shown(stream.get_ref().1);
     let service = tower::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer);
+        if let Some(certificate) = &shown {
+            request.extensions_mut().insert(Arc::clone(certificate));
+        }
         let mut router = router.clone();
         let running = Running::of(&requests);
         async move {

@@ -1,6 +1,7 @@
 //! What routes share, and what is known of a request before it comes to one.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use model::access::Principal;
 
@@ -14,7 +15,7 @@ use crate::meters::Meters;
 #[derive(Debug)]
 pub struct Front {
     /// The way to the master.
-    pub link: Link,
+    pub link: Arc<Link>,
     /// Tells who asks.
     pub authenticator: Authenticator,
     /// Where requests are logged.

@@ -111,6 +111,7 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
         | What::Claim
         | What::NetworkTemplate
         | What::BootTemplate
+        | What::Token
         | What::Image
         | What::Instance
         | What::Group

@@ -50,6 +50,8 @@ pub enum What {
     /// Templates of what machines boot with; ours.
     #[serde(rename = "boot-template")]
     BootTemplate,
+    /// Tokens of the front door; ours.
+    Token,
 }
 
 impl fmt::Display for What {
@@ -71,6 +73,7 @@ impl fmt::Display for What {
             Self::Claim => "claim",
             Self::NetworkTemplate => "network-template",
             Self::BootTemplate => "boot-template",
+            Self::Token => "token",
         })
     }
 }

@@ -20,6 +20,7 @@ use model::network::{Claim, ClaimKey, Network, NetworkTemplate, TemplateKey};
 use model::node::Node;
 use model::rack::{Lease, LeaseKey};
 use model::shares::RackShares;
+use model::token::{Token, TokenDigest};
 use model::vault::VaultKeys;
 use model::{MacAddress, NodeName, Serial, Timestamp, Uuid, Word, document};
 
@@ -291,6 +292,15 @@ configuration! {
         boot_templates: BootTemplate {
             change: BootTemplate / BootTemplateRemoved, below: document::BOOT_TEMPLATES,
             key: BootTemplateKey = |template| template.key(),
+        }
+        /// Tokens of the front door, by name.
+        tokens: Token {
+            change: Token / TokenRemoved, below: document::TOKENS,
+            key: Word = |token| token.name.clone(),
+            by: TokensBy {
+                /// What it is known by.
+                sha256: TokenDigest = |token| [token.sha256],
+            },
         }
         /// Last boots of machines, by serial.
         boots: LastBoot {

@@ -10,6 +10,7 @@ use model::ipam::IpamConfig;
 use model::machine::{Boot, BootStage, LastBoot};
 use model::node::{Member, NodeRole};
 use model::rack::{Lease, LeaseState};
+use model::token::Token;
 use model::{MacAddress, Serial, Timestamp};
 use proptest::prelude::*;
 
@@ -112,6 +113,10 @@ fn boot_template(role: u8, id: u8) -> BootTemplate {
     }
 }
 
+fn token(number: u8, byte: u8) -> Token {
+    testing::token(&format!("t{number}"), byte)
+}
+
 fn ipam(most: u32) -> IpamConfig {
     IpamConfig { max_nodes_in_rack: most, ..testing::ipam() }
 }
@@ -142,6 +147,8 @@ fn change() -> impl Strategy<Value = ConfigChange> {
         1 => (number(), 0_u8..3).prop_map(|(role, id)| {
             ConfigChange::BootTemplateRemoved(boot_template(role, id).key())
         }),
+        1 => (number(), 0_u8..3).prop_map(|(n, byte)| ConfigChange::Token(token(n, byte))),
+        1 => number().prop_map(|n| ConfigChange::TokenRemoved(token(n, 0).key())),
         1 => any::<bool>().prop_map(|trusted_circuits| ConfigChange::Dhcp(DhcpConfig {
             trusted_circuits,
             ..DhcpConfig::default()
@@ -190,6 +197,7 @@ fn removal(change: &ConfigChange) -> Option<ConfigChange> {
         ConfigChange::BootTemplate(template) => {
             Some(ConfigChange::BootTemplateRemoved(template.key()))
         }
+        ConfigChange::Token(token) => Some(ConfigChange::TokenRemoved(token.key())),
         _ => None,
     }
 }
@@ -219,6 +227,11 @@ fn check_indices(config: &Config) {
         with.sort_by_key(|lease| (lease.until, lease.mac));
         let found = config.leases.by.end.within((rack, end(0))..=(rack, end(1)));
         assert_eq!(found.map(|(_end, lease)| lease).collect::<Vec<_>>(), with);
+    }
+    for byte in 0..3 {
+        let sha256 = token(0, byte).sha256;
+        let with: Vec<_> = config.tokens.values().filter(|t| t.sha256 == sha256).collect();
+        assert_eq!(config.tokens.by.sha256.of(sha256).collect::<Vec<_>>(), with);
     }
     for id in 0..5 {
         let with: Vec<_> = config.nodes.values().filter(|n| n.id == id).collect();

@@ -99,6 +99,7 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
         What::Claim => definitions(query::claim::FIELDS, wanted),
         What::NetworkTemplate => definitions(query::network_template::FIELDS, wanted),
         What::BootTemplate => definitions(query::boot_template::FIELDS, wanted),
+        What::Token => definitions(query::token::FIELDS, wanted),
         What::Export => without_rows::describe(EXPORT, wanted),
     }
 }
@@ -190,6 +191,11 @@ impl LuxiService {
                 let config = self.sources.published.snapshot().config;
                 let rows = query::boot_template::rows(&config);
                 table(query::boot_template::FIELDS, rows, &call).await
+            }
+            What::Token => {
+                let config = self.sources.published.snapshot().config;
+                let rows = query::token::rows(&config, self.now());
+                table(query::token::FIELDS, rows, &call).await
             }
             What::Export => without_rows::empty(EXPORT, &call.fields, call.filter.as_ref()),
         }

@@ -75,6 +75,8 @@ const SAMPLES: &[(&str, &str)] = &[
         r#""kind": "ignition", "role": "worker", "id": "1.0.#", "text": "{\"ignition\":{\"version\":\"3.3.0\"}}""#,
     ),
     ("OP_BOOT_TEMPLATE_REMOVE", r#""kind": "cloud-init", "role": "unused""#),
+    ("OP_TOKEN_ADD", r#""token_name": "t#", "sha256": "TOKEN", "role": "read", "expires": null"#),
+    ("OP_TOKEN_REMOVE", r#""token_name": "old""#),
     ("OP_RACK_PUSH", ""),
     ("OP_INSTANCE_QUERY_DATA", ""),
     ("OP_OS_DIAGNOSE", r#""output_fields": ["name"]"#),
@@ -177,6 +179,7 @@ async fn prepare(scene: &Scene, silent: u16) {
             spec: String::new(),
             ctime: crate::testing::NOW,
         }));
+        changes.push(ConfigChange::Token(crate::testing::token("old", 1)));
         if !config.machines.contains_key("S1") {
             let spec = crate::testing::spec("S1", 0, "worker");
             let added = crate::lu::machine::register(&with_ipam, &[spec], crate::testing::NOW)?;
@@ -259,6 +262,7 @@ fn whatever_is_canceled_is_told_the_truth() {
                     ),
                     _ => parameters
                         .replace("DIGEST", &"ee".repeat(32))
+                        .replace("TOKEN", &format!("{number:064x}"))
                         .replace("SEALED", &sealed(scene, number))
                         .replace('#', &number.to_string()),
                 };

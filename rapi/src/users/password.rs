@@ -25,10 +25,15 @@ const SHA_CRYPT_ROUNDS_MAX: u32 = 1_000_000;
 pub struct Password(Form);
 
 enum Form {
+    /// No password: its user shows a certificate.
+    Certificate,
     Plain(Secret<String>),
     Ha1([u8; 16]),
     Sha([u8; 20]),
-    Apr1 { salt: String, hash: String },
+    Apr1 {
+        salt: String,
+        hash: String,
+    },
     Bcrypt(String),
     ShaCrypt(PasswordHash),
 }
@@ -46,13 +51,14 @@ impl FromStr for Password {
         let form = if let Some(rest) = text.strip_prefix('{') {
             let (scheme, rest) = rest.split_once('}').ok_or("its scheme has no end `}`")?;
             match scheme.to_ascii_uppercase().as_str() {
+                "CERTIFICATE" if rest.is_empty() => Form::Certificate,
                 "CLEARTEXT" => Form::Plain(Secret::new(rest.to_owned())),
                 "HA1" => Form::Ha1(hex(rest).ok_or("{HA1} takes 32 hexadecimal digits")?),
                 "SHA" => {
                     let bytes = STANDARD.decode(rest).ok().and_then(|bytes| bytes.try_into().ok());
                     Form::Sha(bytes.ok_or("{SHA} takes 28 characters of Base64")?)
                 }
-                _ => return Err("its scheme is none of {CLEARTEXT}, {HA1}, {SHA}"),
+                _ => return Err("its scheme is none of {CERTIFICATE}, {CLEARTEXT}, {HA1}, {SHA}"),
             }
         } else if let Some(rest) = text.strip_prefix("$apr1$") {
             let (salt, hash) = rest.split_once('$').ok_or("its apr1 hash is cut")?;
@@ -108,6 +114,7 @@ impl Password {
     #[must_use]
     pub fn is(&self, name: &str, given: &str) -> bool {
         match &self.0 {
+            Form::Certificate => false,
             Form::Plain(password) => same(password.expose().as_bytes(), given.as_bytes()),
             Form::Ha1(digest) => {
                 same(digest, &Md5::digest(format!("{name}:{REALM}:{given}").as_bytes()))
@@ -154,6 +161,8 @@ mod tests {
         }
         let ha1: Password = "{HA1}70dd49766c1747f00408d69803f98afb".parse().unwrap();
         assert!(!ha1.is("eve", "hunter2"), "it is that of another user");
+        let none: Password = "{CERTIFICATE}".parse().unwrap();
+        assert!(["", "{CERTIFICATE}"].iter().all(|given| !none.is("bob", given)));
     }
 
     #[test]
@@ -165,6 +174,7 @@ mod tests {
             "$2y$12$short",
             "{MD5}abc",
             "{HA1",
+            "{CERTIFICATE}x",
         ] {
             assert!(text.parse::<Password>().is_err(), "{text}");
         }

@@ -6,6 +6,7 @@ mod failover;
 mod ignitions;
 mod sabakan;
 mod strangers;
+mod tokens;
 
 use std::net::TcpStream;
 use std::path::Path;

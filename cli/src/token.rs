@@ -1,0 +1,160 @@
+//! `gnt token`.
+
+use clap::Subcommand;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use luxi::method::What;
+use model::access::Role;
+use model::opcode::{TokenAdd, TokenRemove};
+use model::token::{DAYS_DEFAULT, RANDOM_BYTES, SECONDS_PER_DAY, TokenText};
+use model::{OpCode, Timestamp, Word};
+use stdx::Clock;
+
+use crate::error::CliError;
+use crate::list::{ListArguments, ListFieldsArguments, Named};
+use crate::output::print;
+use crate::session::{Session, confirm};
+use crate::span;
+use crate::submit::JobArguments;
+
+/// What `list` shows unless told otherwise.
+const USUAL: [&str; 5] = ["name", "role", "state", "ctime", "expires"];
+
+/// The words for roles.
+const ROLES: [&str; 3] = {
+    let [read, operator, administrator] = Role::ALL;
+    [read.as_str(), operator.as_str(), administrator.as_str()]
+};
+
+/// What can be done with tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Token {
+    /// Make a token and print it: it is shown this once, and the cluster keeps its SHA-256 alone.
+    Add {
+        /// Its name, which the front door takes for that of a user.
+        name: Word,
+        /// What it may do.
+        #[arg(long, value_name = "ROLE", value_parser = PossibleValuesParser::new(ROLES).map(role))]
+        role: Role,
+        /// When it ends: in a span as 30d, at the beginning of a day as 2027-01-31 (UTC), or never;
+        /// in 90 days without it.
+        #[arg(long, value_name = "TIME", value_parser = end)]
+        expires: Option<End>,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// List tokens; those that ended stay for 30 days.
+    List {
+        /// Only these.
+        names: Vec<String>,
+        #[command(flatten)]
+        list: ListArguments,
+    },
+    /// Describe the fields that `list` can show.
+    ListFields(ListFieldsArguments),
+    /// End a token: within 10 s it lets nobody in.
+    #[command(visible_alias = "revoke")]
+    Remove {
+        /// Its name.
+        name: Word,
+        /// Do not ask.
+        #[arg(short = 'f', long, visible_alias = "force")]
+        yes: bool,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+}
+
+/// When a token is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Never,
+    After { seconds: i64 },
+    At(Timestamp),
+}
+
+impl End {
+    fn from(self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Never => None,
+            Self::After { seconds } => Some(now.plus_seconds(seconds)),
+            Self::At(end) => Some(end),
+        }
+    }
+}
+
+fn role(word: String) -> Role {
+    let found = Role::ALL.into_iter().find(|role| role.as_str() == word);
+    found.expect("clap takes the words of roles alone")
+}
+
+fn end(text: &str) -> Result<End, String> {
+    let wrong = || "write a span as 30d or 12h, a day as 2027-01-31, or never".to_owned();
+    match text {
+        "never" => Ok(End::Never),
+        day if day.contains('-') => Timestamp::of_date(day).map(End::At).map_err(|_no| wrong()),
+        // A number alone would be seconds, and whoever writes one means days.
+        span if span.ends_with(|last: char| last.is_ascii_alphabetic()) => {
+            let seconds = span::seconds(span).map_err(|_no| wrong())?;
+            Ok(End::After { seconds })
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// Carries out one verb.
+pub(crate) fn run(verb: Token, session: &Session) -> Result<(), CliError> {
+    match verb {
+        Token::Add { name, role, expires, job } => add(name, role, expires, &job, session),
+        Token::List { names, list } => {
+            let chosen = list.chosen(&names, Named::By("name"))?;
+            list.print(What::Token, list.fields(&USUAL), &chosen, session)
+        }
+        Token::ListFields(arguments) => arguments.print(What::Token, session),
+        Token::Remove { name: token_name, yes, job } => {
+            confirm(&format!("End token {token_name}?"), yes || job.dry_run)?;
+            job.run(OpCode::TokenRemove(TokenRemove { token_name }), session).map(drop)
+        }
+    }
+}
+
+/// Prints the token when its job has ended well, or was submitted: one that was refused is worth nothing.
+fn add(
+    token_name: Word,
+    role: Role,
+    expires: Option<End>,
+    job: &JobArguments,
+    session: &Session,
+) -> Result<(), CliError> {
+    let mut random = [0; RANDOM_BYTES];
+    let failed = |error| CliError::Failed(format!("the system gives no random bytes: {error}"));
+    getrandom::fill(&mut random).map_err(failed)?;
+    let token = TokenText::of_random(random);
+    let usual = End::After { seconds: i64::from(DAYS_DEFAULT) * SECONDS_PER_DAY };
+    let now = Timestamp::from_micros(Clock::system().now_micros());
+    let expires = expires.unwrap_or(usual).from(now);
+    let op = TokenAdd { token_name, sha256: token.digest(), role, expires };
+    let _nothing = job.run(OpCode::TokenAdd(op), session)?;
+    if job.dry_run { Ok(()) } else { print(token.expose()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_spans_days_or_never() {
+        let now = Timestamp::from_micros(5_000_000);
+        for (text, seconds) in [
+            ("never", None),
+            ("30d", Some(5 + 30 * 86_400)),
+            ("12h", Some(5 + 12 * 3_600)),
+            ("2026-11-20", Some(1_795_132_800)),
+        ] {
+            let told = end(text).unwrap().from(now).map(Timestamp::seconds);
+            assert_eq!(told, seconds, "{text}");
+        }
+        for wrong in ["", "30", "soon", "2026-13-01", "-1d", "d", "Never"] {
+            assert!(end(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Core: tokens, by which programs log in at the front door. The cluster keeps a token's SHA-256 alone.
+//!
+//! A token is 256 random bits, so that nobody finds it by trying, however fast the hash is: a slow one,
+//! which passwords of people need, would cost each request and protect nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::blob::BlobDigest;
+use crate::name::Word;
+use crate::role::Role;
+use crate::secret::Secret;
+use crate::time::Timestamp;
+
+/// What every token begins with: programs that look for secrets in published code find it by that.
+pub const PREFIX: &str = "gtk_";
+/// Random bytes of a token.
+pub const RANDOM_BYTES: usize = 32;
+/// Tokens of a cluster: a person reads the list to see which are still needed.
+pub const TOKENS_MAX: usize = 1_000;
+/// Life of a token in days where nothing else is said: a quarter, so that a forgotten one ends.
+pub const DAYS_DEFAULT: u16 = 90;
+/// Longest life in days: ten years; who wants more says `never`.
+pub const DAYS_MAX: u16 = 3_650;
+/// Days for which a token that has ended stays in the list: who still uses it is told of in the log by name.
+pub const KEPT_DAYS: u16 = 30;
+/// Names that the log uses for others than users.
+pub const RESERVED: [&str; 3] = ["nobody", "local", "cluster"];
+/// Seconds of a day.
+pub const SECONDS_PER_DAY: i64 = 86_400;
+
+/// The text of a token: [`PREFIX`] and 64 lower-case hexadecimal digits. It never prints.
+#[derive(Debug, Clone)]
+pub struct TokenText(Secret<String>);
+
+impl TokenText {
+    /// The token of these random bytes.
+    #[must_use]
+    pub fn of_random(bytes: [u8; RANDOM_BYTES]) -> Self {
+        Self(Secret::new(format!("{PREFIX}{}", BlobDigest::from_bytes(bytes))))
+    }
+
+    /// The text itself; the caller answers for where it goes.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+
+    /// What the cluster knows it by.
+    #[must_use]
+    pub fn digest(&self) -> TokenDigest {
+        let bytes: [u8; RANDOM_BYTES] = Sha256::digest(self.expose().as_bytes()).into();
+        TokenDigest(BlobDigest::from_bytes(bytes))
+    }
+}
+
+/// A text that is no token. It repeats nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a token is `gtk_` and 64 lower-case hexadecimal digits")]
+pub struct NoToken;
+
+impl FromStr for TokenText {
+    type Err = NoToken;
+
+    fn from_str(text: &str) -> Result<Self, NoToken> {
+        let digits = text.strip_prefix(PREFIX).ok_or(NoToken)?;
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if digits.len() != 2 * RANDOM_BYTES || !digits.bytes().all(is_digit) {
+            return Err(NoToken);
+        }
+        Ok(Self(Secret::new(text.to_owned())))
+    }
+}
+
+/// SHA-256 of a token's text; written as 64 lower-case hexadecimal digits. It lets nobody in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TokenDigest(BlobDigest);
+
+/// The document `config/tokens/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    /// Its name, which is that of the user that logs in by it.
+    pub name: Word,
+    /// What it is known by.
+    pub sha256: TokenDigest,
+    /// What it may do.
+    pub role: Role,
+    /// When it ends by itself; null means never.
+    pub expires: Option<Timestamp>,
+    /// When somebody ended it.
+    #[serde(default)]
+    pub revoked: Option<Timestamp>,
+    /// When it was made.
+    pub ctime: Timestamp,
+}
+
+impl Token {
+    /// What the front door is told of it.
+    #[must_use]
+    pub fn grant(&self) -> TokenGrant {
+        let Self { name, role, expires, revoked, .. } = self.clone();
+        TokenGrant { name, role, expires, revoked }
+    }
+
+    /// When it ended, if it has.
+    #[must_use]
+    pub fn ended(&self, now: Timestamp) -> Option<Timestamp> {
+        let expired = self.expires.filter(|end| *end <= now);
+        self.revoked.into_iter().chain(expired).min()
+    }
+
+    /// Whether it ended so long ago that it is forgotten.
+    #[must_use]
+    pub fn is_forgotten(&self, now: Timestamp) -> bool {
+        let kept = i64::from(KEPT_DAYS) * SECONDS_PER_DAY;
+        self.ended(now).is_some_and(|end| end.plus_seconds(kept) <= now)
+    }
+}
+
+/// What a token gives whoever has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenGrant {
+    /// Its name.
+    pub name: Word,
+    /// What it may do.
+    pub role: Role,
+    /// When it ends by itself; null means never.
+    pub expires: Option<Timestamp>,
+    /// When somebody ended it.
+    pub revoked: Option<Timestamp>,
+}
+
+impl TokenGrant {
+    /// How it stands.
+    #[must_use]
+    pub fn state(&self, now: Timestamp) -> TokenState {
+        match (self.revoked, self.expires) {
+            (Some(_), _) => TokenState::Revoked,
+            (None, Some(end)) if end <= now => TokenState::Expired,
+            (None, _) => TokenState::Active,
+        }
+    }
+}
+
+/// How a token stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenState {
+    /// It lets in.
+    Active,
+    /// It has ended by itself.
+    Expired,
+    /// Somebody ended it.
+    Revoked,
+}
+
+impl TokenState {
+    /// The word in lists and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
+impl fmt::Display for TokenState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(expires: Option<i64>, revoked: Option<i64>) -> Token {
+        let at = |seconds: Option<i64>| seconds.map(|s| Timestamp::default().plus_seconds(s));
+        Token {
+            name: "ci".parse().unwrap(),
+            sha256: TokenText::of_random([7; RANDOM_BYTES]).digest(),
+            role: Role::Read,
+            expires: at(expires),
+            revoked: at(revoked),
+            ctime: Timestamp::default(),
+        }
+    }
+
+    #[test]
+    fn a_token_reads_as_it_was_made_and_never_prints() {
+        let made = TokenText::of_random([0xab; RANDOM_BYTES]);
+        assert_eq!(made.expose(), format!("gtk_{}", "ab".repeat(32)));
+        let read: TokenText = made.expose().parse().unwrap();
+        assert_eq!(read.digest(), made.digest());
+        assert!(!format!("{made:?}").contains("abab"));
+        // By `printf gtk_abab… | sha256sum`.
+        let written = serde_json::to_string(&made.digest()).unwrap();
+        assert_eq!(written, "\"79f0a9c7e938d98d13249762eb075b9f97b1fa014ea2f3d9ab9649732d730446\"");
+        let digits = "ab".repeat(32);
+        for wrong in [
+            String::new(),
+            "gtk_".to_owned(),
+            digits.clone(),
+            format!("gtk_{}", digits.to_uppercase()),
+            format!("gtk_{digits}a"),
+            format!("gtk_{digits}\n"),
+            format!("GTK_{digits}"),
+            format!("gtk_{}g", &digits[1..]),
+        ] {
+            assert!(wrong.parse::<TokenText>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_token_stands_by_the_clock() {
+        let days = |days: u16| i64::from(days) * SECONDS_PER_DAY;
+        for (expires, revoked, now, state, forgotten) in [
+            (None, None, days(10_000), TokenState::Active, false),
+            (Some(10), None, 9, TokenState::Active, false),
+            (Some(10), None, 10, TokenState::Expired, false),
+            (Some(10), Some(5), 20, TokenState::Revoked, false),
+            (None, Some(5), 5, TokenState::Revoked, false),
+            (Some(10), None, 10 + days(KEPT_DAYS), TokenState::Expired, true),
+            (Some(10), Some(5), 5 + days(KEPT_DAYS), TokenState::Revoked, true),
+            (Some(10), Some(5), 4 + days(KEPT_DAYS), TokenState::Revoked, false),
+        ] {
+            let (token, now) = (token(expires, revoked), Timestamp::default().plus_seconds(now));
+            assert_eq!(token.grant().state(now), state, "{token:?} at {now}");
+            assert_eq!(token.is_forgotten(now), forgotten, "{token:?} at {now}");
+        }
+    }
+}
