@@ -70,7 +70,13 @@ pub(crate) fn text(cell: &Cell, field: &FieldDefinition, look: Look) -> String {
 const fn is_ours(what: What) -> bool {
     matches!(
         what,
-        What::Machine | What::Image | What::Rack | What::Lease | What::Unregistered | What::Claim
+        What::Machine
+            | What::Image
+            | What::Asset
+            | What::Rack
+            | What::Lease
+            | What::Unregistered
+            | What::Claim
     )
 }
 
@@ -129,6 +135,7 @@ pub(crate) fn has_own_form(what: What, field: &str) -> bool {
         | What::Filter
         | What::Machine
         | What::Image
+        | What::Asset
         | What::Rack
         | What::Lease
         | What::Unregistered

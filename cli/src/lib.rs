@@ -52,6 +52,7 @@ mod network_template;
 mod python;
 mod span;
 
+mod asset;
 mod boot_template;
 mod cluster;
 mod debug;
@@ -65,6 +66,7 @@ mod lease;
 mod machine;
 mod node;
 mod rack;
+mod stage;
 mod tags;
 
 mod completion;
@@ -152,6 +154,9 @@ enum Object {
     /// Operating systems that machines boot.
     #[command(subcommand)]
     Image(image::Image),
+    /// Files that machines fetch by name.
+    #[command(subcommand)]
+    Asset(asset::Asset),
     /// Networks, their pools, and who has which address.
     #[command(subcommand)]
     Network(network::Network),
@@ -261,6 +266,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Dhcp(verb) => dhcp::run(verb, &session),
         Object::Machine(verb) => machine::run(verb, &session),
         Object::Image(verb) => image::run(verb, &session),
+        Object::Asset(verb) => asset::run(verb, &session),
         Object::Network(verb) => network::run(verb, &session),
         Object::NetworkTemplate(verb) => network_template::run(verb, &session),
         Object::IgnitionTemplate(verb) => {
@@ -327,6 +333,7 @@ impl Object {
             "dhcp" => Self::Dhcp(dhcp::Dhcp::from_arg_matches(matches)?),
             "machine" => Self::Machine(machine::Machine::from_arg_matches(matches)?),
             "image" => Self::Image(image::Image::from_arg_matches(matches)?),
+            "asset" => Self::Asset(asset::Asset::from_arg_matches(matches)?),
             "network" => Self::Network(network::Network::from_arg_matches(matches)?),
             "network-template" => {
                 Self::NetworkTemplate(network_template::NetworkTemplate::from_arg_matches(matches)?)

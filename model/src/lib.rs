@@ -3,7 +3,7 @@
 //! In reading order: [`layout`] says where things live; [`name`], [`serial`], [`mac`], [`job_id`], [`time`], [`range`],
 //! [`role`] and [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
-//! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`kernel`],
+//! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`asset`], [`kernel`],
 //! [`ipam`], [`network`], [`boot_template`], [`dhcp`], [`rack`] and [`shares`] are what jobs change;
 //! [`opcode`] is the table of everything that an operator can ask for, [`access`] says who may, [`job`]
 //! what becomes of it;
@@ -32,6 +32,7 @@ pub mod error;
 pub mod json;
 pub mod status;
 
+pub mod asset;
 pub mod boot_template;
 pub mod cluster;
 pub mod disk_key;

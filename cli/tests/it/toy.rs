@@ -116,6 +116,7 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
         | What::Group
         | What::Network
         | What::Export
+        | What::Asset
         | What::Filter => (&[], vec![]),
     }
 }

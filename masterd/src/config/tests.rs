@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jobs::Documents;
 use jobs::filter::Rule;
+use model::asset::{Asset, AssetSerial};
+use model::blob::Blob;
 use model::boot_template::{BootTemplate, TemplateKind};
 use model::dhcp::DhcpConfig;
+use model::image::RemovedImage;
 use model::ipam::IpamConfig;
 use model::machine::{Boot, BootStage, LastBoot};
 use model::node::{Member, NodeRole};
@@ -112,6 +115,22 @@ fn boot_template(role: u8, id: u8) -> BootTemplate {
     }
 }
 
+fn asset(name: u8, id: u64) -> Asset {
+    let blob = Blob { sha256: "ab".repeat(32).parse().unwrap(), size: 1 };
+    Asset {
+        name: format!("asset{name}").parse().unwrap(),
+        id,
+        content_type: "text/plain".parse().unwrap(),
+        blob,
+        options: BTreeMap::new(),
+        ctime: NOW,
+    }
+}
+
+fn removed(version: u8) -> RemovedImage {
+    RemovedImage { id: format!("debian/{version}").parse().unwrap(), at: NOW }
+}
+
 fn ipam(most: u32) -> IpamConfig {
     IpamConfig { max_nodes_in_rack: most, ..testing::ipam() }
 }
@@ -141,6 +160,13 @@ fn change() -> impl Strategy<Value = ConfigChange> {
             .prop_map(|(role, id)| ConfigChange::BootTemplate(boot_template(role, id))),
         1 => (number(), 0_u8..3).prop_map(|(role, id)| {
             ConfigChange::BootTemplateRemoved(boot_template(role, id).key())
+        }),
+        1 => (number(), 0_u64..3).prop_map(|(name, id)| ConfigChange::Asset(asset(name, id))),
+        1 => number().prop_map(|name| ConfigChange::AssetRemoved(asset(name, 0).key())),
+        1 => (0_u64..3).prop_map(|last| ConfigChange::AssetSerial(AssetSerial { last })),
+        1 => number().prop_map(|version| ConfigChange::RemovedImage(removed(version))),
+        1 => number().prop_map(|version| {
+            ConfigChange::RemovedImageForgotten(removed(version).key())
         }),
         1 => any::<bool>().prop_map(|trusted_circuits| ConfigChange::Dhcp(DhcpConfig {
             trusted_circuits,
@@ -189,6 +215,10 @@ fn removal(change: &ConfigChange) -> Option<ConfigChange> {
         ConfigChange::Filter(rule) => Some(ConfigChange::FilterRemoved(rule.key())),
         ConfigChange::BootTemplate(template) => {
             Some(ConfigChange::BootTemplateRemoved(template.key()))
+        }
+        ConfigChange::Asset(asset) => Some(ConfigChange::AssetRemoved(asset.key())),
+        ConfigChange::RemovedImage(removed) => {
+            Some(ConfigChange::RemovedImageForgotten(removed.key()))
         }
         _ => None,
     }

@@ -13,6 +13,7 @@ use luxi::method::{
 use luxi::query::filter::Operand;
 use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
+use model::asset::Asset;
 use model::error::ExceptionKind;
 use model::image::Image;
 use model::network::{Claim, Network};
@@ -25,6 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{LuxiService, no_locking};
+use crate::query::asset::AssetRow;
 use crate::query::group::GroupRow;
 use crate::query::image::ImageRow;
 use crate::query::job::JobRow;
@@ -90,6 +92,7 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
         What::Group => definitions(query::group::FIELDS, wanted),
         What::Machine => definitions(query::machine::FIELDS, wanted),
         What::Image => definitions(query::image::FIELDS, wanted),
+        What::Asset => definitions(query::asset::FIELDS, wanted),
         What::Rack => definitions(query::rack::FIELDS, wanted),
         What::Lease => definitions(query::lease::FIELDS, wanted),
         What::Unregistered => definitions(query::stranger::FIELDS, wanted),
@@ -160,6 +163,9 @@ impl LuxiService {
             What::Image => {
                 let rows = self.image_rows(call.filter.as_ref());
                 table(query::image::FIELDS, rows, &call).await
+            }
+            What::Asset => {
+                table(query::asset::FIELDS, self.asset_rows(call.filter.as_ref()), &call).await
             }
             What::Rack => {
                 table(query::rack::FIELDS, self.rack_rows(call.filter.as_ref()), &call).await
@@ -366,6 +372,18 @@ impl LuxiService {
         match filter.and_then(|filter| query::by_key(&config.images, filter, "image")) {
             Some(images) => images.into_iter().map(row).collect(),
             None => config.images.values().map(row).collect(),
+        }
+    }
+
+    fn asset_rows(&self, filter: Option<&Filter>) -> Vec<AssetRow> {
+        let config = self.sources.published.snapshot().config;
+        let row = |asset: &Arc<Asset>| AssetRow {
+            asset: Arc::clone(asset),
+            held_by: self.sources.contacts.with_blobs(&[asset.blob]),
+        };
+        match filter.and_then(|filter| query::by_key(&config.assets, filter, "name")) {
+            Some(assets) => assets.into_iter().map(row).collect(),
+            None => config.assets.values().map(row).collect(),
         }
     }
 
