@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::Json;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Query, Request};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -12,12 +13,14 @@ use axum::response::{IntoResponse, Response};
 use model::access::{Principal, Verb, may};
 use model::opcode::ReasonEntry;
 use model::{JobId, OpInput};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::etag;
 use crate::refusal::Refusal;
 use crate::state::{Asker, Front};
+use crate::upload::is_upload;
 
 /// What a route gives.
 pub type Answer = Result<Response, Refusal>;
@@ -40,8 +43,10 @@ pub struct Asked {
     pub principal: Principal,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, whole.
+    /// The body, whole; empty where it is an upload.
     pub body: Bytes,
+    /// The body of an upload, until its route takes it.
+    upload: Mutex<Option<Body>>,
     method: Method,
     uri: Uri,
     query: Vec<(String, String)>,
@@ -61,13 +66,18 @@ impl FromRequest<Arc<Front>> for Asked {
             .get::<Asker>()
             .cloned()
             .ok_or_else(|| Refusal::fault("nobody looked at who asks"))?;
-        // It was read within its limits before it came here.
-        let body = axum::body::to_bytes(body, usize::MAX).await;
-        let body = body.map_err(|error| Refusal::bad(error.to_string()))?;
+        let (body, upload) = if is_upload(&parts.method, parts.uri.path()) {
+            (Bytes::new(), Some(body))
+        } else {
+            // It was read within its limits before it came here.
+            let body = axum::body::to_bytes(body, usize::MAX).await;
+            (body.map_err(|error| Refusal::bad(error.to_string()))?, None)
+        };
+        let upload = Mutex::new(upload);
         let front = Arc::clone(front);
         let (headers, method, uri) = (parts.headers, parts.method, parts.uri);
         let is_checked = AtomicBool::new(false);
-        Ok(Self { front, principal, headers, body, method, uri, query, is_checked })
+        Ok(Self { front, principal, headers, body, upload, method, uri, query, is_checked })
     }
 }
 
@@ -214,6 +224,41 @@ impl Asked {
         let job = self.submit(id, parameters).await?;
         let results = self.front.link.results(job).await?;
         Ok(results.into_iter().next().unwrap_or_default())
+    }
+
+    /// The same of a job that may take longer.
+    ///
+    /// # Errors
+    /// The job fails, too.
+    pub async fn run_within(
+        &self,
+        id: &str,
+        parameters: Map<String, Value>,
+        time: Duration,
+    ) -> Result<Value, Refusal> {
+        let job = self.submit(id, parameters).await?;
+        let results = self.front.link.results_within(job, time).await?;
+        Ok(results.into_iter().next().unwrap_or_default())
+    }
+
+    /// The body that the route reads by itself; nothing where it was read already.
+    pub fn upload(&self) -> Body {
+        self.upload.lock().take().unwrap_or_default()
+    }
+
+    /// Whether the client asks for the head of the answer alone.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.method == Method::HEAD
+    }
+
+    /// The request without its body, for what answers it with a file.
+    #[must_use]
+    pub fn bare(&self) -> Request {
+        let mut request = Request::new(Body::empty());
+        *request.method_mut() = self.method.clone();
+        *request.headers_mut() = self.headers.clone();
+        request
     }
 
     /// Who asked for it and why. The stamp tells this request from every other, or with a mark of the

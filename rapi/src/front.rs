@@ -26,6 +26,7 @@ use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
 use crate::sabakan::{self, crypts};
 use crate::state::{Asker, Form, Front, Peer};
+use crate::upload::is_upload;
 use crate::users::password::REALM;
 
 /// Time for the body of a request: 8 MiB need that at 2 Mbit/s.
@@ -44,7 +45,7 @@ const BODIES: [(&str, usize); 6] = [
 ];
 /// What is read of a body beyond its limit: clients look for an answer when they have sent all, and take a
 /// stream that ends before for a broken one.
-const PASSED_OVER_MAX: usize = 1 << 20;
+pub(crate) const PASSED_OVER_MAX: usize = 1 << 20;
 /// Longest target of a request: a list of some thousand tags.
 const TARGET_BYTES_MAX: usize = 16 << 10;
 /// What everybody may ask for without a name: nothing of the cluster is in it.
@@ -149,9 +150,13 @@ async fn serve(
         let verb = machine.as_ref().map_or(verb, |serial| Verb::DiskKey(serial.as_str()));
         admit(&principal, verb, path)?;
     }
-    let bytes = whole(body, body_max(path)).await?;
+    let body = if is_upload(&parts.method, path) {
+        body
+    } else {
+        Body::from(whole(body, body_max(path)).await?)
+    };
     parts.extensions.insert(Asker(principal));
-    Ok(next.run(Request::from_parts(parts, Body::from(bytes))).await)
+    Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
 /// Whether a request changes nothing: lists may be asked for by `PUT`, too.

@@ -1,8 +1,11 @@
 //! What routes share, and what is known of a request before it comes to one.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use model::access::Principal;
+use model::layout::Layout;
+use tokio::sync::Semaphore;
 
 use crate::access_log::AccessLog;
 use crate::authenticate::Authenticator;
@@ -16,6 +19,12 @@ pub struct Front {
     pub link: Link,
     /// Tells who asks.
     pub authenticator: Authenticator,
+    /// Where the spool of uploads is, and the files of the agent.
+    pub layout: Layout,
+    /// Places for uploads.
+    pub uploads: Arc<Semaphore>,
+    /// Places for downloads of images.
+    pub archives: Arc<Semaphore>,
     /// Where requests are logged.
     pub access_log: AccessLog,
     /// What is counted.

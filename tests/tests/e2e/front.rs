@@ -3,6 +3,7 @@
 
 mod crypts;
 mod failover;
+mod files;
 mod ignitions;
 mod sabakan;
 mod strangers;
