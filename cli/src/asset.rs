@@ -184,12 +184,12 @@ fn get(asset: &Word, output: Option<PathBuf>, session: &Session) -> Result<(), C
 
 fn blob_of(asset: &Word, session: &Session) -> Result<Blob, CliError> {
     let chosen = Selection::named("name", &[asset.to_string()]);
-    let fields = ["sha256", "size"].into();
+    let fields = ["name", "sha256", "size"].into();
     let table = session.ask(&Query { what: What::Asset, fields, filter: chosen.filter() })?;
     chosen.all_in(What::Asset, &table)?;
     let row = table.data.first();
     let cell = |at: usize| row.and_then(|row| row.get(at)?.value()).cloned();
-    let [sha256, size] = [0, 1].map(|at| cell(at).unwrap_or(Value::Null));
+    let [sha256, size] = [1, 2].map(|at| cell(at).unwrap_or(Value::Null));
     let read = serde_json::from_value(serde_json::json!({"sha256": sha256, "size": size}));
     read.map_err(|_error| {
         CliError::Failed(format!("what the master tells of {asset} does not read"))

@@ -26,7 +26,7 @@ use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
 use crate::sabakan::{self, crypts};
 use crate::state::{Asker, Form, Front, Peer};
-use crate::upload::is_upload;
+use crate::upload::{Shared, is_upload};
 use crate::users::password::REALM;
 
 /// Time for the body of a request: 8 MiB need that at 2 Mbit/s.
@@ -102,8 +102,12 @@ async fn through(
     let target = request.uri().path_and_query().map_or("-", |target| target.as_str());
     let asked = format!("{} {target} {:?}", request.method(), request.version());
     let mut user = None;
+    let (parts, body) = request.into_parts();
+    let (body, expects) = (Shared::new(body), parts.headers.contains_key(header::EXPECT));
+    let request = Request::from_parts(parts, Body::new(body.clone()));
     let answered = serve(&front, peer, request, next, &mut user).await;
     let response = render(form, answered.unwrap_or_else(IntoResponse::into_response));
+    let response = body.beside(response, expects).await;
     front.meters.answered(response.status(), begun.elapsed());
     front.access_log.note(&Line {
         peer: peer.ip(),

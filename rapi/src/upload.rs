@@ -2,14 +2,19 @@
 
 use std::io::{self, Read};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
 use axum::http::{Method, StatusCode};
+use axum::response::Response;
 use blobs::{BlobError, Staging};
 use bytes::{Buf as _, Bytes};
 use http_body_util::BodyExt as _;
+use hyper::body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::front::PASSED_OVER_MAX;
@@ -25,6 +30,8 @@ const PIECES_MAX: usize = 8;
 const PIECE_TIME: Duration = Duration::from_secs(30);
 /// Time for the whole body: 4 GiB at 10 Mbit/s.
 const BODY_TIME: Duration = Duration::from_secs(3_600);
+/// How long an answer waits for a client that still sends: it is a round trip away.
+const LINGER_TIME: Duration = Duration::from_secs(2);
 /// Bytes that are copied at a time.
 const COPY_BYTES: usize = 64 << 10;
 
@@ -32,6 +39,94 @@ const COPY_BYTES: usize = 64 << 10;
 #[must_use]
 pub fn is_upload(method: &Method, path: &str) -> bool {
     *method == Method::PUT && PATHS.iter().any(|beginning| path.starts_with(beginning))
+}
+
+/// The body of a request, which its route and its answer have together: HTTP/2 resets the stream of a body
+/// that nobody has any more, and with it an answer that was not sent.
+#[derive(Debug, Clone)]
+pub struct Shared(Arc<Mutex<Body>>);
+
+impl Shared {
+    /// Shares a body.
+    #[must_use]
+    pub fn new(body: Body) -> Self {
+        Self(Arc::new(Mutex::new(body)))
+    }
+
+    /// Keeps what is left of the body until the answer is sent. A little is read before, unless the client
+    /// waits to be asked for it: HTTP/1.1 cannot send the answer to who still sends.
+    pub async fn beside(self, response: Response, expects: bool) -> Response {
+        if self.is_end_stream() {
+            return response;
+        }
+        let left = self.size_hint().upper();
+        if !expects && left.is_some_and(|left| left <= PASSED_OVER_MAX as u64) {
+            pass_over(&mut Body::new(self.clone())).await;
+        }
+        if self.is_end_stream() {
+            return response;
+        }
+        let linger = async move {
+            if pass_over(&mut Body::new(self)).await {
+                std::future::pending::<()>().await;
+            }
+        };
+        let linger = Box::pin(async { drop(tokio::time::timeout(LINGER_TIME, linger).await) });
+        response.map(|body| Body::new(Beside { body, linger }))
+    }
+}
+
+impl hyper::body::Body for Shared {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut *self.0.lock()).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.lock().is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.lock().size_hint()
+    }
+}
+
+/// The body of an answer, with that of its request. Its stream of HTTP/2 stays open a while when all is sent,
+/// so that the client sees the answer before it sees that nobody reads on.
+struct Beside {
+    body: Body,
+    linger: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl hyper::body::Body for Beside {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if !self.body.is_end_stream() {
+            let frame = Pin::new(&mut self.body).poll_frame(context);
+            if !matches!(frame, Poll::Ready(None)) {
+                return frame;
+            }
+        }
+        self.linger.as_mut().poll(context).map(|()| None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        false
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// A body as a file that is read by work which blocks. It ends in an error unless all of it came.
@@ -127,12 +222,14 @@ async fn next(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
 }
 
 /// Clients look for an answer when they have sent all, and take a stream that ends before for a broken one.
-async fn pass_over(body: &mut Body) {
+/// Whether there is more than is read so.
+async fn pass_over(body: &mut Body) -> bool {
     let mut passed_over = 0;
     while passed_over <= PASSED_OVER_MAX {
-        let Ok(Some(data)) = next(body).await else { return };
+        let Ok(Some(data)) = next(body).await else { return false };
         passed_over += data.len();
     }
+    true
 }
 
 /// What a client is told whose body is longer than that.
