@@ -26,7 +26,7 @@ use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
 use crate::sabakan::{self, crypts};
 use crate::state::{Asker, Form, Front, Peer};
-use crate::upload::{Shared, is_upload};
+use crate::upload::{PASSED_OVER_MAX, Shared, is_upload};
 use crate::users::password::REALM;
 
 /// Time for the body of a request: 8 MiB need that at 2 Mbit/s.
@@ -43,9 +43,6 @@ const BODIES: [(&str, usize); 6] = [
     ("/2/", 1 << 20),
     ("/", 4 << 10),
 ];
-/// What is read of a body beyond its limit: clients look for an answer when they have sent all, and take a
-/// stream that ends before for a broken one.
-pub(crate) const PASSED_OVER_MAX: usize = 1 << 20;
 /// Longest target of a request: a list of some thousand tags.
 const TARGET_BYTES_MAX: usize = 16 << 10;
 /// What everybody may ask for without a name: nothing of the cluster is in it.

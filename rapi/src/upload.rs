@@ -17,11 +17,13 @@ use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::front::PASSED_OVER_MAX;
 use crate::refusal::Refusal;
 
 /// Bodies that are received at the same time: they share one disk, and each has a thread.
 pub const UPLOADS_MAX: usize = 4;
+/// What is read of a body beyond its limit: clients look for an answer when they have sent all, and take a
+/// stream that ends before for a broken one.
+pub const PASSED_OVER_MAX: usize = 1 << 20;
 /// Paths of such bodies, by their beginnings.
 const PATHS: [&str; 2] = ["/api/v1/images/", "/api/v1/assets/"];
 /// Pieces that wait for the disk: as many as a connection has in its buffers.

@@ -13,9 +13,7 @@ use luxi::method::{
 use luxi::query::filter::Operand;
 use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
-use model::asset::Asset;
 use model::error::ExceptionKind;
-use model::image::Image;
 use model::network::{Claim, Network};
 use model::node::{Node, NodeRole};
 use model::rack::Lease;
@@ -26,9 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{LuxiService, no_locking};
-use crate::query::asset::AssetRow;
 use crate::query::group::GroupRow;
-use crate::query::image::ImageRow;
 use crate::query::job::JobRow;
 use crate::query::lease::LeaseRow;
 use crate::query::machine::MachineRow;
@@ -356,34 +352,6 @@ impl LuxiService {
         match query::machine::limited(&config, filter) {
             Some(machines) => machines.into_iter().map(row).collect(),
             None => config.machines.values().map(row).collect(),
-        }
-    }
-
-    fn image_rows(&self, filter: Option<&Filter>) -> Vec<ImageRow> {
-        let config = self.sources.published.snapshot().config;
-        let row = |image: &Arc<Image>| {
-            let blobs: Vec<_> = image.files.blobs().collect();
-            ImageRow {
-                image: Arc::clone(image),
-                config: Arc::clone(&config),
-                held_by: self.sources.contacts.with_blobs(&blobs),
-            }
-        };
-        match filter.and_then(|filter| query::by_key(&config.images, filter, "image")) {
-            Some(images) => images.into_iter().map(row).collect(),
-            None => config.images.values().map(row).collect(),
-        }
-    }
-
-    fn asset_rows(&self, filter: Option<&Filter>) -> Vec<AssetRow> {
-        let config = self.sources.published.snapshot().config;
-        let row = |asset: &Arc<Asset>| AssetRow {
-            asset: Arc::clone(asset),
-            held_by: self.sources.contacts.with_blobs(&[asset.blob]),
-        };
-        match filter.and_then(|filter| query::by_key(&config.assets, filter, "name")) {
-            Some(assets) => assets.into_iter().map(row).collect(),
-            None => config.assets.values().map(row).collect(),
         }
     }
 
