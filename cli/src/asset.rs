@@ -91,7 +91,8 @@ pub(crate) struct AddArguments {
     job: JobArguments,
 }
 
-fn pair(text: &str) -> Result<(OptionName, OptionValue), String> {
+/// An option as NAME=VALUE.
+pub(crate) fn pair(text: &str) -> Result<(OptionName, OptionValue), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     let name = name.parse().map_err(|error| format!("{error}"))?;
     Ok((name, value.parse().map_err(|error| format!("{error}"))?))

@@ -66,6 +66,7 @@ mod lease;
 mod machine;
 mod node;
 mod rack;
+mod sabactl;
 mod stage;
 mod tags;
 
@@ -122,6 +123,9 @@ struct Arguments {
     #[command(subcommand)]
     object: Object,
 }
+
+/// The name of sabakan's command line, and of the object that stands for it.
+const SABACTL: &str = "sabactl";
 
 #[derive(Debug, Subcommand)]
 enum Object {
@@ -181,6 +185,8 @@ enum Object {
     /// Addresses that agents leased.
     #[command(subcommand)]
     Lease(lease::Lease),
+    /// The command line of sabakan, by its verbs and flags; a link of the name `sabactl` is the same.
+    Sabactl(sabactl::Sabactl),
     /// Look inside, and test.
     #[command(subcommand)]
     Debug(debug::Debug),
@@ -209,7 +215,7 @@ pub fn command() -> clap::Command {
 fn command_of(object: &str) -> Option<clap::Command> {
     let all = command();
     let only = all.find_subcommand(object).filter(|found| found.has_subcommands())?.clone();
-    let program = format!("gnt-{object}");
+    let program = if object == SABACTL { object.to_owned() } else { format!("gnt-{object}") };
     let about = only.get_about().cloned().unwrap_or_default();
     let only = Everywhere::augment_args(only.version(env!("CARGO_PKG_VERSION"))).about(about);
     let only = everywhere::hidden(only);
@@ -252,7 +258,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         debug_level: everywhere.debug,
         color: everywhere.color,
         master_wait: everywhere.master_wait.map(|seconds| Duration::from_secs(seconds.into())),
-        as_ganeti: object_in_name(&arguments).is_some(),
+        as_ganeti: object_in_name(&arguments).is_some_and(|name| name != SABACTL),
     };
     let session = Session::new(&root(everywhere.root), everywhere.socket, words);
     let done = match object {
@@ -279,6 +285,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::CloudInit(verb) => boot_template::run_cloud_init(verb, &session),
         Object::Rack(verb) => rack::run(verb, &session),
         Object::Lease(verb) => lease::run(verb, &session),
+        Object::Sabactl(arguments) => sabactl::run(arguments, &session),
         Object::Debug(verb) => debug::run(verb, &session),
         Object::Explain(arguments) => runbook::run(&arguments),
         Object::Completion { shell } => completion::print(shell).map_err(CliError::from),
@@ -348,6 +355,7 @@ impl Object {
             "cloud-init" => Self::CloudInit(boot_template::CloudInit::from_arg_matches(matches)?),
             "rack" => Self::Rack(rack::Rack::from_arg_matches(matches)?),
             "lease" => Self::Lease(lease::Lease::from_arg_matches(matches)?),
+            "sabactl" => Self::Sabactl(sabactl::Sabactl::from_arg_matches(matches)?),
             "debug" => Self::Debug(debug::Debug::from_arg_matches(matches)?),
             _ => return Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
         })
@@ -381,7 +389,7 @@ fn report(error: &CliError, session: &Session) -> ExitCode {
 /// `job`, where the program was called as `gnt-job`.
 fn object_in_name(arguments: &[OsString]) -> Option<&str> {
     let name = Path::new(arguments.first()?).file_name()?.to_str()?;
-    name.strip_prefix("gnt-")
+    if name == SABACTL { Some(name) } else { name.strip_prefix("gnt-") }
 }
 
 /// Messages on wrong arguments need the choice before the arguments are read.

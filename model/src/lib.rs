@@ -9,6 +9,7 @@
 //! what becomes of it;
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
 //! [`role_check`] tells whether a node may be master, [`cluster_status`] how the cluster stands;
+//! [`sabakan`] shows machines as sabakan does;
 //! [`document`] says under which key each is stored.
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -51,6 +52,8 @@ pub mod vault;
 pub mod access;
 pub mod job;
 pub mod opcode;
+
+pub mod sabakan;
 
 pub mod cluster_status;
 pub mod filter;

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use model::access::{Principal, Verb, may};
 use model::opcode::ReasonEntry;
+use model::sabakan::log::TRAIL;
 use model::{JobId, OpInput};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -27,8 +28,6 @@ pub type Answer = Result<Response, Refusal>;
 
 /// Where a user's own reason is put in the trail of a job: Ganeti's word for it.
 const USER_REASON: &str = "gnt:user";
-/// What says in the trail of a job who asked for it here.
-pub const TRAIL: &str = "gantry:rapi";
 /// The header by which a client marks a change that it may send again; one of IETF's drafts has the name.
 const REPEAT_KEY: &str = "idempotency-key";
 /// Longest such mark.

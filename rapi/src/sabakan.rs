@@ -2,7 +2,7 @@
 //! retire dates, images, assets, kernel parameters, keys of disks, templates of Ignition and logs. It answers as
 //! sabakan does today, or as its specification of 2018 says.
 //!
-//! [`select`] reads the query of a search, [`machines`] shows and changes machines, [`config`] the settings,
+//! [`machines`] shows and changes machines, [`config`] the settings,
 //! [`crypts`] the keys of disks, [`ignitions`] templates, [`images`] and [`assets`] files, which come by
 //! [`transfer`]; [`logs`] tells who did what.
 
@@ -15,8 +15,6 @@ pub mod ignitions;
 pub mod images;
 pub mod logs;
 pub mod machines;
-pub mod select;
-pub mod time;
 pub mod transfer;
 
 /// Adds the routes.

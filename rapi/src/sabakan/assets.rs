@@ -10,13 +10,14 @@ use axum::response::{IntoResponse, Response};
 use luxi::method::{Fields, Query, What};
 use luxi::query::Filter;
 use model::Word;
-use model::asset::{ASSET_BYTES_MAX, ContentType, OptionName, OptionValue};
+use model::asset::{ASSET_BYTES_MAX, Asset, ContentType, OptionName, OptionValue};
 use model::blob::{Blob, BlobDigest};
 use model::opcode::AssetWritten;
+use model::sabakan;
 use serde_json::{Value, json};
 
 use super::machines::{done, parameters};
-use super::{time, transfer};
+use super::transfer;
 use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
 use crate::upload::{self, Pieces};
@@ -29,17 +30,6 @@ const OPTIONS: &str = "x-sabakan-asset-options-";
 /// The asset that is the client for keys of disks.
 const CRYPTSETUP: &str = "sabakan-cryptsetup";
 
-/// An asset as the master tells of it.
-#[derive(Debug)]
-struct Told {
-    name: String,
-    id: u64,
-    content_type: String,
-    blob: Blob,
-    options: BTreeMap<OptionName, OptionValue>,
-    ctime: Value,
-}
-
 fn name(text: &str) -> Result<Word, Refusal> {
     text.parse().map_err(|error| Refusal::bad(format!("{error}")))
 }
@@ -48,7 +38,7 @@ fn missing(name: &Word) -> Refusal {
     Refusal::not_found(format!("there is no asset {name}"))
 }
 
-async fn told(asked: &Asked, name: &Word) -> Result<Option<Told>, Refusal> {
+async fn told(asked: &Asked, name: &Word) -> Result<Option<Asset>, Refusal> {
     let fields = ["name", "id", "content_type", "sha256", "size", "options", "ctime"];
     let filter = Some(Filter::any_of("name", [name.as_str()]));
     let query = Query { what: What::Asset, fields: Fields::from(fields), filter };
@@ -56,9 +46,10 @@ async fn told(asked: &Asked, name: &Word) -> Result<Option<Told>, Refusal> {
     let Some(row) = table.data.into_iter().next() else { return Ok(None) };
     let row: Vec<Value> = row.into_iter().map(luxi::query::Cell::into_value).collect();
     let unread = |error| Refusal::fault(format!("asset {name} does not read: {error}"));
-    let read = serde_json::from_value::<(String, u64, String, BlobDigest, u64, _, _)>(row.into());
+    let read = serde_json::from_value(row.into());
     let (name, id, content_type, sha256, size, options, ctime) = read.map_err(unread)?;
-    Ok(Some(Told { name, id, content_type, blob: Blob { sha256, size }, options, ctime }))
+    let blob = Blob { sha256, size };
+    Ok(Some(Asset { name, id, content_type, blob, options, ctime }))
 }
 
 pub(super) async fn index(asked: Asked) -> Answer {
@@ -72,39 +63,22 @@ pub(super) async fn meta(Path(text): Path<String>, asked: Asked) -> Answer {
     let name = name(&text)?;
     let told = told(&asked, &name).await?.ok_or_else(|| missing(&name))?;
     let exists = stdx::aside(|| files::is_here(&asked.front.layout.blobs(), told.blob));
-    Ok(asked.object(&told.shown(exists), &[]))
+    Ok(asked.object(&sabakan::asset(&told, exists), &[]))
 }
 
-impl Told {
-    fn shown(&self, exists: bool) -> Value {
-        let Self { name, id, content_type, blob, options, ctime } = self;
-        json!({
-            "name": name,
-            "id": id.to_string(),
-            "content-type": content_type,
-            "date": time::of_pair(ctime),
-            "size": blob.size,
-            "sha256": blob.sha256,
-            "urls": [],
-            "exists": exists,
-            "options": options,
-        })
-    }
-
-    /// What is told of it beside its bytes.
-    fn headers(&self) -> HeaderMap {
-        let own = [
-            (header::CONTENT_TYPE.as_str().to_owned(), self.content_type.clone()),
-            (ID.to_owned(), self.id.to_string()),
-            (SHA256.to_owned(), self.blob.sha256.to_string()),
-        ];
-        let options = self.options.iter();
-        let options = options.map(|(name, value)| (format!("{OPTIONS}{name}"), value.to_string()));
-        let header = |(name, value): (String, String)| {
-            Some((name.parse::<HeaderName>().ok()?, HeaderValue::try_from(value).ok()?))
-        };
-        own.into_iter().chain(options).filter_map(header).collect()
-    }
+/// What is told of an asset beside its bytes.
+fn headers_of(asset: &Asset) -> HeaderMap {
+    let own = [
+        (header::CONTENT_TYPE.as_str().to_owned(), asset.content_type.to_string()),
+        (ID.to_owned(), asset.id.to_string()),
+        (SHA256.to_owned(), asset.blob.sha256.to_string()),
+    ];
+    let options = asset.options.iter();
+    let options = options.map(|(name, value)| (format!("{OPTIONS}{name}"), value.to_string()));
+    let header = |(name, value): (String, String)| {
+        Some((name.parse::<HeaderName>().ok()?, HeaderValue::try_from(value).ok()?))
+    };
+    own.into_iter().chain(options).filter_map(header).collect()
 }
 
 pub(super) async fn download(Path(text): Path<String>, asked: Asked) -> Answer {
@@ -113,10 +87,10 @@ pub(super) async fn download(Path(text): Path<String>, asked: Asked) -> Answer {
     served(&asked, &told).await
 }
 
-async fn served(asked: &Asked, told: &Told) -> Answer {
+async fn served(asked: &Asked, told: &Asset) -> Answer {
     let blobs = asked.front.layout.blobs();
     let mut response = files::serve(&blobs, told.blob, asked.bare()).await?;
-    response.headers_mut().extend(told.headers());
+    response.headers_mut().extend(headers_of(told));
     Ok(response)
 }
 
@@ -210,6 +184,8 @@ pub(super) async fn remove(Path(text): Path<String>, asked: Asked) -> Result<Res
 
 #[cfg(test)]
 mod tests {
+    use model::Timestamp;
+
     use super::*;
 
     fn headers(all: &[(&str, &str)]) -> HeaderMap {
@@ -251,21 +227,21 @@ mod tests {
     #[test]
     fn an_asset_is_shown_as_sabakan_does() {
         let sha256 = "ab".repeat(32);
-        let told = Told {
-            name: "a.tar".to_owned(),
+        let told = Asset {
+            name: "a.tar".parse().unwrap(),
             id: 15,
-            content_type: "application/tar".to_owned(),
+            content_type: "application/tar".parse().unwrap(),
             blob: Blob { sha256: sha256.parse().unwrap(), size: 7 },
             options: BTreeMap::from([("os".parse().unwrap(), "a".parse().unwrap())]),
-            ctime: json!([1_542_763_425, 0]),
+            ctime: Timestamp::from_micros(1_542_763_425_000_000),
         };
         assert_eq!(
-            told.shown(true),
+            sabakan::asset(&told, true),
             json!({"name": "a.tar", "id": "15", "content-type": "application/tar", "size": 7,
                 "date": "2018-11-21T01:23:45Z", "sha256": sha256, "urls": [], "exists": true,
                 "options": {"os": "a"}})
         );
-        let headers = told.headers();
+        let headers = headers_of(&told);
         let options = "x-sabakan-asset-options-os";
         let told: Vec<_> = [ID, SHA256, options, "content-type"].map(|name| &headers[name]).into();
         assert_eq!(told, ["15", &sha256, "a", "application/tar"]);

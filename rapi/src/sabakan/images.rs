@@ -8,8 +8,9 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use blobs::Staging;
 use luxi::method::{Fields, Query, What};
-use luxi::query::Filter;
+use luxi::query::{Cell, Filter};
 use model::image::{ImageFiles, ImageId};
+use model::sabakan;
 use serde_json::{Value, json};
 
 use super::machines::{done, parameters};
@@ -34,16 +35,8 @@ pub(super) async fn index(asked: Asked) -> Answer {
     let fields = Fields::from(["version", "ctime", "size"]);
     let filter = Some(Filter::any_of("name", [IMAGE]));
     let table = asked.ask(Query { what: What::Image, fields, filter }).await?;
-    let images = table.data.into_iter().map(|row| {
-        let [version, ctime, size] = row
-            .into_iter()
-            .map(luxi::query::Cell::into_value)
-            .collect::<Vec<_>>()
-            .try_into()
-            .unwrap_or_default();
-        let date = super::time::of_pair(&ctime);
-        json!({"id": version, "date": date, "size": size, "urls": [], "exists": true})
-    });
+    let values = |row: Vec<Cell>| row.into_iter().map(Cell::into_value).collect();
+    let images = table.data.into_iter().map(|row| sabakan::image(values(row)));
     Ok(asked.object(&images.collect(), &[]))
 }
 

@@ -1,7 +1,8 @@
 //! Core: moments as sabakan writes them: RFC 3339, and days without dashes in queries.
 
-use model::Timestamp;
 use serde_json::Value;
+
+use crate::time::Timestamp;
 
 /// `2026-11-20T13:05:09Z`.
 #[must_use]
