@@ -7,6 +7,7 @@
 //! All of it blocks; call it where that is allowed.
 
 mod error;
+mod staging;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -20,6 +21,7 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 pub use error::BlobError;
+pub use staging::Staging;
 
 /// Directory of those that are not whole yet.
 const INCOMING: &str = "incoming";

@@ -72,6 +72,7 @@ const fn is_ours(what: What) -> bool {
         what,
         What::Machine
             | What::Image
+            | What::Asset
             | What::Rack
             | What::Lease
             | What::Unregistered
@@ -135,6 +136,7 @@ pub(crate) fn has_own_form(what: What, field: &str) -> bool {
         | What::Filter
         | What::Machine
         | What::Image
+        | What::Asset
         | What::Rack
         | What::Lease
         | What::Unregistered

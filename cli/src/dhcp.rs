@@ -32,12 +32,14 @@ pub(crate) enum Dhcp {
 /// Carries out one verb.
 pub(crate) fn run(verb: Dhcp, session: &Session) -> Result<(), CliError> {
     match verb {
-        Dhcp::Set { file, job } => {
-            let config = settings(&file)?;
-            job.run(OpCode::DhcpSet(DhcpSet { config }), session).map(drop)
-        }
+        Dhcp::Set { file, job } => job.run(set(&file)?, session).map(drop),
         Dhcp::Get => say_json(&session.ask(&GantryDhcp {})?),
     }
+}
+
+/// What sets the settings in a file.
+pub(crate) fn set(file: &Path) -> Result<OpCode, CliError> {
+    Ok(OpCode::DhcpSet(DhcpSet { config: settings(file)? }))
 }
 
 /// The settings in a file, if they can work.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use blobs::BlobError;
 use luxi::ClientError;
 use luxi::client::JobOutcome;
 use luxi::method::What;
@@ -88,6 +89,9 @@ pub(crate) enum CliError {
         #[source]
         error: io::Error,
     },
+    /// A file could not be staged for the master.
+    #[error(transparent)]
+    Staging(#[from] BlobError),
     /// A file could not be written.
     #[error("cannot write `{path}`")]
     Write {
@@ -167,6 +171,7 @@ impl Coded for CliError {
             Self::ExportExists(_) => Some(Code::ExportRefused),
             Self::Output(_)
             | Self::Read { .. }
+            | Self::Staging(_)
             | Self::Write { .. }
             | Self::Content { .. }
             | Self::Token(_)

@@ -1,7 +1,6 @@
 //! `gnt image`.
 
 mod info;
-mod stage;
 
 use std::path::PathBuf;
 
@@ -14,9 +13,8 @@ use model::opcode::{ImageAdd, ImageRemove};
 use crate::error::CliError;
 use crate::list::{ListArguments, ListFieldsArguments, Named};
 use crate::session::{Session, confirm};
+use crate::stage::stage;
 use crate::submit::JobArguments;
-
-use stage::stage;
 
 /// What `list` shows unless told otherwise.
 const USUAL: [&str; 5] = ["image", "kind", "size", "machines", "ctime"];

@@ -42,10 +42,7 @@ pub(crate) enum Ipam {
 /// Carries out one verb.
 pub(crate) fn run(verb: Ipam, session: &Session) -> Result<(), CliError> {
     match verb {
-        Ipam::Set { file, job } => {
-            let config = rules(&file)?;
-            job.run(OpCode::IpamSet(IpamSet { config }), session).map(drop)
-        }
+        Ipam::Set { file, job } => job.run(set(&file)?, session).map(drop),
         Ipam::Check { file } => {
             let config = rules(&file)?;
             say_lines(&sample(&config).join("\n"))?;
@@ -58,6 +55,11 @@ pub(crate) fn run(verb: Ipam, session: &Session) -> Result<(), CliError> {
             )),
         },
     }
+}
+
+/// What sets the rules in a file.
+pub(crate) fn set(file: &Path) -> Result<OpCode, CliError> {
+    Ok(OpCode::IpamSet(IpamSet { config: rules(file)? }))
 }
 
 /// The rules in a file, if they can work.

@@ -52,6 +52,7 @@ mod network_template;
 mod python;
 mod span;
 
+mod asset;
 mod boot_template;
 mod cluster;
 mod debug;
@@ -66,6 +67,8 @@ mod log;
 mod machine;
 mod node;
 mod rack;
+mod sabactl;
+mod stage;
 mod tags;
 mod token;
 
@@ -123,6 +126,9 @@ struct Arguments {
     object: Object,
 }
 
+/// The name of sabakan's command line, and of the object that stands for it.
+const SABACTL: &str = "sabactl";
+
 #[derive(Debug, Subcommand)]
 enum Object {
     /// The cluster as a whole: begin it, see it, change it.
@@ -156,6 +162,9 @@ enum Object {
     /// Operating systems that machines boot.
     #[command(subcommand)]
     Image(image::Image),
+    /// Files that machines fetch by name.
+    #[command(subcommand)]
+    Asset(asset::Asset),
     /// Networks, their pools, and who has which address.
     #[command(subcommand)]
     Network(network::Network),
@@ -183,6 +192,8 @@ enum Object {
     /// Tokens, by which programs log in at the front door.
     #[command(subcommand)]
     Token(token::Token),
+    /// The command line of sabakan, by its verbs and flags; a link of the name `sabactl` is the same.
+    Sabactl(sabactl::Sabactl),
     /// Look inside, and test.
     #[command(subcommand)]
     Debug(debug::Debug),
@@ -211,7 +222,7 @@ pub fn command() -> clap::Command {
 fn command_of(object: &str) -> Option<clap::Command> {
     let all = command();
     let only = all.find_subcommand(object).filter(|found| found.has_subcommands())?.clone();
-    let program = format!("gnt-{object}");
+    let program = if object == SABACTL { object.to_owned() } else { format!("gnt-{object}") };
     let about = only.get_about().cloned().unwrap_or_default();
     let only = Everywhere::augment_args(only.version(env!("CARGO_PKG_VERSION"))).about(about);
     let only = everywhere::hidden(only);
@@ -254,7 +265,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         debug_level: everywhere.debug,
         color: everywhere.color,
         master_wait: everywhere.master_wait.map(|seconds| Duration::from_secs(seconds.into())),
-        as_ganeti: object_in_name(&arguments).is_some(),
+        as_ganeti: object_in_name(&arguments).is_some_and(|name| name != SABACTL),
     };
     let session = Session::new(&root(everywhere.root), everywhere.socket, words);
     let done = match object {
@@ -269,6 +280,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Dhcp(verb) => dhcp::run(verb, &session),
         Object::Machine(verb) => machine::run(verb, &session),
         Object::Image(verb) => image::run(verb, &session),
+        Object::Asset(verb) => asset::run(verb, &session),
         Object::Network(verb) => network::run(verb, &session),
         Object::NetworkTemplate(verb) => network_template::run(verb, &session),
         Object::IgnitionTemplate(verb) => {
@@ -282,6 +294,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Object::Rack(verb) => rack::run(verb, &session),
         Object::Lease(verb) => lease::run(verb, &session),
         Object::Token(verb) => token::run(verb, &session),
+        Object::Sabactl(arguments) => sabactl::run(arguments, &session),
         Object::Debug(verb) => debug::run(verb, &session),
         Object::Explain(arguments) => runbook::run(&arguments),
         Object::Completion { shell } => completion::print(shell).map_err(CliError::from),
@@ -336,6 +349,7 @@ impl Object {
             "dhcp" => Self::Dhcp(dhcp::Dhcp::from_arg_matches(matches)?),
             "machine" => Self::Machine(machine::Machine::from_arg_matches(matches)?),
             "image" => Self::Image(image::Image::from_arg_matches(matches)?),
+            "asset" => Self::Asset(asset::Asset::from_arg_matches(matches)?),
             "network" => Self::Network(network::Network::from_arg_matches(matches)?),
             "network-template" => {
                 Self::NetworkTemplate(network_template::NetworkTemplate::from_arg_matches(matches)?)
@@ -351,6 +365,7 @@ impl Object {
             "rack" => Self::Rack(rack::Rack::from_arg_matches(matches)?),
             "lease" => Self::Lease(lease::Lease::from_arg_matches(matches)?),
             "token" => Self::Token(token::Token::from_arg_matches(matches)?),
+            "sabactl" => Self::Sabactl(sabactl::Sabactl::from_arg_matches(matches)?),
             "debug" => Self::Debug(debug::Debug::from_arg_matches(matches)?),
             _ => return Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand)),
         })
@@ -384,7 +399,7 @@ fn report(error: &CliError, session: &Session) -> ExitCode {
 /// `job`, where the program was called as `gnt-job`.
 fn object_in_name(arguments: &[OsString]) -> Option<&str> {
     let name = Path::new(arguments.first()?).file_name()?.to_str()?;
-    name.strip_prefix("gnt-")
+    if name == SABACTL { Some(name) } else { name.strip_prefix("gnt-") }
 }
 
 /// Messages on wrong arguments need the choice before the arguments are read.

@@ -2,6 +2,7 @@
 //! that selects objects.
 
 pub mod filter;
+pub mod sabakan;
 
 use std::borrow::Cow;
 

@@ -31,7 +31,7 @@ impl Config {
     pub fn new(cluster: Cluster, role: Role) -> Self {
         let group = Group::initial(&cluster.uuid, cluster.ctime);
         let (cluster, role, group) = (Arc::new(cluster), Arc::new(role), Arc::new(group));
-        Self::without_objects((cluster, role, group, None, None, None, None))
+        Self::without_objects((cluster, role, group, None, None, None, None, None))
     }
 
     /// A node by its name, or by its first label where only one node has it.

@@ -1,6 +1,7 @@
 //! Logical units: what each opcode does (document 2: ExpandNames, locks by level, CheckPrereq,
 //! Exec). What `check` established is a value that `exec` consumes.
 
+pub mod asset;
 pub mod bmc;
 pub mod boot_template;
 pub mod cluster;

@@ -1,5 +1,6 @@
 //! The master's side of LUXI: every method of the table answered by one match.
 
+mod files;
 mod filters;
 mod jobs;
 mod queries;

@@ -3,6 +3,7 @@
 //! A table has Ganeti's fields first, in the order in which its clients list them; ours follow.
 //! A test compares names, titles and kinds with Ganeti's own.
 
+pub mod asset;
 pub mod boot_template;
 pub mod claim;
 pub mod cluster;

@@ -57,6 +57,7 @@ pub(crate) fn compile_at(
         parts: config.shares.get(&rack).map_or_else(Vec::new, |shares| shares.parts.to_vec()),
         agents: agents(config, rack),
         dhcp: config.dhcp.as_ref().map(|dhcp| dhcp.of_rack(rack)).unwrap_or_default(),
+        assets: config.assets.values().map(|asset| asset.as_ref().clone()).collect(),
         machines: machines.collect(),
     }))
 }

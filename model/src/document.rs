@@ -35,6 +35,12 @@ pub const DHCP: &str = "config/dhcp";
 pub const IPAM: &str = "ipam";
 /// Directory of images, by name.
 pub const IMAGES: &str = "images";
+/// Directory of the versions of images that were removed, by name.
+pub const REMOVED_IMAGES: &str = "removed-images";
+/// Directory of assets.
+pub const ASSETS: &str = "assets";
+/// The number of the last upload of an asset, once there was one.
+pub const ASSET_SERIAL: &str = "config/assets";
 /// Directory of networks.
 pub const NETWORKS: &str = "networks";
 /// Directory of claims on addresses, by network.

@@ -13,6 +13,8 @@ use crate::time::Timestamp;
 pub const INITRDS_MAX: usize = 8;
 /// Most words of one list of kernel parameters.
 pub const PARAMETERS_MAX: usize = 64;
+/// Versions that are remembered after their removal, the latest of all images: one a day for 27 years.
+pub const REMOVED_MAX: usize = 10_000;
 /// Longest word of kernel parameters, in bytes: x86 takes a command line of 2,048 bytes.
 pub const PARAMETER_BYTES_MAX: usize = 512;
 
@@ -31,6 +33,16 @@ pub struct Image {
     pub parameters: Vec<Parameter>,
     /// When it was uploaded.
     pub ctime: Timestamp,
+}
+
+/// A version of an image that was removed, and that no other image is ever to have: the document
+/// `removed-images/NAME/VERSION`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovedImage {
+    /// What it was.
+    pub id: ImageId,
+    /// When it was removed.
+    pub at: Timestamp,
 }
 
 /// Name and version of an image; written `NAME/VERSION`.

@@ -3,13 +3,14 @@
 //! In reading order: [`layout`] says where things live; [`name`], [`serial`], [`mac`], [`job_id`], [`time`], [`range`],
 //! [`role`] and [`secret`] are the small words; [`error`] is how an operation fails, [`code`] what of that an
 //! operator must act on, [`json`] reads what people write; [`status`] is the table of an opcode's states, from which that of a job is derived;
-//! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`kernel`],
+//! [`cluster`], [`group`], [`node`], [`tag`], [`machine`], [`image`], [`asset`], [`kernel`],
 //! [`bmc`], [`inventory`], [`ipam`], [`network`], [`boot_template`], [`dhcp`], [`rack`], [`shares`] and
 //! [`token`] are what jobs change;
 //! [`opcode`] is the table of everything that an operator can ask for, [`access`] says who may, [`job`]
 //! what becomes of it, [`audit`] who did what ([`asker`]);
 //! [`ssconf`] is what every node keeps in files, [`filter`] the rules that hold jobs back;
 //! [`role_check`] tells whether a node may be master, [`cluster_status`] how the cluster stands;
+//! [`sabakan`] shows machines as sabakan does;
 //! [`document`] says under which key each is stored.
 #![warn(missing_docs)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -33,6 +34,7 @@ pub mod error;
 pub mod json;
 pub mod status;
 
+pub mod asset;
 pub mod bmc;
 pub mod boot_template;
 pub mod cluster;
@@ -56,6 +58,8 @@ pub mod asker;
 pub mod audit;
 pub mod job;
 pub mod opcode;
+
+pub mod sabakan;
 
 pub mod cluster_status;
 pub mod filter;

@@ -5,6 +5,7 @@
 //! for names and types where they enter; their meaning is checked by the logical unit. Opcodes of
 //! Ganeti keep its names and take every parameter that its clients send.
 
+pub mod asset;
 pub mod boot_template;
 pub mod cluster;
 pub mod common;
@@ -23,6 +24,7 @@ pub mod verify;
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
+pub use asset::{AssetRemove, AssetSet, AssetWritten};
 pub use boot_template::{BootTemplateAdd, BootTemplateRemove};
 pub use cluster::{
     ClusterActivateMasterIp, ClusterDeactivateMasterIp, ClusterPostInit, ClusterQuery,
@@ -214,6 +216,10 @@ opcodes! {
     "OP_IMAGE_ADD" ImageAdd -> Image, Agents, Operator, [image];
     /// Remove one.
     "OP_IMAGE_REMOVE" ImageRemove -> (), Master, Operator, [image];
+    /// Give an asset, a file that machines fetch by name, what was uploaded.
+    "OP_ASSET_SET" AssetSet -> AssetWritten, Agents, Operator, [name];
+    /// Remove one.
+    "OP_ASSET_REMOVE" AssetRemove -> (), Agents, Operator, [name];
     /// Choose kernel parameters of all machines, or of those with a role.
     "OP_KERNEL_SET" KernelSet -> KernelParameters, Agents, Operator, [];
     /// Add a network: prefixes, routers, pools.

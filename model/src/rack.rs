@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::asset::Asset;
 use crate::blob::Blob;
 use crate::boot_template::{BootDocument, Fetched};
 use crate::dhcp::RackDhcp;
@@ -45,6 +46,9 @@ pub struct RackDocument {
     /// How DHCP is served.
     #[serde(default)]
     pub dhcp: RackDhcp,
+    /// Files that its machines fetch by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assets: Vec<Asset>,
     /// Its machines, by serial.
     pub machines: Vec<RackMachine>,
 }
@@ -92,6 +96,7 @@ impl RackDocument {
             parts,
             agents,
             dhcp,
+            assets,
             machines,
         } = self;
         let said = (cluster_name, rack, ranges, lease_seconds, parts, machines);
@@ -99,6 +104,9 @@ impl RackDocument {
         // Without these it is as it was before they were known, so that an upgrade pushes nothing.
         if !agents.is_empty() {
             text.extend(serde_json::to_vec(agents).expect("agents have plain keys"));
+        }
+        if !assets.is_empty() {
+            text.extend(serde_json::to_vec(assets).expect("assets have plain keys"));
         }
         if *dhcp != RackDhcp::default() {
             text.extend(serde_json::to_vec(dhcp).expect("settings have plain keys"));

@@ -22,6 +22,7 @@ use crate::ledger::Ledger;
 use crate::rack::Racks;
 use connection::Patience;
 
+mod assets;
 mod connection;
 mod documents;
 mod files;

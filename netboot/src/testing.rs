@@ -41,6 +41,7 @@ pub fn membership(node: &str) -> Membership {
 /// A rack with one range and the machine `S1`.
 pub fn rack(rack: u32, version: u64) -> RackDocument {
     RackDocument {
+        assets: Vec::new(),
         cluster_name: name("cluster.example.com"),
         rack,
         version: DocumentVersion { term: 1, position: version },

@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::Json;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Query, Request};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -14,12 +15,14 @@ use luxi::request::Principal;
 use model::access::{self, Verb, may};
 use model::opcode::ReasonEntry;
 use model::{JobId, OpInput};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::etag;
 use crate::refusal::Refusal;
 use crate::state::{Asker, Front, Peer};
+use crate::upload::is_upload;
 
 /// What a route gives.
 pub type Answer = Result<Response, Refusal>;
@@ -44,8 +47,10 @@ pub struct Asked {
     pub peer: IpAddr,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, whole.
+    /// The body, whole; empty where it is an upload.
     pub body: Bytes,
+    /// The body of an upload, until its route takes it.
+    upload: Mutex<Option<Body>>,
     method: Method,
     uri: Uri,
     query: Vec<(String, String)>,
@@ -69,14 +74,19 @@ impl FromRequest<Arc<Front>> for Asked {
             .extensions
             .get::<Peer>()
             .ok_or_else(|| Refusal::fault("nobody looked at where it comes from"))?;
-        // It was read within its limits before it came here.
-        let body = axum::body::to_bytes(body, usize::MAX).await;
-        let body = body.map_err(|error| Refusal::bad(error.to_string()))?;
+        let (body, upload) = if is_upload(&parts.method, parts.uri.path()) {
+            (Bytes::new(), Some(body))
+        } else {
+            // It was read within its limits before it came here.
+            let body = axum::body::to_bytes(body, usize::MAX).await;
+            (body.map_err(|error| Refusal::bad(error.to_string()))?, None)
+        };
+        let upload = Mutex::new(upload);
         let front = Arc::clone(front);
         let (headers, method, uri) = (parts.headers, parts.method, parts.uri);
         let is_checked = AtomicBool::new(false);
         let peer = peer.ip().to_canonical();
-        Ok(Self { front, principal, peer, headers, body, method, uri, query, is_checked })
+        Ok(Self { front, principal, peer, headers, body, upload, method, uri, query, is_checked })
     }
 }
 
@@ -229,6 +239,41 @@ impl Asked {
         let job = self.submit(id, parameters).await?;
         let results = self.front.link.results(job).await?;
         Ok(results.into_iter().next().unwrap_or_default())
+    }
+
+    /// The same of a job that may take longer.
+    ///
+    /// # Errors
+    /// The job fails, too.
+    pub async fn run_within(
+        &self,
+        id: &str,
+        parameters: Map<String, Value>,
+        time: Duration,
+    ) -> Result<Value, Refusal> {
+        let job = self.submit(id, parameters).await?;
+        let results = self.front.link.results_within(job, time).await?;
+        Ok(results.into_iter().next().unwrap_or_default())
+    }
+
+    /// The body that the route reads by itself; nothing where it was read already.
+    pub fn upload(&self) -> Body {
+        self.upload.lock().take().unwrap_or_default()
+    }
+
+    /// Whether the client asks for the head of the answer alone.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.method == Method::HEAD
+    }
+
+    /// The request without its body, for what answers it with a file.
+    #[must_use]
+    pub fn bare(&self) -> Request {
+        let mut request = Request::new(Body::empty());
+        *request.method_mut() = self.method.clone();
+        *request.headers_mut() = self.headers.clone();
+        request
     }
 
     /// Who asked for it and why. The stamp tells this request from every other, or with a mark of the

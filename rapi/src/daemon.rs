@@ -11,12 +11,13 @@ use model::{Code, Coded, Timestamp};
 use stdx::daemon::{Log, LogError, asked_to_end, notify_ready, notify_stopping};
 use stdx::{Clock, Tasks};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::access_log::AccessLog;
 use crate::attempt::Refusals;
 use crate::authenticate::Authenticator;
 use crate::certificate::{Certificate, CertificateError};
+use crate::files::ARCHIVES_MAX;
 use crate::front::router;
 use crate::link::Link;
 use crate::master::Master;
@@ -27,6 +28,7 @@ use crate::server;
 use crate::state::Front;
 use crate::tls::Tls;
 use crate::tokens::Tokens;
+use crate::upload::UPLOADS_MAX;
 use crate::users::UsersFile;
 
 /// How often it is looked whether the certificate is another one.
@@ -129,6 +131,9 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
         authenticator: Authenticator::new(users, tokens, anonymous, local),
         access_log: AccessLog::open(&layout.rapi_access_log())?,
         refusals: Refusals::default(),
+        layout,
+        uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
+        archives: Arc::new(Semaphore::new(ARCHIVES_MAX)),
         meters: Meters::default(),
         compatibility: options.compat,
         machines_by_address: options.machines_by_address,

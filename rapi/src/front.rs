@@ -29,6 +29,7 @@ use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
 use crate::sabakan::{self, crypts};
 use crate::state::{Asker, Form, Front, Peer};
+use crate::upload::{PASSED_OVER_MAX, Shared, is_upload};
 use crate::users::password::REALM;
 
 /// Time for the body of a request: 8 MiB need that at 2 Mbit/s.
@@ -45,9 +46,6 @@ const BODIES: [(&str, usize); 6] = [
     ("/2/", 1 << 20),
     ("/", 4 << 10),
 ];
-/// What is read of a body beyond its limit: clients look for an answer when they have sent all, and take a
-/// stream that ends before for a broken one.
-const PASSED_OVER_MAX: usize = 1 << 20;
 /// Longest target of a request: a list of some thousand tags.
 const TARGET_BYTES_MAX: usize = 16 << 10;
 /// What everybody may ask for without a name: nothing of the cluster is in it.
@@ -105,6 +103,9 @@ async fn through(
     let target = request.uri().path_and_query().map_or("-", |target| target.as_str());
     let asked = format!("{} {target} {:?}", request.method(), request.version());
     let mut user = None;
+    let (parts, body) = request.into_parts();
+    let (body, expects) = (Shared::new(body), parts.headers.contains_key(header::EXPECT));
+    let request = Request::from_parts(parts, Body::new(body.clone()));
     let answered = serve(&front, peer, request, next, &mut user).await;
     let answered = answered.unwrap_or_else(IntoResponse::into_response);
     if let Some(refusal) = answered.extensions().get::<Refusal>() {
@@ -112,6 +113,7 @@ async fn through(
         attempt.note((&front.refusals, now), (user.as_deref(), peer.ip()), refusal);
     }
     let response = render(form, answered);
+    let response = body.beside(response, expects).await;
     front.meters.answered(response.status(), begun.elapsed());
     front.access_log.note(&Line {
         peer: peer.ip(),
@@ -160,9 +162,13 @@ async fn serve(
         let verb = machine.as_ref().map_or(verb, |serial| Verb::DiskKey(serial.as_str()));
         admit(&principal, verb, path)?;
     }
-    let bytes = whole(body, body_max(path)).await?;
+    let body = if is_upload(&parts.method, path) {
+        body
+    } else {
+        Body::from(whole(body, body_max(path)).await?)
+    };
     parts.extensions.insert(Asker(principal));
-    Ok(next.run(Request::from_parts(parts, Body::from(bytes))).await)
+    Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
 /// Whether a request changes nothing: lists may be asked for by `PUT`, too.

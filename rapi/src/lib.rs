@@ -5,7 +5,8 @@
 //! password and role, [`tokens`] asks the master for those of programs, [`clients`] knows certificates, and
 //! [`authenticate`] tells who asks. [`state`] is what routes share,
 //! [`front`] what every request goes through,
-//! [`asked`] what a route sees of one; [`ganeti`] and [`sabakan`] are the two interfaces, [`routes`] describes them and
+//! [`asked`] what a route sees of one; [`upload`] takes bodies that are too long for memory, [`files`] gives
+//! such; [`ganeti`] and [`sabakan`] are the two interfaces, [`routes`] describes them and
 //! [`openapi`] prints that. [`certificate`], [`tls`], [`server`] and [`access_log`] are the way in, [`meters`] count and
 //! [`metrics`] shows,
 //! [`options`] and [`daemon`] are the process.
@@ -28,11 +29,13 @@ pub mod state;
 
 pub mod asked;
 pub mod etag;
+pub mod files;
 pub mod front;
 pub mod ganeti;
 pub mod openapi;
 pub mod routes;
 pub mod sabakan;
+pub mod upload;
 
 pub mod certificate;
 pub mod server;

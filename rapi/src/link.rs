@@ -107,11 +107,19 @@ impl Link {
     /// # Errors
     /// The exception of the opcode that failed, or why the end is not known.
     pub async fn results(&self, job: JobId) -> Result<Vec<Value>, Refusal> {
-        let ended = tokio::time::timeout(END_TIME, self.end(job)).await;
+        self.results_within(job, END_TIME).await
+    }
+
+    /// The same for a job that takes longer.
+    ///
+    /// # Errors
+    /// As [`Self::results`].
+    pub async fn results_within(&self, job: JobId, time: Duration) -> Result<Vec<Value>, Refusal> {
+        let ended = tokio::time::timeout(time, self.end(job)).await;
         let late = |_elapsed| {
             let text = format!(
                 "job {job} did not end within {} s and goes on; GET /2/jobs/{job} tells of it",
-                END_TIME.as_secs()
+                time.as_secs()
             );
             Refusal::new(StatusCode::GATEWAY_TIMEOUT, text)
         };

@@ -1,19 +1,21 @@
 //! sabakan's REST API for everything that exists here: rules of addresses, DHCP, machines with labels and
-//! retire dates, images, kernel parameters, keys of disks, templates of Ignition and logs. It answers as sabakan does today, or as its
-//! specification of 2018 says.
+//! retire dates, images, assets, kernel parameters, keys of disks, templates of Ignition and logs. It answers as
+//! sabakan does today, or as its specification of 2018 says.
 //!
-//! [`select`] reads the query of a search, [`machines`] shows and changes machines, [`config`] the settings,
-//! [`crypts`] the keys of disks, [`ignitions`] templates; [`logs`] tells who did what.
+//! [`machines`] shows and changes machines, [`config`] the settings,
+//! [`crypts`] the keys of disks, [`ignitions`] templates, [`images`] and [`assets`] files, which come by
+//! [`transfer`]; [`logs`] tells who did what.
 
 use crate::routes::Routes;
 
+pub mod assets;
 pub mod config;
 pub mod crypts;
 pub mod ignitions;
+pub mod images;
 pub mod logs;
 pub mod machines;
-pub mod select;
-pub mod time;
+pub mod transfer;
 
 /// Adds the routes.
 pub fn add(routes: Routes) -> Routes {
@@ -30,7 +32,7 @@ pub fn add(routes: Routes) -> Routes {
         .put(crypts::ONE, "Keep the key of a disk", crypts::keep)
         .get(crypts::ONE, "Fetch the key of a disk", crypts::fetch)
         .delete(crypts::ALL, "Forget all keys of a machine's disks", crypts::forget)
-        .get("/api/v1/cryptsetup", "Tell that this program is not served", crypts::program)
+        .get("/api/v1/cryptsetup", "Fetch the asset `sabakan-cryptsetup`", assets::cryptsetup)
         .get("/api/v1/ignitions/{role}", "List versions of a role's template", ignitions::list)
         .get("/api/v1/ignitions/{role}/{id}", "Show a template of Ignition", ignitions::template)
         .put("/api/v1/ignitions/{role}/{id}", "Add a template of Ignition", ignitions::upload)
@@ -57,8 +59,15 @@ pub fn add(routes: Routes) -> Routes {
             "Set when a machine is to be taken out of use",
             machines::set_retire_date,
         )
-        .get("/api/v1/images/coreos", "List versions of the image coreos", config::images)
-        .delete("/api/v1/images/coreos/{id}", "Remove a version of it", config::remove_image)
+        .get("/api/v1/images/coreos", "List versions of the image coreos", images::index)
+        .get("/api/v1/images/coreos/{id}", "Fetch a version of it as tar", images::download)
+        .put("/api/v1/images/coreos/{id}", "Add a version of it, as tar", images::upload)
+        .delete("/api/v1/images/coreos/{id}", "Remove a version of it", images::remove)
+        .get("/api/v1/assets", "List names of assets", assets::index)
+        .get("/api/v1/assets/{name}", "Fetch an asset", assets::download)
+        .put("/api/v1/assets/{name}", "Add or replace an asset", assets::upload)
+        .delete("/api/v1/assets/{name}", "Remove an asset", assets::remove)
+        .get("/api/v1/assets/{name}/meta", "Describe an asset", assets::meta)
         .get(
             "/api/v1/kernel_params/coreos",
             "Tell kernel parameters of all machines",

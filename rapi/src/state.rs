@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use model::access::Principal;
+use model::layout::Layout;
+use tokio::sync::Semaphore;
 
 use crate::access_log::AccessLog;
 use crate::attempt::Refusals;
@@ -18,6 +20,12 @@ pub struct Front {
     pub link: Arc<Link>,
     /// Tells who asks.
     pub authenticator: Authenticator,
+    /// Where the spool of uploads is, and the files of the agent.
+    pub layout: Layout,
+    /// Places for uploads.
+    pub uploads: Arc<Semaphore>,
+    /// Places for downloads of images.
+    pub archives: Arc<Semaphore>,
     /// Where requests are logged.
     pub access_log: AccessLog,
     /// What was refused, until the master knows.

@@ -117,6 +117,7 @@ fn objects(what: What) -> (&'static [FieldDefinition], Vec<Value>) {
         | What::Group
         | What::Network
         | What::Export
+        | What::Asset
         | What::Filter => (&[], vec![]),
     }
 }

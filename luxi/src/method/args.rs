@@ -36,6 +36,8 @@ pub enum What {
     Machine,
     /// Operating systems that machines boot; ours.
     Image,
+    /// Files that machines fetch by name; ours.
+    Asset,
     /// Racks, how they stand; ours.
     Rack,
     /// Leases; ours.
@@ -67,6 +69,7 @@ impl fmt::Display for What {
             Self::Filter => "filter",
             Self::Machine => "machine",
             Self::Image => "image",
+            Self::Asset => "asset",
             Self::Rack => "rack",
             Self::Lease => "lease",
             Self::Unregistered => "unregistered",

@@ -1,4 +1,4 @@
-//! The files of images, as the agents should have them: candidates, any of which may be the master that
+//! The files of images and assets, as the agents should have them: candidates, any of which may be the master that
 //! sends them, and agents of racks.
 
 use std::collections::BTreeSet;
@@ -11,17 +11,20 @@ use stdx::daemon::chain;
 use super::AgentSync;
 use super::desired_state::Kept;
 use crate::blobs::{SendError, Sending};
+use crate::config::Config;
 use crate::queue::Snapshot;
 
-/// The files of all images.
+/// The files of all images, and assets.
 #[derive(Debug)]
 pub(super) struct ImageBlobs(BTreeSet<Blob>);
 
 impl Kept for ImageBlobs {
-    const WHAT: &'static str = "the files of images";
+    const WHAT: &'static str = "the files of images and assets";
 
     fn of(snapshot: &Snapshot) -> Self {
-        Self(snapshot.config.images.values().flat_map(|image| image.files.blobs()).collect())
+        let Config { images, assets, .. } = &*snapshot.config;
+        let images = images.values().flat_map(|image| image.files.blobs());
+        Self(images.chain(assets.values().map(|asset| asset.blob)).collect())
     }
 
     fn is_like(&self, other: &Self) -> bool {

@@ -103,6 +103,8 @@ fn will_push(job: &Job, rack: u32) -> bool {
             | OpCode::DhcpSet(_)
             | OpCode::KernelSet(_)
             | OpCode::MachineRemove(_)
+            | OpCode::AssetSet(_)
+            | OpCode::AssetRemove(_)
             | OpCode::BootTemplateAdd(_)
             | OpCode::BootTemplateRemove(_)
             | OpCode::NodeAdd(_)

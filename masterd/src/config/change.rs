@@ -50,8 +50,8 @@ impl ConfigChange {
         config.machines.by.image.of(id.name.clone()).map(|machine| machine.rack).collect()
     }
 
-    /// The racks of machines whose documents for booting change: with their templates, and with the
-    /// addresses that their networks get.
+    /// The racks of machines whose documents for booting change: with their templates, with the addresses
+    /// that their networks get, and with assets, which all racks have.
     fn racks_of_documents(&self, config: &Config) -> Vec<u32> {
         match self {
             Self::BootTemplate(BootTemplate { role, .. })
@@ -59,6 +59,7 @@ impl ConfigChange {
                 let machines = config.machines.by.role.of(Arc::from(role.as_str()));
                 machines.map(|machine| machine.rack).collect()
             }
+            Self::Asset(_) | Self::AssetRemoved(_) => config.served().collect(),
             _ if config.boot_templates.is_empty() => Vec::new(),
             Self::Claim(Claim { owner, .. }) | Self::ClaimRemoved(ClaimKey { owner, .. }) => {
                 let Owner::Machine(serial) = owner else { return Vec::new() };

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jobs::filter::Rule;
+use model::asset::{Asset, AssetSerial};
 use model::bmc::{BmcAccess, Inspection};
 use model::boot_template::{BootTemplate, BootTemplateKey};
 use model::cluster::{Cluster, Role};
 use model::dhcp::DhcpConfig;
 use model::disk_key::{DiskKey, DiskKeyId};
 use model::group::Group;
-use model::image::{Image, ImageId};
+use model::image::{Image, ImageId, RemovedImage};
 use model::ipam::IpamConfig;
 use model::kernel::KernelParameters;
 use model::machine::{LastBoot, Machine};
@@ -190,6 +191,10 @@ configuration! {
         }
         /// Keys of the vault; none before the first master of this version.
         vault: Option<Arc<VaultKeys>> { change: Vault(VaultKeys), at: document::VAULT, }
+        /// The number of the last upload of an asset; none before the first one.
+        asset_serial: Option<Arc<AssetSerial>> {
+            change: AssetSerial(AssetSerial), at: document::ASSET_SERIAL,
+        }
         /// Kernel parameters of all machines and of roles; none before some are set.
         kernel: Option<Arc<KernelParameters>> {
             change: Kernel(KernelParameters), at: document::KERNEL,
@@ -222,6 +227,16 @@ configuration! {
         images: Image {
             change: Image / ImageRemoved, below: document::IMAGES,
             key: ImageId = |image| image.id.clone(),
+        }
+        /// Versions of images that were removed, and that no other image may have.
+        removed_images: RemovedImage {
+            change: RemovedImage / RemovedImageForgotten, below: document::REMOVED_IMAGES,
+            key: ImageId = |removed| removed.id.clone(),
+        }
+        /// Files that machines fetch by name.
+        assets: Asset {
+            change: Asset / AssetRemoved, below: document::ASSETS,
+            key: Word = |asset| asset.name.clone(),
         }
         /// Shares of agents in the lease range of each rack.
         shares: RackShares {

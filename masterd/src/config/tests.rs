@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jobs::Documents;
 use jobs::filter::Rule;
+use model::asset::{Asset, AssetSerial};
+use model::blob::Blob;
 use model::boot_template::{BootTemplate, TemplateKind};
 use model::dhcp::DhcpConfig;
+use model::image::RemovedImage;
 use model::ipam::IpamConfig;
 use model::machine::{Boot, BootStage, LastBoot};
 use model::node::{Member, NodeRole};
@@ -117,6 +120,22 @@ fn token(number: u8, byte: u8) -> Token {
     testing::token(&format!("t{number}"), byte)
 }
 
+fn asset(name: u8, id: u64) -> Asset {
+    let blob = Blob { sha256: "ab".repeat(32).parse().unwrap(), size: 1 };
+    Asset {
+        name: format!("asset{name}").parse().unwrap(),
+        id,
+        content_type: "text/plain".parse().unwrap(),
+        blob,
+        options: BTreeMap::new(),
+        ctime: NOW,
+    }
+}
+
+fn removed(version: u8) -> RemovedImage {
+    RemovedImage { id: format!("debian/{version}").parse().unwrap(), at: NOW }
+}
+
 fn ipam(most: u32) -> IpamConfig {
     IpamConfig { max_nodes_in_rack: most, ..testing::ipam() }
 }
@@ -149,6 +168,13 @@ fn change() -> impl Strategy<Value = ConfigChange> {
         }),
         1 => (number(), 0_u8..3).prop_map(|(n, byte)| ConfigChange::Token(token(n, byte))),
         1 => number().prop_map(|n| ConfigChange::TokenRemoved(token(n, 0).key())),
+        1 => (number(), 0_u64..3).prop_map(|(name, id)| ConfigChange::Asset(asset(name, id))),
+        1 => number().prop_map(|name| ConfigChange::AssetRemoved(asset(name, 0).key())),
+        1 => (0_u64..3).prop_map(|last| ConfigChange::AssetSerial(AssetSerial { last })),
+        1 => number().prop_map(|version| ConfigChange::RemovedImage(removed(version))),
+        1 => number().prop_map(|version| {
+            ConfigChange::RemovedImageForgotten(removed(version).key())
+        }),
         1 => any::<bool>().prop_map(|trusted_circuits| ConfigChange::Dhcp(DhcpConfig {
             trusted_circuits,
             ..DhcpConfig::default()
@@ -198,6 +224,10 @@ fn removal(change: &ConfigChange) -> Option<ConfigChange> {
             Some(ConfigChange::BootTemplateRemoved(template.key()))
         }
         ConfigChange::Token(token) => Some(ConfigChange::TokenRemoved(token.key())),
+        ConfigChange::Asset(asset) => Some(ConfigChange::AssetRemoved(asset.key())),
+        ConfigChange::RemovedImage(removed) => {
+            Some(ConfigChange::RemovedImageForgotten(removed.key()))
+        }
         _ => None,
     }
 }

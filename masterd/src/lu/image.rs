@@ -6,11 +6,13 @@ use std::sync::Arc;
 use jobs::locks::{Level, LockName, Mode};
 use model::blob::Blob;
 use model::error::ErrorCode;
-use model::image::{BootTarget, INITRDS_MAX, Image, ImageFiles, ImageId, PARAMETERS_MAX};
+use model::image::{
+    BootTarget, INITRDS_MAX, Image, ImageFiles, ImageId, PARAMETERS_MAX, REMOVED_MAX, RemovedImage,
+};
 use model::machine::Machine;
 use model::node::{Node, NodeRole};
 use model::opcode::{ImageAdd, ImageRemove};
-use model::{Exception, NodeName};
+use model::{Exception, NodeName, Timestamp};
 
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::blobs::{SendError, Sending};
@@ -115,10 +117,14 @@ fn wrong(text: String) -> Exception {
 }
 
 fn is_new(config: &Config, id: &ImageId) -> Result<(), Exception> {
-    if !config.images.contains_key(id) {
+    let text = if config.images.contains_key(id) {
+        format!("Image '{id}' exists already; a changed image is another version")
+    } else if let Some(removed) = config.removed_images.get(id) {
+        let at = removed.at;
+        format!("Image '{id}' was removed at {at}; no other image ever has its version")
+    } else {
         return Ok(());
-    }
-    let text = format!("Image '{id}' exists already; a changed image is another version");
+    };
     Err(Exception::prereq(text, ErrorCode::AlreadyExists))
 }
 
@@ -186,13 +192,27 @@ impl LogicalUnit for ImageRemove {
     }
 
     async fn exec(self, (): (), context: &mut Context) -> Result<(), Failure> {
+        let now = context.now();
         context
             .transact(move |config| {
                 may_go(config, &self.image)?;
-                Ok((vec![ConfigChange::ImageRemoved(self.image)], ()))
+                let mut changes = vec![ConfigChange::ImageRemoved(self.image.clone())];
+                changes.extend(remembered(config, self.image, now));
+                Ok((changes, ()))
             })
             .await
     }
+}
+
+/// Remembers that an image had this version, in place of the oldest ones where there are too many.
+fn remembered(config: &Config, id: ImageId, at: Timestamp) -> Vec<ConfigChange> {
+    let removed = &config.removed_images;
+    let too_many = (removed.len() + 1).saturating_sub(REMOVED_MAX);
+    let mut oldest: Vec<_> = removed.values().filter(|_| too_many > 0).collect();
+    oldest.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
+    let forgotten = oldest.into_iter().take(too_many);
+    let forgotten = forgotten.map(|old| ConfigChange::RemovedImageForgotten(old.id.clone()));
+    forgotten.chain([ConfigChange::RemovedImage(RemovedImage { id, at })]).collect()
 }
 
 /// An image that a machine is to boot stays.

@@ -14,7 +14,6 @@ use luxi::query::filter::Operand;
 use luxi::query::{Definitions, Filter, Table};
 use model::Exception;
 use model::error::ExceptionKind;
-use model::image::Image;
 use model::network::{Claim, Network};
 use model::node::{Node, NodeRole};
 use model::rack::Lease;
@@ -26,7 +25,6 @@ use tokio::time::Instant;
 
 use super::{LuxiService, no_locking};
 use crate::query::group::GroupRow;
-use crate::query::image::ImageRow;
 use crate::query::job::JobRow;
 use crate::query::lease::LeaseRow;
 use crate::query::machine::MachineRow;
@@ -90,6 +88,7 @@ pub(super) fn fields(call: &QueryFields) -> Definitions {
         What::Group => definitions(query::group::FIELDS, wanted),
         What::Machine => definitions(query::machine::FIELDS, wanted),
         What::Image => definitions(query::image::FIELDS, wanted),
+        What::Asset => definitions(query::asset::FIELDS, wanted),
         What::Rack => definitions(query::rack::FIELDS, wanted),
         What::Lease => definitions(query::lease::FIELDS, wanted),
         What::Unregistered => definitions(query::stranger::FIELDS, wanted),
@@ -161,6 +160,9 @@ impl LuxiService {
             What::Image => {
                 let rows = self.image_rows(call.filter.as_ref());
                 table(query::image::FIELDS, rows, &call).await
+            }
+            What::Asset => {
+                table(query::asset::FIELDS, self.asset_rows(call.filter.as_ref()), &call).await
             }
             What::Rack => {
                 table(query::rack::FIELDS, self.rack_rows(call.filter.as_ref()), &call).await
@@ -356,22 +358,6 @@ impl LuxiService {
         match query::machine::limited(&config, filter) {
             Some(machines) => machines.into_iter().map(row).collect(),
             None => config.machines.values().map(row).collect(),
-        }
-    }
-
-    fn image_rows(&self, filter: Option<&Filter>) -> Vec<ImageRow> {
-        let config = self.sources.published.snapshot().config;
-        let row = |image: &Arc<Image>| {
-            let blobs: Vec<_> = image.files.blobs().collect();
-            ImageRow {
-                image: Arc::clone(image),
-                config: Arc::clone(&config),
-                held_by: self.sources.contacts.with_blobs(&blobs),
-            }
-        };
-        match filter.and_then(|filter| query::by_key(&config.images, filter, "image")) {
-            Some(images) => images.into_iter().map(row).collect(),
-            None => config.images.values().map(row).collect(),
         }
     }
 

@@ -1,11 +1,13 @@
 //! Every opcode, canceled at many moments: what is said of it is what becomes of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, TcpListener};
 
 use jobs::locks::{Level, LockName};
 use luxi::method::{CancelJob, QueryJobs, SubmitJob};
 use model::JobId;
+use model::asset::Asset;
+use model::blob::Blob;
 use model::boot_template::{BootTemplate, TemplateKind};
 use model::network::{Connection, NetworkTemplate, NicMode};
 use model::node::NodeRole;
@@ -46,6 +48,11 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_MACHINE_REMOVE", r#""serial": "S1""#),
     ("OP_IMAGE_ADD", r#""image": "debian/#", "files": {"uki": {"sha256": "DIGEST", "size": 1}}"#),
     ("OP_IMAGE_REMOVE", r#""image": "debian/0""#),
+    (
+        "OP_ASSET_SET",
+        r#""name": "a#", "content_type": "text/plain", "blob": {"sha256": "DIGEST", "size": 1}"#,
+    ),
+    ("OP_ASSET_REMOVE", r#""name": "unused""#),
     ("OP_KERNEL_SET", r#""parameters": ["quiet"]"#),
     ("OP_NETWORK_ADD", r#""network_name": "n#", "network6": "2001:db8:#::/64""#),
     ("OP_NETWORK_REMOVE", r#""network_name": "net1", "force": true"#),
@@ -169,6 +176,14 @@ async fn prepare(scene: &Scene, silent: u16) {
                 ctime: crate::testing::NOW,
             }));
         }
+        changes.push(ConfigChange::Asset(Asset {
+            name: "unused".parse().unwrap(),
+            id: 1,
+            content_type: "text/plain".parse().unwrap(),
+            blob: Blob { sha256: "dd".repeat(32).parse().unwrap(), size: 1 },
+            options: BTreeMap::new(),
+            ctime: crate::testing::NOW,
+        }));
         let removed = config.disk_keys.keys().cloned().map(ConfigChange::DiskKeyRemoved);
         changes.extend(removed);
         changes.push(ConfigChange::BootTemplate(BootTemplate {

@@ -131,7 +131,8 @@ pub(super) fn holder_at(rack: &Rack, from: IpAddr) -> Option<MacAddress> {
     holder(rack, address, now(rack))
 }
 
-async fn of_blob(rack: &Rack, digest: BlobDigest, request: Request) -> Response {
+/// A whole blob, or that it is not here yet.
+pub(super) async fn of_blob(rack: &Rack, digest: BlobDigest, request: Request) -> Response {
     match rack.blobs.path_of(digest) {
         Some(path) => serve(&path, request).await,
         None => {

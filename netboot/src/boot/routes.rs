@@ -15,6 +15,7 @@ use model::rack::{Observation, RackMachine};
 use model::{MacAddress, Serial, Timestamp};
 use stdx::daemon::chain as causes;
 
+use super::assets;
 use super::documents::{self, CLOUD_INIT_PATH, IGNITIONS_PATH};
 use super::files::{self, FILES_PATH};
 use super::identity::{Told, Unidentified};
@@ -49,6 +50,8 @@ pub(super) fn router(rack: Rack) -> Router {
         .route(&format!("{FILES_PATH}/{{serial}}/{{kind}}/{{digest}}"), get(files::of_machine))
         .route(&format!("{IGNITIONS_PATH}/{{serial}}/{{id}}"), get(documents::ignition))
         .route(&format!("{CLOUD_INIT_PATH}/{{serial}}/{{name}}"), get(documents::cloud_init))
+        .route(assets::PATH, get(assets::asset))
+        .route("/api/v1/cryptsetup", get(assets::cryptsetup))
         .route("/health", get(health))
         .route("/version", get(version))
         .fallback(nothing)

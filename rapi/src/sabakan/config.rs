@@ -1,14 +1,10 @@
-//! Settings: rules of addresses, DHCP, images, kernel parameters; and whether the cluster answers.
+//! Settings: rules of addresses, DHCP, kernel parameters; and whether the cluster answers.
 
 use std::time::Duration;
 
-use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use luxi::method::{
-    Fields, GantryDhcp, GantryIpam, Query, QueryClusterInfo, QueryConfigValues, What,
-};
-use luxi::query::Filter;
+use luxi::method::{Fields, GantryDhcp, GantryIpam, QueryClusterInfo, QueryConfigValues};
 use serde_json::{Map, Value, json};
 
 use super::machines::{done, parameters, text};
@@ -16,8 +12,6 @@ use crate::asked::{Answer, Asked, json, parse};
 use crate::etag;
 use crate::refusal::Refusal;
 
-/// The image that sabakan's routes are about.
-const IMAGE: &str = "coreos";
 /// How long the master may take to say that it is there: less than a load balancer waits.
 const HEALTH_TIME: Duration = Duration::from_secs(3);
 
@@ -72,34 +66,6 @@ pub(super) async fn set_dhcp(asked: Asked) -> Answer {
         }
     }
     asked.run("OP_DHCP_SET", parameters(&json!({"config": config}))).await?;
-    Ok(done())
-}
-
-/// The images that sabakan's clients see: versions of one operating system.
-pub(super) async fn images(asked: Asked) -> Answer {
-    let fields = Fields::from(["version", "ctime", "size"]);
-    let filter = Some(Filter::any_of("name", [IMAGE]));
-    let table = asked.ask(Query { what: What::Image, fields, filter }).await?;
-    let images = table.data.into_iter().map(|row| {
-        let [version, ctime, size] = row
-            .into_iter()
-            .map(luxi::query::Cell::into_value)
-            .collect::<Vec<_>>()
-            .try_into()
-            .unwrap_or_default();
-        json!({"id": version, "date": moment(&ctime), "size": size, "urls": [], "exists": true})
-    });
-    Ok(asked.object(&images.collect(), &[]))
-}
-
-/// A pair of seconds and microseconds, as sabakan writes it.
-fn moment(pair: &Value) -> Value {
-    let moment = serde_json::from_value(pair.clone()).ok();
-    moment.map(super::time::shown).map_or(Value::Null, Value::from)
-}
-
-pub(super) async fn remove_image(Path(id): Path<String>, asked: Asked) -> Answer {
-    asked.run("OP_IMAGE_REMOVE", parameters(&json!({"image": format!("{IMAGE}/{id}")}))).await?;
     Ok(done())
 }
 

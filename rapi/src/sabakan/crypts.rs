@@ -114,14 +114,6 @@ fn forgotten(disks: &[DiskName]) -> Response {
     (JSON, format!("[{}]", names.join(", "))).into_response()
 }
 
-/// sabakan hands out its own client here.
-pub(super) async fn program() -> Refusal {
-    Refusal::not_found(
-        "sabakan-cryptsetup is not served; the image of the machine must have it, or fetch it from \
-         sabakan's releases",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

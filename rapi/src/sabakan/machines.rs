@@ -1,18 +1,16 @@
 //! Machines: search, registration, removal, labels and retire dates.
 
-mod shown;
-
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use luxi::method::{Fields, GantryIpam, Query, What};
-use luxi::query::Filter;
 use luxi::query::filter::Comparison;
+use luxi::query::{Filter, sabakan};
 use model::Timestamp;
 use model::machine::Machine;
+use model::sabakan::{flat, today};
 use serde_json::{Map, Value, json};
 
-use super::select;
 use crate::asked::{Answer, Asked, parse};
 use crate::refusal::Refusal;
 use crate::state::Compatibility;
@@ -45,16 +43,16 @@ pub(super) async fn one(asked: &Asked, serial: &str) -> Result<Machine, Refusal>
 }
 
 pub(super) async fn search(asked: Asked) -> Answer {
-    let filter = select::filter(asked.query()).map_err(Refusal::bad)?;
+    let filter = sabakan::filter(asked.query()).map_err(Refusal::bad)?;
     let machines = found(&asked, filter).await?;
     if machines.is_empty() {
         return Err(Refusal::not_found("no machine is like that"));
     }
     let shown: Value = match asked.front.compatibility {
-        Compatibility::Document => machines.iter().map(shown::flat).collect(),
+        Compatibility::Document => machines.iter().map(flat).collect(),
         Compatibility::Today => {
             let rules = asked.ask(GantryIpam {}).await?;
-            machines.iter().map(|machine| shown::today(machine, rules.as_ref())).collect()
+            machines.iter().map(|machine| today(machine, rules.as_ref())).collect()
         }
     };
     Ok(asked.object(&shown, &[]))

@@ -18,6 +18,7 @@ fn document(padding: usize) -> RackPush {
             parts: Vec::new(),
             agents: Vec::new(),
             dhcp: model::dhcp::RackDhcp::default(),
+            assets: Vec::new(),
             machines: vec![model::rack::RackMachine {
                 serial: "S1".parse().unwrap(),
                 role: "x".repeat(padding),

@@ -3,6 +3,7 @@
 
 mod crypts;
 mod failover;
+mod files;
 mod ignitions;
 mod sabakan;
 mod strangers;
@@ -76,7 +77,7 @@ impl Front {
             "bob" => drop(curl.args(["--user", "bob:hunter2"])),
             _ => {}
         }
-        curl.args(options).arg(format!("https://{MASTER}:5080{path}"));
+        curl.args(options).arg(format!("https://{}:5080{path}", self.door.name));
         run(curl)
     }
 

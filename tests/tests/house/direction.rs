@@ -41,7 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("bmc", &["model", "stdx"]),
     ("netboot", &["model", "blobs", "queue-format", "rpc", "stdx"]),
     ("noded", &["model", "blobs", "queue-format", "rpc", "netboot", "hostnet", "stdx"]),
-    ("rapi", &["model", "luxi", "stdx"]),
+    ("rapi", &["model", "blobs", "luxi", "stdx"]),
     ("cli", &["model", "blobs", "luxi", "stdx"]),
 ];
 

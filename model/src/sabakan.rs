@@ -1,18 +1,22 @@
-//! Core: a machine in sabakan's forms.
+//! Core: a machine in sabakan's forms, for its REST API and its command line.
 
 use std::net::Ipv4Addr;
 
-use model::ipam::IpamConfig;
-use model::machine::{Addresses, Machine};
 use serde_json::{Value, json};
 
-use crate::sabakan::time;
+use crate::asset::Asset;
+use crate::ipam::IpamConfig;
+use crate::machine::{Addresses, Machine};
+
+pub mod log;
+pub mod time;
 
 /// No moment, as Go writes it.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// As the specification of 2018 shows it.
-pub(super) fn flat(machine: &Machine) -> Value {
+#[must_use]
+pub fn flat(machine: &Machine) -> Value {
     let mut shown = json!(machine);
     if let Value::Object(fields) = &mut shown {
         // Moments are pairs in our documents.
@@ -26,7 +30,8 @@ pub(super) fn flat(machine: &Machine) -> Value {
 
 /// As today's sabakan shows it. Machines have no states here, so there is no `status`; product and data
 /// centre, which are labels there, are shown as labels, too.
-pub(super) fn today(machine: &Machine, rules: Option<&IpamConfig>) -> Value {
+#[must_use]
+pub fn today(machine: &Machine, rules: Option<&IpamConfig>) -> Value {
     let mut labels = machine.labels.clone();
     for (name, value) in [("product", &machine.product), ("datacenter", &machine.datacenter)] {
         if !value.is_empty() {
@@ -71,6 +76,30 @@ pub(super) fn today(machine: &Machine, rules: Option<&IpamConfig>) -> Value {
             "bmc": {"ipv4": bmc_place.unwrap_or_else(|| json!({}))},
         },
     })
+}
+
+/// An asset; `exists` says whether its file is on the machine that is asked.
+#[must_use]
+pub fn asset(asset: &Asset, exists: bool) -> Value {
+    json!({
+        "name": asset.name,
+        "id": asset.id.to_string(),
+        "content-type": asset.content_type,
+        "date": time::shown(asset.ctime),
+        "size": asset.blob.size,
+        "sha256": asset.blob.sha256,
+        "urls": [],
+        "exists": exists,
+        "options": asset.options,
+    })
+}
+
+/// A version of an image, by the master's fields `version`, `ctime` and `size`.
+#[must_use]
+pub fn image(row: Vec<Value>) -> Value {
+    let [version, ctime, size] = row.try_into().unwrap_or_default();
+    let date = time::of_pair(&ctime);
+    json!({"id": version, "date": date, "size": size, "urls": [], "exists": true})
 }
 
 /// The interfaces by their numbers: as text, `node10` stands before `node2`.

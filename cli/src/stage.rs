@@ -1,14 +1,12 @@
-//! Files on their way into the spool.
+//! Files on their way into the spool, with a bar on a terminal.
 
-use std::fs::{self, File};
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _};
 use std::path::Path;
 
-use blobs::Hasher;
+use blobs::Staging;
 use indicatif::{ProgressBar, ProgressStyle};
 use model::blob::Blob;
-use model::layout::DOCUMENT_MODE;
 
 use crate::error::CliError;
 use crate::session::can_draw;
@@ -17,21 +15,12 @@ use crate::session::can_draw;
 const COPY_BYTES: usize = 1024 * 1024;
 
 /// Copies a file into the spool, where the master finds it by its digest.
-pub(super) fn stage(path: &Path, spool: &Path) -> Result<Blob, CliError> {
+pub(crate) fn stage(path: &Path, spool: &Path) -> Result<Blob, CliError> {
     let read = |error| CliError::Read { path: path.to_owned(), error };
     let mut from = File::open(path).map_err(read)?;
-    let temporary = spool.join(format!(".upload-{}", std::process::id()));
-    let write = |error| CliError::Write { path: temporary.clone(), error };
-    let mut options = File::options();
-    let mut to = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(DOCUMENT_MODE)
-        .open(&temporary)
-        .map_err(write)?;
     let bar = bar(path, from.metadata().map_err(read)?.len());
-    let (mut hasher, mut buffer) = (Hasher::default(), vec![0; COPY_BYTES]);
+    let mut staging = Staging::begin(spool)?;
+    let mut buffer = vec![0; COPY_BYTES];
     let copied = loop {
         let bytes = match from.read(&mut buffer) {
             Ok(0) => break Ok(()),
@@ -39,22 +28,14 @@ pub(super) fn stage(path: &Path, spool: &Path) -> Result<Blob, CliError> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => break Err(read(error)),
         };
-        hasher.update(bytes);
-        if let Err(error) = to.write_all(bytes) {
-            break Err(write(error));
+        if let Err(error) = staging.write(bytes) {
+            break Err(error.into());
         }
         bar.inc(u64::try_from(bytes.len()).unwrap_or_default());
     };
     bar.finish_and_clear();
-    let blob = hasher.finish();
-    let named = copied.and_then(|()| {
-        let name = spool.join(blob.sha256.to_string());
-        to.sync_all().and_then(|()| stdx::atomic::rename(&temporary, &name)).map_err(write)
-    });
-    if named.is_err() {
-        drop(fs::remove_file(&temporary));
-    }
-    named.map(|()| blob)
+    copied?;
+    Ok(staging.finish()?)
 }
 
 /// How far a file of this length is, on a terminal.
@@ -72,6 +53,8 @@ fn bar(path: &Path, length: u64) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -1,10 +1,10 @@
-//! Core: the query of a search for machines, as a filter of the master.
+//! Core: the query of sabakan's search for machines, as a filter of the master.
 //!
 //! Values of one field have commas between them and one of them is enough; of labels all must be there.
 //! Every field has a twin `without-…`.
 
-use luxi::query::Filter;
-use luxi::query::filter::Operand;
+use super::Filter;
+use super::filter::Operand;
 
 /// How a field is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
