@@ -143,6 +143,10 @@ codes! {
         "A rack has machines and no agent, or its agent cannot serve it",
     NetworkDrift "network-drift"
         "A host's network is not what was applied last",
+    MachineFailed "machine-failed"
+        "Something that a machine should do failed",
+    MachineOverdue "machine-overdue"
+        "A machine is longer in its state than it may be",
     NotAccepted "not-accepted"
         "Two nodes do not accept each other, because of a certificate or a list of callers",
     OtherCluster "other-cluster"

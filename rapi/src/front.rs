@@ -32,11 +32,13 @@ use crate::users::password::REALM;
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// Longest bodies, by the beginning of the path; the first row that fits counts. All that goes to the master
 /// is bounded by [`luxi::limits::MESSAGE_BYTES_MAX`] there.
-const BODIES: [(&str, usize); 6] = [
+const BODIES: [(&str, usize); 7] = [
     // Ten thousand machines, registered at once.
     ("/api/v1/machines", 6 << 20),
     ("/api/v1/crypts/", SECRET_BYTES_MAX),
     ("/api/v1/ignitions/", TEXT_BYTES_MAX),
+    // As in sabakan; a word has a dozen.
+    ("/api/v1/state/", 128),
     ("/api/", 64 << 10),
     // A network with some thousand reserved addresses.
     ("/2/", 1 << 20),

@@ -3,7 +3,7 @@
 //! specification of 2018 says.
 //!
 //! [`select`] reads the query of a search, [`machines`] shows and changes machines, [`config`] the settings,
-//! [`crypts`] the keys of disks, [`ignitions`] templates; [`logs`] tells who did what.
+//! [`states`] how it stands with a machine, [`crypts`] the keys of disks, [`ignitions`] templates; [`logs`] tells who did what.
 
 use crate::routes::Routes;
 
@@ -13,6 +13,7 @@ pub mod ignitions;
 pub mod logs;
 pub mod machines;
 pub mod select;
+pub mod states;
 pub mod time;
 
 /// Adds the routes.
@@ -69,6 +70,8 @@ pub fn add(routes: Routes) -> Routes {
             "Set kernel parameters of all machines",
             config::set_kernel_parameters,
         )
+        .get(states::PATH, "Tell the state of a machine", states::state)
+        .put(states::PATH, "Set the state of a machine", states::set)
         .get("/api/v1/logs", "Tell who changed what, a job a line", logs::logs)
         .get("/health", "Tell whether the master answers", config::health)
 }

@@ -1,6 +1,6 @@
 //! Machines: search, registration, removal, labels and retire dates.
 
-mod shown;
+pub(super) mod shown;
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -9,6 +9,7 @@ use luxi::method::{Fields, GantryIpam, Query, What};
 use luxi::query::Filter;
 use luxi::query::filter::Comparison;
 use model::machine::Machine;
+use model::opcode::Removable;
 use serde_json::{Map, Value, json};
 
 use super::{select, time};
@@ -26,7 +27,7 @@ pub(super) fn done() -> Response {
     StatusCode::OK.into_response()
 }
 
-async fn found(asked: &Asked, filter: Option<Filter>) -> Result<Vec<Machine>, Refusal> {
+pub(super) async fn found(asked: &Asked, filter: Option<Filter>) -> Result<Vec<Machine>, Refusal> {
     let fields = Fields::from(["document"]);
     let table = asked.ask(Query { what: What::Machine, fields, filter }).await?;
     let documents = table.data.into_iter().flatten();
@@ -53,10 +54,18 @@ pub(super) async fn search(asked: Asked) -> Answer {
         Compatibility::Document => machines.iter().map(shown::flat).collect(),
         Compatibility::Today => {
             let rules = asked.ask(GantryIpam {}).await?;
-            machines.iter().map(|machine| shown::today(machine, rules.as_ref())).collect()
+            let now = asked.now();
+            machines.iter().map(|machine| shown::today(machine, rules.as_ref(), now)).collect()
         }
     };
-    Ok(asked.object(&shown, &[]))
+    // The tag is that of what lasts: the time in a state is another one every second.
+    let mut lasting = shown.clone();
+    for machine in lasting.as_array_mut().into_iter().flatten() {
+        if let Some(status) = machine["status"].as_object_mut() {
+            status.remove(shown::MEASURED);
+        }
+    }
+    Ok(asked.tagged(&shown, &lasting))
 }
 
 pub(super) async fn register(asked: Asked) -> Answer {
@@ -69,7 +78,12 @@ pub(super) async fn register(asked: Asked) -> Answer {
 }
 
 pub(super) async fn remove(Path(serial): Path<String>, asked: Asked) -> Answer {
-    asked.run("OP_MACHINE_REMOVE", parameters(&json!({"serial": serial}))).await?;
+    let only = match asked.front.compatibility {
+        Compatibility::Today => Removable::Retired,
+        Compatibility::Document => Removable::OutOfService,
+    };
+    let op = json!({"serial": serial, "only": only});
+    asked.run("OP_MACHINE_REMOVE", parameters(&op)).await?;
     Ok(done())
 }
 

@@ -5,6 +5,7 @@ mod crypts;
 mod failover;
 mod ignitions;
 mod sabakan;
+mod states;
 mod strangers;
 
 use std::net::TcpStream;

@@ -76,6 +76,7 @@ const DOCUMENTS: &[&str] = &[
     "locking.md",
     "luxi.md",
     "metrics.md",
+    "machines.md",
     "netboot.md",
     "networks.md",
     "secrets.md",
