@@ -3,12 +3,13 @@
 //! specification of 2018 says.
 //!
 //! [`select`] reads the query of a search, [`machines`] shows and changes machines, [`config`] the settings,
-//! [`states`] how it stands with a machine, [`crypts`] the keys of disks, [`ignitions`] templates; [`logs`] tells who did what.
+//! [`states`] how it stands with a machine, [`graphql`] asks for machines otherwise, [`crypts`] the keys of disks, [`ignitions`] templates; [`logs`] tells who did what.
 
 use crate::routes::Routes;
 
 pub mod config;
 pub mod crypts;
+pub mod graphql;
 pub mod ignitions;
 pub mod logs;
 pub mod machines;
@@ -72,6 +73,11 @@ pub fn add(routes: Routes) -> Routes {
         )
         .get(states::PATH, "Tell the state of a machine", states::state)
         .put(states::PATH, "Set the state of a machine", states::set)
+        .post(
+            graphql::PATH,
+            "Ask for machines, or set the state of one, by GraphQL",
+            graphql::serve,
+        )
         .get("/api/v1/logs", "Tell who changed what, a job a line", logs::logs)
         .get("/health", "Tell whether the master answers", config::health)
 }

@@ -144,6 +144,68 @@ fn a_machine_with_keys_is_not_retired_and_one_that_is_not_retired_not_removed() 
     assert_eq!(front.delete(machine), 404);
 }
 
+/// A question in GraphQL, and its answer.
+fn graphql(front: &Front, user: &str, query: &str) -> (u16, Value) {
+    let body = serde_json::json!({"query": query}).to_string();
+    let head = "Content-Type: application/json";
+    let (code, told) = front.answer(user, &["-H", head, "-d", &body, "/graphql"]);
+    (code, serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}: {told}")))
+}
+
+#[test]
+fn machines_are_asked_for_and_set_by_graphql() {
+    let front = Front::with_machine(&[]);
+    let ask = |user: &str, query: &str| graphql(&front, user, query);
+    let whole = r#"{ machine(serial: "s1") { spec { serial labels { name value } rack indexInRack role
+        ipv4 registerDate retireDate bmc { bmcType ipv4 } } status { state timestamp duration }
+        info { bmc { ipv4 { address netmask maskbits gateway } } } } }"#;
+    let (code, told) = ask("bob", whole);
+    assert_eq!((code, &told["errors"]), (200, &Value::Null), "{told}");
+    let machine = &told["data"]["machine"];
+    assert_eq!(machine["spec"]["indexInRack"], 4);
+    assert_eq!(machine["status"]["state"], "UNINITIALIZED");
+    assert!(machine["info"]["bmc"]["ipv4"]["netmask"].is_string(), "{told}");
+    let found = |query: &str| {
+        let (_, told) =
+            ask("bob", &format!("{{ searchMachines({query}) {{ spec {{ serial }} }} }}"));
+        told["data"]["searchMachines"].as_array().map(Vec::len)
+    };
+    for (query, number) in [
+        ("having: {}", 1),
+        ("having: {racks: [0], roles: [\"worker\"], states: [UNINITIALIZED, HEALTHY]}", 1),
+        ("having: {racks: [1]}", 0),
+        ("notHaving: {states: [UNINITIALIZED]}", 0),
+        ("having: {labels: [{name: \"a\", value: \"b\"}]}", 0),
+        ("having: {minDaysBeforeRetire: 1}", 0),
+        ("notHaving: {minDaysBeforeRetire: 1}", 1),
+    ] {
+        assert_eq!(found(query), Some(number), "{query}");
+    }
+    let set = |user: &str, serial: &str, state: &str| {
+        let arguments = format!("serial: \"{serial}\", state: {state}");
+        let (code, told) =
+            ask(user, &format!("mutation {{ setMachineState({arguments}) {{ state }} }}"));
+        let kind = &told["errors"][0]["extensions"]["type"];
+        (code, told["data"]["setMachineState"]["state"].clone(), kind.clone())
+    };
+    let refused = |kind: &str| (200, Value::Null, Value::from(kind));
+    assert_eq!(set("alice", "s1", "HEALTHY"), (200, "HEALTHY".into(), Value::Null));
+    assert_eq!(set("alice", "s1", "RETIRED"), refused("INVALID_STATE_TRANSITION"));
+    assert_eq!(set("alice", "s9", "HEALTHY"), refused("MACHINE_NOT_FOUND"));
+    assert_eq!(set("bob", "s1", "UNHEALTHY"), refused("FORBIDDEN"));
+    assert_eq!(set("nobody", "s1", "UNHEALTHY").0, 401);
+    assert_eq!(front.answer("bob", &[PATH]), (200, "healthy".to_owned()));
+    assert_eq!(front.put("alice", "/api/v1/crypts/s1/sda", "secret").0, 201);
+    assert_eq!(set("alice", "s1", "RETIRING").1, "RETIRING");
+    assert_eq!(set("alice", "s1", "RETIRED"), refused("ENCRYPTION_KEY_EXISTS"));
+    // What a browser sends to another site without asking.
+    let plain =
+        ["-H", "Content-Type: text/plain", "-d", "{\"query\": \"{ __typename }\"}", "/graphql"];
+    assert_eq!(front.answer("alice", &plain).0, 415);
+    let long = format!("{{ machine(serial: \"{}\") {{ spec {{ rack }} }} }}", "x".repeat(64 << 10));
+    assert_eq!(graphql(&front, "bob", &long).0, 413);
+}
+
 #[test]
 fn todays_wart_is_there_where_it_is_wanted() {
     let front = Front::with_machine(&["--compat", "document"]);
