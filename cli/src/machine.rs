@@ -14,8 +14,12 @@ use luxi::method::{Query, QueryFields, What};
 use luxi::query::{Cell, FieldDefinition, Filter};
 use model::image::{BootTarget, Parameter};
 use model::json;
+use model::machine::life::Status;
 use model::machine::{BmcSpec, MachineSpec, check};
-use model::opcode::{KernelSet, MachineAdd, MachineReapply, MachineRemove, MachineSetParams};
+use model::opcode::{
+    KernelSet, MachineAdd, MachineReapply, MachineRemove, MachineSetParams, MachineSetState,
+    Removable,
+};
 use model::{MacAddress, OpCode, Serial, Uuid};
 use serde_json::Value;
 
@@ -80,6 +84,18 @@ pub(crate) enum Machine {
         serial: Serial,
         #[command(flatten)]
         changes: Box<Changes>,
+        #[command(flatten)]
+        job: JobArguments,
+    },
+    /// Say how it stands with a machine, as an external controller does.
+    SetState {
+        /// Its serial number.
+        serial: Serial,
+        /// uninitialized, healthy, unhealthy, unreachable, updating, retiring or retired.
+        state: Status,
+        /// Why, in a few words.
+        #[arg(long = "why", value_name = "TEXT")]
+        why: Option<String>,
         #[command(flatten)]
         job: JobArguments,
     },
@@ -166,10 +182,13 @@ pub(crate) enum Machine {
         #[command(flatten)]
         job: JobArguments,
     },
-    /// Remove a machine from the inventory.
+    /// Remove a machine from the inventory; one that is in service is refused.
     Remove {
         /// Its serial number.
         serial: Serial,
+        /// Also if it is healthy, unhealthy, unreachable or updating.
+        #[arg(long)]
+        in_service: bool,
         /// Do not ask.
         #[arg(short = 'f', long, visible_alias = "force")]
         yes: bool,
@@ -245,6 +264,10 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
         Machine::Modify { serial, changes, job } => {
             job.run(OpCode::MachineSetParams(changes.of(&serial)), session).map(drop)
         }
+        Machine::SetState { serial, state, why, job } => {
+            let op = MachineSetState { serial: serial.to_string(), state, why };
+            job.run(OpCode::MachineSetState(op), session).map(drop)
+        }
         Machine::SetBoot { boot, serials, conditions, parameters, job } => {
             let serials = meant(&serials, conditions.filters(), session)?;
             let op = |serial: &String| MachineSetParams {
@@ -275,9 +298,10 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
             let ops = modify::interfaces(&file, &read_input(&file)?)?;
             job.run_all(ops.into_iter().map(OpCode::MachineSetParams).collect(), session)
         }
-        Machine::Remove { serial, yes, job } => {
+        Machine::Remove { serial, in_service, yes, job } => {
             confirm(&format!("Remove machine {serial} from the inventory?"), yes || job.dry_run)?;
-            let op = MachineRemove { serial: serial.to_string() };
+            let only = if in_service { Removable::Any } else { Removable::OutOfService };
+            let op = MachineRemove { serial: serial.to_string(), only };
             job.run(OpCode::MachineRemove(op), session).map(drop)
         }
     }

@@ -198,7 +198,7 @@ fn carry_out(noun: Noun, session: &Session) -> Result<(), CliError> {
             quietly(OpCode::KernelSet(op), session).map(drop)
         }
         Noun::Crypts(Crypts::Delete { force: _, serial }) => {
-            let op = MachineDiskKeysRemove { serial };
+            let op = MachineDiskKeysRemove { serial, only_retiring: true };
             quietly(OpCode::MachineDiskKeysRemove(op), session).map(drop)
         }
         Noun::Logs { json, since, until } => logs(json, since, until, session),

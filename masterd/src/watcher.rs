@@ -1,7 +1,9 @@
 //! The watcher: looks at the cluster and submits jobs where something is to be done, as an operator
-//! would (DESIGN §7), and archives old ones. It changes nothing else itself; [`rules`] decides, [`alarms`] is what it tells.
+//! would (DESIGN §7), and archives old ones. It changes nothing else itself; [`rules`] decides, [`alarms`] is what it tells,
+//! [`machines`] knows which machines are late.
 
 pub mod alarms;
+pub mod machines;
 pub mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,6 +193,7 @@ impl Watcher {
             mend_network: config.cluster.mend_network,
             copies: self.audit.differ(),
             unserved: unserved(config),
+            machines: machines::find(config, self.now()),
             ended: ended.map(|(_, number)| number).sum(),
             live,
         }

@@ -147,6 +147,10 @@ codes! {
         "A host's network is not what was applied last",
     BmcFailed "bmc-failed"
         "The management controller of a machine does not do, or not tell, what it was asked for",
+    MachineFailed "machine-failed"
+        "Something that a machine should do failed",
+    MachineOverdue "machine-overdue"
+        "A machine is longer in its state than it may be",
     NotAccepted "not-accepted"
         "Two nodes do not accept each other, because of a certificate or a list of callers",
     OtherCluster "other-cluster"

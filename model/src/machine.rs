@@ -16,6 +16,9 @@ use crate::serial::Serial;
 use crate::time::Timestamp;
 
 pub mod check;
+pub mod life;
+
+use life::Life;
 
 /// Labels of a machine: values by name.
 pub type Labels = BTreeMap<String, String>;
@@ -130,6 +133,12 @@ pub struct Machine {
     /// When it is to be taken out of use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retire_date: Option<Timestamp>,
+    /// Where it stands in its life.
+    #[serde(default, skip_serializing_if = "Life::is_new")]
+    pub life: Life,
+    /// Why somebody works on it; its deadlines are silent until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<String>,
 }
 
 /// A management controller.
@@ -265,5 +274,7 @@ mod tests {
         let machine: Machine = serde_json::from_str(text).unwrap();
         let written: serde_json::Value = serde_json::to_value(&machine).unwrap();
         assert_eq!(written, serde_json::from_str::<serde_json::Value>(text).unwrap());
+        assert_eq!(machine.life.state, life::State::Enrolled);
+        assert_eq!(machine.state_since(), machine.register_date);
     }
 }

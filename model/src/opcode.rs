@@ -35,8 +35,8 @@ pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{
     Clearable, DhcpSet, IpamSet, MachineAdd, MachineBmcRemove, MachineBmcSet, MachineDiskKeyAdd,
-    MachineDiskKeysRemove, MachineHealth, MachineInspect, MachinePower, MachineRemove,
-    MachineSetParams, RackPush,
+    MachineDiskKeysRemove, MachineExpire, MachineHealth, MachineInspect, MachinePower,
+    MachineRemove, MachineSetParams, MachineSetState, RackPush, Removable,
 };
 pub use network::{
     MachineReapply, NetworkAdd, NetworkClaim, NetworkConnect, NetworkDisconnect, NetworkRelease,
@@ -212,6 +212,10 @@ opcodes! {
     "OP_MACHINE_SET_PARAMS" MachineSetParams -> Machine, Agents, Operator, [serial];
     /// Remove a machine from the inventory.
     "OP_MACHINE_REMOVE" MachineRemove -> (), Agents, Operator, [serial];
+    /// Say how it stands with a machine, in sabakan's words.
+    "OP_MACHINE_SET_STATE" MachineSetState -> Machine, Master, Operator, [serial];
+    /// End what a machine does beyond its deadline: it failed.
+    "OP_MACHINE_EXPIRE" MachineExpire -> Machine, Master, Operator, [serial];
     /// Add a version of an operating system that machines can boot.
     "OP_IMAGE_ADD" ImageAdd -> Image, Agents, Operator, [image];
     /// Remove one.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::asset::Asset;
 use crate::ipam::IpamConfig;
 use crate::machine::{Addresses, Machine};
+use crate::time::Timestamp;
 
 pub mod log;
 pub mod time;
@@ -24,14 +25,20 @@ pub fn flat(machine: &Machine) -> Value {
         if let Some(date) = machine.retire_date {
             fields.insert("retire-date".to_owned(), json!(time::shown(date)));
         }
+        // It has no states.
+        fields.remove("life");
+        fields.remove("maintenance");
     }
     shown
 }
 
-/// As today's sabakan shows it. Machines have no states here, so there is no `status`; product and data
-/// centre, which are labels there, are shown as labels, too.
+/// The fields of [`today`] that are others a moment later.
+pub const MEASURED: &str = "duration";
+
+/// As today's sabakan shows it at a moment. Product and data centre, which are labels there, are shown as
+/// labels, too.
 #[must_use]
-pub fn today(machine: &Machine, rules: Option<&IpamConfig>) -> Value {
+pub fn today(machine: &Machine, rules: Option<&IpamConfig>, now: Timestamp) -> Value {
     let mut labels = machine.labels.clone();
     for (name, value) in [("product", &machine.product), ("datacenter", &machine.datacenter)] {
         if !value.is_empty() {
@@ -71,6 +78,7 @@ pub fn today(machine: &Machine, rules: Option<&IpamConfig>) -> Value {
                 "ipv6": machine.bmc.ipv6.iter().flatten().next().map(ToString::to_string).unwrap_or_default(),
             },
         },
+        "status": status(machine, now),
         "info": {
             "network": {"ipv4": nodes.map(network).unwrap_or_default()},
             "bmc": {"ipv4": bmc_place.unwrap_or_else(|| json!({}))},
@@ -100,6 +108,16 @@ pub fn image(row: Vec<Value>) -> Value {
     let [version, ctime, size] = row.try_into().unwrap_or_default();
     let date = time::of_pair(&ctime);
     json!({"id": version, "date": date, "size": size, "urls": [], "exists": true})
+}
+
+/// Its state, since when it is in it, and for how many seconds.
+fn status(machine: &Machine, now: Timestamp) -> Value {
+    let since = machine.state_since();
+    json!({
+        "state": machine.life.state.status(),
+        "timestamp": time::shown(since),
+        MEASURED: (now.seconds() - since.seconds()).max(0),
+    })
 }
 
 /// The interfaces by their numbers: as text, `node10` stands before `node2`.
@@ -144,11 +162,15 @@ mod tests {
         let flat = flat(&machine);
         assert_eq!(flat["network"]["node1"], json!({"ipv4": ["10.69.1.5"], "ipv6": null}));
         assert_eq!(flat["register-date"], "2018-11-21T01:23:45Z");
-        let today = today(&machine, Some(&rules));
+        let now = machine.register_date.plus_seconds(90);
+        let today = today(&machine, Some(&rules), now);
         assert_eq!(
             today["spec"]["ipv4"][3], "10.69.9.5",
             "interfaces are in the order of their numbers"
         );
+        let status =
+            json!({"state": "uninitialized", "timestamp": "2018-11-21T01:23:45Z", "duration": 90});
+        assert_eq!(today["status"], status);
         assert_eq!(today["spec"]["labels"], json!({"product": "own", "datacenter": "ty3"}));
         assert_eq!(
             today["info"]["network"]["ipv4"][0],

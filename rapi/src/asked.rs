@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use luxi::request::Principal;
 use model::access::{self, Verb, may};
 use model::opcode::ReasonEntry;
-use model::{JobId, OpInput};
+use model::{JobId, OpInput, Timestamp};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -184,6 +184,23 @@ impl Asked {
             return (StatusCode::NOT_MODIFIED, tagged).into_response();
         }
         (tagged, Json(object)).into_response()
+    }
+
+    /// As [`Self::object`], with the tag of another form of it, in which nothing changes by itself.
+    #[must_use]
+    pub fn tagged(&self, object: &Value, lasting: &Value) -> Response {
+        let tag = etag::of(lasting, &[]);
+        let tagged = [(header::ETAG, tag.clone())];
+        if etag::is_known(&self.headers, &tag) {
+            return (StatusCode::NOT_MODIFIED, tagged).into_response();
+        }
+        (tagged, Json(object)).into_response()
+    }
+
+    /// The time of day.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.front.link.now_micros())
     }
 
     /// Refuses a change of an object that is not what the client thinks it is.

@@ -27,7 +27,7 @@ use crate::ganeti;
 use crate::openapi;
 use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
-use crate::sabakan::{self, crypts};
+use crate::sabakan::{self, crypts, graphql};
 use crate::state::{Asker, Form, Front, Peer};
 use crate::upload::{PASSED_OVER_MAX, Shared, is_upload};
 use crate::users::password::REALM;
@@ -36,12 +36,15 @@ use crate::users::password::REALM;
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// Longest bodies, by the beginning of the path; the first row that fits counts. All that goes to the master
 /// is bounded by [`luxi::limits::MESSAGE_BYTES_MAX`] there.
-const BODIES: [(&str, usize); 6] = [
+const BODIES: [(&str, usize); 8] = [
     // Ten thousand machines, registered at once.
     ("/api/v1/machines", 6 << 20),
     ("/api/v1/crypts/", SECRET_BYTES_MAX),
     ("/api/v1/ignitions/", TEXT_BYTES_MAX),
+    // As in sabakan; a word has a dozen.
+    ("/api/v1/state/", 128),
     ("/api/", 64 << 10),
+    (graphql::PATH, 64 << 10),
     // A network with some thousand reserved addresses.
     ("/2/", 1 << 20),
     ("/", 4 << 10),
@@ -153,7 +156,8 @@ async fn serve(
     }
     let path = parts.uri.path();
     let reads = reads(&parts.method, path);
-    if !reads && is_of_another_site(parts.headers.get("sec-fetch-site")) {
+    if (!reads || path == graphql::PATH) && is_of_another_site(parts.headers.get("sec-fetch-site"))
+    {
         let text = "a browser sends this from another site, which must not act in your name";
         return Err(Refusal::new(StatusCode::FORBIDDEN, text));
     }
@@ -171,10 +175,12 @@ async fn serve(
     Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
-/// Whether a request changes nothing: lists may be asked for by `PUT`, too.
+/// Whether a request changes nothing: lists may be asked for by `PUT`, too. What GraphQL changes is a job,
+/// and looked at when it is submitted.
 fn reads(method: &Method, path: &str) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
         || (*method == Method::PUT && path.starts_with("/2/query/"))
+        || (*method == Method::POST && path == graphql::PATH)
 }
 
 /// Nobody gets to a route who may not at least read, or for a change operate; what the change itself needs

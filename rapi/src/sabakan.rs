@@ -2,7 +2,8 @@
 //! retire dates, images, assets, kernel parameters, keys of disks, templates of Ignition and logs. It answers as
 //! sabakan does today, or as its specification of 2018 says.
 //!
-//! [`machines`] shows and changes machines, [`config`] the settings,
+//! [`machines`] shows and changes machines, [`states`] how it stands with each, [`graphql`] asks for them
+//! otherwise, [`config`] the settings,
 //! [`crypts`] the keys of disks, [`ignitions`] templates, [`images`] and [`assets`] files, which come by
 //! [`transfer`]; [`logs`] tells who did what.
 
@@ -11,10 +12,12 @@ use crate::routes::Routes;
 pub mod assets;
 pub mod config;
 pub mod crypts;
+pub mod graphql;
 pub mod ignitions;
 pub mod images;
 pub mod logs;
 pub mod machines;
+pub mod states;
 pub mod transfer;
 
 /// Adds the routes.
@@ -77,6 +80,13 @@ pub fn add(routes: Routes) -> Routes {
             "/api/v1/kernel_params/coreos",
             "Set kernel parameters of all machines",
             config::set_kernel_parameters,
+        )
+        .get(states::PATH, "Tell the state of a machine", states::state)
+        .put(states::PATH, "Set the state of a machine", states::set)
+        .post(
+            graphql::PATH,
+            "Ask for machines, or set the state of one, by GraphQL",
+            graphql::serve,
         )
         .get("/api/v1/logs", "Tell who changed what, an entry a line", logs::logs)
         .get("/health", "Tell whether the master answers", config::health)

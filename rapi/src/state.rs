@@ -59,7 +59,7 @@ impl Form {
     /// That of a path.
     #[must_use]
     pub fn of(path: &str) -> Self {
-        if path.starts_with("/api/") { Self::Sabakan } else { Self::Ganeti }
+        if path.starts_with("/api/") || path == "/graphql" { Self::Sabakan } else { Self::Ganeti }
     }
 }
 

@@ -3,6 +3,7 @@
 use clap::Args;
 use luxi::query::Filter;
 use luxi::query::filter::Operand;
+use model::machine::life::Status;
 
 /// Conditions on machines, all of which must hold. Of several values of one, any may hold; of
 /// labels, all must.
@@ -32,6 +33,12 @@ pub(crate) struct Conditions {
     /// Only those of other products.
     #[arg(long = "without-product", value_name = "TEXT")]
     without_products: Vec<String>,
+    /// Only those with this state of sabakan's, such as healthy; may be given several times.
+    #[arg(long = "status", value_name = "STATE")]
+    statuses: Vec<Status>,
+    /// Only those with other states.
+    #[arg(long = "without-status", value_name = "STATE")]
+    without_statuses: Vec<Status>,
     /// Only those with this label; may be given several times.
     #[arg(long = "label", value_name = "NAME=VALUE")]
     labels: Vec<String>,
@@ -58,6 +65,8 @@ impl Conditions {
         limit("role", texts(&self.roles), texts(&self.without_roles));
         limit("datacenter", texts(&self.datacenters), texts(&self.without_datacenters));
         limit("product", texts(&self.products), texts(&self.without_products));
+        let words = |all: &[Status]| all.iter().map(|status| status.as_str().into()).collect();
+        limit("status", words(&self.statuses), words(&self.without_statuses));
         filters.extend(self.labels.iter().map(|label| has(label)));
         filters.extend(self.without_labels.iter().map(|label| Filter::Not(Box::new(has(label)))));
         filters
@@ -95,6 +104,10 @@ mod tests {
             (
                 "--datacenter x --without-product y",
                 r#"[["|",["==","datacenter","x"]],["!",["|",["==","product","y"]]]]"#,
+            ),
+            (
+                "--status healthy --without-status retired",
+                r#"[["|",["==","status","healthy"]],["!",["|",["==","status","retired"]]]]"#,
             ),
             (
                 "--label a=1 --label gpu --without-label b=",

@@ -63,7 +63,7 @@ pub(super) fn run(verb: DiskKeys, session: &Session) -> Result<(), CliError> {
         DiskKeys::Remove { serial, yes, job } => {
             let question = format!("Forget all keys of the disks of {serial}?");
             confirm(&question, yes || job.dry_run)?;
-            let op = MachineDiskKeysRemove { serial: serial.to_string() };
+            let op = MachineDiskKeysRemove { serial: serial.to_string(), only_retiring: false };
             job.run(OpCode::MachineDiskKeysRemove(op), session).map(drop)
         }
     }

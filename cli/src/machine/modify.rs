@@ -13,9 +13,9 @@ use super::label;
 use crate::error::CliError;
 
 /// The names of what can be forgotten.
-const CLEARABLE: [&str; 5] = {
-    let [(a, _), (b, _), (c, _), (d, _), (e, _)] = Clearable::ALL;
-    [a, b, c, d, e]
+const CLEARABLE: [&str; 6] = {
+    let [(a, _), (b, _), (c, _), (d, _), (e, _), (f, _)] = Clearable::ALL;
+    [a, b, c, d, e, f]
 };
 
 /// Changes of one machine.
@@ -64,6 +64,9 @@ pub(crate) struct Changes {
     /// When it is to be taken out of use, as 2027-03-31 (UTC).
     #[arg(long, value_name = "DATE", value_parser = Timestamp::of_date)]
     retire_date: Option<Timestamp>,
+    /// Why you work on it: until `--clear maintenance` its deadlines do not count.
+    #[arg(long, value_name = "TEXT")]
+    maintenance: Option<String>,
     /// Forget a field; may be given several times.
     #[arg(long, value_name = "FIELD", value_parser = PossibleValuesParser::new(CLEARABLE).map(cleared))]
     clear: Vec<Clearable>,
@@ -117,6 +120,7 @@ impl Changes {
             bmc_ipv4: self.bmc_ipv4,
             bmc_ipv6: self.bmc_ipv6,
             retire_date: self.retire_date,
+            maintenance: self.maintenance,
             clear: self.clear,
             ..MachineSetParams::default()
         }
@@ -152,6 +156,7 @@ mod tests {
                 json!({"bmc_ipv4": "192.0.2.1", "bmc_ipv6": "::2"}),
             ),
             ("--retire-date 2026-11-20", json!({"retire_date": [1_795_132_800, 0]})),
+            ("--maintenance fans", json!({"maintenance": "fans"})),
             ("--clear uuid --clear bmc-ipv4", json!({"clear": ["uuid", "bmc-ipv4"]})),
         ] {
             let arguments = ["modify"].into_iter().chain(line.split_whitespace());

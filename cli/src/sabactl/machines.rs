@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use luxi::method::{GantryIpam, What};
 use luxi::query::{Filter, sabakan};
-use model::OpCode;
+use model::machine::life::Status;
 use model::machine::{Machine, MachineSpec};
-use model::opcode::{MachineAdd, MachineRemove, MachineSetParams};
+use model::opcode::{MachineAdd, MachineRemove, MachineSetParams, MachineSetState, Removable};
 use model::sabakan::today;
+use model::{OpCode, Timestamp};
 use serde_json::Value;
 
 use super::{ask, missing, quietly, read, rows};
@@ -27,10 +28,22 @@ pub(super) enum Machines {
         #[arg(short, long, value_name = "FILE")]
         file: PathBuf,
     },
-    /// Remove a machine.
+    /// Remove a machine, which must be retired.
     Remove {
         /// Its serial number.
         serial: String,
+    },
+    /// Print the state of a machine.
+    GetState {
+        /// Its serial number.
+        serial: String,
+    },
+    /// Set the state of a machine.
+    SetState {
+        /// Its serial number.
+        serial: String,
+        /// uninitialized, healthy, unhealthy, unreachable, updating, retiring or retired.
+        state: Status,
     },
     /// Print a label of a machine.
     GetLabel {
@@ -88,11 +101,14 @@ pub(super) struct Search {
     /// Types of management controllers.
     #[arg(long)]
     bmc_type: Option<String>,
+    /// States.
+    #[arg(long)]
+    state: Option<String>,
 }
 
 impl Search {
     fn filter(self) -> Result<Option<Filter>, CliError> {
-        let Self { serial, rack, role, labels, ipv4, ipv6, bmc_type } = self;
+        let Self { serial, rack, role, labels, ipv4, ipv6, bmc_type, state } = self;
         let all = [
             ("serial", serial),
             ("rack", rack),
@@ -101,6 +117,7 @@ impl Search {
             ("ipv4", ipv4),
             ("ipv6", ipv6),
             ("bmc-type", bmc_type),
+            ("state", state),
         ];
         let given = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         sabakan::filter(&given.collect::<Vec<_>>()).map_err(CliError::wrong_input)
@@ -116,15 +133,23 @@ pub(super) fn run(verb: Machines, session: &Session) -> Result<(), CliError> {
                 return Err(missing("no machine is like that".to_owned()));
             }
             let rules = ask(&GantryIpam {}, session)?;
-            let shown = machines.iter().map(|machine| today(machine, rules.as_ref()));
+            let now = Timestamp::from_micros(session.now_micros());
+            let shown = machines.iter().map(|machine| today(machine, rules.as_ref(), now));
             say_json(&shown.collect::<Vec<_>>())
         }
         Machines::Create { file } => {
             let machines: Vec<MachineSpec> = read(&file, "list of machines")?;
             quietly(OpCode::MachineAdd(MachineAdd { machines }), session).map(drop)
         }
-        Machines::Remove { serial } => {
-            quietly(OpCode::MachineRemove(MachineRemove { serial }), session).map(drop)
+        Machines::Remove { serial } => quietly(
+            OpCode::MachineRemove(MachineRemove { serial, only: Removable::Retired }),
+            session,
+        )
+        .map(drop),
+        Machines::GetState { serial } => say(machine(&serial, session)?.life.state.status()),
+        Machines::SetState { serial, state } => {
+            let op = MachineSetState { serial, state, why: None };
+            quietly(OpCode::MachineSetState(op), session).map(drop)
         }
         Machines::GetLabel { serial, name } => say(label(&serial, &name, session)?),
         Machines::SetLabel { serial, name, value } => {
@@ -136,7 +161,7 @@ pub(super) fn run(verb: Machines, session: &Session) -> Result<(), CliError> {
         }
         Machines::SetRetireDate { serial, date } => {
             let wrong = || CliError::Usage(format!("`{date}` is no day, such as 2026-11-20"));
-            let date = model::Timestamp::of_rfc3339(&format!("{date}T00:00:00Z")).ok_or_else(wrong)?;
+            let date = Timestamp::of_rfc3339(&format!("{date}T00:00:00Z")).ok_or_else(wrong)?;
             set(&serial, |op| op.retire_date = Some(date), session)
         }
     }
@@ -150,11 +175,15 @@ fn found(filter: Option<Filter>, session: &Session) -> Result<Vec<Machine>, CliE
         .map_err(|error| CliError::Failed(format!("a machine does not read: {error}")))
 }
 
-/// The value of a label.
-fn label(serial: &str, name: &str, session: &Session) -> Result<String, CliError> {
+fn machine(serial: &str, session: &Session) -> Result<Machine, CliError> {
     let machines = found(Some(Filter::any_of("serial", [serial])), session)?;
     let none = || missing(format!("there is no machine {serial}"));
-    let machine = machines.into_iter().next().ok_or_else(none)?;
+    machines.into_iter().next().ok_or_else(none)
+}
+
+/// The value of a label.
+fn label(serial: &str, name: &str, session: &Session) -> Result<String, CliError> {
+    let machine = machine(serial, session)?;
     let none = || missing(format!("machine {serial} has no label {name}"));
     machine.labels.get(name).cloned().ok_or_else(none)
 }

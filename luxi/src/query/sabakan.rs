@@ -20,7 +20,7 @@ enum Shape {
 }
 
 /// The fields, with the master's names.
-const FIELDS: [(&str, &str, Shape); 10] = [
+const FIELDS: [(&str, &str, Shape); 11] = [
     ("serial", "serial", Shape::Text),
     ("datacenter", "datacenter", Shape::Text),
     ("rack", "rack", Shape::Number),
@@ -30,6 +30,7 @@ const FIELDS: [(&str, &str, Shape); 10] = [
     ("ipv4", "ipv4", Shape::List),
     ("ipv6", "ipv6", Shape::List),
     ("bmc-type", "bmc_type", Shape::Text),
+    ("state", "status", Shape::Text),
     ("labels", "labels", Shape::Labels),
 ];
 /// What stands before the name of a field that must not have the value.
@@ -63,9 +64,6 @@ pub fn filter(query: &[(String, String)]) -> Result<Option<Filter>, String> {
 }
 
 fn unknown(key: &str) -> String {
-    if key.ends_with("state") {
-        return "machines have no states yet".to_owned();
-    }
     let key: String = key.chars().take(80).collect();
     let names: Vec<&str> = FIELDS.iter().map(|(name, ..)| *name).collect();
     format!(
@@ -107,7 +105,7 @@ mod tests {
         let machine = json!({
             "serial": "1234abcd", "datacenter": "ty3", "rack": 1, "role": "boot", "index": 3,
             "product": "R630", "ipv4": ["10.69.0.195", "10.69.1.3"], "ipv6": [],
-            "bmc_type": "iDRAC-9", "labels": ["a=1", "b=2"],
+            "bmc_type": "iDRAC-9", "status": "healthy", "labels": ["a=1", "b=2"],
         });
         let query: Vec<(String, String)> =
             query.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -129,6 +127,8 @@ mod tests {
             (&[("ipv4", "10.69.1")], false),
             (&[("ipv6", "fd00::1")], false),
             (&[("index-in-rack", "3"), ("bmc-type", "iDRAC-9")], true),
+            (&[("state", "healthy,updating")], true),
+            (&[("without-state", "healthy")], false),
             (&[("labels", "a=1,b=2")], true),
             (&[("labels", "a=1,b=3")], false),
             (&[("without-serial", "1234abcd")], false),
@@ -149,7 +149,7 @@ mod tests {
             (&[("rack", "1"), ("rack", "2")], "twice"),
             (&[("labels", "a")], "NAME=VALUE"),
             (&[("serials", "a")], "`serials` is no field"),
-            (&[("state", "healthy")], "no states"),
+            (&[("state", "healthy"), ("without-state", "retired")], "together"),
         ] {
             let error = finds(query).unwrap_err();
             assert!(error.contains(told), "{query:?}: {error}");

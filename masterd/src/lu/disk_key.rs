@@ -3,8 +3,9 @@
 use jobs::locks::Level;
 use model::disk_key::{DISK_KEYS_MAX, DiskKey, DiskKeyId, DiskName};
 use model::error::ErrorCode;
+use model::machine::life::Status;
 use model::opcode::{MachineDiskKeyAdd, MachineDiskKeysRemove};
-use model::{Exception, Timestamp};
+use model::{Exception, Serial, Timestamp};
 
 use super::machine::lock_of;
 use super::{Context, Failure, LogicalUnit, Wanted};
@@ -30,12 +31,17 @@ impl LogicalUnit for MachineDiskKeyAdd {
 }
 
 /// The change that keeps a key; none where it is kept already.
-fn added(
+pub(super) fn added(
     op: &MachineDiskKeyAdd,
     config: &Config,
     now: Timestamp,
 ) -> Result<Vec<ConfigChange>, Exception> {
-    let serial = config.machine(&op.serial)?.serial.clone();
+    let machine = config.machine(&op.serial)?;
+    let (serial, status) = (machine.serial.clone(), machine.life.state.status());
+    if !status.takes_disk_keys() {
+        let text = format!("Machine {serial} is {status}; keys of its disks are kept no more");
+        return Err(Exception::prereq(text, ErrorCode::WrongState));
+    }
     let id = DiskKeyId { serial: serial.clone(), disk: op.disk.clone() };
     let unreadable = |error: vault::VaultError| {
         let text = format!("The key of disk {id} cannot be opened: {error}");
@@ -70,13 +76,13 @@ impl LogicalUnit for MachineDiskKeysRemove {
     }
 
     async fn check(&self, context: &mut Context) -> Result<(), Failure> {
-        context.config().machine(&self.serial)?;
+        forgettable(self, &context.config())?;
         Ok(())
     }
 
     async fn exec(self, (): (), context: &mut Context) -> Result<Vec<DiskName>, Failure> {
         let removed = move |config: &Config| {
-            let serial = config.machine(&self.serial)?.serial.clone();
+            let serial = forgettable(&self, config)?;
             let held = config.disk_keys.by.serial.of(serial);
             let ids: Vec<DiskKeyId> = held.map(|disk| disk.key()).collect();
             let disks = ids.iter().map(|id| id.disk.clone()).collect();
@@ -84,4 +90,16 @@ impl LogicalUnit for MachineDiskKeysRemove {
         };
         context.transact(removed).await
     }
+}
+
+/// The machine, if its keys may be forgotten.
+fn forgettable(op: &MachineDiskKeysRemove, config: &Config) -> Result<Serial, Exception> {
+    let machine = config.machine(&op.serial)?;
+    let (serial, status) = (machine.serial.clone(), machine.life.state.status());
+    if op.only_retiring && status != Status::Retiring {
+        let text =
+            format!("Machine {serial} is {status}; its keys are forgotten when it is retiring");
+        return Err(Exception::prereq(text, ErrorCode::WrongState));
+    }
+    Ok(serial)
 }

@@ -2,6 +2,7 @@
 
 mod modify;
 pub(super) mod register;
+pub(super) mod state;
 
 use std::collections::BTreeSet;
 
@@ -23,6 +24,7 @@ use crate::rack_document::image_of;
 
 use modify::changed;
 pub use register::register;
+use state::{removable, without_disk_keys};
 
 /// Machines that a registration's log names one by one: two racks full.
 const MACHINES_TOLD_MAX: usize = 64;
@@ -139,20 +141,6 @@ fn set(op: &MachineSetParams, config: &Config, moment: (Timestamp, u128)) -> Dec
     Ok((changes, after.machine(&op.serial)?.as_ref().clone()))
 }
 
-/// Refuses what would leave keys of disks behind, or lose them unasked.
-fn without_disk_keys(serial: &Serial, config: &Config) -> Result<(), Exception> {
-    match config.disk_keys.by.serial.of(serial.clone()).count() {
-        0 => Ok(()),
-        number => {
-            let text = format!(
-                "Machine {serial} has the keys of {number} disk(s); remove them first: `gnt machine \
-                 disk-keys remove {serial}`"
-            );
-            Err(Exception::prereq(text, ErrorCode::WrongState))
-        }
-    }
-}
-
 impl LogicalUnit for MachineRemove {
     type Plan = (Serial, u32);
 
@@ -162,8 +150,8 @@ impl LogicalUnit for MachineRemove {
 
     async fn check(&self, context: &mut Context) -> Result<(Serial, u32), Failure> {
         let config = context.config();
-        let machine = config.machine(&self.serial)?;
-        without_disk_keys(&machine.serial, &config)?;
+        let machine = removable(&self.serial, self.only, &config)?;
+        without_disk_keys(&machine.serial, &config, ErrorCode::WrongState)?;
         Ok((machine.serial.clone(), machine.rack))
     }
 
@@ -175,8 +163,8 @@ impl LogicalUnit for MachineRemove {
         let seed = Uuid::new_v4().as_u128();
         context
             .transact(move |config| {
-                config.machine(serial.as_str())?;
-                without_disk_keys(&serial, config)?;
+                let _machine = removable(serial.as_str(), self.only, config)?;
+                without_disk_keys(&serial, config, ErrorCode::WrongState)?;
                 let owner = Owner::Machine(serial.clone());
                 let mut changes = released_by(config, &owner, seed);
                 if config.bmcs.contains_key(&serial) {

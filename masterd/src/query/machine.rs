@@ -193,6 +193,24 @@ pub const FIELDS: &[Field<MachineRow>] = &[
     field!("agent", "Agent", Text, "Agent that last saw it booting", |r| {
         Cell::optional(r.boot().map(|boot| boot.agent.as_str()))
     }),
+    field!("status", "Status", Text, "How it stands with it, in sabakan's words", |r| {
+        Cell::normal(r.machine.life.state.status().as_str())
+    }),
+    field!("provision_state", "ProvisionState", Text, "The same in Ironic's words", |r| {
+        Cell::normal(r.machine.life.state.provision_state())
+    }),
+    field!("state", "State", Text, "The same, one word for each pair of these", |r| {
+        Cell::normal(r.machine.life.state.as_str())
+    }),
+    field!("state_since", "StateSince", Timestamp, "Since when it is in that state", |r| {
+        json(&r.machine.state_since())
+    }),
+    field!("state_reason", "StateReason", Text, "Why it is, where it failed or was set", |r| {
+        Cell::optional(r.machine.life.reason.as_deref())
+    }),
+    field!("maintenance", "Maintenance", Text, "Why somebody works on it", |r| {
+        Cell::optional(r.machine.maintenance.as_deref())
+    }),
     field!("registered", "Registered", Timestamp, "When it was registered", |r| {
         json(&r.machine.register_date)
     }),

@@ -46,6 +46,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_MACHINE_ADD", r#""machines": [{"serial": "M#", "rack": 0, "role": "worker"}]"#),
     ("OP_MACHINE_SET_PARAMS", r#""serial": "S1", "labels": {"zone": "a#"}"#),
     ("OP_MACHINE_REMOVE", r#""serial": "S1""#),
+    ("OP_MACHINE_SET_STATE", r#""serial": "S1", "state": "healthy""#),
+    ("OP_MACHINE_EXPIRE", r#""serial": "S1", "state": "deploying", "since": [1, 0]"#),
     ("OP_IMAGE_ADD", r#""image": "debian/#", "files": {"uki": {"sha256": "DIGEST", "size": 1}}"#),
     ("OP_IMAGE_REMOVE", r#""image": "debian/0""#),
     (

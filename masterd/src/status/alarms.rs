@@ -108,6 +108,10 @@ kinds! {
     RackUnserved Warning,
     /// The network of a host is not what was applied.
     NetworkDrift Warning,
+    /// A machine failed.
+    MachineFailed Warning,
+    /// A machine is longer in its state than it may be.
+    MachineOverdue Warning,
     /// No new jobs are taken.
     Drained Warning,
     /// The watcher does nothing.
@@ -401,6 +405,8 @@ fn of_watcher(raised: &Alarm) -> Found {
         Subject::Copies => Kind::Copies,
         Subject::Rack(_) | Subject::Serving(..) => Kind::RackUnserved,
         Subject::Network(_) => Kind::NetworkDrift,
+        Subject::LateMachine(_) => Kind::MachineOverdue,
+        Subject::FailedMachine(_) => Kind::MachineFailed,
     };
     let Alarm { what, since, text, todo } = raised;
     alarm(kind, what.to_string(), Some(*since), text, todo)

@@ -6,8 +6,9 @@ use std::fmt;
 
 use model::node::NodeRole;
 use model::node::role::Gap;
-use model::{NodeName, Timestamp};
+use model::{NodeName, Serial, Timestamp};
 
+use super::machines::{OVERDUE_GRACE, Trouble};
 use super::rules::{Agent, BEHIND_DEADLINE, Seen};
 use crate::replica_audit::Differ;
 use membership::pool::{Pool, PoolNode, Step, VOTERS_MIN, if_lost, next_step};
@@ -54,15 +55,21 @@ pub enum Subject {
     Serving(u32, NodeName),
     /// The network of a node's host.
     Network(NodeName),
+    /// A machine that is longer in its state than it may be.
+    LateMachine(Serial),
+    /// A machine that failed.
+    FailedMachine(Serial),
 }
 
 impl Subject {
     /// Every [`Subject::word`].
-    pub const WORDS: [&str; 9] = [
+    pub const WORDS: [&str; 11] = [
         "agent",
         "callers",
         "copies",
         "document",
+        "machine-failed",
+        "machine-overdue",
         "master-address",
         "network-drift",
         "pool",
@@ -83,6 +90,8 @@ impl Subject {
             Self::Copies => "copies",
             Self::Rack(_) | Self::Serving(..) => "rack-unserved",
             Self::Network(_) => "network-drift",
+            Self::LateMachine(_) => "machine-overdue",
+            Self::FailedMachine(_) => "machine-failed",
         }
     }
 
@@ -96,7 +105,8 @@ impl Subject {
             Self::Document(_) => BEHIND_DEADLINE + UNREACHED_DEADLINE,
             Self::Callers(_) => CALLERS_DEADLINE,
             Self::MasterAddress => ADDRESS_DEADLINE,
-            Self::Copies => 0,
+            Self::Copies | Self::FailedMachine(_) => 0,
+            Self::LateMachine(_) => OVERDUE_GRACE,
             Self::Rack(_) | Self::Serving(..) => UNSERVED_DEADLINE,
             Self::Network(_) => DRIFT_DEADLINE,
         }
@@ -116,6 +126,8 @@ impl fmt::Display for Subject {
             Self::Rack(rack) => write!(f, "rack {rack}"),
             Self::Serving(rack, node) => write!(f, "rack {rack} at {node}"),
             Self::Network(node) => write!(f, "network of {node}"),
+            Self::LateMachine(serial) => write!(f, "machine {serial}"),
+            Self::FailedMachine(serial) => write!(f, "failed machine {serial}"),
         }
     }
 }
@@ -199,7 +211,9 @@ fn found(seen: &Seen) -> Vec<Alarm> {
     let unserved = called().filter_map(|agent| cannot_serve(seen, agent));
     let unserved = unserved.chain(seen.unserved.iter().map(|rack| unserved_rack(seen, rack)));
     let drifted = called().filter_map(|agent| drifted(seen, agent));
-    silent.chain(behind).chain(callers).chain(whole).chain(unserved).chain(drifted).collect()
+    let machines = seen.machines.told.iter().map(Trouble::alarm);
+    let nodes = silent.chain(behind).chain(callers).chain(whole).chain(unserved).chain(drifted);
+    nodes.chain(machines).collect()
 }
 
 fn unreached(seen: &Seen, agent: &Agent, (since, why): &(Timestamp, String)) -> Option<Alarm> {

@@ -6,6 +6,7 @@
 //! - An agent that does not hold the document of its rack for longer than the exchange with it takes
 //!   to see to that gets a push.
 //! - A host that drifted from its network for a while gets it again, where the cluster is to mend that.
+//! - A machine that does something for longer than it may gets a job that ends it.
 //! - What ended long ago is archived.
 //! - A state that should pass and does not within its deadline is an alarm ([`super::alarms`]).
 //!
@@ -14,10 +15,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::node::NodeRole;
-use model::opcode::{NodeNetworkApply, NodeSetParams, OpCode, RackPush};
+use model::opcode::{MachineExpire, NodeNetworkApply, NodeSetParams, OpCode, RackPush};
 use model::{NodeName, Timestamp};
 
 use super::alarms::{Alarm, States};
+use super::machines::{Machines, OVERDUE_GRACE, Stay};
 use crate::replica_audit::Differ;
 use membership::pool::{Pool, Step, next_step};
 
@@ -53,6 +55,8 @@ pub enum Task {
     Push(u32),
     /// Apply the network of a node's host again.
     Mend(NodeName),
+    /// End what a machine does beyond its deadline.
+    Expire(Stay),
 }
 
 impl Task {
@@ -73,6 +77,11 @@ impl Task {
             Self::Demote(node) => role(node, false),
             Self::Push(rack) => OpCode::RackPush(RackPush { racks: vec![*rack] }),
             Self::Mend(node) => OpCode::NodeNetworkApply(NodeNetworkApply::again(node.as_str())),
+            Self::Expire((serial, state, since)) => OpCode::MachineExpire(MachineExpire {
+                serial: serial.to_string(),
+                state: *state,
+                since: *since,
+            }),
         }
     }
 
@@ -86,6 +95,9 @@ impl Task {
             }
             OpCode::RackPush(op) => op.racks.first().map(|rack| Self::Push(*rack)),
             OpCode::NodeNetworkApply(op) if op.again => op.node_name.parse().ok().map(Self::Mend),
+            OpCode::MachineExpire(op) => {
+                Some(Self::Expire((op.serial.parse().ok()?, op.state, op.since)))
+            }
             _ => None,
         }
     }
@@ -98,6 +110,9 @@ impl Task {
             Self::Demote(_) => "there are more master candidates than are wanted".to_owned(),
             Self::Push(rack) => format!("an agent of rack {rack} does not hold its document"),
             Self::Mend(node) => format!("the network of {node} differs from what was applied"),
+            Self::Expire((serial, state, _)) => {
+                format!("machine {serial} is {state} beyond its deadline")
+            }
         }
     }
 
@@ -160,6 +175,8 @@ pub struct Seen {
     pub copies: Option<Differ>,
     /// Racks whose machines nobody serves, and why.
     pub unserved: Vec<(u32, String)>,
+    /// Machines that are late or failed.
+    pub machines: Machines,
     /// Jobs that have ended and are not archived.
     pub ended: u64,
     /// What jobs of its own are to do that have not ended.
@@ -204,8 +221,9 @@ impl Watch {
         let is_paused = seen.paused_until.is_some_and(|until| until > seen.now);
         self.tried.retain(|_, (next, _)| seen.at < next.saturating_add(LONGEST_PAUSE));
         let step = self.pool_step(seen);
-        let mut jobs: Vec<Task> =
-            step.into_iter().chain(self.pushes(seen)).chain(self.mendings(seen)).collect();
+        let mut jobs: Vec<Task> = step.into_iter().chain(self.pushes(seen)).collect();
+        jobs.extend(self.mendings(seen));
+        jobs.extend(self.endings(seen));
         if is_paused || seen.drained {
             jobs.clear();
         }
@@ -286,6 +304,13 @@ impl Watch {
         let late = self.drifted.iter().filter(|(_, since)| seen.at >= *since + DRIFT_GRACE);
         let tasks = late.map(|(node, _)| Task::Mend(node.clone()));
         tasks.filter(|task| seen.mend_network && !self.has_to_wait(task, seen)).collect()
+    }
+
+    /// Machines whose time is over, once they had the time to call this master.
+    fn endings(&self, seen: &Seen) -> Vec<Task> {
+        let late = seen.machines.ended.iter().filter(|_| seen.at >= OVERDUE_GRACE);
+        let tasks = late.cloned().map(Task::Expire);
+        tasks.filter(|task| !self.has_to_wait(task, seen)).collect()
     }
 
     fn archiving(&mut self, seen: &Seen) -> Option<Timestamp> {

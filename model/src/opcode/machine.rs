@@ -14,6 +14,7 @@ use crate::image::{BootTarget, Parameter};
 use crate::ipam::IpamConfig;
 use crate::mac::MacAddress;
 use crate::machine::MachineSpec;
+use crate::machine::life::{State, Status};
 use crate::serial::Serial;
 use crate::time::Timestamp;
 use crate::vault::Sealed;
@@ -90,6 +91,9 @@ pub struct MachineSetParams {
     /// When it is to be taken out of use; null leaves it alone.
     #[serde(default)]
     pub retire_date: Option<Timestamp>,
+    /// Why somebody works on it, which silences its deadlines; null leaves that alone.
+    #[serde(default)]
+    pub maintenance: Option<String>,
     /// What is to be forgotten.
     #[serde(default)]
     pub clear: Vec<Clearable>,
@@ -109,16 +113,19 @@ pub enum Clearable {
     BmcIpv6,
     /// When it is to be taken out of use.
     RetireDate,
+    /// That somebody works on it: its deadlines count again.
+    Maintenance,
 }
 
 impl Clearable {
     /// All of them.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 6] = [
         ("uuid", Self::Uuid),
         ("bmc-type", Self::BmcType),
         ("bmc-ipv4", Self::BmcIpv4),
         ("bmc-ipv6", Self::BmcIpv6),
         ("retire-date", Self::RetireDate),
+        ("maintenance", Self::Maintenance),
     ];
 }
 
@@ -128,6 +135,47 @@ impl Clearable {
 pub struct MachineRemove {
     /// Which machine.
     pub serial: String,
+    /// Where it must stand in its life.
+    #[serde(default)]
+    pub only: Removable,
+}
+
+/// Which machines are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Removable {
+    /// Those that are not in service.
+    #[default]
+    OutOfService,
+    /// Those that are retired, as in sabakan.
+    Retired,
+    /// All.
+    Any,
+}
+
+/// Parameters of `OP_MACHINE_SET_STATE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineSetState {
+    /// Which machine.
+    pub serial: String,
+    /// sabakan's state. The one that it has is a success.
+    pub state: Status,
+    /// Why, in a few words.
+    #[serde(default)]
+    pub why: Option<String>,
+}
+
+/// Parameters of `OP_MACHINE_EXPIRE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineExpire {
+    /// Which machine.
+    pub serial: String,
+    /// The state in which it is too long. A machine that has moved since is left alone.
+    pub state: State,
+    /// When it came there.
+    pub since: Timestamp,
 }
 
 /// Parameters of `OP_MACHINE_DISK_KEY_ADD`.
@@ -148,6 +196,9 @@ pub struct MachineDiskKeyAdd {
 pub struct MachineDiskKeysRemove {
     /// Which machine.
     pub serial: String,
+    /// Only if it is retiring, as in sabakan.
+    #[serde(default)]
+    pub only_retiring: bool,
 }
 
 /// Parameters of `OP_MACHINE_BMC_SET`.

@@ -20,7 +20,7 @@ use serde_json::json;
 use super::machines::{one, parameters};
 use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
-use crate::state::Front;
+use crate::state::{Compatibility, Front};
 
 /// The path of one key.
 pub(super) const ONE: &str = "/api/v1/crypts/{serial}/{path}";
@@ -102,7 +102,9 @@ pub(super) async fn fetch(Path((serial, path)): Path<(String, String)>, asked: A
 }
 
 pub(super) async fn forget(Path(serial): Path<String>, asked: Asked) -> Answer {
-    let op = parameters(&json!({"serial": serial}));
+    // The specification of 2018 has no states.
+    let only_retiring = asked.front.compatibility == Compatibility::Today;
+    let op = parameters(&json!({"serial": serial, "only_retiring": only_retiring}));
     let removed = asked.run("OP_MACHINE_DISK_KEYS_REMOVE", op).await?;
     let disks: Vec<DiskName> = serde_json::from_value(removed)
         .map_err(|error| Refusal::fault(format!("the job's result does not read: {error}")))?;

@@ -8,7 +8,8 @@ use luxi::query::filter::Comparison;
 use luxi::query::{Filter, sabakan};
 use model::Timestamp;
 use model::machine::Machine;
-use model::sabakan::{flat, today};
+use model::opcode::Removable;
+use model::sabakan::{MEASURED, flat, today};
 use serde_json::{Map, Value, json};
 
 use crate::asked::{Answer, Asked, parse};
@@ -25,7 +26,7 @@ pub(super) fn done() -> Response {
     StatusCode::OK.into_response()
 }
 
-async fn found(asked: &Asked, filter: Option<Filter>) -> Result<Vec<Machine>, Refusal> {
+pub(super) async fn found(asked: &Asked, filter: Option<Filter>) -> Result<Vec<Machine>, Refusal> {
     let fields = Fields::from(["document"]);
     let table = asked.ask(Query { what: What::Machine, fields, filter }).await?;
     let documents = table.data.into_iter().flatten();
@@ -52,10 +53,18 @@ pub(super) async fn search(asked: Asked) -> Answer {
         Compatibility::Document => machines.iter().map(flat).collect(),
         Compatibility::Today => {
             let rules = asked.ask(GantryIpam {}).await?;
-            machines.iter().map(|machine| today(machine, rules.as_ref())).collect()
+            let now = asked.now();
+            machines.iter().map(|machine| today(machine, rules.as_ref(), now)).collect()
         }
     };
-    Ok(asked.object(&shown, &[]))
+    // The tag is that of what lasts: the time in a state is another one every second.
+    let mut lasting = shown.clone();
+    for machine in lasting.as_array_mut().into_iter().flatten() {
+        if let Some(status) = machine["status"].as_object_mut() {
+            status.remove(MEASURED);
+        }
+    }
+    Ok(asked.tagged(&shown, &lasting))
 }
 
 pub(super) async fn register(asked: Asked) -> Answer {
@@ -68,7 +77,12 @@ pub(super) async fn register(asked: Asked) -> Answer {
 }
 
 pub(super) async fn remove(Path(serial): Path<String>, asked: Asked) -> Answer {
-    asked.run("OP_MACHINE_REMOVE", parameters(&json!({"serial": serial}))).await?;
+    let only = match asked.front.compatibility {
+        Compatibility::Today => Removable::Retired,
+        Compatibility::Document => Removable::OutOfService,
+    };
+    let op = json!({"serial": serial, "only": only});
+    asked.run("OP_MACHINE_REMOVE", parameters(&op)).await?;
     Ok(done())
 }
 

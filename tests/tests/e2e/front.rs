@@ -6,6 +6,7 @@ mod failover;
 mod files;
 mod ignitions;
 mod sabakan;
+mod states;
 mod strangers;
 mod tokens;
 

@@ -77,6 +77,7 @@ const DOCUMENTS: &[&str] = &[
     "locking.md",
     "luxi.md",
     "metrics.md",
+    "machines.md",
     "netboot.md",
     "networks.md",
     "power.md",

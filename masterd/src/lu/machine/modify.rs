@@ -135,6 +135,7 @@ fn set_inventory(
             }
             Clearable::BmcIpv6 => machine.bmc.ipv6 = None,
             Clearable::RetireDate => machine.retire_date = None,
+            Clearable::Maintenance => machine.maintenance = None,
         }
     }
     let given = |text: &Option<String>, held: &mut String| {
@@ -147,6 +148,9 @@ fn set_inventory(
     given(&op.datacenter, &mut machine.datacenter);
     machine.uuid = op.uuid.or(machine.uuid);
     machine.retire_date = op.retire_date.or(machine.retire_date);
+    if op.maintenance.is_some() {
+        machine.maintenance.clone_from(&op.maintenance);
+    }
     if op.bmc_type.is_some() {
         machine.bmc.kind.clone_from(&op.bmc_type);
     }
@@ -173,6 +177,10 @@ fn problems(config: &Config, before: &Machine, after: &Machine) -> Vec<Problem> 
     }
     if after.product != before.product {
         problems.extend(check::text("product", &after.product));
+    }
+    if after.maintenance != before.maintenance {
+        let note = after.maintenance.as_deref();
+        problems.extend(note.and_then(|note| check::text("maintenance", note)));
     }
     if after.datacenter != before.datacenter {
         problems.extend(check::text("datacenter", &after.datacenter));

@@ -7,6 +7,7 @@ use model::error::ErrorCode;
 use model::image::BootTarget;
 use model::ipam::{IpamConfig, IpamError};
 use model::machine::check::{self, Fault, Problem};
+use model::machine::life::Life;
 use model::machine::{Addresses, BOOT_ROLE, Bmc, Machine, MachineSpec};
 use model::{Exception, MacAddress, Serial, Timestamp, Uuid};
 
@@ -160,6 +161,8 @@ fn place(
         network_template: None,
         register_date: now,
         retire_date: None,
+        life: Life::default(),
+        maintenance: None,
     })
 }
 

@@ -54,6 +54,7 @@ fn seen(roles: &[NodeRole], size: usize) -> Seen {
         mend_network: false,
         copies: None,
         unserved: Vec::new(),
+        machines: Machines::default(),
         ended: 0,
         live: BTreeSet::new(),
     }
@@ -113,6 +114,34 @@ fn a_network_that_drifted_is_mended_where_the_cluster_says_so() {
     look.live.clear();
     silence(&mut look, 2);
     assert_eq!(watch.round(&look).jobs, [], "it cannot be reached");
+}
+
+#[test]
+fn what_a_machine_does_too_long_is_ended_and_told() {
+    use model::machine::life::State;
+
+    use crate::watcher::machines::Trouble;
+
+    let mut watch = Watch::default();
+    let mut look = seen(&[Candidate], 1);
+    let serial: model::Serial = "S1".parse().unwrap();
+    let stay = (serial.clone(), State::DeployWait, NOW);
+    let since = NOW.plus_seconds(1_800);
+    let (deadline, reason) = (Some(1_800), None);
+    let trouble = Trouble { serial, state: State::DeployWait, since, deadline, reason };
+    look.machines = Machines { told: vec![trouble], ended: vec![stay.clone()] };
+    let first = watch.round(&look);
+    assert_eq!((first.jobs, first.raised), (vec![], vec![]), "it may have called meanwhile");
+    look = later(&look, OVERDUE_GRACE);
+    let round = watch.round(&look);
+    let task = Task::Expire(stay);
+    assert_eq!(round.jobs, std::slice::from_ref(&task));
+    assert_eq!(Task::of(&task.opcode()), Some(task));
+    assert_eq!((round.raised[0].what.word(), round.raised[0].since), ("machine-overdue", since));
+    look = later(&look, OVERDUE_GRACE + 5);
+    assert_eq!(watch.round(&look).jobs, [], "one job at a time");
+    look.machines = Machines::default();
+    assert_eq!(watch.round(&later(&look, 70)).cleared.len(), 1);
 }
 
 #[test]

@@ -83,6 +83,8 @@ fn operators_keep_fetch_and_forget_keys() {
     assert_eq!(forget("bob", "/api/v1/crypts/SN1").0, 403);
     assert_eq!(forget("alice", DISK).0, 405, "sabakan would forget the other keys, too");
     let all = r#"["pci-0000:00:1f.2-ata-3", "sda", "sdb"]"#;
+    assert_eq!(forget("alice", "/api/v1/crypts/SN1").0, 409, "it works for somebody");
+    assert_eq!(put("retiring", "/api/v1/state/SN1").0, 200);
     assert_eq!(forget("alice", "/api/v1/crypts/SN1"), (200, all.to_owned()));
     assert_eq!(forget("alice", "/api/v1/crypts/SN1"), (200, "[]".to_owned()));
     assert_eq!(forget("alice", "/api/v1/crypts/SN9").0, 404);

@@ -34,7 +34,7 @@ fn archive(cluster: &Cluster, name: &str, members: &[(&str, usize)]) -> PathBuf 
         .map(|(member, bytes)| format!("head -c {bytes} /dev/urandom >{name}.d/{member}"))
         .collect();
     let (made, names) = (made.join("; "), names.join(" "));
-    let _ = shell(cluster, &format!("mkdir {name}.d; {made}; tar -C {name}.d -cf {name} {names}"));
+    let _made = shell(cluster, &format!("mkdir {name}.d; {made}; tar -C {name}.d -cf {name} {names}"));
     cluster.dir().join(name)
 }
 

@@ -1,0 +1,148 @@
+//! Core: machines that stay in a state for longer than they may, or that failed (`model::machine::life`).
+
+use model::machine::Machine;
+use model::machine::life::State;
+use model::{Serial, Timestamp};
+
+use super::alarms::{Alarm, Subject};
+use crate::config::Config;
+
+/// Machines that are told one by one, those that are late the longest first: a hall that lost its power
+/// fills no screen.
+pub const TOLD_MAX: usize = 50;
+/// Machines that one look takes up to end what they do: more than one round submits jobs for.
+const ENDED_MAX: usize = 50;
+/// Seconds for which a watcher must have been at work before a machine is late: those that called while
+/// there was no master call again within them.
+pub const OVERDUE_GRACE: u64 = 60;
+
+/// A machine, its state, and since when it is in it.
+pub type Stay = (Serial, State, Timestamp);
+
+/// Machines that somebody should look at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Machines {
+    /// Those to tell.
+    pub told: Vec<Trouble>,
+    /// Those whose state is to end.
+    pub ended: Vec<Stay>,
+}
+
+/// A machine that is late, or that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// The machine.
+    pub serial: Serial,
+    /// Its state.
+    pub state: State,
+    /// Since when it is late, or has failed.
+    pub since: Timestamp,
+    /// For how many seconds it might have been there; none where it failed.
+    pub deadline: Option<i64>,
+    /// Why it failed.
+    pub reason: Option<String>,
+}
+
+/// What there is of them now.
+#[must_use]
+pub fn find(config: &Config, now: Timestamp) -> Machines {
+    let mut told: Vec<Trouble> =
+        config.machines.values().filter_map(|machine| trouble(machine, now)).collect();
+    told.sort_by(|a, b| (a.since, &a.serial).cmp(&(b.since, &b.serial)));
+    let ends = |trouble: &&Trouble| {
+        let machine = config.machines.get(&trouble.serial);
+        machine.and_then(|machine| machine.overdue(now)).is_some_and(|o| o.fails.is_some())
+    };
+    let stay = |trouble: &Trouble| {
+        let late = trouble.deadline.unwrap_or(0);
+        (trouble.serial.clone(), trouble.state, trouble.since.plus_seconds(-late))
+    };
+    let ended = told.iter().filter(ends).take(ENDED_MAX).map(stay).collect();
+    told.truncate(TOLD_MAX);
+    Machines { told, ended }
+}
+
+fn trouble(machine: &Machine, now: Timestamp) -> Option<Trouble> {
+    let (serial, state) = (machine.serial.clone(), machine.life.state);
+    if let Some(overdue) = machine.overdue(now) {
+        let since = overdue.since.plus_seconds(overdue.deadline);
+        return Some(Trouble {
+            serial,
+            state,
+            since,
+            deadline: Some(overdue.deadline),
+            reason: None,
+        });
+    }
+    let failed = state.is_failed() && machine.maintenance.is_none();
+    let (since, reason) = (machine.state_since(), machine.life.reason.clone());
+    failed.then_some(Trouble { serial, state, since, deadline: None, reason })
+}
+
+impl Trouble {
+    /// The alarm about it.
+    #[must_use]
+    pub fn alarm(&self) -> Alarm {
+        let Self { serial, state, since, deadline, reason } = self;
+        let silence = format!(
+            "`gnt machine modify {serial} --maintenance TEXT` silences it while you work on the machine"
+        );
+        match deadline {
+            Some(deadline) => Alarm {
+                what: Subject::LateMachine(serial.clone()),
+                since: *since,
+                text: format!("it is {state} for longer than {deadline} s"),
+                todo: format!(
+                    "see what it does on its console and in the jobs on it (`gnt job list -F 'summary =~ \
+                     m/{serial}/'`); {silence}"
+                ),
+            },
+            None => Alarm {
+                what: Subject::FailedMachine(serial.clone()),
+                since: *since,
+                text: match reason {
+                    Some(reason) => format!("it is {state}: {reason}"),
+                    None => format!("it is {state}"),
+                },
+                todo: format!("mend the cause and try again, or retire it; {silence}"),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::machine::life::{Event, Intent, Observed, Status};
+
+    use super::*;
+    use crate::config::ConfigChange;
+    use crate::lu::machine::register;
+    use crate::testing::{NOW, config, spec};
+
+    #[test]
+    fn the_latest_are_told_and_those_of_others_are_left_to_them() {
+        let mut config = config(&[]);
+        let specs = ["s1", "s2", "s3", "s4"].map(|serial| spec(serial, 1, "worker"));
+        let mut machines = register(&config, &specs, NOW).unwrap();
+        let deploy = [Event::Intent(Intent::Deploy)];
+        let failed = [deploy[0], Event::Observed(Observed::Failed)];
+        let update = [Event::Set(Status::Healthy), Event::Set(Status::Updating)];
+        let events: [&[Event]; 4] = [&deploy, &failed, &update, &[]];
+        for (machine, events) in machines.iter_mut().zip(events) {
+            for event in events {
+                machine.life = machine.life.after(*event, Some("no power"), NOW).unwrap();
+            }
+        }
+        config.apply(machines.into_iter().map(ConfigChange::Machine));
+        let told = |now| -> Vec<String> {
+            let found = find(&config, now);
+            found.told.iter().map(|trouble| format!("{}", trouble.alarm().what)).collect()
+        };
+        assert_eq!(told(NOW), ["failed machine s2"]);
+        let late = NOW.plus_seconds(7_200);
+        assert_eq!(told(late), ["failed machine s2", "machine s1", "machine s3"]);
+        let found = find(&config, late);
+        assert_eq!(found.ended, [("s1".parse().unwrap(), State::Deploying, NOW)]);
+        assert!(found.told[0].alarm().text.ends_with("deploy-failed: no power"));
+    }
+}

@@ -1,0 +1,218 @@
+//! sabakan's GraphQL: a machine, a search, and the state of a machine.
+//!
+//! The schema is sabakan's. [`types`] has its objects, made of what the REST interface shows.
+
+mod types;
+
+use std::sync::LazyLock;
+
+use async_graphql::{
+    Context, EmptySubscription, Error, ErrorExtensions as _, ID, Object, Request, Schema,
+};
+use luxi::method::GantryIpam;
+use luxi::query::Filter;
+use luxi::query::filter::{Comparison, Operand};
+use model::sabakan::today;
+use serde_json::{Value, json};
+
+use super::machines::{found, one, parameters};
+use crate::asked::{Answer, Asked, json as answer};
+use crate::refusal::Refusal;
+use types::{Machine, MachineParams, MachineState, MachineStatus};
+
+/// The path.
+pub const PATH: &str = "/graphql";
+/// Depth of a query: the usual question for the schema has thirteen levels, one for a machine six.
+const DEPTH_MAX: usize = 16;
+/// Nesting of the text itself, which is read before its depth is known.
+const NESTING_MAX: usize = 32;
+/// Fields of a query, of which [`ROOT_COST`] is the price of a question to the master.
+const COMPLEXITY_MAX: usize = 500;
+/// So that one request asks the master ten times at most.
+const ROOT_COST: usize = 50;
+
+type Schemas = Schema<Query, Mutation, EmptySubscription>;
+
+static SCHEMA: LazyLock<Schemas> = LazyLock::new(|| {
+    Schema::build(Query, Mutation, EmptySubscription)
+        .limit_depth(DEPTH_MAX)
+        .limit_recursive_depth(NESTING_MAX)
+        .limit_complexity(COMPLEXITY_MAX)
+        .finish()
+});
+
+/// Answers a request.
+pub(super) async fn serve(asked: Asked) -> Answer {
+    // A browser sends JSON to another site only when that one lets it.
+    let body = asked.json()?;
+    let wrong = |error| Refusal::bad(format!("the body is no GraphQL request: {error}"));
+    let request: Request = serde_json::from_value(body).map_err(wrong)?;
+    let response = SCHEMA.execute(request.data(asked)).await;
+    Ok(answer(response))
+}
+
+/// What is read.
+#[derive(Debug)]
+pub struct Query;
+
+#[Object]
+impl Query {
+    /// A machine.
+    #[graphql(complexity = "ROOT_COST + child_complexity")]
+    async fn machine(&self, context: &Context<'_>, serial: ID) -> Result<Machine, Error> {
+        let asked = context.data::<Asked>()?;
+        let machine = one(asked, &serial).await.map_err(|refusal| error(&serial, &refusal))?;
+        let shown = all(asked, &[machine]).await.map_err(|refusal| error(&serial, &refusal))?;
+        read(shown.into_iter().next().unwrap_or_default())
+    }
+
+    /// Machines that have everything of the one and nothing of the other.
+    #[graphql(complexity = "ROOT_COST + child_complexity")]
+    async fn search_machines(
+        &self,
+        context: &Context<'_>,
+        having: Option<MachineParams>,
+        not_having: Option<MachineParams>,
+    ) -> Result<Vec<Machine>, Error> {
+        let asked = context.data::<Asked>()?;
+        let (having, not_having) = (having.unwrap_or_default(), not_having.unwrap_or_default());
+        let told = |refusal: Refusal| error("", &refusal);
+        let conditions = [having.filters(true), not_having.filters(false)].concat();
+        let filter = (!conditions.is_empty()).then_some(Filter::And(conditions));
+        let mut machines = found(asked, filter).await.map_err(told)?;
+        let now = asked.now();
+        machines.retain(|machine| {
+            let days = machine.retire_date.map(|at| (at.seconds() - now.seconds()) / 86_400);
+            let is_far = |least: i32| days.is_some_and(|days| days >= i64::from(least));
+            having.min_days_before_retire.is_none_or(is_far)
+                && !not_having.min_days_before_retire.is_some_and(is_far)
+        });
+        let shown = all(asked, &machines).await.map_err(told)?;
+        shown.into_iter().map(read).collect()
+    }
+}
+
+/// What is changed.
+#[derive(Debug)]
+pub struct Mutation;
+
+#[Object]
+impl Mutation {
+    /// Sets the state of a machine.
+    #[graphql(complexity = "ROOT_COST + child_complexity")]
+    async fn set_machine_state(
+        &self,
+        context: &Context<'_>,
+        serial: ID,
+        state: MachineState,
+    ) -> Result<MachineStatus, Error> {
+        let asked = context.data::<Asked>()?;
+        let told = |refusal: Refusal| error(&serial, &refusal);
+        let op = parameters(&json!({"serial": *serial, "state": state}));
+        let set = asked.run("OP_MACHINE_SET_STATE", op).await.map_err(told)?;
+        let machine = serde_json::from_value(set)?;
+        Ok(serde_json::from_value(today(&machine, None, asked.now())["status"].take())?)
+    }
+}
+
+/// Machines as the REST interface shows them.
+async fn all(asked: &Asked, machines: &[model::machine::Machine]) -> Result<Vec<Value>, Refusal> {
+    let rules = asked.ask(GantryIpam {}).await?;
+    let now = asked.now();
+    Ok(machines.iter().map(|machine| today(machine, rules.as_ref(), now)).collect())
+}
+
+fn read(shown: Value) -> Result<Machine, Error> {
+    Ok(serde_json::from_value(shown)?)
+}
+
+/// An error with sabakan's types, and the status that the REST interface answers with.
+fn error(serial: &str, refusal: &Refusal) -> Error {
+    let kind = match refusal.code {
+        400 => "ENCRYPTION_KEY_EXISTS",
+        403 => "FORBIDDEN",
+        404 => "MACHINE_NOT_FOUND",
+        409 => "INVALID_STATE_TRANSITION",
+        _ => "INTERNAL_SERVER_ERROR",
+    };
+    Error::new(refusal.explain.clone()).extend_with(|_error, extensions| {
+        extensions.set("serial", serial);
+        extensions.set("type", kind);
+        extensions.set("status", refusal.code);
+    })
+}
+
+impl MachineParams {
+    /// As conditions of the master: that all of it holds, or that nothing of it does.
+    fn filters(&self, wanted: bool) -> Vec<Filter> {
+        let mut filters = Vec::new();
+        for label in self.labels.iter().flatten() {
+            let text = format!("{}={}", label.name, label.value);
+            filters.push(Filter::Contains("labels".to_owned(), Operand::from(text.as_str())));
+        }
+        let mut any = |field: &str, values: Vec<Operand>| {
+            let one = |value| Filter::Compare(Comparison::Equal, field.to_owned(), value);
+            if !values.is_empty() {
+                filters.push(Filter::Or(values.into_iter().map(one).collect()));
+            }
+        };
+        // A rack below none is nowhere.
+        let racks =
+            self.racks.iter().flatten().map(|rack| u64::try_from(*rack).unwrap_or(u64::MAX));
+        any("rack", racks.map(Operand::from).collect());
+        let texts = |texts: &[String]| texts.iter().map(|text| text.as_str().into()).collect();
+        any("role", texts(self.roles.as_deref().unwrap_or_default()));
+        let states = self.states.iter().flatten().map(|state| state.as_str().into());
+        any("status", states.collect());
+        if wanted {
+            return filters;
+        }
+        filters.into_iter().map(|filter| Filter::Not(Box::new(filter))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_is_sabakans() {
+        insta::assert_snapshot!(SCHEMA.sdl());
+    }
+
+    #[tokio::test]
+    async fn what_is_too_deep_or_too_much_is_not_carried_out() {
+        let told = async |query: &str| {
+            let response = SCHEMA.execute(query).await;
+            response.errors.first().map(|error| error.message.clone()).unwrap_or_default()
+        };
+        let many: String = (0..11)
+            .map(|at| format!("a{at}: machine(serial: \"x\") {{ status {{ state }} }} "))
+            .collect();
+        assert!(told(&format!("{{ {many} }}")).await.contains("too complex"));
+        let nested = |levels| format!("{}{}", "{ a ".repeat(levels), "}".repeat(levels));
+        assert!(told(&nested(NESTING_MAX + 8)).await.contains("recursion"));
+        // The parser has a limit of its own before that.
+        assert!(told(&nested(5_000)).await.contains("stack limit"));
+        assert_eq!(told("{ __schema { types { name fields { name } } } }").await, "");
+        assert!(
+            told("mutation { setMachineState(serial: \"x\", state: BROKEN) { state } }")
+                .await
+                .contains("BROKEN")
+        );
+    }
+
+    #[test]
+    fn parameters_are_filters_of_the_master() {
+        let params = MachineParams {
+            racks: Some(vec![1, 2]),
+            states: Some(vec![MachineState::Healthy]),
+            ..MachineParams::default()
+        };
+        let text = |wanted| serde_json::to_string(&params.filters(wanted)).unwrap();
+        let (racks, state) =
+            (r#"["|",["==","rack",1],["==","rack",2]]"#, r#"["|",["==","status","healthy"]]"#);
+        assert_eq!(text(true), format!("[{racks},{state}]"));
+        assert_eq!(text(false), format!(r#"[["!",{racks}],["!",{state}]]"#));
+    }
+}
