@@ -268,41 +268,43 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         as_ganeti: object_in_name(&arguments).is_some_and(|name| name != SABACTL),
     };
     let session = Session::new(&root(everywhere.root), everywhere.socket, words);
-    let done = match object {
-        Object::Cluster(verb) => cluster::run(verb, &session),
-        Object::Status(arguments) => cluster::status(&arguments, &session),
-        Object::Log(arguments) => log::run(&arguments, &session),
-        Object::Node(verb) => node::run(verb, &session),
-        Object::Job(verb) => job::run(verb, &session),
-        Object::Filter(verb) => filter::run(verb, &session),
-        Object::Group(verb) => group::run(verb, &session),
-        Object::Ipam(verb) => ipam::run(verb, &session),
-        Object::Dhcp(verb) => dhcp::run(verb, &session),
-        Object::Machine(verb) => machine::run(verb, &session),
-        Object::Image(verb) => image::run(verb, &session),
-        Object::Asset(verb) => asset::run(verb, &session),
-        Object::Network(verb) => network::run(verb, &session),
-        Object::NetworkTemplate(verb) => network_template::run(verb, &session),
-        Object::IgnitionTemplate(verb) => {
-            boot_template::run(TemplateKind::Ignition, verb, &session)
-        }
-        Object::Ignition(verb) => boot_template::run_ignition(verb, &session),
-        Object::CloudInitTemplate(verb) => {
-            boot_template::run(TemplateKind::CloudInit, verb, &session)
-        }
-        Object::CloudInit(verb) => boot_template::run_cloud_init(verb, &session),
-        Object::Rack(verb) => rack::run(verb, &session),
-        Object::Lease(verb) => lease::run(verb, &session),
-        Object::Token(verb) => token::run(verb, &session),
-        Object::Sabactl(arguments) => sabactl::run(arguments, &session),
-        Object::Debug(verb) => debug::run(verb, &session),
-        Object::Explain(arguments) => runbook::run(&arguments),
-        Object::Completion { shell } => completion::print(shell).map_err(CliError::from),
-        Object::Options => say_lines(&everywhere::described()),
-    };
+    let done = carry_out(object, &session);
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error, &session),
+    }
+}
+
+fn carry_out(object: Object, session: &Session) -> Result<(), CliError> {
+    match object {
+        Object::Cluster(verb) => cluster::run(verb, session),
+        Object::Status(arguments) => cluster::status(&arguments, session),
+        Object::Log(arguments) => log::run(&arguments, session),
+        Object::Node(verb) => node::run(verb, session),
+        Object::Job(verb) => job::run(verb, session),
+        Object::Filter(verb) => filter::run(verb, session),
+        Object::Group(verb) => group::run(verb, session),
+        Object::Ipam(verb) => ipam::run(verb, session),
+        Object::Dhcp(verb) => dhcp::run(verb, session),
+        Object::Machine(verb) => machine::run(verb, session),
+        Object::Image(verb) => image::run(verb, session),
+        Object::Asset(verb) => asset::run(verb, session),
+        Object::Network(verb) => network::run(verb, session),
+        Object::NetworkTemplate(verb) => network_template::run(verb, session),
+        Object::IgnitionTemplate(verb) => boot_template::run(TemplateKind::Ignition, verb, session),
+        Object::Ignition(verb) => boot_template::run_ignition(verb, session),
+        Object::CloudInitTemplate(verb) => {
+            boot_template::run(TemplateKind::CloudInit, verb, session)
+        }
+        Object::CloudInit(verb) => boot_template::run_cloud_init(verb, session),
+        Object::Rack(verb) => rack::run(verb, session),
+        Object::Lease(verb) => lease::run(verb, session),
+        Object::Token(verb) => token::run(verb, session),
+        Object::Sabactl(arguments) => sabactl::run(arguments, session),
+        Object::Debug(verb) => debug::run(verb, session),
+        Object::Explain(arguments) => runbook::run(&arguments),
+        Object::Completion { shell } => completion::print(shell).map_err(CliError::from),
+        Object::Options => say_lines(&everywhere::described()),
     }
 }
 

@@ -3,6 +3,7 @@
 mod bmc;
 mod chosen;
 mod disk_key;
+mod info;
 mod modify;
 mod timeline;
 
@@ -10,8 +11,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use luxi::method::{Query, QueryFields, What};
-use luxi::query::{Cell, FieldDefinition, Filter};
+use luxi::method::{Query, What};
+use luxi::query::Filter;
 use model::image::{BootTarget, Parameter};
 use model::json;
 use model::machine::life::Status;
@@ -23,12 +24,10 @@ use model::opcode::{
 use model::{MacAddress, OpCode, Serial, Uuid};
 use serde_json::Value;
 
-use crate::cells::{self, Look, Units};
-use crate::details::{self, Entry};
 use crate::error::CliError;
 use crate::expression;
 use crate::list::{ListArguments, ListFieldsArguments, Named, as_json};
-use crate::output::{say_json, say_lines};
+use crate::output::say_lines;
 use crate::selection::Selection;
 use crate::session::{Session, confirm, read_input, read_json};
 use crate::submit::JobArguments;
@@ -260,7 +259,7 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
         }
         Machine::ListUnknown { racks, list } => unknown(&racks, &list, session),
         Machine::ListFields(arguments) => arguments.print(What::Machine, session),
-        Machine::Info { serials, json } => info(&serials, json, session),
+        Machine::Info { serials, json } => info::info(&serials, json, session),
         Machine::Modify { serial, changes, job } => {
             job.run(OpCode::MachineSetParams(changes.of(&serial)), session).map(drop)
         }
@@ -423,47 +422,6 @@ fn all_faults(text: &str) -> Option<CliError> {
 fn is_only_a_serial(text: &str) -> bool {
     let is_expression = || !matches!(expression::read(text), Err(_) | Ok(Filter::True(_)));
     !text.contains('*') && text.parse::<Serial>().is_ok() && !is_expression()
-}
-
-fn info(serials: &[String], json: bool, session: &Session) -> Result<(), CliError> {
-    let mut client = session.connect()?;
-    let known = session.call(&mut client, &QueryFields { what: What::Machine, fields: None })?;
-    // The document repeats what the other fields show.
-    let others = known.fields.iter().map(|field| field.name.as_ref());
-    let others = others.filter(|name| !["serial", "document"].contains(name));
-    let fields = std::iter::once("serial").chain(others).collect();
-    let chosen = Selection::named("serial", serials);
-    let table = client.call(&Query { what: What::Machine, fields, filter: chosen.filter() })?;
-    if json {
-        say_json(&as_json(&table))?;
-        return chosen.all_in(What::Machine, &table);
-    }
-    let look = Look {
-        what: What::Machine,
-        units: Units::H,
-        verbose: true,
-        times: session.times(),
-        own: true,
-    };
-    let machines = table.data.iter().map(|row| {
-        let titles = std::iter::once("Serial")
-            .chain(table.fields.iter().skip(1).map(|field| field.title.as_ref()));
-        let cells =
-            row.iter().zip(&table.fields).map(|(cell, field)| cells::text(cell, field, look));
-        let entry =
-            |((title, text), (cell, field)): ((_, String), (&Cell, &FieldDefinition))| match cell
-                .value()
-                .filter(|_| matches!(&*field.name, "stages" | "last_boot"))
-            {
-                Some(stages) => Entry::new(title, timeline::detail(stages, session.times())),
-                None => Entry::new(title, text),
-            };
-        titles.zip(cells).zip(row.iter().zip(&table.fields)).map(entry).collect()
-    });
-    if !table.data.is_empty() {
-        say_lines(&details::lines(machines.collect()))?;
-    }
-    chosen.all_in(What::Machine, &table)
 }
 
 #[cfg(test)]

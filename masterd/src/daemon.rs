@@ -347,11 +347,9 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
         }
     };
     tell_open(&life, &sockets);
-    let numbers = (router.clone(), Arc::clone(&metrics));
-    around.spawn(
-        "metrics",
-        metrics::run(move || numbers.0.page(&numbers.1), options.metrics, ends.clone()),
-    );
+    let (told, counted) = (router.clone(), Arc::clone(&metrics));
+    let page = metrics::run(move || told.page(&counted), options.metrics, ends.clone());
+    around.spawn("metrics", page);
     let limits = luxi::Limits::default().within_files(stdx::daemon::allow_files(FILES_WANTED));
     let service = Arc::new(Metered::new(guard, metrics));
     luxi.spawn("luxi", vital(luxi::serve(doors, service, limits, ends), broken));

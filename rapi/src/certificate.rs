@@ -1,70 +1,21 @@
 //! The certificate that clients see, and its key: files of the operator's, or those of the node. They are
 //! read anew when they change.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, NoClientAuth, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use model::{Code, Coded};
-
+use crate::certificate_files::{CertificateError, read};
 use crate::clients::Authority;
 use crate::stamp::Stamp;
-
-/// A certificate that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
-    /// A file does not read.
-    #[error("cannot read {what} from `{path}`")]
-    Read {
-        /// What is sought.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        #[source]
-        error: pem::Error,
-    },
-    /// There is no certificate in the file.
-    #[error("there is no certificate in `{path}`")]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A certificate is none of an authority.
-    #[error("a certificate in `{path}` cannot be that of an authority")]
-    Authority {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        error: rustls::Error,
-    },
-    /// They cannot be used together.
-    #[error("the key in `{key}` cannot be used with the certificate in `{certificate}`")]
-    Key {
-        /// The file of the certificate.
-        certificate: PathBuf,
-        /// The file of the key.
-        key: PathBuf,
-        /// Why not.
-        #[source]
-        error: rustls::Error,
-    },
-}
-
-impl Coded for CertificateError {
-    fn code(&self) -> Option<Code> {
-        Some(Code::IdentityDamaged)
-    }
-}
 
 /// Where a certificate and its key are, as PEM; both may be in one file, as in Ganeti's `rapi.pem`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,10 +47,6 @@ impl Files {
             error,
         })
     }
-}
-
-pub(crate) fn read(what: &'static str, path: &Path, error: pem::Error) -> CertificateError {
-    CertificateError::Read { what, path: path.to_owned(), error }
 }
 
 /// The certificate as it is now.
@@ -187,7 +134,7 @@ mod tests {
     fn a_changed_certificate_is_shown_and_half_of_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let [certificate, key] = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
-        let write = |path: &Path, text: &str| {
+        let write = |path: &std::path::Path, text: &str| {
             stdx::atomic::write(path, text.as_bytes(), 0o600).unwrap();
         };
         let files = Files { certificate: certificate.clone(), key: key.clone() };

@@ -15,7 +15,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::certificate::{CertificateError, read};
+use crate::certificate_files::{CertificateError, read};
 use crate::stamp::Stamp;
 
 /// How long a certificate counts as checked on one connection: it may end meanwhile.

@@ -38,6 +38,7 @@ pub mod sabakan;
 pub mod upload;
 
 pub mod certificate;
+pub mod certificate_files;
 pub mod server;
 pub mod tls;
 

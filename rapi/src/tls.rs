@@ -11,7 +11,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::{ServerConfig, ServerConnection};
 use stdx::Throttle;
 
-use crate::certificate::{Certificate, CertificateError};
+use crate::certificate::Certificate;
+use crate::certificate_files::CertificateError;
 use crate::clients::{Authority, ClientCertificate};
 
 /// How connections are secured.

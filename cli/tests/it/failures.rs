@@ -113,7 +113,7 @@ fn no_permission() {
     let socket = Layout::new(master.root.path()).luxi_socket();
     std::fs::set_permissions(&socket, Permissions::from_mode(0o000)).unwrap();
     let (told, status) = as_nobody(master.root.path());
-    assert!(told.contains("no permission") && told.contains("group gantry-admin"), "{told}");
+    assert!(told.contains("no permission") && told.contains("usermod -aG gantry-admin"), "{told}");
     assert_eq!(status, Some(1));
 }
 

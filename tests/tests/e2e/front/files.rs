@@ -34,7 +34,8 @@ fn archive(cluster: &Cluster, name: &str, members: &[(&str, usize)]) -> PathBuf 
         .map(|(member, bytes)| format!("head -c {bytes} /dev/urandom >{name}.d/{member}"))
         .collect();
     let (made, names) = (made.join("; "), names.join(" "));
-    let _made = shell(cluster, &format!("mkdir {name}.d; {made}; tar -C {name}.d -cf {name} {names}"));
+    let _made =
+        shell(cluster, &format!("mkdir {name}.d; {made}; tar -C {name}.d -cf {name} {names}"));
     cluster.dir().join(name)
 }
 
@@ -164,7 +165,7 @@ fn agents_serve_assets_while_the_master_is_away() {
     assert_eq!((&meta["sha256"], &meta["options"]), (&json!(sha256), &json!({"os": "a b"})));
     // Another upload, now by the command line.
     let other = cluster.write("other", "other");
-    let _ = cluster.gnt(&format!("asset add data.txt {} --option v=2", other.display())).ok();
+    let _added = cluster.gnt(&format!("asset add data.txt {} --option v=2", other.display())).ok();
     let program = cluster.write("program", "#!/bin/true");
     let told = put(&front, &program, "/api/v1/assets/sabakan-cryptsetup");
     assert_eq!(refused(&told, "Content-Type"), 400);
@@ -249,7 +250,7 @@ fn the_door_of_a_standby_names_the_master_for_uploads() {
     assert_eq!(refused(&told, &format!("of the master, {}", master.name)), 421);
     assert_eq!(spooled(&front), 0);
     // What is uploaded there comes to all candidates, and each gives it.
-    let _ = front.cluster.gnt(&format!("asset add data {file}")).ok();
+    let _added = front.cluster.gnt(&format!("asset add data {file}")).ok();
     let got = wait_for("the asset", PATIENCE, || {
         let (status, body) = front.answer("bob", &["/api/v1/assets/data"]);
         (status == 200).then_some(body)
