@@ -222,7 +222,7 @@ pub fn command() -> clap::Command {
 fn command_of(object: &str) -> Option<clap::Command> {
     let all = command();
     let only = all.find_subcommand(object).filter(|found| found.has_subcommands())?.clone();
-    let program = if object == SABACTL { object.to_owned() } else { format!("gnt-{object}") };
+    let program = format!("gnt-{object}");
     let about = only.get_about().cloned().unwrap_or_default();
     let only = Everywhere::augment_args(only.version(env!("CARGO_PKG_VERSION"))).about(about);
     let only = everywhere::hidden(only);

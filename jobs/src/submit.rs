@@ -199,7 +199,7 @@ mod tests {
     fn a_job_is_accepted_up_to_half_of_a_commit() {
         let limits = JobBytes::within(10_000);
         let with = |bytes: usize| vec![vec![op(&format!(r#","comment":"{}""#, "x".repeat(bytes)))]];
-        assert!(check(with(3_000), limits).is_ok());
+        assert!(check(with(2_500), limits).is_ok());
         let refusal = check(with(4_500), limits).unwrap_err().to_string();
         assert!(refusal.contains(&limits.accepted.to_string()), "{refusal}");
     }

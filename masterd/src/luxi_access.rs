@@ -117,8 +117,8 @@ mod tests {
             ("SubmitJob", "[[]]".to_owned(), Role::Operator),
             ("SubmitJob", format!("[[{delay}]]"), Role::Operator),
             ("SubmitJob", format!("[[{remove}]]"), Role::Administrator),
-            ("SubmitJobToDrainedQueue", format!("[[{delay}, {remove}]]"), Role::Administrator),
-            ("SubmitManyJobs", format!("[[[{delay}], [{remove}]]]"), Role::Administrator),
+            ("SubmitJobToDrainedQueue", format!("[[{remove}, {delay}]]"), Role::Administrator),
+            ("SubmitManyJobs", format!("[[[{remove}], [{delay}]]]"), Role::Administrator),
             ("SetDrainFlag", "[true]".to_owned(), Role::Administrator),
             ("GantryExport", "[null]".to_owned(), Role::Administrator),
         ] {

@@ -2,7 +2,8 @@
 
 use bmc::simulated::{Faults, PASSWORD, Simulated, USER};
 use model::bmc::PowerState;
-use tests::cluster::{Cluster, IPAM};
+use tests::cluster::{Cluster, IPAM, PATIENCE};
+use tests::run::wait_for;
 use tokio::runtime::Runtime;
 
 use crate::disk_keys::holding;
@@ -69,7 +70,9 @@ fn machines_are_switched_and_looked_at_by_their_controllers() {
     holding(&cluster.dir(), &[PASSWORD, "Y2Fsdmlu"], &mut found);
     assert_eq!(found, [""; 0]);
     let _removed = cluster.gnt("machine remove SN1 --yes").ok();
-    assert!(!cluster.master.layout().data().join("bmcs/SN1").exists());
+    let document = cluster.master.layout().data().join("bmcs/SN1");
+    // Files follow what is committed.
+    wait_for("its document to go", PATIENCE, || (!document.exists()).then_some(()));
 }
 
 #[test]

@@ -61,5 +61,14 @@ fn verbs_of_sabactl_do_what_they_say() {
     let elsewhere = of("--server http://10.0.0.1:10080 ipam get");
     assert!(elsewhere.failed(2).contains("is another machine"), "{elsewhere:?}");
     assert_eq!(cluster.gnt("sabactl assets index").json(), json!(["data"]));
+    assert_eq!(of("machines get-state S1").ok(), "uninitialized\n");
+    let _in_service = of("machines remove S1").failed(19);
+    for (state, keys) in [("retiring", true), ("retired", false)] {
+        assert_eq!(of(&format!("machines set-state S1 {state}")).ok(), "");
+        if keys {
+            assert_eq!(of("crypts delete --force S1").ok(), "");
+        }
+    }
+    assert_eq!(of("machines get --state retired").json()[0]["status"]["state"], "retired");
     assert_eq!(of("machines remove S1").ok(), "");
 }
