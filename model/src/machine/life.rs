@@ -1,7 +1,7 @@
 //! Core: the life of a machine, from the box to the scrap heap: one state, with sabakan's name for it and
 //! Ironic's.
 //!
-//! This has the states; [`next`] has what leads from one to another.
+//! This has the states; `next` has what leads from one to another.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,6 @@
 //! sabakan's GraphQL: a machine, a search, and the state of a machine.
 //!
-//! The schema is sabakan's. [`types`] has its objects, made of what the REST interface shows.
+//! The schema is sabakan's. `types` has its objects, made of what the REST interface shows.
 
 mod types;
 
