@@ -1,7 +1,7 @@
 //! Management controllers of machines (BMC): power, one boot from the network, health, inventory.
 //!
-//! One seam, [`Controller`], with two languages behind it: [Redfish](redfish) over HTTPS and
-//! [IPMI](ipmi) by `ipmitool`. It knows nothing of jobs, of the master or of the vault.
+//! One seam, [`Controller`], with two languages behind it: Redfish over HTTPS and
+//! IPMI by `ipmitool`. It knows nothing of jobs, of the master or of the vault.
 //!
 //! A controller is believed only as far as it can be checked: an action has happened when the power has
 //! been *seen* to be as it should, within its time; what it answers is bounded before it is read; and it

@@ -235,7 +235,7 @@ pub fn write<M: Method>(call: &M, buffer: &mut Vec<u8>) -> Result<(), FrameError
 /// The same of a request that is passed on for somebody.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_for<M: Method>(
     principal: Option<&Principal>,
     call: &M,
