@@ -37,6 +37,7 @@ pub mod lu;
 pub mod majority;
 pub mod master_address;
 mod members;
+pub mod power_cycle;
 pub mod precheck;
 pub mod replica_audit;
 pub mod verify;

@@ -6,6 +6,7 @@ use model::Exception;
 use model::image::{BootTarget, Image, ImageFiles, Parameter};
 use model::machine::Machine;
 use model::node::{Node, NodeRole};
+use model::power_cycle::{ExpectedRamdisk, PowerCycle, RamdiskToken};
 use model::rack::{
     BootChoice, DocumentVersion, LEASE_SECONDS, RackAgent, RackDocument, RackMachine,
 };
@@ -13,6 +14,7 @@ use model::rack::{
 use crate::boot_template;
 use crate::config::Config;
 use crate::queue::Snapshot;
+use crate::vault;
 
 /// Compiles the document of one rack from the committed configuration; none before the rules of
 /// addresses are set.
@@ -46,6 +48,8 @@ pub(crate) fn compile_at(
         addresses: machine.network.values().flat_map(|a| a.ipv4.iter().copied()).collect(),
         boot: boot_choice(config, machine),
         registered: Some(machine.register_date),
+        cycle: config.power_cycles.get(&machine.serial).map_or(0, |cycle| cycle.number),
+        ramdisk: expected_ramdisk(config, machine),
         documents: documents.remove(&machine.serial).unwrap_or_default(),
     });
     Ok(Some(RackDocument {
@@ -60,6 +64,18 @@ pub(crate) fn compile_at(
         assets: config.assets.values().map(|asset| asset.as_ref().clone()).collect(),
         machines: machines.collect(),
     }))
+}
+
+/// The ramdisk that is to look itself up. A token that cannot be opened is none: the next power cycle has
+/// another one.
+fn expected_ramdisk(config: &Config, machine: &Machine) -> Option<ExpectedRamdisk> {
+    let cycle = config.power_cycles.get(&machine.serial)?;
+    if !machine.life.state.expects_ramdisk() {
+        return None;
+    }
+    let token = vault::open(config, &PowerCycle::purpose(&cycle.serial), &cycle.sealed).ok()?;
+    let token = String::from_utf8(token.expose().clone()).ok()?;
+    Some(ExpectedRamdisk { token: RamdiskToken::new(token), heard: cycle.ramdisk.clone() })
 }
 
 fn agents(config: &Config, rack: u32) -> Vec<RackAgent> {

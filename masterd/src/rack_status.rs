@@ -230,7 +230,8 @@ mod tests {
     }
 
     fn booted(config: &mut Config, stage: BootStage) {
-        let seen = StageSeen { stage, at: NOW, agent: "n2.example".to_owned(), fetched: None };
+        let seen =
+            StageSeen { stage, at: NOW, agent: "n2.example".to_owned(), fetched: None, cycle: 0 };
         let address = [10, 69, 0, 40].into();
         let (agent, stages) = ("n2.example".to_owned(), vec![seen]);
         let boot = Boot { stage, address, mac: None, agent, seen: NOW, stages, before: Vec::new() };

@@ -54,7 +54,9 @@ impl Strangers {
                 Observation::Unknown { rack, serial, address, mac } => {
                     (*rack, *mac, Some(serial.clone()), *address)
                 }
-                Observation::Boot { .. } => continue,
+                Observation::Boot { .. }
+                | Observation::Ramdisk { .. }
+                | Observation::Inspected { .. } => continue,
             };
             let (first, last) = (event.at, event.at);
             let agent = Some(agent.clone());

@@ -6,6 +6,7 @@ use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use model::Secret;
 use model::bmc::BmcAccess;
 use model::disk_key::{DiskKey, DiskKeyId};
+use model::power_cycle::PowerCycle;
 use model::vault::{SECRET_BYTES_MAX, Sealed, VAULT_KEY_BYTES, VaultKey, VaultKeys};
 
 use crate::config::{Config, ConfigChange};
@@ -126,6 +127,12 @@ pub fn renewal(config: &Config) -> Result<Vec<ConfigChange>, VaultError> {
         let purpose = BmcAccess::purpose(&access.serial);
         let sealed = seal_with(config, keys, &purpose, &open(config, &purpose, &access.sealed)?)?;
         changes.push(ConfigChange::Bmc(BmcAccess { sealed, ..access.as_ref().clone() }));
+    }
+    let old = config.power_cycles.values().filter(|cycle| cycle.sealed.key != keys.current);
+    for cycle in old.take(RESEALED_AT_ONCE.saturating_sub(changes.len())) {
+        let purpose = PowerCycle::purpose(&cycle.serial);
+        let sealed = seal_with(config, keys, &purpose, &open(config, &purpose, &cycle.sealed)?)?;
+        changes.push(ConfigChange::PowerCycle(PowerCycle { sealed, ..cycle.as_ref().clone() }));
     }
     if changes.is_empty() && keys.keys.len() > 1 {
         changes.push(ConfigChange::Vault(keys.without_earlier()));

@@ -72,12 +72,15 @@ pub const BMCS: &str = "bmcs";
 /// Directory of what machines were found to be made of.
 pub const INSPECTIONS: &str = "inspections";
 
+/// Directory of the machines' power cycles, with the sealed tokens of their ramdisks.
+pub const POWER_CYCLES: &str = "power-cycles";
+
 /// Whether a document is a secret: exports leave it out, or seal it.
 #[must_use]
 pub fn is_secret(key: &str) -> bool {
     let is_below =
         |directory| key.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
-    [CRYPTS, BMCS].into_iter().any(is_below) || key == AUTHORITY || key == VAULT
+    [CRYPTS, BMCS, POWER_CYCLES].into_iter().any(is_below) || key == AUTHORITY || key == VAULT
 }
 
 /// Key of a live job.

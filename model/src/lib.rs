@@ -47,6 +47,7 @@ pub mod ipam;
 pub mod machine;
 pub mod network;
 pub mod node;
+pub mod power_cycle;
 pub mod rack;
 pub mod shares;
 pub mod tag;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::Word;
@@ -70,6 +71,17 @@ pub struct BmcSpec {
     /// Its IPv6 address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipv6: Option<Ipv6Addr>,
+}
+
+/// The UUID by which ramdisks know a machine: that of its system where it is known, and one made of the
+/// serial number otherwise (RFC 9562, version 8).
+#[must_use]
+pub fn node_uuid(uuid: Option<Uuid>, serial: &Serial) -> Uuid {
+    uuid.unwrap_or_else(|| {
+        let digest: [u8; 32] = Sha256::digest(format!("machine {serial}")).into();
+        let (first, _) = digest.split_first_chunk().expect("a digest is longer");
+        uuid::Builder::from_custom_bytes(*first).into_uuid()
+    })
 }
 
 impl BmcSpec {
@@ -215,6 +227,14 @@ pub struct StageSeen {
     /// The document that it fetched, where the stage is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetched: Option<Fetched>,
+    /// Its power cycle; 0 where none was begun.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cycle: u64,
+}
+
+/// Whether a number is left out of documents.
+pub(crate) fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// How far a machine came in its boot.

@@ -15,10 +15,12 @@ use crate::boot_template::{BootDocument, Fetched};
 use crate::dhcp::RackDhcp;
 use crate::enrol::Fingerprint;
 use crate::image::{ImageFiles, ImageId, Parameter};
+use crate::inventory::Inventory;
 use crate::ipam::LeaseRange;
 use crate::mac::MacAddress;
-use crate::machine::{BootStage, StageSeen};
+use crate::machine::{BootStage, StageSeen, is_zero};
 use crate::name::NodeName;
+use crate::power_cycle::{ExpectedRamdisk, Ramdisk};
 use crate::serial::Serial;
 pub use crate::shares::LEASE_SECONDS;
 use crate::shares::Part;
@@ -136,6 +138,12 @@ pub struct RackMachine {
     /// When it was registered: it tells a machine from one that had its serial number before.
     #[serde(default)]
     pub registered: Option<Timestamp>,
+    /// The number of its power cycle; 0 before any.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cycle: u64,
+    /// The ramdisk that is to look itself up, where one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ramdisk: Option<ExpectedRamdisk>,
     /// What it can fetch to configure itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<BootDocument>,
@@ -151,9 +159,9 @@ impl RackMachine {
         mac: Option<MacAddress>,
         (stage, fetched): (BootStage, Option<Fetched>),
     ) -> Observation {
-        let (serial, registered) = (self.serial.clone(), self.registered);
+        let (serial, registered, cycle) = (self.serial.clone(), self.registered, self.cycle);
         let earlier = Vec::new();
-        Observation::Boot { rack, serial, address, mac, stage, registered, earlier, fetched }
+        Observation::Boot { rack, serial, address, mac, stage, registered, cycle, earlier, fetched }
     }
 }
 
@@ -219,12 +227,46 @@ pub enum Observation {
         /// Which registration of the machine it is about, as the rack document had it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         registered: Option<Timestamp>,
+        /// Its power cycle, as the rack document had it.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        cycle: u64,
         /// Stages before it, of which the outbox has no events any more.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         earlier: Vec<StageSeen>,
         /// The document that it fetched, where the stage is about one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fetched: Option<Fetched>,
+    },
+    /// The ramdisk of a machine was heard: all that is known of it, so that the newest word is enough.
+    Ramdisk {
+        /// The rack.
+        rack: u32,
+        /// The machine.
+        serial: Serial,
+        /// Which registration of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        registered: Option<Timestamp>,
+        /// Its power cycle.
+        cycle: u64,
+        /// What was heard.
+        heard: Ramdisk,
+    },
+    /// The ramdisk of a machine told what that is made of.
+    Inspected {
+        /// The rack.
+        rack: u32,
+        /// The machine.
+        serial: Serial,
+        /// Which registration of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        registered: Option<Timestamp>,
+        /// Its power cycle.
+        cycle: u64,
+        /// What it is made of, within the limits of an inventory.
+        inventory: Box<Inventory>,
+        /// What failed there, in the ramdisk's own words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
     },
     /// A machine that no rack document has asked for its boot script.
     Unknown {
@@ -245,7 +287,10 @@ impl Observation {
     pub fn rack(&self) -> u32 {
         match self {
             Self::Lease(lease) => lease.rack,
-            Self::Boot { rack, .. } | Self::Unknown { rack, .. } => *rack,
+            Self::Boot { rack, .. }
+            | Self::Ramdisk { rack, .. }
+            | Self::Inspected { rack, .. }
+            | Self::Unknown { rack, .. } => *rack,
         }
     }
 
@@ -255,6 +300,7 @@ impl Observation {
         match self {
             Self::Lease(lease) => Some(lease.mac),
             Self::Boot { mac, .. } | Self::Unknown { mac, .. } => *mac,
+            Self::Ramdisk { .. } | Self::Inspected { .. } => None,
         }
     }
 }

@@ -68,7 +68,13 @@ mod tests {
     use crate::time::Timestamp;
 
     fn seen(stage: BootStage, at: i64) -> StageSeen {
-        StageSeen { stage, at: Timestamp::from_micros(at), agent: String::new(), fetched: None }
+        StageSeen {
+            stage,
+            at: Timestamp::from_micros(at),
+            agent: String::new(),
+            fetched: None,
+            cycle: 0,
+        }
     }
 
     fn of(stages: &[(BootStage, i64)]) -> Vec<(BootStage, i64)> {

@@ -40,6 +40,10 @@ enum Subject {
     Machine(u32, Serial),
     /// That a machine of a rack has an Ethernet address, which the master learns from its boots.
     Port(u32, Serial, MacAddress),
+    /// What was heard of a machine's ramdisk.
+    Ramdisk(u32, Serial),
+    /// What a machine is made of.
+    Inspected(u32, Serial),
     /// That an address asks for the boot of a machine which no rack document has: by address, so that
     /// made-up serial numbers do not fill the outbox.
     Stranger(u32, Ipv4Addr),
@@ -55,6 +59,12 @@ impl Subject {
                 Self::Machine(*rack, serial.clone()),
                 mac.map(|mac| Self::Port(*rack, serial.clone(), mac)),
             ),
+            Observation::Ramdisk { rack, serial, .. } => {
+                (Self::Ramdisk(*rack, serial.clone()), None)
+            }
+            Observation::Inspected { rack, serial, .. } => {
+                (Self::Inspected(*rack, serial.clone()), None)
+            }
             Observation::Unknown { rack, address, .. } => (Self::Stranger(*rack, *address), None),
         };
         std::iter::once(first).chain(second)
@@ -204,11 +214,12 @@ impl Outbox {
 fn take_along(observation: &mut Observation, last: &Event) {
     let Observation::Boot { registered, earlier, .. } = observation else { return };
     match &last.observation {
-        Observation::Boot { stage, registered: of_last, earlier: told, fetched, .. }
+        Observation::Boot { stage, registered: of_last, cycle, earlier: told, fetched, .. }
             if of_last == registered =>
         {
             let (agent, fetched) = (String::new(), fetched.clone());
-            let last = StageSeen { stage: *stage, at: last.at, agent, fetched };
+            let (stage, at, cycle) = (*stage, last.at, *cycle);
+            let last = StageSeen { stage, at, agent, fetched, cycle };
             *earlier = carry(told.iter().cloned().chain([last]));
         }
         _ => {}

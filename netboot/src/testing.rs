@@ -64,6 +64,8 @@ pub fn rack(rack: u32, version: u64) -> RackDocument {
             addresses: vec!["10.69.0.4".parse().unwrap()],
             boot: BootChoice::Local,
             registered: None,
+            cycle: 0,
+            ramdisk: None,
             documents: Vec::new(),
         }],
     }

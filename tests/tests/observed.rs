@@ -101,6 +101,7 @@ fn observation() -> impl Strategy<Value = Observation> {
     let stage = proptest::sample::select(stages.to_vec());
     let boot = (rack, 0_u8..5, 0_u8..4, any::<bool>(), stage);
     let boot = boot.prop_map(|(rack, port, at, known, stage)| Observation::Boot {
+        cycle: 0,
         rack,
         serial: serial(port),
         address: address(at),

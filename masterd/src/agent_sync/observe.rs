@@ -112,7 +112,15 @@ impl<'a> Fold<'a> {
         match &event.observation {
             Observation::Lease(lease) => self.leased(event.at, lease),
             Observation::Boot {
-                serial, address, mac, stage, registered, earlier, fetched, ..
+                serial,
+                address,
+                mac,
+                stage,
+                registered,
+                cycle,
+                earlier,
+                fetched,
+                ..
             } => {
                 let Some(machine) = self.config.machines.get(serial) else { return };
                 if registered.is_some_and(|at| at != machine.register_date) {
@@ -127,6 +135,7 @@ impl<'a> Fold<'a> {
                     at: event.at,
                     agent: String::new(),
                     fetched: fetched.clone(),
+                    cycle: *cycle,
                 };
                 let mut timeline = self.timeline(serial);
                 for seen in earlier.iter().chain([&last]) {
@@ -144,7 +153,9 @@ impl<'a> Fold<'a> {
                 };
                 self.boots.insert(serial.clone(), boot);
             }
-            Observation::Unknown { .. } => {}
+            Observation::Ramdisk { .. }
+            | Observation::Inspected { .. }
+            | Observation::Unknown { .. } => {}
         }
     }
 
@@ -265,7 +276,10 @@ impl<'a> Fold<'a> {
 fn leased_address(observation: &Observation) -> Option<Ipv4Addr> {
     match observation {
         Observation::Lease(lease) => Some(lease.address),
-        Observation::Boot { .. } | Observation::Unknown { .. } => None,
+        Observation::Boot { .. }
+        | Observation::Ramdisk { .. }
+        | Observation::Inspected { .. }
+        | Observation::Unknown { .. } => None,
     }
 }
 

@@ -19,6 +19,7 @@ use model::kernel::KernelParameters;
 use model::machine::{LastBoot, Machine};
 use model::network::{Claim, ClaimKey, Network, NetworkTemplate, TemplateKey};
 use model::node::Node;
+use model::power_cycle::PowerCycle;
 use model::rack::{Lease, LeaseKey};
 use model::shares::RackShares;
 use model::token::{Token, TokenDigest};
@@ -282,6 +283,12 @@ configuration! {
         inspections: Inspection {
             change: Inspection / InspectionRemoved, below: document::INSPECTIONS,
             key: Serial = |inspection| inspection.serial.clone(),
+        }
+        /// The power cycles of machines, by machine.
+        power_cycles: PowerCycle {
+            change: PowerCycle / PowerCycleRemoved, below: document::POWER_CYCLES,
+            key: Serial = |cycle| cycle.serial.clone(),
+            racks: |cycle| vec![cycle.rack],
         }
         /// Networks by name.
         networks: Network {

@@ -173,6 +173,9 @@ impl LogicalUnit for MachineRemove {
                 if config.inspections.contains_key(&serial) {
                     changes.push(ConfigChange::InspectionRemoved(serial.clone()));
                 }
+                if config.power_cycles.contains_key(&serial) {
+                    changes.push(ConfigChange::PowerCycleRemoved(serial.clone()));
+                }
                 changes.push(ConfigChange::MachineRemoved(serial));
                 Ok((changes, ()))
             })

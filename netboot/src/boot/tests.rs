@@ -189,7 +189,7 @@ async fn a_machine_fetches_its_configuration() {
 fn system(event: &Event) -> Option<String> {
     match &event.observation {
         Observation::Boot { serial, stage: BootStage::System, .. } => Some(serial.to_string()),
-        Observation::Boot { .. } | Observation::Lease(_) | Observation::Unknown { .. } => None,
+        _ => None,
     }
 }
 

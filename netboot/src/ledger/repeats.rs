@@ -43,6 +43,7 @@ mod tests {
 
     fn boot(stage: BootStage, address: u8) -> Observation {
         Observation::Boot {
+            cycle: 0,
             rack: 0,
             serial: "S1".parse().unwrap(),
             address: [10, 69, 0, address].into(),

@@ -17,6 +17,7 @@ pub(crate) fn lease(address: u8, until: i64) -> Observation {
 
 fn boot(serial: u8) -> Observation {
     Observation::Boot {
+        cycle: 0,
         rack: 0,
         serial: format!("S{serial}").parse().unwrap(),
         address: Ipv4Addr::new(10, 69, 0, serial),
@@ -59,7 +60,17 @@ fn an_event_takes_the_stages_before_it_along() {
             unreachable!()
         };
         let registered = Some(Timestamp::from_micros(registered));
-        Observation::Boot { rack, serial, address, mac, stage, registered, earlier, fetched: None }
+        Observation::Boot {
+            rack,
+            serial,
+            address,
+            mac,
+            stage,
+            registered,
+            cycle: 0,
+            earlier,
+            fetched: None,
+        }
     };
     let mut outbox = Outbox::default();
     let mut carried = |micros, observation| {
@@ -90,7 +101,17 @@ fn an_event_stays_until_later_ones_tell_all_of_it() {
             unreachable!()
         };
         let mac = port.map(|port| model::MacAddress::new([2, 0, 0, 0, 0, port]));
-        Observation::Boot { rack, serial, address, mac, stage, registered, earlier, fetched: None }
+        Observation::Boot {
+            rack,
+            serial,
+            address,
+            mac,
+            stage,
+            registered,
+            cycle: 0,
+            earlier,
+            fetched: None,
+        }
     };
     let (bound, released) = (LeaseState::Bound, LeaseState::Released);
     for (seen, kept) in [

@@ -28,6 +28,8 @@ fn document(padding: usize) -> RackPush {
                 addresses: Vec::new(),
                 boot: model::rack::BootChoice::Local,
                 registered: None,
+                cycle: 0,
+                ramdisk: None,
                 documents: Vec::new(),
             }],
         },

@@ -37,6 +37,7 @@ fn lease(state: LeaseState) -> Observation {
 
 fn boot(serial: &str) -> Observation {
     Observation::Boot {
+        cycle: 0,
         rack: 0,
         serial: serial.parse().unwrap(),
         address: [10, 69, 0, 32].into(),
@@ -109,7 +110,17 @@ fn boots_have_a_timeline() {
     let at = |stage: BootStage| {
         let Observation::Boot { rack, serial, address, mac, .. } = boot("s1") else { panic!() };
         let (registered, earlier) = (Some(NOW), Vec::new());
-        Observation::Boot { rack, serial, address, mac, stage, registered, earlier, fetched: None }
+        Observation::Boot {
+            rack,
+            serial,
+            address,
+            mac,
+            stage,
+            registered,
+            cycle: 0,
+            earlier,
+            fetched: None,
+        }
     };
     use BootStage::{Kernel, Loader, Script, System};
     seen(&mut config, [Loader, Script, Kernel, System, Loader, Script].map(at).to_vec());
@@ -132,7 +143,17 @@ fn what_was_seen_of_a_removed_machine_is_not_on_the_new_record() {
     };
     let registered = Some(NOW.plus_seconds(-1));
     let fetched = None;
-    let old = Observation::Boot { rack, serial, address, mac, stage, registered, earlier, fetched };
+    let old = Observation::Boot {
+        rack,
+        serial,
+        address,
+        mac,
+        stage,
+        registered,
+        cycle: 0,
+        earlier,
+        fetched,
+    };
     assert!(seen(&mut config, vec![old]).changes.is_empty());
     assert!(config.boots.is_empty() && config.machine("s1").unwrap().mac.is_empty());
     let mut machine = config.machine("s1").unwrap().as_ref().clone();

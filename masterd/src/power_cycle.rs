@@ -1,0 +1,46 @@
+//! Power cycles of machines: what begins one, whoever switches the power.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use model::power_cycle::{PowerCycle, Ramdisk};
+use model::vault::Sealed;
+use model::{Exception, Secret, Serial, Timestamp};
+
+use crate::config::{Config, ConfigChange};
+use crate::vault::{self, VaultError};
+
+/// Bytes of a ramdisk's token: 256 bits, which nobody guesses.
+const TOKEN_BYTES: usize = 32;
+
+/// A new token for the ramdisk of a machine, sealed.
+///
+/// # Errors
+/// The system gives no random numbers, or the vault has no key.
+pub fn new_token(config: &Config, serial: &Serial) -> Result<Sealed, VaultError> {
+    let mut bytes = [0; TOKEN_BYTES];
+    getrandom::fill(&mut bytes).map_err(|_none| VaultError::Random)?;
+    let token = Secret::new(URL_SAFE_NO_PAD.encode(bytes).into_bytes());
+    vault::seal(config, &PowerCycle::purpose(serial), &token)
+}
+
+/// The next power cycle of a machine. What was heard in the one before it counts no longer.
+///
+/// # Errors
+/// There is no such machine.
+pub fn next(
+    config: &Config,
+    serial: &Serial,
+    sealed: Sealed,
+    now: Timestamp,
+) -> Result<ConfigChange, Exception> {
+    let machine = config.machine(serial.as_str())?;
+    let before = config.power_cycles.get(serial).map_or(0, |cycle| cycle.number);
+    Ok(ConfigChange::PowerCycle(PowerCycle {
+        serial: serial.clone(),
+        rack: machine.rack,
+        number: before + 1,
+        began: now,
+        sealed,
+        ramdisk: Ramdisk::default(),
+    }))
+}

@@ -1,0 +1,143 @@
+//! Core: the time since a machine's power was switched last. What a machine says belongs to one of these:
+//! words from an earlier one say nothing about what runs on it now.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::secret::Secret;
+use crate::serial::Serial;
+use crate::time::Timestamp;
+use crate::vault::Sealed;
+
+/// The document `power-cycles/SERIAL`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PowerCycle {
+    /// The machine.
+    pub serial: Serial,
+    /// Its rack, whose agents know of it.
+    pub rack: u32,
+    /// From 1, one more with each.
+    pub number: u64,
+    /// When a job switched the power, or prepared a boot that somebody else begins.
+    pub began: Timestamp,
+    /// The token of its ramdisk, for [`Self::purpose`].
+    pub sealed: Sealed,
+    /// The ramdisk that looked itself up since then.
+    #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
+    pub ramdisk: Ramdisk,
+}
+
+impl PowerCycle {
+    /// What the token is sealed for, so that it opens for no other machine.
+    #[must_use]
+    pub fn purpose(serial: &Serial) -> String {
+        format!("ramdisk/{}", serial.escaped())
+    }
+}
+
+/// The ramdisk of one power cycle, as far as it was heard.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Ramdisk {
+    /// When its token was told, which happens once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_told: Option<Timestamp>,
+    /// Its agent, once that sent a heartbeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<RamdiskAgent>,
+}
+
+impl Ramdisk {
+    /// Whether nothing came from it.
+    #[must_use]
+    pub fn is_unheard(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// An agent in a ramdisk, as its heartbeats tell (Ironic's API of ramdisk agents).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RamdiskAgent {
+    /// Where it takes commands; it stays for the power cycle.
+    pub callback_url: String,
+    /// Its version; empty where it told none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// The certificate that it shows there, PEM; it stays, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify_ca: Option<String>,
+    /// What it says of its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<AgentStatus>,
+    /// What it says about that.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub status_message: String,
+    /// When it was heard last, to within a few minutes.
+    pub heard: Timestamp,
+}
+
+/// What an agent says of its work (Ironic's `agent_status`, version 1.72).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentStatus {
+    /// It began.
+    Start,
+    /// It is done.
+    End,
+    /// It failed.
+    Error,
+}
+
+impl AgentStatus {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Start, Self::End, Self::Error];
+
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::End => "end",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// The token with which a ramdisk shows that it is the one that looked itself up first. Agents of the rack
+/// need it as it is; nothing else shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RamdiskToken(Secret<String>);
+
+impl RamdiskToken {
+    /// A token of this text.
+    #[must_use]
+    pub const fn new(text: String) -> Self {
+        Self(Secret::new(text))
+    }
+
+    /// The text; the caller answers for where it goes.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+}
+
+impl Serialize for RamdiskToken {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.expose().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RamdiskToken {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
+    }
+}
+
+/// A ramdisk that is expected, as the agents of its rack need to know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpectedRamdisk {
+    /// The token that it is told once.
+    pub token: RamdiskToken,
+    /// What was heard of it.
+    #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
+    pub heard: Ramdisk,
+}
