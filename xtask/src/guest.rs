@@ -2,9 +2,10 @@
 //!
 //! In reading order: [`parts`] are the kernel, the file system in memory, and the firmware, from Debian
 //! packages that are unpacked and not installed; [`secure`] what boots signed files alone; [`wires`] a switch and nodes around it; [`rack`] a small
-//! cluster there and the guests that it boots.
+//! cluster there and the guests that it boots; [`power`] a controller that switches one.
 
 pub mod parts;
+pub mod power;
 pub mod rack;
 pub mod secure;
 pub mod wires;

@@ -4,3 +4,4 @@
 
 mod boot;
 mod host_network;
+mod life;

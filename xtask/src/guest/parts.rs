@@ -42,11 +42,44 @@ done
 echo "GUEST runs: $(cat /proc/cmdline)"
 ip link set eth0 up
 udhcpc -i eth0 -n -q -s /udhcpc
-report=$(sed -n 's/.*gantry.up=\([^ ]*\).*/\1/p' /proc/cmdline)
 serial=$(cat /sys/class/dmi/id/product_serial)
+api=$(sed -n 's/.*ipa-api-url=\([^ ,]*\).*/\1/p' /proc/cmdline)
+[ -n "$api" ] && . /agent
+report=$(sed -n 's/.*gantry.up=\([^ ]*\).*/\1/p' /proc/cmdline)
 [ -n "$report" ] || report=http://$(cat /tmp/server):10080/api/v1/boot/machines/$serial/up
 wget -q -O - "$report" && echo "GUEST reported"
+grep -q gantry.stays /proc/cmdline && while :; do sleep 3600; done
 poweroff -f
+"#;
+
+/// What the guest does as a ramdisk: an agent of Ironic in few words. It tells what the machine is made of,
+/// looks itself up, and sends heartbeats, the last ones with the end of its work.
+const AGENT: &str = r#"
+mac=$(cat /sys/class/net/eth0/address)
+memory=$(sed -n 's/MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+ask() { wget -q -O - --header "X-OpenStack-Ironic-API-Version: $1" "$2"; }
+inventory="{\"inventory\": {\"interfaces\": [{\"name\": \"eth0\", \"mac_address\": \"$mac\",
+  \"has_carrier\": true, \"ipv4_address\": null}], \"cpu\": {\"model_name\": \"guest\", \"count\": 1,
+  \"architecture\": \"x86_64\"}, \"memory\": {\"total\": $((memory * 1024)), \"physical_mb\": $((memory / 1024))},
+  \"disks\": [], \"system_vendor\": {\"product_name\": \"guest\", \"serial_number\": \"$serial\",
+  \"manufacturer\": \"QEMU\"}, \"boot\": {\"current_boot_mode\": \"uefi\", \"pxe_interface\": \"$mac\"}},
+  \"root_disk\": null, \"boot_interface\": \"$mac\", \"configuration\": {}, \"error\": null}"
+inspection=$(sed -n 's/.*ipa-inspection-callback-url=\([^ ,]*\).*/\1/p' /proc/cmdline)
+[ -n "$inspection" ] && wget -q -O - --header 'Content-Type: application/json' \
+  --post-data "$inventory" "$inspection" && echo "GUEST inspected"
+until found=$(ask 1.62 "$api/v1/lookup?addresses=$mac"); do sleep 1; done
+uuid=$(echo "$found" | sed -n 's/.*"uuid": *"\([^"]*\)".*/\1/p')
+token=$(echo "$found" | sed -n 's/.*"agent_token": *"\([^"*]*\)".*/\1/p')
+echo "GUEST looked up $uuid"
+url=http://$(hostname -i 2>/dev/null || echo 10.0.0.1):9999
+beats=0
+while :; do
+    status=; [ $beats -gt 0 ] && status=', "agent_status": "end", "agent_status_message": "done"'
+    wget -q -O - --header 'X-OpenStack-Ironic-API-Version: 1.72' --header 'Content-Type: application/json' \
+        --post-data "{\"callback_url\": \"$url\", \"agent_version\": \"1\", \"agent_token\": \"$token\"$status}" \
+        "$api/v1/heartbeat/$uuid" && beats=$((beats + 1)) && echo "GUEST heartbeat $beats"
+    sleep 1
+done
 "#;
 
 /// Sets the address of a guest; `udhcpc` calls it.
@@ -98,7 +131,7 @@ impl Parts {
         needs::provide("qemu-system-x86_64").map_err(GuestError::Impossible)?;
         let place = target_dir().join("guest");
         let parts = Self::at(&place);
-        if !parts.uki.is_file() || !parts.disk.is_dir() {
+        if !parts.uki.is_file() || !parts.disk.is_dir() || !is_current(&place) {
             let unpacked = place.join("unpacked");
             fs::create_dir_all(&unpacked).map_err(|error| file(&unpacked, error))?;
             unpack(&place)?;
@@ -119,6 +152,14 @@ impl Parts {
             variables: unpacked("usr/share/OVMF/OVMF_VARS_4M.fd"),
         }
     }
+}
+
+/// Whether guests run what this source says.
+fn is_current(place: &Path) -> bool {
+    let holds = |name: &str, text: &str| {
+        fs::read(place.join("initrd.d").join(name)).is_ok_and(|had| had == text.as_bytes())
+    };
+    holds("init", INIT) && holds("agent", AGENT)
 }
 
 fn file(path: &Path, error: io::Error) -> GuestError {
@@ -194,7 +235,9 @@ fn build_initrd(unpacked: &Path, tree: &Path, initrd: &Path) -> Result<(), Guest
     let busybox = busybox
         .ok_or_else(|| GuestError::Impossible("busybox-static has no busybox".to_owned()))?;
     copy(busybox, &tree.join("bin/busybox"))?;
-    for (name, text) in [("init", INIT), ("udhcpc", UDHCPC), ("modules/order", &MODULES.join("\n"))]
+    let order = MODULES.join("\n");
+    for (name, text) in
+        [("init", INIT), ("agent", AGENT), ("udhcpc", UDHCPC), ("modules/order", &order)]
     {
         let path = tree.join(name);
         stdx::atomic::write(&path, text.as_bytes(), PROGRAM)
