@@ -78,6 +78,8 @@ const fn is_ours(what: What) -> bool {
             | What::Unregistered
             | What::Claim
             | What::Token
+            | What::NetworkTemplate
+            | What::BootTemplate
     )
 }
 
