@@ -36,17 +36,32 @@ fn text(path: &Path) -> String {
 const GUEST: Guest<'static> =
     Guest { number: 0, serial: SERIAL, mac: MAC, disk: None, secure: None };
 
+/// What a field of the machine says.
+fn field(rack: &Rack, name: &str) -> String {
+    let list = ["machine", "list", "--no-headers", "-o", name, SERIAL];
+    rack.gnt(&list).unwrap().trim().to_owned()
+}
+
+/// By its controller alone: a ramdisk looks at it, it gets a system and another one, and it goes out of
+/// service with wiped disks.
 #[test]
-fn a_controller_switches_a_machine() {
+fn a_machine_goes_through_its_life() {
     let Some(rack) = rack() else { return };
-    rack.gnt(&["machine", "set-boot", "system/1", SERIAL]).unwrap();
     let done = rack.with_power(&GUEST, |power| {
-        rack.gnt(&["machine", "power", "on", SERIAL, "--boot-once", "network"]).unwrap();
-        assert_eq!(power.boot(), "pxe");
-        rack.wait_for_stage(SERIAL, "system").unwrap();
-        rack.gnt(&["machine", "power", "cycle", SERIAL, "--yes"]).unwrap();
-        rack.wait_for(0, "GUEST reported").unwrap();
-        rack.gnt(&["machine", "power", "off", SERIAL, "--yes"]).unwrap();
+        let looked = ["machine", "inspect", SERIAL, "--ramdisk", "--image", "ramdisk", "--yes"];
+        rack.gnt(&looked).unwrap();
+        assert_eq!((field(&rack, "state").as_str(), power.boot().as_str()), ("manageable", "pxe"));
+        let found = rack.gnt(&["machine", "info", SERIAL]).unwrap();
+        assert!(found.contains(MAC) && found.contains("QEMU"), "{found}");
+        rack.gnt(&["machine", "deploy", SERIAL, "--image", "system/1", "--yes"]).unwrap();
+        assert_eq!(field(&rack, "state"), "healthy");
+        rack.wait_for(0, "gantry.stays").unwrap();
+        rack.gnt(&["machine", "deploy", SERIAL, "--image", "system", "--yes"]).unwrap();
+        assert_eq!(field(&rack, "state"), "healthy");
+        let retire = ["machine", "retire", SERIAL, "--erase", "--image", "ramdisk", "--yes"];
+        rack.gnt(&retire).unwrap();
+        assert_eq!(field(&rack, "state"), "retired");
+        rack.wait_for(0, "GUEST heartbeat").unwrap();
     });
     done.unwrap();
 }

@@ -35,10 +35,12 @@ pub(super) fn boot(play: &Play) -> Result<(), DemoError> {
     show(&rack, &[&add[..], &["--mac", MAC]].concat())?;
     let image = ["image", "upload", "guest/1", "--kernel", &kernel, "--initrd", &initrd];
     show(&rack, &[&image[..], &["--append", "console=ttyS0"]].concat())?;
-    show(&rack, &["machine", "set-boot", "guest/1", SERIAL])?;
-    println!("  power on; without hardware support this takes half a minute");
-    rack.power_on(&Guest { number: 0, serial: SERIAL, mac: MAC, disk: None, secure: None })?;
-    rack.wait_for_stage(SERIAL, "system").map_err(GuestError::from)?;
+    println!("  its management controller speaks IPMI, and switches its power");
+    println!("  without hardware support a boot takes half a minute");
+    let guest = Guest { number: 0, serial: SERIAL, mac: MAC, disk: None, secure: None };
+    rack.with_power(&guest, |_power| {
+        show(&rack, &["machine", "deploy", SERIAL, "--image", "guest/1", "--yes"])
+    })??;
     let console = rack.console(0);
     for line in console.lines().filter(|line| TOLD.iter().any(|told| line.starts_with(told))) {
         println!("    {}", stdx::text::line(line.trim_end()));
