@@ -17,7 +17,8 @@ use model::name::NameError;
 use model::{Secret, Serial};
 use serde_json::json;
 
-use super::machines::{one, parameters};
+use super::inventory::one;
+use super::machines::parameters;
 use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
 use crate::state::{Compatibility, Front};

@@ -15,7 +15,8 @@ use luxi::query::filter::{Comparison, Operand};
 use model::sabakan::today;
 use serde_json::{Value, json};
 
-use super::machines::{found, one, parameters};
+use super::inventory::{found, one};
+use super::machines::parameters;
 use crate::asked::{Answer, Asked, json as answer};
 use crate::refusal::Refusal;
 use types::{Machine, MachineParams, MachineState, MachineStatus};

@@ -6,7 +6,8 @@ use axum::response::IntoResponse;
 use model::machine::life::{NoStatus, Status};
 use serde_json::json;
 
-use super::machines::{done, one, parameters, text};
+use super::inventory::one;
+use super::machines::{done, parameters, text};
 use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
 use crate::state::Compatibility;
