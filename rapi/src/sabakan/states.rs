@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::state::Compatibility;
 
 /// The path of the state of a machine.
-pub(super) const PATH: &str = "/api/v1/state/{serial}";
+pub const PATH: &str = "/api/v1/state/{serial}";
 
 pub(super) async fn state(Path(serial): Path<String>, asked: Asked) -> Answer {
     // axum answers with text/plain.

@@ -2,6 +2,7 @@
 //! should not be let in.
 
 mod crypts;
+mod described;
 mod failover;
 mod files;
 mod ignitions;
