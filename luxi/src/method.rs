@@ -454,7 +454,7 @@ methods! {
         entries: Vec<AuditEntry>;
     ] -> ();
 
-    /// What a token gives whoever has it; null where there is none.
+    /// The grant of a token; null where there is none.
     Query Administrator GantryToken [
         /// SHA-256 of the token.
         sha256: TokenDigest;
