@@ -1,6 +1,7 @@
 //! Core: entity tags (RFC 9110 section 8.8) of objects, and what clients ask by them.
 
 use axum::http::{HeaderMap, HeaderValue, header};
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -18,10 +19,10 @@ pub fn of(object: &Value, measured: &[&str]) -> String {
             {
                 digest.0.update(name);
                 digest.0.update([0]);
-                digest.add(value);
+                digest.0.update(value.to_string());
             }
         }
-        other => digest.add(other),
+        other => digest.0.update(other.to_string()),
     }
     digest.finish()
 }
@@ -32,8 +33,11 @@ pub struct Digest(Sha256);
 
 impl Digest {
     /// Takes the next value in.
-    pub fn add(&mut self, value: &Value) {
-        self.0.update(value.to_string());
+    ///
+    /// # Errors
+    /// It has no JSON form.
+    pub fn add(&mut self, value: &impl Serialize) -> Result<(), serde_json::Error> {
+        serde_json::to_writer(&mut self.0, value)
     }
 
     /// The tag of all of them.

@@ -7,6 +7,7 @@ use luxi::query::Filter;
 use luxi::query::filter::Comparison;
 use model::machine::Machine;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::asked::Asked;
 use crate::refusal::Refusal;
@@ -27,14 +28,31 @@ impl Method for MachineQuery {
 /// Its answer: rows of one cell, `[status, document]`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Documents {
-    data: Vec<[(u8, Machine); 1]>,
+    data: Vec<[(u8, Box<RawValue>); 1]>,
+}
+
+impl Documents {
+    /// The machines, of which each is read when it is its turn.
+    fn machines(self) -> impl ExactSizeIterator<Item = Result<Machine, Refusal>> {
+        self.data.into_iter().map(|[(_normal, document)]| {
+            let unread = |error| Refusal::fault(format!("a machine does not read: {error}"));
+            serde_json::from_str(document.get()).map_err(unread)
+        })
+    }
+}
+
+/// The machines that fit, each to be read when it is its turn.
+pub(super) async fn each(
+    asked: &Asked,
+    filter: Option<Filter>,
+) -> Result<impl ExactSizeIterator<Item = Result<Machine, Refusal>>, Refusal> {
+    let fields = Fields::from(["document"]);
+    let query = MachineQuery(Query { what: What::Machine, fields, filter });
+    Ok(asked.ask(query).await?.machines())
 }
 
 pub(super) async fn found(asked: &Asked, filter: Option<Filter>) -> Result<Vec<Machine>, Refusal> {
-    let fields = Fields::from(["document"]);
-    let query = MachineQuery(Query { what: What::Machine, fields, filter });
-    let rows = asked.ask(query).await?.data;
-    Ok(rows.into_iter().map(|[(_normal, machine)]| machine).collect())
+    each(asked, filter).await?.collect()
 }
 
 pub(super) async fn one(asked: &Asked, serial: &str) -> Result<Machine, Refusal> {
@@ -59,8 +77,8 @@ mod tests {
         let rows = vec![vec![Cell::normal(document)]];
         let table: Value = json!(Table { fields: Vec::new(), data: rows });
         let read: Documents = serde_json::from_str(&table.to_string()).unwrap();
-        let [(status, machine)] = &read.data[0];
-        assert_eq!((*status, machine.serial.as_str(), machine.index_in_rack), (0, "s1", 4));
+        let machines: Vec<Machine> = read.machines().collect::<Result<_, _>>().unwrap();
+        assert_eq!((machines[0].serial.as_str(), machines[0].index_in_rack), ("s1", 4));
         let query = Query { what: What::Machine, fields: Fields::from(["document"]), filter: None };
         assert_eq!(json!(MachineQuery(query.clone())), json!(query));
     }

@@ -7,10 +7,11 @@ use luxi::method::GantryIpam;
 use luxi::query::sabakan;
 use model::Timestamp;
 use model::opcode::Removable;
-use model::sabakan::{MEASURED, flat, today};
+use model::sabakan::{Today, flat};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::inventory::{found, one};
+use super::inventory::{each, one};
 use crate::asked::{Answer, Asked, parse};
 use crate::etag;
 use crate::refusal::Refusal;
@@ -28,8 +29,8 @@ pub(super) fn done() -> Response {
 
 pub(super) async fn search(asked: Asked) -> Answer {
     let filter = sabakan::filter(asked.query()).map_err(Refusal::bad)?;
-    let machines = found(&asked, filter).await?;
-    if machines.is_empty() {
+    let machines = each(&asked, filter).await?;
+    if machines.len() == 0 {
         return Err(Refusal::not_found("no machine is like that"));
     }
     let rules = match asked.front.compatibility {
@@ -41,10 +42,17 @@ pub(super) async fn search(asked: Asked) -> Answer {
     stdx::aside(|| {
         let mut list = List::default();
         for machine in machines {
-            list.add(match asked.front.compatibility {
-                Compatibility::Document => flat(&machine),
-                Compatibility::Today => today(&machine, rules.as_ref(), now),
-            });
+            let machine = machine?;
+            match asked.front.compatibility {
+                Compatibility::Document => {
+                    let shown = flat(&machine);
+                    list.add(&shown, &shown)?;
+                }
+                Compatibility::Today => {
+                    let [shown, other] = [(); 2].map(|()| Today::of(&machine, rules.as_ref(), now));
+                    list.add(&shown, &other.lasting())?;
+                }
+            }
         }
         list.body.push(b']');
         Ok(asked.written(list.body, &list.tag.finish()))
@@ -60,14 +68,12 @@ struct List {
 }
 
 impl List {
-    fn add(&mut self, mut shown: Value) {
+    /// The tag is that of what lasts: the time in a state is another one every second.
+    fn add(&mut self, shown: &impl Serialize, lasting: &impl Serialize) -> Result<(), Refusal> {
+        let unwritten = |error| Refusal::fault(format!("a machine is not written: {error}"));
         self.body.push(if self.body.is_empty() { b'[' } else { b',' });
-        self.body.extend(shown.to_string().into_bytes());
-        // The tag is that of what lasts: the time in a state is another one every second.
-        if let Some(status) = shown["status"].as_object_mut() {
-            status.remove(MEASURED);
-        }
-        self.tag.add(&shown);
+        serde_json::to_writer(&mut self.body, shown).map_err(unwritten)?;
+        self.tag.add(lasting).map_err(unwritten)
     }
 }
 
