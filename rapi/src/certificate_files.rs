@@ -34,6 +34,15 @@ pub enum CertificateError {
         #[source]
         error: rustls::Error,
     },
+    /// A certificate is that of the cluster's authority.
+    #[error(
+        "`{path}` has the cluster's own authority, which signs nodes' certificates: each node would \
+         be the user of its name; make an authority for users"
+    )]
+    Clusters {
+        /// The file.
+        path: PathBuf,
+    },
     /// They cannot be used together.
     #[error("the key in `{key}` cannot be used with the certificate in `{certificate}`")]
     Key {

@@ -91,7 +91,9 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), log, "starting");
     let certificate = Certificate::open(options.certificate())?;
     let clients = options.client_ca.clone();
-    let clients = clients.map(|path| Tls::authority(path, certificate.provider())).transpose();
+    let cluster = options.layout().ca_certificate();
+    let authority = |path| Tls::authority(path, cluster, certificate.provider());
+    let clients = clients.map(authority).transpose();
     let tls = Tls::new(certificate, clients.map_err(DaemonError::Clients)?)?;
     let front = Arc::new(front(&options)?);
     let address = options.listen();

@@ -57,6 +57,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need { program: "netplan", package: "netplan.io", purpose: "reading what is rendered for it" },
     Need { program: "unshare", package: "util-linux", purpose: "interfaces that nobody else sees" },
     Need { program: "script", package: "bsdutils", purpose: "its terminal" },
+    Need { program: "chromium", package: "chromium", purpose: "a browser at the front door" },
     Need { program: "python3", package: "python3-venv", purpose: "programs that come by pip" },
 ];
 

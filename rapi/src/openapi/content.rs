@@ -3,6 +3,7 @@
 use luxi::query::sabakan;
 use serde_json::{Value, json};
 
+use crate::page;
 use crate::routes::Described;
 use crate::sabakan::{crypts, graphql, states};
 use crate::state::Form;
@@ -28,6 +29,7 @@ pub fn success(route: &Described) -> (&'static [u16], &'static [&'static str]) {
         ("get", crypts::ONE) => (&[200], &[BYTES]),
         ("get", states::PATH | "/api/v1/kernel_params/coreos") => (&[200], &[TEXT]),
         ("get", "/api/v1/ignitions/{role}/{id}") => (&[200], &[JSON, TEXT]),
+        ("get", page::PATH) => (&[200], &[JSON, "text/html"]),
         ("get", _) | ("post", graphql::PATH) | ("delete", crypts::ALL) => (&[200], &[JSON]),
         ("put", crypts::ONE) => (&[201], &[JSON]),
         ("put", "/api/v1/assets/{name}") => (&[200, 201], &[JSON]),

@@ -30,10 +30,13 @@ fn every_route_answers_as_it_is_described() {
     assert_eq!(front.answer("alice", &rules).0, 200);
     let machine = r#"[{"serial": "SN1", "role": "worker"}]"#;
     assert_eq!(front.answer("alice", &["-d", machine, "/api/v1/machines"]).0, 201);
+    // From a file: what it is read from by HTTP is not asked for again.
+    let (_status, description) = front.answer("nobody", &["/openapi.json"]);
+    let description = front.cluster.write("openapi.json", &description);
     let settings = front.cluster.write("schemathesis.toml", SETTINGS);
     let mut ask = Command::new(program);
     ask.arg("--no-color").arg("--config-file").arg(&settings).arg("run");
-    ask.arg(format!("https://{}/openapi.json", front.authority()));
+    ask.arg(description).args(["--url", &format!("https://{}", front.authority())]);
     ask.arg("--tls-verify").arg(front.door.layout().ca_certificate());
     ask.args(["--auth", "root:top", "--checks", CHECKS, "--phases", "coverage,fuzzing"]);
     ask.args(["--seed", SEED, "--max-examples", EXAMPLES, "--no-shrink", "--continue-on-failure"]);
