@@ -429,7 +429,7 @@ methods! {
         format: String;
     ] -> Vec<NetworkFile>;
 
-    /// What a machine fetches to configure itself when it boots.
+    /// The document that a machine fetches to configure itself when it boots.
     Query Read GantryBootDocument [
         /// The machine's serial number.
         serial: String;

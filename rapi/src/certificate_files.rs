@@ -58,7 +58,13 @@ pub enum CertificateError {
 
 impl Coded for CertificateError {
     fn code(&self) -> Option<Code> {
-        Some(Code::IdentityDamaged)
+        match self {
+            // Nothing is damaged, and the text says what to do.
+            Self::Clusters { .. } => None,
+            Self::Read { .. } | Self::Empty { .. } | Self::Authority { .. } | Self::Key { .. } => {
+                Some(Code::IdentityDamaged)
+            }
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use crate::master::Master;
 use crate::meters::Meters;
 use crate::metrics;
 use crate::options::Options;
+use crate::sabakan::rules::KnownRules;
 use crate::server;
 use crate::state::Front;
 use crate::tls::Tls;
@@ -139,6 +140,7 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
         archives: Arc::new(Semaphore::new(ARCHIVES_MAX)),
         meters: Meters::default(),
         compatibility: options.compat,
+        rules: KnownRules::default(),
         machines_by_address: options.machines_by_address,
     })
 }

@@ -3,7 +3,6 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use luxi::method::GantryIpam;
 use luxi::query::sabakan;
 use model::Timestamp;
 use model::opcode::Removable;
@@ -12,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::inventory::{each, one};
+use super::rules::rules;
 use crate::asked::{Answer, Asked, parse};
 use crate::etag;
 use crate::refusal::Refusal;
@@ -35,7 +35,7 @@ pub(super) async fn search(asked: Asked) -> Answer {
     }
     let rules = match asked.front.compatibility {
         Compatibility::Document => None,
-        Compatibility::Today => asked.ask(GantryIpam {}).await?,
+        Compatibility::Today => rules(&asked).await?,
     };
     let now = asked.now();
     // Ten thousand keep a thread busy for a while.
@@ -49,7 +49,8 @@ pub(super) async fn search(asked: Asked) -> Answer {
                     list.add(&shown, &shown)?;
                 }
                 Compatibility::Today => {
-                    let [shown, other] = [(); 2].map(|()| Today::of(&machine, rules.as_ref(), now));
+                    let [shown, other] =
+                        [(); 2].map(|()| Today::of(&machine, rules.as_deref(), now));
                     list.add(&shown, &other.lasting())?;
                 }
             }
