@@ -33,6 +33,7 @@ const OFFERS: &[(&str, &[&str], Offer)] = &[
     ("node", &["name", "names"], nodes),
     ("job", &["id", "ids"], jobs),
     ("machine", &["serial", "serials"], machines),
+    ("token", &["name", "names"], tokens),
     ("group", &["name", "names"], groups),
     ("filter", &["uuid", "uuids"], rules),
     ("cluster", &["to", "nodes", "ignore_node"], nodes),
@@ -186,6 +187,10 @@ fn racks(begin: &OsStr) -> Vec<CompletionCandidate> {
 
 fn addresses(begin: &OsStr) -> Vec<CompletionCandidate> {
     words(What::Lease, "ipv4", begin).unwrap_or_default()
+}
+
+fn tokens(begin: &OsStr) -> Vec<CompletionCandidate> {
+    words(What::Token, "name", begin).unwrap_or_default()
 }
 
 fn groups(begin: &OsStr) -> Vec<CompletionCandidate> {

@@ -4,8 +4,8 @@ use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use luxi::method::What;
 use model::access::Role;
-use model::opcode::{TokenAdd, TokenRemove};
-use model::token::{DAYS_DEFAULT, RANDOM_BYTES, SECONDS_PER_DAY, TokenText};
+use model::opcode::{TokenAdd, TokenEnd, TokenRemove};
+use model::token::{RANDOM_BYTES, TokenText};
 use model::{OpCode, Timestamp, Word};
 use stdx::Clock;
 
@@ -73,11 +73,11 @@ pub(crate) enum End {
 }
 
 impl End {
-    fn from(self, now: Timestamp) -> Option<Timestamp> {
+    fn from(self, now: Timestamp) -> TokenEnd {
         match self {
-            Self::Never => None,
-            Self::After { seconds } => Some(now.plus_seconds(seconds)),
-            Self::At(end) => Some(end),
+            Self::Never => TokenEnd::NEVER,
+            Self::After { seconds } => TokenEnd::At(now.plus_seconds(seconds)),
+            Self::At(end) => TokenEnd::At(end),
         }
     }
 }
@@ -129,9 +129,8 @@ fn add(
     let failed = |error| CliError::Failed(format!("the system gives no random bytes: {error}"));
     getrandom::fill(&mut random).map_err(failed)?;
     let token = TokenText::of_random(random);
-    let usual = End::After { seconds: i64::from(DAYS_DEFAULT) * SECONDS_PER_DAY };
     let now = Timestamp::from_micros(Clock::system().now_micros());
-    let expires = expires.unwrap_or(usual).from(now);
+    let expires = expires.map_or(TokenEnd::Usual, |end| end.from(now));
     let op = TokenAdd { token_name, sha256: token.digest(), role, expires };
     let _nothing = job.run(OpCode::TokenAdd(op), session)?;
     if job.dry_run { Ok(()) } else { print(token.expose()) }
@@ -150,7 +149,7 @@ mod tests {
             ("12h", Some(5 + 12 * 3_600)),
             ("2026-11-20", Some(1_795_132_800)),
         ] {
-            let told = end(text).unwrap().from(now).map(Timestamp::seconds);
+            let told = end(text).unwrap().from(now).of(now).map(Timestamp::seconds);
             assert_eq!(told, seconds, "{text}");
         }
         for wrong in ["", "30", "soon", "2026-13-01", "-1d", "d", "Never"] {

@@ -429,7 +429,7 @@ methods! {
         format: String;
     ] -> Vec<NetworkFile>;
 
-    /// What a machine fetches to configure itself when it boots.
+    /// The document that a machine fetches to configure itself when it boots.
     Query Read GantryBootDocument [
         /// The machine's serial number.
         serial: String;
@@ -454,7 +454,7 @@ methods! {
         entries: Vec<AuditEntry>;
     ] -> ();
 
-    /// What a token gives whoever has it; null where there is none.
+    /// The grant of a token; null where there is none.
     Query Administrator GantryToken [
         /// SHA-256 of the token.
         sha256: TokenDigest;

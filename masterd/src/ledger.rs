@@ -16,6 +16,11 @@ use stdx::{Clock, Throttle};
 
 /// Longest file: some 25,000 entries. Then it becomes the older one.
 const FILE_BYTES_MAX: u64 = 8 << 20;
+/// Days for which an entry is told: half a year, in which a fault is looked into. What stands there longer, such as
+/// addresses and names of people, is of no more use.
+const KEPT_DAYS: i64 = 180;
+/// The same in seconds.
+const KEPT_SECONDS: i64 = KEPT_DAYS * 86_400;
 /// What is added to the name of the older one, of which there is one.
 const OLDER: &str = "old";
 
@@ -47,7 +52,8 @@ impl Ledger {
     /// Keeps a change that is no job.
     pub(crate) async fn changed(&self, entry: AuditEntry) {
         let inner = Arc::clone(&self.0);
-        note_end(stdx::apart(move || inner.changes.append(&[entry])).await);
+        let now = self.now();
+        note_end(stdx::apart(move || inner.changes.append(&[entry], now)).await);
     }
 
     /// Keeps what was refused, unless there was much of the same: that is counted. Gives what was kept.
@@ -58,7 +64,8 @@ impl Ledger {
         };
         if !told.is_empty() {
             let (inner, kept) = (Arc::clone(&self.0), told.clone());
-            note_end(stdx::apart(move || inner.refusals.append(&kept)).await);
+            let now = self.now();
+            note_end(stdx::apart(move || inner.refusals.append(&kept, now)).await);
         }
         told
     }
@@ -70,6 +77,8 @@ impl Ledger {
             found.extend(self.0.changes.entries(filter));
         }
         found.extend(self.0.flood.lock().withheld().into_iter().filter(|e| filter.takes(e)));
+        let oldest = self.now().plus_seconds(-KEPT_SECONDS);
+        found.retain(|entry| entry.time >= oldest);
         found
     }
 }
@@ -98,10 +107,10 @@ impl Book {
         self.path.with_extension(OLDER)
     }
 
-    /// Adds entries. A disk that takes nothing must not hold up what the log is about.
-    fn append(&self, entries: &[AuditEntry]) {
+    /// Adds entries at this moment. A disk that takes nothing must not hold up what the log is about.
+    fn append(&self, entries: &[AuditEntry], now: Timestamp) {
         let _turn = self.writing.lock();
-        if let Err(error) = self.write(entries)
+        if let Err(error) = self.write(entries, now)
             && let Some(withheld) = self.failed.pass()
         {
             let path = self.path.display();
@@ -109,14 +118,17 @@ impl Book {
         }
     }
 
-    fn write(&self, entries: &[AuditEntry]) -> io::Result<()> {
+    fn write(&self, entries: &[AuditEntry], now: Timestamp) -> io::Result<()> {
         let mut lines = Vec::new();
         for entry in entries {
             serde_json::to_writer(&mut lines, entry)?;
             lines.push(b'\n');
         }
         let mut file = self.open()?;
-        if file.metadata()?.len() >= FILE_BYTES_MAX {
+        // Of the older file nothing is told any more when the first entry of this one is as old.
+        let oldest = now.plus_seconds(-KEPT_SECONDS);
+        let is_over = || first(&self.path).is_some_and(|entry| entry.time < oldest);
+        if file.metadata()?.len() >= FILE_BYTES_MAX || is_over() {
             stdx::atomic::rename(&self.path, &self.older())?;
             file = self.open()?;
         }
@@ -139,6 +151,12 @@ impl Book {
         }
         found
     }
+}
+
+/// The first entry of a file.
+fn first(path: &Path) -> Option<AuditEntry> {
+    let line = BufReader::new(File::open(path).ok()?).split(b'\n').next()?;
+    serde_json::from_slice(&line.ok()?).ok()
 }
 
 /// Reads a file; a line that was cut off by a crash is left out.
@@ -182,6 +200,36 @@ mod tests {
         assert_eq!(again.entries(&refused).len(), 3, "after a restart");
     }
 
+    #[tokio::test]
+    async fn an_entry_is_told_for_half_a_year_and_kept_for_a_year_at_most() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Clock::manual(0);
+        let layout = Layout::new(dir.path());
+        let ledger = Ledger::new(&layout, clock.clone());
+        let told = || {
+            let mut objects = Vec::new();
+            for entry in ledger.entries(&AuditFilter::default()) {
+                objects.push(entry.object.to_string());
+            }
+            objects
+        };
+        let at = |days: i64| {
+            clock.set(days * 86_400 * 1_000_000);
+            entry(days * 86_400, &format!("d{days}"), Outcome::Success)
+        };
+        for days in [0, 100, 180] {
+            ledger.changed(at(days)).await;
+        }
+        assert_eq!(told(), ["d0", "d100", "d180"]);
+        ledger.changed(at(181)).await;
+        assert_eq!(told(), ["d100", "d180", "d181"]);
+        ledger.changed(at(362)).await;
+        assert_eq!(told(), ["d362"]);
+        let files = [layout.changes_log(), layout.changes_log().with_extension(OLDER)];
+        let kept = files.map(|path| std::fs::read_to_string(path).unwrap());
+        assert!(!kept.concat().contains("d100"), "{kept:?}");
+    }
+
     #[test]
     fn a_file_is_bounded_and_its_cut_off_line_left_out() {
         let dir = tempfile::tempdir().unwrap();
@@ -189,7 +237,7 @@ mod tests {
         let many: Vec<_> =
             (0..1_000).map(|n| entry(n, &"x".repeat(300), Outcome::Success)).collect();
         for _ in 0..60 {
-            book.append(&many);
+            book.append(&many, Timestamp::from_micros(0));
         }
         let size = |path: &Path| std::fs::metadata(path).unwrap().len();
         for path in [&book.path, &book.older()] {

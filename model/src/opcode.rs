@@ -50,7 +50,7 @@ pub use query::{
 };
 pub use tags::{TagsDel, TagsGet, TagsSearch, TagsSet};
 pub use test::{TestDelay, TestJqueue};
-pub use token::{TokenAdd, TokenRemove};
+pub use token::{EndWord, TokenAdd, TokenEnd, TokenRemove};
 pub use verify::{
     ClusterRedistConf, ClusterVerify, ClusterVerifyConfig, ClusterVerifyDisks, ClusterVerifyGroup,
     DisksFound, GroupVerifyDisks, SubmittedJobs,

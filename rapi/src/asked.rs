@@ -186,15 +186,14 @@ impl Asked {
         (tagged, Json(object)).into_response()
     }
 
-    /// As [`Self::object`], with the tag of another form of it, in which nothing changes by itself.
+    /// As [`Self::object`], of an object that is written already, with its tag.
     #[must_use]
-    pub fn tagged(&self, object: &Value, lasting: &Value) -> Response {
-        let tag = etag::of(lasting, &[]);
-        let tagged = [(header::ETAG, tag.clone())];
-        if etag::is_known(&self.headers, &tag) {
+    pub fn written(&self, json: Vec<u8>, tag: &str) -> Response {
+        let tagged = [(header::ETAG, tag.to_owned())];
+        if etag::is_known(&self.headers, tag) {
             return (StatusCode::NOT_MODIFIED, tagged).into_response();
         }
-        (tagged, Json(object)).into_response()
+        (tagged, [(header::CONTENT_TYPE, "application/json")], json).into_response()
     }
 
     /// The time of day.

@@ -38,6 +38,8 @@ const CHECKS_MAX: usize = 1;
 const SESSIONS_MAX: usize = 1_024;
 /// For how long: a browser's session between two coffees.
 const SESSION_TIME: Duration = Duration::from_secs(600);
+/// What somebody is told by whom nothing was proved: nothing tells a wrong password from a wrong token.
+const WRONG: &str = "the name, the password or the token is wrong, or its time is over";
 /// Longest header that is read: names and passwords of 2 KiB.
 const HEADER_BYTES_MAX: usize = 4_096;
 
@@ -138,14 +140,13 @@ impl Authenticator {
         let turn = self.turn(peer).await;
         let begun = Instant::now();
         if let Some(user) = user
-            && self.check(&user, password).await
+            && self.check(&user, &digest, password).await
         {
-            self.remember(digest, &user);
             return Ok(known(&user));
         }
         self.note(peer, name, "a password is wrong, or its user unknown");
         self.late(begun, turn).await;
-        Err(unauthorized("name or password is wrong"))
+        Err(unauthorized(WRONG))
     }
 
     /// What is wrong with a token only the log tells: the client gets the same words.
@@ -169,7 +170,7 @@ impl Authenticator {
         let name = rejected.name.as_deref().or(name).unwrap_or("-");
         self.note(peer, name, rejected.why);
         self.late(begun, turn).await;
-        Err(unauthorized("the token is wrong, or its time is over"))
+        Err(unauthorized(WRONG))
     }
 
     /// Nobody guesses certificates, so that this is not late.
@@ -231,18 +232,26 @@ impl Authenticator {
         })
     }
 
-    async fn check(&self, user: &Arc<User>, password: &str) -> bool {
+    /// Whether a password is good, which is remembered then. Of many connections that a client opens at once,
+    /// one pays for the check, and the others find the password remembered.
+    async fn check(&self, user: &Arc<User>, digest: &[u8; 32], password: &str) -> bool {
         if !user.password.is_slow() {
-            return user.password.is(&user.name, password);
+            let is = user.password.is(&user.name, password);
+            if is {
+                self.remember(*digest, user);
+            }
+            return is;
         }
         let Ok(turn) = Arc::clone(&self.checks).acquire_owned().await else { return false };
-        let (user, password) = (Arc::clone(user), password.to_owned());
-        let checked = stdx::apart(move || {
-            let is = user.password.is(&user.name, &password);
-            drop(turn);
-            is
-        });
-        checked.await.unwrap_or(false)
+        if self.is_remembered(digest, user) {
+            return true;
+        }
+        let (checked, password) = (Arc::clone(user), password.to_owned());
+        // The turn ends with the check, also where nobody waits for that any more.
+        let check = stdx::apart(move || (checked.password.is(&checked.name, &password), turn));
+        let Ok((true, _turn)) = check.await else { return false };
+        self.remember(*digest, user);
+        true
     }
 
     fn remember(&self, digest: [u8; 32], user: &Arc<User>) {
@@ -443,8 +452,9 @@ mod tests {
             let refusal = door.who(by(&shown), ELSEWHERE).await.unwrap_err();
             told.insert((refusal.code, refusal.explain));
         }
-        let words = "the token is wrong, or its time is over";
-        assert_eq!(Vec::from_iter(told), [(401, words.to_owned())], "nothing leaks");
-        assert_eq!(door.failures.get(), 4);
+        let refusal = door.who(by(&header("alice:x")), ELSEWHERE).await.unwrap_err();
+        told.insert((refusal.code, refusal.explain));
+        assert_eq!(Vec::from_iter(told), [(401, WRONG.to_owned())], "nothing leaks");
+        assert_eq!(door.failures.get(), 5);
     }
 }

@@ -34,6 +34,15 @@ pub enum CertificateError {
         #[source]
         error: rustls::Error,
     },
+    /// A certificate is that of the cluster's authority.
+    #[error(
+        "`{path}` has the cluster's own authority, which signs nodes' certificates: each node would \
+         be the user of its name; make an authority for users"
+    )]
+    Clusters {
+        /// The file.
+        path: PathBuf,
+    },
     /// They cannot be used together.
     #[error("the key in `{key}` cannot be used with the certificate in `{certificate}`")]
     Key {
@@ -49,7 +58,13 @@ pub enum CertificateError {
 
 impl Coded for CertificateError {
     fn code(&self) -> Option<Code> {
-        Some(Code::IdentityDamaged)
+        match self {
+            // Nothing is damaged, and the text says what to do.
+            Self::Clusters { .. } => None,
+            Self::Read { .. } | Self::Empty { .. } | Self::Authority { .. } | Self::Key { .. } => {
+                Some(Code::IdentityDamaged)
+            }
+        }
     }
 }
 

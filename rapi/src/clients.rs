@@ -2,7 +2,7 @@
 //! certificate names is a user only by a line of the users' file.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,8 @@ const CHECKED_TIME: Duration = Duration::from_secs(10);
 /// Who signs the certificates of clients.
 pub struct Authority {
     path: PathBuf,
+    /// The file of the authority that may not be this one.
+    cluster: PathBuf,
     provider: Arc<CryptoProvider>,
     stamp: Mutex<Option<Stamp>>,
     verifier: RwLock<Arc<dyn ClientCertVerifier>>,
@@ -36,14 +38,19 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// Reads the file, which has one or more certificates as PEM.
+    /// Reads the file, which has one or more certificates as PEM, none of which is in the file of the cluster's
+    /// authority.
     ///
     /// # Errors
     /// It cannot be used.
-    pub fn open(path: PathBuf, provider: Arc<CryptoProvider>) -> Result<Self, CertificateError> {
+    pub fn open(
+        path: PathBuf,
+        cluster: PathBuf,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, CertificateError> {
         let stamp = Mutex::new(Stamp::at(&path));
-        let verifier = RwLock::new(load(&path, &provider)?);
-        Ok(Self { path, provider, stamp, verifier })
+        let verifier = RwLock::new(load(&path, &cluster, &provider)?);
+        Ok(Self { path, cluster, provider, stamp, verifier })
     }
 
     /// Reads the file anew if it changed; says whether others are trusted now. One that cannot be used
@@ -53,7 +60,7 @@ impl Authority {
         if std::mem::replace(&mut *self.stamp.lock(), stamp) == stamp {
             return false;
         }
-        match load(&self.path, &self.provider) {
+        match load(&self.path, &self.cluster, &self.provider) {
             Ok(fresh) => {
                 *self.verifier.write() = fresh;
                 tracing::info!("the authority of clients' certificates was read anew");
@@ -75,7 +82,8 @@ impl Authority {
 }
 
 fn load(
-    path: &std::path::Path,
+    path: &Path,
+    cluster: &Path,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
     let certificates = CertificateDer::pem_file_iter(path)
@@ -83,6 +91,11 @@ fn load(
         .map_err(|error| read("a certificate", path, error))?;
     if certificates.is_empty() {
         return Err(CertificateError::Empty { path: path.to_owned() });
+    }
+    // A renewed authority keeps its key, and it is the key that signs.
+    let clusters = keys(CertificateDer::pem_file_iter(cluster).into_iter().flatten().flatten());
+    if keys(certificates.iter().cloned()).iter().any(|key| clusters.contains(key)) {
+        return Err(CertificateError::Clusters { path: path.to_owned() });
     }
     let wrong = |error| CertificateError::Authority { path: path.to_owned(), error };
     let mut roots = RootCertStore::empty();
@@ -93,6 +106,15 @@ fn load(
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
     let verifier = builder.allow_unauthenticated().build();
     verifier.map_err(|error| wrong(rustls::Error::General(error.to_string())))
+}
+
+/// The public keys of certificates, as far as they read.
+fn keys(certificates: impl Iterator<Item = CertificateDer<'static>>) -> Vec<Vec<u8>> {
+    let key = |certificate: CertificateDer<'_>| {
+        let (_rest, read) = X509Certificate::from_der(&certificate).ok()?;
+        Some(read.public_key().raw.to_vec())
+    };
+    certificates.filter_map(key).collect()
 }
 
 /// The certificate that a client showed on a connection.

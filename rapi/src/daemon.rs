@@ -25,6 +25,7 @@ use crate::master::Master;
 use crate::meters::Meters;
 use crate::metrics;
 use crate::options::Options;
+use crate::sabakan::rules::KnownRules;
 use crate::server;
 use crate::state::Front;
 use crate::tls::Tls;
@@ -91,7 +92,9 @@ pub async fn run(options: Options) -> Result<(), DaemonError> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), log, "starting");
     let certificate = Certificate::open(options.certificate())?;
     let clients = options.client_ca.clone();
-    let clients = clients.map(|path| Tls::authority(path, certificate.provider())).transpose();
+    let cluster = options.layout().ca_certificate();
+    let authority = |path| Tls::authority(path, cluster, certificate.provider());
+    let clients = clients.map(authority).transpose();
     let tls = Tls::new(certificate, clients.map_err(DaemonError::Clients)?)?;
     let front = Arc::new(front(&options)?);
     let address = options.listen();
@@ -137,6 +140,7 @@ fn front(options: &Options) -> Result<Front, DaemonError> {
         archives: Arc::new(Semaphore::new(ARCHIVES_MAX)),
         meters: Meters::default(),
         compatibility: options.compat,
+        rules: KnownRules::default(),
         machines_by_address: options.machines_by_address,
     })
 }

@@ -1,6 +1,7 @@
 //! Core: entity tags (RFC 9110 section 8.8) of objects, and what clients ask by them.
 
 use axum::http::{HeaderMap, HeaderValue, header};
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -10,25 +11,45 @@ const DIGEST_BYTES: usize = 16;
 /// The tag of an object: a digest of it, without the fields that agents measure anew for each answer.
 #[must_use]
 pub fn of(object: &Value, measured: &[&str]) -> String {
-    let mut hash = Sha256::new();
+    let mut digest = Digest::default();
     match object {
         Value::Object(fields) => {
             for (name, value) in
                 fields.iter().filter(|(name, _)| !measured.contains(&name.as_str()))
             {
-                hash.update(name);
-                hash.update([0]);
-                hash.update(value.to_string());
+                digest.0.update(name);
+                digest.0.update([0]);
+                digest.0.update(value.to_string());
             }
         }
-        other => hash.update(other.to_string()),
+        other => digest.0.update(other.to_string()),
     }
-    let mut tag = String::from("\"");
-    for byte in hash.finalize().iter().take(DIGEST_BYTES) {
-        tag.push_str(&format!("{byte:02x}"));
+    digest.finish()
+}
+
+/// The tag of what is looked at one after the other.
+#[derive(Debug, Default)]
+pub struct Digest(Sha256);
+
+impl Digest {
+    /// Takes the next value in.
+    ///
+    /// # Errors
+    /// It has no JSON form.
+    pub fn add(&mut self, value: &impl Serialize) -> Result<(), serde_json::Error> {
+        serde_json::to_writer(&mut self.0, value)
     }
-    tag.push('"');
-    tag
+
+    /// The tag of all of them.
+    #[must_use]
+    pub fn finish(self) -> String {
+        let mut tag = String::from("\"");
+        for byte in self.0.finalize().iter().take(DIGEST_BYTES) {
+            tag.push_str(&format!("{byte:02x}"));
+        }
+        tag.push('"');
+        tag
+    }
 }
 
 /// Whether the client has the object already: its `If-None-Match` names the tag.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
@@ -25,6 +25,7 @@ use crate::authenticate::{Shown, unauthorized};
 use crate::clients::ClientCertificate;
 use crate::ganeti;
 use crate::openapi;
+use crate::page;
 use crate::refusal::Refusal;
 use crate::routes::{Described, Routes};
 use crate::sabakan::{self, crypts, graphql};
@@ -52,7 +53,7 @@ const BODIES: [(&str, usize); 8] = [
 /// Longest target of a request: a list of some thousand tags.
 const TARGET_BYTES_MAX: usize = 16 << 10;
 /// What everybody may ask for without a name: nothing of the cluster is in it.
-const PUBLIC: [&str; 5] = ["/", "/version", "/health", "/2/features", openapi::PATH];
+const PUBLIC: [&str; 5] = [page::PATH, "/version", "/health", "/2/features", openapi::PATH];
 
 /// All routes.
 #[must_use]
@@ -60,9 +61,16 @@ pub fn routes() -> Routes {
     let routes = sabakan::add(ganeti::add(Routes::default()));
     let summary = "Describe all of this in OpenAPI";
     let described = Described { path: openapi::PATH, method: "get", summary };
-    let known: Vec<Described> = routes.described().iter().copied().chain([described]).collect();
-    let document = openapi::document(&known, &PUBLIC);
-    routes.get(openapi::PATH, summary, move || std::future::ready(Json(document.clone())))
+    let of_page = "Answer null, or a browser with a page of all this";
+    let page = Described { path: page::PATH, method: "get", summary: of_page };
+    let known: Vec<Described> =
+        [page].into_iter().chain(routes.described().iter().copied()).chain([described]).collect();
+    let (document, page) = (openapi::document(&known, &PUBLIC), page::page(&known));
+    routes.get(openapi::PATH, summary, move || std::future::ready(Json(document.clone()))).get(
+        page::PATH,
+        of_page,
+        move |headers: HeaderMap| std::future::ready(page::answer(&headers, &page)),
+    )
 }
 
 /// All routes, behind what every request goes through.
@@ -142,7 +150,9 @@ async fn serve(
         return Err(Refusal::new(StatusCode::URI_TOO_LONG, text));
     }
     let header = parts.headers.get(header::AUTHORIZATION);
-    let certificate = parts.extensions.get::<Arc<ClientCertificate>>();
+    // A client shows its certificate on every connection, also where none is needed.
+    let is_public = PUBLIC.contains(&parts.uri.path());
+    let certificate = parts.extensions.get::<Arc<ClientCertificate>>().filter(|_one| !is_public);
     let shown = Shown { header, certificate: certificate.map(AsRef::as_ref) };
     let mut principal = front.authenticator.who(shown, peer.ip()).await?;
     if let Principal::User { name, .. } = &principal {
@@ -161,7 +171,7 @@ async fn serve(
         let text = "a browser sends this from another site, which must not act in your name";
         return Err(Refusal::new(StatusCode::FORBIDDEN, text));
     }
-    if !PUBLIC.contains(&path) {
+    if !is_public {
         let verb = if reads { Verb::Read } else { Verb::Change };
         let verb = machine.as_ref().map_or(verb, |serial| Verb::DiskKey(serial.as_str()));
         admit(&principal, verb, path)?;

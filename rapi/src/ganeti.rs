@@ -31,7 +31,6 @@ const FEATURES: [&str; 4] =
 /// Adds the routes.
 pub fn add(routes: Routes) -> Routes {
     let routes = routes
-        .get("/", "Answer null; for old clients", nothing)
         .get("/2", "Answer null; for old clients", nothing)
         .get("/version", "Tell the version of Ganeti's remote API: 2", version)
         .get("/2/features", "List optional features", features)

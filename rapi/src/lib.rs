@@ -7,7 +7,7 @@
 //! [`front`] what every request goes through,
 //! [`asked`] what a route sees of one; [`upload`] takes bodies that are too long for memory, [`files`] gives
 //! such; [`ganeti`] and [`sabakan`] are the two interfaces, [`routes`] describes them and
-//! [`openapi`] prints that. [`certificate`], [`tls`], [`server`] and [`access_log`] are the way in, [`meters`] count and
+//! [`openapi`] prints that for programs, [`page`] for people. [`certificate`], [`tls`], [`server`] and [`access_log`] are the way in, [`meters`] count and
 //! [`metrics`] shows,
 //! [`options`] and [`daemon`] are the process.
 #![warn(missing_docs)]
@@ -33,6 +33,7 @@ pub mod files;
 pub mod front;
 pub mod ganeti;
 pub mod openapi;
+pub mod page;
 pub mod routes;
 pub mod sabakan;
 pub mod upload;

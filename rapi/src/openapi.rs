@@ -1,6 +1,10 @@
 //! Core: the description of the front door in OpenAPI 3.1, made from the routes.
+//!
+//! [`content`] says what each of them takes and answers.
 
 use serde_json::{Map, Value, json};
+
+pub mod content;
 
 use crate::routes::Described;
 use crate::state::Form;
@@ -33,6 +37,10 @@ pub fn document(routes: &[Described], public: &[&str]) -> Value {
                 "certificate": {"type": "mutualTLS"},
             },
             "schemas": {"GanetiError": ganeti_error(), "SabakanError": sabakan_error()},
+            "responses": {
+                "GanetiError": refused("GanetiError"),
+                "SabakanError": refused("SabakanError"),
+            },
         },
     })
 }
@@ -42,30 +50,56 @@ fn operation(route: &Described, is_public: bool) -> Value {
         Form::Ganeti => ("ganeti", "GanetiError"),
         Form::Sabakan => ("sabakan", "SabakanError"),
     };
-    let parameters = route.parameters().map(
-        |name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}),
+    let path = route.parameters().map(|name| {
+        let schema = content::path_schema(name);
+        json!({"name": name, "in": "path", "required": true, "schema": schema})
+    });
+    let query = content::query(route).into_iter().map(
+        |(name, schema)| json!({"name": name, "in": "query", "required": false, "schema": schema}),
     );
-    let schema = json!({"$ref": format!("#/components/schemas/{error}")});
     let mut operation = json!({
         "summary": route.summary,
         "tags": [form],
-        "parameters": parameters.collect::<Vec<_>>(),
-        "responses": {
-            "2XX": {"description": "It was done."},
-            "304": {"description": "The client has it already (If-None-Match)."},
-            "default": {
-                "description": "It was not done, or that is not known.",
-                "content": {"application/json": {"schema": schema}},
-            },
-        },
+        "parameters": path.chain(query).collect::<Vec<_>>(),
+        "responses": responses(route, error),
     });
-    if ["put", "post"].contains(&route.method) {
-        operation["requestBody"] = json!({"required": false, "content": {"*/*": {"schema": {}}}});
+    if let Some((kind, schema)) = content::body(route) {
+        operation["requestBody"] =
+            json!({"required": false, "content": {kind: {"schema": schema}}});
     }
     if is_public {
         operation["security"] = json!([]);
     }
     operation
+}
+
+fn responses(route: &Described, error: &str) -> Value {
+    let (codes, kinds) = content::success(route);
+    let mut responses = Map::new();
+    for code in codes {
+        let mut response = json!({"description": "It was done."});
+        if !kinds.is_empty() {
+            let kinds = kinds.iter().map(|kind| ((*kind).to_owned(), json!({})));
+            response["content"] = kinds.collect();
+        }
+        responses.insert(code.to_string(), response);
+    }
+    if route.method == "get" {
+        let text = "The client has it already (If-None-Match).";
+        responses.insert("304".to_owned(), json!({"description": text}));
+    }
+    let refused = json!({"$ref": format!("#/components/responses/{error}")});
+    let refusals = content::REFUSALS.iter().map(|code| (code.to_string(), refused.clone()));
+    responses.extend(refusals);
+    Value::Object(responses)
+}
+
+fn refused(error: &str) -> Value {
+    let schema = json!({"$ref": format!("#/components/schemas/{error}")});
+    json!({
+        "description": "It was not done, or that is not known.",
+        "content": {"application/json": {"schema": schema}},
+    })
 }
 
 fn ganeti_error() -> Value {
@@ -113,6 +147,9 @@ mod tests {
         assert!(
             role["get"].get("requestBody").is_none() && role["put"].get("requestBody").is_some()
         );
+        let responses = &role["put"]["responses"];
+        assert!(responses["200"]["content"].get("application/json").is_some(), "{responses}");
+        assert_eq!(responses["404"]["$ref"], "#/components/responses/GanetiError");
         assert_eq!(document["paths"]["/version"]["get"]["security"], json!([]));
     }
 }

@@ -12,6 +12,7 @@ use crate::attempt::Refusals;
 use crate::authenticate::Authenticator;
 use crate::link::Link;
 use crate::meters::Meters;
+use crate::sabakan::rules::KnownRules;
 
 /// Everything that routes need.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub struct Front {
     pub meters: Meters,
     /// Whose form machines are shown in.
     pub compatibility: Compatibility,
+    /// The rules of addresses, remembered.
+    pub rules: KnownRules,
     /// Whether a machine has the keys of its disks without a password, by its address.
     pub machines_by_address: bool,
 }

@@ -37,15 +37,16 @@ impl Tls {
         Ok(Arc::new(Self { certificate, clients, config, refused: Throttle::new() }))
     }
 
-    /// The authority of a file.
+    /// The authority of a file, which must not be that of the cluster.
     ///
     /// # Errors
     /// It cannot be used.
     pub fn authority(
         path: PathBuf,
+        cluster: PathBuf,
         provider: Arc<CryptoProvider>,
     ) -> Result<Arc<Authority>, CertificateError> {
-        Authority::open(path, provider).map(Arc::new)
+        Authority::open(path, cluster, provider).map(Arc::new)
     }
 
     /// Reads files anew that changed. With another authority, sessions of before are not resumed.

@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod dhcp;
 pub mod disk;
 pub mod floor;
+pub mod front;
 pub mod http;
 pub mod instructions;
 pub mod live;
@@ -130,6 +131,11 @@ pub const BENCHES: &[Bench] = &[
         name: "register",
         about: "10,000 machines in one job; one machine changed among 10 and 1,000 racks",
         run: register::bench,
+    },
+    Bench {
+        name: "front",
+        about: "10,000 machines over HTTPS with a password, beside the same questions by LUXI",
+        run: front::bench,
     },
     Bench {
         name: "network",

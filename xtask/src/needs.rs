@@ -57,6 +57,8 @@ pub(crate) const NEEDS: &[Need] = &[
     Need { program: "netplan", package: "netplan.io", purpose: "reading what is rendered for it" },
     Need { program: "unshare", package: "util-linux", purpose: "interfaces that nobody else sees" },
     Need { program: "script", package: "bsdutils", purpose: "its terminal" },
+    Need { program: "chromium", package: "chromium", purpose: "a browser at the front door" },
+    Need { program: "python3", package: "python3-venv", purpose: "programs that come by pip" },
 ];
 
 /// Daemons that an installation would start: their packages are unpacked below the directory that cargo
@@ -67,6 +69,14 @@ pub(crate) const UNPACKED: &[Need] = &[
     Need { program: "nginx", package: "nginx", purpose: "another HTTP server" },
     Need { program: "nmcli", package: "network-manager", purpose: "reading keyfiles" },
 ];
+
+/// Programs of Python that no Debian package has: pip installs them below the directory that cargo builds
+/// into, which needs no root. The version is fixed, so that a test looks for the same faults everywhere.
+pub(crate) const BY_PIP: &[Need] = &[Need {
+    program: "schemathesis",
+    package: "schemathesis==4.32.5",
+    purpose: "requests made of the front door's own description",
+}];
 
 /// Where programs are besides `PATH`, which lacks these for ordinary users.
 const SYSTEM_DIRS: &[&str] =
@@ -93,7 +103,20 @@ pub(crate) fn missing() -> Vec<&'static Need> {
 
 /// All that tests use, installed or unpacked.
 pub(crate) fn all() -> impl Iterator<Item = &'static Need> {
-    NEEDS.iter().chain(UNPACKED)
+    NEEDS.iter().chain(UNPACKED).chain(BY_PIP)
+}
+
+/// Whether pip installs it.
+fn comes_by_pip(need: &Need) -> bool {
+    BY_PIP.iter().any(|one| one.package == need.package)
+}
+
+/// What a person does to have it.
+pub(crate) fn remedy(need: &Need) -> String {
+    if comes_by_pip(need) {
+        return format!("run `cargo xtask test install`, which asks pip for {}", need.package);
+    }
+    format!("as root: apt-get install {}", need.package)
 }
 
 /// The file of one of these programs, which is installed if that is allowed.
@@ -106,17 +129,23 @@ pub fn provide(program: &str) -> Result<PathBuf, String> {
     }
     let need = all().find(|need| need.program == program);
     let need = need.ok_or_else(|| format!("`{program}` is missing"))?;
-    let told = |why: &str| format!("`{program}`: {why}; as root: apt-get install {}", need.package);
-    may_install().map_err(|why| told(&why))?;
+    let told = |why: &str| format!("`{program}`: {why}; {}", remedy(need));
+    may_install(need).map_err(|why| told(&why))?;
     fetch(&[need]);
-    find(program).ok_or_else(|| told("apt-get could not install it, see above"))
+    find(program).ok_or_else(|| told("it could not be installed, see above"))
 }
 
-/// Installs or unpacks those packages, as far as that succeeds.
+/// Installs or unpacks those packages, as far as that is allowed and succeeds.
 pub(crate) fn fetch(missing: &[&Need]) {
-    update();
-    for need in missing {
-        if UNPACKED.iter().any(|one| one.package == need.package) {
+    let allowed: Vec<&Need> =
+        missing.iter().copied().filter(|need| may_install(need).is_ok()).collect();
+    if allowed.iter().any(|need| !comes_by_pip(need)) {
+        update();
+    }
+    for need in allowed {
+        if comes_by_pip(need) {
+            pip(need.package);
+        } else if UNPACKED.iter().any(|one| one.package == need.package) {
             unpack(need.package);
         } else {
             apt(&[INSTALL, &[need.package]].concat());
@@ -138,14 +167,31 @@ fn unpack(package: &str) {
     told("apt-get download", command);
 }
 
+/// Where programs of Python are installed.
+fn python() -> PathBuf {
+    target_dir().join("python")
+}
+
+fn pip(package: &str) {
+    println!("$ python3 -m venv; pip install {package}");
+    let script = "python3 -m venv \"$0\" &&
+        \"$0/bin/pip\" install --quiet --disable-pip-version-check \"$1\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(python()).arg(package);
+    told("pip", command);
+}
+
 /// Reads the lists of packages, of which a fresh machine has none. Where that fails, the installation
 /// says more.
 pub(crate) fn update() {
     apt(&["update", "-o", "DPkg::Lock::Timeout=600"]);
 }
 
-/// Whether packages may be installed here, or why not.
-pub(crate) fn may_install() -> Result<(), String> {
+/// Whether it may be installed here, or why not.
+pub(crate) fn may_install(need: &Need) -> Result<(), String> {
+    if comes_by_pip(need) {
+        return Ok(());
+    }
     if !nix::unistd::geteuid().is_root() {
         return Err("it is not installed, and only root may install it".to_owned());
     }
@@ -176,6 +222,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = SYSTEM_DIRS.iter().map(PathBuf::from);
     let unpacked = UNPACKED_DIRS.iter().map(|dir| unpacked().join(dir));
+    let unpacked = unpacked.chain([python().join("bin")]);
     find_in(program, std::env::split_paths(&path).chain(system).chain(unpacked))
 }
 

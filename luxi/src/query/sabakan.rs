@@ -36,6 +36,11 @@ const FIELDS: [(&str, &str, Shape); 11] = [
 /// What stands before the name of a field that must not have the value.
 const WITHOUT: &str = "without-";
 
+/// The names of all parameters.
+pub fn parameters() -> impl Iterator<Item = String> {
+    FIELDS.iter().flat_map(|(name, ..)| [(*name).to_owned(), format!("{WITHOUT}{name}")])
+}
+
 /// Reads the parameters of a search; `None` selects all machines.
 ///
 /// # Errors

@@ -82,6 +82,22 @@ impl Guard {
         Some(Response::failure(&exception))
     }
 
+    /// The request of somebody who may have it answered by others; else the answer.
+    async fn admitted(
+        &self,
+        request: Request,
+        caller: Caller,
+    ) -> Result<(Request, Caller, Arc<Asker>), Response> {
+        let (caller, asker) = self.known(caller);
+        if let Some(refusal) = self.refusal(&request, (&caller, &asker)).await {
+            return Err(refusal);
+        }
+        match self.of_log(request, &asker).await {
+            Ok(answer) => Err(answer),
+            Err(request) => Ok((request, caller, asker)),
+        }
+    }
+
     /// Tells the master what was refused here, as far as it is known.
     async fn tell_master(&self, entries: Vec<AuditEntry>) {
         let call = GantryNoteRefusals { entries };
@@ -249,13 +265,9 @@ impl Service for Guard {
         caller: Caller,
         digest: Option<RequestDigest>,
     ) -> Response {
-        let (caller, asker) = self.known(caller);
-        if let Some(refusal) = self.refusal(&request, (&caller, &asker)).await {
-            return refusal;
-        }
-        let request = match self.of_log(request, &asker).await {
-            Ok(answer) => return answer,
-            Err(request) => request,
+        let (request, caller, asker) = match self.admitted(request, caller).await {
+            Ok(admitted) => admitted,
+            Err(answer) => return answer,
         };
         let change = change(&request);
         let answer = self.router.call(request, caller, digest).await;
@@ -270,13 +282,9 @@ impl Service for Guard {
         caller: Caller,
         digest: Option<RequestDigest>,
     ) -> Response {
-        let (caller, asker) = self.known(caller);
-        if let Some(refusal) = self.refusal(&request, (&caller, &asker)).await {
-            return refusal;
-        }
-        let request = match self.of_log(request, &asker).await {
-            Ok(answer) => return answer,
-            Err(request) => request,
+        let (request, caller, asker) = match self.admitted(request, caller).await {
+            Ok(admitted) => admitted,
+            Err(answer) => return answer,
         };
         let everywhere = LuxiRouter::answers_everywhere(&request);
         let change = change(&request);

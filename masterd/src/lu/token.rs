@@ -39,19 +39,28 @@ fn added(op: &TokenAdd, config: &Config, now: Timestamp) -> Result<Vec<ConfigCha
     if RESERVED.contains(&name.as_str()) {
         return Err(wrong(format!("the log calls others `{name}`; choose another name")));
     }
-    if let Some(end) = expires.filter(|end| *end <= now) {
+    let end = expires.of(now);
+    if let Some(end) = end.filter(|end| *end <= now) {
         return Err(wrong(format!("token {name} would have ended already, at {end}")));
     }
     let last = now.plus_seconds(i64::from(DAYS_MAX) * SECONDS_PER_DAY);
-    if let Some(end) = expires.filter(|end| *end > last) {
+    if let Some(end) = end.filter(|end| *end > last) {
         return Err(wrong(format!(
             "token {name} would end at {end}, in more than {DAYS_MAX} days; `never` has no end"
         )));
     }
-    let (name, sha256, role, expires) = (name.clone(), *sha256, *role, *expires);
-    let token = Token { name, sha256, role, expires, revoked: None, ctime: now };
+    let (name, sha256, role) = (name.clone(), *sha256, *role);
+    let made = |ctime| Token {
+        name: name.clone(),
+        sha256,
+        role,
+        expires: expires.of(ctime),
+        revoked: None,
+        ctime,
+    };
+    let token = made(now);
     match config.tokens.get(&token.name) {
-        Some(known) if (Token { ctime: known.ctime, ..token.clone() }) == **known => {
+        Some(known) if made(known.ctime) == **known => {
             return Ok(Vec::new());
         }
         Some(known) if known.grant().state(now) == TokenState::Active => {

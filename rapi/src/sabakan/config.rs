@@ -27,6 +27,7 @@ pub(super) async fn set_ipam(asked: Asked) -> Answer {
         asked.unchanged(&json!(asked.ask(GantryIpam {}).await?), &[])?;
     }
     let set = asked.run("OP_IPAM_SET", parameters(&json!({"config": config}))).await;
+    asked.front.rules.forget();
     // The specification has this code where machines are registered.
     set.map_err(|refusal| match refusal.status() {
         StatusCode::CONFLICT => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, refusal.explain),

@@ -17,15 +17,16 @@ use model::name::NameError;
 use model::{Secret, Serial};
 use serde_json::json;
 
-use super::machines::{one, parameters};
+use super::inventory::one;
+use super::machines::parameters;
 use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
 use crate::state::{Compatibility, Front};
 
 /// The path of one key.
-pub(super) const ONE: &str = "/api/v1/crypts/{serial}/{path}";
+pub const ONE: &str = "/api/v1/crypts/{serial}/{path}";
 /// The path of all keys of a machine.
-pub(super) const ALL: &str = "/api/v1/crypts/{serial}";
+pub const ALL: &str = "/api/v1/crypts/{serial}";
 
 /// The machine whose key a request is about.
 pub(crate) async fn machine_of(parts: &mut Parts) -> Option<Serial> {

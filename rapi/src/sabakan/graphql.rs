@@ -9,13 +9,14 @@ use std::sync::LazyLock;
 use async_graphql::{
     Context, EmptySubscription, Error, ErrorExtensions as _, ID, Object, Request, Schema,
 };
-use luxi::method::GantryIpam;
 use luxi::query::Filter;
 use luxi::query::filter::{Comparison, Operand};
 use model::sabakan::today;
 use serde_json::{Value, json};
 
-use super::machines::{found, one, parameters};
+use super::inventory::{found, one};
+use super::machines::parameters;
+use super::rules::rules;
 use crate::asked::{Answer, Asked, json as answer};
 use crate::refusal::Refusal;
 use types::{Machine, MachineParams, MachineState, MachineStatus};
@@ -117,9 +118,9 @@ impl Mutation {
 
 /// Machines as the REST interface shows them.
 async fn all(asked: &Asked, machines: &[model::machine::Machine]) -> Result<Vec<Value>, Refusal> {
-    let rules = asked.ask(GantryIpam {}).await?;
+    let rules = rules(asked).await?;
     let now = asked.now();
-    Ok(machines.iter().map(|machine| today(machine, rules.as_ref(), now)).collect())
+    Ok(machines.iter().map(|machine| today(machine, rules.as_deref(), now)).collect())
 }
 
 fn read(shown: Value) -> Result<Machine, Error> {

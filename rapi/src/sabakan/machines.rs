@@ -3,16 +3,17 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use luxi::method::{Fields, GantryIpam, Query, What};
-use luxi::query::filter::Comparison;
-use luxi::query::{Filter, sabakan};
+use luxi::query::sabakan;
 use model::Timestamp;
-use model::machine::Machine;
 use model::opcode::Removable;
-use model::sabakan::{MEASURED, flat, today};
+use model::sabakan::{Today, flat};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::inventory::{each, one};
+use super::rules::rules;
 use crate::asked::{Answer, Asked, parse};
+use crate::etag;
 use crate::refusal::Refusal;
 use crate::state::Compatibility;
 
@@ -26,45 +27,55 @@ pub(super) fn done() -> Response {
     StatusCode::OK.into_response()
 }
 
-pub(super) async fn found(asked: &Asked, filter: Option<Filter>) -> Result<Vec<Machine>, Refusal> {
-    let fields = Fields::from(["document"]);
-    let table = asked.ask(Query { what: What::Machine, fields, filter }).await?;
-    let documents = table.data.into_iter().flatten();
-    let machines = documents.map(|cell| serde_json::from_value(cell.into_value()));
-    machines
-        .collect::<Result<_, _>>()
-        .map_err(|error| Refusal::fault(format!("a machine does not read: {error}")))
-}
-
-pub(super) async fn one(asked: &Asked, serial: &str) -> Result<Machine, Refusal> {
-    let serial = serial.to_owned();
-    let filter = Filter::Compare(Comparison::Equal, "serial".to_owned(), serial.as_str().into());
-    let machine = found(asked, Some(filter)).await?.into_iter().next();
-    machine.ok_or_else(|| Refusal::not_found(format!("there is no machine `{serial}`")))
-}
-
 pub(super) async fn search(asked: Asked) -> Answer {
     let filter = sabakan::filter(asked.query()).map_err(Refusal::bad)?;
-    let machines = found(&asked, filter).await?;
-    if machines.is_empty() {
+    let machines = each(&asked, filter).await?;
+    if machines.len() == 0 {
         return Err(Refusal::not_found("no machine is like that"));
     }
-    let shown: Value = match asked.front.compatibility {
-        Compatibility::Document => machines.iter().map(flat).collect(),
-        Compatibility::Today => {
-            let rules = asked.ask(GantryIpam {}).await?;
-            let now = asked.now();
-            machines.iter().map(|machine| today(machine, rules.as_ref(), now)).collect()
-        }
+    let rules = match asked.front.compatibility {
+        Compatibility::Document => None,
+        Compatibility::Today => rules(&asked).await?,
     };
-    // The tag is that of what lasts: the time in a state is another one every second.
-    let mut lasting = shown.clone();
-    for machine in lasting.as_array_mut().into_iter().flatten() {
-        if let Some(status) = machine["status"].as_object_mut() {
-            status.remove(MEASURED);
+    let now = asked.now();
+    // Ten thousand keep a thread busy for a while.
+    stdx::aside(|| {
+        let mut list = List::default();
+        for machine in machines {
+            let machine = machine?;
+            match asked.front.compatibility {
+                Compatibility::Document => {
+                    let shown = flat(&machine);
+                    list.add(&shown, &shown)?;
+                }
+                Compatibility::Today => {
+                    let [shown, other] =
+                        [(); 2].map(|()| Today::of(&machine, rules.as_deref(), now));
+                    list.add(&shown, &other.lasting())?;
+                }
+            }
         }
+        list.body.push(b']');
+        Ok(asked.written(list.body, &list.tag.finish()))
+    })
+}
+
+/// A list as it is written: one machine is shown at a time, so that ten thousand need no more memory than
+/// their answer has bytes.
+#[derive(Default)]
+struct List {
+    body: Vec<u8>,
+    tag: etag::Digest,
+}
+
+impl List {
+    /// The tag is that of what lasts: the time in a state is another one every second.
+    fn add(&mut self, shown: &impl Serialize, lasting: &impl Serialize) -> Result<(), Refusal> {
+        let unwritten = |error| Refusal::fault(format!("a machine is not written: {error}"));
+        self.body.push(if self.body.is_empty() { b'[' } else { b',' });
+        serde_json::to_writer(&mut self.body, shown).map_err(unwritten)?;
+        self.tag.add(lasting).map_err(unwritten)
     }
-    Ok(asked.tagged(&shown, &lasting))
 }
 
 pub(super) async fn register(asked: Asked) -> Answer {

@@ -6,13 +6,14 @@ use axum::response::IntoResponse;
 use model::machine::life::{NoStatus, Status};
 use serde_json::json;
 
-use super::machines::{done, one, parameters, text};
+use super::inventory::one;
+use super::machines::{done, parameters, text};
 use crate::asked::{Answer, Asked};
 use crate::refusal::Refusal;
 use crate::state::Compatibility;
 
 /// The path of the state of a machine.
-pub(super) const PATH: &str = "/api/v1/state/{serial}";
+pub const PATH: &str = "/api/v1/state/{serial}";
 
 pub(super) async fn state(Path(serial): Path<String>, asked: Asked) -> Answer {
     // axum answers with text/plain.

@@ -1,7 +1,9 @@
 //! The front door: Ganeti's own clients of its remote API, the requests of sabakan's specification, and what
 //! should not be let in.
 
+mod browser;
 mod crypts;
+mod described;
 mod failover;
 mod files;
 mod ignitions;

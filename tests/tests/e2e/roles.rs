@@ -7,7 +7,7 @@ use std::process::Command;
 
 use model::layout::{ADMIN_GROUP, OPERATOR_GROUP, READ_GROUP};
 use serde_json::Value;
-use tests::cluster::{Cluster, PATIENCE};
+use tests::cluster::{Cluster, Host, MASTER, PATIENCE};
 use tests::run::{Ended, run, wait_for};
 
 /// The groups of the package, with numbers that no system has.
@@ -25,16 +25,28 @@ struct Roles {
 impl Roles {
     fn begin() -> Self {
         let cluster = Cluster::init();
-        let mut text = std::fs::read_to_string("/etc/group").unwrap();
-        for (name, gid) in GROUPS {
-            let is_other = |line: &&str| !line.starts_with(&format!("{name}:"));
-            let kept: Vec<&str> = text.lines().filter(is_other).collect();
-            text = format!("{}\n{name}:x:{gid}:\n", kept.join("\n"));
-        }
-        let groups = cluster.write("group", &text);
+        cluster.start_master_by(with_groups(&groups(&cluster), &cluster.masterd()));
+        Self::of(cluster, &[])
+    }
+
+    /// A standby beside the master, both of which know the groups.
+    fn begin_with_standby() -> (Self, Host) {
+        let (cluster, mut hosts) = Cluster::begin_with_candidates(2);
+        let standby = hosts.pop().expect("a candidate");
+        let groups = groups(&cluster);
+        cluster.stop_masterd(&standby);
+        cluster.stop_master();
         cluster.start_master_by(with_groups(&groups, &cluster.masterd()));
-        // Everything on the way is open, so that only the sockets themselves can refuse.
-        for dir in [cluster.dir(), cluster.master.root.clone()] {
+        let command = with_groups(&groups, &cluster.masterd_of(&standby));
+        cluster.start(&standby.masterd(), command);
+        cluster.wait_for_standby(&standby, MASTER);
+        (Self::of(cluster, &[&standby]), standby)
+    }
+
+    /// Everything on the way is open, so that only the sockets themselves can refuse.
+    fn of(cluster: Cluster, others: &[&Host]) -> Self {
+        let roots = others.iter().map(|host| host.root.clone());
+        for dir in [cluster.dir(), cluster.master.root.clone()].into_iter().chain(roots) {
             std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).unwrap();
         }
         let gnt = cluster.dir().join("gnt");
@@ -44,13 +56,18 @@ impl Roles {
 
     /// `gnt` of a user that has a number alone, as a member of one group.
     fn gnt(&self, uid: u32, group: Option<u32>, line: &str) -> Ended {
+        self.gnt_on(&self.cluster.master, (uid, group), line)
+    }
+
+    /// The same on a machine.
+    fn gnt_on(&self, host: &Host, (uid, group): (u32, Option<u32>), line: &str) -> Ended {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", &uid.to_string(), "--regid", "65534"]);
         match group {
             Some(group) => command.args(["--groups", &group.to_string()]),
             None => command.arg("--clear-groups"),
         };
-        command.arg(&self.gnt).arg("--root").arg(&self.cluster.master.root);
+        command.arg(&self.gnt).arg("--root").arg(&host.root);
         command.args(line.split_whitespace()).current_dir("/");
         run(command)
     }
@@ -68,6 +85,17 @@ impl Roles {
         };
         entries.iter().filter(|entry| entry["user"] != "cluster").map(row).collect()
     }
+}
+
+/// A file of groups that has those of the package.
+fn groups(cluster: &Cluster) -> PathBuf {
+    let mut text = std::fs::read_to_string("/etc/group").unwrap();
+    for (name, gid) in GROUPS {
+        let is_other = |line: &&str| !line.starts_with(&format!("{name}:"));
+        let kept: Vec<&str> = text.lines().filter(is_other).collect();
+        text = format!("{}\n{name}:x:{gid}:\n", kept.join("\n"));
+    }
+    cluster.write("group", &text)
 }
 
 /// A command that sees another file of groups.
@@ -174,4 +202,43 @@ fn a_flood_of_refusals_hides_nothing() {
         of.map(|entry| entry["times"].as_u64().unwrap_or(1)).sum()
     };
     assert_eq!((times("4001"), times("4005")), (1, 20));
+}
+
+/// Whoever asks a standby gets what the role allows, and the words of the master where it does not.
+#[test]
+fn a_standby_refuses_as_the_master_does() {
+    if let Some(why) = tests::sealed::missing() {
+        return tests::skip("a_standby_refuses_as_the_master_does", &why);
+    }
+    let (roles, standby) = Roles::begin_with_standby();
+    let master = &roles.cluster.master;
+    let [read, operator, admin] = GROUPS.map(|(_, gid)| Some(gid));
+    for (who, line) in [
+        ((4_000, None), "job list"),
+        ((4_001, read), "debug delay --no-locks 0"),
+        ((4_001, read), "cluster queue drain"),
+        ((4_002, operator), "cluster modify --candidate-pool-size 3"),
+        ((4_002, operator), "cluster queue drain"),
+    ] {
+        let [theirs, ours] = [master, &standby].map(|host| {
+            let told = roles.gnt_on(host, who, line);
+            told.failed(1).replace(&host.root.display().to_string(), "ROOT")
+        });
+        assert_eq!(ours, theirs, "{who:?} {line}");
+    }
+    for (who, line) in [
+        ((4_001, read), "job list"),
+        ((4_002, operator), "debug delay --no-locks 0"),
+        ((4_003, admin), "cluster modify --candidate-pool-size 3"),
+    ] {
+        let _told = roles.gnt_on(&standby, who, line).ok();
+    }
+    let told = || {
+        let told = roles.cluster.gnt("log --json --refused");
+        let entries: Vec<Value> = serde_json::from_str(told.ok()).unwrap();
+        let at = |host: &str| entries.iter().filter(|entry| entry["host"] == host).count();
+        (at(MASTER), at(&standby.name))
+    };
+    // The stranger found no open socket.
+    wait_for("what both refused", PATIENCE, || (told() == (4, 4)).then_some(()));
 }

@@ -1,5 +1,8 @@
 //! Clients of the queue's bench, in a process of their own: one connection, which submits a trivial
-//! job, waits for its success, and begins again; or many, which read all jobs again and again.
+//! job, waits for its success, and begins again; or many, which read all jobs again and again, or ask for
+//! machines.
+
+mod machines;
 
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -15,6 +18,8 @@ use model::opcode::{OpCode, TestDelay};
 use model::{JobId, OpInput};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use machines::Question;
 
 /// Longest wait for one job; a bench job takes milliseconds.
 const JOB_SECONDS_MAX: f64 = 30.0;
@@ -39,6 +44,15 @@ pub struct Arguments {
     /// Read all jobs over so many connections until standard input ends, and submit none
     #[arg(long)]
     pub readers: Option<usize>,
+    /// Ask for machines, or change them
+    #[arg(long, requires = "time_ms")]
+    pub question: Option<Question>,
+    /// How many machines there are
+    #[arg(long, default_value_t = 1)]
+    pub machines: u32,
+    /// Connections that ask for them
+    #[arg(long, default_value_t = 1)]
+    pub connections: usize,
 }
 
 /// What a client found, as a line of JSON on its standard output.
@@ -92,9 +106,15 @@ pub fn run(arguments: &Arguments) -> Result<(), ClientFailure> {
         serde_json::to_writer(&mut output, &tally)?;
         return Ok(writeln!(output)?);
     }
+    let time = Duration::from_millis(arguments.time_ms);
+    if let Some(question) = arguments.question {
+        let Arguments { machines, connections, .. } = *arguments;
+        let load = machines::Load { question, machines, connections, time };
+        serde_json::to_writer(&mut output, &machines::run(&arguments.socket, load)?)?;
+        return Ok(writeln!(output)?);
+    }
     let mut tally = Tally::default();
     let begun = Instant::now();
-    let time = Duration::from_millis(arguments.time_ms);
     while begun.elapsed() < time && tally.jobs < arguments.total {
         let asked = Instant::now();
         let ids = submit(&mut client, arguments.jobs, 0.0)?;

@@ -20,7 +20,7 @@ use crate::programs::{self, BuildError, Profile, Programs, client_program};
 use crate::stage::{Stage, StageError};
 
 /// How long the daemon may take to serve.
-const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_secs(60);
 /// Longest wait for files that follow: hundreds of thousands.
 const FILES_MAX: Duration = Duration::from_secs(600);
 /// How often a socket that is to answer is tried: a start that is measured takes milliseconds.
@@ -270,8 +270,26 @@ impl Cluster {
         Ok(elapsed)
     }
 
+    /// Starts another program of the node.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_beside(&self, name: &str, arguments: &[&str]) -> Result<(), ClusterError> {
+        let mut command = self.programs.command(name);
+        command.arg("--root").arg(&self.root).args(arguments);
+        Ok(self.stage.start(name, command)?)
+    }
+
     fn pid(&self) -> io::Result<u32> {
-        self.stage.pid(&self.daemon).ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.pid_of(&self.daemon)
+    }
+
+    /// The process of a program that was started.
+    ///
+    /// # Errors
+    /// It was not.
+    pub fn pid_of(&self, name: &str) -> io::Result<u32> {
+        self.stage.pid(name).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Processor time that the master has used, in user and kernel mode.

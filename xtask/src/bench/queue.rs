@@ -4,7 +4,9 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-use super::client::Tally;
+use clap::ValueEnum as _;
+
+use super::client::{Question, Tally};
 use super::cluster::{Cluster, ClusterError, count_jobs};
 use super::disk::Sample;
 use super::floor::Floor;
@@ -270,6 +272,27 @@ impl BenchClient {
     /// They do not start.
     pub fn read(cluster: &Cluster, connections: usize) -> Result<Self, ClusterError> {
         Self::spawn(cluster, &["--readers".to_owned(), connections.to_string()])
+    }
+
+    /// Starts `connections` that ask for one of so many machines after the other, once they are told to go.
+    ///
+    /// # Errors
+    /// They do not start.
+    pub fn ask(
+        cluster: &Cluster,
+        question: Question,
+        [machines, connections]: [u32; 2],
+        time_ms: u64,
+    ) -> Result<Self, ClusterError> {
+        let question = question.to_possible_value().map(|value| value.get_name().to_owned());
+        let numbers = [
+            ("--question", question.unwrap_or_default()),
+            ("--machines", machines.to_string()),
+            ("--connections", connections.to_string()),
+            ("--time-ms", time_ms.to_string()),
+        ];
+        let arguments = numbers.map(|(name, value)| format!("{name}={value}"));
+        Self::spawn(cluster, &arguments)
     }
 
     fn spawn(cluster: &Cluster, arguments: &[String]) -> Result<Self, ClusterError> {

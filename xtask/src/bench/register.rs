@@ -57,7 +57,7 @@ pub fn bench(setting: &Setting, report: &mut Report) -> Result<(), BenchError> {
     Ok(())
 }
 
-pub(super) fn serial(number: u32) -> String {
+pub(in crate::bench) fn serial(number: u32) -> String {
     format!("SN-{number:06}")
 }
 

@@ -13,23 +13,17 @@ pub(super) fn run(round: &mut Round) -> Outcome {
         return Outcome::Passed;
     }
     println!("missing: {}", names(missing.iter().copied()));
-    if let Err(why) = needs::may_install() {
-        return left_out(round, &missing, &why);
-    }
     needs::fetch(&missing);
     let still = needs::missing();
-    if still.is_empty() {
-        Outcome::Passed
-    } else {
-        left_out(round, &still, "apt-get could not install it, see above")
-    }
+    if still.is_empty() { Outcome::Passed } else { left_out(round, &still) }
 }
 
-fn left_out(round: &mut Round, missing: &[&Need], why: &str) -> Outcome {
+fn left_out(round: &mut Round, missing: &[&Need]) -> Outcome {
     for need in missing {
         let test = format!("what needs `{}` ({})", need.program, need.purpose);
-        let why = format!("{why}; as root: apt-get install {}", need.package);
-        round.skips.push(Skip { test, why });
+        let why = needs::may_install(need).err();
+        let why = why.unwrap_or_else(|| "it could not be installed, see above".to_owned());
+        round.skips.push(Skip { test, why: format!("{why}; {}", needs::remedy(need)) });
     }
     Outcome::Skipped(format!("{} missing", names(missing.iter().copied())))
 }
@@ -44,9 +38,10 @@ mod tests {
         let mut round = Round::default();
         let named = |name| NEEDS.iter().find(|need| need.program == name).unwrap();
         let missing = [named("udhcpc"), named("dhclient")];
-        let outcome = left_out(&mut round, &missing, "not root");
+        let outcome = left_out(&mut round, &missing);
         assert_eq!(outcome, Outcome::Skipped("udhcpc, dhclient missing".to_owned()));
         assert_eq!(round.skips.len(), 2);
-        assert_eq!(round.skips[0].why, "not root; as root: apt-get install udhcpc");
+        let why = &round.skips[0].why;
+        assert!(why.ends_with("; as root: apt-get install udhcpc"), "{why}");
     }
 }

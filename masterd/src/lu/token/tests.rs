@@ -1,4 +1,5 @@
 use model::access::Role;
+use model::opcode::TokenEnd;
 use model::token::{KEPT_DAYS, RANDOM_BYTES, TokenText};
 
 use super::*;
@@ -6,6 +7,7 @@ use crate::testing::{NOW, config};
 
 fn op(name: &str, byte: u8, expires: Option<Timestamp>) -> TokenAdd {
     let sha256 = TokenText::of_random([byte; RANDOM_BYTES]).digest();
+    let expires = expires.map_or(TokenEnd::NEVER, TokenEnd::At);
     TokenAdd { token_name: name.parse().unwrap(), sha256, role: Role::Operator, expires }
 }
 
@@ -46,6 +48,15 @@ fn a_token_is_added_and_ended_once() {
     assert!(again.contains("is the same"), "what was ended does not come back: {again}");
     assert_eq!(add(&mut config, &op("ci", 2, None), NOW), Ok(1), "its name is free");
     assert_eq!(config.tokens["ci"].revoked, None);
+}
+
+#[test]
+fn a_token_of_which_nobody_says_when_it_ends_is_the_same_when_it_is_added_again() {
+    let mut config = config(&[]);
+    let op = TokenAdd { expires: TokenEnd::Usual, ..op("ci", 1, None) };
+    assert_eq!(add(&mut config, &op, NOW), Ok(1));
+    assert_eq!(config.tokens["ci"].expires, Some(NOW.plus_seconds(days(90))));
+    assert_eq!(add(&mut config, &op, NOW.plus_seconds(5)), Ok(0));
 }
 
 #[test]

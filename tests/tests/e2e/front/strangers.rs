@@ -150,7 +150,8 @@ fn what_is_refused_is_in_the_audit_log() {
         found.clone()
     };
     assert_eq!(of("bob", "refused")["code"], "permission-denied");
-    assert_eq!(of("alice", "refused")["reason"], "name or password is wrong");
+    let why = "the name, the password or the token is wrong, or its time is over";
+    assert_eq!(of("alice", "refused")["reason"], why);
     of("unknown", "refused");
     let told = front.cluster.gnt("log --user alice");
     assert!(told.ok().contains("OP_TAGS_SET"), "{told:?}");

@@ -128,6 +128,14 @@ fn certificates_let_the_users_in_that_have_a_line() {
     let (ours, others) = (Signer::new(&dir, "ours"), Signer::new(&dir, "others"));
     front.cluster.stop(&format!("rapi-{}", front.door.name));
     let ca = dir.join("clients.pem");
+    let clusters = front.door.layout().ca_certificate();
+    let mut refused = front.cluster.program("rapi");
+    refused.arg("--root").arg(&front.door.root).args(["--port", "0", "--log-stderr"]);
+    let refused = run({
+        refused.arg("--client-ca").arg(&clusters);
+        refused
+    });
+    assert!(refused.failed(1).contains("has the cluster's own authority"), "{refused:?}");
     std::fs::copy(ours.0.join("ca.pem"), &ca).unwrap();
     Front::start(&front.cluster, &front.door, &["--client-ca", &ca.display().to_string()]);
     let users = "alice secret write\ncarol {CERTIFICATE} read\n";
@@ -144,6 +152,7 @@ fn certificates_let_the_users_in_that_have_a_line() {
     let tag = [&carol[..], &["-X", "PUT"].map(String::from)].concat();
     assert_eq!(code("nobody", &tag, "/2/tags?tag=x"), "403");
     assert_eq!(code("nobody", &eve, "/2/nodes"), "401", "who has no line is nobody");
+    assert_eq!(code("nobody", &eve, "/version"), "200", "nobody needs a name for that");
     assert_eq!(code("alice", &eve, "/2/nodes"), "200", "a password counts first");
 
     let stranger = others.options("alice", "-days 30");
