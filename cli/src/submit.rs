@@ -3,6 +3,7 @@
 //! Opcodes are submitted as the JSON that they are on the wire: what they may contain is the
 //! master's to judge, which may know more of them than this program.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -243,14 +244,23 @@ impl JobArguments {
 
     /// Submits opcodes as one job, which carries them out in this order, and follows it.
     pub(crate) fn run_all(&self, ops: Vec<OpCode>, session: &Session) -> Result<(), CliError> {
+        let mut client = session.connect()?;
+        let id = self.begin_all(ops, &mut client, session)?;
+        self.end(id, &mut client, session).map(drop)
+    }
+
+    fn begin_all(
+        &self,
+        ops: Vec<OpCode>,
+        client: &mut Client,
+        session: &Session,
+    ) -> Result<JobId, CliError> {
         let completed = |op| {
             let op = serde_json::to_value(op).expect("opcodes are maps of plain values");
             self.completed(op, session)
         };
         let ops = ops.into_iter().map(completed).collect();
-        let mut client = session.connect()?;
-        let id = submit(session, &mut client, &RawJob::new(ops))?;
-        self.end(id, &mut client, session).map(drop)
+        submit(session, client, &RawJob::new(ops))
     }
 
     /// The same of an opcode as it is on the wire.
@@ -305,6 +315,42 @@ impl JobArguments {
             }
         }
         Ok(())
+    }
+
+    /// Submits the opcodes of each machine as a job of its own, never more than so many at a time: the next
+    /// one begins when the oldest ends, and none behind a failure. The jobs that run then are awaited.
+    pub(crate) fn run_rolling(
+        &self,
+        jobs: Vec<Vec<OpCode>>,
+        parallel: usize,
+        session: &Session,
+    ) -> Result<(), CliError> {
+        let mut client = session.connect()?;
+        let mut left = jobs.into_iter();
+        let (mut running, mut first, mut failed) = (VecDeque::new(), None, None);
+        loop {
+            while running.len() < parallel && failed.is_none() {
+                let Some(ops) = left.next() else { break };
+                let id = self.begin_all(ops, &mut client, session)?;
+                first = first.or(Some(id));
+                running.push_back(id);
+            }
+            let Some(id) = running.pop_front() else { break };
+            if let Err(error) = self.end(id, &mut client, session) {
+                match failed {
+                    None => failed = Some(error),
+                    Some(_) => warn(format_args!("{error}"))?,
+                }
+            }
+        }
+        let (Some(error), Some(first)) = (failed, first) else { return Ok(()) };
+        if left.len() > 0 {
+            warn(format_args!(
+                "{} were not begun, as one of these failed; --resume {first} goes on there",
+                left.len()
+            ))?;
+        }
+        Err(error)
     }
 
     /// The same, even if the queue is drained.

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::BootTarget;
+use crate::job_id::JobId;
 use crate::time::Timestamp;
 
 mod next;
@@ -302,6 +304,15 @@ impl State {
         )
     }
 
+    /// Whether a job is at work here, and the machine itself is not.
+    #[must_use]
+    pub const fn is_prepared_by_a_job(self) -> bool {
+        matches!(
+            self,
+            Self::Inspecting | Self::Cleaning | Self::Deploying | Self::Rescuing | Self::Erasing
+        )
+    }
+
     /// Whether it lasts until somebody does something about it.
     #[must_use]
     pub fn is_failed(self) -> bool {
@@ -327,6 +338,21 @@ pub struct Life {
     /// Why, where it failed or somebody said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What a job is at work for, or was last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried: Option<Carried>,
+    /// What it boots instead of its own target, as long as a ramdisk is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<BootTarget>,
+}
+
+/// An intent and the job that carries it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// What for.
+    pub intent: Intent,
+    /// Which job.
+    pub job: JobId,
 }
 
 impl Life {
@@ -353,7 +379,26 @@ impl Life {
             return Ok(self.clone());
         }
         let reason = reason.map(|reason| reason.chars().take(REASON_CHARS_MAX).collect());
-        Ok(Self { state, since: Some(now), reason })
+        // Whoever set it, or began anew, is no part of what a job did before.
+        let is_of_job =
+            matches!(event, Event::Observed(_) | Event::Intent(Intent::Abort | Intent::Retire));
+        let keeps_ramdisk = state.expects_ramdisk() || state == State::Rescued;
+        let carried = self.carried.filter(|_| is_of_job);
+        let boot = self.boot.clone().filter(|_| is_of_job && keeps_ramdisk);
+        Ok(Self { state, since: Some(now), reason, carried, boot })
+    }
+
+    /// Whether this job is at work on it.
+    #[must_use]
+    pub fn is_carried_by(&self, job: JobId) -> bool {
+        let runs = matches!(self.state.phase(), Phase::Runs { .. });
+        runs && self.carried.is_some_and(|carried| carried.job == job)
+    }
+
+    /// The job without which nothing goes on here: it prepares the machine, which does nothing for it yet.
+    #[must_use]
+    pub fn preparing(&self) -> Option<JobId> {
+        self.carried.filter(|_| self.state.is_prepared_by_a_job()).map(|carried| carried.job)
     }
 }
 
