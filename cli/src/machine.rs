@@ -176,6 +176,8 @@ pub(crate) enum Machine {
     ///
     /// Each machine is a job. The next one begins when another ends, and none behind a failure.
     Deploy(Box<life::DeployArguments>),
+    /// Bring machines into service: inspect them by their controllers, and deploy them behind that.
+    Enlist(Box<life::DeployArguments>),
     /// Have a ramdisk clean machines for their next system.
     Clean(Box<life::RamdiskArguments>),
     /// Boot a rescue system on machines.
@@ -294,6 +296,7 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
         Machine::Health { serial, json, job } => bmc::health(&serial, json, &job, session),
         Machine::Inspect(arguments) => life::inspect(*arguments, session),
         Machine::Deploy(arguments) => life::deploy(*arguments, session),
+        Machine::Enlist(arguments) => life::enlist(*arguments, session),
         Machine::Clean(arguments) => life::ramdisk(Intent::Clean, *arguments, session),
         Machine::Rescue(arguments) => life::ramdisk(Intent::Rescue, *arguments, session),
         Machine::Unrescue(arguments) => life::own(Intent::Unrescue, *arguments, session),

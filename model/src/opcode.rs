@@ -34,9 +34,10 @@ pub use common::{Common, Dependency, ReasonEntry};
 pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{
-    Clearable, DhcpSet, IpamSet, MachineAdd, MachineBmcRemove, MachineBmcSet, MachineDiskKeyAdd,
-    MachineAwait, MachineDiskKeysRemove, MachineExpire, MachineHealth, MachineInspect, MachinePower,
-    MachineProvision, MachineRemove, MachineSetParams, MachineSetState, RackPush, Removable,
+    Clearable, DhcpSet, IpamSet, MachineAdd, MachineAwait, MachineBmcRemove, MachineBmcSet,
+    MachineDiskKeyAdd, MachineDiskKeysRemove, MachineExpire, MachineHealth, MachineInspect,
+    MachinePower, MachineProvision, MachineRemove, MachineSetParams, MachineSetState, RackPush,
+    Removable,
 };
 pub use network::{
     MachineReapply, NetworkAdd, NetworkClaim, NetworkConnect, NetworkDisconnect, NetworkRelease,

@@ -193,6 +193,16 @@ pub(super) fn inspect(arguments: InspectArguments, session: &Session) -> Result<
     })
 }
 
+/// Carries out `enlist`.
+pub(super) fn enlist(arguments: DeployArguments, session: &Session) -> Result<(), CliError> {
+    let DeployArguments { machines, image, new_role: role, power } = arguments;
+    let wish = Wish { image, role, manual_power: power.manual_power };
+    let does = "This inspects, and restarts with a new system,";
+    machines.each_chain(Intent::Deploy, Some((does, &power)), session, |serial| {
+        vec![vec![by_bmc(serial)], wish.ops(serial, Intent::Deploy).into()]
+    })
+}
+
 fn by_bmc(serial: &str) -> OpCode {
     OpCode::MachineInspect(MachineInspect { serial: serial.to_owned() })
 }
@@ -234,6 +244,17 @@ impl Machines {
         session: &Session,
         ops: impl Fn(&str) -> Vec<OpCode>,
     ) -> Result<(), CliError> {
+        self.each_chain(target, asks, session, |serial| vec![ops(serial)])
+    }
+
+    /// A chain of jobs for each machine.
+    fn each_chain(
+        &self,
+        target: Intent,
+        asks: Option<(&str, &Power)>,
+        session: &Session,
+        jobs: impl Fn(&str) -> Vec<Vec<OpCode>>,
+    ) -> Result<(), CliError> {
         let serials = meant(&self.serials, self.conditions.filters(), session)?;
         let serials = match self.resume {
             None => serials,
@@ -252,7 +273,7 @@ impl Machines {
             let question = format!("{does} {}{more}. Go on?", named.join(", "));
             confirm(&question, power.yes || self.job.dry_run)?;
         }
-        let jobs = serials.iter().map(|serial| ops(serial)).collect();
+        let jobs = serials.iter().map(|serial| jobs(serial)).collect();
         self.job.run_rolling(jobs, self.pace.parallel.into(), session)
     }
 }
@@ -294,9 +315,7 @@ mod tests {
 
     #[test]
     fn only_the_same_since_then_is_done() {
-        let row = |state: &str, intent: &str, job: u64| {
-            json!({"serial": "S1", "state": state, "intent": intent, "intent_job": job})
-        };
+        let row = |state: &str, intent: &str, job: u64| json!({"serial": "S1", "state": state, "intent": intent, "intent_job": job});
         let done = |row: &Value| is_done(row, Intent::Deploy, JobId(7));
         assert!(done(&row("healthy", "deploy", 7)));
         assert!(!done(&row("healthy", "deploy", 6)));

@@ -137,9 +137,8 @@ impl<'a> Fold<'a> {
                     self.learn(serial, *mac);
                 }
                 let of = Of { serial, registered: *registered, cycle: *cycle };
-                let system = |seen: &StageSeen| {
-                    seen.stage == BootStage::System && seen.cycle == *cycle
-                };
+                let system =
+                    |seen: &StageSeen| seen.stage == BootStage::System && seen.cycle == *cycle;
                 if *stage == BootStage::System || earlier.iter().any(system) {
                     self.system_called(of, event.at);
                 }

@@ -12,12 +12,15 @@ use model::bmc::{
 };
 use model::error::ErrorCode;
 use model::machine::Machine;
+use model::machine::life::{Event, Intent, Observed};
 use model::opcode::{MachineBmcRemove, MachineBmcSet, MachineHealth, MachineInspect, MachinePower};
-use model::{Code, Exception, Secret, Serial};
+use model::{Code, Exception, JobId, Secret, Serial, Timestamp};
 
 use super::machine::lock_of;
+use super::machine::state::{begun, moved};
 use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::config::{Config, ConfigChange};
+use crate::queue::Decision;
 use crate::{power_cycle, vault};
 
 /// How often a controller is asked that is not reached, or does not do what it took: it may be starting.
@@ -55,7 +58,10 @@ fn controller(
 }
 
 /// The controller of the machine with this serial number.
-pub(in crate::lu) fn known(config: &Config, serial: &str) -> Result<(Serial, Controller), Exception> {
+pub(in crate::lu) fn known(
+    config: &Config,
+    serial: &str,
+) -> Result<(Serial, Controller), Exception> {
     let machine = config.machine(serial)?;
     let access = config.bmcs.get(&machine.serial).ok_or_else(|| {
         let text = format!(
@@ -222,9 +228,8 @@ async fn next_cycle(serial: &str, context: &mut Context) -> Result<(), Failure> 
         Exception::prereq(format!("no token for a ramdisk: {error}"), ErrorCode::WrongState)
     })?;
     let (serial, rack) = (machine.serial.clone(), machine.rack);
-    let next = move |config: &Config| {
-        Ok((vec![power_cycle::next(config, &serial, sealed, now)?], ()))
-    };
+    let next =
+        move |config: &Config| Ok((vec![power_cycle::next(config, &serial, sealed, now)?], ()));
     context.transact(next).await?;
     rack::push(context, &BTreeSet::from([rack])).await
 }
@@ -246,6 +251,28 @@ impl LogicalUnit for MachineHealth {
     }
 }
 
+/// Whether an inspection is a step in the life of a machine. One in service, or at which another job is at
+/// work, stays as it is.
+fn begins(config: &Config, serial: &Serial) -> bool {
+    let machine = config.machines.get(serial);
+    machine.is_some_and(|machine| machine.life.state.begun(Intent::Inspect).is_some())
+}
+
+/// A machine after its inspection by this job.
+fn looked(
+    config: &Config,
+    serial: &Serial,
+    job: JobId,
+    ((seen, why), now): ((Observed, Option<String>), Timestamp),
+) -> Decision<()> {
+    if !config.machine(serial.as_str())?.life.is_carried_by(job) {
+        return Ok((Vec::new(), ()));
+    }
+    let seen = Event::Observed(seen);
+    let (changes, _) = moved(config, serial.as_str(), seen, why.as_deref(), now)?;
+    Ok((changes, ()))
+}
+
 impl LogicalUnit for MachineInspect {
     type Plan = (Serial, Controller);
 
@@ -263,15 +290,39 @@ impl LogicalUnit for MachineInspect {
         context: &mut Context,
     ) -> Result<Inspection, Failure> {
         context.reach_out().await?;
-        let told = asked(context, || controller.inventory()).await?;
+        let (job, now) = (context.job(), context.now());
+        if begins(&context.config(), &serial) {
+            let name = serial.clone();
+            let begun = move |config: &Config| match begins(config, &name) {
+                true => {
+                    begun(config, name.as_str(), Intent::Inspect, job, now).map(|(c, _)| (c, ()))
+                }
+                false => Ok((Vec::new(), ())),
+            };
+            context.transact(begun).await?;
+        }
+        let told = asked(context, || controller.inventory()).await;
         let now = context.now();
-        let looked = move |config: &Config| {
-            config.machine(serial.as_str())?;
+        let told = match told {
+            Ok(told) => told,
+            Err(failure) => {
+                let why = match &failure {
+                    Failure::Exception(exception) => exception.message().to_owned(),
+                    Failure::Canceled | Failure::Withdrawn => return Err(failure),
+                };
+                let ended = (Observed::Failed, Some(why));
+                context.transact(move |config| looked(config, &serial, job, (ended, now))).await?;
+                return Err(failure);
+            }
+        };
+        let seen = move |config: &Config| {
+            let (mut changes, ()) = looked(config, &serial, job, ((Observed::Done, None), now))?;
             let before = config.inspections.get(&serial).map(AsRef::as_ref);
             let after = Inspection::after(before, serial, now, (Source::Bmc, told));
-            Ok((vec![ConfigChange::Inspection(after.clone())], after))
+            changes.push(ConfigChange::Inspection(after.clone()));
+            Ok((changes, after))
         };
-        let inspection = context.transact(looked).await?;
+        let inspection = context.transact(seen).await?;
         if inspection.changed == Some(now) {
             for change in &inspection.changes {
                 context.say(format!("its hardware changed: {change}")).await;

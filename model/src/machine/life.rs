@@ -304,15 +304,6 @@ impl State {
         )
     }
 
-    /// Whether a job is at work here, and the machine itself is not.
-    #[must_use]
-    pub const fn is_prepared_by_a_job(self) -> bool {
-        matches!(
-            self,
-            Self::Inspecting | Self::Cleaning | Self::Deploying | Self::Rescuing | Self::Erasing
-        )
-    }
-
     /// Whether it lasts until somebody does something about it.
     #[must_use]
     pub fn is_failed(self) -> bool {
@@ -353,6 +344,9 @@ pub struct Carried {
     pub intent: Intent,
     /// Which job.
     pub job: JobId,
+    /// Whether the job did its part, so that what the machine says counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaits: bool,
 }
 
 impl Life {
@@ -373,6 +367,12 @@ impl Life {
         now: Timestamp,
     ) -> Result<Self, Refusal> {
         let state = self.state.next(event)?;
+        let runs = matches!(state.phase(), Phase::Runs { .. });
+        if runs && matches!(event, Event::Observed(Observed::Awaited)) {
+            let carried = self.carried.map(|carried| Carried { awaits: true, ..carried });
+            let since = if state == self.state { self.since } else { Some(now) };
+            return Ok(Self { state, since, carried, ..self.clone() });
+        }
         // A deployment that begins anew has its whole time.
         let begins = matches!(event, Event::Intent(intent) if intent != Intent::Retire);
         if state == self.state && !begins {
@@ -398,7 +398,8 @@ impl Life {
     /// The job without which nothing goes on here: it prepares the machine, which does nothing for it yet.
     #[must_use]
     pub fn preparing(&self) -> Option<JobId> {
-        self.carried.filter(|_| self.state.is_prepared_by_a_job()).map(|carried| carried.job)
+        let runs = matches!(self.state.phase(), Phase::Runs { .. });
+        self.carried.filter(|carried| runs && !carried.awaits).map(|carried| carried.job)
     }
 }
 

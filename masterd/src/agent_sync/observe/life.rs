@@ -1,5 +1,5 @@
 //! Core: what machines' words mean for where they stand. Words of another power cycle than the newest one
-//! mean nothing: what said them does not run any more.
+//! mean nothing: what said them does not run any more. Nor do words while a job prepares the machine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -123,7 +123,13 @@ pub(super) fn after(
     (seen, why): (Observed, &str),
     now: Timestamp,
 ) -> Option<Machine> {
+    if machine.life.preparing().is_some() {
+        return None;
+    }
     let why = (!why.is_empty() && seen == Observed::Failed).then_some(why);
     let life = machine.life.after(Event::Observed(seen), why, now).ok()?;
     (life != machine.life).then(|| Machine { life, ..machine.clone() })
 }
+
+#[cfg(test)]
+mod tests;

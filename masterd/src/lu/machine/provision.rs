@@ -1,8 +1,7 @@
 //! From what is wanted of a machine to its restart. `OP_MACHINE_AWAIT` waits for the rest.
 //!
 //! The machine is off before its next power cycle begins, and the agents of its rack know of that before it
-//! is switched on: whatever comes with the new number is of the new boot. Words meanwhile belong to a number
-//! that ends then.
+//! is switched on: whatever comes with the new number is of the new boot. Until then its words do not count.
 
 use jobs::locks::Level;
 use model::bmc::{BootOnce, PowerAction};
@@ -83,17 +82,8 @@ impl LogicalUnit for MachineProvision {
             may_go_on(context)?;
         }
         let serial = self.serial.clone();
-        let sealed = plan.is_some().then(|| token(context, &self.serial)).transpose()?;
-        let machine = context
-            .transact(move |config| {
-                let (mut changes, machine) = begun(config, &serial, target, job, now)?;
-                if let Some(sealed) = sealed {
-                    // Its old system may still call, and that is no sign of the new one.
-                    changes.push(power_cycle::next(config, &machine.serial, sealed, now)?);
-                }
-                Ok((changes, machine))
-            })
-            .await?;
+        let machine =
+            context.transact(move |config| begun(config, &serial, target, job, now)).await?;
         let Some(restart) = plan else { return Ok(machine) };
         let serial = self.serial.clone();
         let restarted = restarted(self, &restart, context).await;
@@ -136,7 +126,8 @@ fn boots(op: &MachineProvision, config: &Config) -> Result<BootTarget, Exception
         }
         Intent::Reboot | Intent::Unrescue | Intent::Retire | Intent::Abort => {
             if op.image.is_some() {
-                let text = format!("{} takes no image: the machine boots its own", op.target.as_str());
+                let text =
+                    format!("{} takes no image: the machine boots its own", op.target.as_str());
                 return Err(wrong(text));
             }
             &machine.boot

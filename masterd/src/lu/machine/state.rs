@@ -53,7 +53,7 @@ pub(in crate::lu) fn begun(
     now: Timestamp,
 ) -> Decision<Machine> {
     let (_, mut machine) = moved(config, serial, Event::Intent(intent), None, now)?;
-    machine.life.carried = Some(Carried { intent, job });
+    machine.life.carried = Some(Carried { intent, job, awaits: false });
     Ok((vec![ConfigChange::Machine(machine.clone())], machine))
 }
 
