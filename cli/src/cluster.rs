@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use luxi::method::{QueryClusterInfo, QueryConfigValues, SetDrainFlag};
 use model::OpCode;
+use model::image::BootTarget;
 use model::opcode::{ClusterRenewCrypto, ClusterSetParams};
 use serde_json::{Value, json};
 
@@ -210,6 +211,9 @@ pub(crate) struct ModifyArguments {
     /// Whether the master applies a host's network again where the host drifted from it.
     #[arg(long, value_name = "yes|no", hide_possible_values = true)]
     mend_network: Option<YesNo>,
+    /// What machines boot to be inspected, cleaned or rescued; `local` for nothing.
+    #[arg(long, value_name = "IMAGE")]
+    ramdisk_image: Option<BootTarget>,
     /// What was cut by an override (`master-failover --no-voting`) was looked at: its alarm ends.
     #[arg(long)]
     override_seen: bool,
@@ -335,6 +339,7 @@ fn modify(arguments: ModifyArguments, session: &Session) -> Result<(), CliError>
         master_netmask: arguments.master_netmask,
         auto_failover: truth(arguments.auto_failover),
         mend_network: truth(arguments.mend_network),
+        ramdisk_image: arguments.ramdisk_image,
         override_seen: arguments.override_seen,
         ..ClusterSetParams::default()
     };

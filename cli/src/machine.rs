@@ -4,6 +4,7 @@ mod bmc;
 mod chosen;
 mod disk_key;
 mod info;
+mod life;
 mod modify;
 mod timeline;
 
@@ -15,7 +16,7 @@ use luxi::method::{Query, What};
 use luxi::query::Filter;
 use model::image::{BootTarget, Parameter};
 use model::json;
-use model::machine::life::Status;
+use model::machine::life::{Intent, Status};
 use model::machine::{BmcSpec, MachineSpec, check};
 use model::opcode::{
     KernelSet, MachineAdd, MachineReapply, MachineRemove, MachineSetParams, MachineSetState,
@@ -169,18 +170,26 @@ pub(crate) enum Machine {
         #[command(flatten)]
         job: JobArguments,
     },
-    /// Find out by their management controllers what machines are made of; `info` shows it.
-    Inspect {
-        /// Serial numbers; or conditions instead.
-        #[arg(required_unless_present = "Conditions", conflicts_with = "Conditions")]
-        serials: Vec<Serial>,
-        #[command(flatten)]
-        conditions: Box<Conditions>,
-        #[command(flatten)]
-        pace: bmc::Pace,
-        #[command(flatten)]
-        job: JobArguments,
-    },
+    /// Find out what machines are made of, by their management controllers or by a ramdisk; `info` shows it.
+    Inspect(Box<life::InspectArguments>),
+    /// Give machines a system: restart them, and wait until it runs.
+    ///
+    /// Each machine is a job. The next one begins when another ends, and none behind a failure.
+    Deploy(Box<life::DeployArguments>),
+    /// Bring machines into service: inspect them by their controllers, and deploy them behind that.
+    Enlist(Box<life::DeployArguments>),
+    /// Have a ramdisk clean machines for their next system.
+    Clean(Box<life::RamdiskArguments>),
+    /// Boot a rescue system on machines.
+    Rescue(Box<life::RamdiskArguments>),
+    /// Go back from the rescue system to the machines' own.
+    Unrescue(Box<life::OwnArguments>),
+    /// Restart machines, and wait until their systems run.
+    Reboot(Box<life::OwnArguments>),
+    /// Take machines out of service. Keys of their disks must be gone.
+    Retire(Box<life::RetireArguments>),
+    /// Give up what is carried out on machines.
+    Abort(Box<life::Machines>),
     /// Remove a machine from the inventory; one that is in service is refused.
     Remove {
         /// Its serial number.
@@ -285,9 +294,15 @@ pub(crate) fn run(verb: Machine, session: &Session) -> Result<(), CliError> {
         Machine::Bmc(verb) => bmc::run(verb, session),
         Machine::Power(arguments) => bmc::power(arguments, session),
         Machine::Health { serial, json, job } => bmc::health(&serial, json, &job, session),
-        Machine::Inspect { serials, conditions, pace, job } => {
-            bmc::inspect(&serials, &conditions, &pace, &job, session)
-        }
+        Machine::Inspect(arguments) => life::inspect(*arguments, session),
+        Machine::Deploy(arguments) => life::deploy(*arguments, session),
+        Machine::Enlist(arguments) => life::enlist(*arguments, session),
+        Machine::Clean(arguments) => life::ramdisk(Intent::Clean, *arguments, session),
+        Machine::Rescue(arguments) => life::ramdisk(Intent::Rescue, *arguments, session),
+        Machine::Unrescue(arguments) => life::own(Intent::Unrescue, *arguments, session),
+        Machine::Reboot(arguments) => life::own(Intent::Reboot, *arguments, session),
+        Machine::Retire(arguments) => life::retire(*arguments, session),
+        Machine::Abort(machines) => life::abort(&machines, session),
         Machine::Reapply { serials, conditions, job } => {
             let serials = meant(&serials, conditions.filters(), session)?;
             let op = |serial| OpCode::MachineReapply(MachineReapply { serial });

@@ -3,6 +3,7 @@
 //! Opcodes are submitted as the JSON that they are on the wire: what they may contain is the
 //! master's to judge, which may know more of them than this program.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -243,14 +244,27 @@ impl JobArguments {
 
     /// Submits opcodes as one job, which carries them out in this order, and follows it.
     pub(crate) fn run_all(&self, ops: Vec<OpCode>, session: &Session) -> Result<(), CliError> {
+        let mut client = session.connect()?;
+        let id = self.begin_all(ops, None, &mut client, session)?;
+        self.end(id, &mut client, session).map(drop)
+    }
+
+    fn begin_all(
+        &self,
+        ops: Vec<OpCode>,
+        behind: Option<JobId>,
+        client: &mut Client,
+        session: &Session,
+    ) -> Result<JobId, CliError> {
         let completed = |op| {
             let op = serde_json::to_value(op).expect("opcodes are maps of plain values");
             self.completed(op, session)
         };
-        let ops = ops.into_iter().map(completed).collect();
-        let mut client = session.connect()?;
-        let id = submit(session, &mut client, &RawJob::new(ops))?;
-        self.end(id, &mut client, session).map(drop)
+        let mut ops: Vec<Value> = ops.into_iter().map(completed).collect();
+        if let (Some(id), Some(Value::Object(first))) = (behind, ops.first_mut()) {
+            first.insert("depends".to_owned(), json!([[id, ["success"]]]));
+        }
+        submit(session, client, &RawJob::new(ops))
     }
 
     /// The same of an opcode as it is on the wire.
@@ -305,6 +319,67 @@ impl JobArguments {
             }
         }
         Ok(())
+    }
+
+    /// Submits a chain of jobs for each machine, each job behind the success of the one before, and never more
+    /// than so many chains at a time: the next one begins when the oldest ends, and none behind a failure.
+    /// Those that run then are awaited. Where nobody waits, the jobs themselves depend on each other so.
+    pub(crate) fn run_rolling(
+        &self,
+        chains: Vec<Vec<Vec<OpCode>>>,
+        parallel: usize,
+        session: &Session,
+    ) -> Result<(), CliError> {
+        let mut client = session.connect()?;
+        let mut left = chains.into_iter();
+        let mut running: VecDeque<Vec<JobId>> = VecDeque::new();
+        let (mut first, mut failed) = (None, None);
+        loop {
+            while running.len() < parallel && failed.is_none() {
+                let Some(chain) = left.next() else { break };
+                let ids = self.begin_chain(chain, None, &mut client, session)?;
+                first = first.or(ids.first().copied());
+                running.push_back(ids);
+            }
+            let Some(mut ids) = running.pop_front() else { break };
+            for id in &ids {
+                if let Err(error) = self.end(*id, &mut client, session) {
+                    match failed {
+                        None => failed = Some(error),
+                        Some(_) => warn(format_args!("{error}"))?,
+                    }
+                    break;
+                }
+            }
+            if let (true, Some(chain), Some(last)) = (self.submit, left.next(), ids.pop()) {
+                running.push_back(self.begin_chain(chain, Some(last), &mut client, session)?);
+            }
+        }
+        let (Some(error), Some(first)) = (failed, first) else { return Ok(()) };
+        if left.len() > 0 {
+            warn(format_args!(
+                "{} were not begun, as one of these failed; --resume {first} goes on there",
+                left.len()
+            ))?;
+        }
+        Err(error)
+    }
+
+    /// Submits jobs, each behind the success of the one before, and the first behind that of `behind`.
+    fn begin_chain(
+        &self,
+        chain: Vec<Vec<OpCode>>,
+        mut behind: Option<JobId>,
+        client: &mut Client,
+        session: &Session,
+    ) -> Result<Vec<JobId>, CliError> {
+        let mut ids = Vec::new();
+        for ops in chain {
+            let id = self.begin_all(ops, behind, client, session)?;
+            ids.push(id);
+            behind = Some(id);
+        }
+        Ok(ids)
     }
 
     /// The same, even if the queue is drained.

@@ -36,7 +36,7 @@ use crate::reconciler::{self, Reconciler};
 use allow_list::{AllowListPush, Callers};
 use desired_state::{Keep, Wanted};
 use images::ImageBlobs;
-use observe::Observed;
+use observe::Led;
 
 /// How long an agent holds an exchange that has nothing to tell.
 const WAIT_MS: u32 = 15_000;
@@ -296,7 +296,7 @@ impl AgentSync {
             let name = node.name.clone();
             let number = u64::try_from(events.len()).unwrap_or(u64::MAX);
             let decide = move |config: &_| {
-                let Observed { changes, learnt, refused, served } =
+                let Led { changes, learnt, refused, served } =
                     observe::observed(config, &name, &events);
                 Ok((changes, (learnt, refused, served)))
             };

@@ -208,6 +208,7 @@ fn store_documents(
         master_netmask: wanted.master_netmask,
         auto_failover: false,
         mend_network: false,
+        ramdisk_image: None,
         tags: Vec::new(),
         watcher_pause: None,
         first_term: 0,

@@ -91,7 +91,7 @@ fn agents(config: &Config, rack: u32) -> Vec<RackAgent> {
 
 /// What a machine is to boot. One whose image is gone boots its disk.
 fn boot_choice(config: &Config, machine: &Machine) -> BootChoice {
-    let Some(image) = image_of(config, &machine.boot) else { return BootChoice::Local };
+    let Some(image) = image_of(config, machine.boots()) else { return BootChoice::Local };
     BootChoice::Image {
         id: image.id.clone(),
         files: image.files.clone(),

@@ -160,8 +160,8 @@ fn why_stuck(config: &Config, machine: &Machine, now: Timestamp) -> Option<Strin
     let boot = &config.boots.get(&machine.serial)?.boot;
     let last = boot.stages.last()?;
     let seconds = now.seconds().saturating_sub(last.at.seconds());
-    let image = image_of(config, &machine.boot);
-    let wants_image = matches!(machine.boot, BootTarget::Image { .. });
+    let image = image_of(config, machine.boots());
+    let wants_image = matches!(machine.boots(), BootTarget::Image { .. });
     let (deadline, why) = match last.stage {
         BootStage::Lease => (SMALL_DEADLINE, "its firmware has a lease and loaded nothing"),
         BootStage::Loader => match image.map(|image| &image.files) {

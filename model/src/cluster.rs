@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::BootTarget;
 use crate::name::NodeName;
 use crate::time::Timestamp;
 
@@ -57,6 +58,9 @@ pub struct Cluster {
     /// Whether the master applies a host's network again where the host drifted from it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mend_network: bool,
+    /// What machines boot to be inspected, cleaned or rescued, unless something else is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ramdisk_image: Option<BootTarget>,
     /// Until when the watcher is asked to do nothing; it may have passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watcher_pause: Option<Timestamp>,

@@ -153,6 +153,21 @@ pub struct Machine {
     pub maintenance: Option<String>,
 }
 
+impl Machine {
+    /// What it boots now: a ramdisk that is wanted comes before its own target.
+    #[must_use]
+    pub fn boots(&self) -> &BootTarget {
+        self.life.boot.as_ref().unwrap_or(&self.boot)
+    }
+
+    /// Names of the images that it is to boot, now or later.
+    pub fn images(&self) -> impl Iterator<Item = Word> {
+        let targets = self.life.boot.iter().chain([&self.boot]);
+        let names: Vec<Word> = targets.filter_map(BootTarget::image).cloned().collect();
+        names.into_iter()
+    }
+}
+
 /// A management controller.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Bmc {

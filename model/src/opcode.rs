@@ -34,9 +34,10 @@ pub use common::{Common, Dependency, ReasonEntry};
 pub use image::{ImageAdd, ImageRemove, KernelSet};
 pub use input::{Input, OpInput, OpInputError};
 pub use machine::{
-    Clearable, DhcpSet, IpamSet, MachineAdd, MachineBmcRemove, MachineBmcSet, MachineDiskKeyAdd,
-    MachineDiskKeysRemove, MachineExpire, MachineHealth, MachineInspect, MachinePower,
-    MachineRemove, MachineSetParams, MachineSetState, RackPush, Removable,
+    Clearable, DhcpSet, IpamSet, MachineAdd, MachineAwait, MachineBmcRemove, MachineBmcSet,
+    MachineDiskKeyAdd, MachineDiskKeysRemove, MachineExpire, MachineHealth, MachineInspect,
+    MachinePower, MachineProvision, MachineRemove, MachineSetParams, MachineSetState, RackPush,
+    Removable,
 };
 pub use network::{
     MachineReapply, NetworkAdd, NetworkClaim, NetworkConnect, NetworkDisconnect, NetworkRelease,
@@ -88,7 +89,7 @@ macro_rules! opcodes {
     (
         ($d:tt)
         $($(#[doc = $doc:literal])+
-        $id:literal $op:ident -> $output:ty, $reach:ident, $role:ident, [$($summary:ident)?];)+
+        $id:literal $op:ident -> $output:ty, $reach:ident, $role:ident, [$($summary:ident)*];)+
     ) => {
         /// An opcode with its parameters.
         #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -130,7 +131,7 @@ macro_rules! opcodes {
             /// The parameter that tells one opcode of a kind from another, for the job list.
             fn summary_field(&self) -> Option<String> {
                 match self {
-                    $(Self::$op(_op) => opcodes!(@summary _op $($summary)?),)+
+                    $(Self::$op(_op) => opcodes!(@summary _op $($summary)*),)+
                 }
             }
 
@@ -160,6 +161,9 @@ macro_rules! opcodes {
     };
     (@summary $op:ident) => { None };
     (@summary $op:ident $field:ident) => { Some(common::summary(&$op.$field)) };
+    (@summary $op:ident $first:ident $($field:ident)+) => {
+        Some([common::summary(&$op.$first), $(common::summary(&$op.$field)),+].join(","))
+    };
 }
 
 opcodes! {
@@ -260,6 +264,10 @@ opcodes! {
     "OP_MACHINE_HEALTH" MachineHealth -> Health, Agents, Operator, [serial];
     /// Find out by its management controller what a machine is made of.
     "OP_MACHINE_INSPECT" MachineInspect -> Inspection, Agents, Operator, [serial];
+    /// Prepare a machine for what is wanted of it, and restart it.
+    "OP_MACHINE_PROVISION" MachineProvision -> Machine, Agents, Operator, [target serial];
+    /// Wait until what was begun on a machine is done.
+    "OP_MACHINE_AWAIT" MachineAwait -> Machine, Master, Operator, [serial];
     /// Add a version of a template of what machines of a role boot with.
     "OP_BOOT_TEMPLATE_ADD" BootTemplateAdd -> String, Agents, Operator, [role];
     /// Remove versions of one.

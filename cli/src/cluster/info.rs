@@ -198,6 +198,9 @@ impl Info<'_> {
         if self.get("mend_network").as_bool() == Some(true) {
             entries.push(value("networks mended", "mend_network"));
         }
+        if !self.get("ramdisk_image").is_null() {
+            entries.push(value("ramdisk image", "ramdisk_image"));
+        }
         let kernel = self.get("kernel_parameters");
         let words = |list: &Value| {
             let words = list.as_array().into_iter().flatten().map(python::text);

@@ -1,4 +1,4 @@
-//! `gnt machine bmc`, `power`, `health` and `inspect`.
+//! `gnt machine bmc`, `power` and `health`.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use luxi::method::{GantrySeal, StagedSecret};
 use model::bmc::{BmcAccess, BmcTrust, BmcUrl, BootOnce, Health, PowerAction};
 use model::enrol::Fingerprint;
-use model::opcode::{MachineBmcRemove, MachineBmcSet, MachineHealth, MachineInspect, MachinePower};
+use model::opcode::{MachineBmcRemove, MachineBmcSet, MachineHealth, MachinePower};
 use model::{OpCode, Secret, Serial};
 use serde::Deserialize as _;
 use stdx::terminal::hidden_line;
@@ -140,7 +140,7 @@ pub(crate) struct Pace {
         default_value_t = 8,
         value_parser = clap::value_parser!(u8).range(1..=100)
     )]
-    parallel: u8,
+    pub(super) parallel: u8,
 }
 
 /// Carries out `bmc`.
@@ -225,19 +225,6 @@ pub(super) fn health(
         format!("{:width$}  {:8}  {reading}", sensor.name, sensor.health)
     }));
     say_lines(&lines.join("\n"))
-}
-
-/// Carries out `inspect`.
-pub(super) fn inspect(
-    serials: &[Serial],
-    conditions: &Conditions,
-    pace: &Pace,
-    job: &JobArguments,
-    session: &Session,
-) -> Result<(), CliError> {
-    let serials = meant(serials, conditions.filters(), session)?;
-    let op = |serial| OpCode::MachineInspect(MachineInspect { serial });
-    job.run_in_waves(serials.into_iter().map(op).collect(), pace.parallel.into(), session)
 }
 
 #[cfg(test)]

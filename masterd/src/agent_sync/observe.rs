@@ -7,12 +7,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use model::machine::life::{Observed, State};
 use model::machine::{Boot, BootStage, LastBoot, Machine, StageSeen};
 use model::rack::{Event, Lease, LeaseKey, LeaseState, Observation};
 use model::timeline::Timeline;
 use model::{MacAddress, NodeName, Serial, Timestamp};
 
 use crate::config::{Config, ConfigChange};
+
+mod life;
+
+use life::{Lives, Of};
 
 /// Most Ethernet addresses that a machine is taught; real ones have fewer ports.
 const MACS_PER_MACHINE_MAX: usize = 16;
@@ -28,7 +33,7 @@ const MACS: (MacAddress, MacAddress) = (MacAddress::new([0; 6]), MacAddress::new
 
 /// What events lead to.
 #[derive(Debug, Default)]
-pub struct Observed {
+pub struct Led {
     /// The changes that they make.
     pub changes: Vec<ConfigChange>,
     /// Ethernet addresses that machines were taught by it.
@@ -47,8 +52,8 @@ pub fn changes(config: &Config, agent: &NodeName, events: &[Event]) -> Vec<Confi
 
 /// What `events` of `agent` lead to. Without events it is nothing, and the call is cheap.
 #[must_use]
-pub fn observed(config: &Config, agent: &NodeName, events: &[Event]) -> Observed {
-    let mut observed = Observed::default();
+pub fn observed(config: &Config, agent: &NodeName, events: &[Event]) -> Led {
+    let mut observed = Led::default();
     let served = config.nodes.get(agent).and_then(|node| node.rack);
     let mut taken = Vec::with_capacity(events.len());
     for event in events {
@@ -84,6 +89,7 @@ struct Fold<'a> {
     owners: BTreeMap<MacAddress, Serial>,
     machines: BTreeMap<Serial, Machine>,
     boots: BTreeMap<Serial, Boot>,
+    lives: Lives<'a>,
     learnt: Vec<(Serial, MacAddress)>,
 }
 
@@ -104,6 +110,7 @@ impl<'a> Fold<'a> {
             owners: macs.into_iter().filter_map(owner).collect(),
             machines: BTreeMap::new(),
             boots: BTreeMap::new(),
+            lives: Lives::new(config),
             learnt: Vec::new(),
         }
     }
@@ -129,6 +136,12 @@ impl<'a> Fold<'a> {
                 if let Some(mac) = mac {
                     self.learn(serial, *mac);
                 }
+                let of = Of { serial, registered: *registered, cycle: *cycle };
+                let system =
+                    |seen: &StageSeen| seen.stage == BootStage::System && seen.cycle == *cycle;
+                if *stage == BootStage::System || earlier.iter().any(system) {
+                    self.system_called(of, event.at);
+                }
                 let agent = self.agent.to_string();
                 let last = StageSeen {
                     stage: *stage,
@@ -153,9 +166,37 @@ impl<'a> Fold<'a> {
                 };
                 self.boots.insert(serial.clone(), boot);
             }
-            Observation::Ramdisk { .. }
-            | Observation::Inspected { .. }
-            | Observation::Unknown { .. } => {}
+            Observation::Ramdisk { serial, registered, cycle, heard, .. } => {
+                let of = Of { serial, registered: *registered, cycle: *cycle };
+                let Some(machine) = self.lives.speaker(of) else { return };
+                let state = self.machines.get(serial).map_or(machine.life.state, |m| m.life.state);
+                let seen = self.lives.ramdisk((serial, state), heard);
+                self.lived(of, seen, event.at);
+            }
+            Observation::Inspected { serial, registered, cycle, inventory, error, .. } => {
+                let of = Of { serial, registered: *registered, cycle: *cycle };
+                let Some(machine) = self.lives.speaker(of) else { return };
+                let seen = self.lives.inspected((serial, event.at), inventory, error.as_deref());
+                let state = self.machines.get(serial).map_or(machine.life.state, |m| m.life.state);
+                let seen = Some(seen).filter(|_| state == State::InspectWait);
+                self.lived(of, seen, event.at);
+            }
+            Observation::Unknown { .. } => {}
+        }
+    }
+
+    fn system_called(&mut self, of: Of<'_>, at: Timestamp) {
+        let Some(machine) = self.lives.speaker(of) else { return };
+        let state = self.machines.get(of.serial).map_or(machine.life.state, |m| m.life.state);
+        self.lived(of, Some((life::system_called(state), String::new())), at);
+    }
+
+    /// Moves a machine by what was seen of it.
+    fn lived(&mut self, of: Of<'_>, seen: Option<(Observed, String)>, at: Timestamp) {
+        let (Some(machine), Some((seen, why))) = (self.lives.speaker(of), seen) else { return };
+        let machine = self.machines.get(of.serial).unwrap_or(machine);
+        if let Some(after) = life::after(machine, (seen, &why), at) {
+            self.machines.insert(of.serial.clone(), after);
         }
     }
 
@@ -252,8 +293,9 @@ impl<'a> Fold<'a> {
     }
 
     fn changes(self) -> Vec<ConfigChange> {
-        let Self { config, rack, leases, machines, boots, .. } = self;
+        let Self { config, rack, leases, machines, boots, lives, .. } = self;
         let mut changes: Vec<_> = machines.into_values().map(ConfigChange::Machine).collect();
+        changes.extend(lives.changes());
         for (mac, lease) in leases {
             let key = LeaseKey { rack, mac };
             let before = config.leases.get(&key).map(AsRef::as_ref);

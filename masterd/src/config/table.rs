@@ -259,8 +259,8 @@ configuration! {
                 bmc: Ipv4Addr = |machine| machine.bmc.ipv4.iter().copied(),
                 /// Rack, and number within it.
                 place: (u32, u32) = |machine| [(machine.rack, machine.index_in_rack)],
-                /// Name of the image that it is to boot.
-                image: Word = |machine| machine.boot.image().cloned(),
+                /// Names of the images that it is to boot, now or later.
+                image: Word = |machine| machine.images(),
                 /// Role.
                 role: Arc<str> = |machine| [Arc::from(machine.role.as_str())],
             },

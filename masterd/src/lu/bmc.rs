@@ -1,20 +1,27 @@
 //! Opcodes that reach the management controller of a machine. They hold the machine's lock, so that a
 //! controller has one question at a time, and one that is not reached holds up no other machine.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+pub(in crate::lu) use bmc::Controller as Bmc;
 use bmc::{BmcError, Controller, Expected, Login, Times};
 use jobs::locks::Level;
-use model::bmc::{BmcAccess, BmcProtocol, BmcTrust, Health, Inspection, PowerState, Source};
+use model::bmc::{
+    BmcAccess, BmcProtocol, BmcTrust, Health, Inspection, PowerAction, PowerState, Source,
+};
 use model::error::ErrorCode;
 use model::machine::Machine;
+use model::machine::life::{Event, Intent, Observed};
 use model::opcode::{MachineBmcRemove, MachineBmcSet, MachineHealth, MachineInspect, MachinePower};
-use model::{Code, Exception, Secret, Serial};
+use model::{Code, Exception, JobId, Secret, Serial, Timestamp};
 
 use super::machine::lock_of;
-use super::{Context, Failure, LogicalUnit, Wanted};
+use super::machine::state::{begun, moved};
+use super::{Context, Failure, LogicalUnit, Wanted, rack};
 use crate::config::{Config, ConfigChange};
-use crate::vault;
+use crate::queue::Decision;
+use crate::{power_cycle, vault};
 
 /// How often a controller is asked that is not reached, or does not do what it took: it may be starting.
 const TRIES: u32 = 3;
@@ -51,7 +58,10 @@ fn controller(
 }
 
 /// The controller of the machine with this serial number.
-fn known(config: &Config, serial: &str) -> Result<(Serial, Controller), Exception> {
+pub(in crate::lu) fn known(
+    config: &Config,
+    serial: &str,
+) -> Result<(Serial, Controller), Exception> {
     let machine = config.machine(serial)?;
     let access = config.bmcs.get(&machine.serial).ok_or_else(|| {
         let text = format!(
@@ -64,7 +74,7 @@ fn known(config: &Config, serial: &str) -> Result<(Serial, Controller), Exceptio
 }
 
 /// Asks a controller, again where that may help.
-async fn asked<T, A: Future<Output = Result<T, BmcError>>>(
+pub(in crate::lu) async fn asked<T, A: Future<Output = Result<T, BmcError>>>(
     context: &Context,
     question: impl Fn() -> A,
 ) -> Result<T, Failure> {
@@ -191,12 +201,37 @@ impl LogicalUnit for MachinePower {
             asked(context, || controller.boot_once(from)).await?;
             context.say(format!("its next boot is from {}", from.as_str())).await;
         }
-        let Some(action) = self.action else {
-            return asked(context, || controller.power_state()).await;
-        };
-        asked(context, || controller.power(action)).await?;
-        Ok(action.ends_in())
+        let before = asked(context, || controller.power_state()).await?;
+        let Some(action) = self.action else { return Ok(before) };
+        // What is so already is no event: the ramdisk that runs there keeps its token.
+        let (is_off, ends_in) = (before == PowerState::Off, action.ends_in());
+        if before == ends_in && action != PowerAction::Cycle {
+            return Ok(ends_in);
+        }
+        if !is_off {
+            let off = if action == PowerAction::SoftOff { action } else { PowerAction::Off };
+            asked(context, || controller.power(off)).await?;
+        }
+        next_cycle(&self.serial, context).await?;
+        if ends_in == PowerState::On {
+            asked(context, || controller.power(PowerAction::On)).await?;
+        }
+        Ok(ends_in)
     }
+}
+
+/// Begins the next power cycle of a machine that is off, and tells the agents of its rack.
+async fn next_cycle(serial: &str, context: &mut Context) -> Result<(), Failure> {
+    let (config, now) = (context.config(), context.now());
+    let machine = config.machine(serial)?;
+    let sealed = power_cycle::new_token(&config, &machine.serial).map_err(|error| {
+        Exception::prereq(format!("no token for a ramdisk: {error}"), ErrorCode::WrongState)
+    })?;
+    let (serial, rack) = (machine.serial.clone(), machine.rack);
+    let next =
+        move |config: &Config| Ok((vec![power_cycle::next(config, &serial, sealed, now)?], ()));
+    context.transact(next).await?;
+    rack::push(context, &BTreeSet::from([rack])).await
 }
 
 impl LogicalUnit for MachineHealth {
@@ -216,6 +251,28 @@ impl LogicalUnit for MachineHealth {
     }
 }
 
+/// Whether an inspection is a step in the life of a machine. One in service, or at which another job is at
+/// work, stays as it is.
+fn begins(config: &Config, serial: &Serial) -> bool {
+    let machine = config.machines.get(serial);
+    machine.is_some_and(|machine| machine.life.state.begun(Intent::Inspect).is_some())
+}
+
+/// A machine after its inspection by this job.
+fn looked(
+    config: &Config,
+    serial: &Serial,
+    job: JobId,
+    ((seen, why), now): ((Observed, Option<String>), Timestamp),
+) -> Decision<()> {
+    if !config.machine(serial.as_str())?.life.is_carried_by(job) {
+        return Ok((Vec::new(), ()));
+    }
+    let seen = Event::Observed(seen);
+    let (changes, _) = moved(config, serial.as_str(), seen, why.as_deref(), now)?;
+    Ok((changes, ()))
+}
+
 impl LogicalUnit for MachineInspect {
     type Plan = (Serial, Controller);
 
@@ -233,15 +290,39 @@ impl LogicalUnit for MachineInspect {
         context: &mut Context,
     ) -> Result<Inspection, Failure> {
         context.reach_out().await?;
-        let told = asked(context, || controller.inventory()).await?;
+        let (job, now) = (context.job(), context.now());
+        if begins(&context.config(), &serial) {
+            let name = serial.clone();
+            let begun = move |config: &Config| match begins(config, &name) {
+                true => {
+                    begun(config, name.as_str(), Intent::Inspect, job, now).map(|(c, _)| (c, ()))
+                }
+                false => Ok((Vec::new(), ())),
+            };
+            context.transact(begun).await?;
+        }
+        let told = asked(context, || controller.inventory()).await;
         let now = context.now();
-        let looked = move |config: &Config| {
-            config.machine(serial.as_str())?;
+        let told = match told {
+            Ok(told) => told,
+            Err(failure) => {
+                let why = match &failure {
+                    Failure::Exception(exception) => exception.message().to_owned(),
+                    Failure::Canceled | Failure::Withdrawn => return Err(failure),
+                };
+                let ended = (Observed::Failed, Some(why));
+                context.transact(move |config| looked(config, &serial, job, (ended, now))).await?;
+                return Err(failure);
+            }
+        };
+        let seen = move |config: &Config| {
+            let (mut changes, ()) = looked(config, &serial, job, ((Observed::Done, None), now))?;
             let before = config.inspections.get(&serial).map(AsRef::as_ref);
             let after = Inspection::after(before, serial, now, (Source::Bmc, told));
-            Ok((vec![ConfigChange::Inspection(after.clone())], after))
+            changes.push(ConfigChange::Inspection(after.clone()));
+            Ok((changes, after))
         };
-        let inspection = context.transact(looked).await?;
+        let inspection = context.transact(seen).await?;
         if inspection.changed == Some(now) {
             for change in &inspection.changes {
                 context.say(format!("its hardware changed: {change}")).await;

@@ -103,6 +103,10 @@ impl LogicalUnit for ClusterSetParams {
                     master_netmask: self.master_netmask.or(old.master_netmask),
                     auto_failover: self.auto_failover.unwrap_or(old.auto_failover),
                     mend_network: self.mend_network.unwrap_or(old.mend_network),
+                    ramdisk_image: match self.ramdisk_image {
+                        None => old.ramdisk_image,
+                        Some(image) => Some(image).filter(|image| !image.is_local()),
+                    },
                     overridden: old.overridden.filter(|_| !self.override_seen),
                     ..old
                 };

@@ -18,7 +18,7 @@ use model::{Code, Exception, JobId, NodeName, Timestamp};
 use rpc::identity::IdentityError;
 use serde_json::Value;
 use stdx::Clock;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{Failure, Wanted};
@@ -164,6 +164,16 @@ impl Context {
     #[must_use]
     pub fn committed(&self) -> Snapshot {
         self.resources.published.snapshot()
+    }
+
+    /// Tells of each new committed configuration.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Snapshot> {
+        self.resources.published.subscribe()
+    }
+
+    /// Whether a job does nothing any more: it has ended, or is gone.
+    pub(crate) fn has_ended(&self, job: JobId) -> bool {
+        has_ended(&self.resources.published, job)
     }
 
     /// Whether new jobs are refused.
@@ -490,6 +500,11 @@ impl Drop for Context {
             self.resources.agents.made().forget(self.job);
         }
     }
+}
+
+/// Whether a job does nothing any more: it has ended, or is gone.
+pub(crate) fn has_ended(published: &Published, job: JobId) -> bool {
+    published.jobs.get(job).is_none_or(|job| job.status().is_final())
 }
 
 fn lock_failure(refused: &LockError) -> Failure {

@@ -46,7 +46,7 @@ impl LogicalUnit for ImageAdd {
         let keepers = config.nodes.values().filter(|node| node.role == NodeRole::Candidate);
         let of_name = config.machines.by.image.of(id.name.clone());
         let newest = |machine: &&Arc<Machine>| {
-            matches!(machine.boot, BootTarget::Image { version: None, .. })
+            matches!(machine.boots(), BootTarget::Image { version: None, .. })
         };
         let machines: Vec<_> = of_name.filter(newest).collect();
         let racks: BTreeSet<u32> = machines.iter().map(|machine| machine.rack).collect();
@@ -222,8 +222,8 @@ fn may_go(config: &Config, id: &ImageId) -> Result<(), Exception> {
         return Err(Exception::prereq(text, ErrorCode::UnknownEntity));
     }
     let mut machines = config.machines.by.image.of(id.name.clone());
-    let boots = machines
-        .find(|machine| image_of(config, &machine.boot).is_some_and(|image| image.id == *id));
+    let is_it = |target| image_of(config, target).is_some_and(|image| image.id == *id);
+    let boots = machines.find(|machine| is_it(&machine.boot) || is_it(machine.boots()));
     let Some(machine) = boots else { return Ok(()) };
     let text = format!(
         "Machine '{}' is to boot image '{id}'; `gnt machine set-boot` changes that",

@@ -1,6 +1,8 @@
 //! Opcodes on the inventory of machines.
 
+mod awaits;
 mod modify;
+mod provision;
 pub(super) mod register;
 pub(super) mod state;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jobs::locks::Level;
 use model::node::{Node, NodeRole};
@@ -15,6 +16,10 @@ use crate::config::{Config, ConfigChange};
 use crate::rack_document::{compile, compile_at};
 use crate::rack_shares;
 
+/// How often a document is sent on which a restart depends: an agent that starts again is there by then.
+const HELD_TRIES: u32 = 4;
+/// Before it is sent again.
+const HELD_AGAIN: Duration = Duration::from_secs(3);
 /// Racks that a job's log names one by one: each line stores the job anew, and a job on a thousand racks
 /// is large.
 const RACKS_TOLD_MAX: usize = 16;
@@ -60,6 +65,40 @@ async fn push_racks(
         context.say(line).await;
     }
     Ok(without)
+}
+
+/// Sends the document of a rack until every agent that is reached holds it. Others are told of: what
+/// they serve meanwhile is of before, and so is what they say of it.
+///
+/// # Errors
+/// No agent of the rack holds it; the master is ending.
+pub(crate) async fn push_until_held(context: &mut Context, rack: u32) -> Result<(), Failure> {
+    for round in 1.. {
+        let pushed = push_rack(context, rack).await?;
+        let (held, lacking): (Vec<_>, Vec<_>) =
+            pushed.into_iter().partition(|(_, result)| result.is_ok());
+        let reached = context.reached();
+        let waits = lacking.iter().any(|(node, _)| reached.contains(node)) || held.is_empty();
+        if waits && round < HELD_TRIES {
+            tokio::time::sleep(HELD_AGAIN).await;
+            continue;
+        }
+        for (node, why) in &lacking {
+            let why = why.as_ref().err().map_or("", String::as_str);
+            let text = format!("rack {rack}: {node} did not take the document ({why})");
+            context.say(text).await;
+        }
+        return match held.is_empty() {
+            false => Ok(()),
+            true => {
+                let text = format!(
+                    "no agent holds the document of rack {rack}; see `gnt rack status {rack}`"
+                );
+                Err(Exception::exec(text).coded(Code::Document).into())
+            }
+        };
+    }
+    Ok(())
 }
 
 fn told_unserved(racks: &[u32]) -> Vec<String> {

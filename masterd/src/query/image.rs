@@ -27,7 +27,7 @@ impl ImageRow {
     fn machines(&self) -> impl Iterator<Item = &Arc<Machine>> {
         let machines = self.config.machines.by.image.of(self.image.id.name.clone());
         machines.filter(|machine| {
-            let image = crate::rack_document::image_of(&self.config, &machine.boot);
+            let image = crate::rack_document::image_of(&self.config, machine.boots());
             image.is_some_and(|image| image.id == self.image.id)
         })
     }

@@ -208,6 +208,12 @@ pub const FIELDS: &[Field<MachineRow>] = &[
     field!("state_reason", "StateReason", Text, "Why it is, where it failed or was set", |r| {
         Cell::optional(r.machine.life.reason.as_deref())
     }),
+    field!("intent", "Intent", Text, "What a job is at work for, or was last", |r| {
+        Cell::optional(r.machine.life.carried.map(|carried| carried.intent.as_str()))
+    }),
+    field!("intent_job", "IntentJob", Number, "That job", |r| {
+        Cell::optional(r.machine.life.carried.map(|carried| carried.job.0))
+    }),
     field!("maintenance", "Maintenance", Text, "Why somebody works on it", |r| {
         Cell::optional(r.machine.maintenance.as_deref())
     }),

@@ -79,6 +79,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("OP_MACHINE_POWER", r#""serial": "S1", "action": "on""#),
     ("OP_MACHINE_HEALTH", r#""serial": "S1""#),
     ("OP_MACHINE_INSPECT", r#""serial": "S1""#),
+    ("OP_MACHINE_PROVISION", r#""serial": "S1", "target": "abort""#),
+    ("OP_MACHINE_AWAIT", r#""serial": "S1""#),
     (
         "OP_BOOT_TEMPLATE_ADD",
         r#""kind": "ignition", "role": "worker", "id": "1.0.#", "text": "{\"ignition\":{\"version\":\"3.3.0\"}}""#,

@@ -1,8 +1,10 @@
 //! Core: machines that stay in a state for longer than they may, or that failed (`model::machine::life`).
 
+use std::sync::Arc;
+
 use model::machine::Machine;
 use model::machine::life::State;
-use model::{Serial, Timestamp};
+use model::{JobId, Serial, Timestamp};
 
 use super::alarms::{Alarm, Subject};
 use crate::config::Config;
@@ -26,6 +28,8 @@ pub struct Machines {
     pub told: Vec<Trouble>,
     /// Those whose state is to end.
     pub ended: Vec<Stay>,
+    /// Those that a job prepared which has ended: nothing goes on there.
+    pub left: Vec<Stay>,
 }
 
 /// A machine that is late, or that failed.
@@ -45,7 +49,7 @@ pub struct Trouble {
 
 /// What there is of them now.
 #[must_use]
-pub fn find(config: &Config, now: Timestamp) -> Machines {
+pub fn find(config: &Config, now: Timestamp, has_ended: impl Fn(JobId) -> bool) -> Machines {
     let mut told: Vec<Trouble> =
         config.machines.values().filter_map(|machine| trouble(machine, now)).collect();
     told.sort_by(|a, b| (a.since, &a.serial).cmp(&(b.since, &b.serial)));
@@ -59,7 +63,17 @@ pub fn find(config: &Config, now: Timestamp) -> Machines {
     };
     let ended = told.iter().filter(ends).take(ENDED_MAX).map(stay).collect();
     told.truncate(TOLD_MAX);
-    Machines { told, ended }
+    let is_left =
+        |machine: &&Arc<Machine>| machine.life.preparing().is_some_and(|job| has_ended(job));
+    let mut left: Vec<Stay> = config
+        .machines
+        .values()
+        .filter(is_left)
+        .map(|machine| (machine.serial.clone(), machine.life.state, machine.state_since()))
+        .collect();
+    left.sort_by(|a, b| (a.2, &a.0).cmp(&(b.2, &b.0)));
+    left.truncate(ENDED_MAX);
+    Machines { told, ended, left }
 }
 
 fn trouble(machine: &Machine, now: Timestamp) -> Option<Trouble> {
@@ -112,7 +126,7 @@ impl Trouble {
 
 #[cfg(test)]
 mod tests {
-    use model::machine::life::{Event, Intent, Observed, Status};
+    use model::machine::life::{Carried, Event, Intent, Observed, Status};
 
     use super::*;
     use crate::config::ConfigChange;
@@ -135,14 +149,21 @@ mod tests {
         }
         config.apply(machines.into_iter().map(ConfigChange::Machine));
         let told = |now| -> Vec<String> {
-            let found = find(&config, now);
+            let found = find(&config, now, |_job| false);
             found.told.iter().map(|trouble| format!("{}", trouble.alarm().what)).collect()
         };
         assert_eq!(told(NOW), ["failed machine s2"]);
         let late = NOW.plus_seconds(7_200);
         assert_eq!(told(late), ["failed machine s2", "machine s1", "machine s3"]);
-        let found = find(&config, late);
+        let found = find(&config, late, |_job| false);
         assert_eq!(found.ended, [("s1".parse().unwrap(), State::Deploying, NOW)]);
+        assert_eq!(found.left, []);
+        let mut s1 = config.machine("s1").unwrap().as_ref().clone();
+        s1.life.carried = Some(Carried { intent: Intent::Deploy, job: JobId(7), awaits: false });
+        config.apply([ConfigChange::Machine(s1)]);
+        let left = |ended| find(&config, NOW, |job| job == JobId(ended)).left;
+        assert_eq!(left(6), []);
+        assert_eq!(left(7), [("s1".parse().unwrap(), State::Deploying, NOW)]);
         assert!(found.told[0].alarm().text.ends_with("deploy-failed: no power"));
     }
 }

@@ -111,7 +111,7 @@ impl Task {
             Self::Push(rack) => format!("an agent of rack {rack} does not hold its document"),
             Self::Mend(node) => format!("the network of {node} differs from what was applied"),
             Self::Expire((serial, state, _)) => {
-                format!("machine {serial} is {state} beyond its deadline")
+                format!("machine {serial} is {state} beyond its deadline, or no job prepares it")
             }
         }
     }
@@ -309,7 +309,9 @@ impl Watch {
     /// Machines whose time is over, once they had the time to call this master.
     fn endings(&self, seen: &Seen) -> Vec<Task> {
         let late = seen.machines.ended.iter().filter(|_| seen.at >= OVERDUE_GRACE);
-        let tasks = late.cloned().map(Task::Expire);
+        // Nothing calls of those that are not prepared.
+        let all: BTreeSet<&Stay> = seen.machines.left.iter().chain(late).collect();
+        let tasks = all.into_iter().cloned().map(Task::Expire);
         tasks.filter(|task| !self.has_to_wait(task, seen)).collect()
     }
 

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::BootTarget;
+use crate::job_id::JobId;
 use crate::time::Timestamp;
 
 mod next;
@@ -327,6 +329,24 @@ pub struct Life {
     /// Why, where it failed or somebody said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What a job is at work for, or was last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried: Option<Carried>,
+    /// What it boots instead of its own target, as long as a ramdisk is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<BootTarget>,
+}
+
+/// An intent and the job that carries it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// What for.
+    pub intent: Intent,
+    /// Which job.
+    pub job: JobId,
+    /// Whether the job did its part, so that what the machine says counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaits: bool,
 }
 
 impl Life {
@@ -347,13 +367,39 @@ impl Life {
         now: Timestamp,
     ) -> Result<Self, Refusal> {
         let state = self.state.next(event)?;
+        let runs = matches!(state.phase(), Phase::Runs { .. });
+        if runs && matches!(event, Event::Observed(Observed::Awaited)) {
+            let carried = self.carried.map(|carried| Carried { awaits: true, ..carried });
+            let since = if state == self.state { self.since } else { Some(now) };
+            return Ok(Self { state, since, carried, ..self.clone() });
+        }
         // A deployment that begins anew has its whole time.
         let begins = matches!(event, Event::Intent(intent) if intent != Intent::Retire);
         if state == self.state && !begins {
             return Ok(self.clone());
         }
         let reason = reason.map(|reason| reason.chars().take(REASON_CHARS_MAX).collect());
-        Ok(Self { state, since: Some(now), reason })
+        // Whoever set it, or began anew, is no part of what a job did before.
+        let is_of_job =
+            matches!(event, Event::Observed(_) | Event::Intent(Intent::Abort | Intent::Retire));
+        let keeps_ramdisk = state.expects_ramdisk() || state == State::Rescued;
+        let carried = self.carried.filter(|_| is_of_job);
+        let boot = self.boot.clone().filter(|_| is_of_job && keeps_ramdisk);
+        Ok(Self { state, since: Some(now), reason, carried, boot })
+    }
+
+    /// Whether this job is at work on it.
+    #[must_use]
+    pub fn is_carried_by(&self, job: JobId) -> bool {
+        let runs = matches!(self.state.phase(), Phase::Runs { .. });
+        runs && self.carried.is_some_and(|carried| carried.job == job)
+    }
+
+    /// The job without which nothing goes on here: it prepares the machine, which does nothing for it yet.
+    #[must_use]
+    pub fn preparing(&self) -> Option<JobId> {
+        let runs = matches!(self.state.phase(), Phase::Runs { .. });
+        self.carried.filter(|carried| runs && !carried.awaits).map(|carried| carried.job)
     }
 }
 

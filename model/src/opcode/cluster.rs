@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::image::BootTarget;
+
 /// Parameters of `OP_CLUSTER_POST_INIT`: none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -134,6 +136,10 @@ cluster_set_params! {
     /// Ganeti's parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     mend_network: Option<bool>,
+    /// What machines boot to be inspected, cleaned or rescued; `local` means nothing. Not among Ganeti's
+    /// parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ramdisk_image: Option<BootTarget>,
     /// What was cut by an override was looked at: its alarm ends. Not among Ganeti's parameters.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     override_seen: bool,

@@ -14,7 +14,7 @@ use crate::image::{BootTarget, Parameter};
 use crate::ipam::IpamConfig;
 use crate::mac::MacAddress;
 use crate::machine::MachineSpec;
-use crate::machine::life::{State, Status};
+use crate::machine::life::{Intent, State, Status};
 use crate::serial::Serial;
 use crate::time::Timestamp;
 use crate::vault::Sealed;
@@ -259,6 +259,34 @@ pub struct MachineInspect {
     pub serial: String,
 }
 
+/// Parameters of `OP_MACHINE_PROVISION`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineProvision {
+    /// Which machine.
+    pub serial: String,
+    /// What is wanted of it.
+    pub target: Intent,
+    /// What it boots for that: its system from then on, or a ramdisk until that is done; null means its own
+    /// target, or the ramdisk of the cluster.
+    #[serde(default)]
+    pub image: Option<BootTarget>,
+    /// What it is for from then on; null leaves that alone.
+    #[serde(default)]
+    pub role: Option<String>,
+    /// Whether somebody switches its power by hand.
+    #[serde(default)]
+    pub manual_power: bool,
+}
+
+/// Parameters of `OP_MACHINE_AWAIT`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineAwait {
+    /// Which machine.
+    pub serial: String,
+}
+
 /// Parameters of `OP_RACK_PUSH`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -266,6 +294,12 @@ pub struct RackPush {
     /// Which racks, each 0 to 65,535; empty means all that have an agent.
     #[serde(default)]
     pub racks: Vec<u32>,
+}
+
+impl super::common::Summary for Intent {
+    fn text(&self) -> String {
+        self.as_str().to_owned()
+    }
 }
 
 impl super::common::Summary for Serial {

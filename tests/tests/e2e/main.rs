@@ -1,6 +1,6 @@
 //! The real programs as an operator has them: started, used, killed and started again.
 //!
-//! Each module is one subject. [`main_job`] is what all of it is for, [`rack`] the rest of it, and [`ignition`] what machines configure themselves by;
+//! Each module is one subject. [`main_job`] is what all of it is for, [`rack`] the rest of it, [`life`] machines on their way, and [`ignition`] what machines configure themselves by;
 //! [`failover`] is about masters that move; [`restart`], [`kill_loop`], [`upgrade`] and [`export`]
 //! are about ends and beginnings, [`resent`] about
 //! submissions across them, [`killed`] and [`canceled`] about jobs that are ended; [`locks`], [`filters`],
@@ -10,6 +10,7 @@
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod ignition;
+mod life;
 mod main_job;
 mod rack;
 

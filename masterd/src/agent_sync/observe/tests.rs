@@ -58,7 +58,7 @@ fn with_machine() -> Config {
     config
 }
 
-fn seen(config: &mut Config, observations: Vec<Observation>) -> Observed {
+fn seen(config: &mut Config, observations: Vec<Observation>) -> Led {
     let events: Vec<Event> = (1..).zip(observations).map(|(n, o)| event(n, o)).collect();
     let observed = observed(config, &agent(), &events);
     config.apply(changes(config, &agent(), &events));

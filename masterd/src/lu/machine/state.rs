@@ -8,9 +8,9 @@ use std::sync::Arc;
 use jobs::locks::Level;
 use model::error::ErrorCode;
 use model::machine::Machine;
-use model::machine::life::{Event, Observed, Status};
+use model::machine::life::{Carried, Event, Intent, Observed, Status};
 use model::opcode::{MachineExpire, MachineSetState, Removable};
-use model::{Exception, Serial, Timestamp};
+use model::{Exception, JobId, Serial, Timestamp};
 
 use crate::config::{Config, ConfigChange};
 use crate::lu::{Context, Failure, LogicalUnit, Wanted};
@@ -41,6 +41,19 @@ pub(in crate::lu) fn moved(
         without_disk_keys(&before.serial, config, ErrorCode::WrongInput)?;
     }
     let machine = Machine { life, ..before.as_ref().clone() };
+    Ok((vec![ConfigChange::Machine(machine.clone())], machine))
+}
+
+/// As [`moved`] by what is wanted, for the job that carries it out.
+pub(in crate::lu) fn begun(
+    config: &Config,
+    serial: &str,
+    intent: Intent,
+    job: JobId,
+    now: Timestamp,
+) -> Decision<Machine> {
+    let (_, mut machine) = moved(config, serial, Event::Intent(intent), None, now)?;
+    machine.life.carried = Some(Carried { intent, job, awaits: false });
     Ok((vec![ConfigChange::Machine(machine.clone())], machine))
 }
 
@@ -124,12 +137,24 @@ impl LogicalUnit for MachineExpire {
 
     async fn exec(self, (): (), context: &mut Context) -> Result<Machine, Failure> {
         let now = context.now();
-        context.transact(move |config| expired(&self, config, now)).await
+        let preparing = context.config().machine(&self.serial)?.life.preparing();
+        let lost = preparing.filter(|job| context.has_ended(*job));
+        context.transact(move |config| expired(&self, config, (lost, now))).await
     }
 }
 
-fn expired(op: &MachineExpire, config: &Config, now: Timestamp) -> Decision<Machine> {
+/// Ends the state of a machine that is late, or which the job that prepared it has left.
+fn expired(
+    op: &MachineExpire,
+    config: &Config,
+    (lost, now): (Option<JobId>, Timestamp),
+) -> Decision<Machine> {
     let machine = config.machine(&op.serial)?;
+    let is_same = (machine.life.state, machine.state_since()) == (op.state, op.since);
+    if let Some(job) = lost.filter(|job| is_same && machine.life.preparing() == Some(*job)) {
+        let why = format!("its job {job} ended before the machine was prepared");
+        return moved(config, &op.serial, Event::Observed(Observed::Failed), Some(&why), now);
+    }
     // It may have moved, or somebody works on it, since that was seen.
     let overdue = machine.overdue(now).filter(|o| (o.state, o.since) == (op.state, op.since));
     let Some(overdue) = overdue else {
@@ -141,7 +166,7 @@ fn expired(op: &MachineExpire, config: &Config, now: Timestamp) -> Decision<Mach
 
 #[cfg(test)]
 mod tests {
-    use model::machine::life::{Intent, State};
+    use model::machine::life::State;
     use model::opcode::MachineDiskKeyAdd;
 
     use super::super::register;
@@ -224,12 +249,12 @@ mod tests {
         assert_eq!(apply(&mut present, begun), Ok((1, State::Deploying)));
         let op = MachineExpire { serial: "w1".to_owned(), state: State::Deploying, since: NOW };
         let late = NOW.plus_seconds(State::Deploying.deadline().unwrap());
-        let early = expired(&op, &present, late.plus_seconds(-1));
+        let early = expired(&op, &present, (None, late.plus_seconds(-1)));
         assert_eq!(apply(&mut present, early), Ok((0, State::Deploying)));
         let other = MachineExpire { since: NOW.plus_seconds(1), ..op.clone() };
-        let other = expired(&other, &present, late);
+        let other = expired(&other, &present, (None, late));
         assert_eq!(apply(&mut present, other), Ok((0, State::Deploying)));
-        let now = expired(&op, &present, late);
+        let now = expired(&op, &present, (None, late));
         assert_eq!(apply(&mut present, now), Ok((1, State::DeployFailed)));
         let life = &present.machine("w1").unwrap().life;
         assert_eq!(life.reason.as_deref(), Some("it was deploying for longer than 1800 s"));

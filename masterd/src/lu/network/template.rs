@@ -371,7 +371,12 @@ impl LogicalUnit for MachineReapply {
     }
 }
 
-fn reapply(
+/// The machine with the newest version of the network template of its role, and whether it waits for an
+/// address.
+///
+/// # Errors
+/// There is none, or it is wrong for the machine.
+pub(crate) fn reapply(
     op: &MachineReapply,
     config: &Config,
     now: Timestamp,

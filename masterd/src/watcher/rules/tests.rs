@@ -116,6 +116,10 @@ fn a_network_that_drifted_is_mended_where_the_cluster_says_so() {
     assert_eq!(watch.round(&look).jobs, [], "it cannot be reached");
 }
 
+fn serial_of_left() -> model::Serial {
+    "S2".parse().unwrap()
+}
+
 #[test]
 fn what_a_machine_does_too_long_is_ended_and_told() {
     use model::machine::life::State;
@@ -129,7 +133,11 @@ fn what_a_machine_does_too_long_is_ended_and_told() {
     let since = NOW.plus_seconds(1_800);
     let (deadline, reason) = (Some(1_800), None);
     let trouble = Trouble { serial, state: State::DeployWait, since, deadline, reason };
-    look.machines = Machines { told: vec![trouble], ended: vec![stay.clone()] };
+    let left = (serial_of_left(), State::Deploying, NOW);
+    look.machines = Machines { told: Vec::new(), ended: Vec::new(), left: vec![left.clone()] };
+    assert_eq!(watch.round(&look).jobs, [Task::Expire(left)], "nothing calls there");
+    let (told, ended) = (vec![trouble], vec![stay.clone()]);
+    look.machines = Machines { told, ended, left: Vec::new() };
     let first = watch.round(&look);
     assert_eq!((first.jobs, first.raised), (vec![], vec![]), "it may have called meanwhile");
     look = later(&look, OVERDUE_GRACE);

@@ -1,9 +1,12 @@
 //! Core: what leads a machine from one state to another.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Meanwhile, Phase, State, Status};
 
 /// What somebody wants of a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Intent {
     /// Find out what it is made of.
     Inspect,
@@ -35,6 +38,19 @@ impl Intent {
         Self::Retire,
         Self::Abort,
     ];
+
+    /// Where a machine is when it is carried out.
+    #[must_use]
+    pub const fn ends_in(self) -> &'static [State] {
+        match self {
+            Self::Inspect => &[State::Manageable],
+            Self::Clean => &[State::Available, State::Retiring],
+            Self::Deploy | Self::Reboot | Self::Unrescue => &[State::Healthy],
+            Self::Rescue => &[State::Rescued],
+            Self::Retire => &[State::Retiring, State::Retired],
+            Self::Abort => &[],
+        }
+    }
 
     /// The word for it.
     #[must_use]
@@ -189,7 +205,8 @@ impl State {
     }
 
     /// The state in which an intent begins, if it may begin here.
-    pub(super) const fn begun(self, intent: Intent) -> Option<Self> {
+    #[must_use]
+    pub const fn begun(self, intent: Intent) -> Option<Self> {
         use State as S;
         match (intent, self) {
             (

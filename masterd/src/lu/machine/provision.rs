@@ -1,0 +1,297 @@
+//! From what is wanted of a machine to its restart. `OP_MACHINE_AWAIT` waits for the rest.
+//!
+//! The machine is off before its next power cycle begins, and the agents of its rack know of that before it
+//! is switched on: whatever comes with the new number is of the new boot. Until then its words do not count.
+
+use jobs::locks::Level;
+use model::bmc::{BootOnce, PowerAction};
+use model::error::ErrorCode;
+use model::image::BootTarget;
+use model::machine::Machine;
+use model::machine::life::{Event, Intent, Observed};
+use model::node::NodeRole;
+use model::opcode::{MachineProvision, MachineReapply, MachineSetParams};
+use model::vault::Sealed;
+use model::{Exception, JobId, Serial, Timestamp, Uuid};
+
+use super::state::{begun, moved};
+use super::{lock_of, set};
+use crate::config::{Config, ConfigChange};
+use crate::lu::bmc::{Bmc, asked, known};
+use crate::lu::image::distribute;
+use crate::lu::network::template::reapply;
+use crate::lu::rack::push_until_held;
+use crate::lu::{Context, Failure, LogicalUnit, Wanted};
+use crate::power_cycle;
+use crate::queue::Decision;
+use crate::rack_document::image_of;
+
+/// How a machine restarts.
+pub(crate) struct Restart {
+    serial: Serial,
+    rack: u32,
+    /// What it boots.
+    target: BootTarget,
+    /// Its controller, unless somebody switches the power by hand.
+    bmc: Option<Bmc>,
+}
+
+impl LogicalUnit for MachineProvision {
+    /// None where nothing restarts.
+    type Plan = Option<Restart>;
+
+    /// Between two steps everything can be given up; within one the machine's power is not known.
+    const BY_STEPS: bool = true;
+
+    fn locks(&self, level: Level, config: &Config) -> Result<Wanted, Exception> {
+        lock_of(&self.serial, level, config)
+    }
+
+    async fn check(&self, context: &mut Context) -> Result<Option<Restart>, Failure> {
+        let (config, now) = (context.config(), context.now());
+        let (_, machine) = begun(&config, &self.serial, self.target, context.job(), now)?;
+        if !restarts(self.target) {
+            return Ok(None);
+        }
+        let target = boots(self, &config)?;
+        let mut after = config.as_ref().clone();
+        let _changes = deployed(self, &mut after, (now, 0))?;
+        let is_served = config.agents_of(machine.rack).any(|node| node.role != NodeRole::Offline);
+        if !is_served {
+            let rack = machine.rack;
+            let text = format!(
+                "No agent serves rack {rack}, so that nothing boots there; `gnt node modify --rack {rack} NODE`"
+            );
+            return Err(Exception::prereq(text, ErrorCode::WrongState).into());
+        }
+        let bmc = (!self.manual_power).then(|| known(&config, &self.serial)).transpose();
+        let bmc = bmc?;
+        let (serial, rack) = (machine.serial.clone(), machine.rack);
+        Ok(Some(Restart { serial, rack, target, bmc: bmc.map(|(_, controller)| controller) }))
+    }
+
+    async fn exec(self, plan: Option<Restart>, context: &mut Context) -> Result<Machine, Failure> {
+        let (job, now, target) = (context.job(), context.now(), self.target);
+        if let Some(restart) = &plan {
+            // The agents have the files before their document names them.
+            let config = context.config();
+            let agents: Vec<_> = config.agents_of(restart.rack).cloned().collect();
+            let image = image_of(&config, &restart.target);
+            let blobs: Vec<_> = image.iter().flat_map(|image| image.files.blobs()).collect();
+            distribute(context, &agents, &blobs, None).await?;
+            may_go_on(context)?;
+        }
+        let serial = self.serial.clone();
+        let machine =
+            context.transact(move |config| begun(config, &serial, target, job, now)).await?;
+        let Some(restart) = plan else { return Ok(machine) };
+        let serial = self.serial.clone();
+        let restarted = restarted(self, &restart, context).await;
+        if let Err(failure) = &restarted {
+            let why = match failure {
+                Failure::Exception(exception) => exception.message().to_owned(),
+                Failure::Canceled => format!("job {job} was canceled"),
+                Failure::Withdrawn => return restarted,
+            };
+            let now = context.now();
+            context.transact(move |config| given_up(config, &serial, job, (&why, now))).await?;
+        }
+        restarted
+    }
+}
+
+/// Whether a machine is switched off and on for this.
+const fn restarts(target: Intent) -> bool {
+    !matches!(target, Intent::Retire | Intent::Abort)
+}
+
+/// Whether a machine boots a ramdisk for this.
+const fn takes_ramdisk(target: Intent) -> bool {
+    matches!(target, Intent::Inspect | Intent::Clean | Intent::Rescue)
+}
+
+/// What the machine is to boot.
+fn boots(op: &MachineProvision, config: &Config) -> Result<BootTarget, Exception> {
+    let machine = config.machine(&op.serial)?;
+    let wrong = |text: String| Exception::prereq(text, ErrorCode::WrongInput);
+    let target = match op.target {
+        Intent::Deploy => op.image.as_ref().unwrap_or(&machine.boot),
+        Intent::Inspect | Intent::Clean | Intent::Rescue => {
+            let ramdisk = op.image.as_ref().or(config.cluster.ramdisk_image.as_ref());
+            ramdisk.ok_or_else(|| {
+                let text = "Which ramdisk is meant? Name its image, or set one for all with `gnt cluster \
+                            modify --ramdisk-image NAME`";
+                wrong(text.to_owned())
+            })?
+        }
+        Intent::Reboot | Intent::Unrescue | Intent::Retire | Intent::Abort => {
+            if op.image.is_some() {
+                let text =
+                    format!("{} takes no image: the machine boots its own", op.target.as_str());
+                return Err(wrong(text));
+            }
+            &machine.boot
+        }
+    };
+    if target.is_local() {
+        let text = format!(
+            "Machine {} boots its disk, and nothing tells when its system runs; choose an image with `gnt \
+             machine set-boot`, or switch its power with `gnt machine power`",
+            machine.serial
+        );
+        return Err(Exception::prereq(text, ErrorCode::WrongState));
+    }
+    if image_of(config, target).is_none() {
+        let text = format!("Image '{target}' is not known; `gnt image list` names all");
+        return Err(Exception::prereq(text, ErrorCode::UnknownEntity));
+    }
+    Ok(target.clone())
+}
+
+/// What a deployment changes beside the state: role, boot target, and the newest version of its network
+/// template. It is applied to `after`.
+fn deployed(
+    op: &MachineProvision,
+    after: &mut Config,
+    moment: (Timestamp, u128),
+) -> Result<Vec<ConfigChange>, Exception> {
+    if op.target != Intent::Deploy {
+        return match &op.role {
+            None => Ok(Vec::new()),
+            Some(_) => {
+                let text = format!("{} gives no machine another role", op.target.as_str());
+                Err(Exception::prereq(text, ErrorCode::WrongInput))
+            }
+        };
+    }
+    if let Some(role) = &op.role {
+        has_template(role, after)?;
+    }
+    let params = MachineSetParams {
+        serial: op.serial.clone(),
+        boot: op.image.clone(),
+        role: op.role.clone(),
+        ..MachineSetParams::default()
+    };
+    let (mut changes, machine) = set(&params, after, moment)?;
+    after.apply(changes.clone());
+    if after.newest_template(&machine.role).is_some() {
+        let op = MachineReapply { serial: op.serial.clone() };
+        let (newest, _) = reapply(&op, after, moment.0, moment.1)?;
+        after.apply(newest.clone());
+        changes.extend(newest);
+    }
+    Ok(changes)
+}
+
+/// Refuses a role of which nothing is known: as a rule it is a slip.
+fn has_template(role: &str, config: &Config) -> Result<(), Exception> {
+    let boots = config.boot_templates.values().any(|template| template.role.as_str() == role);
+    if boots || config.newest_template(role).is_some() {
+        return Ok(());
+    }
+    let text = format!(
+        "Role '{role}' has no template, neither for booting nor of a network; see `gnt template list`"
+    );
+    Err(Exception::prereq(text, ErrorCode::UnknownEntity))
+}
+
+fn token(context: &Context, serial: &str) -> Result<Sealed, Exception> {
+    let config = context.config();
+    let machine = config.machine(serial)?;
+    power_cycle::new_token(&config, &machine.serial).map_err(|error| {
+        Exception::prereq(format!("no token for a ramdisk: {error}"), ErrorCode::WrongState)
+    })
+}
+
+fn may_go_on(context: &Context) -> Result<(), Failure> {
+    if context.cancel().is_cancelled() { Err(Failure::Canceled) } else { Ok(()) }
+}
+
+/// Switches the machine off, has its rack ready, and switches it on.
+async fn restarted(
+    op: MachineProvision,
+    restart: &Restart,
+    context: &mut Context,
+) -> Result<Machine, Failure> {
+    let Restart { serial, rack, target, bmc } = restart;
+    if let Some(bmc) = bmc {
+        context.reach_out().await?;
+        asked(context, || bmc.power(PowerAction::Off)).await?;
+        context.say(format!("{serial} is off")).await;
+    }
+    may_go_on(context)?;
+    let (job, now, seed) = (context.job(), context.now(), Uuid::new_v4().as_u128());
+    let sealed = token(context, serial.as_str())?;
+    let (name, boots) = (serial.clone(), target.clone());
+    context.transact(move |config| prepared(&op, boots, config, (job, sealed, now, seed))).await?;
+    push_until_held(context, *rack).await?;
+    may_go_on(context)?;
+    if let Some(bmc) = bmc {
+        asked(context, || bmc.boot_once(BootOnce::Network)).await?;
+    }
+    may_go_on(context)?;
+    let machine = context
+        .transact(move |config| {
+            still_carried(config, &name, job)?;
+            let awaited = Event::Observed(Observed::Awaited);
+            moved(config, name.as_str(), awaited, None, now)
+        })
+        .await?;
+    match bmc {
+        Some(bmc) => {
+            asked(context, || bmc.power(PowerAction::On)).await?;
+            context.say(format!("{serial} starts, and boots {target} from the network")).await;
+        }
+        None => {
+            let text = format!(
+                "Switch the power of {serial} off and on now, and have it boot from the network: it is to boot {target}"
+            );
+            context.say(text).await;
+        }
+    }
+    Ok(machine)
+}
+
+/// The machine is off: what it boots next, and the power cycle in which it does.
+fn prepared(
+    op: &MachineProvision,
+    target: BootTarget,
+    config: &Config,
+    (job, sealed, now, seed): (JobId, Sealed, Timestamp, u128),
+) -> Decision<()> {
+    let serial = config.machine(&op.serial)?.serial.clone();
+    still_carried(config, &serial, job)?;
+    let mut after = config.clone();
+    let mut changes = deployed(op, &mut after, (now, seed))?;
+    if takes_ramdisk(op.target) {
+        let mut machine = after.machine(&op.serial)?.as_ref().clone();
+        machine.life.boot = Some(target);
+        changes.push(ConfigChange::Machine(machine));
+    }
+    changes.push(power_cycle::next(config, &serial, sealed, now)?);
+    Ok((changes, ()))
+}
+
+fn still_carried(config: &Config, serial: &Serial, job: JobId) -> Result<(), Exception> {
+    let machine = config.machine(serial.as_str())?;
+    if machine.life.is_carried_by(job) {
+        return Ok(());
+    }
+    let text = format!("{serial} was taken over meanwhile: it is {}", machine.life.state);
+    Err(Exception::prereq(text, ErrorCode::WrongState))
+}
+
+/// The state of a machine of which a job could not carry out what is wanted.
+fn given_up(
+    config: &Config,
+    serial: &str,
+    job: JobId,
+    (why, now): (&str, Timestamp),
+) -> Decision<()> {
+    if !config.machine(serial)?.life.is_carried_by(job) {
+        return Ok((Vec::new(), ()));
+    }
+    let (changes, _) = moved(config, serial, Event::Observed(Observed::Failed), Some(why), now)?;
+    Ok((changes, ()))
+}
