@@ -167,7 +167,7 @@ pub(crate) fn answer(told: &Heartbeat, machines: &impl Machines, now: Timestamp)
     let is_vital = heard.token_told.is_none()
         || before.is_none_or(|before| before.verify_ca != agent.verify_ca);
     // Who has the token was told it, if by another server.
-    heard.token_told = heard.token_told.or(Some(now));
+    heard.token_told = heard.token_told.or(Some(node.told_at(now)));
     heard.agent = Some(agent);
     let observation = node.ramdisk_heard(heard);
     Outcome { answer: accepted, effect: Effect::Heard { observation, is_vital } }

@@ -38,7 +38,7 @@ pub(crate) fn answer(
     if !is_first {
         return Outcome::plain(answer);
     }
-    heard.token_told = Some(now);
+    heard.token_told = Some(node.told_at(now));
     let observation = node.ramdisk_heard(heard);
     Outcome { answer, effect: Effect::Heard { observation, is_vital: true } }
 }

@@ -45,6 +45,11 @@ impl Node {
         if is_told(&heard, self.booted) { heard } else { Ramdisk::default() }
     }
 
+    /// What a token that is told at `now` counts as: no clock puts it before the boot that it is for.
+    pub(crate) fn told_at(&self, now: Timestamp) -> Timestamp {
+        self.booted.map_or(now, |booted| booted.max(now))
+    }
+
     pub(crate) fn ramdisk_heard(&self, heard: Ramdisk) -> Box<Observation> {
         let Self { rack, serial, registered, cycle, .. } = self.clone();
         Box::new(Observation::Ramdisk { rack, serial, registered, cycle, heard })
