@@ -27,6 +27,7 @@ mod connection;
 mod documents;
 mod files;
 mod identity;
+mod ramdisks;
 mod routes;
 pub mod script;
 
@@ -39,6 +40,8 @@ pub struct BootAnswers {
     pub script: Counter,
     /// That the machine is not known.
     pub unknown: Counter,
+    /// Requests of ramdisks, whatever was answered.
+    pub ramdisk: Counter,
     /// That the serial is none, or that nothing is there.
     pub refused: Counter,
 }

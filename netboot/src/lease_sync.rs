@@ -1,5 +1,5 @@
 //! What the agents of a rack tell each other of leases (DESIGN §9), so that each of them can renew
-//! what another one gave.
+//! what another one gave; and of ramdisks, so that a token is told once in a rack.
 //!
 //! An agent asks each other one for news, by a long poll, and takes what is newer than what it
 //! knows. It begins with everything, once it starts and whenever the DHCP server starts anew.
@@ -25,7 +25,7 @@ use stdx::daemon::chain;
 
 use crate::dhcp::server::Learner;
 use crate::dhcp::{Learned, LeaseRecord, LeaseState};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, News};
 use crate::rack::Racks;
 
 /// Pause after a call that failed, doubled with each further one.
@@ -49,17 +49,19 @@ pub async fn tell(
     }
     let run = ledger.run();
     let mut after = if call.run == Some(run) { call.after } else { 0 };
-    let mut changed = ledger.watch_leases();
+    let mut changed = ledger.watch_news();
     let deadline = tokio::time::sleep(Duration::from_millis(call.wait_ms.into()));
     tokio::pin!(deadline);
     loop {
         changed.mark_unchanged();
-        let (records, upto) = ledger.leases_after(after, LEASES_TOLD_MAX);
-        let of_rack = records.iter().filter(|r| racks.rack_of(r.address) == Some(call.rack));
+        let News { leases, mut ramdisks, count, upto } = ledger.news_after(after, LEASES_TOLD_MAX);
+        let of_rack = leases.iter().filter(|r| racks.rack_of(r.address) == Some(call.rack));
         let leases: Vec<_> = of_rack.map(told).collect();
-        let more = records.len() == LEASES_TOLD_MAX;
-        if !leases.is_empty() || (!more && deadline.is_elapsed()) {
-            return Ok(LeasesTold { run, upto, leases });
+        ramdisks.retain(|ramdisk| ramdisk.rack == call.rack);
+        let more = count == LEASES_TOLD_MAX;
+        let is_news = !leases.is_empty() || !ramdisks.is_empty();
+        if is_news || (!more && deadline.is_elapsed()) {
+            return Ok(LeasesTold { run, upto, leases, ramdisks });
         }
         after = upto;
         if more {
@@ -98,6 +100,8 @@ fn record(told: &LeaseTold) -> Option<LeaseRecord> {
 pub struct Asking {
     /// The name of this agent's node.
     pub own: NodeName,
+    /// Takes what they heard of ramdisks.
+    pub ledger: Arc<Ledger>,
     /// Whom it serves.
     pub racks: Arc<Racks>,
     /// Calls the others.
@@ -122,9 +126,11 @@ pub async fn serve(mut asking: Asking, mut stopped: watch::Receiver<bool>) {
             polls.shutdown().await;
             let callers = others.iter().flat_map(|(_, agent)| callers(agent)).collect();
             asking.allowed.replace_agents(callers);
-            for (rack, agent) in others.iter().filter(|_| server.is_some()) {
-                let (client, server) = (asking.client.clone(), server.clone());
-                polls.spawn("lease sync", poll(*rack, agent.clone(), client, server));
+            for (rack, agent) in others.iter() {
+                let Some(server) = server.clone() else { continue };
+                let learns = Learns { ledger: Arc::clone(&asking.ledger), server };
+                let client = asking.client.clone();
+                polls.spawn("lease sync", poll(*rack, agent.clone(), client, learns));
             }
             asked = Some(others);
         }
@@ -154,9 +160,14 @@ fn callers(agent: &RackAgent) -> impl Iterator<Item = Caller> + '_ {
     agent.fingerprints.iter().map(caller)
 }
 
+/// Who learns what another agent tells.
+struct Learns {
+    ledger: Arc<Ledger>,
+    server: Learner,
+}
+
 /// Asks one agent for ever.
-async fn poll(rack: u32, agent: RackAgent, client: Client, server: Option<Learner>) {
-    let Some(server) = server else { return };
+async fn poll(rack: u32, agent: RackAgent, client: Client, learns: Learns) {
     let mut fingerprints = agent.fingerprints.iter().copied();
     let target = NodeTarget {
         name: agent.name.clone(),
@@ -174,8 +185,13 @@ async fn poll(rack: u32, agent: RackAgent, client: Client, server: Option<Learne
                     tracing::info!(rack, agent = %agent.name, "tells of its leases again");
                 }
                 let records = told.leases.iter().filter_map(record).collect();
-                if !learn(&server, &agent.name, records).await {
+                if !learn(&learns.server, &agent.name, records).await {
                     return;
+                }
+                let ramdisks = told.ramdisks.into_iter().filter(|ramdisk| ramdisk.rack == rack);
+                if let Err(error) = learns.ledger.learn_ramdisks(ramdisks.collect()) {
+                    let (agent, error) = (&agent.name, chain(&error));
+                    tracing::warn!(error, %agent, "ramdisks that it told of are not kept");
                 }
                 let (run, after) = (Some(told.run), told.upto);
                 call = LeaseSync { rack, run, after, wait_ms: LEASE_SYNC_WAIT_MS_MAX };

@@ -1,5 +1,5 @@
 //! What the agent remembers, durably: the epoch that it obeys, who may call, rack documents,
-//! leases, and the outbox. One store, one order of changes; a change is answered when it is on
+//! leases, what it heard of ramdisks, and the outbox. One store, one order of changes; a change is answered when it is on
 //! disk.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use model::Timestamp;
 use model::rack::{Event, Observation, RackDocument};
 use queue_format::{Callbacks, Change, Committer, Epoch, Fill, Health, Key, Store, StoreOptions};
-use rpc::calls::{AllowList, Membership};
+use rpc::calls::{AllowList, Membership, RamdiskTold};
 use rpc::fence::Obeyed;
 use stdx::metrics::{Histogram, LATENCY};
 
@@ -27,12 +27,14 @@ use crate::outbox::Outbox;
 mod changes;
 mod error;
 mod keys;
+mod ramdisks;
 mod repeats;
 mod restore;
 
 pub use error::LedgerError;
+pub use ramdisks::{Durable, Ramdisks, is_of};
 
-use changes::Changes;
+use changes::{Changed, Changes};
 use repeats::Repeats;
 use restore::Owner;
 
@@ -60,7 +62,7 @@ pub struct Ledger {
     state: Mutex<State>,
     /// The last event that is durable.
     durable: watch::Sender<u64>,
-    /// The last change of a lease.
+    /// The last change that other agents are told of.
     changed: watch::Sender<u64>,
     incarnation: Uuid,
     /// Another one after each start.
@@ -75,8 +77,22 @@ pub struct Ledger {
 struct State {
     outbox: Outbox,
     leases: BTreeMap<Ipv4Addr, LeaseRecord>,
+    ramdisks: Ramdisks,
     changes: Changes,
     repeats: Repeats,
+}
+
+/// What changed, for another agent.
+#[derive(Debug, Default)]
+pub struct News {
+    /// Leases.
+    pub leases: Vec<LeaseRecord>,
+    /// What was heard of ramdisks.
+    pub ramdisks: Vec<RamdiskTold>,
+    /// How many changes were looked at.
+    pub count: usize,
+    /// The number up to which that is all.
+    pub upto: u64,
 }
 
 /// What was found at the start.
@@ -127,11 +143,15 @@ impl Ledger {
         let counted = Arc::clone(&commit_seconds);
         let callbacks = callbacks.on_flushed(move |flushed| counted.observe_time(flushed.took));
         let committer = store.start(Epoch::default(), callbacks)?;
-        let changes: Changes = found.leases.keys().copied().collect();
+        let ramdisks = found.ramdisks.keys();
+        let ramdisks = ramdisks.map(|(rack, serial)| Changed::Ramdisk(*rack, serial.clone()));
+        let leases = found.leases.keys().map(|address| Changed::Lease(*address));
+        let changes: Changes = leases.chain(ramdisks).collect();
         let (changed, _) = watch::channel(changes.last());
         let state = State {
             outbox: found.outbox,
             leases: found.leases,
+            ramdisks: found.ramdisks,
             changes,
             repeats: Repeats::default(),
         };
@@ -210,6 +230,7 @@ impl Ledger {
         let done = {
             let mut state = self.state.lock();
             gone.extend(state.leases.keys().map(|address| keys::lease(*address)));
+            gone.extend(state.ramdisks.keys().map(|(rack, serial)| keys::ramdisk(*rack, serial)));
             let events = state.outbox.pending(u64::MAX, usize::MAX);
             gone.extend(events.iter().map(|event| keys::event(event.number)));
             // Last: a stop before it leaves a store that the next owner empties.
@@ -244,7 +265,7 @@ impl Ledger {
         };
         done.await.map_err(|_ended| LedgerError::Ended)?;
         let mut state = self.state.lock();
-        addresses.into_iter().for_each(|address| state.changes.note(address));
+        addresses.into_iter().for_each(|address| state.changes.note(Changed::Lease(address)));
         self.changed.send_replace(state.changes.last());
         Ok(())
     }
@@ -349,15 +370,25 @@ impl Ledger {
         self.state.lock().leases.values().cloned().collect()
     }
 
-    /// The leases that changed after this number of this [`Self::run`], at most so many, and the
-    /// number up to which that is all.
+    /// What changed after this number of this [`Self::run`], at most so much.
     #[must_use]
-    pub fn leases_after(&self, number: u64, most: usize) -> (Vec<LeaseRecord>, u64) {
+    pub fn news_after(&self, number: u64, most: usize) -> News {
         let state = self.state.lock();
-        let changed: Vec<_> = state.changes.after(number).take(most).collect();
-        let upto = changed.last().map_or_else(|| state.changes.last(), |(number, _)| *number);
-        let leases = changed.iter().filter_map(|(_, address)| state.leases.get(address).cloned());
-        (leases.collect(), upto)
+        let mut news = News { upto: state.changes.last(), ..News::default() };
+        for (number, changed) in state.changes.after(number).take(most) {
+            news.count += 1;
+            match changed {
+                Changed::Lease(address) => news.leases.extend(state.leases.get(address).cloned()),
+                Changed::Ramdisk(rack, serial) => {
+                    let record = state.ramdisks.get(&(*rack, serial.clone()));
+                    news.ramdisks.extend(record.cloned());
+                }
+            }
+            if news.count == most {
+                news.upto = number;
+            }
+        }
+        news
     }
 
     /// Identity of this run of the agent.
@@ -366,9 +397,9 @@ impl Ledger {
         self.run
     }
 
-    /// Watches the number of the last change of a lease.
+    /// Watches the number of the last change that [`Self::news_after`] counts.
     #[must_use]
-    pub fn watch_leases(&self) -> watch::Receiver<u64> {
+    pub fn watch_news(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 

@@ -1,6 +1,6 @@
 //! The rack documents that the agent serves from, and what they mean for DHCP.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,8 +10,9 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use model::machine::node_uuid;
 use model::rack::{RackDocument, RackMachine};
-use model::{MacAddress, Serial};
+use model::{MacAddress, Serial, Uuid};
 use rpc::calls::RackHeld;
 
 use crate::ledger::{Ledger, LedgerError};
@@ -24,7 +25,23 @@ const TOLD_AGAIN: Duration = Duration::from_secs(180);
 /// Racks that one agent serves: one as a rule, a few where a node stands between them.
 pub const RACKS_MAX: usize = 16;
 
-type Documents = BTreeMap<u32, Arc<RackDocument>>;
+type Documents = BTreeMap<u32, Served>;
+
+/// A document in force.
+#[derive(Debug)]
+struct Served {
+    document: Arc<RackDocument>,
+    /// Its machines by the UUID that ramdisks know them by: ten thousand tell it twice a minute.
+    by_uuid: HashMap<Uuid, usize>,
+}
+
+impl Served {
+    fn new(document: RackDocument) -> Self {
+        let uuids = document.machines.iter().map(|m| node_uuid(m.uuid, &m.serial));
+        let by_uuid = uuids.enumerate().map(|(at, uuid)| (uuid, at)).collect();
+        Self { document: Arc::new(document), by_uuid }
+    }
+}
 
 /// A document that was not installed.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +102,7 @@ impl Racks {
     /// Serves `documents` from the start.
     #[must_use]
     pub fn new(documents: Vec<RackDocument>) -> Self {
-        let documents = documents.into_iter().map(|d| (d.rack, Arc::new(d))).collect();
+        let documents = documents.into_iter().map(|d| (d.rack, Served::new(d))).collect();
         Self {
             documents: RwLock::new(documents),
             changing: tokio::sync::Mutex::new(()),
@@ -116,7 +133,11 @@ impl Racks {
         let machines = document.machines.len();
         tracing::info!(rack, version = %document.version, machines, "rack document installed");
         let held = RackHeld::from(&document);
-        self.documents.write().insert(rack, Arc::new(document));
+        // Those that are left when this fails go with the next document.
+        ledger
+            .forget_ramdisks(rack, Some(&document))
+            .map_err(|error| RackError::Keep { rack, error })?;
+        self.documents.write().insert(rack, Served::new(document));
         // What was refused or full by the old document is looked at anew.
         self.troubles.lock().passing.clear();
         self.tell();
@@ -136,7 +157,7 @@ impl Racks {
         tracing::info!(rack, "rack document withdrawn");
         self.documents.write().remove(&rack);
         self.tell();
-        Ok(())
+        ledger.forget_ramdisks(rack, None).map_err(|error| RackError::Keep { rack, error })
     }
 
     /// Serves nothing any more; the ledger is the caller's.
@@ -152,20 +173,31 @@ impl Racks {
     /// The document of `rack`.
     #[must_use]
     pub fn get(&self, rack: u32) -> Option<Arc<RackDocument>> {
-        self.documents.read().get(&rack).cloned()
+        self.documents.read().get(&rack).map(|served| Arc::clone(&served.document))
     }
 
     /// All documents, by rack.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<RackDocument>> {
-        self.documents.read().values().cloned().collect()
+        let documents = self.documents.read();
+        documents.values().map(|served| Arc::clone(&served.document)).collect()
+    }
+
+    /// The machines that ramdisks know by this UUID: each by its document, and its place there.
+    #[must_use]
+    pub fn by_uuid(&self, uuid: Uuid) -> Vec<(Arc<RackDocument>, usize)> {
+        let documents = self.documents.read();
+        let place = |served: &Served| {
+            Some((Arc::clone(&served.document), *served.by_uuid.get(&uuid)?))
+        };
+        documents.values().filter_map(place).collect()
     }
 
     /// Which versions are held.
     #[must_use]
     pub fn held(&self) -> Vec<RackHeld> {
         let documents = self.documents.read();
-        documents.values().map(|document| RackHeld::from(document.as_ref())).collect()
+        documents.values().map(|served| RackHeld::from(served.document.as_ref())).collect()
     }
 
     /// The rack whose lease ranges hold `address`.
@@ -175,14 +207,14 @@ impl Racks {
         let holds = |d: &Arc<RackDocument>| {
             d.ranges.iter().any(|range| (range.first..=range.last).contains(&address))
         };
-        documents.values().find(|d| holds(d)).map(|d| d.rack)
+        documents.values().map(|served| &served.document).find(|d| holds(d)).map(|d| d.rack)
     }
 
     /// The machine with this serial number, and its rack.
     #[must_use]
     pub fn machine(&self, serial: &Serial) -> Option<(u32, RackMachine)> {
         let documents = self.documents.read();
-        documents.values().find_map(|document| {
+        documents.values().find_map(|Served { document, .. }| {
             let machine = document.machines.iter().find(|machine| machine.serial == *serial)?;
             Some((document.rack, machine.clone()))
         })
@@ -192,7 +224,7 @@ impl Racks {
     #[must_use]
     pub fn machine_of(&self, mac: MacAddress) -> Option<(u32, RackMachine)> {
         let documents = self.documents.read();
-        documents.values().find_map(|document| {
+        documents.values().find_map(|Served { document, .. }| {
             let machine = document.machines.iter().find(|machine| machine.mac.contains(&mac))?;
             Some((document.rack, machine.clone()))
         })

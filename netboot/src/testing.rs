@@ -1,6 +1,7 @@
 //! What tests of agents need: a rack, a membership, names.
 
 use model::ipam::LeaseRange;
+use model::power_cycle::{ExpectedRamdisk, Ramdisk, RamdiskToken};
 use model::rack::{BootChoice, DocumentVersion, RackDocument, RackMachine};
 use model::{NodeName, Timestamp};
 use queue_format::Epoch;
@@ -36,6 +37,12 @@ pub fn membership(node: &str) -> Membership {
         epoch: epoch(1),
         enrolled: Timestamp::default(),
     }
+}
+
+/// A ramdisk that is expected.
+pub fn ramdisk() -> ExpectedRamdisk {
+    let token = RamdiskToken::new("dG9rZW4".to_owned());
+    ExpectedRamdisk { token, heard: Ramdisk::default() }
 }
 
 /// A rack with one range and the machine `S1`.

@@ -166,6 +166,7 @@ impl Daemon {
         let daemon = Self { agent, ledger, rpc, boot, stop, tasks: Tasks::new() };
         let (server, learners) = watch::channel(None);
         let asking = lease_sync::Asking {
+            ledger: Arc::clone(&daemon.ledger),
             own: identity.name().clone(),
             racks: Arc::clone(&racks),
             client: Client::new(Arc::clone(&identity), Tasks::new()),

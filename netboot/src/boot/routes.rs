@@ -1,17 +1,18 @@
 //! The table of routes and their answers.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::extract::{Extension, Path, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
 use axum::{Json, Router};
 use serde_json::json;
 
 use model::boot_template::Fetched;
 use model::machine::BootStage;
 use model::rack::{Observation, RackMachine};
+use model::shares::PARTS;
 use model::{MacAddress, Serial, Timestamp};
 use stdx::daemon::chain as causes;
 
@@ -20,7 +21,7 @@ use super::documents::{self, CLOUD_INIT_PATH, IGNITIONS_PATH};
 use super::files::{self, FILES_PATH};
 use super::identity::{Told, Unidentified};
 use super::script::{self, PATH, PATH_ALIAS, REFUSAL_PATH};
-use super::{Ends, Rack};
+use super::{Ends, Rack, ramdisks};
 use crate::dhcp::LeaseState;
 use crate::dhcp::boot::{HTTP_ARCHITECTURES, loader_path};
 use crate::rack::Passing;
@@ -52,6 +53,11 @@ pub(super) fn router(rack: Rack) -> Router {
         .route(&format!("{CLOUD_INIT_PATH}/{{serial}}/{{name}}"), get(documents::cloud_init))
         .route(assets::PATH, get(assets::asset))
         .route("/api/v1/cryptsetup", get(assets::cryptsetup))
+        .route("/", any(ramdisks::answer))
+        .route("/v1", any(ramdisks::answer))
+        .route("/v1/", any(ramdisks::answer))
+        .route("/v1/{*rest}", any(ramdisks::answer))
+        .layer(Extension(ramdisks::places()))
         .route("/health", get(health))
         .route("/version", get(version))
         .fallback(nothing)
@@ -89,7 +95,12 @@ fn answer(rack: &Rack, ends: Ends, serial: &str, query: Option<&str>) -> Respons
         Ok((number, machine)) => {
             rack.answers.script.add();
             note(rack, (number, &machine), ends.theirs.ip(), BootStage::Script);
-            return text(StatusCode::OK, script::boot(ends.ours, &machine));
+            if machine.ramdisk.is_some()
+                && let Err(error) = rack.ledger.note_booted(now(rack), number, &machine)
+            {
+                tracing::warn!(error = causes(&error), "a boot of a ramdisk was not noted");
+            }
+            return text(StatusCode::OK, script::boot(&servers(rack, ends, number), &machine));
         }
         Err(refusal) => refusal,
     };
@@ -107,6 +118,15 @@ fn answer(rack: &Rack, ends: Ends, serial: &str, query: Option<&str>) -> Respons
         note_unknown(rack, &serial, ends.theirs.ip());
     }
     text(status, why)
+}
+
+/// This agent, then the others of the rack: all serve machines at the same port.
+fn servers(rack: &Rack, ends: Ends, number: u32) -> Vec<SocketAddr> {
+    let document = rack.racks.get(number);
+    let agents = document.iter().flat_map(|document| &document.agents);
+    let others = agents.map(|agent| SocketAddr::new(agent.address.ip(), ends.ours.port()));
+    let others = others.filter(|other| other.ip() != ends.ours.ip()).take(PARTS);
+    [ends.ours].into_iter().chain(others).collect()
 }
 
 /// The same refusal as a script that shows it: iPXE shows no body of an error.

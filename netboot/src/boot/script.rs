@@ -62,9 +62,11 @@ pub fn shown(text: &str) -> String {
     script + "exit 1\n"
 }
 
-/// The script of one machine. `exit 1` leaves the network to what the firmware has next.
+/// The script of one machine. `exit 1` leaves the network to what the firmware has next. The first of the
+/// servers is the one that is asked; the others serve the rack, too.
 #[must_use]
-pub fn boot(server: SocketAddr, machine: &RackMachine) -> String {
+pub fn boot(servers: &[SocketAddr], machine: &RackMachine) -> String {
+    let Some(&server) = servers.first() else { return shown("") };
     let RackMachine { serial, role, boot, .. } = machine;
     // In a script, `||`, `&&` and `${` would be syntax.
     let serial = serial.escaped();
@@ -85,7 +87,9 @@ pub fn boot(server: SocketAddr, machine: &RackMachine) -> String {
             }
             let given = parameters.iter().map(|parameter| parameter.as_str().to_owned());
             let given: Vec<String> = given.collect();
-            for parameter in given.iter().chain(&configuring(server, machine, &given)) {
+            let of_system = configuring(server, machine, &given);
+            let of_ramdisk = inspecting(servers, machine, &given);
+            for parameter in given.iter().chain(&of_system).chain(&of_ramdisk) {
                 script.push_str(&format!(" {parameter}"));
             }
             script.push_str(&format!(" gantry.up={base}/up || exit 1\n"));
@@ -117,6 +121,21 @@ fn configuring(server: SocketAddr, machine: &RackMachine, given: &[String]) -> V
         .filter(|_| !is_told(&["ds", "cloud-config-url"]))
         .map(|_| format!("ds=nocloud;s=http://{server}{CLOUD_INIT_PATH}/{serial}/"));
     ignition.into_iter().chain(cloud_init).collect()
+}
+
+/// The kernel parameters that tell an agent in a ramdisk where to look itself up, and where to tell what the
+/// machine is made of, unless the operator told it. It tries `servers` in turn; its inspection goes to the
+/// first, since old agents take only one there.
+fn inspecting(servers: &[SocketAddr], machine: &RackMachine, given: &[String]) -> Vec<String> {
+    let (Some(_), Some(first)) = (&machine.ramdisk, servers.first()) else { return Vec::new() };
+    let all: Vec<String> = servers.iter().map(|server| format!("http://{server}")).collect();
+    let told = [
+        ("ipa-api-url", all.join(",")),
+        ("ipa-inspection-callback-url", format!("http://{first}/v1/continue_inspection")),
+    ];
+    let is_given = |name: &str| given.iter().any(|word| word.split('=').next() == Some(name));
+    let told = told.into_iter().filter(|(name, _)| !is_given(name));
+    told.map(|(name, url)| format!("{name}={url}")).collect()
 }
 
 /// For a machine that nobody registered. Not a script: the machine must not go on as if it were.
@@ -173,7 +192,7 @@ mod tests {
             files,
             parameters: vec!["console=ttyS0".parse().unwrap()],
         });
-        boot(server(), &machine)
+        boot(&[server()], &machine)
     }
 
     #[test]
@@ -205,12 +224,12 @@ mod tests {
         let (_, mut machine) = racks.machine(&"S1".parse().unwrap()).unwrap();
         machine.serial = "a#b?c/d || shell ${x}".parse().unwrap();
         let escaped = "a%23b%3Fc%2Fd%20%7C%7C%20shell%20%24%7Bx%7D";
-        let local = boot(server(), &machine);
+        let local = boot(&[server()], &machine);
         assert!(local.contains(&format!("\necho {escaped} (worker) boots")), "{local}");
         let files = ImageFiles::Linux { kernel: blob('a'), initrds: vec![blob('b')] };
         let (id, parameters) = ("debian/12".parse().unwrap(), Vec::new());
         machine.boot = BootChoice::Image { id, files, parameters };
-        let linux = boot(server(), &machine);
+        let linux = boot(&[server()], &machine);
         assert_eq!(linux.matches(&format!("/machines/{escaped}/")).count(), 3, "{linux}");
         assert!(!linux.contains(machine.serial.as_str()) && !linux.contains("${"), "{linux}");
     }
@@ -230,6 +249,28 @@ mod tests {
              boot || exit 1\n"
         );
         assert!(linux.ends_with(&wanted), "{linux}");
+    }
+
+    #[test]
+    fn a_ramdisk_is_told_where_it_looks_itself_up() {
+        let racks = crate::rack::Racks::new(vec![crate::testing::rack(0, 1)]);
+        let (_, mut machine) = racks.machine(&"S1".parse().unwrap()).unwrap();
+        machine.boot = BootChoice::Image {
+            id: "ipa/1".parse().unwrap(),
+            files: ImageFiles::Linux { kernel: blob('a'), initrds: Vec::new() },
+            parameters: Vec::new(),
+        };
+        let servers = [server(), "10.69.0.67:10080".parse().unwrap()];
+        assert!(!boot(&servers, &machine).contains(" ipa-"));
+        machine.ramdisk = Some(crate::testing::ramdisk());
+        let told = " ipa-api-url=http://10.69.0.3:10080,http://10.69.0.67:10080 \
+                    ipa-inspection-callback-url=http://10.69.0.3:10080/v1/continue_inspection ";
+        let text = boot(&servers, &machine);
+        assert!(text.contains(told) && !text.contains("dG9rZW4"), "{text}");
+        let BootChoice::Image { parameters, .. } = &mut machine.boot else { panic!() };
+        parameters.push("ipa-api-url=http://x".parse().unwrap());
+        let text = boot(&servers, &machine);
+        assert!(text.matches("ipa-api-url=").count() == 1 && text.contains("ipa-inspection"));
     }
 
     #[test]

@@ -13,11 +13,11 @@ use crate::testing::{SMALL, membership, now, rack};
 
 mod connections;
 
-struct Scene {
+pub(super) struct Scene {
     address: SocketAddr,
-    ledger: Arc<Ledger>,
+    pub(super) ledger: Arc<Ledger>,
     blobs: Arc<Blobs>,
-    racks: Arc<Racks>,
+    pub(super) racks: Arc<Racks>,
     stop: watch::Sender<bool>,
     tasks: Tasks,
     _dir: tempfile::TempDir,
@@ -27,7 +27,7 @@ async fn scene() -> Scene {
     scene_of(rack(5, 1)).await
 }
 
-async fn scene_of(document: RackDocument) -> Scene {
+pub(super) async fn scene_of(document: RackDocument) -> Scene {
     scene_with(document, Patience::USUAL).await
 }
 
@@ -57,14 +57,14 @@ async fn scene_with(document: RackDocument, patience: Patience) -> Scene {
 
 impl Scene {
     /// Ends in this order: the store must not outlive its directory.
-    async fn end(self) {
+    pub(super) async fn end(self) {
         self.stop.send_replace(true);
         self.tasks.join().await;
         self.ledger.close().unwrap();
     }
 
     /// Whoever asks from here holds the lease of this card.
-    async fn lease(&self, mac: model::MacAddress) {
+    pub(super) async fn lease(&self, mac: model::MacAddress) {
         let until_us = now().micros() + 3_600_000_000;
         let lease = LeaseRecord {
             address: "127.0.0.1".parse().unwrap(),
@@ -74,10 +74,17 @@ impl Scene {
         self.ledger.keep_leases(vec![lease], Timestamp::from_micros(1), Vec::new()).await.unwrap();
     }
 
-    async fn ask(&self, head: &str) -> String {
+    pub(super) async fn ask(&self, head: &str) -> String {
+        self.ask_with(head, "", "").await
+    }
+
+    pub(super) async fn ask_with(&self, head: &str, headers: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let text =
-            format!("{head} HTTP/1.1\r\nhost: evil.example.com\r\nconnection: close\r\n\r\n");
+        let length = body.len();
+        let text = format!(
+            "{head} HTTP/1.1\r\nhost: evil.example.com\r\nconnection: close\r\n{headers}\
+             content-length: {length}\r\n\r\n{body}"
+        );
         stream.write_all(text.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
@@ -85,7 +92,7 @@ impl Scene {
     }
 }
 
-fn body(answer: &str) -> &str {
+pub(super) fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap().1
 }
 
@@ -121,7 +128,8 @@ async fn routes() {
         ("GET /api/v1/boot/ipxe.efi", 404, "install the package ipxe"),
         ("GET /health", 200, "healthy"),
         ("GET /version", 200, env!("CARGO_PKG_VERSION")),
-        ("GET /", 404, "nothing"),
+        ("GET /", 200, "default_version"),
+        ("GET /nothing", 404, "nothing"),
         ("POST /api/v1/boot/ipxe", 405, ""),
     ] {
         let answer = scene.ask(head).await;

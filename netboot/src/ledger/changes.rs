@@ -1,24 +1,35 @@
-//! Core: in which order leases changed, for other agents that ask for news.
+//! Core: in which order leases and ramdisks changed, for other agents that ask for news.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// The last change of each address, counted since the start of the agent.
+use model::Serial;
+
+/// What other agents are told of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Changed {
+    /// The lease of an address.
+    Lease(Ipv4Addr),
+    /// What was heard of a machine's ramdisk.
+    Ramdisk(u32, Serial),
+}
+
+/// The last change of each, counted since the start of the agent.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     last: u64,
-    numbers: BTreeMap<Ipv4Addr, u64>,
-    addresses: BTreeMap<u64, Ipv4Addr>,
+    numbers: BTreeMap<Changed, u64>,
+    order: BTreeMap<u64, Changed>,
 }
 
 impl Changes {
-    /// Notes that the lease of an address changed.
-    pub(super) fn note(&mut self, address: Ipv4Addr) {
+    /// Notes that something changed.
+    pub(super) fn note(&mut self, changed: Changed) {
         self.last += 1;
-        if let Some(before) = self.numbers.insert(address, self.last) {
-            self.addresses.remove(&before);
+        if let Some(before) = self.numbers.insert(changed.clone(), self.last) {
+            self.order.remove(&before);
         }
-        self.addresses.insert(self.last, address);
+        self.order.insert(self.last, changed);
     }
 
     /// The number of the last change.
@@ -26,17 +37,17 @@ impl Changes {
         self.last
     }
 
-    /// The addresses that changed after this number, oldest change first.
-    pub(super) fn after(&self, number: u64) -> impl Iterator<Item = (u64, Ipv4Addr)> + '_ {
-        let later = self.addresses.range(number.saturating_add(1)..);
-        later.map(|(number, address)| (*number, *address))
+    /// What changed after this number, oldest change first.
+    pub(super) fn after(&self, number: u64) -> impl Iterator<Item = (u64, &Changed)> + '_ {
+        let later = self.order.range(number.saturating_add(1)..);
+        later.map(|(number, changed)| (*number, changed))
     }
 }
 
-impl FromIterator<Ipv4Addr> for Changes {
-    fn from_iter<I: IntoIterator<Item = Ipv4Addr>>(addresses: I) -> Self {
+impl FromIterator<Changed> for Changes {
+    fn from_iter<I: IntoIterator<Item = Changed>>(all: I) -> Self {
         let mut changes = Self::default();
-        addresses.into_iter().for_each(|address| changes.note(address));
+        all.into_iter().for_each(|changed| changes.note(changed));
         changes
     }
 }
@@ -47,12 +58,13 @@ mod tests {
 
     #[test]
     fn an_address_is_told_once_with_its_last_change() {
-        let [a, b] = [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last));
-        let mut changes: Changes = [a, b].into_iter().collect();
-        assert_eq!(changes.after(0).collect::<Vec<_>>(), [(1, a), (2, b)]);
-        changes.note(a);
-        assert_eq!(changes.after(0).collect::<Vec<_>>(), [(2, b), (3, a)]);
-        assert_eq!(changes.after(2).collect::<Vec<_>>(), [(3, a)]);
+        let a = Changed::Lease(Ipv4Addr::new(10, 0, 0, 1));
+        let b = Changed::Ramdisk(0, "S1".parse().unwrap());
+        let mut changes: Changes = [a.clone(), b.clone()].into_iter().collect();
+        assert_eq!(changes.after(0).collect::<Vec<_>>(), [(1, &a), (2, &b)]);
+        changes.note(a.clone());
+        assert_eq!(changes.after(0).collect::<Vec<_>>(), [(2, &b), (3, &a)]);
+        assert_eq!(changes.after(2).collect::<Vec<_>>(), [(3, &a)]);
         assert_eq!((changes.after(3).count(), changes.after(u64::MAX).count()), (0, 0));
     }
 }

@@ -2,12 +2,15 @@
 
 use std::net::Ipv4Addr;
 
+use model::Serial;
 use queue_format::Key;
 
 /// Directory of rack documents.
 pub(super) const RACKS: &str = "racks/";
 /// Directory of leases.
 pub(super) const LEASES: &str = "leases/";
+/// Directory of what was heard of ramdisks.
+pub(super) const RAMDISKS: &str = "ramdisks/";
 /// Directory of events.
 pub(super) const EVENTS: &str = "outbox/event-";
 
@@ -51,8 +54,13 @@ pub(super) fn lease(address: Ipv4Addr) -> Key {
     key(&format!("{LEASES}{address}"))
 }
 
+/// What was heard of one machine's ramdisk.
+pub(super) fn ramdisk(rack: u32, serial: &Serial) -> Key {
+    key(&format!("{RAMDISKS}{rack}/{}", serial.escaped()))
+}
+
 fn key(text: &str) -> Key {
-    Key::parse(text).expect("numbers, addresses and the words above make keys")
+    Key::parse(text).expect("numbers, addresses, escaped serial numbers and the words above make keys")
 }
 
 #[cfg(test)]
@@ -68,5 +76,7 @@ mod tests {
         }
         assert_eq!(lease(Ipv4Addr::BROADCAST).as_str(), "leases/255.255.255.255");
         assert!(event(9) < event(10));
+        let serial = "./a ".parse().unwrap();
+        assert_eq!(ramdisk(5, &serial).as_str(), "ramdisks/5/%2E%2Fa");
     }
 }

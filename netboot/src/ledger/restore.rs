@@ -11,10 +11,10 @@ use uuid::Uuid;
 use model::rack::Event;
 use model::{MacAddress, Timestamp};
 use queue_format::{Key, Store};
-use rpc::calls::Membership;
+use rpc::calls::{Membership, RamdiskTold};
 use stdx::daemon::chain;
 
-use super::{LedgerError, Restored, keys, parse};
+use super::{LedgerError, Ramdisks, Restored, keys, parse};
 use crate::dhcp::packet::Identity;
 use crate::dhcp::{LeaseRecord, LeaseState};
 use crate::outbox::Outbox;
@@ -38,6 +38,7 @@ pub(super) struct Found {
     pub(super) restored: Restored,
     pub(super) outbox: Outbox,
     pub(super) leases: BTreeMap<Ipv4Addr, LeaseRecord>,
+    pub(super) ramdisks: Ramdisks,
     /// What belongs to somebody else, to be removed.
     pub(super) foreign: Vec<Key>,
 }
@@ -80,7 +81,10 @@ pub(super) fn read(
         Some((address, lease.unwrap_or_else(|| held_back(address))))
     });
     let leases = leases.collect();
-    Ok(Found { restored, outbox, leases, foreign: Vec::new() })
+    let ramdisks = readable::<RamdiskTold>(store, path, keys::RAMDISKS)?.into_iter();
+    let ramdisks = ramdisks.filter_map(|(_key, record)| record);
+    let ramdisks = ramdisks.map(|record| ((record.rack, record.serial.clone()), record)).collect();
+    Ok(Found { restored, outbox, leases, ramdisks, foreign: Vec::new() })
 }
 
 fn one<T: DeserializeOwned>(

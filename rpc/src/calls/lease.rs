@@ -1,16 +1,17 @@
-//! Core: what the agents of one rack tell each other of leases (DESIGN §9).
+//! Core: what the agents of one rack tell each other of leases and ramdisks (DESIGN §9).
 
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use model::Timestamp;
+use model::power_cycle::Ramdisk;
 use model::rack::LeaseState;
+use model::{Serial, Timestamp};
 
 /// Longest wait of a call, in milliseconds: as that of an exchange.
 pub const LEASE_SYNC_WAIT_MS_MAX: u32 = super::EXCHANGE_WAIT_MS_MAX;
-/// Most leases in one reply: about 150 kB. What is left comes with the next call.
+/// Most leases and ramdisks in one reply: about 150 kB of leases, or 1.5 MB of ramdisks. What is left comes with the next call.
 pub const LEASES_TOLD_MAX: usize = 1_000;
 
 /// Parameters of `lease_sync`.
@@ -36,6 +37,28 @@ pub struct LeasesTold {
     pub upto: u64,
     /// The leases, oldest change first; an address is there once.
     pub leases: Vec<LeaseTold>,
+    /// What was heard of ramdisks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ramdisks: Vec<RamdiskTold>,
+}
+
+/// What one agent heard of a machine's ramdisk, as it keeps it and tells it to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RamdiskTold {
+    /// The rack.
+    pub rack: u32,
+    /// The machine.
+    pub serial: Serial,
+    /// Which registration of it.
+    pub registered: Option<Timestamp>,
+    /// Its power cycle.
+    pub cycle: u64,
+    /// When it fetched its boot script last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booted: Option<Timestamp>,
+    /// What was heard.
+    #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
+    pub heard: Ramdisk,
 }
 
 /// A lease as one agent tells it to another.

@@ -1,0 +1,87 @@
+//! Core: what is known of machines.
+
+use model::power_cycle::{ExpectedRamdisk, Ramdisk};
+use model::rack::Observation;
+use model::{MacAddress, Serial, Timestamp, Uuid};
+
+/// What the server knows of machines.
+pub trait Machines {
+    /// The machines with this UUID, which is [`model::machine::node_uuid`].
+    fn by_uuid(&self, uuid: Uuid) -> Vec<Node>;
+    /// The machines that have one of these cards.
+    fn by_macs(&self, macs: &[MacAddress]) -> Vec<Node>;
+    /// The machines with this serial number.
+    fn by_serial(&self, serial: &Serial) -> Vec<Node>;
+    /// Whether who asks does so from an address that another machine's card holds.
+    fn asks_for_another(&self, node: &Node) -> bool;
+}
+
+/// A machine, as far as it matters here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its rack.
+    pub rack: u32,
+    /// Its serial number.
+    pub serial: Serial,
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// When it was registered.
+    pub registered: Option<Timestamp>,
+    /// Its power cycle.
+    pub cycle: u64,
+    /// When it fetched its boot script last, as far as that is known: what was heard before is of a
+    /// ramdisk that runs no longer.
+    pub booted: Option<Timestamp>,
+    /// The ramdisk that is to look itself up, where one is.
+    pub ramdisk: Option<ExpectedRamdisk>,
+}
+
+impl Node {
+    /// What was heard of the ramdisk that runs now; nothing of one of an earlier boot.
+    #[must_use]
+    pub fn heard(&self) -> Ramdisk {
+        let heard = self.ramdisk.as_ref().map(|expected| expected.heard.clone());
+        let heard = heard.unwrap_or_default();
+        if is_told(&heard, self.booted) { heard } else { Ramdisk::default() }
+    }
+
+    /// What a token that is told at `now` counts as: no clock puts it before the boot that it is for.
+    pub(crate) fn told_at(&self, now: Timestamp) -> Timestamp {
+        self.booted.map_or(now, |booted| booted.max(now))
+    }
+
+    pub(crate) fn ramdisk_heard(&self, heard: Ramdisk) -> Box<Observation> {
+        let Self { rack, serial, registered, cycle, .. } = self.clone();
+        Box::new(Observation::Ramdisk { rack, serial, registered, cycle, heard })
+    }
+}
+
+/// Whether a ramdisk has its token since the machine booted at `booted`.
+#[must_use]
+pub fn is_told(heard: &Ramdisk, booted: Option<Timestamp>) -> bool {
+    heard.token_told.is_some_and(|told| booted.is_none_or(|booted| told >= booted))
+}
+
+/// What two servers heard of one ramdisk: the later boot counts, and of that the later word.
+#[must_use]
+pub fn merged(one: &Ramdisk, other: &Ramdisk) -> Ramdisk {
+    let key = |heard: &Ramdisk| (heard.token_told, heard.agent.as_ref().map(|agent| agent.heard));
+    if key(other) > key(one) { other.clone() } else { one.clone() }
+}
+
+/// Machines that one request means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Several(pub Vec<Serial>);
+
+/// The one machine that is meant, and may ask.
+pub(crate) fn only(nodes: Vec<Node>, machines: &impl Machines) -> Result<Node, crate::Outcome> {
+    let mut serials: Vec<Serial> = nodes.iter().map(|node| node.serial.clone()).collect();
+    serials.sort();
+    serials.dedup();
+    let missing = crate::Outcome::missing();
+    if serials.len() > 1 {
+        return Err(crate::Outcome { effect: crate::Effect::Several(Several(serials)), ..missing });
+    }
+    let node = nodes.into_iter().next().filter(|node| node.ramdisk.is_some());
+    node.filter(|node| !machines.asks_for_another(node)).ok_or(missing)
+}

@@ -1,0 +1,169 @@
+//! What was heard of the ramdisks of machines. It is kept as long as a rack document expects them.
+
+use std::collections::BTreeMap;
+
+use model::power_cycle::Ramdisk;
+use model::rack::{Observation, RackDocument, RackMachine};
+use model::{Serial, Timestamp};
+use queue_format::Change;
+use rpc::calls::RamdiskTold;
+use tokio::sync::oneshot;
+
+use super::changes::Changed;
+use super::{Ledger, LedgerError, State, keys, put};
+
+/// What was heard, by rack and machine.
+pub type Ramdisks = BTreeMap<(u32, Serial), RamdiskTold>;
+
+/// What is waited for until something is durable.
+#[derive(Debug)]
+pub struct Durable(oneshot::Receiver<()>);
+
+impl Durable {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// The store has ended.
+    pub async fn wait(self) -> Result<(), LedgerError> {
+        self.0.await.map_err(|_ended| LedgerError::Ended)
+    }
+}
+
+/// Whether a record is of this machine, as its document has it now.
+#[must_use]
+pub fn is_of(record: &RamdiskTold, machine: &RackMachine) -> bool {
+    record.cycle == machine.cycle && record.registered == machine.registered
+}
+
+impl Ledger {
+    /// Decides by what was heard so far, and keeps and tells what comes of it: nobody else decides at the
+    /// same time, so a token is told once.
+    ///
+    /// # Errors
+    /// The store does not take it: then nothing has happened.
+    pub fn hear<T>(
+        &self,
+        at: Timestamp,
+        decide: impl FnOnce(&Ramdisks) -> (T, Option<RamdiskTold>, Option<Observation>),
+    ) -> Result<(T, Option<Durable>), LedgerError> {
+        let mut state = self.state.lock();
+        let (decided, record, observation) = decide(&state.ramdisks);
+        if record.is_none() && observation.is_none() {
+            return Ok((decided, None));
+        }
+        let change = record.as_ref().map(kept);
+        let observations = observation.into_iter().collect();
+        let done = self.submit_events(&mut state, change.into_iter().collect(), at, observations)?;
+        if let Some(record) = record {
+            self.insert(&mut state, record);
+        }
+        Ok((decided, Some(Durable(done))))
+    }
+
+    /// Notes that a machine begins to boot: its ramdisk is another one from here on.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    pub fn note_booted(
+        &self,
+        at: Timestamp,
+        rack: u32,
+        machine: &RackMachine,
+    ) -> Result<(), LedgerError> {
+        let boots = |known: &Ramdisks| {
+            let before = known.get(&(rack, machine.serial.clone()));
+            let before = before.filter(|before| is_of(before, machine));
+            let heard = before.map_or_else(Ramdisk::default, |before| before.heard.clone());
+            // Whatever the clocks of agents say: it is a later one than all that was heard.
+            let expected = machine.ramdisk.as_ref().and_then(|ramdisk| ramdisk.heard.token_told);
+            let last = heard.token_told.max(expected);
+            let after = last.map(|last| Timestamp::from_micros(last.micros().saturating_add(1)));
+            let record = RamdiskTold {
+                rack,
+                serial: machine.serial.clone(),
+                registered: machine.registered,
+                cycle: machine.cycle,
+                booted: Some(after.map_or(at, |after| after.max(at))),
+                heard,
+            };
+            ((), Some(record), None)
+        };
+        self.hear(at, boots).map(drop)
+    }
+
+    /// Takes what another agent of the rack heard, as far as it is news. That one tells the master.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    pub fn learn_ramdisks(&self, told: Vec<RamdiskTold>) -> Result<(), LedgerError> {
+        let mut state = self.state.lock();
+        for told in told {
+            let known = state.ramdisks.get(&(told.rack, told.serial.clone()));
+            let record = known.map_or_else(|| told.clone(), |known| joined(known, &told));
+            if known != Some(&record) {
+                drop(self.submit(vec![kept(&record)], None)?);
+                self.insert(&mut state, record);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what was heard of ramdisks that a rack's document expects no longer; of all where there is
+    /// none.
+    ///
+    /// # Errors
+    /// The store does not take it.
+    pub fn forget_ramdisks(
+        &self,
+        rack: u32,
+        document: Option<&RackDocument>,
+    ) -> Result<(), LedgerError> {
+        let machines = document.map_or(&[][..], |document| document.machines.as_slice());
+        let expected = machines.iter().filter(|machine| machine.ramdisk.is_some());
+        let expected: BTreeMap<&Serial, &RackMachine> =
+            expected.map(|machine| (&machine.serial, machine)).collect();
+        let is_wanted = |record: &RamdiskTold| {
+            expected.get(&record.serial).is_some_and(|machine| {
+                // Another agent may have a newer document.
+                machine.registered == record.registered && record.cycle >= machine.cycle
+            })
+        };
+        let mut state = self.state.lock();
+        let gone = state.ramdisks.iter().filter(|((of, _), _)| *of == rack);
+        let gone = gone.filter(|(_, record)| !is_wanted(record)).map(|(key, _)| key.clone());
+        let gone: Vec<(u32, Serial)> = gone.collect();
+        drop(self.delete(gone.iter().map(|(rack, serial)| keys::ramdisk(*rack, serial)).collect())?);
+        for key in gone {
+            state.ramdisks.remove(&key);
+        }
+        Ok(())
+    }
+
+    fn insert(&self, state: &mut State, record: RamdiskTold) {
+        let key = (record.rack, record.serial.clone());
+        state.changes.note(Changed::Ramdisk(key.0, key.1.clone()));
+        state.ramdisks.insert(key, record);
+        self.changed.send_replace(state.changes.last());
+    }
+}
+
+fn kept(record: &RamdiskTold) -> Change {
+    put(keys::ramdisk(record.rack, &record.serial), record)
+}
+
+/// What two agents heard of one machine.
+fn joined(one: &RamdiskTold, other: &RamdiskTold) -> RamdiskTold {
+    let of = |record: &RamdiskTold| (record.registered, record.cycle);
+    match of(one).cmp(&of(other)) {
+        std::cmp::Ordering::Less => other.clone(),
+        std::cmp::Ordering::Greater => one.clone(),
+        std::cmp::Ordering::Equal => RamdiskTold {
+            booted: one.booted.max(other.booted),
+            heard: ironic::merged(&one.heard, &other.heard),
+            ..one.clone()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;
