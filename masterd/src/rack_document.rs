@@ -75,7 +75,8 @@ fn expected_ramdisk(config: &Config, machine: &Machine) -> Option<ExpectedRamdis
     }
     let token = vault::open(config, &PowerCycle::purpose(&cycle.serial), &cycle.sealed).ok()?;
     let token = String::from_utf8(token.expose().clone()).ok()?;
-    Some(ExpectedRamdisk { token: RamdiskToken::new(token), heard: cycle.ramdisk.clone() })
+    let (token, boots) = (RamdiskToken::new(token), machine.life.boot.is_some());
+    Some(ExpectedRamdisk { token, boots, heard: cycle.ramdisk.clone() })
 }
 
 fn agents(config: &Config, rack: u32) -> Vec<RackAgent> {

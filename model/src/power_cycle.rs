@@ -137,6 +137,9 @@ impl<'de> Deserialize<'de> for RamdiskToken {
 pub struct ExpectedRamdisk {
     /// The token that it is told once.
     pub token: RamdiskToken,
+    /// Whether the machine boots a ramdisk; else a system, which need not call as one.
+    #[serde(default)]
+    pub boots: bool,
     /// What was heard of it.
     #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
     pub heard: Ramdisk,

@@ -127,7 +127,8 @@ fn configuring(server: SocketAddr, machine: &RackMachine, given: &[String]) -> V
 /// machine is made of, unless the operator told it. It tries `servers` in turn; its inspection goes to the
 /// first, since old agents take only one there.
 fn inspecting(servers: &[SocketAddr], machine: &RackMachine, given: &[String]) -> Vec<String> {
-    let (Some(_), Some(first)) = (&machine.ramdisk, servers.first()) else { return Vec::new() };
+    let is_ramdisk = machine.ramdisk.as_ref().is_some_and(|ramdisk| ramdisk.boots);
+    let Some(first) = servers.first().filter(|_| is_ramdisk) else { return Vec::new() };
     let all: Vec<String> = servers.iter().map(|server| format!("http://{server}")).collect();
     let told = [
         ("ipa-api-url", all.join(",")),
@@ -173,6 +174,7 @@ pub(super) fn contradiction(why: &str) -> String {
 mod tests {
     use model::blob::Blob;
     use model::boot_template::BootDocument;
+    use model::power_cycle::ExpectedRamdisk;
 
     use super::*;
 
@@ -271,6 +273,9 @@ mod tests {
         parameters.push("ipa-api-url=http://x".parse().unwrap());
         let text = boot(&servers, &machine);
         assert!(text.matches("ipa-api-url=").count() == 1 && text.contains("ipa-inspection"));
+        let system = ExpectedRamdisk { boots: false, ..crate::testing::ramdisk() };
+        machine.ramdisk = Some(system);
+        assert!(!boot(&servers, &machine).contains("ipa-inspection"));
     }
 
     #[test]
