@@ -25,7 +25,7 @@ use crate::master::Master;
 use crate::meters::Meters;
 use crate::metrics;
 use crate::options::Options;
-use crate::sabakan::rules::KnownRules;
+use crate::rules::KnownRules;
 use crate::server;
 use crate::state::Front;
 use crate::tls::Tls;

@@ -3,7 +3,7 @@
 //! In reading order: [`master`] asks the master and follows it when it moves, [`link`] does that for many
 //! requests at a time, [`refusal`] says in HTTP why something was not done. [`users`] reads who has which
 //! password and role, [`tokens`] asks the master for those of programs, [`clients`] knows certificates, and
-//! [`authenticate`] tells who asks. [`state`] is what routes share,
+//! [`authenticate`] tells who asks. [`state`] is what routes share, [`rules`] among it,
 //! [`front`] what every request goes through,
 //! [`asked`] what a route sees of one; [`upload`] takes bodies that are too long for memory, [`files`] gives
 //! such; [`ganeti`] and [`sabakan`] are the two interfaces, [`routes`] describes them and
@@ -25,6 +25,7 @@ pub mod users;
 pub mod access_log;
 pub mod attempt;
 pub mod meters;
+pub mod rules;
 pub mod state;
 
 pub mod asked;

@@ -2,7 +2,7 @@
 //! retire dates, images, assets, kernel parameters, keys of disks, templates of Ignition and logs. It answers as
 //! sabakan does today, or as its specification of 2018 says.
 //!
-//! [`machines`] shows and changes machines, which [`inventory`] reads and [`rules`] explains, [`states`] how it stands with each, [`graphql`] asks for them
+//! [`machines`] shows and changes machines, which [`inventory`] reads, [`states`] how it stands with each, [`graphql`] asks for them
 //! otherwise, [`config`] the settings,
 //! [`crypts`] the keys of disks, [`ignitions`] templates, [`images`] and [`assets`] files, which come by
 //! [`transfer`]; [`logs`] tells who did what.
@@ -18,7 +18,6 @@ pub mod images;
 pub mod inventory;
 pub mod logs;
 pub mod machines;
-pub mod rules;
 pub mod states;
 pub mod transfer;
 

@@ -12,7 +12,7 @@ use crate::attempt::Refusals;
 use crate::authenticate::Authenticator;
 use crate::link::Link;
 use crate::meters::Meters;
-use crate::sabakan::rules::KnownRules;
+use crate::rules::KnownRules;
 
 /// Everything that routes need.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use async_graphql::{
     Context, EmptySubscription, Error, ErrorExtensions as _, ID, Object, Request, Schema,
 };
+use luxi::method::GantryIpam;
 use luxi::query::Filter;
 use luxi::query::filter::{Comparison, Operand};
 use model::sabakan::today;
@@ -16,7 +17,6 @@ use serde_json::{Value, json};
 
 use super::inventory::{found, one};
 use super::machines::parameters;
-use super::rules::rules;
 use crate::asked::{Answer, Asked, json as answer};
 use crate::refusal::Refusal;
 use types::{Machine, MachineParams, MachineState, MachineStatus};
@@ -118,7 +118,7 @@ impl Mutation {
 
 /// Machines as the REST interface shows them.
 async fn all(asked: &Asked, machines: &[model::machine::Machine]) -> Result<Vec<Value>, Refusal> {
-    let rules = rules(asked).await?;
+    let rules = asked.front.rules.of(asked.ask(GantryIpam {})).await?;
     let now = asked.now();
     Ok(machines.iter().map(|machine| today(machine, rules.as_deref(), now)).collect())
 }

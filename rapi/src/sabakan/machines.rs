@@ -3,6 +3,7 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use luxi::method::GantryIpam;
 use luxi::query::sabakan;
 use model::Timestamp;
 use model::opcode::Removable;
@@ -11,7 +12,6 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::inventory::{each, one};
-use super::rules::rules;
 use crate::asked::{Answer, Asked, parse};
 use crate::etag;
 use crate::refusal::Refusal;
@@ -35,7 +35,7 @@ pub(super) async fn search(asked: Asked) -> Answer {
     }
     let rules = match asked.front.compatibility {
         Compatibility::Document => None,
-        Compatibility::Today => rules(&asked).await?,
+        Compatibility::Today => asked.front.rules.of(asked.ask(GantryIpam {})).await?,
     };
     let now = asked.now();
     // Ten thousand keep a thread busy for a while.
