@@ -31,6 +31,12 @@ impl View {
         self.jobs.read().get(&id).cloned()
     }
 
+    /// Whether a job does nothing any more: it has ended, or is gone.
+    #[must_use]
+    pub fn has_ended(&self, id: JobId) -> bool {
+        self.get(id).is_none_or(|job| job.status().is_final())
+    }
+
     /// Every job, in the order of their ids.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Job>> {

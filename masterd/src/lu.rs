@@ -18,6 +18,7 @@ pub mod node;
 pub mod query;
 pub mod rack;
 pub mod renew;
+mod resources;
 mod run;
 pub mod tags;
 pub mod test;
@@ -37,7 +38,8 @@ use tokio::time::timeout;
 
 use crate::config::Config;
 
-pub use context::{Context, Resources};
+pub use context::Context;
+pub use resources::Resources;
 pub use run::LogicalUnits;
 
 /// How long an opcode may hold its locks: nothing that it does may take longer than what waits for

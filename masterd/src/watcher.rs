@@ -22,7 +22,6 @@ use tokio::time::Instant;
 use crate::agent_sync::allow_list::AllowListPush;
 use crate::config::Config;
 use crate::contacts::Contacts;
-use crate::lu::context::has_ended;
 use crate::master_address::MoveAddress;
 use crate::members::{self, Awaited};
 use crate::queue::{Commits, Published, Submitter, Writer};
@@ -194,7 +193,7 @@ impl Watcher {
             mend_network: config.cluster.mend_network,
             copies: self.audit.differ(),
             unserved: unserved(config),
-            machines: machines::find(config, self.now(), |job| has_ended(&self.published, job)),
+            machines: machines::find(config, self.now(), |job| self.published.jobs.has_ended(job)),
             ended: ended.map(|(_, number)| number).sum(),
             live,
         }

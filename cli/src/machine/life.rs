@@ -255,7 +255,10 @@ impl Machines {
         session: &Session,
         jobs: impl Fn(&str) -> Vec<Vec<OpCode>>,
     ) -> Result<(), CliError> {
-        let serials = meant(&self.serials, self.conditions.filters(), session)?;
+        let mut serials = meant(&self.serials, self.conditions.filters(), session)?;
+        // In the order in which they were named, and else in one that is the same at the next run.
+        let place = |text: &str| self.serials.iter().position(|serial| serial.as_str() == text);
+        serials.sort_by_cached_key(|serial| (place(serial), serial.clone()));
         let serials = match self.resume {
             None => serials,
             Some(job) => without_done(serials, target, JobId(job), session)?,

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use jobs::event::Channels;
-use jobs::locks::{Grant, LockError, LockName, Locks, Owner, Refused};
-use jobs::pause::Pause;
+use jobs::locks::{Grant, LockError, LockName, Owner, Refused};
 use jobs::{CancelHandle, Event, Start};
 use model::error::ExceptionKind;
 use model::job::LogType;
@@ -21,16 +20,14 @@ use stdx::Clock;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{Failure, Wanted};
+use super::{Failure, Resources, Wanted};
 use crate::agent_sync::allow_list::AllowListPush;
 use crate::agents::{Agents, Behalf};
 use crate::blobs::Source;
 use crate::config::Config;
 use crate::contacts::{Contacts, Enrolling};
 use crate::master_address::MoveAddress;
-use crate::metrics::Metrics;
-use crate::queue::{Commits, Decision, Published, Snapshot, Submitter, Writer};
-use crate::replica_audit::ReplicaAudit;
+use crate::queue::{Decision, Snapshot};
 use crate::secrets::StagedSecrets;
 use crate::verify::replicas::Compared;
 use membership::peers::PeerBook;
@@ -41,45 +38,6 @@ const LOCK_DEADLINE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Between two looks for locks that are free, where some are enough (Ganeti's).
 const SOME_LOCKS_AGAIN: Duration = Duration::from_secs(2);
-
-/// What logical units work with. They reach it by their [`Context`] alone.
-#[derive(Debug)]
-pub struct Resources {
-    /// Changes queue and configuration.
-    pub(crate) writer: Writer,
-    /// What is committed.
-    pub(crate) published: Arc<Published>,
-    /// Takes jobs.
-    pub(crate) submitter: Submitter,
-    /// Who holds what.
-    pub(crate) locks: Locks,
-    /// Where opcodes wait while none may run.
-    pub(crate) pause: Arc<Pause>,
-    /// The way to the agents.
-    pub(crate) agents: Agents,
-    /// Which agents are reached.
-    pub(crate) contacts: Arc<Contacts>,
-    /// Tells agents who may call them.
-    pub(crate) allow_lists: Arc<AllowListPush>,
-    /// Moves the master's address.
-    pub(crate) address: Arc<MoveAddress>,
-    /// The way to other members' `masterd`.
-    pub(crate) peers: PeerBook,
-    /// Tells who is a member.
-    pub(crate) commits: Arc<Commits>,
-    /// Compares candidates' stores.
-    pub(crate) audit: Arc<ReplicaAudit>,
-    /// Where the files of images are.
-    pub(crate) source: Arc<Source>,
-    /// One-time secrets of nodes that are about to be added.
-    pub(crate) secrets: Arc<StagedSecrets>,
-    /// What is counted.
-    pub(crate) metrics: Arc<Metrics>,
-    /// Gives the time.
-    pub(crate) clock: Clock,
-    /// Where things live.
-    pub(crate) layout: Layout,
-}
 
 /// All that one opcode may touch.
 #[derive(Debug)]
@@ -173,7 +131,7 @@ impl Context {
 
     /// Whether a job does nothing any more: it has ended, or is gone.
     pub(crate) fn has_ended(&self, job: JobId) -> bool {
-        has_ended(&self.resources.published, job)
+        self.resources.published.jobs.has_ended(job)
     }
 
     /// Whether new jobs are refused.
@@ -500,11 +458,6 @@ impl Drop for Context {
             self.resources.agents.made().forget(self.job);
         }
     }
-}
-
-/// Whether a job does nothing any more: it has ended, or is gone.
-pub(crate) fn has_ended(published: &Published, job: JobId) -> bool {
-    published.jobs.get(job).is_none_or(|job| job.status().is_final())
 }
 
 fn lock_failure(refused: &LockError) -> Failure {

@@ -163,9 +163,31 @@ fn an_intent_cancels_what_runs_and_waits_while_disks_are_wiped() {
     assert!(matches!(wants(State::DeployWait, Intent::Reboot), Err(Refusal::NotFrom { .. })));
     assert!(matches!(wants(State::CleanWait, Intent::Deploy), Err(Refusal::Busy { .. })));
     assert_eq!(wants(State::CleanWait, Intent::Retire), Ok(State::Retiring));
-    let begun = Life { state: State::DeployWait, since: Some(NOW), reason: None };
+    let begun = Life { state: State::DeployWait, since: Some(NOW), ..Life::default() };
     let anew = begun.after(Event::Intent(Intent::Deploy), None, NOW.plus_seconds(60)).unwrap();
     assert_eq!(anew.since, Some(NOW.plus_seconds(60)));
+}
+
+#[test]
+fn a_job_prepares_a_machine_until_it_awaits_it() {
+    let job = JobId(7);
+    for (intent, from) in [(Intent::Reboot, State::Healthy), (Intent::Clean, State::Available)] {
+        let mut life = Life { state: from, ..Life::default() };
+        life = life.after(Event::Intent(intent), None, NOW).unwrap();
+        life.carried = Some(Carried { intent, job, awaits: false });
+        life.boot = Some("ramdisk".parse().unwrap());
+        assert_eq!((life.preparing(), life.is_carried_by(job)), (Some(job), true));
+        life = life.after(Event::Observed(Observed::Awaited), None, NOW).unwrap();
+        assert_eq!((life.preparing(), life.is_carried_by(job)), (None, true));
+        assert!(life.boot.is_some());
+        let failed = life.after(Event::Observed(Observed::Failed), Some("no"), NOW).unwrap();
+        assert_eq!((failed.boot, failed.carried.map(|c| c.job)), (None, Some(job)));
+        assert!(!life.is_carried_by(JobId(8)));
+    }
+    let set = Life { state: State::Healthy, carried: None, ..Life::default() };
+    let begun = Some(Carried { intent: Intent::Deploy, job, awaits: true });
+    let set = Life { carried: begun, ..set }.after(Event::Set(Status::Updating), None, NOW);
+    assert_eq!(set.unwrap().carried, None, "another controller took over");
 }
 
 fn event() -> impl Strategy<Value = Event> {

@@ -93,7 +93,8 @@ const SOURCES: &[&str] = &[
 ];
 
 /// Public structs beside parameters in those files, and a parameter that is no range but three values.
-const OTHERS: &[&str] = &["LeaseRange", "Machine", "Addresses", "Boot", "Common priority"];
+const OTHERS: &[&str] =
+    &["LeaseRange", "Machine", "Addresses", "Boot", "StageSeen", "Common priority"];
 
 /// Each numeric field of a struct with its documentation: `(struct, field, text)`.
 fn numbers(source: &str) -> Vec<(String, String, String)> {
