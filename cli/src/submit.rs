@@ -351,7 +351,9 @@ impl JobArguments {
                     break;
                 }
             }
-            if let (true, Some(chain), Some(last)) = (self.submit, left.next(), ids.pop()) {
+            if self.submit
+                && let (Some(chain), Some(last)) = (left.next(), ids.pop())
+            {
                 running.push_back(self.begin_chain(chain, Some(last), &mut client, session)?);
             }
         }

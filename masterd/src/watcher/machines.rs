@@ -63,8 +63,7 @@ pub fn find(config: &Config, now: Timestamp, has_ended: impl Fn(JobId) -> bool) 
     };
     let ended = told.iter().filter(ends).take(ENDED_MAX).map(stay).collect();
     told.truncate(TOLD_MAX);
-    let is_left =
-        |machine: &&Arc<Machine>| machine.life.preparing().is_some_and(|job| has_ended(job));
+    let is_left = |machine: &&Arc<Machine>| machine.life.preparing().is_some_and(&has_ended);
     let mut left: Vec<Stay> = config
         .machines
         .values()

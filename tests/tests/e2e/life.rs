@@ -202,6 +202,8 @@ fn a_controller_that_lies_or_a_machine_that_is_given_up_has_its_reason() {
     // What an old system says while a job prepares its restart is no sign of the new one.
     scene.bmc.fail(Faults::default());
     let _well = scene.gnt("machine deploy SN1 --image debian --yes").ok();
+    scene.plays(Plays::Silent);
+    let _cycled = scene.gnt("machine power cycle SN1 --yes").ok();
     scene.bmc.fail(Faults { hangs: true, ..Faults::default() });
     let stuck = scene.submitted("machine reboot SN1 --yes --submit");
     scene.wait_for("rebooting");
@@ -286,6 +288,7 @@ fn a_rack_is_deployed_in_steps_that_end_with_a_failure() {
     let _more = scene.gnt("machine add --serial SN3 --rack 0 --role worker").ok();
     let ended = scene.gnt("machine deploy --rack 0 --image debian --parallel 1 --yes");
     let said = ended.failed(1);
+    assert!(said.contains("Machine SN2 has no known"), "{ended:?}");
     assert!(said.contains("1 were not begun") && said.contains("--resume"), "{ended:?}");
     let rows = scene.gnt("machine list --json -o serial,state").json();
     let states: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["state"].clone()).collect();
