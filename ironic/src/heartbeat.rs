@@ -1,8 +1,8 @@
 //! Core: a ramdisk says that it lives, and where it takes commands.
 
 use http::{StatusCode, Uri};
-use model::power_cycle::{AgentStatus, RamdiskAgent};
 use model::Timestamp;
+use model::power_cycle::{AgentStatus, RamdiskAgent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq as _;

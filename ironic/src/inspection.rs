@@ -13,6 +13,9 @@ use crate::lookup::usable;
 use crate::machines::{Machines, only};
 use crate::{Effect, Outcome, lldp};
 
+/// Bytes of the texts of all disks of a machine: a thousand real ones have 70,000. So no inventory, which
+/// agents keep and replicate, is larger than half a megabyte.
+const DISK_TEXT_MAX: usize = 128 * 1024;
 /// Characters that are kept of what failed in the ramdisk.
 const ERROR_MAX: usize = 4_096;
 
@@ -65,7 +68,14 @@ fn inventory(told: &Value, raw: Option<&Value>) -> Inventory {
         disks: list(told, "disks").iter().take(DISKS_MAX).map(read_disk).collect(),
         cards: cards.take(CARDS_MAX).collect(),
     };
-    inventory.tidy()
+    let mut inventory = inventory.tidy();
+    let mut bytes = 0;
+    inventory.disks.retain(|disk| {
+        let texts = [&disk.name, &disk.model, &disk.serial, &disk.wwn];
+        bytes += texts.iter().map(|text| text.len()).sum::<usize>();
+        bytes <= DISK_TEXT_MAX
+    });
+    inventory
 }
 
 fn read_disk(told: &Value) -> Disk {

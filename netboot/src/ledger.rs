@@ -231,8 +231,7 @@ impl Ledger {
             let mut state = self.state.lock();
             gone.extend(state.leases.keys().map(|address| keys::lease(*address)));
             gone.extend(state.ramdisks.keys().map(|(rack, serial)| keys::ramdisk(*rack, serial)));
-            let events = state.outbox.pending(u64::MAX, usize::MAX);
-            gone.extend(events.iter().map(|event| keys::event(event.number)));
+            gone.extend(state.outbox.kept().map(keys::event));
             // Last: a stop before it leaves a store that the next owner empties.
             gone.push(keys::owner());
             let outbox = Outbox::restore(state.outbox.numbers(), []);

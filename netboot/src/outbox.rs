@@ -18,6 +18,9 @@ use model::{MacAddress, Serial, Timestamp};
 /// given up and counted, so that a master that never comes cannot fill the disk.
 pub const EVENTS_MAX: usize = 10_000;
 
+/// Inventories that are handed out at a time: half a megabyte each, and an answer has 64.
+const INVENTORIES_MAX: usize = 64;
+
 /// The document `outbox/numbers`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Numbers {
@@ -185,10 +188,21 @@ impl Outbox {
         forgotten
     }
 
-    /// Events up to `number`, oldest first, at most `most`.
+    /// The numbers of all events that are kept.
+    pub fn kept(&self) -> impl Iterator<Item = u64> + '_ {
+        self.events.keys().copied()
+    }
+
+    /// Events up to `number`, oldest first, at most `most`, and as few as fit an answer.
     #[must_use]
     pub fn pending(&self, number: u64, most: usize) -> Vec<Event> {
-        self.events.range(..=number).take(most).map(|(_, event)| event.clone()).collect()
+        let mut inventories = 0;
+        let fits = |event: &&Event| {
+            inventories += usize::from(matches!(event.observation, Observation::Inspected { .. }));
+            inventories <= INVENTORIES_MAX
+        };
+        let events = self.events.range(..=number).take(most).map(|(_, event)| event);
+        events.take_while(fits).cloned().collect()
     }
 
     fn insert(&mut self, event: Event) {

@@ -187,9 +187,8 @@ impl Racks {
     #[must_use]
     pub fn by_uuid(&self, uuid: Uuid) -> Vec<(Arc<RackDocument>, usize)> {
         let documents = self.documents.read();
-        let place = |served: &Served| {
-            Some((Arc::clone(&served.document), *served.by_uuid.get(&uuid)?))
-        };
+        let place =
+            |served: &Served| Some((Arc::clone(&served.document), *served.by_uuid.get(&uuid)?));
         documents.values().filter_map(place).collect()
     }
 

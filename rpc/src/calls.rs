@@ -257,7 +257,7 @@ calls! {
         "rack_withdraw" RackWithdraw -> (), Fast, Changes, Fails, Shared;
         /// Acknowledge events, and wait for more.
         "exchange" Exchange -> Exchanged, Fast, Changes, Fails, Shared;
-        /// Tell another agent of the rack of leases, and wait for more.
+        /// Tell another agent of the rack of leases and ramdisks, and wait for more.
         "lease_sync" LeaseSync -> LeasesTold, Fast, Shares, Fails, Shared;
         /// Replace the allow-list.
         "allow_list" SetAllowList -> (), Fast, Changes, Fails, Shared;

@@ -91,7 +91,9 @@ fn arguments() {
             assert!(why(&answer).contains(told), "{query}: {}", answer.body);
         }
     }
-    let upper = "/v1/lookup?addresses=52:54:00:00:00:01".to_uppercase().replace("V1/LOOKUP?ADDRESSES", "v1/lookup?addresses");
+    let upper = "/v1/lookup?addresses=52:54:00:00:00:01"
+        .to_uppercase()
+        .replace("V1/LOOKUP?ADDRESSES", "v1/lookup?addresses");
     assert_eq!(world.get(&upper, "1.62", 1).answer.status, 200);
 }
 

@@ -141,5 +141,8 @@ fn a_heartbeat_that_says_nothing_new_is_told_on_every_five_minutes() {
     let agent = ramdisk.agent.unwrap();
     assert_eq!((agent.status, &*agent.status_message), (Some(AgentStatus::Error), "disk failed"));
     // A clock that went back is no reason to say nothing.
-    assert!(matches!(world.post(&path(), "1.72", &done.to_string(), 5).effect, Effect::Heard { .. }));
+    assert!(matches!(
+        world.post(&path(), "1.72", &done.to_string(), 5).effect,
+        Effect::Heard { .. }
+    ));
 }

@@ -78,6 +78,11 @@ fn limits() {
     body["inventory"]["cpu"] = json!("none");
     body["inventory"]["memory"] = json!({"total": 1u64 << 30});
     body["error"] = json!("x".repeat(ERROR_MAX + 1));
+    let mut long = body.clone();
+    long["inventory"]["disks"] =
+        vec![json!({"name": "d", "model": "\u{10000}".repeat(255)}); DISKS_MAX].into();
+    let (found, _) = inspected(&World::new().post(PATH, "", &long.to_string(), 1));
+    assert_eq!(found.disks.len(), DISK_TEXT_MAX / (255 * 4 + 1));
     let (found, error) = inspected(&World::new().post(PATH, "", &body.to_string(), 1));
     assert_eq!((found.cards.len(), found.disks.len()), (CARDS_MAX, DISKS_MAX));
     assert_eq!((found.memory_mib, error.unwrap().len()), (1_024, ERROR_MAX));

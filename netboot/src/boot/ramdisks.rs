@@ -47,7 +47,8 @@ pub(super) async fn answer(
     rack.answers.ramdisk.add();
     let (head, body) = request.into_parts();
     let most = Route::at(head.uri.path()).map_or(0, Route::body_bytes_max);
-    let version = head.headers.get(HEADERS[0]).map(|value| value.to_str().unwrap_or("?").to_owned());
+    let version =
+        head.headers.get(HEADERS[0]).map(|value| value.to_str().unwrap_or("?").to_owned());
     let is_small = length(&head.headers).is_some_and(|length| length <= SMALL_BYTES);
     let _place = if is_small || most == 0 {
         None
@@ -228,7 +229,9 @@ impl Machines for Known<'_> {
         if its_own.any(|machine| machine.serial == node.serial && machine.mac.contains(&holder)) {
             return false;
         }
-        !self.all(|machine| machine.serial != node.serial && machine.mac.contains(&holder)).is_empty()
+        !self
+            .all(|machine| machine.serial != node.serial && machine.mac.contains(&holder))
+            .is_empty()
     }
 }
 

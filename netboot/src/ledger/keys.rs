@@ -60,7 +60,8 @@ pub(super) fn ramdisk(rack: u32, serial: &Serial) -> Key {
 }
 
 fn key(text: &str) -> Key {
-    Key::parse(text).expect("numbers, addresses, escaped serial numbers and the words above make keys")
+    Key::parse(text)
+        .expect("numbers, addresses, escaped serial numbers and the words above make keys")
 }
 
 #[cfg(test)]

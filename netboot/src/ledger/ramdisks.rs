@@ -53,7 +53,8 @@ impl Ledger {
         }
         let change = record.as_ref().map(kept);
         let observations = observation.into_iter().collect();
-        let done = self.submit_events(&mut state, change.into_iter().collect(), at, observations)?;
+        let done =
+            self.submit_events(&mut state, change.into_iter().collect(), at, observations)?;
         if let Some(record) = record {
             self.insert(&mut state, record);
         }
@@ -132,7 +133,9 @@ impl Ledger {
         let gone = state.ramdisks.iter().filter(|((of, _), _)| *of == rack);
         let gone = gone.filter(|(_, record)| !is_wanted(record)).map(|(key, _)| key.clone());
         let gone: Vec<(u32, Serial)> = gone.collect();
-        drop(self.delete(gone.iter().map(|(rack, serial)| keys::ramdisk(*rack, serial)).collect())?);
+        drop(
+            self.delete(gone.iter().map(|(rack, serial)| keys::ramdisk(*rack, serial)).collect())?,
+        );
         for key in gone {
             state.ramdisks.remove(&key);
         }

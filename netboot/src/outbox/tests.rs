@@ -35,6 +35,26 @@ fn add(outbox: &mut Outbox, observations: Vec<Observation>) -> Plan {
     plan
 }
 
+#[test]
+fn inventories_are_handed_out_as_they_fit() {
+    let inspected = |serial: usize| Observation::Inspected {
+        rack: 0,
+        serial: format!("S{serial}").parse().unwrap(),
+        registered: None,
+        cycle: 1,
+        inventory: Box::default(),
+        error: None,
+    };
+    let mut outbox = Outbox::default();
+    let told = (0..INVENTORIES_MAX + 2).map(inspected).chain([boot(1)]).collect();
+    add(&mut outbox, told);
+    assert_eq!((outbox.kept().count(), outbox.len()), (INVENTORIES_MAX + 3, INVENTORIES_MAX + 3));
+    let first = outbox.pending(u64::MAX, 1_000);
+    assert_eq!(first.len(), INVENTORIES_MAX);
+    outbox.acknowledge(first.last().unwrap().number);
+    assert_eq!(outbox.pending(u64::MAX, 1_000).len(), 3, "nothing is left behind");
+}
+
 fn numbers(outbox: &Outbox) -> Vec<u64> {
     outbox.pending(u64::MAX, usize::MAX).iter().map(|event| event.number).collect()
 }

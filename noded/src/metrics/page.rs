@@ -30,6 +30,7 @@ pub(super) fn page(sources: &Sources) -> Page {
         ("script", &boot.script),
         ("unknown", &boot.unknown),
         ("refused", &boot.refused),
+        ("ramdisk", &boot.ramdisk),
     ] {
         page.counter("gantry_boot_requests", &[answer], counter.get());
     }

@@ -6,7 +6,7 @@
 //! submissions across them, [`killed`] and [`canceled`] about jobs that are ended; [`locks`], [`filters`],
 //! [`operator`], [`roles`], [`enrol`], [`bmc`], [`volume`], [`waiting`], [`delay`], [`checks`], [`bytes`],
 //! [`master_ip`], [`networks`] and [`metrics`] about use; [`ganeti`], [`ganeti_cli`], [`ganeti_socket`] and [`bare_values`] about the use by
-//! Ganeti's clients, [`front`] by REST, [`sabactl`] by sabakan's command line; [`bad_input`] about what should never happen.
+//! Ganeti's clients, [`ramdisks`] by agents in ramdisks, [`front`] by REST, [`sabactl`] by sabakan's command line; [`bad_input`] about what should never happen.
 #![expect(clippy::unwrap_used, reason = "a test which unwraps a surprise has done its job")]
 
 mod ignition;
@@ -41,6 +41,7 @@ mod master_ip;
 mod metrics;
 mod networks;
 mod operator;
+mod ramdisks;
 mod roles;
 mod sabactl;
 mod volume;

@@ -79,6 +79,7 @@ const DOCUMENTS: &[&str] = &[
     "metrics.md",
     "machines.md",
     "netboot.md",
+    "ramdisks.md",
     "networks.md",
     "power.md",
     "secrets.md",

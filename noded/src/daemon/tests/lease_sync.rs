@@ -149,6 +149,52 @@ async fn a_lease_of_one_agent_is_renewed_by_the_other_when_that_is_gone() {
     second.stop().await.unwrap();
 }
 
+/// The token that a lookup of S1 tells at an agent.
+async fn look_up(daemon: &Daemon) -> String {
+    let mut stream = TcpStream::connect(daemon.boot_address()).await.unwrap();
+    let text = "GET /v1/lookup?addresses=02:00:00:00:00:09 HTTP/1.1\r\nhost: x\r\n\
+                x-openstack-ironic-api-version: 1.62\r\nconnection: close\r\n\r\n";
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let told = answer.split("\"agent_token\":\"").nth(1).unwrap_or_else(|| panic!("{answer}"));
+    told.split('"').next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_is_told_once_in_a_rack_with_the_master_away() {
+    let scene = Scene::new();
+    let (one, two) = (Other::new(&scene, "n2", 6), Other::new(&scene, "n3", 7));
+    let free = UdpSocket::bind((one.address, 0)).await.unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let anywhere = SocketAddr::new(LOCALHOST, 0);
+    let first = one.start(&scene, (anywhere, port)).await;
+    let second = two.start(&scene, (anywhere, port)).await;
+    let mut told = document(vec![one.agent(&first), two.agent(&second)]);
+    told.machines[0].mac = vec!["02:00:00:00:00:09".parse().unwrap()];
+    told.machines[0].cycle = 1;
+    told.machines[0].ramdisk = Some(netboot::testing::ramdisk());
+    one.push(&scene, &first, told.clone()).await;
+    two.push(&scene, &second, told).await;
+
+    assert_eq!(look_up(&first).await, "dG9rZW4");
+    while second.ledger.news_after(0, 9).ramdisks.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(look_up(&second).await, "******");
+    assert!(second.ledger.pending(9).0.is_empty(), "the master knows it from the first one");
+    // A boot that begins at the second one is a new ramdisk at the first one, too.
+    let upto = first.ledger.news_after(0, 9).upto;
+    assert!(fetch(&second, "/api/v1/boot/ipxe/S1").await.contains("#!ipxe"));
+    while first.ledger.news_after(upto, 9).ramdisks.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(look_up(&first).await, "dG9rZW4");
+    first.stop().await.unwrap();
+    second.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn another_agent_gets_leases_told_and_nothing_else() {
     let scene = Scene::new();

@@ -1,0 +1,188 @@
+//! ironic-python-agent as its authors publish it, in an environment of Python below `target/`. What it looks
+//! at of the machine is faked around it; nothing of it is changed.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use model::MacAddress;
+use tests::place::{self, programs};
+use tests::run::run;
+
+use super::scene::Scene;
+
+/// The variable that names another version than the usual one.
+const VERSION: &str = "GANTRY_TEST_IPA";
+const USUAL: &str = "13.0.0";
+
+/// Programs that it may run on a machine. All of them but two say nothing and succeed, so that none changes this
+/// machine: an agent that gives up takes its network down.
+const FAKED: [&str; 14] = [
+    "ip",
+    "modprobe",
+    "udevadm",
+    "multipath",
+    "multipathd",
+    "mdadm",
+    "dmidecode",
+    "ipmitool",
+    "biosdevname",
+    "mount",
+    "umount",
+    "chronyd",
+    "ntpdate",
+    "hdparm",
+];
+
+/// A disk, and what the machine is: without these it does not begin.
+const LSBLK: &str = r#"{"blockdevices": [{"kname": "vdz", "model": "DISK", "size": 10737418240,
+    "rota": false, "type": "disk", "uuid": null, "partuuid": null, "serial": "D1", "wwn": null,
+    "log-sec": 512, "phy-sec": 512, "tran": null}]}"#;
+const LSHW: &str = r#"{"id": "system", "class": "system", "product": "R630", "vendor": "Dell",
+    "serial": "S1", "configuration": {}, "children": []}"#;
+
+/// What is started in a name space of mounts of its own: a card that is there, and
+/// the parameters of its kernel.
+const START: &str = r#"
+set -e
+mount --make-rprivate /
+mount -t tmpfs none /sys/class/net
+mkdir -p "/sys/class/net/$CARD" "$FAKES/device"
+ln -s "$FAKES/device" "/sys/class/net/$CARD/device"
+echo 1 > "/sys/class/net/$CARD/carrier"
+echo "$PARAMETERS" > "$FAKES/cmdline"
+mount --bind "$FAKES/cmdline" /proc/cmdline
+PATH="$FAKES/bin:$PATH" exec "$@"
+"#;
+
+/// An agent that runs.
+pub(super) struct PythonAgent {
+    child: Child,
+    log: PathBuf,
+    version: String,
+}
+
+/// Starts it for the machine of `scene`, with a first URL where nobody is; none where it cannot run here.
+pub(super) fn start(scene: &Scene, card: &str) -> Option<PythonAgent> {
+    let skip = |why: &str| tests::skip("ironic-python-agent", why);
+    if !tests::is_root() {
+        skip("it needs root for its own view of the machine's cards");
+        return None;
+    }
+    let version = std::env::var(VERSION).unwrap_or_else(|_unset| USUAL.to_owned());
+    let program = match installed(&version) {
+        Ok(program) => program,
+        Err(why) => {
+            skip(&why);
+            return None;
+        }
+    };
+    let fakes = scene.dir.path().join("fakes");
+    fs::create_dir_all(fakes.join("bin")).unwrap();
+    let silent = FAKED.into_iter().map(|name| (name, ""));
+    for (name, told) in silent.chain([("lsblk", LSBLK), ("lshw", LSHW)]) {
+        let file = fakes.join("bin").join(name);
+        fs::write(&file, format!("#!/bin/sh\ncase \"$*\" in *json*) echo '{told}';; esac\n"))
+            .unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let log = scene.dir.path().join("ironic-python-agent.log");
+    let nobody = format!("http://{}:9", place::address());
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", START, "sh"]).arg(program);
+    // What the boot script of an agent gives to a kernel.
+    let url = scene.url();
+    let parameters = format!(
+        "quiet ipa-api-url={nobody},{url} ipa-inspection-callback-url={url}/v1/continue_inspection"
+    );
+    let address = scene.address;
+    command.arg(format!("--listen_host={address}")).arg(format!("--advertise_host={address}"));
+    command.arg("--debug");
+    command.args([
+        "--lookup_timeout=60",
+        "--lookup_interval=1",
+        "--inspection_dhcp_wait_timeout=0",
+    ]);
+    command.args(["--disk_wait_attempts=1", "--disk_wait_delay=0"]);
+    command
+        .env("FAKES", &fakes)
+        .env("PARAMETERS", parameters)
+        .env("CARD", card)
+        .current_dir(scene.dir.path());
+    let out = File::create(&log).unwrap();
+    command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
+    Some(PythonAgent { child: command.spawn().unwrap(), log, version })
+}
+
+/// A card of this machine with its address: the agent asks the kernel for that, and believes no file.
+pub(super) fn card() -> Option<(String, String)> {
+    let cards = fs::read_dir("/sys/class/net").ok()?;
+    let mut cards = cards.filter_map(|card| {
+        let card = card.ok()?;
+        let address = fs::read_to_string(card.path().join("address")).ok()?;
+        let mac: MacAddress = address.parse().ok()?;
+        mac.unusable()
+            .is_none()
+            .then(|| (card.file_name().to_string_lossy().into_owned(), mac.to_string()))
+    });
+    cards.next()
+}
+
+/// The program of this version, installed where it was not.
+fn installed(version: &str) -> Result<PathBuf, String> {
+    let target = programs().dir().parent().map(Path::to_owned).unwrap_or_default();
+    let place = target.join(format!("ironic-python-agent-{version}"));
+    let program = place.join("bin/ironic-python-agent");
+    let done = place.join("installed");
+    if done.exists() {
+        return Ok(program);
+    }
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv", "--clear"]).arg(&place);
+    let mut install = Command::new(place.join("bin/pip"));
+    install.args(["install", "--quiet", "--disable-pip-version-check"]);
+    install.arg(format!("ironic-python-agent=={version}"));
+    for command in [make, install] {
+        if Command::new(command.get_program()).arg("--version").output().is_err() {
+            return Err(format!("there is no {}", command.get_program().display()));
+        }
+        let ended = run(command);
+        if !ended.status.success() {
+            return Err(format!("{}: {}", ended.command, ended.stderr));
+        }
+    }
+    fs::write(done, version).unwrap();
+    Ok(program)
+}
+
+impl PythonAgent {
+    /// What it logged.
+    pub(super) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Whether it has ended, which it never does by itself.
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Heartbeats that were answered well.
+    pub(super) fn heartbeats(&self) -> usize {
+        self.log().matches("heartbeat successful").count()
+    }
+}
+
+impl Drop for PythonAgent {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+    }
+}
