@@ -6,12 +6,12 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use super::rack::{Guest, Rack};
 use super::wires::port;
 use super::{GuestError, run};
 use crate::needs;
+use crate::stage;
 
 /// The user that the controller knows.
 pub const USER: &str = "admin";
@@ -19,8 +19,6 @@ pub const USER: &str = "admin";
 pub const PASSWORD: &str = "calvin";
 /// Where it listens, in the namespace of its node.
 const PORT: u16 = 623;
-/// How often the power is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Mode of its files; one of them is a program.
 const MODE: u32 = 0o755;
 
@@ -157,7 +155,7 @@ impl Rack {
             }
             // A guest that switched itself off is off.
             write(&is, if self.stage.has_ended(&name) { "0" } else { "1" })?;
-            std::thread::sleep(LOOK_EVERY);
+            stage::pause();
         }
         self.stage.kill(&name);
         Ok(())

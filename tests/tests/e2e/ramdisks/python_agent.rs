@@ -2,7 +2,6 @@
 //! at of the machine is faked around it; nothing of it is changed.
 
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -83,9 +82,8 @@ pub(super) fn start(scene: &Scene, card: &str) -> Option<PythonAgent> {
     let silent = FAKED.into_iter().map(|name| (name, ""));
     for (name, told) in silent.chain([("lsblk", LSBLK), ("lshw", LSHW)]) {
         let file = fakes.join("bin").join(name);
-        fs::write(&file, format!("#!/bin/sh\ncase \"$*\" in *json*) echo '{told}';; esac\n"))
-            .unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        let script = format!("#!/bin/sh\ncase \"$*\" in *json*) echo '{told}';; esac\n");
+        stdx::atomic::write(&file, script.as_bytes(), 0o755).unwrap();
     }
     let log = scene.dir.path().join("ironic-python-agent.log");
     let nobody = format!("http://{}:9", place::address());
@@ -152,7 +150,7 @@ fn installed(version: &str) -> Result<PathBuf, String> {
             return Err(format!("{}: {}", ended.command, ended.stderr));
         }
     }
-    fs::write(done, version).unwrap();
+    stdx::atomic::write(&done, version.as_bytes(), 0o644).unwrap();
     Ok(program)
 }
 
@@ -178,6 +176,7 @@ impl PythonAgent {
 }
 
 impl Drop for PythonAgent {
+    #[expect(clippy::print_stderr, reason = "a test that failed says what it saw")]
     fn drop(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
