@@ -2,7 +2,7 @@
 
 use super::{DemoError, Play};
 use crate::guest::GuestError;
-use crate::guest::rack::{Guest, Rack};
+use crate::guest::rack::{Guest, Rack, SOON};
 
 /// The machine's serial number.
 const SERIAL: &str = "SN-0004";
@@ -47,6 +47,9 @@ pub(super) fn boot(play: &Play) -> Result<(), DemoError> {
     }
     show(&rack, &["machine", "list"])?;
     show(&rack, &["machine", "info", SERIAL])?;
+    // Its new state is on its way to the agent.
+    let is_well = || rack.gnt(&["rack", "status"]).is_ok();
+    rack.stage.wait_until("a rack without troubles", SOON, is_well).map_err(GuestError::from)?;
     show(&rack, &["rack", "status"])?;
     show(&rack, &["lease", "list"])?;
     println!("  another machine is switched on, which nobody registered");
