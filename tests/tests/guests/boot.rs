@@ -2,27 +2,15 @@
 
 use std::path::Path;
 
-use tests::place::programs;
 use xtask::guest::GuestError;
 use xtask::guest::rack::{Guest, Rack, uuid};
 use xtask::guest::secure::Secure;
 
-const SERIAL: &str = "SN-7";
-const MAC: &str = "52:54:00:aa:bb:01";
+use crate::{MAC, SERIAL, text};
 
 /// A rack with so many agents and one registered machine that is to boot the image `guest/1`, as `upload` has it.
 fn rack(nodes: u8, upload: &[&str], mac: Option<&str>) -> Option<Rack> {
-    let rack = match Rack::new(programs().clone(), &std::env::temp_dir(), nodes, 1) {
-        Ok(rack) => rack,
-        Err(GuestError::Impossible(why)) => {
-            tests::skip("machines that boot", &why);
-            return None;
-        }
-        Err(error) => panic!("{}", stdx::daemon::chain(&error)),
-    };
-    let add = ["machine", "add", "--serial", SERIAL, "--rack", "0", "--role", "worker"];
-    let mac = mac.map(|mac| ["--mac", mac]);
-    rack.gnt(&[&add[..], mac.as_ref().map_or(&[][..], |mac| mac)].concat()).unwrap();
+    let rack = crate::rack(nodes, mac)?;
     let path = |name: &str| match name {
         "KERNEL" => text(&rack.parts().kernel),
         "INITRD" => text(&rack.parts().initrd),
@@ -33,10 +21,6 @@ fn rack(nodes: u8, upload: &[&str], mac: Option<&str>) -> Option<Rack> {
     let upload: Vec<&str> = upload.iter().map(String::as_str).collect();
     rack.gnt(&[&["image", "upload", "guest/1"], &upload[..]].concat()).unwrap();
     Some(rack)
-}
-
-fn text(path: &Path) -> String {
-    path.display().to_string()
 }
 
 fn guest(disk: Option<&Path>) -> Guest<'_> {
