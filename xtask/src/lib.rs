@@ -6,10 +6,11 @@
 //! looks for bytes that break a rule, [`soak`] for trouble that loses or doubles a job. [`needs`] are the
 //! programs of others that tests and benches use; [`programs`] and [`stage`] are what demo and bench
 //! stand on: the built programs, and a temporary root with daemons that ends with its owner; [`guest`]
-//! are real machines that boot.
+//! are real machines that boot, [`debian`] one that starts in a container.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to who called it")]
 
 pub mod bench;
+pub mod debian;
 pub mod demo;
 pub mod dist;
 pub mod flaky;

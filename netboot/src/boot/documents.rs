@@ -19,6 +19,9 @@ use super::{Ends, Rack};
 pub(super) const IGNITIONS_PATH: &str = "/api/v1/boot/ignitions";
 /// Data of cloud-init, by serial number, as its data source `NoCloud` asks for them.
 pub(super) const CLOUD_INIT_PATH: &str = "/cloud-init";
+/// What cloud-init asks for that a machine may lack. It asks for a file that is missing ten times more, a
+/// second apart, and goes on at once with an empty one.
+const MAY_BE_EMPTY: &[&str] = &["vendor-data", "network-config"];
 
 pub(super) async fn ignition(
     State(rack): State<Rack>,
@@ -29,7 +32,7 @@ pub(super) async fn ignition(
     let is_meant = |document: &BootDocument| {
         document.kind == DocumentKind::Ignition && document.id.to_string() == id
     };
-    answer(&rack, ends, &serial, &method, is_meant)
+    answer(&rack, ends, &serial, &method, is_meant, false)
 }
 
 pub(super) async fn cloud_init(
@@ -41,7 +44,7 @@ pub(super) async fn cloud_init(
     let is_meant = |document: &BootDocument| {
         document.kind.template() == TemplateKind::CloudInit && document.kind.as_str() == name
     };
-    answer(&rack, ends, &serial, &method, is_meant)
+    answer(&rack, ends, &serial, &method, is_meant, MAY_BE_EMPTY.contains(&name.as_str()))
 }
 
 fn answer(
@@ -50,6 +53,7 @@ fn answer(
     serial: &str,
     method: &Method,
     is_meant: impl Fn(&BootDocument) -> bool,
+    may_be_empty: bool,
 ) -> Response {
     let (number, machine) = match find(rack, ends, serial, None) {
         Ok(found) => found,
@@ -59,6 +63,9 @@ fn answer(
         }
     };
     let Some(document) = machine.documents.iter().find(|document| is_meant(document)) else {
+        if may_be_empty && machine.documents.iter().any(|d| d.kind == DocumentKind::UserData) {
+            return text(StatusCode::OK, String::new());
+        }
         rack.answers.refused.add();
         return text(StatusCode::NOT_FOUND, missing(&machine));
     };

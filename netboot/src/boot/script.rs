@@ -119,7 +119,8 @@ fn configuring(server: SocketAddr, machine: &RackMachine, given: &[String]) -> V
         });
     let cloud_init = newest(DocumentKind::UserData)
         .filter(|_| !is_told(&["ds", "cloud-config-url"]))
-        .map(|_| format!("ds=nocloud;s=http://{server}{CLOUD_INIT_PATH}/{serial}/"));
+        // Older versions, such as Debian 12's, look at a URL only where the source has this name.
+        .map(|_| format!("ds=nocloud-net;s=http://{server}{CLOUD_INIT_PATH}/{serial}/"));
     ignition.into_iter().chain(cloud_init).collect()
 }
 
@@ -296,7 +297,7 @@ mod tests {
         };
         let [ignition, cloud_init] = [
             "ignition.config.url=http://10.69.0.3:10080/api/v1/boot/ignitions/a%20b/1.10.0",
-            "ds=nocloud;s=http://10.69.0.3:10080/cloud-init/a%20b/",
+            "ds=nocloud-net;s=http://10.69.0.3:10080/cloud-init/a%20b/",
         ];
         assert_eq!(words(&["quiet"]), [ignition, cloud_init]);
         assert_eq!(words(&["ignition.config.url=http://x"]), [cloud_init]);

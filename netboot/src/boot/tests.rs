@@ -160,8 +160,10 @@ async fn a_machine_fetches_its_configuration() {
     for (head, status, words) in [
         ("HEAD /api/v1/boot/ignitions/S1/1.2.3", 200, ""),
         ("GET /cloud-init/S1/meta-data", 200, "/a"),
-        ("GET /cloud-init/S1/network-config", 404, "ignition 1.2.3, user-data 0.1.0, meta-data"),
-        ("GET /cloud-init/S1/ignition", 404, "can fetch"),
+        ("GET /cloud-init/S1/network-config", 200, ""),
+        ("GET /cloud-init/S1/vendor-data", 200, ""),
+        ("GET /cloud-init/S2/vendor-data", 404, "gnt machine add"),
+        ("GET /cloud-init/S1/ignition", 404, "ignition 1.2.3, user-data 0.1.0, meta-data"),
         ("GET /api/v1/boot/ignitions/S1/1.2.4", 404, "can fetch ignition 1.2.3"),
         ("GET /api/v1/boot/ignitions/S1/..%2f..%2fetc", 404, "can fetch"),
         ("GET /api/v1/boot/ignitions/S2/1.2.3", 404, "gnt machine add"),

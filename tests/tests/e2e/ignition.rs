@@ -47,7 +47,7 @@ fn fetch(cluster: &Cluster, path: &str) -> (String, String) {
 fn wait_for_file(cluster: &Cluster, path: &str) -> String {
     wait_for(path, PATIENCE, || {
         let (status, body) = fetch(cluster, path);
-        (status == "200").then_some(body)
+        (status == "200" && !body.is_empty()).then_some(body)
     })
 }
 
@@ -98,8 +98,10 @@ fn machines_get_their_configuration_while_the_master_is_away() {
     let (_, meta_data) = fetch(&cluster, "/cloud-init/SN2/meta-data");
     let meta_data: Value = serde_json::from_str(&meta_data).unwrap();
     assert_eq!(meta_data["local-hostname"], "sn2");
-    let (status, why) = fetch(&cluster, "/cloud-init/SN1/network-config");
+    let (status, why) = fetch(&cluster, "/cloud-init/SN1/other-data");
     assert!(status == "404" && why.contains("SN1 can fetch ignition 1.10.0"), "{why}");
+    let nothing = ("200".to_owned(), String::new());
+    assert_eq!(fetch(&cluster, "/cloud-init/SN1/network-config"), nothing);
 
     // The agent serves it after its own restart, and tells the master what was fetched.
     cluster.kill_agent(&cluster.master);

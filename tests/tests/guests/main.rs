@@ -9,6 +9,7 @@ use xtask::guest::GuestError;
 use xtask::guest::rack::Rack;
 
 mod boot;
+mod cloud_init;
 mod host_network;
 mod life;
 

@@ -11,16 +11,13 @@ use model::layout::{ADMIN_GROUP, DAEMON_GROUP, Layout};
 use super::skips::Skip;
 use super::{Outcome, Round};
 use crate::dist::{self, Arguments, tree::RUNNABLE};
+use crate::debian;
 use crate::needs;
 use crate::programs::Profile;
 use crate::target_dir;
 
-/// The Debian that is installed; the one that the units were made for.
-const SUITE: &str = "bookworm";
-/// What it needs besides the least.
-const INCLUDED: &str = "--include=systemd,systemd-sysv,logrotate";
 /// How long all may take inside, in seconds: ten times what it does on two busy cores.
-const PATIENCE: &str = "300";
+const PATIENCE: u32 = 300;
 /// What runs inside.
 const TRIAL: &str = include_str!("package.sh");
 /// The unit that runs it, and ends the machine.
@@ -43,23 +40,12 @@ TimeoutStartSec=infinity
 const WELL: &str = "+ : all is well";
 /// How much of what it said is shown where it failed.
 const LINES_SHOWN: usize = 40;
-/// Programs that make and run the machine.
-const PROGRAMS: &[&str] = &["debootstrap", "systemd-nspawn", "script", "dpkg-deb", "timeout"];
-
 /// One of Ganeti's own clients, by which it is known whether they are installed.
 const GANETI_CLIENT: &str = "gnt-job";
 
 /// The step.
 pub(super) fn install(round: &mut Round) -> Outcome {
-    if !nix::unistd::geteuid().is_root() {
-        return Outcome::Skipped("only root may make a machine to install on".to_owned());
-    }
-    let missing: Vec<&str> =
-        PROGRAMS.iter().copied().filter(|program| needs::find(program).is_none()).collect();
-    if !missing.is_empty() {
-        return Outcome::Skipped(format!("{} missing", missing.join(", ")));
-    }
-    let fresh = match debian() {
+    let fresh = match debian::fresh() {
         Ok(fresh) => fresh,
         Err(why) => return Outcome::Skipped(why),
     };
@@ -85,36 +71,10 @@ pub(super) fn install(round: &mut Round) -> Outcome {
     }
 }
 
-/// A Debian that nothing was done to: made once, and copied for each trial.
-fn debian() -> Result<PathBuf, String> {
-    let made = target_dir().join(format!("debian-{SUITE}"));
-    if made.exists() {
-        return Ok(made);
-    }
-    // Under another name until it is whole.
-    let making = target_dir().join(format!("debian-{SUITE}.new"));
-    drop(fs::remove_dir_all(&making));
-    println!("$ debootstrap {SUITE}, which takes a minute, once");
-    let mut command = Command::new("debootstrap");
-    command.args(["--variant=minbase", INCLUDED, SUITE]).arg(&making);
-    let output = command.output().map_err(|error| format!("debootstrap: {error}"))?;
-    if !output.status.success() {
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        let last = told.lines().last().unwrap_or_default();
-        return Err(format!("no Debian to install on, debootstrap says: {last}"));
-    }
-    stdx::atomic::rename(&making, &made).map_err(|error| format!("{}: {error}", made.display()))?;
-    Ok(made)
-}
-
 /// Starts a copy of `fresh` with the packages in it, and gives what the trial said.
 fn try_out(fresh: &Path, packages: &[PathBuf]) -> io::Result<String> {
     let place = tempfile::tempdir_in(target_dir())?;
-    let machine = place.path().join("root");
-    let copied = Command::new("cp").arg("-a").arg(fresh).arg(&machine).status()?;
-    if !copied.success() {
-        return Err(io::Error::other("cp failed"));
-    }
+    let machine = debian::copy(fresh, place.path())?;
     let home = machine.join("root");
     for package in packages {
         fs::copy(package, home.join(package.file_name().unwrap_or_default()))?;
@@ -128,18 +88,11 @@ fn try_out(fresh: &Path, packages: &[PathBuf]) -> io::Result<String> {
     stdx::atomic::write(&home.join("directories"), directories().as_bytes(), 0o644)?;
     let units = machine.join("etc/systemd/system");
     stdx::atomic::write(&units.join("trial.service"), UNIT.as_bytes(), 0o644)?;
-    let name = format!("gantry-{}", std::process::id());
     // Ganeti's own clients are used where they are installed, on the disk of this machine.
     let host = if needs::find(GANETI_CLIENT).is_some() { "--bind-ro=/:/host:norbind" } else { "" };
-    let boot = format!(
-        "systemd-nspawn --quiet --boot --directory='{}' --register=no --keep-unit {host} \
-         --private-network --machine={name} systemd.unit=trial.service",
-        machine.display()
-    );
-    // It needs a terminal, and hangs without its own control groups.
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after=10", PATIENCE, "script", "-qec", &boot, "/dev/null"]);
-    command.env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1").stdin(std::process::Stdio::null());
+    let options = format!("{host} --private-network");
+    let parameters = format!("systemd.unit=trial.service {}", debian::NO_CLOUD_INIT);
+    let mut command = debian::boot(&machine, PATIENCE, None, &options, &parameters);
     let output = command.output()?;
     let told = fs::read_to_string(home.join("told"));
     told.or_else(|_never_ran| Ok(String::from_utf8_lossy(&output.stdout).into_owned()))
