@@ -20,6 +20,7 @@ pub(crate) const NEEDS: &[Need] = &[
         package: "ignition",
         purpose: "Ignition's own judgement of configurations",
     },
+    Need { program: "ignition", package: "ignition", purpose: "applying configurations" },
     Need { program: "udhcpc", package: "udhcpc", purpose: "a real DHCP client" },
     Need { program: "dhclient", package: "isc-dhcp-client", purpose: "another DHCP client" },
     Need { program: "dhcpcd", package: "dhcpcd-base", purpose: "a third DHCP client" },
@@ -79,8 +80,14 @@ pub(crate) const BY_PIP: &[Need] = &[Need {
 }];
 
 /// Where programs are besides `PATH`, which lacks these for ordinary users.
-const SYSTEM_DIRS: &[&str] =
-    &["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/lib/systemd", "/lib/systemd"];
+const SYSTEM_DIRS: &[&str] = &[
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/sbin",
+    "/usr/lib/systemd",
+    "/lib/systemd",
+    "/usr/lib/dracut/modules.d/30ignition",
+];
 /// Where programs are below [`unpacked`].
 const UNPACKED_DIRS: &[&str] = &["usr/sbin", "usr/bin", "sbin", "bin"];
 

@@ -18,7 +18,7 @@ fn configuration() -> String {
         "storage": { "files": [
             { "path": "/etc/hostname", "mode": 420, "contents": { "source": "data:,{{ .Spec.Serial }}%0A" } },
             { "path": "/etc/zone", "contents": { "source": "data:,{{ .Spec.Labels.zone }}" } },
-            { "path": "/opt/image", "contents": { "source": "{{ MyURL }}/v1/assets/image" } },
+            { "path": "/opt/image", "contents": { "source": "{{ MyURL }}/api/v1/assets/image" } },
         ] },
         "systemd": { "units": [{
             "name": "zone.service", "enabled": true,
@@ -78,7 +78,7 @@ fn machines_get_their_configuration_while_the_master_is_away() {
     let source = |at: usize| document["storage"]["files"][at]["contents"]["source"].clone();
     let address = cluster.boot_address(&cluster.master);
     assert_eq!(source(0), "data:,SN1%0A");
-    assert_eq!(source(2), format!("http://{address}:10080/v1/assets/image"));
+    assert_eq!(source(2), format!("http://{address}:10080/api/v1/assets/image"));
     let unit = document["systemd"]["units"][0]["contents"].as_str().unwrap();
     assert!(unit.contains(&format!("Description={ODD} of rack 0\n")), "{unit}");
     let file = cluster.write("config.ign", &served);
@@ -124,6 +124,56 @@ fn machines_get_their_configuration_while_the_master_is_away() {
     assert_eq!(rendered.trim_end(), served);
     let diff = cluster.gnt("ignition diff SN1");
     assert!(diff.failed(1).is_empty() && diff.stdout.contains("/etc/place"), "{diff:?}");
+}
+
+/// Applies what a machine's kernel is told to the tree in `$1`, as a ramdisk would: Ignition reads the
+/// parameters of the kernel, which are those in `$2` here. It writes its result, and then asks how SELinux
+/// labels files, which fails in a tree without it.
+const APPLY: &str = r#"
+mount --bind "$2" /proc/cmdline
+for stage in fetch-offline fetch kargs files; do
+    "$3" --platform metal --stage $stage --root "$1/root" --config-cache "$1/cache" \
+        --state-file "$1/state" --neednet "$1/neednet" --log-to-stdout ||
+        test -e "$1/root/etc/.ignition-result.json"
+done
+"#;
+
+#[test]
+fn ignition_finds_and_applies_its_configuration() {
+    let Some(ignition) = xtask::needs::find("ignition") else {
+        return tests::skip("applying a configuration", "ignition is not installed");
+    };
+    let cluster = rack();
+    let machine = json!([{"serial": "SN1", "rack": 0, "role": "worker", "product": ODD, "labels": {"zone": "a"}}]);
+    let machine = cluster.write("machine", &machine.to_string());
+    let _added = cluster.gnt(&format!("machine add -f {}", machine.display())).ok();
+    let file = cluster.write("any", "a file");
+    let any = file.display();
+    let _asset = cluster.gnt(&format!("asset add image {any}")).ok();
+    let _image = cluster.gnt(&format!("image upload os/1 --kernel {any} --initrd {any}")).ok();
+    let _booted = cluster.gnt("machine set-boot os/1 SN1").ok();
+    let _template = upload(&cluster, "ignition-template", "1.0.0", &configuration()).ok();
+    let script = wait_for("the parameter", PATIENCE, || {
+        let (_, script) = fetch(&cluster, "/api/v1/boot/ipxe/SN1");
+        script.contains("ignition.config.url=").then_some(script)
+    });
+    let parameters = script.lines().find(|line| line.contains("ignition.config.url=")).unwrap();
+    let parameters = cluster.write("parameters", parameters);
+    let place = cluster.dir().join("applied");
+    std::fs::create_dir_all(place.join("root")).unwrap();
+    let mut apply = Command::new("unshare");
+    apply.args(["--map-root-user", "--mount", "sh", "-euc", APPLY, "sh"]);
+    let told = run({
+        apply.arg(&place).arg(&parameters).arg(&ignition);
+        apply
+    });
+    let _applied = told.ok();
+    let applied = |path: &str| std::fs::read_to_string(place.join("root").join(path)).unwrap();
+    assert_eq!(applied("etc/hostname"), "SN1\n");
+    assert_eq!(applied("etc/zone"), "a");
+    assert_eq!(applied("opt/image"), "a file");
+    let unit = applied("etc/systemd/system/zone.service");
+    assert!(unit.contains(&format!("Description={ODD} of rack 0\n")), "{unit}");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use model::layout::{ADMIN_GROUP, DAEMON_GROUP, Layout};
 
 use super::skips::Skip;
 use super::{Outcome, Round};
-use crate::dist::{self, Arguments, tree::RUNNABLE};
 use crate::debian;
+use crate::dist::{self, Arguments, tree::RUNNABLE};
 use crate::needs;
 use crate::programs::Profile;
 use crate::target_dir;
