@@ -73,11 +73,18 @@ pub(crate) const UNPACKED: &[Need] = &[
 
 /// Programs of Python that no Debian package has: pip installs them below the directory that cargo builds
 /// into, which needs no root. The version is fixed, so that a test looks for the same faults everywhere.
-pub(crate) const BY_PIP: &[Need] = &[Need {
-    program: "schemathesis",
-    package: "schemathesis==4.32.5",
-    purpose: "requests made of the front door's own description",
-}];
+pub(crate) const BY_PIP: &[Need] = &[
+    Need {
+        program: "schemathesis",
+        package: "schemathesis==4.32.5",
+        purpose: "requests made of the front door's own description",
+    },
+    Need {
+        program: "sushy-emulator",
+        package: "sushy-tools==2.2.0",
+        purpose: "a simulated controller that speaks Redfish",
+    },
+];
 
 /// Where programs are besides `PATH`, which lacks these for ordinary users.
 const SYSTEM_DIRS: &[&str] = &[

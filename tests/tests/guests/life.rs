@@ -1,5 +1,6 @@
 //! The life of a machine whose power a management controller switches.
 
+use xtask::guest::power::Protocol;
 use xtask::guest::rack::{Guest, Rack};
 
 use crate::{MAC, SERIAL, text};
@@ -29,7 +30,7 @@ fn field(rack: &Rack, name: &str) -> String {
 #[test]
 fn a_machine_goes_through_its_life() {
     let Some(rack) = rack() else { return };
-    let done = rack.with_power(&GUEST, |power| {
+    let done = rack.with_power(Protocol::Ipmi, &GUEST, |power| {
         let looked = ["machine", "inspect", SERIAL, "--ramdisk", "--image", "ramdisk", "--yes"];
         rack.gnt(&looked).unwrap();
         assert_eq!((field(&rack, "state").as_str(), power.boot().as_str()), ("manageable", "pxe"));
@@ -46,4 +47,30 @@ fn a_machine_goes_through_its_life() {
         rack.wait_for(0, "GUEST heartbeat").unwrap();
     });
     done.unwrap();
+}
+
+/// What OpenStack's own programs are tested with. Its switch follows some seconds after its answer, and it
+/// keeps the boot device for ever.
+#[test]
+fn a_controller_with_redfish_deploys_a_machine() {
+    let Some(rack) = rack() else { return };
+    let done = rack.with_power(Protocol::Redfish, &GUEST, |power| {
+        rack.gnt(&["machine", "inspect", SERIAL, "--yes"]).unwrap();
+        assert_eq!(field(&rack, "state"), "manageable");
+        rack.gnt(&["machine", "deploy", SERIAL, "--image", "system/1", "--yes"]).unwrap();
+        assert_eq!(field(&rack, "state"), "healthy");
+        // It makes this of `UefiHttp` without a URL.
+        assert_eq!(power.boot(), "Pxe");
+        rack.wait_for(0, "gantry.stays").unwrap();
+        rack.gnt(&["machine", "power", "cycle", SERIAL, "--yes"]).unwrap();
+        let told = rack.gnt(&["machine", "power", "status", SERIAL]).unwrap();
+        assert!(told.contains("on"), "{told}");
+        rack.gnt(&["machine", "power", "off", SERIAL, "--yes"]).unwrap();
+        let told = rack.gnt(&["machine", "power", "status", SERIAL]).unwrap();
+        assert!(told.contains("off"), "{told}");
+    });
+    match done {
+        Err(xtask::guest::GuestError::Impossible(why)) => tests::skip("Redfish", &why),
+        done => done.unwrap(),
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{DemoError, Play};
 use crate::guest::GuestError;
+use crate::guest::power::Protocol;
 use crate::guest::rack::{Guest, Rack, SOON};
 
 /// The machine's serial number.
@@ -38,7 +39,7 @@ pub(super) fn boot(play: &Play) -> Result<(), DemoError> {
     println!("  its management controller speaks IPMI, and switches its power");
     println!("  without hardware support a boot takes half a minute");
     let guest = Guest { number: 0, serial: SERIAL, mac: MAC, disk: None, secure: None };
-    rack.with_power(&guest, |_power| {
+    rack.with_power(Protocol::Ipmi, &guest, |_power| {
         show(&rack, &["machine", "deploy", SERIAL, "--image", "guest/1", "--yes"])
     })??;
     let console = rack.console(0);

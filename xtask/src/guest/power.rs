@@ -1,4 +1,5 @@
-//! A guest whose power is switched by a management controller: OpenIPMI's simulator on the master's node.
+//! A guest whose power is switched by a management controller on the master's node: OpenIPMI's simulator, or
+//! the one of OpenStack that speaks Redfish.
 
 use std::fs;
 use std::io;
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::rack::{Guest, Rack};
+use super::rack::{Guest, Rack, SOON, uuid};
 use super::wires::port;
 use super::{GuestError, run};
 use crate::needs;
@@ -19,6 +20,10 @@ pub const USER: &str = "admin";
 pub const PASSWORD: &str = "calvin";
 /// Where it listens, in the namespace of its node.
 const PORT: u16 = 623;
+/// Where the one with Redfish listens there.
+const REDFISH_PORT: u16 = 8_000;
+/// The user and password of the one with Redfish, as a file of Apache.
+const HTPASSWD: &str = "admin:$2b$04$zfTAtUDFMUIVzUJAeTaxMuRnsKycZfZIpy6bywCYZe1UMKjgEJsdu\n";
 /// Mode of its files; one of them is a program.
 const MODE: u32 = 0o755;
 
@@ -51,18 +56,59 @@ esac
 const EMULATOR: &str = "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 \
                         persist_sdr\nmc_enable 0x20\n";
 
-/// The controller of a guest.
-#[derive(Debug)]
-pub struct Power {
-    dir: PathBuf,
+/// What a controller speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// IPMI 2.0 over a network.
+    Ipmi,
+    /// Redfish over HTTP.
+    Redfish,
 }
 
-impl Power {
-    /// What the guest is to boot from next, in IPMI's words; `none` where nobody said.
+/// The controller of a guest.
+#[derive(Debug)]
+pub struct Power<'r> {
+    rack: &'r Rack,
+    protocol: Protocol,
+    dir: PathBuf,
+    /// The path of the guest, in Redfish.
+    system: String,
+}
+
+impl Power<'_> {
+    /// What the guest is to boot from next, in the words of the protocol; `none` where nobody said.
     #[must_use]
     pub fn boot(&self) -> String {
-        let text = fs::read_to_string(self.dir.join("boot")).unwrap_or_default();
-        text.trim().to_owned()
+        match self.protocol {
+            Protocol::Ipmi => self.file("boot").trim().to_owned(),
+            Protocol::Redfish => self.told("/Boot/BootSourceOverrideTarget"),
+        }
+    }
+
+    /// What is wanted of the power: `1` or `0`, and what tells one order from the next.
+    fn wanted(&self) -> String {
+        match self.protocol {
+            Protocol::Ipmi => self.file("wanted"),
+            Protocol::Redfish => match self.told("/PowerState").as_str() {
+                "On" => "1".to_owned(),
+                "Off" => "0".to_owned(),
+                _not_yet => String::new(),
+            },
+        }
+    }
+
+    fn file(&self, name: &str) -> String {
+        fs::read_to_string(self.dir.join(name)).unwrap_or_default()
+    }
+
+    /// A field of the guest in Redfish; nothing while the controller does not answer.
+    fn told(&self, field: &str) -> String {
+        let mut curl = Command::new("curl");
+        let url = format!("http://{}:{REDFISH_PORT}{}", Ipv4Addr::LOCALHOST, self.system);
+        curl.args(["--silent", "--max-time", "5", "--user", &format!("{USER}:{PASSWORD}"), &url]);
+        let told = run(&mut self.rack.switch.at_node(1, &curl)).unwrap_or_default();
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
+        told.pointer(field).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
     }
 }
 
@@ -74,16 +120,15 @@ impl Rack {
     /// The controller does not start, or the master does not reach it.
     pub fn with_power<R>(
         &self,
+        protocol: Protocol,
         guest: &Guest<'_>,
-        body: impl FnOnce(&Power) -> R,
+        body: impl FnOnce(&Power<'_>) -> R,
     ) -> Result<R, GuestError> {
-        needs::provide("ipmi_sim").map_err(GuestError::Impossible)?;
-        needs::provide("ipmitool").map_err(GuestError::Impossible)?;
-        let power = self.start_controller(guest)?;
+        let power = self.start_controller(protocol, guest)?;
         let ends = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let supply = scope.spawn(|| self.supply(guest, &power, &ends));
-            let done = self.tell_master(guest).map(|()| {
+            let done = self.tell_master(guest, &power).map(|()| {
                 let body = std::panic::AssertUnwindSafe(|| body(&power));
                 std::panic::catch_unwind(body)
             });
@@ -94,39 +139,37 @@ impl Rack {
         })
     }
 
-    fn start_controller(&self, guest: &Guest<'_>) -> Result<Power, GuestError> {
+    fn start_controller(
+        &self,
+        protocol: Protocol,
+        guest: &Guest<'_>,
+    ) -> Result<Power<'_>, GuestError> {
         let name = format!("{}-bmc", port(guest.number));
         let dir = self.stage.root().join(&name);
-        let state = dir.join("state");
-        fs::create_dir_all(&state)
-            .map_err(|error| GuestError::File { path: state.display().to_string(), error })?;
-        let chassis = dir.join("chassis");
-        let lan = format!(
-            "name \"bmc\"\nset_working_mc 0x20\n  startlan 1\n    addr {} {PORT}\n    \
-             priv_limit admin\n    allowed_auths_admin none md2 md5 straight\n    \
-             guid a123456789abcdefa123456789abcdef\n  endlan\n  chassis_control \"{} 0x20\"\n  \
-             user 2 true \"{USER}\" \"{PASSWORD}\" admin 10 none md2 md5 straight\n",
-            Ipv4Addr::LOCALHOST,
-            chassis.display()
-        );
-        write(&dir.join("lan.conf"), &lan)?;
-        write(&dir.join("cmd.emu"), EMULATOR)?;
-        write(&chassis, CHASSIS)?;
-        for (file, text) in [("power", "0"), ("wanted", ""), ("boot", "none")] {
-            write(&dir.join(file), text)?;
+        fs::create_dir_all(dir.join("state"))
+            .map_err(|error| GuestError::File { path: dir.display().to_string(), error })?;
+        let command = match protocol {
+            Protocol::Ipmi => ipmi(&dir)?,
+            Protocol::Redfish => redfish(&dir, guest)?,
+        };
+        self.stage.start(&name, self.switch.at_node(1, &command))?;
+        let system = format!("/redfish/v1/Systems/{}", uuid(guest.mac));
+        let power = Power { rack: self, protocol, dir, system };
+        if protocol == Protocol::Redfish {
+            self.stage.wait_until("the controller", SOON, || !power.wanted().is_empty())?;
         }
-        let mut simulator = Command::new("ipmi_sim");
-        let at = |name: &str| dir.join(name).display().to_string();
-        simulator.args(["-c", &at("lan.conf"), "-f", &at("cmd.emu"), "-s", &at("state"), "-n"]);
-        self.stage.start(&name, self.switch.at_node(1, &simulator))?;
-        Ok(Power { dir })
+        Ok(power)
     }
 
-    fn tell_master(&self, guest: &Guest<'_>) -> Result<(), GuestError> {
+    fn tell_master(&self, guest: &Guest<'_>, power: &Power<'_>) -> Result<(), GuestError> {
         let password = self.stage.root().join("bmc.password");
         write(&password, PASSWORD)?;
         let file = password.display().to_string();
-        let url = format!("ipmi://{}:{PORT}", Ipv4Addr::LOCALHOST);
+        let here = Ipv4Addr::LOCALHOST;
+        let url = match power.protocol {
+            Protocol::Ipmi => format!("ipmi://{here}:{PORT}"),
+            Protocol::Redfish => format!("http://{here}:{REDFISH_PORT}"),
+        };
         let set = ["machine", "bmc", "set", guest.serial, "--url", &url, "--user", USER];
         run(&mut self.gnt_command(&[&set[..], &["--password-file", &file]].concat())).map(drop)
     }
@@ -135,14 +178,13 @@ impl Rack {
     fn supply(
         &self,
         guest: &Guest<'_>,
-        power: &Power,
+        power: &Power<'_>,
         ends: &AtomicBool,
     ) -> Result<(), GuestError> {
         let name = port(guest.number);
-        let (wanted, is) = (power.dir.join("wanted"), power.dir.join("power"));
         let mut last = String::new();
         while !ends.load(Ordering::Relaxed) {
-            let asked = fs::read_to_string(&wanted).unwrap_or_default();
+            let asked = power.wanted();
             if asked != last {
                 let is_on = asked.starts_with('1');
                 if !is_on || self.stage.has_ended(&name) {
@@ -154,12 +196,57 @@ impl Rack {
                 last = asked;
             }
             // A guest that switched itself off is off.
-            write(&is, if self.stage.has_ended(&name) { "0" } else { "1" })?;
+            let is_off = self.stage.has_ended(&name);
+            write(&power.dir.join("power"), if is_off { "0" } else { "1" })?;
             stage::pause();
         }
         self.stage.kill(&name);
         Ok(())
     }
+}
+
+/// OpenIPMI's simulator, with its files in `dir`.
+fn ipmi(dir: &Path) -> Result<Command, GuestError> {
+    needs::provide("ipmi_sim").map_err(GuestError::Impossible)?;
+    needs::provide("ipmitool").map_err(GuestError::Impossible)?;
+    let chassis = dir.join("chassis");
+    let lan = format!(
+        "name \"bmc\"\nset_working_mc 0x20\n  startlan 1\n    addr {} {PORT}\n    \
+         priv_limit admin\n    allowed_auths_admin none md2 md5 straight\n    \
+         guid a123456789abcdefa123456789abcdef\n  endlan\n  chassis_control \"{} 0x20\"\n  \
+         user 2 true \"{USER}\" \"{PASSWORD}\" admin 10 none md2 md5 straight\n",
+        Ipv4Addr::LOCALHOST,
+        chassis.display()
+    );
+    write(&dir.join("lan.conf"), &lan)?;
+    write(&dir.join("cmd.emu"), EMULATOR)?;
+    write(&chassis, CHASSIS)?;
+    for (file, text) in [("power", "0"), ("wanted", ""), ("boot", "none")] {
+        write(&dir.join(file), text)?;
+    }
+    let mut simulator = Command::new("ipmi_sim");
+    let at = |name: &str| dir.join(name).display().to_string();
+    simulator.args(["-c", &at("lan.conf"), "-f", &at("cmd.emu"), "-s", &at("state"), "-n"]);
+    Ok(simulator)
+}
+
+/// OpenStack's simulator, with its files in `dir`. It switches nothing itself, some seconds after it is told.
+fn redfish(dir: &Path, guest: &Guest<'_>) -> Result<Command, GuestError> {
+    let emulator = needs::provide("sushy-emulator").map_err(GuestError::Impossible)?;
+    let file = |name: &str| dir.join(name).display().to_string();
+    let (users, state) = (file("users"), file("state"));
+    let (uuid, mac) = (uuid(guest.mac), guest.mac);
+    let settings = format!(
+        "SUSHY_EMULATOR_AUTH_FILE = '{users}'\nSUSHY_EMULATOR_STATE_DIR = '{state}'\n\
+         SUSHY_EMULATOR_FAKE_SYSTEMS = [{{'uuid': '{uuid}', 'name': 'guest', 'power_state': 'Off', \
+         'nics': [{{'mac': '{mac}', 'ip': '127.0.0.1'}}]}}]\n",
+    );
+    write(&dir.join("users"), HTPASSWD)?;
+    write(&dir.join("settings"), &settings)?;
+    let mut command = Command::new(emulator);
+    command.args(["--fake", "--interface", &Ipv4Addr::LOCALHOST.to_string()]);
+    command.args(["--port", &REDFISH_PORT.to_string(), "--config", &file("settings")]);
+    Ok(command)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), GuestError> {
