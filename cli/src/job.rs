@@ -4,6 +4,7 @@ mod change;
 mod info;
 mod list;
 
+pub(crate) use change::exists;
 use clap::Subcommand;
 use luxi::ClientError;
 use luxi::method::What;

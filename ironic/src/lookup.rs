@@ -45,17 +45,10 @@ pub(crate) fn answer(
 
 /// Addresses that may tell machines apart.
 pub(crate) fn usable(macs: &[MacAddress]) -> Vec<MacAddress> {
-    let mut macs: Vec<_> = macs.iter().copied().filter(|mac| !is_shared(*mac)).collect();
+    let mut macs: Vec<_> = macs.iter().copied().filter(|mac| mac.unusable().is_none()).collect();
     macs.sort();
     macs.dedup();
     macs
-}
-
-/// Whether many machines have this address: no card has it of its own, or a vendor gave it to the inner
-/// network card of each of its controllers (HPE, Gen12).
-fn is_shared(mac: MacAddress) -> bool {
-    let text = mac.to_string();
-    mac.unusable().is_some() || text.starts_with("fa:4b:7f:")
 }
 
 /// The node as far as a ramdisk may see it.

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gotmpl::Value;
-use model::boot_template::{RENDERED_BYTES_MAX, TemplateKind};
+use model::boot_template::{MY_URL, RENDERED_BYTES_MAX, TemplateKind};
 use model::machine::Machine;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -85,6 +85,12 @@ enum Form {
     Script(Program),
 }
 
+/// What the actions of a template left.
+enum Made {
+    Configuration(Json),
+    UserData(String),
+}
+
 /// What a template became for a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rendered {
@@ -138,32 +144,60 @@ impl Prepared {
     /// # Errors
     /// It gives nothing.
     pub(crate) fn sample(&self, config: &Config, role: &str) -> Result<Rendered, TemplateError> {
-        self.rendered(&facts::sample(config, role, &self.labels))
+        let machine = facts::sample(config, role, &self.labels);
+        let sample = self.rendered(&machine)?;
+        // Each machine reaches an agent by another URL, which its agent fills in.
+        self.meter.probe(true);
+        let probed = self.made(&machine);
+        self.meter.probe(false);
+        let probed = probed.map(|made| match made {
+            Made::Configuration(document) => document.to_string(),
+            Made::UserData(text) => text,
+        });
+        if probed.is_ok_and(|probed| probed == Meter::probed(&sample.text)) {
+            return Ok(sample);
+        }
+        let why = format!(
+            "it computes with the URL of the agent, which is known when a machine asks; insert it as it is, \
+             and write no `{MY_URL}`"
+        );
+        Err(TemplateError { line: 1, why })
     }
 
     fn rendered(&self, machine: &Value) -> Result<Rendered, TemplateError> {
+        match self.made(machine)? {
+            Made::Configuration(document) => {
+                configuration(&document).map_err(|why| TemplateError { line: 1, why })
+            }
+            Made::UserData(text) => Ok(Rendered { text, spec: "" }),
+        }
+    }
+
+    fn made(&self, machine: &Value) -> Result<Made, TemplateError> {
         self.meter.reset();
         let run = |program: &Program| program.run(machine, RENDERED_BYTES_MAX).map_err(of_text);
-        let whole = |why: String| TemplateError { line: 1, why };
         match &self.form {
             Form::Tree(tree) => {
                 let document = tree.render(machine).map_err(|wrong| self.told(&wrong))?;
-                configuration(&document).map_err(whole)
+                Ok(Made::Configuration(document))
             }
             Form::Json(program) => {
                 let text = run(program)?;
                 let mut document =
                     serde_json::from_str(&text).map_err(|error| quoted(&error, &text))?;
                 tree::pack(&mut document);
-                configuration(&document).map_err(whole)
+                Ok(Made::Configuration(document))
             }
             Form::Yaml(program) => {
                 let text = run(program)?;
                 let read = serde_saphyr::from_str::<serde_json::Map<String, Json>>(&text);
-                read.map_err(|error| whole(format!("what it becomes is no YAML: {error}")))?;
-                Ok(Rendered { text, spec: "" })
+                read.map_err(|error| {
+                    let why = format!("what it becomes is no YAML: {error}");
+                    TemplateError { line: 1, why }
+                })?;
+                Ok(Made::UserData(text))
             }
-            Form::Script(program) => Ok(Rendered { text: run(program)?, spec: "" }),
+            Form::Script(program) => Ok(Made::UserData(run(program)?)),
         }
     }
 

@@ -174,7 +174,8 @@ pub struct AuditFilter {
     pub user: Option<String>,
     /// Of this job.
     pub job: Option<JobId>,
-    /// On this object, or one whose name begins with this and a dot.
+    /// On this object, or one whose name begins with this and a dot. Some entries name more beside it, such
+    /// as what a machine was deployed for, or which key of its disks.
     pub object: Option<String>,
     /// Refused ones alone.
     pub refused: bool,
@@ -190,9 +191,13 @@ impl AuditFilter {
     /// Whether an entry is wanted.
     #[must_use]
     pub fn takes(&self, entry: &AuditEntry) -> bool {
-        let is_named = |wanted: &str| {
-            let rest = entry.object.strip_prefix(wanted);
+        let begins = |object: &str, wanted: &str| {
+            let rest = object.strip_prefix(wanted);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let is_named = |wanted: &str| {
+            let mut words = entry.object.split([',', ';', ' ']);
+            begins(&entry.object, wanted) || words.any(|word| begins(word, wanted))
         };
         self.is_within(entry.time)
             && self.user.as_ref().is_none_or(|user| **user == *entry.asker.user)
@@ -251,6 +256,11 @@ mod tests {
         let object = |name: &str| AuditFilter { object: Some(name.to_owned()), ..all.clone() };
         for (name, fits) in [("n2", true), ("n2.example", true), ("n", false), ("n2.exam", false)] {
             assert_eq!(object(name).takes(&one), fits, "{name}");
+        }
+        for (told, fits) in
+            [("deploy,S7", true), ("nothing; key of disk d1 of S7", true), ("S70", false)]
+        {
+            assert_eq!(object("S7").takes(&entry(told)), fits, "{told}");
         }
         for (filter, fits) in [
             (AuditFilter { since: Some(time), ..all.clone() }, true),

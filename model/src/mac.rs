@@ -25,13 +25,15 @@ impl MacAddress {
         self.0
     }
 
-    /// Why no card has this address of its own.
+    /// Why no card has this address of its own. HPE gave those of a range to the inner network card of
+    /// each controller of its servers (Gen12), so many machines have them.
     #[must_use]
     pub fn unusable(self) -> Option<&'static str> {
         match self.0 {
             [0, 0, 0, 0, 0, 0] => Some("is all zeroes, which no card has"),
             [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF] => Some("is the broadcast address"),
             [first, ..] if first & 1 == 1 => Some("is a multicast address, which no card has"),
+            [0xFA, 0x4B, 0x7F, ..] => Some("is one that many machines of HPE have"),
             _ => None,
         }
     }
@@ -141,6 +143,7 @@ mod tests {
             ("ff:ff:ff:ff:ff:ff", Some("broadcast")),
             ("01:00:5e:00:00:01", Some("multicast")),
             ("33:33:00:00:00:01", Some("multicast")),
+            ("fa:4b:7f:00:00:01", Some("many machines")),
             ("52:54:00:ab:cd:ef", None),
             ("02:00:00:00:00:01", None),
         ] {

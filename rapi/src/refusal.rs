@@ -150,7 +150,9 @@ fn status(exception: &Exception) -> StatusCode {
         ExceptionKind::JobCanceled | ExceptionKind::JobQueueError => StatusCode::CONFLICT,
         ExceptionKind::OpPrereqError => match exception.args.get(1).and_then(Value::as_str) {
             Some("unknown_entity") => StatusCode::NOT_FOUND,
-            Some("already_exists" | "resource_not_unique" | "wrong_state") => StatusCode::CONFLICT,
+            Some(
+                "already_exists" | "resource_not_unique" | "wrong_state" | "insufficient_resources",
+            ) => StatusCode::CONFLICT,
             Some("wrong_input") => StatusCode::BAD_REQUEST,
             Some("temp_insufficient_resources") => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,

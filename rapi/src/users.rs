@@ -7,6 +7,7 @@
 pub mod password;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -58,19 +59,20 @@ impl Table {
     /// Reads the text of a file. Lines that do not read are told, by their number, and give nobody access.
     #[must_use]
     pub fn parse(text: &str) -> (Self, Vec<String>) {
-        let (mut users, mut problems) = (HashMap::new(), Vec::new());
+        let mut users: HashMap<Arc<str>, Arc<User>> = HashMap::new();
+        let mut problems = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             match parse(line) {
-                Ok(user) => {
-                    let user = Arc::new(user);
-                    if users.insert(Arc::clone(&user.name), user).is_some() {
+                Ok(user) => match users.entry(Arc::clone(&user.name)) {
+                    Entry::Vacant(place) => drop(place.insert(Arc::new(user))),
+                    Entry::Occupied(_) => {
                         problems.push(format!("line {number} has a name that is there already"));
                     }
-                }
+                },
                 Err(why) => problems.push(format!("line {number}: {why}")),
             }
         }
@@ -182,6 +184,11 @@ mod tests {
                     frank {NOPE}hunter2\ngina hunter2 write\ngina hunter3\n";
         let (table, problems) = Table::parse(text);
         assert_eq!((table.len(), problems.len()), (1, 7), "{problems:?}");
+        assert_eq!(
+            table.get("gina").map(|user| user.role),
+            Some(Role::Operator),
+            "the first counts"
+        );
         assert!(problems.iter().all(|problem| !problem.contains("hunter2")));
         assert_eq!(problems[1], "line 2: an option is none of `read`, `write`, `admin`");
     }

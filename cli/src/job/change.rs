@@ -174,6 +174,17 @@ pub(super) fn archive(ids: &[String], session: &Session) -> Result<(), CliError>
     if all_well { Ok(()) } else { Err(CliError::Told) }
 }
 
+/// Refuses the number of no job.
+///
+/// # Errors
+/// There is no such job, not even in the archive.
+pub(crate) fn exists(client: &mut Client, id: JobId) -> Result<(), CliError> {
+    match standing(client, id)? {
+        Standing::Missing => Err(CliError::Usage(format!("job {id} does not exist"))),
+        Standing::Archived | Standing::InQueue(_) => Ok(()),
+    }
+}
+
 /// Where a job is.
 enum Standing {
     /// Nowhere.

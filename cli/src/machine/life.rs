@@ -16,6 +16,7 @@ use super::bmc::Pace;
 use super::chosen::Conditions;
 use super::meant;
 use crate::error::CliError;
+use crate::job::exists;
 use crate::list::as_json;
 use crate::output::warn;
 use crate::session::{Session, confirm};
@@ -261,7 +262,10 @@ impl Machines {
         serials.sort_by_cached_key(|serial| (place(serial), serial.clone()));
         let serials = match self.resume {
             None => serials,
-            Some(job) => without_done(serials, target, JobId(job), session)?,
+            Some(job) => {
+                exists(&mut session.connect()?, JobId(job))?;
+                without_done(serials, target, JobId(job), session)?
+            }
         };
         if serials.is_empty() {
             return Ok(());

@@ -7,13 +7,15 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use gotmpl::parse::{
     ActionNode, BranchNode, CommandNode, DefineNode, Expr, ListNode, Node, Number, Parser,
     PipeNode, Pos,
 };
 use gotmpl::{MissingKey, Template, TemplateError, Value};
+
+use model::boot_template::{MY_URL, MY_URL_HTTPS};
 
 use super::functions::{self, NAMES};
 use super::{Place, Words};
@@ -46,17 +48,39 @@ pub(super) struct Wrong {
     pub(super) why: String,
 }
 
+/// Other words for the URLs than [`MY_URL`] and [`MY_URL_HTTPS`]: shorter, and with other letters.
+const PROBES: [&str; 2] = ["Zx.q", "Q_9-w.z"];
+
 /// Counts the steps of a run, over all texts of a template.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     steps: AtomicU64,
     line: AtomicUsize,
+    probes: AtomicBool,
 }
 
 impl Meter {
     /// Begins the run for another machine.
     pub(super) fn reset(&self) {
         self.steps.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether templates get [`PROBES`] for the URLs from now on.
+    pub(super) fn probe(&self, probes: bool) {
+        self.probes.store(probes, Ordering::Relaxed);
+    }
+
+    /// What stands for the URL of the agent, and for that of its keys.
+    pub(super) fn my_url(&self, is_https: bool) -> Value {
+        let [url, https] =
+            if self.probes.load(Ordering::Relaxed) { PROBES } else { [MY_URL, MY_URL_HTTPS] };
+        Value::String(if is_https { https } else { url }.into())
+    }
+
+    /// A text with the words of [`Self::probe`].
+    pub(super) fn probed(text: &str) -> String {
+        let [url, https] = PROBES;
+        text.replace(MY_URL_HTTPS, https).replace(MY_URL, url)
     }
 
     fn step(&self, line: usize) -> Result<(), TemplateError> {

@@ -52,8 +52,8 @@ pub(super) fn all(words: &Words, meter: &Arc<Meter>, place: Place) -> FuncMap {
         let meter = Arc::clone(meter);
         functions.insert(name.to_owned(), Arc::new(move |given| function(&meter, given)));
     };
-    with("MyURL", |_, _| Ok(Value::String(MY_URL.into())));
-    with("MyURLHTTPS", |_, _| Ok(Value::String(MY_URL_HTTPS.into())));
+    with("MyURL", |meter, _| Ok(meter.my_url(false)));
+    with("MyURLHTTPS", |meter, _| Ok(meter.my_url(true)));
     with("json", |meter, given| meter.text(json(one(given, "json")?)?.to_string()));
     with("add", |_, given| arithmetic(given, i64::checked_add, |a, b| a + b));
     with("sub", |_, given| arithmetic(given, i64::checked_sub, |a, b| a - b));
@@ -203,6 +203,11 @@ fn escaped(meter: &Meter, given: Given<'_>, escape: fn(&str) -> String) -> Made 
     let Value::String(text) = printed(meter, given, false)? else {
         return Err(refusal("no text to escape".to_owned()));
     };
+    if [MY_URL, MY_URL_HTTPS].iter().any(|url| text.contains(url)) {
+        return Err(refusal(
+            "the URL of the agent is inserted as it is, and not escaped".to_owned(),
+        ));
+    }
     meter.text(escape(&text))
 }
 

@@ -1,6 +1,8 @@
 //! Core: which versions of Ignition's specification there are, and the outline of a configuration. A
 //! system that meets a version that it does not know stops in an emergency shell, and tells no reason.
 
+mod values;
+
 use serde_json::Value;
 
 /// Versions, each with the sections that it has.
@@ -68,6 +70,7 @@ pub(super) fn check(document: &Value) -> Result<&'static str, String> {
         }
     }
     LISTS.iter().try_for_each(|list| entries(document, *list))?;
+    values::check(document, known == OLD)?;
     Ok(spec)
 }
 

@@ -179,6 +179,24 @@ fn ignition(contents: &str) -> String {
 }
 
 #[test]
+fn no_template_computes_with_the_url_of_an_agent() {
+    let config = cluster(1);
+    for (contents, is_taken) in [
+        ("get {{ MyURL }}/a and {{ MyURLHTTPS }}/b", true),
+        ("{{ with MyURL }}{{ . }}{{ end }}", true),
+        ("{{ len MyURL }}", false),
+        ("{{ slice MyURL 0 6 }}", false),
+        ("{{ printf \"%x\" MyURL }}", false),
+        ("{{ urlquery MyURL }}", false),
+        ("gantry-my-url-7f3a", false),
+    ] {
+        let prepared = Prepared::new(TemplateKind::Ignition, &ignition(contents)).unwrap();
+        let sample = prepared.sample(&config, "worker");
+        assert_eq!(sample.is_ok(), is_taken, "{contents}: {sample:?}");
+    }
+}
+
+#[test]
 fn machines_of_a_rack_get_the_newest_versions() {
     let mut config = cluster(2);
     let all =

@@ -79,8 +79,11 @@ fn stage(config: &Config, serial: &Serial) -> Option<(u64, &'static str)> {
 
 fn outcome(life: &Life, job: JobId) -> Outcome {
     let Some(carried) = life.carried.filter(|carried| carried.job == job) else {
-        let text = format!("was taken over by something else: it is {}", life.state);
-        return Outcome::Failed(text);
+        let other = life.carried.map_or_else(
+            || "something else".to_owned(),
+            |other| format!("job {} ({})", other.job, other.intent.as_str()),
+        );
+        return Outcome::Failed(format!("was taken over by {other}: it is {}", life.state));
     };
     match life.state.phase() {
         Phase::Runs { .. } => Outcome::Runs,

@@ -191,7 +191,8 @@ fn has_template(role: &str, config: &Config) -> Result<(), Exception> {
         return Ok(());
     }
     let text = format!(
-        "Role '{role}' has no template, neither for booting nor of a network; see `gnt template list`"
+        "Role '{role}' has no template, neither for booting nor of a network; see `gnt ignition-template \
+         list`, `gnt cloud-init-template list` and `gnt network-template list`"
     );
     Err(Exception::prereq(text, ErrorCode::UnknownEntity))
 }

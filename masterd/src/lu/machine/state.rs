@@ -53,7 +53,8 @@ pub(in crate::lu) fn begun(
     job: JobId,
     now: Timestamp,
 ) -> Decision<Machine> {
-    let (_, mut machine) = moved(config, serial, Event::Intent(intent), None, now)?;
+    let why = (intent == Intent::Abort).then(|| format!("job {job} aborted it"));
+    let (_, mut machine) = moved(config, serial, Event::Intent(intent), why.as_deref(), now)?;
     machine.life.carried = Some(Carried { intent, job, awaits: false });
     Ok((vec![ConfigChange::Machine(machine.clone())], machine))
 }
