@@ -7,8 +7,8 @@ use crate::table::{self, Column};
 use crate::{moment, python};
 
 /// What is asked for.
-pub(crate) const FIELDS: [&str; 7] =
-    ["id", "status", "received_ts", "start_ts", "end_ts", "owner", "summary"];
+pub(crate) const FIELDS: [&str; 8] =
+    ["id", "status", "received_ts", "start_ts", "end_ts", "owner", "summary", "depends"];
 /// Where the status stands among the columns.
 const STATUS: usize = 1;
 
@@ -52,13 +52,24 @@ impl JobTable {
                 let summary: Vec<String> =
                     summary.as_array().into_iter().flatten().map(python::text).collect();
                 let archived = cell(row, "archived") == Value::Bool(true);
+                let behind = cell(row, "depends");
+                let behind: Vec<String> =
+                    behind.as_array().into_iter().flatten().map(python::text).collect();
+                let behind = match behind.is_empty() {
+                    true => String::new(),
+                    false => format!(" (behind {})", behind.join(", ")),
+                };
                 vec![
                     python::text(&cell(row, "id")),
                     python::text(&cell(row, "status")),
                     since(moment("received_ts"), now),
                     since(moment("start_ts"), moment("end_ts").unwrap_or(now)),
                     cell(row, "owner").as_str().unwrap_or("-").to_owned(),
-                    format!("{}{}", summary.join(","), if archived { " (archived)" } else { "" }),
+                    format!(
+                        "{}{behind}{}",
+                        summary.join(","),
+                        if archived { " (archived)" } else { "" }
+                    ),
                 ]
             })
             .collect();

@@ -23,7 +23,7 @@ use serde_json::Value as Json;
 
 use crate::config::Config;
 use crate::template::TemplateError;
-pub(crate) use documents::{document, of_rack, written};
+pub(crate) use documents::{document, enrols, of_rack, written};
 use engine::{Meter, Program, Wrong};
 use tree::{Tree, WrongAt};
 

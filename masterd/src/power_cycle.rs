@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use model::power_cycle::{PowerCycle, Ramdisk};
+use model::power_cycle::{CycleEnrolment, PowerCycle, Ramdisk, RamdiskToken};
 use model::vault::Sealed;
 use model::{Exception, Secret, Serial, Timestamp};
 
@@ -23,7 +23,18 @@ pub fn new_token(config: &Config, serial: &Serial) -> Result<Sealed, VaultError>
     vault::seal(config, &PowerCycle::purpose(serial), &token)
 }
 
-/// The next power cycle of a machine. What was heard in the one before it counts no longer.
+/// What was sealed: the secret that a power cycle's tokens are made of.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn secret(config: &Config, cycle: &PowerCycle) -> Result<RamdiskToken, VaultError> {
+    let purpose = PowerCycle::purpose(&cycle.serial);
+    let opened = vault::open(config, &purpose, &cycle.sealed)?;
+    let text = String::from_utf8(opened.expose().clone());
+    text.map(RamdiskToken::new).map_err(|_bytes| VaultError::Foreign(purpose))
+}
+
+/// The next power cycle of a machine, and whether that is to become a node in it. What was heard in the one before it counts no longer.
 ///
 /// # Errors
 /// There is no such machine.
@@ -31,7 +42,7 @@ pub fn next(
     config: &Config,
     serial: &Serial,
     sealed: Sealed,
-    now: Timestamp,
+    (enrolment, now): (Option<CycleEnrolment>, Timestamp),
 ) -> Result<ConfigChange, Exception> {
     let machine = config.machine(serial.as_str())?;
     let before = config.power_cycles.get(serial).map_or(0, |cycle| cycle.number);
@@ -42,5 +53,6 @@ pub fn next(
         began: now,
         sealed,
         ramdisk: Ramdisk::default(),
+        enrolment,
     }))
 }

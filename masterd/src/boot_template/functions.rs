@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use gotmpl::{FuncMap, Template, TemplateError, Value, html_escape, js_escape, url_encode};
-use model::boot_template::{MY_URL, MY_URL_HTTPS};
+use model::boot_template::{ENROL_TOKEN, MY_URL, MY_URL_HTTPS};
 
 use super::engine::{Meter, PUT, RAW, refusal};
 use super::{Place, Words};
@@ -12,6 +12,7 @@ use super::{Place, Words};
 pub(super) const NAMES: &[&str] = &[
     "MyURL",
     "MyURLHTTPS",
+    "EnrolToken",
     "Metadata",
     "json",
     "add",
@@ -54,6 +55,7 @@ pub(super) fn all(words: &Words, meter: &Arc<Meter>, place: Place) -> FuncMap {
     };
     with("MyURL", |_, _| Ok(Value::String(MY_URL.into())));
     with("MyURLHTTPS", |_, _| Ok(Value::String(MY_URL_HTTPS.into())));
+    with("EnrolToken", |_, _| Ok(Value::String(ENROL_TOKEN.into())));
     with("json", |meter, given| meter.text(json(one(given, "json")?)?.to_string()));
     with("add", |_, given| arithmetic(given, i64::checked_add, |a, b| a + b));
     with("sub", |_, given| arithmetic(given, i64::checked_sub, |a, b| a - b));

@@ -229,7 +229,7 @@ async fn next_cycle(serial: &str, context: &mut Context) -> Result<(), Failure> 
     })?;
     let (serial, rack) = (machine.serial.clone(), machine.rack);
     let next =
-        move |config: &Config| Ok((vec![power_cycle::next(config, &serial, sealed, now)?], ()));
+        move |config: &Config| Ok((vec![power_cycle::next(config, &serial, sealed, (None, now))?], ()));
     context.transact(next).await?;
     rack::push(context, &BTreeSet::from([rack])).await
 }

@@ -72,6 +72,10 @@ pub fn tell_left_out(table: &mut Table, LeftOut { count, newest }: LeftOut) {
 /// The table.
 pub const FIELDS: &[Field<JobRow>] = &[
     field!("archived", "Archived", Bool, "Whether job is archived", |r| Cell::normal(r.archived)),
+    field!("depends", "Depends", Other, "Jobs that it begins behind", |r| {
+        let behind = r.job.ops.iter().flat_map(|op| op.input.depends());
+        json(&behind.map(|dependency| &dependency.0).collect::<Vec<_>>())
+    }),
     field!("end_ts", "End", Other, "When the job ended: seconds and microseconds", |r| {
         time(r.job.end_timestamp)
     }),

@@ -111,7 +111,8 @@ fn a_machine_with_a_name_takes_no_other_one() {
         protocol: crate::wire::Versions::OURS,
         request: String::new(),
         was: None,
-    };
+            proof: None,
+        };
     for (own, node, taken) in [
         ("n3", "n3", true),
         ("N3", "n3", true),

@@ -14,6 +14,8 @@ use tokio::runtime::Runtime;
 
 use crate::rack::rack;
 
+mod nodes;
+
 /// What a machine does when it has power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plays {
