@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::enrol::{MachineToken, Unusable};
+use crate::job_id::JobId;
 use crate::secret::Secret;
 use crate::serial::Serial;
 use crate::time::Timestamp;
@@ -27,6 +28,9 @@ pub struct PowerCycle {
     /// The ramdisk that looked itself up since then.
     #[serde(default, skip_serializing_if = "Ramdisk::is_unheard")]
     pub ramdisk: Ramdisk,
+    /// The job that switched the machine off and has not switched it on again as it should.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches_on: Option<JobId>,
     /// How its system becomes a node, where that is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enrolment: Option<CycleEnrolment>,

@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 use crate::rack::rack;
 
 mod nodes;
+mod power;
 
 /// What a machine does when it has power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,8 @@ enum Plays {
     Boots,
     /// It does not get so far.
     Silent,
+    /// This process, the master, is killed when the power goes.
+    Kills(u32),
 }
 
 /// A rack with a machine, and how it boots.
@@ -75,9 +78,17 @@ impl Scene {
         let plays = Arc::new(Mutex::new(Plays::Boots));
         let (mode, script) = (Arc::clone(&plays), url.clone());
         let hook: Hook = Arc::new(move |power| {
-            if (power, *mode.lock()) == (PowerState::On, Plays::Boots) {
-                let script = script.clone();
-                std::thread::spawn(move || boots(&script));
+            match (power, *mode.lock()) {
+                (PowerState::On, Plays::Boots) => {
+                    let script = script.clone();
+                    std::thread::spawn(move || boots(&script));
+                }
+                (PowerState::Off, Plays::Kills(master)) => {
+                    let mut kill = Command::new("kill");
+                    kill.args(["-KILL", &master.to_string()]);
+                    let _ended = run(kill).ok();
+                }
+                _ => {}
             }
         });
         let runtime = Runtime::new().unwrap();

@@ -19,7 +19,7 @@ use super::state::{begun, moved};
 use super::{lock_of, set};
 use crate::boot_template::enrols;
 use crate::config::{Config, ConfigChange};
-use crate::lu::bmc::{Bmc, asked, known};
+use crate::lu::bmc::{Bmc, asked, known, new_token};
 use crate::lu::image::distribute;
 use crate::lu::network::template::reapply;
 use crate::lu::rack::push_until_held;
@@ -246,9 +246,7 @@ fn has_template(role: &str, config: &Config) -> Result<(), Exception> {
 fn token(context: &Context, serial: &str) -> Result<Sealed, Exception> {
     let config = context.config();
     let machine = config.machine(serial)?;
-    power_cycle::new_token(&config, &machine.serial).map_err(|error| {
-        Exception::prereq(format!("no token for a ramdisk: {error}"), ErrorCode::WrongState)
-    })
+    new_token(&config, &machine.serial)
 }
 
 fn may_go_on(context: &Context) -> Result<(), Failure> {
@@ -317,7 +315,8 @@ fn prepared(
         changes.push(ConfigChange::Machine(machine));
     }
     let enrolment = op.enrol.then(CycleEnrolment::default);
-    changes.push(power_cycle::next(config, &serial, sealed, (enrolment, now))?);
+    let cycle = power_cycle::next(config, &serial, sealed, (enrolment, now))?;
+    changes.push(ConfigChange::PowerCycle(cycle));
     Ok((changes, ()))
 }
 

@@ -145,7 +145,7 @@ fn a_machine_becomes_a_node_by_one_chain_of_jobs() {
     for (line, why) in [
         ("machine retire SN1 --yes", "first `gnt node remove sn1.example`"),
         ("machine set-state SN1 retiring", "first `gnt node remove sn1.example`"),
-        ("machine remove --in-service SN1", "first `gnt node remove sn1.example`"),
+        ("machine remove --in-service SN1 --yes", "first `gnt node remove sn1.example`"),
         ("machine deploy SN1 --yes", "which would be lost"),
     ] {
         let refused = scene.gnt(line);

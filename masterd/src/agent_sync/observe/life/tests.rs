@@ -29,6 +29,7 @@ fn in_state(state: State) -> Config {
         began: NOW,
         sealed: serde_json::from_value("1:AQID".into()).unwrap(),
         ramdisk: Ramdisk::default(),
+        switches_on: None,
         enrolment: None,
     };
     config.apply([ConfigChange::Machine(machine), ConfigChange::PowerCycle(cycle)]);
